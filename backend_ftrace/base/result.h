@@ -1,0 +1,39 @@
+// What can fail returns Result<T>. An Error is a sentence for the user: what failed, on what, and,
+// after "; ", what to do next. Its kind decides the exit status.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace trapline {
+
+// The exit status of every command.
+enum class ErrorKind : int {
+  kRuntime = 1,  // a file cannot be opened, a system call failed
+  kUsage = 2,    // the command line is wrong
+  kDamaged = 3,  // the input is damaged or incomplete
+};
+
+struct Error {
+  std::string message;
+  ErrorKind kind = ErrorKind::kRuntime;
+};
+
+template <typename T>
+using Result = tl::expected<T, Error>;
+
+template <typename... Args>
+[[nodiscard]] tl::unexpected<Error> fail(ErrorKind kind, fmt::format_string<Args...> format,
+                                         Args&&... args) {
+  return tl::unexpected(Error{fmt::format(format, std::forward<Args>(args)...), kind});
+}
+
+template <typename... Args>
+[[nodiscard]] tl::unexpected<Error> fail(fmt::format_string<Args...> format, Args&&... args) {
+  return fail(ErrorKind::kRuntime, format, std::forward<Args>(args)...);
+}
+
+}  // namespace trapline

@@ -1,0 +1,169 @@
+#include "backend_ftrace/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace trapline {
+namespace {
+
+// Length of the valid UTF-8 sequence that begins `text`, 0 if there is none (overlong forms,
+// surrogates and values above 0x10ffff are not valid).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto follows = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xc0) == 0x80; };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    if (!follows(1) || !follows(2)) return 0;
+    if (first == 0xe0 && byte(1) < 0xa0) return 0;
+    if (first == 0xed && byte(1) > 0x9f) return 0;
+    return 3;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    if (!follows(1) || !follows(2) || !follows(3)) return 0;
+    if (first == 0xf0 && byte(1) < 0x90) return 0;
+    if (first == 0xf4 && byte(1) > 0x8f) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({substitution, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    base = 16;
+    text.remove_prefix(2);
+  }
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, base);
+  if (error != std::errc{} || stop != end || text.empty()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> parse_time(std::string_view text, std::uint64_t default_unit) {
+  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> kUnits{{
+      {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}}};
+  std::uint64_t unit = default_unit;
+  for (const auto& [suffix, nanoseconds] : kUnits) {
+    if (!text.ends_with(suffix)) continue;
+    unit = nanoseconds;
+    text.remove_suffix(suffix.size());
+    break;
+  }
+  const auto dot = text.find('.');
+  const std::string_view whole = text.substr(0, dot);
+  const auto parsed = whole.starts_with("0x") ? std::nullopt : parse_number(whole);
+  if (!parsed || *parsed > std::numeric_limits<std::uint64_t>::max() / 2 / unit) {
+    return std::nullopt;
+  }
+  std::uint64_t value = *parsed * unit;
+  if (dot == std::string_view::npos) return value;
+  const std::string_view fraction = text.substr(dot + 1);
+  if (fraction.empty()) return std::nullopt;
+  std::uint64_t place = unit;
+  std::uint64_t lower = 0;  // what integer division cut off is below one nanosecond: dropped
+  for (const char c : fraction) {
+    if (c < '0' || c > '9') return std::nullopt;
+    place /= 10;
+    lower += place * static_cast<std::uint64_t>(c - '0');
+  }
+  return value + lower;
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string_view::npos;  // the last *, and where its run ends so far
+  std::size_t resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::string_view nearest(std::string_view wanted, std::span<const std::string_view> names) {
+  std::string_view best;
+  std::size_t best_distance = wanted.size() / 3 + 1;
+  for (const std::string_view name : names) {
+    const std::size_t difference =
+        name.size() > wanted.size() ? name.size() - wanted.size() : wanted.size() - name.size();
+    if (difference >= best_distance) continue;
+    const std::size_t distance = edit_distance(wanted, name);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = name;
+    }
+  }
+  return best;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const auto c = static_cast<unsigned char>(text[0]);
+    const std::size_t length = utf8_length(text);
+    // U+0080 to U+009f are control characters too; some terminals act on them.
+    const bool c1_control =
+        length == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c < 0x20 || c == 0x7f || length == 0) {
+      out += fmt::format("\\x{:02x}", c);
+    } else if (c1_control) {
+      out += fmt::format("\\x{:02x}\\x{:02x}", c, static_cast<unsigned char>(text[1]));
+    } else {
+      out.append(text.substr(0, length));
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n\v\f";
+  const auto first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+}  // namespace trapline

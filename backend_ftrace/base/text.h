@@ -1,0 +1,36 @@
+// Text that comes from outside: numbers, name patterns, and what may be shown on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trapline {
+
+// The whole text as an unsigned number: decimal, or hexadecimal after 0x. Nothing else is accepted:
+// no sign, no white space, no suffix; nothing on overflow.
+[[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
+
+// A duration or point in time in nanoseconds: a decimal number with an optional fraction and one of
+// the units ns, us, ms, s, m (minutes). A bare number is taken in `default_unit` nanoseconds.
+[[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text,
+                                                      std::uint64_t default_unit = 1'000'000'000);
+
+// Whether `name` matches `pattern`, where * stands for any run of characters and ? for one.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view name);
+
+// The name nearest to `wanted` by edit distance, when it is near enough to be a slip of the finger
+// (at most a third of its length); empty otherwise.
+[[nodiscard]] std::string_view nearest(std::string_view wanted,
+                                       std::span<const std::string_view> names);
+
+// The text with control characters, escape sequences and invalid UTF-8 made visible (\x1b, \n):
+// a guest can write into the strings that QEMU traces.
+[[nodiscard]] std::string printable(std::string_view text);
+
+// Without leading and trailing white space.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
+}  // namespace trapline

@@ -1,0 +1,16 @@
+// The subcommands of `trapline`. One subcommand is one file, cli/<name>.cc: its options, one call,
+// one print. Each function adds its subcommand to `app`; when the user chose it, its callback runs
+// and leaves the exit status (ErrorKind's values, or 0) in `status`. stdout carries results only;
+// fail_with() prints an error the way every command does.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline::cli {
+
+// "trapline: MESSAGE" on stderr, made printable; returns the exit status that belongs to the kind.
+int fail_with(const Error& error);
+
+}  // namespace trapline::cli

@@ -1,0 +1,33 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+
+namespace trapline::cli {
+
+int fail_with(const Error& error) {
+  fmt::print(stderr, "trapline: {}\n", printable(error.message));
+  return static_cast<int>(error.kind);
+}
+
+}  // namespace trapline::cli
+
+int main(int argc, char** argv) {
+  using namespace trapline;
+  CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
+  app.name("trapline");
+  app.set_version_flag("--version", TRAPLINE_VERSION);
+  app.require_subcommand(1);
+  [[maybe_unused]] int status = 0;
+  try {
+    app.parse(argc, argv);
+    return status;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::kUsage);
+  } catch (const std::exception& error) {
+    return cli::fail_with({error.what(), ErrorKind::kRuntime});
+  }
+}

@@ -1,0 +1,104 @@
+// Which function holds an address: symbols of guest and host binaries.
+//
+// A symbol file is an ELF file (32 or 64 bit, either byte order; .symtab, else the separate debug
+// file that its build-id or debug link names, else .dynsym), a kernel's System.map, a dump of
+// /proc/kallsyms, or a uftrace .sym file (old and new form).
+//
+// What a function covers: its size, where the file gives one; else up to the next symbol, at most
+// to the end of its section (text files: of its module's last page). Names of one address: the one
+// that a reader of the source would expect (typed before untyped, sized before sizeless, exported
+// before local, fewer leading underscores first). An assembly label inside a sized function belongs
+// to that function.
+//
+// Nothing in a file is trusted; an Error names the file and, in text, the line.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline {
+
+class NameArena;
+
+struct Symbol {
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;         // never 0 in a loaded file
+  std::string_view name;          // demangled (C++ and Rust), without parameters
+  std::string_view linkage_name;  // as in the file
+  char type = 'T';                // as nm prints it: T t W i
+};
+
+// Half-open.
+struct AddressRange {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  [[nodiscard]] bool contains(std::uint64_t address) const {
+    return address >= start && address < end;
+  }
+};
+
+// FILE[@OFFSET]: the offset is what is added to the file's addresses (KASLR, a position-independent
+// executable's load address). It may be negative (@-0x1000).
+struct SymbolFileSpec {
+  std::string path;
+  std::uint64_t offset = 0;
+};
+[[nodiscard]] Result<SymbolFileSpec> parse_symbol_file_spec(std::string_view text);
+
+// The functions of one file, ascending by address, one per address, at the file's own addresses.
+struct SymbolFile {
+  std::string path;
+  std::string debug_path;  // the separate debug file that the symbols came from, if any
+  std::string build_id;    // hexadecimal; empty when there is none
+  bool is_elf = false;
+  std::vector<Symbol> symbols;
+  std::vector<AddressRange> text;  // executable sections; text files: runs of functions
+  std::shared_ptr<const NameArena> names;
+
+  // The address of the function with this name (demangled or as in the file).
+  [[nodiscard]] const Symbol* by_name(std::string_view name) const;
+};
+[[nodiscard]] Result<SymbolFile> load_symbol_file(const std::string& path);
+
+// Immutable once built; lookups from several threads are safe. A lookup is one binary search over a
+// vector of 8-byte addresses: the functions are flattened into disjoint segments first, where an
+// inner function (another file's, an overlap) hides the outer one.
+class SymbolTable {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  SymbolTable() = default;
+  void add(const SymbolFile& file, std::uint64_t offset = 0);  // then build()
+  void build();
+
+  // Loads every file and builds.
+  [[nodiscard]] static Result<SymbolTable> load(std::span<const SymbolFileSpec> files);
+
+  // The function that contains the address, or nullptr (never the nearest one below).
+  [[nodiscard]] const Symbol* find(std::uint64_t address) const {
+    const std::uint32_t index = index_of(address);
+    return index == kNone ? nullptr : &symbols_[index];
+  }
+  // Its number, for callers that keep a cache or an array by function: below size(), or kNone.
+  [[nodiscard]] std::uint32_t index_of(std::uint64_t address) const;
+  [[nodiscard]] const Symbol& operator[](std::uint32_t index) const { return symbols_[index]; }
+  [[nodiscard]] std::size_t size() const { return symbols_.size(); }
+  [[nodiscard]] bool empty() const { return symbols_.empty(); }
+  [[nodiscard]] std::span<const Symbol> symbols() const { return symbols_; }
+
+ private:
+  void emit(std::uint64_t start, std::uint32_t owner);
+
+  std::vector<std::uint64_t> starts_;  // where a segment starts; it ends where the next one starts
+  std::vector<std::uint32_t> owners_;  // the segment's function, kNone for a gap
+  std::vector<Symbol> symbols_;
+  std::vector<std::shared_ptr<const NameArena>> names_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,163 @@
+// System.map, /proc/kallsyms and uftrace .sym files. All three have lines of
+//   ADDRESS TYPE NAME            System.map, kallsyms (with "\t[module]" behind), .sym (old)
+//   ADDRESS SIZE TYPE NAME       .sym (uftrace 0.15 and newer)
+// and .sym files comments (# …) and a closing __sym_end.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+#include "backend_ftrace/base/text.h"
+#include "plugin/format/symbol_file.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kMaxFile = 1U << 30;
+constexpr std::size_t kMaxLine = 64 * 1024;
+constexpr std::uint64_t kPage = 4096;
+
+Result<std::string> read_all(int fd, const std::string& path) {
+  std::string text;
+  for (;;) {
+    const std::size_t before = text.size();
+    if (before >= kMaxFile)
+      return fail(ErrorKind::kDamaged, "{} is too long for a symbol file", path);
+    text.resize(before + 256 * 1024);
+    const ssize_t got = ::read(fd, text.data() + before, text.size() - before);
+    if (got < 0 && errno != EINTR) return fail("cannot read {}: {}", path, std::strerror(errno));
+    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return text;
+  }
+}
+
+std::string_view take_word(std::string_view& line) {
+  const std::size_t start = std::min(line.find_first_not_of(" \t"), line.size());
+  line.remove_prefix(start);
+  const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+  const std::string_view word = line.substr(0, end);
+  line.remove_prefix(end);
+  return word;
+}
+
+std::optional<std::uint64_t> parse_hex(std::string_view text) {
+  if (text.starts_with("0x")) text.remove_prefix(2);
+  if (text.empty() || text.size() > 16) return std::nullopt;
+  std::uint64_t value = 0;
+  for (const char c : text) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) return std::nullopt;
+    value = value << 4 | static_cast<std::uint64_t>(digit);
+  }
+  return value;
+}
+
+struct Line {
+  RawSymbol symbol;
+  std::string_view name;
+  std::string_view module;
+};
+
+char function_type(char type) {
+  switch (type) {
+    case 'T':
+    case 'P':
+    case 'K':
+      return 'T';
+    case 't':
+      return 't';
+    case 'W':
+    case 'w':
+      return 'W';
+    case 'i':
+      return 'i';
+    default:
+      return 'd';  // data and the rest only end the function before them
+  }
+}
+
+std::optional<Line> parse_line(std::string_view text) {
+  Line line;
+  const auto address = parse_hex(take_word(text));
+  if (!address) return std::nullopt;
+  line.symbol.address = *address;
+  std::string_view type = take_word(text);
+  // A one-letter word is the type (sizes are written with more digits or as a decimal digit).
+  if (type.size() != 1 || (type[0] >= '0' && type[0] <= '9')) {
+    const auto size = parse_hex(type);
+    if (!size) return std::nullopt;
+    line.symbol.size = *size;
+    type = take_word(text);
+    if (type.size() != 1) return std::nullopt;
+  }
+  line.symbol.type = function_type(type[0]);
+  if (const std::size_t module = text.find("\t["); module != text.npos) {
+    line.module = trimmed(text.substr(module));
+    text = text.substr(0, module);
+  }
+  line.name = trimmed(text);
+  if (line.name.empty()) return std::nullopt;
+  return line;
+}
+
+// How far a sizeless function may reach: where the next module starts there is a gap of unknown
+// length, so a module's last function ends with its page.
+void set_limits(std::vector<RawSymbol>& symbols, const std::vector<std::uint32_t>& modules) {
+  std::vector<std::size_t> order(symbols.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return symbols[a].address < symbols[b].address;
+  });
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    RawSymbol& s = symbols[order[k]];
+    const bool last = k + 1 == order.size() || modules[order[k + 1]] != modules[order[k]];
+    s.limit = ~std::uint64_t{0};
+    if (last && s.size == 0 && s.address < s.limit - kPage) s.limit = (s.address | (kPage - 1)) + 1;
+  }
+}
+
+}  // namespace
+
+Result<RawSymbols> read_text_symbols(int fd, const std::string& path, NameArena& arena) {
+  auto content = read_all(fd, path);
+  if (!content) return tl::unexpected(std::move(content).error());
+  std::string_view rest = *content;
+  RawSymbols result;
+  std::vector<std::uint32_t> modules;  // per symbol: a number that changes from module to module
+  std::unordered_map<std::string_view, std::uint32_t> known_modules;
+  std::uint64_t highest = 0;
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view text = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (text.size() > kMaxLine)
+      return fail(ErrorKind::kDamaged, "{}:{}: the line is longer than {} bytes", path, number,
+                  kMaxLine);
+    if (trimmed(text).empty() || text.front() == '#') continue;
+    auto line = parse_line(text);
+    if (!line)
+      return fail(ErrorKind::kDamaged,
+                  "{}:{}: not a symbol line ('{}'); expected ADDRESS TYPE NAME as in System.map, "
+                  "/proc/kallsyms or a .sym file",
+                  path, number, text.substr(0, 60));
+    highest = std::max(highest, line->symbol.address);
+    // Modules are numbered in the order they are met.
+    const auto number_of = static_cast<std::uint32_t>(known_modules.size());
+    modules.push_back(known_modules.try_emplace(line->module, number_of).first->second);
+    line->symbol.name = arena.keep(line->name);
+    result.symbols.push_back(line->symbol);
+  }
+  if (!result.symbols.empty() && highest == 0)
+    return fail("{}: every address is 0; read /proc/kallsyms as root with kernel.kptr_restrict=0",
+                path);
+  set_limits(result.symbols, modules);
+  return result;
+}
+
+}  // namespace trapline

@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
   app.name("trapline");
   app.set_version_flag("--version", TRAPLINE_VERSION);
   app.require_subcommand(1);
-  [[maybe_unused]] int status = 0;
+  int status = 0;
+  cli::add_symbols(app, status);
   try {
     app.parse(argc, argv);
     return status;

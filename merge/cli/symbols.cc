@@ -1,0 +1,106 @@
+// trapline symbols: the symbol files and the map of a uftrace data directory.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/unique_fd.h"
+#include "merge/cli/commands.h"
+#include "plugin/format/directory_writer.h"
+#include "plugin/format/symbol_writer.h"
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string output;
+  std::vector<std::string> known;
+  bool prefix = false;
+  bool lines = true;
+};
+
+// SYMBOL=ADDRESS: the offset of the file that has the symbol follows.
+Result<void> place_by_symbol(const std::string& known, const std::vector<SymbolFile>& files,
+                             std::vector<PlacedSymbols>& placed) {
+  const std::size_t equals = known.rfind('=');
+  const auto address = equals == std::string::npos
+                           ? std::nullopt
+                           : parse_number(std::string_view(known).substr(equals + 1));
+  if (!address) return fail(ErrorKind::kUsage, "--at {}: write SYMBOL=0xADDRESS", known);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (const Symbol* symbol = files[i].by_name(known.substr(0, equals))) {
+      placed[i].offset = *address - symbol->address;
+      return {};
+    }
+  return fail(ErrorKind::kUsage, "--at {}: no file has a function of this name", known);
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const int error = fd ? write_all(fd.get(), text.data(), text.size()) : errno;
+  if (error != 0) return fail("cannot write {}: {}", path, std::strerror(error));
+  return {};
+}
+
+Result<void> run(const Options& options) {
+  std::vector<SymbolFile> files;
+  std::vector<PlacedSymbols> placed;
+  for (const std::string& text : options.files) {
+    auto spec = parse_symbol_file_spec(text);
+    if (!spec) return tl::unexpected(std::move(spec).error());
+    auto file = load_symbol_file(spec->path);
+    if (!file) return tl::unexpected(std::move(file).error());
+    const std::string name = spec->path.substr(spec->path.rfind('/') + 1);
+    placed.push_back({nullptr, spec->offset, options.prefix ? name + ":" : ""});
+    files.push_back(std::move(*file));
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) placed[i].file = &files[i];
+  for (const std::string& known : options.known)
+    if (auto done = place_by_symbol(known, files, placed); !done) return done;
+  auto formatted = format_symbol_files(placed, options.lines);
+  if (!formatted) return tl::unexpected(std::move(formatted).error());
+  if (::mkdir(options.output.c_str(), 0777) != 0 && errno != EEXIST)
+    return fail("cannot create the directory {}: {}", options.output, std::strerror(errno));
+  for (const DirectoryFile& file : formatted->files)
+    if (auto written = write_file(options.output + "/" + file.name, file.text); !written)
+      return written;
+  if (auto written = write_file(options.output + "/sid-0.map", format_map(formatted->map));
+      !written)
+    return written;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    fmt::print("{}: {} functions at offset 0x{:x}{}{}\n", printable(files[i].path),
+               files[i].symbols.size(), placed[i].offset,
+               files[i].debug_path.empty() ? "" : ", from ", printable(files[i].debug_path));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_symbols(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "symbols", "Write the symbol files and the map of a uftrace data directory");
+  command
+      ->add_option("FILE[@OFFSET]", options->files,
+                   "ELF file, System.map, kallsyms or .sym file; OFFSET is added to its addresses")
+      ->required();
+  command->add_option("-o,--output", options->output, "The uftrace data directory")->required();
+  command->add_option("--at", options->known,
+                      "SYMBOL=ADDRESS: where a function runs; gives its file's offset (KASLR)");
+  command->add_flag("--prefix", options->prefix, "Put the file's name before every function's");
+  command->add_flag("!--no-lines", options->lines, "Write no source lines (.dbg)");
+  command->callback([options, &status] {
+    if (auto done = run(*options); !done) status = fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

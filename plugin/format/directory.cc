@@ -1,0 +1,169 @@
+#include "plugin/format/directory.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kBuffer = 256 * 1024;
+constexpr std::size_t kMaxTextFile = 64U << 20;
+
+Result<std::string> read_text(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
+  std::string text;
+  for (;;) {
+    const std::size_t before = text.size();
+    if (before > kMaxTextFile) return fail(ErrorKind::kDamaged, "{} is implausibly long", path);
+    text.resize(before + 64 * 1024);
+    const ssize_t got = ::read(fd.get(), text.data() + before, text.size() - before);
+    if (got < 0 && errno != EINTR) return fail("cannot read {}: {}", path, std::strerror(errno));
+    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return text;
+  }
+}
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+std::uint64_t load(const char* at) {
+  std::uint64_t value = 0;
+  for (unsigned i = 8; i-- > 0;) value = value << 8 | static_cast<unsigned char>(at[i]);
+  return value;
+}
+
+std::string basename_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+Result<RecordReader> RecordReader::open(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
+  RecordReader reader(path, std::move(fd));
+  reader.buffer_.resize(kBuffer);
+  return reader;
+}
+
+// Makes sure that a whole record is in the buffer; false at the end of the file.
+Result<bool> RecordReader::fill() {
+  if (filled_ - at_ >= sizeof(Record)) return true;
+  std::memmove(buffer_.data(), buffer_.data() + at_, filled_ - at_);
+  filled_ -= at_;
+  at_ = 0;
+  while (filled_ < sizeof(Record)) {
+    const ssize_t got = ::read(fd_.get(), buffer_.data() + filled_, buffer_.size() - filled_);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail("cannot read {}: {}", path_, std::strerror(errno));
+    if (got == 0) return false;
+    filled_ += static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+Result<std::optional<Record>> RecordReader::next() {
+  for (;;) {
+    auto whole = fill();
+    if (!whole) return tl::unexpected(std::move(whole).error());
+    if (!*whole) {
+      if (!in_payload_) dropped_ += filled_ - at_;
+      at_ = filled_;
+      return std::optional<Record>();
+    }
+    const Record record(load(buffer_.data() + at_), load(buffer_.data() + at_ + 8));
+    // LOST records of uftrace carry time 0.
+    const bool in_order = record.time() >= last_time_ || record.type() == RecordType::kLost;
+    if (!record.valid() || !in_order) {
+      if (!in_payload_) dropped_ += 8;
+      at_ += 8;
+      continue;
+    }
+    at_ += sizeof(Record);
+    last_time_ = std::max(last_time_, record.time());
+    in_payload_ = record.has_payload();
+    return std::optional<Record>(record);
+  }
+}
+
+Result<DataDirectory> DataDirectory::open(const std::string& path) {
+  DataDirectory directory;
+  directory.path_ = path;
+  auto info_text = read_text(path + "/info");
+  if (!info_text) return tl::unexpected(std::move(info_text).error());
+  auto info = parse_info(*info_text, path + "/info");
+  if (!info) return tl::unexpected(std::move(info).error());
+  directory.info_ = std::move(*info);
+  auto task_text = read_text(path + "/task.txt");
+  if (!task_text) return tl::unexpected(std::move(task_text).error());
+  auto tasks = parse_task_file(*task_text, path + "/task.txt");
+  if (!tasks) return tl::unexpected(std::move(tasks).error());
+  directory.tasks_ = std::move(*tasks);
+  for (const std::uint32_t tid : directory.info_.tids)
+    if (exists(fmt::format("{}/{}.dat", path, tid))) directory.tids_.push_back(tid);
+  std::sort(directory.tids_.begin(), directory.tids_.end());
+  directory.tids_.erase(std::unique(directory.tids_.begin(), directory.tids_.end()),
+                        directory.tids_.end());
+  return directory;
+}
+
+Result<RecordReader> DataDirectory::records(std::uint32_t tid) const {
+  return RecordReader::open(fmt::format("{}/{}.dat", path_, tid));
+}
+
+std::string DataDirectory::session_of(std::uint32_t tid) const {
+  std::string sid;
+  for (const TaskLine& task : tasks_.tasks) {
+    if (task.tid != tid) continue;
+    for (const SessionLine& session : tasks_.sessions)
+      if (session.pid == task.pid && (sid.empty() || session.time <= task.time)) sid = session.sid;
+    // A forked child has its parent's session until it executes something.
+    if (sid.empty())
+      for (const ForkLine& fork : tasks_.forks)
+        for (const SessionLine& session : tasks_.sessions)
+          if (fork.pid == task.pid && session.pid == fork.ppid) sid = session.sid;
+  }
+  if (sid.empty() && tasks_.sessions.size() == 1) sid = tasks_.sessions.front().sid;
+  return sid;
+}
+
+std::string DataDirectory::task_name(std::uint32_t tid) const {
+  for (const TaskLine& task : tasks_.tasks)
+    if (task.tid == tid)
+      for (const SessionLine& session : tasks_.sessions)
+        if (session.pid == task.pid) return basename_of(session.exename);
+  return {};
+}
+
+Result<std::vector<MapLine>> DataDirectory::map(const std::string& sid) const {
+  const std::string path = fmt::format("{}/sid-{}.map", path_, basename_of(sid));
+  auto text = read_text(path);
+  if (!text) return tl::unexpected(std::move(text).error());
+  return parse_map(*text, path);
+}
+
+Result<SymbolTable> DataDirectory::symbols(const std::string& sid) const {
+  auto lines = map(sid);
+  if (!lines) return tl::unexpected(std::move(lines).error());
+  SymbolTable table;
+  std::vector<std::string> done;  // the first line of a binary places it
+  for (const MapLine& line : *lines) {
+    if (std::find(done.begin(), done.end(), line.path) != done.end()) continue;
+    done.push_back(line.path);
+    const std::string path = fmt::format("{}/{}.sym", path_, basename_of(line.path));
+    if (!exists(path)) continue;
+    auto file = load_symbol_file(path);
+    if (!file) return tl::unexpected(std::move(file).error());
+    table.add(*file, line.start);
+  }
+  table.build();
+  return table;
+}
+
+}  // namespace trapline

@@ -1,0 +1,78 @@
+// Reads a uftrace data directory: from the plugin, from QEMU's own uftrace plugin, or from
+// `uftrace record` inside a guest. Streaming: no memory grows with the recording.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/base/unique_fd.h"
+#include "plugin/format/info.h"
+#include "plugin/format/map.h"
+#include "plugin/format/record.h"
+#include "plugin/format/symbol_table.h"
+#include "plugin/format/task.h"
+
+namespace trapline {
+
+// The records of one <tid>.dat, in the file's order.
+//
+// Damage: a cut-off last record is the end of the file and counts as dropped bytes. Bytes that are
+// no record (wrong magic, a time before the last record's) are skipped in steps of 8 up to the next
+// record, and counted. Argument payloads (records with has_payload()) are skipped the same way, not
+// counted: their length is not in the file.
+class RecordReader {
+ public:
+  [[nodiscard]] static Result<RecordReader> open(const std::string& path);
+
+  // The next record; nothing at the end; an Error when reading itself fails.
+  [[nodiscard]] Result<std::optional<Record>> next();
+
+  [[nodiscard]] std::uint64_t dropped_bytes() const { return dropped_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  RecordReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  [[nodiscard]] Result<bool> fill();
+
+  std::string path_;
+  UniqueFd fd_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0;
+  std::size_t filled_ = 0;
+  std::uint64_t last_time_ = 0;
+  std::uint64_t dropped_ = 0;
+  bool in_payload_ = false;
+};
+
+class DataDirectory {
+ public:
+  [[nodiscard]] static Result<DataDirectory> open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const UftraceInfo& info() const { return info_; }
+  [[nodiscard]] const TaskFile& tasks() const { return tasks_; }
+
+  // Tasks that info lists and that have a data file.
+  [[nodiscard]] const std::vector<std::uint32_t>& tids() const { return tids_; }
+  [[nodiscard]] Result<RecordReader> records(std::uint32_t tid) const;
+  // What uftrace calls the task: its session's basename; "" when task.txt does not say.
+  [[nodiscard]] std::string task_name(std::uint32_t tid) const;
+
+  // The session that covers the task at its start, "" when there is none.
+  [[nodiscard]] std::string session_of(std::uint32_t tid) const;
+  [[nodiscard]] Result<std::vector<MapLine>> map(const std::string& sid) const;
+  // The functions of the session's map, at the records' addresses (48 bits). A binary without its
+  // .sym file is left out.
+  [[nodiscard]] Result<SymbolTable> symbols(const std::string& sid) const;
+
+ private:
+  std::string path_;
+  UftraceInfo info_;
+  TaskFile tasks_;
+  std::vector<std::uint32_t> tids_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,126 @@
+#include "plugin/format/directory_writer.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "plugin/format/task.h"
+
+namespace trapline {
+namespace {
+
+// The kinds of files that a recording consists of; nothing else is ever removed.
+bool of_a_recording(std::string_view name) {
+  if (name == "info" || name == "task.txt" || name == "sync.txt" || name == "default.opts")
+    return true;
+  if (name.starts_with("sid-") && name.ends_with(".map")) return true;
+  for (const std::string_view ending : {".sym", ".dbg", ".tmp"})
+    if (name.ends_with(ending)) return true;
+  return name.ends_with(".dat") && name.find_first_not_of("0123456789") == name.size() - 4;
+}
+
+// Empties the folder of an earlier recording.
+Result<void> clear(int folder, const std::string& path) {
+  const int copy = ::dup(folder);
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(copy), &::closedir);
+  if (!listing) {
+    ::close(copy);
+    return fail("cannot list {}: {}", path, std::strerror(errno));
+  }
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  if (!names.empty() && ::faccessat(folder, "info", F_OK, 0) != 0)
+    return fail(ErrorKind::kUsage,
+                "{} is not empty and holds no earlier recording; give another directory", path);
+  for (const std::string& name : names)
+    if (of_a_recording(name) && ::unlinkat(folder, name.c_str(), 0) != 0)
+      return fail("cannot remove {}/{} of an earlier recording: {}", path, name,
+                  std::strerror(errno));
+  return {};
+}
+
+}  // namespace
+
+int write_all(int fd, const void* text, std::size_t size) {
+  const char* at = static_cast<const char*>(text);
+  while (size > 0) {
+    const ssize_t written = ::write(fd, at, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    at += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return 0;
+}
+
+Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, UftraceInfo info) {
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+    return fail("cannot create the directory {}: {}", path, std::strerror(errno));
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail("cannot open the directory {}: {}", path, std::strerror(errno));
+  if (auto cleared = clear(folder.get(), path); !cleared)
+    return tl::unexpected(std::move(cleared).error());
+  DirectoryWriter writer(path, std::move(folder), std::move(info));
+  if (auto written = writer.replace("task.txt", ""); !written)
+    return tl::unexpected(std::move(written).error());
+  if (auto written = writer.replace("info", format_info(writer.info_)); !written)
+    return tl::unexpected(std::move(written).error());
+  return writer;
+}
+
+// A reader sees the old or the new text, never a part.
+Result<void> DirectoryWriter::replace(const std::string& name, const std::string& text) const {
+  const std::string temporary = name + ".tmp";
+  UniqueFd fd(
+      ::openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  int error = fd ? write_all(fd.get(), text.data(), text.size()) : errno;
+  if (error == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0)
+    error = errno;
+  if (error == 0) return {};
+  ::unlinkat(folder_.get(), temporary.c_str(), 0);
+  return fail("cannot write {}/{}: {}", path_, name, std::strerror(error));
+}
+
+Result<void> DirectoryWriter::write_symbols(const SymbolFiles& symbols) {
+  for (const DirectoryFile& file : symbols.files)
+    if (auto written = replace(file.name, file.text); !written) return written;
+  return replace("sid-0.map", format_map(symbols.map));
+}
+
+Result<void> DirectoryWriter::add_task(std::uint32_t tid, const std::string& name,
+                                       std::uint64_t time) {
+  tasks_ += format_line(SessionLine{time, tid, "0", name});
+  tasks_ += format_line(TaskLine{time, tid, tid});
+  info_.tids.push_back(tid);
+  if (auto written = replace("task.txt", tasks_); !written) return written;
+  return replace("info", format_info(info_));
+}
+
+Result<void> DirectoryWriter::finish(std::uint64_t elapsed_ns) {
+  info_.elapsed_time =
+      fmt::format("{}.{:09} sec", elapsed_ns / 1'000'000'000, elapsed_ns % 1'000'000'000);
+  return replace("info", format_info(info_));
+}
+
+Result<UniqueFd> DirectoryWriter::open_data(std::uint32_t tid) const {
+  return open_file(fmt::format("{}.dat", tid));
+}
+
+Result<UniqueFd> DirectoryWriter::open_file(const std::string& name) const {
+  UniqueFd fd(
+      ::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!fd) return fail("cannot create {}/{}: {}", path_, name, std::strerror(errno));
+  return fd;
+}
+
+}  // namespace trapline

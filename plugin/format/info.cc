@@ -1,0 +1,152 @@
+#include "plugin/format/info.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace trapline {
+namespace {
+
+constexpr std::string_view kSignature("Ftrace!\0", 8);
+constexpr std::size_t kHeaderSize = 40;
+constexpr std::uint32_t kVersion = 4;
+
+// The bits of the info mask that we write, in the order of their lines.
+enum InfoBit : unsigned {
+  kExeName = 0,
+  kBuildId = 1,
+  kExitStatus = 2,
+  kCmdline = 3,
+  kCpuInfo = 4,
+  kOsInfo = 6,
+  kTaskInfo = 7,
+  kRecordDate = 11,
+  kVersionLine = 13,
+};
+
+template <typename T>
+void put(std::string& out, T value, std::size_t bytes = sizeof(T)) {
+  for (std::size_t i = 0; i < bytes; ++i)
+    out.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff));
+}
+
+template <typename T>
+T get(std::string_view file, std::size_t at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = sizeof(T); i-- > 0;)
+    value = value << 8 | static_cast<unsigned char>(file[at + i]);
+  return static_cast<T>(value);
+}
+
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
+  return text;
+}
+
+std::vector<std::uint32_t> parse_tids(std::string_view text) {
+  std::vector<std::uint32_t> tids;
+  while (!text.empty()) {
+    std::uint32_t tid = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tid);
+    if (error != std::errc{}) break;
+    tids.push_back(tid);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (!text.empty()) text.remove_prefix(1);
+  }
+  return tids;
+}
+
+void parse_line(std::string_view line, UftraceInfo& info) {
+  const auto take = [&line](std::string_view key) {
+    if (!line.starts_with(key)) return false;
+    line.remove_prefix(key.size());
+    return true;
+  };
+  if (take("exename:"))
+    info.exename = line;
+  else if (take("build_id:"))
+    info.build_id = line;
+  else if (take("cmdline:"))
+    info.cmdline = line;
+  else if (take("cpuinfo:desc="))
+    info.cpu_description = line;
+  else if (take("cpuinfo:nr_cpus="))
+    std::from_chars(line.data(), line.data() + line.size(), info.cpus);
+  else if (take("osinfo:kernel="))
+    info.kernel = line;
+  else if (take("osinfo:hostname="))
+    info.hostname = line;
+  else if (take("osinfo:distro="))
+    info.distro = line;
+  else if (take("taskinfo:tids="))
+    info.tids = parse_tids(line);
+  else if (take("record_date:"))
+    info.record_date = line;
+  else if (take("elapsed_time:"))
+    info.elapsed_time = line;
+  else if (take("uftrace_version:"))
+    info.version = line;
+  else if (take("argspec:lines="))
+    return;
+  else if (take("argspec:"))
+    info.argspecs.emplace_back(line);
+}
+
+}  // namespace
+
+std::string format_info(const UftraceInfo& info) {
+  std::string tids;
+  for (const std::uint32_t tid : info.tids)
+    tids += fmt::format("{}{}", tids.empty() ? "" : ",", tid);
+  const std::string body = fmt::format(
+      "exename:{}\nbuild_id:{}\nexit_status:0\ncmdline:{}\n"
+      "cpuinfo:lines=2\ncpuinfo:nr_cpus={} / {} (online/possible)\ncpuinfo:desc={}\n"
+      "osinfo:lines=3\nosinfo:kernel={}\nosinfo:hostname={}\nosinfo:distro={}\n"
+      "taskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}\n"
+      "record_date:{}\nelapsed_time:{}\nuftrace_version:{}\n",
+      one_line(info.exename),
+      info.build_id.empty() ? std::string(40, '0') : one_line(info.build_id),
+      one_line(info.cmdline), info.cpus, info.cpus, one_line(info.cpu_description),
+      one_line(info.kernel), one_line(info.hostname), one_line(info.distro), info.tids.size(), tids,
+      one_line(info.record_date), one_line(info.elapsed_time), one_line(info.version));
+  std::uint64_t mask = 0;
+  for (const InfoBit bit : {kExeName, kBuildId, kExitStatus, kCmdline, kCpuInfo, kOsInfo, kTaskInfo,
+                            kRecordDate, kVersionLine})
+    mask |= std::uint64_t{1} << bit;
+  std::string out(kSignature);
+  put<std::uint32_t>(out, kVersion);
+  put<std::uint16_t>(out, kHeaderSize);
+  put<std::uint8_t>(out, 1);  // little-endian
+  put<std::uint8_t>(out, 2);  // 64-bit
+  put<std::uint64_t>(out, info.features);
+  put<std::uint64_t>(out, mask);
+  put(out, info.max_stack, 2);
+  put<std::uint64_t>(out, 0, 6);
+  return out + body;
+}
+
+Result<UftraceInfo> parse_info(std::string_view file, const std::string& path) {
+  if (file.size() < kHeaderSize || !file.starts_with(kSignature))
+    return fail(ErrorKind::kDamaged, "{} is not a uftrace info file", path);
+  const auto version = get<std::uint32_t>(file, 8);
+  const auto header = get<std::uint16_t>(file, 12);
+  if (version < 3 || version > 4 || header < kHeaderSize || header > file.size())
+    return fail(ErrorKind::kDamaged,
+                "{}: file version {} (header of {} bytes) is not known; 3 and 4 are", path, version,
+                header);
+  if (file[14] != 1 || file[15] != 2)
+    return fail(ErrorKind::kDamaged, "{}: only little-endian 64-bit recordings can be read", path);
+  UftraceInfo info;
+  info.features = get<std::uint64_t>(file, 16);
+  info.info_mask = get<std::uint64_t>(file, 24);
+  info.max_stack = get<std::uint16_t>(file, 32);
+  for (std::string_view rest = file.substr(header); !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    parse_line(rest.substr(0, end), info);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return info;
+}
+
+}  // namespace trapline

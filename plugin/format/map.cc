@@ -1,0 +1,66 @@
+#include "plugin/format/map.h"
+
+#include <charconv>
+#include <optional>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+std::optional<std::uint64_t> take_hex(std::string_view& text, char until) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc{} || end == text.data() + text.size() || *end != until)
+    return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  return value;
+}
+
+std::string_view take_word(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+}  // namespace
+
+std::string format_map(const std::vector<MapLine>& lines) {
+  std::string out;
+  for (const MapLine& line : lines)
+    out += fmt::format("{:012x}-{:012x} {} 00000000 00:00 0 {}{}{}\n", line.start, line.end,
+                       line.protection, line.path,
+                       line.build_id.empty() ? "" : " build-id:", line.build_id);
+  return out + "7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n";
+}
+
+Result<std::vector<MapLine>> parse_map(std::string_view file, const std::string& path) {
+  std::vector<MapLine> lines;
+  for (std::size_t number = 1; !file.empty(); ++number) {
+    const std::size_t end = file.find('\n');
+    if (end == file.npos) break;  // cut off
+    std::string_view text = file.substr(0, end);
+    file.remove_prefix(end + 1);
+    if (trimmed(text).empty()) continue;
+    MapLine line;
+    const auto start = take_hex(text, '-');
+    const auto stop = start ? take_hex(text, ' ') : std::nullopt;
+    if (!stop || *stop < *start)
+      return fail(ErrorKind::kDamaged, "{}:{}: not a line of a memory map", path, number);
+    line.start = *start;
+    line.end = *stop;
+    line.protection = take_word(text);
+    for (int skipped = 0; skipped < 3; ++skipped) take_word(text);  // offset, device, inode
+    text = trimmed(text);
+    if (const std::size_t id = text.find(" build-id:"); id != text.npos) {
+      line.build_id = text.substr(id + 10);
+      text = text.substr(0, id);
+    }
+    line.path = text;
+    if (!line.path.empty() && line.path.front() != '[') lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace trapline

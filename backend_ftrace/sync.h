@@ -6,8 +6,7 @@
 //   ...
 //   marker n:             after(n-1)        ends the series
 //
-// Writing and parsing allocate nothing and need no C++ library: the marker writer, the recorder and
-// the plugin share them.
+// Nothing here allocates; the marker writer, the recorder and the plugin share it.
 #pragma once
 
 #include <array>
@@ -37,6 +36,7 @@ struct SyncRecord {
   std::optional<ClockReadings> after;   // taken just after marker index - 1 was written
 };
 
+inline constexpr std::string_view kSyncPrefix = "trapline: sync 1 ";
 inline constexpr std::size_t kMaxSyncText = 512;
 inline constexpr unsigned kSyncTries = 16;
 

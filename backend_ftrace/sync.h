@@ -1,0 +1,90 @@
+// Sync records: marker texts that relate every readable clock to the stamp that the kernel gives
+// the marker. docs/formats/sync.md has the grammar and an example.
+//
+//   marker 0:  before(0)                    stamp(0) lies in [before(0), after(0)]
+//   marker 1:  before(1)  after(0)          on every clock
+//   ...
+//   marker n:             after(n-1)        ends the series
+//
+// Nothing here allocates; the marker writer, the recorder and the plugin share it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "backend_ftrace/clock.h"
+
+namespace trapline {
+
+// One reading of all readable clocks, indexed by ClockId; 0 = not read.
+struct ClockReadings {
+  std::array<std::uint64_t, kReadableClocks> values{};
+  [[nodiscard]] std::uint64_t at(ClockId clock) const {
+    return values[static_cast<std::size_t>(clock)];
+  }
+};
+
+[[nodiscard]] ClockReadings read_clocks();
+
+struct SyncRecord {
+  std::uint64_t series = 0;             // tells one series from another in the same recording
+  std::uint32_t index = 0;              // of the marker in its series
+  std::optional<ClockReadings> before;  // taken just before this marker was written
+  std::optional<ClockReadings> after;   // taken just after marker index - 1 was written
+};
+
+inline constexpr std::string_view kSyncPrefix = "trapline: sync 1 ";
+inline constexpr std::size_t kMaxSyncText = 512;
+inline constexpr unsigned kSyncTries = 16;
+
+// The record's text without a newline; its length.
+std::size_t format_sync(const SyncRecord& record, char (&text)[kMaxSyncText]);
+
+// Reads a record's text; unknown clocks are skipped. Nothing when it is none or is damaged.
+[[nodiscard]] std::optional<SyncRecord> parse_sync(std::string_view text);
+
+// Makes the texts of one series:
+//   while (size = series.next(text)) { write(text, size); series.written(); }
+class SyncSeries {
+ public:
+  explicit SyncSeries(unsigned tries = kSyncTries);
+  [[nodiscard]] std::size_t next(char (&text)[kMaxSyncText]);  // 0: the series is complete
+  void written();
+
+ private:
+  SyncRecord record_;
+  unsigned tries_;
+};
+
+// A moment whose stamp, on the recording's clock, lies between two readings of every other clock.
+struct SyncPoint {
+  std::uint64_t stamp = 0;
+  ClockReadings before;
+  ClockReadings after;
+  [[nodiscard]] std::uint64_t width(ClockId clock) const {
+    return after.at(clock) - before.at(clock);
+  }
+};
+
+// Puts brackets together from the records of one recording, in the order of their stamps.
+class SyncCollector {
+ public:
+  // The bracket that this record closes: each one, so that the caller chooses; the narrowest of a
+  // series is the best. A lost marker costs the brackets on both of its sides only.
+  [[nodiscard]] std::optional<SyncPoint> add(const SyncRecord& record, std::uint64_t stamp);
+
+ private:
+  SyncRecord open_;
+  std::uint64_t open_stamp_ = 0;
+  bool is_open_ = false;
+};
+
+// Whether `a` is the narrower bracket, on CLOCK_MONOTONIC.
+[[nodiscard]] inline bool narrower(const SyncPoint& a, const SyncPoint& b) {
+  return a.width(ClockId::kMono) < b.width(ClockId::kMono);
+}
+
+}  // namespace trapline

@@ -1,0 +1,37 @@
+// The formats of trace events: a C expression of string literals and PRI macros, and the printf
+// conversions inside.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend_ftrace/tracetool/trace_events.h"
+
+namespace trapline::tracetool {
+
+// What the PRI macro stands for on LP64 Linux ("PRIx64" -> "lx"); empty when it is none of them.
+[[nodiscard]] std::string_view pri_macro(std::string_view name);
+
+// A format's text with escapes and macros resolved, and where each of its bytes came from.
+struct FormatText {
+  std::string text;
+  std::vector<std::uint32_t> origin;  // per byte: offset in the file
+};
+
+struct FormatError {
+  std::size_t position = 0;  // in FormatText::text
+  std::string message;
+};
+
+// Splits the text into pieces and gives each conversion its argument.
+[[nodiscard]] std::optional<FormatError> split_format(std::string_view text,
+                                                      const std::vector<Argument>& arguments,
+                                                      std::vector<Piece>& pieces);
+
+// The pieces of a format that is taken as it is, for the implicit "cpu=%p ".
+void prepend_cpu(Format& format);
+
+}  // namespace trapline::tracetool

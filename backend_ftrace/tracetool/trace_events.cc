@@ -1,0 +1,542 @@
+#include "backend_ftrace/tracetool/trace_events.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/tracetool/c_format.h"
+
+namespace trapline::tracetool {
+namespace {
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+struct Integer {
+  TypeKind kind;
+  std::uint8_t bytes;
+};
+
+// A type's words without const: the allowed words are those QEMU allows.
+std::optional<Integer> integer_type(const std::vector<std::string_view>& words) {
+  static const std::unordered_map<std::string_view, Integer> kNames{
+      {"bool", {TypeKind::kUnsigned, 1}},     {"int8_t", {TypeKind::kSigned, 1}},
+      {"uint8_t", {TypeKind::kUnsigned, 1}},  {"int16_t", {TypeKind::kSigned, 2}},
+      {"uint16_t", {TypeKind::kUnsigned, 2}}, {"int32_t", {TypeKind::kSigned, 4}},
+      {"uint32_t", {TypeKind::kUnsigned, 4}}, {"int64_t", {TypeKind::kSigned, 8}},
+      {"uint64_t", {TypeKind::kUnsigned, 8}}, {"size_t", {TypeKind::kUnsigned, 8}},
+      {"ssize_t", {TypeKind::kSigned, 8}},    {"uintptr_t", {TypeKind::kUnsigned, 8}},
+      {"ptrdiff_t", {TypeKind::kSigned, 8}}};
+  if (words.size() == 1) {
+    if (const auto known = kNames.find(words[0]); known != kNames.end()) return known->second;
+  }
+  int longs = 0;
+  int signs = 0;
+  bool is_unsigned = false;
+  bool is_short = false;
+  bool is_char = false;
+  for (const std::string_view word : words) {
+    if (word == "long")
+      ++longs;
+    else if (word == "unsigned" || word == "signed")
+      ++signs, is_unsigned |= word == "unsigned";
+    else if (word == "short")
+      is_short = true;
+    else if (word == "char")
+      is_char = true;
+    else if (word != "int")
+      return std::nullopt;
+  }
+  if (words.empty() || signs > 1 || longs > 2) return std::nullopt;
+  const auto bytes = static_cast<std::uint8_t>(longs > 0 ? 8 : is_char ? 1 : is_short ? 2 : 4);
+  return Integer{is_unsigned ? TypeKind::kUnsigned : TypeKind::kSigned, bytes};
+}
+
+bool allowed_word(std::string_view word) {
+  static constexpr std::array<std::string_view, 20> kWords{
+      "int",      "long",    "short",   "char",     "bool",      "unsigned", "signed",
+      "int8_t",   "uint8_t", "int16_t", "uint16_t", "int32_t",   "uint32_t", "int64_t",
+      "uint64_t", "void",    "size_t",  "ssize_t",  "uintptr_t", "ptrdiff_t"};
+  return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+}
+
+// The argument as tcg helpers see it: {host type, true} for a value known only at execution.
+std::string_view tcg_host_type(std::string_view word) {
+  if (word == "TCGv_i32") return "uint32_t";
+  if (word == "TCGv_i64" || word == "TCGv") return "uint64_t";
+  if (word == "TCGv_ptr" || word == "TCGv_env") return "void *";
+  return {};
+}
+
+// Reads one file: a cursor over the text, one declaration after the other. An error skips to the
+// next line that begins a declaration.
+class Parser {
+ public:
+  Parser(std::string_view text, EventFile& out) : text_(text), out_(out) {}
+
+  void run() {
+    if (!text_.empty() && text_.back() != '\n') {
+      report(text_.size(), "the file does not end with a newline");
+    }
+    while (at_ < text_.size()) {
+      skip_blanks();
+      if (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '#') {
+        if (!declaration()) resume();
+      }
+      skip_line();
+    }
+  }
+
+ private:
+  struct Draft {
+    Event event;
+    bool tcg = false;
+    std::vector<bool> late;  // per argument: known only at execution
+    std::array<Format, 2> formats;
+    int format_count = 0;
+  };
+
+  // --- places -----------------------------------------------------------------------------------
+  bool report(std::size_t offset, std::string message) {
+    offset = std::min(offset, text_.size());
+    for (; counted_to_ < offset; ++counted_to_) {
+      if (text_[counted_to_] == '\n') ++line_, line_start_ = counted_to_ + 1;
+    }
+    std::uint32_t line = line_;
+    std::size_t start = line_start_;
+    if (offset < line_start_) {  // an earlier place of the same declaration
+      const std::string_view before = text_.substr(0, offset);
+      line = 1 + static_cast<std::uint32_t>(std::count(before.begin(), before.end(), '\n'));
+      start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+    }
+    out_.errors.push_back(
+        {out_.name, line, static_cast<std::uint32_t>(offset - start + 1), std::move(message)});
+    return false;
+  }
+
+  std::uint32_t line_of(std::size_t offset) {
+    for (; counted_to_ < offset; ++counted_to_) {
+      if (text_[counted_to_] == '\n') ++line_, line_start_ = counted_to_ + 1;
+    }
+    return line_;
+  }
+
+  // --- cursor -----------------------------------------------------------------------------------
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  void skip_line() { at_ = std::min(text_.find('\n', at_), text_.size() - 1) + 1; }
+  void skip_blanks() {
+    for (;;) {
+      while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+      if (peek() != '\\') return;
+      const std::size_t after = text_.find_first_not_of(" \t\r", at_ + 1);
+      if (after == std::string_view::npos || text_[after] != '\n') return;
+      at_ = after + 1;
+    }
+  }
+  void skip_space() {
+    for (skip_blanks(); peek() == '\n'; skip_blanks()) ++at_;
+  }
+  std::string_view word() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  // What stands here, for a message.
+  std::string here() const {
+    if (at_ >= text_.size()) return "the end of the file";
+    if (text_[at_] == '\n') return "the end of the line";
+    return fmt::format("'{}'", text_[at_]);
+  }
+  // Steps over line ends while the next line goes on with the format.
+  void skip_to_continuation() {
+    skip_blanks();
+    while (peek() == '\n') {
+      const std::size_t next = text_.find_first_not_of(" \t\r\n", at_);
+      if (next == std::string_view::npos) return;
+      std::size_t end = next;
+      while (end < text_.size() && is_word(text_[end])) ++end;
+      const bool macro = !pri_macro(text_.substr(next, end - next)).empty() &&
+                         (end >= text_.size() || text_[end] != '(');
+      if (text_[next] != '"' && !macro) return;
+      at_ = next;
+    }
+  }
+  // After an error: lines that only continue the bad declaration are not worth further messages.
+  void resume() {
+    for (;;) {
+      const std::size_t end = text_.find('\n', at_);
+      if (end == std::string_view::npos) return;
+      std::size_t last = end;
+      while (last > at_ && is_blank(text_[last - 1])) --last;
+      const bool continued = last > at_ && text_[last - 1] == '\\';
+      const std::size_t next = text_.find_first_not_of(" \t", end + 1);
+      if (!continued && (next == std::string_view::npos || text_[next] != '"')) return;
+      at_ = end + 1;
+    }
+  }
+
+  // --- grammar ----------------------------------------------------------------------------------
+  bool declaration() {
+    Draft draft;
+    for (FormatText& resolved : texts_) resolved.text.clear(), resolved.origin.clear();
+    draft.event.arguments.reserve(4);
+    draft.event.line = line_of(at_);
+    if (!head(draft) || !arguments(draft)) return false;
+    if (!expression(draft, 0)) return false;
+    skip_blanks();
+    if (peek() == ',') {
+      ++at_;
+      if (!draft.tcg) {
+        return report(at_ - 1,
+                      "a second format belongs to tcg events only; expected the end of "
+                      "the line");
+      }
+      if (!expression(draft, 1)) return false;
+      skip_blanks();
+    }
+    if (at_ < text_.size() && peek() != '\n') {
+      return report(at_, fmt::format("expected a string, a PRI macro or the end of the line, found "
+                                     "{}",
+                                     here()));
+    }
+    return finish(draft);
+  }
+
+  bool head(Draft& draft) {
+    for (;;) {
+      const std::size_t begin = at_;
+      const std::string_view name = word();
+      if (name.empty()) {
+        return report(at_, fmt::format("expected the name of an event, found {}", here()));
+      }
+      skip_blanks();
+      if (peek() == '(') {
+        if (name[0] >= '0' && name[0] <= '9') {
+          return report(
+              begin, fmt::format("'{}' is no C identifier; expected the name of an event", name));
+        }
+        draft.event.name = name;
+        ++at_;
+        return true;
+      }
+      if (name == "disable")
+        draft.event.disable = true;
+      else if (name == "vcpu")
+        draft.event.vcpu = true;
+      else if (name == "tcg")
+        draft.tcg = true;
+      else if (is_word(peek())) {
+        return report(begin,
+                      fmt::format("unknown property '{}'; expected disable, vcpu or tcg", name));
+      } else {
+        return report(
+            at_, fmt::format("expected '(' after the event's name '{}', found {}", name, here()));
+      }
+    }
+  }
+
+  bool arguments(Draft& draft) {
+    for (;;) {
+      skip_space();
+      const std::size_t begin = at_;
+      std::vector<std::string_view>& words = words_;
+      words.clear();
+      std::size_t stars = 0;
+      for (skip_space(); is_word(peek()) || peek() == '*'; skip_space()) {
+        if (peek() == '*')
+          ++stars, ++at_;
+        else
+          words.push_back(word());
+      }
+      const char stop = peek();
+      if (stop != ',' && stop != ')') {
+        return report(at_,
+                      fmt::format("expected ',' or ')' in the argument list, found {}", here()));
+      }
+      const bool only_void = words.size() == 1 && words[0] == "void" && stars == 0;
+      const bool alone = draft.event.arguments.empty() && stop == ')';
+      if (words.empty() && stars == 0) {
+        return report(begin,
+                      "an argument is missing; expected a type and a name, or void for none");
+      }
+      if (only_void && !alone) {
+        return report(begin, "void stands alone in an argument list");
+      }
+      if (!only_void && !argument(draft, begin, words, stars)) return false;
+      ++at_;
+      if (stop == ')') return true;
+    }
+  }
+
+  bool argument(Draft& draft, std::size_t begin, std::vector<std::string_view>& words,
+                std::size_t stars) {
+    Argument argument;
+    std::string_view name;
+    if (words.size() >= 2 || (stars > 0 && words.size() == 1)) {
+      name = words.back();
+      words.pop_back();
+    }
+    if (name.empty() || words.empty() || allowed_word(name) || name == "const") {
+      return report(begin, "an argument needs a type and a name");
+    }
+    argument.name = name;
+    bool late = false;
+    if (!type_of(begin, words, stars, draft.tcg, argument, late)) return false;
+    for (const Argument& other : draft.event.arguments) {
+      if (other.name == argument.name) {
+        return report(begin, fmt::format("argument '{}' is declared twice", argument.name));
+      }
+    }
+    const std::size_t limit = kMaxArguments - (draft.event.vcpu ? 1 : 0);
+    if (draft.event.arguments.size() >= limit) {
+      return report(begin, fmt::format("too many arguments; expected at most {}{}", limit,
+                                       draft.event.vcpu ? " beside the CPU" : ""));
+    }
+    draft.event.arguments.push_back(std::move(argument));
+    draft.late.push_back(late);
+    return true;
+  }
+
+  bool type_of(std::size_t begin, std::vector<std::string_view>& words, std::size_t stars, bool tcg,
+               Argument& argument, bool& late) {
+    std::vector<std::string_view>& base = words;
+    const bool is_const = std::erase(base, "const") > 0;
+    if (tcg && stars == 0 && base.size() == 1 && !tcg_host_type(base[0]).empty()) {
+      const std::string_view host = tcg_host_type(base[0]);
+      late = true;
+      argument.type = host;
+      argument.kind = host.ends_with('*') ? TypeKind::kPointer : TypeKind::kUnsigned;
+      argument.bytes = host == "uint32_t" ? 4 : 8;
+      return true;
+    }
+    if (is_const) argument.type = "const ";
+    for (std::size_t i = 0; i < base.size(); ++i) {
+      if (i > 0) argument.type += ' ';
+      argument.type += base[i];
+    }
+    if (stars > 0) argument.type.append(" ").append(stars, '*');
+    for (const std::string_view word : base) {
+      if (word == "float" || word == "double") {
+        return report(begin,
+                      fmt::format("'{}' is floating point, which tracers cannot carry; scale "
+                                  "it to an integer",
+                                  argument.type));
+      }
+      if (!allowed_word(word)) {
+        return report(begin, fmt::format("type '{}' is not allowed; expected a C integer, a "
+                                         "fixed-size integer such as uint64_t, "
+                                         "char *, or void * for a pointer to anything else",
+                                         argument.type));
+      }
+    }
+    const auto integer = integer_type(base);
+    const bool is_void = base.size() == 1 && base[0] == "void";
+    if ((!integer && !is_void) || (is_void && stars == 0)) {
+      return report(begin, fmt::format("'{}' is no type", argument.type));
+    }
+    argument.bytes = stars > 0 ? 8 : integer->bytes;
+    argument.kind = stars == 0 ? integer->kind : TypeKind::kPointer;
+    if (stars == 1 && base.size() == 1 && base[0] == "char") argument.kind = TypeKind::kString;
+    return true;
+  }
+
+  // String literals and PRI macros up to something else; none at all is a format too.
+  bool expression(Draft& draft, int index) {
+    Format& format = draft.formats[static_cast<std::size_t>(index)];
+    FormatText& resolved = texts_[static_cast<std::size_t>(index)];
+    draft.format_count = index + 1;
+    for (skip_to_continuation();; skip_to_continuation()) {
+      const std::size_t begin = at_;
+      if (peek() == '"') {
+        if (!literal(resolved)) return false;
+      } else if (const std::string_view macro = word(); !macro.empty()) {
+        const std::string_view letters = pri_macro(macro);
+        if (letters.empty() || format.source.empty()) {
+          return report(begin,
+                        fmt::format("'{}' is unknown here; expected a string, or a PRI macro "
+                                    "of <inttypes.h> after one",
+                                    macro));
+        }
+        for (const char c : letters) put(resolved, c, begin);
+      } else {
+        if (index == 1 && format.source.empty()) {
+          return report(at_, fmt::format("expected the format for execution, found {}", here()));
+        }
+        return true;
+      }
+      if (!format.source.empty()) format.source += ' ';
+      format.source += text_.substr(begin, at_ - begin);
+    }
+  }
+
+  static void put(FormatText& to, char c, std::size_t offset) {
+    to.text += c;
+    to.origin.push_back(static_cast<std::uint32_t>(offset));
+  }
+
+  bool literal(FormatText& to) {
+    const std::size_t open = at_++;
+    for (;;) {
+      const std::size_t begin = at_;
+      const char c = peek();
+      if (at_ >= text_.size() || c == '\n') {
+        return report(open, "the string is not closed; expected '\"' before the end of the line");
+      }
+      ++at_;
+      if (c == '"') return true;
+      if (c == '\0') return report(begin, "a NUL byte in a string");
+      if (c != '\\') {
+        put(to, c, begin);
+      } else if (!escape(to, begin)) {
+        return false;
+      }
+    }
+  }
+
+  bool escape(FormatText& to, std::size_t begin) {
+    static constexpr std::string_view kFrom = "ntrabfv\\\"'?";
+    static constexpr std::string_view kTo = "\n\t\r\a\b\f\v\\\"'?";
+    const char c = peek();
+    if (const auto simple = kFrom.find(c); c != '\0' && simple != std::string_view::npos) {
+      ++at_;
+      put(to, kTo[simple], begin);
+      return true;
+    }
+    const bool hex = c == 'x';
+    if (hex) ++at_;
+    unsigned value = 0;
+    int digits = 0;
+    for (; digits < (hex ? 2 : 3); ++digits, ++at_) {
+      const char d = peek();
+      if (d >= '0' && d <= (hex ? '9' : '7'))
+        value = value * (hex ? 16 : 8) + unsigned(d - '0');
+      else if (hex && d >= 'a' && d <= 'f')
+        value = value * 16 + unsigned(d - 'a' + 10);
+      else if (hex && d >= 'A' && d <= 'F')
+        value = value * 16 + unsigned(d - 'A' + 10);
+      else
+        break;
+    }
+    if (digits == 0 || value == 0 || value > 255) {
+      return report(begin, "an escape that C does not have, or NUL");
+    }
+    put(to, static_cast<char>(value), begin);
+    return true;
+  }
+
+  // --- the event --------------------------------------------------------------------------------
+  bool finish(Draft& draft) {
+    if (draft.tcg && draft.format_count != 2) {
+      return report(at_,
+                    "a tcg event has two formats, for translation and for execution; expected "
+                    "',' and the second");
+    }
+    if (!draft.tcg) return add(draft, draft.event, 0);
+    Event translation = draft.event;
+    translation.name += "_trans";
+    translation.tcg_translation = true;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < draft.late.size(); ++i) {
+      if (!draft.late[i]) translation.arguments[kept++] = draft.event.arguments[i];
+    }
+    translation.arguments.resize(kept);
+    Event execution = draft.event;
+    execution.name += "_exec";
+    execution.tcg_execution = true;
+    return add(draft, std::move(translation), 0) && add(draft, std::move(execution), 1);
+  }
+
+  bool add(Draft& draft, Event event, std::size_t index) {
+    const FormatText& resolved = texts_[index];
+    event.format = std::move(draft.formats[index]);
+    if (resolved.text.ends_with('\n')) {
+      return report(resolved.origin.back(),
+                    "the format ends with a newline; expected none, the backends add their own");
+    }
+    if (event.format.source.empty()) {  // no format at all: the name alone is printed
+      event.format.pieces.emplace_back();
+      if (!event.arguments.empty()) {
+        return report(at_, "expected a format string for the event's arguments");
+      }
+    } else if (auto error = split_format(resolved.text, event.arguments, event.format.pieces)) {
+      const std::size_t place =
+          error->position < resolved.origin.size() ? resolved.origin[error->position] : at_;
+      return report(place, std::move(error->message));
+    }
+    if (event.vcpu) {
+      Argument cpu{"void *", "__cpu", TypeKind::kPointer, 8, true};
+      event.arguments.insert(event.arguments.begin(), std::move(cpu));
+      prepend_cpu(event.format);
+    }
+    out_.events.push_back(std::move(event));
+    return true;
+  }
+
+  std::string_view text_;
+  EventFile& out_;
+  std::array<FormatText, 2> texts_;  // kept from event to event for their memory, like words_
+  std::vector<std::string_view> words_;
+  std::size_t at_ = 0;
+  std::size_t counted_to_ = 0;
+  std::uint32_t line_ = 1;
+  std::size_t line_start_ = 0;
+};
+
+}  // namespace
+
+std::string Diagnostic::text() const {
+  return fmt::format("{}:{}:{}: error: {}", file, line, column, message);
+}
+
+EventFile parse_trace_events(std::string_view text, std::string_view name) {
+  EventFile file;
+  file.name = name;
+  file.events.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
+  Parser(text, file).run();
+  return file;
+}
+
+Result<EventFile> read_trace_events(const std::string& path) {
+  std::string text;
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ssize_t got = file ? 1 : -1;
+  for (std::size_t size = 0; got > 0;) {
+    text.resize(size + (1u << 20));
+    got = ::read(file.get(), text.data() + size, text.size() - size);
+    size += got > 0 ? static_cast<std::size_t>(got) : 0;
+    text.resize(size);
+  }
+  if (got < 0) {
+    return fail(
+        "{}: cannot be read: {}; give a trace-events file, such as the trace-events-all that "
+        "QEMU installs in /usr/share/qemu",
+        path, std::strerror(errno));
+  }
+  return parse_trace_events(text, path);
+}
+
+std::vector<Diagnostic> find_duplicates(std::span<const EventFile> files) {
+  std::vector<Diagnostic> found;
+  std::unordered_map<std::string_view, std::pair<const EventFile*, const Event*>> seen;
+  for (const EventFile& file : files) {
+    for (const Event& event : file.events) {
+      const auto [first, is_new] = seen.try_emplace(event.name, &file, &event);
+      if (is_new) continue;
+      found.push_back({file.name, event.line, 1,
+                       fmt::format("event '{}' is already declared at {}:{}", event.name,
+                                   first->second.first->name, first->second.second->line)});
+    }
+  }
+  return found;
+}
+
+}  // namespace trapline::tracetool

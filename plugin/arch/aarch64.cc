@@ -1,0 +1,77 @@
+// A64, with the pointer-authenticated forms.
+#include "plugin/arch/decode.h"
+
+namespace trapline {
+namespace {
+
+constexpr unsigned kLink = 30;
+constexpr unsigned kStack = 31;
+
+unsigned bits(std::uint32_t word, unsigned from, unsigned count) {
+  return word >> from & ((1U << count) - 1);
+}
+
+// BR, BLR, RET, ERET and their authenticated forms: 1101011 opc[24:21] 11111 op3[15:10] Rn op4.
+Instruction branch_register(std::uint32_t word) {
+  Instruction out;
+  out.reg = static_cast<std::uint8_t>(bits(word, 5, 5));
+  switch (bits(word, 21, 4)) {
+    case 0b0001:
+    case 0b1001:
+      out.flow = Flow::kCallRegister;
+      break;  // BLR, BLRAA…
+    case 0b0010:
+      out.flow = Flow::kReturn;
+      break;  // RET, RETAA, RETAB
+    case 0b0100:
+      out.flow = Flow::kInterruptReturn;
+      break;  // ERET, ERETAA
+    default:
+      break;
+  }
+  return out;
+}
+
+// Stores of x30 relative to sp: STP with either register x30, STR x30.
+bool saves_link(std::uint32_t word) {
+  if (bits(word, 5, 5) != kStack) return false;
+  const bool pair = (word & 0xfe400000U) == 0xa8000000U && bits(word, 23, 2) != 0;  // STP, 64-bit
+  if (pair) return bits(word, 0, 5) == kLink || bits(word, 10, 5) == kLink;
+  const bool single = (word & 0xffc00000U) == 0xf9000000U ||  // STR x, [sp, #imm]
+                      (word & 0xffe00000U) == 0xf8000000U;    // STR x, [sp, #imm]! and friends
+  return single && bits(word, 0, 5) == kLink;
+}
+
+// ADD/SUB (immediate or extended register) with sp as the result, from another register.
+bool sets_stack_pointer(std::uint32_t word) {
+  if (bits(word, 0, 5) != kStack) return false;
+  const bool immediate = (word & 0xbf800000U) == 0x91000000U;
+  const bool extended = (word & 0xbfe00000U) == 0x8b200000U;
+  return (immediate || extended) && bits(word, 5, 5) != kStack;
+}
+
+}  // namespace
+
+Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
+  if (bytes.size() != 4) return {};
+  const std::uint32_t word =
+      bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+  Instruction out;
+  if ((word & 0xfc000000U) == 0x94000000U) {  // BL
+    const auto words = static_cast<std::int32_t>(word << 6) >> 6;
+    out.target = pc + static_cast<std::uint64_t>(std::int64_t{words} * 4);
+    if (out.target - (pc + 4) > kNoCallWithin) out.flow = Flow::kCall;
+  } else if ((word & 0xfe1f0000U) == 0xd61f0000U) {
+    out = branch_register(word);
+  } else if ((word & 0xffe0001fU) == 0xd4000001U || (word & 0xffe0001fU) == 0xd4000002U ||
+             (word & 0xffe0001fU) == 0xd4000003U) {
+    out.flow = Flow::kSystemCall;  // SVC, HVC, SMC
+  } else if (saves_link(word)) {
+    out.flow = Flow::kSaveReturnAddress;
+  } else if (sets_stack_pointer(word)) {
+    out.flow = Flow::kSetStackPointer;
+  }
+  return out;
+}
+
+}  // namespace trapline

@@ -1,0 +1,42 @@
+// What one guest instruction does to the call stack, found from its bytes at translation. One file
+// per architecture; all are pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace trapline {
+
+enum class Flow : std::uint8_t {
+  kOther,
+  kCall,          // to `target`
+  kCallRegister,  // to the address in register `reg` (plus `offset`)
+  kCallMemory,    // to the address that the instruction reads from memory
+  kCallFar,       // x86: to `target`, or, when that is 0, to the address read; pushes two words
+  kReturn,
+  kReturnFar,     // x86: reads two words
+  kSystemCall,    // enters a more privileged level, through the hardware's own entry point
+  kSystemReturn,  // leaves to a less privileged level; nothing of this stack stays alive
+  kInterruptReturn,
+  kSaveReturnAddress,  // stores the link register on the stack: tells where the frame is
+  kSetStackPointer,    // may move to another stack, or discard frames
+};
+
+struct Instruction {
+  Flow flow = Flow::kOther;
+  std::uint8_t reg = 0;  // an index into the architecture's general registers
+  std::int32_t offset = 0;
+  std::uint64_t target = 0;
+};
+
+// Calls that land this near behind themselves push an address to be read or to be overwritten
+// (position-independent code, retpolines, filling of the return stack buffer): no function starts
+// there.
+inline constexpr std::uint64_t kNoCallWithin = 16;
+
+[[nodiscard]] Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc);
+[[nodiscard]] Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc);
+[[nodiscard]] Instruction decode_riscv64(std::span<const std::uint8_t> bytes, std::uint64_t pc);
+
+}  // namespace trapline

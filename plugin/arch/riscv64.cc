@@ -1,0 +1,94 @@
+// RV64GC: a call links to ra (x1) or t0 (x5), as the unprivileged specification's return-address
+// stack hints say; a return jumps to one of them without linking.
+#include "plugin/arch/decode.h"
+
+namespace trapline {
+namespace {
+
+constexpr unsigned kRa = 1;
+constexpr unsigned kSp = 2;
+constexpr unsigned kT0 = 5;
+
+bool is_link(unsigned reg) { return reg == kRa || reg == kT0; }
+unsigned bits(std::uint32_t word, unsigned from, unsigned count) {
+  return word >> from & ((1U << count) - 1);
+}
+
+Instruction indirect(unsigned link, unsigned base, std::int32_t offset) {
+  Instruction out;
+  out.reg = static_cast<std::uint8_t>(base);
+  out.offset = offset;
+  if (is_link(link))
+    out.flow = Flow::kCallRegister;
+  else if (link == 0 && is_link(base))
+    out.flow = Flow::kReturn;
+  return out;
+}
+
+Instruction decode_compressed(std::uint32_t word) {
+  const unsigned op = bits(word, 0, 2);
+  const unsigned function = bits(word, 13, 3);
+  const unsigned rd = bits(word, 7, 5);
+  const unsigned rs2 = bits(word, 2, 5);
+  Instruction out;
+  if (op == 2 && function == 4) {
+    const bool link = bits(word, 12, 1) != 0;
+    if (rs2 == 0 && rd != 0) return indirect(link ? kRa : 0, rd, 0);        // c.jr, c.jalr
+    if (rs2 != 0 && rd == kSp && !link) out.flow = Flow::kSetStackPointer;  // c.mv sp, rs2
+  } else if (op == 2 && function == 7 && rs2 == kRa) {
+    out.flow = Flow::kSaveReturnAddress;  // c.sdsp ra
+  } else if (op == 2 && function == 3 && rd == kSp) {
+    out.flow = Flow::kSetStackPointer;  // c.ldsp sp
+  }
+  return out;
+}
+
+std::int32_t jal_offset(std::uint32_t word) {
+  const std::uint32_t value = bits(word, 31, 1) << 20 | bits(word, 12, 8) << 12 |
+                              bits(word, 20, 1) << 11 | bits(word, 21, 10) << 1;
+  return static_cast<std::int32_t>(value << 11) >> 11;
+}
+
+}  // namespace
+
+Instruction decode_riscv64(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
+  if (bytes.size() == 2)
+    return decode_compressed(static_cast<std::uint32_t>(bytes[0] | bytes[1] << 8));
+  if (bytes.size() != 4) return {};
+  const std::uint32_t word =
+      bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+  const unsigned rd = bits(word, 7, 5);
+  const unsigned rs1 = bits(word, 15, 5);
+  Instruction out;
+  switch (word & 0x7f) {
+    case 0x6f:  // JAL
+      if (!is_link(rd)) break;
+      out.target = pc + static_cast<std::uint64_t>(std::int64_t{jal_offset(word)});
+      if (out.target - (pc + 4) > kNoCallWithin) out.flow = Flow::kCall;
+      break;
+    case 0x67:
+      return indirect(rd, rs1, static_cast<std::int32_t>(word) >> 20);  // JALR
+    case 0x23:                                                          // SD ra, offset(sp)
+      if (bits(word, 12, 3) == 3 && rs1 == kSp && bits(word, 20, 5) == kRa)
+        out.flow = Flow::kSaveReturnAddress;
+      break;
+    case 0x13:
+    case 0x03:
+    case 0x33:  // ADDI…, LD…, ADD…
+      if (rd == kSp && ((word & 0x7f) == 0x03 || rs1 != kSp)) out.flow = Flow::kSetStackPointer;
+      break;
+    case 0x73:
+      if (word == 0x00000073)
+        out.flow = Flow::kSystemCall;  // ECALL
+      else if (word == 0x10200073 || word == 0x30200073)
+        out.flow = Flow::kInterruptReturn;  // SRET, MRET
+      else if (rd == kSp && bits(word, 12, 3) != 0)
+        out.flow = Flow::kSetStackPointer;  // CSRRW sp
+      break;
+    default:
+      break;
+  }
+  return out;
+}
+
+}  // namespace trapline

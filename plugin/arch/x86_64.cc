@@ -1,0 +1,102 @@
+// x86 in every mode: 64-bit code and the 16- and 32-bit code of firmware. QEMU says where an
+// instruction ends, so the width of an operand follows from what is left of it.
+#include "plugin/arch/decode.h"
+
+namespace trapline {
+namespace {
+
+bool is_prefix(std::uint8_t byte) {
+  switch (byte) {
+    case 0x26:
+    case 0x2e:
+    case 0x36:
+    case 0x3e:
+    case 0x64:
+    case 0x65:  // segment, notrack
+    case 0x66:
+    case 0x67:
+    case 0xf0:
+    case 0xf2:
+    case 0xf3:  // size, lock, bnd, rep
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::uint64_t relative_target(std::span<const std::uint8_t> operand, std::uint64_t next) {
+  if (operand.size() == 2) {
+    const auto value = static_cast<std::uint16_t>(operand[0] | operand[1] << 8);
+    return next + static_cast<std::uint64_t>(static_cast<std::int16_t>(value));
+  }
+  std::uint32_t value = 0;
+  for (std::size_t i = 4; i-- > 0;) value = value << 8 | operand[i];
+  return next + static_cast<std::uint64_t>(static_cast<std::int32_t>(value));
+}
+
+Instruction group_ff(std::uint8_t modrm, std::uint8_t rex) {
+  const unsigned operation = modrm >> 3 & 7;
+  const bool is_register = (modrm & 0xc0) == 0xc0;
+  Instruction out;
+  if (operation == 2) {
+    out.flow = is_register ? Flow::kCallRegister : Flow::kCallMemory;
+    out.reg = static_cast<std::uint8_t>((modrm & 7) | (rex & 1) << 3);
+  } else if (operation == 3 && !is_register) {
+    out.flow = Flow::kCallFar;
+  }
+  return out;
+}
+
+}  // namespace
+
+Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
+  const std::uint64_t next = pc + bytes.size();
+  std::size_t at = 0;
+  std::uint8_t rex = 0;
+  while (at < bytes.size() && is_prefix(bytes[at])) ++at;
+  // In 32-bit code 0x40…0x4f are whole instructions, so one with more behind it is a REX prefix.
+  if (at + 1 < bytes.size() && (bytes[at] & 0xf0) == 0x40) rex = bytes[at++];
+  if (at >= bytes.size()) return {};
+  const auto rest = bytes.subspan(at + 1);
+  Instruction out;
+  switch (bytes[at]) {
+    case 0xe8:
+      if (rest.size() != 2 && rest.size() != 4) break;
+      out.target = relative_target(rest, next);
+      if (out.target - next > kNoCallWithin) out.flow = Flow::kCall;
+      break;
+    case 0xc3:
+    case 0xc2:
+      out.flow = Flow::kReturn;
+      break;
+    case 0xcb:
+    case 0xca:
+      out.flow = Flow::kReturnFar;
+      break;
+    case 0x9a:  // far, 16- and 32-bit code only: offset, segment
+      if (rest.size() == 4)
+        out.target = static_cast<std::uint64_t>(rest[0] | rest[1] << 8) +
+                     (static_cast<std::uint64_t>(rest[2] | rest[3] << 8) << 4);
+      else if (rest.size() == 6)
+        out.target = static_cast<std::uint32_t>(rest[0] | rest[1] << 8 | rest[2] << 16) |
+                     static_cast<std::uint64_t>(rest[3]) << 24;
+      if (out.target != 0) out.flow = Flow::kCallFar;
+      break;
+    case 0xcf:
+      out.flow = Flow::kInterruptReturn;
+      break;
+    case 0xff:
+      if (!rest.empty()) out = group_ff(rest[0], rex);
+      break;
+    case 0x0f:
+      if (rest.empty()) break;
+      if (rest[0] == 0x05 || rest[0] == 0x34) out.flow = Flow::kSystemCall;
+      if (rest[0] == 0x07 || rest[0] == 0x35) out.flow = Flow::kSystemReturn;
+      break;
+    default:
+      break;
+  }
+  return out;
+}
+
+}  // namespace trapline

@@ -1,0 +1,401 @@
+#include "plugin/call_tracker.h"
+
+#include <algorithm>
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kFirstFrames = 32;
+
+class Nowhere final : public RecordSink {
+ public:
+  std::size_t append(std::uint32_t, std::span<const Record> records) override {
+    return records.size_bytes();
+  }
+  void release(std::uint32_t) override {}
+};
+Nowhere nowhere;
+
+void set_up(Stack& stack, std::size_t frames) {
+  const auto depth = stack.frames.empty() ? 0 : stack.top - stack.floor();
+  stack.frames.resize(frames);
+  stack.frames[0].slot = ~std::uint64_t{0};
+  stack.frames[0].flags = Frame::kEvent | Frame::kSilent;  // off the fast path
+  stack.top = stack.floor() + depth;
+  stack.limit = stack.floor() + stack.frames.size();
+}
+
+bool is_kernel(std::uint64_t address) { return address >> 63 != 0; }
+
+std::uint64_t block_of(std::uint64_t stack_pointer) {
+  return (stack_pointer - 1) >> CallTracker::kBlockBits;
+}
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+// The innermost slot that is known, else where the stack pointer was.
+std::uint64_t place_of(const Stack& stack) {
+  for (const Frame* frame = stack.top; frame != stack.floor(); --frame)
+    if (frame->slot != 0) return frame->slot;
+  return stack.hint;
+}
+
+}  // namespace
+
+Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (shared_) lock.lock();
+  auto& stacks = stacks_[key];
+  for (auto& stack : stacks)
+    if (is_kernel(stack_pointer) ||
+        distance(place_of(*stack), stack_pointer) < CallTracker::kReach) {
+      stack->used = ++tick_;
+      return stack.get();
+    }
+  auto fresh = std::make_unique<Stack>();
+  set_up(*fresh, kFirstFrames);
+  fresh->key = key;
+  fresh->used = ++tick_;
+  stacks.push_back(std::move(fresh));
+  Stack* result = stacks.back().get();
+  if (++count_ > kMaxStacks) drop_oldest();
+  return result;
+}
+
+// Half of those that are in no task's chain and have nothing open. Shared stacks may be in use by
+// another vCPU, so they stay.
+void StackPool::drop_oldest() {
+  if (shared_) return;
+  std::uint64_t border = tick_ - kMaxStacks / 2;
+  for (auto entry = stacks_.begin(); entry != stacks_.end();) {
+    std::erase_if(entry->second, [&](const std::unique_ptr<Stack>& stack) {
+      if (stack->used > border || stack->task == nullptr) return false;
+      const auto& chain = stack->task->chain;
+      if (std::find(chain.begin(), chain.end(), stack.get()) != chain.end()) return false;
+      --count_;
+      return true;
+    });
+    entry = entry->second.empty() ? stacks_.erase(entry) : std::next(entry);
+  }
+}
+
+CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
+                         const FunctionFilter& filter, StackPool& pool,
+                         const TrackerOptions& options)
+    : vcpu_(vcpu),
+      guest_(guest),
+      tasks_(tasks),
+      filter_(filter),
+      options_(options),
+      pool_(pool),
+      nothing_(0, nowhere) {
+  set_up(nowhere_, 2);
+  nowhere_.limit = nowhere_.floor();
+  nowhere_.task = &nothing_;
+  stack_ = &nowhere_;
+  level_ = ~0U;
+  set_recording(true);
+}
+
+void CallTracker::set_recording(bool on) {
+  if (!on && recording_) {
+    pool_.for_each([this](Stack& stack) {
+      if (stack.task == nullptr) return;
+      for (auto open = stack.task->chain.rbegin(); open != stack.task->chain.rend(); ++open)
+        silence(**open);
+    });
+  }
+  recording_ = on;
+  slow_ = !on || options_.filtered || options_.text != nullptr || options_.min_duration != 0 ||
+          options_.max_depth != ~std::uint64_t{0};
+}
+
+void CallTracker::take_request() {
+  const int requested = requested_.exchange(0, std::memory_order_relaxed);
+  if (requested != 0) set_recording(requested == 1);
+}
+
+bool CallTracker::same_stack(std::uint64_t stack_pointer) const {
+  if (stack_ == &nowhere_) return false;
+  const std::uint64_t place = place_of(*stack_);
+  if (is_kernel(stack_pointer))
+    return block_of(stack_pointer) == block_of(place) ||
+           (place > stack_pointer && place - stack_pointer < kNear);
+  return distance(place, stack_pointer) < kReach;
+}
+
+void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) {
+  StackKey key{0, 0, level};
+  if (is_kernel(stack_pointer))
+    key.block = block_of(stack_pointer);
+  else
+    key.space = guest_.address_space();
+  Stack* stack = pool_.find(key, stack_pointer);
+  if (stack->task == nullptr) stack->task = tasks_.task_for(vcpu_, key, stack_pointer);
+  if (stack->empty()) stack->hint = stack_pointer;
+  if (level_ != ~0U && leaves_privilege(level)) via = Via::kReturn;
+  level_ = level;
+  if (stack != stack_) switch_to(stack, via);
+}
+
+void CallTracker::switch_to(Stack* stack, Via via) {
+  ++counters_.stack_switches;
+  auto& chain = stack->task->chain;
+  const auto close_down_to = [&](std::size_t size) {
+    while (chain.size() > size) {
+      silence(*chain.back());
+      chain.pop_back();
+    }
+  };
+  const auto known = std::find(chain.begin(), chain.end(), stack);
+  if (known != chain.end()) {
+    close_down_to(static_cast<std::size_t>(known - chain.begin()) + 1);
+  } else {
+    while (!chain.empty() && chain.back()->empty()) chain.pop_back();
+    if (via == Via::kReturn || chain.size() >= kMaxChain) close_down_to(0);
+    chain.push_back(stack);
+  }
+  stack_ = stack;
+  tasks_.entered(vcpu_, *stack->task);
+}
+
+void CallTracker::write_entry(Task& task, std::uint64_t time, std::uint64_t function) {
+  if (options_.text != nullptr) options_.text->write(true, vcpu_, task.depth, function);
+  if (options_.records) task.buffer.add(RecordType::kEntry, time, task.depth, function);
+  ++task.depth;
+}
+
+void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t function) {
+  --task.depth;
+  if (options_.text != nullptr) options_.text->write(false, vcpu_, task.depth, function);
+  if (options_.records) task.buffer.add(RecordType::kExit, time, task.depth, function);
+}
+
+// Closes what is open in the records; the frames stay, for their returns will come.
+void CallTracker::silence(Stack& stack) {
+  const std::uint64_t time = clock_.now();
+  for (Frame* frame = stack.top; frame != stack.floor(); --frame) {
+    if ((frame->flags & (Frame::kSilent | Frame::kPending)) == 0)
+      write_exit(*stack.task, time, frame->function);
+    frame->flags = (frame->flags | Frame::kSilent) & ~std::uint32_t{Frame::kPending};
+  }
+}
+
+void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint64_t slot,
+                            std::uint32_t flags) {
+  Stack& stack = *stack_;
+  if (stack.top + 1 >= stack.limit) {
+    if (stack.frames.size() >= kMaxFrames) return;
+    set_up(stack, stack.frames.size() * 2);
+  }
+  Frame& frame = *++stack.top;
+  frame = Frame{slot, function, ret, 0, flags, 0};
+  Task& task = *stack.task;
+  if ((flags & Frame::kSilent) != 0) {
+    // not recorded
+  } else if (!recording_ || task.depth >= options_.max_depth || !filter_.recorded(function)) {
+    frame.flags |= Frame::kSilent;
+  } else if (options_.min_duration != 0) {
+    frame.flags |= Frame::kPending;
+    frame.entered = clock_.now();
+  } else {
+    write_entry(task, clock_.now(), function);
+  }
+}
+
+// Writes the entries that waited to see whether they last: the outermost first.
+void CallTracker::emit_pending(Task& task) {
+  for (Stack* stack : task.chain)
+    for (Frame* frame = stack->floor() + 1; frame <= stack->top; ++frame)
+      if ((frame->flags & Frame::kPending) != 0) {
+        write_entry(task, frame->entered, frame->function);
+        frame->flags &= ~std::uint32_t{Frame::kPending};
+      }
+}
+
+void CallTracker::pop_slow() {
+  Frame& frame = *stack_->top;
+  Task& task = *stack_->task;
+  const std::uint64_t time = clock_.now();
+  if ((frame.flags & Frame::kPending) != 0 && time - frame.entered >= options_.min_duration)
+    emit_pending(task);
+  if ((frame.flags & (Frame::kSilent | Frame::kPending)) == 0)
+    write_exit(task, time, frame.function);
+  --stack_->top;
+  if (stack_->empty()) stack_->hint = frame.slot != 0 ? frame.slot : stack_->hint;
+}
+
+void CallTracker::pop_through(Frame* frame) {
+  while (stack_->top >= frame) pop_slow();
+}
+
+void CallTracker::return_from(Frame* frame) {
+  bool tail = (frame->flags & Frame::kTail) != 0;
+  pop_through(frame);
+  while (tail && !stack_->empty() && (stack_->top->flags & Frame::kEvent) == 0) {
+    tail = (stack_->top->flags & Frame::kTail) != 0;
+    pop_slow();
+  }
+}
+
+// The fast path popped a tail frame and met a caller that is not a plain one.
+void CallTracker::pop_rest_of_tail(Stack* stack) {
+  if ((stack->top->flags & Frame::kEvent) == 0) return_from(stack->top);
+}
+
+// Frames whose place on the stack is below `slot` are gone. A frame whose place is not known goes
+// with one further out that is gone.
+void CallTracker::unwind_below(std::uint64_t slot) {
+  Frame* dead = nullptr;
+  for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
+    if (frame->slot == 0) continue;
+    if (frame->slot >= slot) break;
+    dead = frame;
+  }
+  if (dead == nullptr) return;
+  counters_.unwound += static_cast<std::uint64_t>(stack_->top - dead) + 1;
+  pop_through(dead);
+}
+
+void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint64_t slot) {
+  take_request();
+  event_pending_ = false;
+  if (slot != 0) {
+    if (site.level != level_ || !same_stack(slot)) resolve(site.level, slot, Via::kCall);
+    unwind_below(slot + 1);
+  } else if (site.level != level_ || resync_) {
+    const std::uint64_t stack_pointer = guest_.stack_pointer();
+    if (site.level != level_ || !same_stack(stack_pointer))
+      resolve(site.level, stack_pointer, Via::kCall);
+    resync_ = false;
+    unwind_below(stack_pointer);
+  }
+  push_slow(site.ret, function, slot, 0);
+}
+
+void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t target) {
+  take_request();
+  if (level != level_ || !same_stack(slot)) resolve(level, slot, Via::kReturn);
+  for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
+    if (frame->slot > slot) break;
+    if (frame->slot != slot) continue;
+    counters_.unwound += static_cast<std::uint64_t>(stack_->top - frame);
+    // Tail frames have their caller's slot.
+    while ((frame->flags & Frame::kTail) != 0 && (frame[-1].flags & Frame::kEvent) == 0 &&
+           frame[-1].slot == slot)
+      --frame;
+    return return_from(frame);
+  }
+  if (!stack_->empty() && stack_->top->slot > slot) {
+    // Nothing was called from here: a jump that is spelled as a return (retpolines).
+    if (target != 0 && (!options_.know_starts || filter_.is_start(target))) {
+      tail_call(target, stack_->top->slot);
+      arrived_ = target;
+    }
+    return;
+  }
+  unwind_below(slot + 1);
+  ++counters_.unmatched_returns;
+}
+
+void CallTracker::slow_return_plain(unsigned level, std::uint64_t target) {
+  take_request();
+  std::uint64_t stack_pointer = 0;
+  if (level != level_ || resync_) {
+    stack_pointer = guest_.stack_pointer();
+    if (level != level_ || !same_stack(stack_pointer)) resolve(level, stack_pointer, Via::kReturn);
+    resync_ = false;
+  }
+  for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
+    if (frame->ret == target && (frame->flags & Frame::kTail) == 0) {
+      counters_.unwound += static_cast<std::uint64_t>(stack_->top - frame);
+      return return_from(frame);
+    }
+    if (frame->slot != 0 && frame->slot >= stack_pointer && stack_pointer != 0) break;
+  }
+  const bool was_empty = stack_->empty();
+  if (stack_pointer != 0) unwind_below(stack_pointer);
+  if (was_empty || (stack_->top->flags & Frame::kEvent) != 0) ++counters_.unmatched_returns;
+}
+
+void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) {
+  Frame* top = stack_->top;
+  if (stack_->empty()) {
+    stack_->hint = stack_pointer;
+    return push_slow(0, address, options_.sites_know_slots ? stack_pointer : 0, 0);
+  }
+  ++counters_.tail_calls;
+  if (top->tails >= kMaxTails) {  // a state machine of jumps: its past states are closed
+    while ((stack_->top->flags & Frame::kTail) != 0) pop_slow();
+    top = stack_->top;
+  }
+  const std::uint32_t tails = top->tails + 1;
+  push_slow(top->ret, address, options_.sites_know_slots ? top->slot : 0, Frame::kTail);
+  stack_->top->tails = tails;
+}
+
+void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
+  arrived_ = 0;
+  if (event_pending_) {
+    event(level, address);
+    arrived_ = 0;
+    return;
+  }
+  // A loop back to a function's own first instruction.
+  if (level == level_ && stack_->top->function == address && !stack_->empty() && !resync_) return;
+  const std::uint64_t stack_pointer = guest_.stack_pointer();
+  if (level == level_ && stack_->top->slot == stack_pointer && !stack_->empty())
+    return tail_call(address, stack_pointer);
+  if (options_.sites_know_slots && guest_.interrupt_frame_at(stack_pointer)) {
+    event(level, address);
+    arrived_ = 0;
+    return;
+  }
+  if (level != level_ || !same_stack(stack_pointer)) resolve(level, stack_pointer, Via::kReturn);
+  if (resync_) unwind_below(stack_pointer);
+  resync_ = false;
+  if (stack_->top->function != address) tail_call(address, stack_pointer);
+}
+
+void CallTracker::event(unsigned level, std::uint64_t handler) {
+  ++counters_.events;
+  event_pending_ = false;
+  const std::uint64_t stack_pointer = guest_.stack_pointer();
+  // On the same level the handler nests, whatever stack it got.
+  if (level != level_ || stack_ == &nowhere_) resolve(level, stack_pointer, Via::kEvent);
+  resync_ = false;
+  push_slow(0, handler, stack_pointer, Frame::kEvent);
+  arrived_ = handler;
+}
+
+void CallTracker::system_return() {
+  event_pending_ = false;
+  if (stack_ != &nowhere_) pop_through(stack_->floor() + 1);
+  resync_ = !options_.sites_know_slots;
+}
+
+void CallTracker::interrupt_return(unsigned level) {
+  event_pending_ = false;
+  const std::uint64_t stack_pointer = guest_.stack_pointer();
+  if (level != level_) resolve(level, stack_pointer, Via::kReturn);
+  Frame* frame = stack_->top;
+  while (frame != stack_->floor() && (frame->flags & Frame::kEvent) == 0) --frame;
+  if (frame != stack_->floor()) pop_through(frame);
+  resync_ = !options_.sites_know_slots;
+}
+
+void CallTracker::close_all() {
+  pool_.for_each([this](Stack& stack) {
+    if (stack.task != nullptr && stack.task->chain.empty()) silence(stack);
+  });
+  pool_.for_each([this](Stack& stack) {
+    if (stack.task == nullptr) return;
+    auto& chain = stack.task->chain;
+    while (!chain.empty()) {
+      silence(*chain.back());
+      chain.pop_back();
+    }
+  });
+}
+
+}  // namespace trapline

@@ -1,0 +1,324 @@
+// Follows the calls of one vCPU and writes their entries and exits.
+//
+// Frames lie on the guest stacks that they live on. A frame knows its return address, where on the
+// stack it is (`slot`: where the return address lies) and its function; a return takes the frame at
+// its slot, frames below it (longjmp, exceptions) are closed first. Kinds of frames:
+//   call    pushed by a call instruction
+//   tail    reached by a jump; shares its caller's return, and goes with it
+//   event   interrupt, exception or system call; ends with the return from interrupt. Whatever the
+//           stack pointer says, nothing below it ends before it.
+//
+// Each guest stack has a Stack (found by privilege level, address space and stack pointer), each
+// task (see TaskChooser) the chain of the stacks whose frames are open in its records, innermost
+// last. Going to another stack:
+//   by a call or an event    the new stack nests: an interrupt stack, a system call
+//   by a return              the guest switched threads: what was open is closed in the records
+//                            ("silent" from then on), so that every task stays balanced and every
+//                            call is counted once
+//
+// Hot: call(), return_to(), return_plain(). No allocation, lock, log or exception in them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "plugin/record_buffer.h"
+#include "plugin/record_clock.h"
+
+namespace trapline {
+
+struct Task {
+  Task(std::uint32_t tid, RecordSink& sink, std::size_t capacity = RecordBuffer::kLarge)
+      : buffer(tid, sink, capacity) {}
+  RecordBuffer buffer;
+  std::uint64_t depth = 0;  // open in the records
+  std::vector<struct Stack*> chain;
+};
+
+struct Frame {
+  enum Flags : std::uint32_t { kTail = 1, kEvent = 2, kSilent = 4, kPending = 8 };
+  std::uint64_t slot = 0;  // 0: not known (yet)
+  std::uint64_t function = 0;
+  std::uint64_t ret = 0;
+  std::uint64_t entered = 0;  // only with min_duration
+  std::uint32_t flags = 0;
+  std::uint32_t tails = 0;  // consecutive tail frames up to this one
+};
+
+struct StackKey {
+  std::uint64_t space = 0;
+  std::uint64_t block = 0;
+  std::uint64_t level = 0;
+  bool operator==(const StackKey&) const = default;
+};
+
+struct Stack {
+  Frame* top = nullptr;  // the innermost frame; frames[0] is a floor that no slot reaches
+  Frame* limit = nullptr;
+  std::vector<Frame> frames;
+  Task* task = nullptr;
+  StackKey key;
+  std::uint64_t hint = 0;  // a stack pointer that was on this stack
+  std::uint64_t used = 0;  // for the least recently used
+
+  [[nodiscard]] Frame* floor() { return frames.data(); }
+  [[nodiscard]] const Frame* floor() const { return frames.data(); }
+  [[nodiscard]] bool empty() const { return top == frames.data(); }
+};
+
+// The stacks that are known: one pool per vCPU or, when stacks have tasks of their own and wander
+// from vCPU to vCPU, one for all.
+class StackPool {
+ public:
+  explicit StackPool(bool shared) : shared_(shared) {}
+  // The stack that the stack pointer is on; a new one (without task) when there is none.
+  [[nodiscard]] Stack* find(const StackKey& key, std::uint64_t stack_pointer);
+  [[nodiscard]] bool shared() const { return shared_; }
+  template <typename Visit>
+  void for_each(Visit&& visit) {
+    std::scoped_lock lock(mutex_);
+    for (auto& [key, stacks] : stacks_)
+      for (auto& stack : stacks) visit(*stack);
+  }
+
+  static constexpr std::size_t kMaxStacks = 2048;
+
+ private:
+  struct Hash {
+    std::size_t operator()(const StackKey& key) const {
+      return (key.space ^ key.block * 0x9e3779b97f4a7c15U) + key.level;
+    }
+  };
+  void drop_oldest();
+
+  std::unordered_map<StackKey, std::vector<std::unique_ptr<Stack>>, Hash> stacks_;
+  std::size_t count_ = 0;
+  std::uint64_t tick_ = 0;
+  bool shared_;
+  std::mutex mutex_;
+};
+
+// The guest's registers; cold code only.
+class GuestState {
+ public:
+  virtual ~GuestState() = default;
+  virtual std::uint64_t stack_pointer() = 0;
+  virtual std::uint64_t address_space() = 0;                         // CR3, TTBR0, satp
+  virtual bool interrupt_frame_at(std::uint64_t stack_pointer) = 0;  // x86: what the CPU pushes
+};
+
+class TaskChooser {
+ public:
+  virtual ~TaskChooser() = default;
+  virtual Task* task_for(unsigned vcpu, const StackKey& stack, std::uint64_t stack_pointer) = 0;
+  // The vCPU writes to this task from now on.
+  virtual void entered(unsigned /*vcpu*/, Task& /*task*/) {}
+};
+
+// Where calls are written as text as well (output=ftrace).
+class CallText {
+ public:
+  virtual ~CallText() = default;
+  virtual void write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) = 0;
+};
+
+// What the functions are; empty tables mean: everything is recorded, no starts are known.
+class FunctionFilter {
+ public:
+  virtual ~FunctionFilter() = default;
+  [[nodiscard]] virtual bool recorded(std::uint64_t function) const = 0;
+  [[nodiscard]] virtual bool is_start(std::uint64_t address) const = 0;
+};
+
+struct TrackerOptions {
+  bool sites_know_slots = true;      // x86: calls and returns come with their slot
+  bool higher_level_is_user = true;  // x86: ring 3; elsewhere level 0 is the least privileged
+  bool know_starts = false;          // symbols are given
+  bool filtered = false;             // include, exclude
+  std::uint64_t min_duration = 0;    // ns
+  std::uint64_t max_depth = ~std::uint64_t{0};
+  CallText* text = nullptr;
+  bool records = true;  // false: text only
+};
+
+struct TrackerCounters {
+  std::uint64_t calls = 0;  // counted when they leave the fast path too
+  std::uint64_t returns = 0;
+  std::uint64_t unmatched_returns = 0;
+  std::uint64_t unwound = 0;
+  std::uint64_t events = 0;
+  std::uint64_t tail_calls = 0;
+  std::uint64_t stack_switches = 0;
+};
+
+// A call instruction, known at translation.
+struct Site {
+  std::uint64_t ret = 0;
+  std::uint64_t function = 0;  // 0: not known before it runs
+  std::uint32_t level = 0;
+  std::int32_t offset = 0;
+  std::uint8_t reg = 0;  // of an indirect call
+};
+
+class CallTracker {
+ public:
+  CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks, const FunctionFilter& filter,
+              StackPool& pool, const TrackerOptions& options);
+
+  // A call pushed its return address at `slot` (x86), or is about to jump (slot 0).
+  void call(const Site& site, std::uint64_t function, std::uint64_t slot) {
+    arrived_ = function;
+    ++counters_.calls;
+    Stack* stack = stack_;
+    Frame* top = stack->top;
+    if (site.level != level_ || resync_ || slow_ || top + 1 >= stack->limit ||
+        (slot != 0 && (top->slot - slot) - 1 >= kNear)) [[unlikely]]
+      return slow_call(site, function, slot);
+    push(stack, top, site.ret, function, slot);
+  }
+
+  // x86: a return reads its target at `slot`. `value`: the target, 0 when not known.
+  template <typename ReadTarget>
+  void return_at(unsigned level, std::uint64_t slot, ReadTarget&& target) {
+    ++counters_.returns;
+    Frame* top = stack_->top;
+    if (top->slot != slot || level != level_ || slow_ || (top->flags & ~Frame::kTail) != 0)
+        [[unlikely]]
+      return slow_return(level, slot, target());
+    pop_call(stack_, top);
+  }
+
+  // Link-register architectures: a return to where the innermost frame came from. `target` reads
+  // the register that is jumped to.
+  template <typename ReadTarget>
+  void return_plain(unsigned level, ReadTarget&& target) {
+    ++counters_.returns;
+    Frame* top = stack_->top;
+    if (level != level_ || resync_ || slow_ || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
+      return slow_return_plain(level, target());
+    pop_call(stack_, top);
+  }
+
+  // The link register was stored at `slot`.
+  void return_address_saved(std::uint64_t slot) {
+    Frame* top = stack_->top;
+    if (top->slot == 0) top->slot = slot;
+  }
+  void stack_pointer_set() { resync_ = true; }
+
+  // A function's first instruction is about to run; called when starts are known.
+  void function_start(unsigned level, std::uint64_t address) {
+    if (arrived_ == address) [[likely]] {
+      arrived_ = 0;
+      return;
+    }
+    arrived_without_call(level, address);
+  }
+
+  // The hardware entered a handler; registers are those of its first instruction.
+  void event(unsigned level, std::uint64_t handler);
+  void system_call() { event_pending_ = true; }
+  void system_return();
+  void interrupt_return(unsigned level);
+
+  // At the end or when recording stops: closes what is open in the records.
+  void close_all();
+  void set_recording(bool on);
+  // From another vCPU's thread: takes effect at this one's next call or return.
+  void request_recording(bool on) {
+    requested_.store(on ? 1 : 2, std::memory_order_relaxed);
+    slow_ = true;
+  }
+
+  [[nodiscard]] const TrackerCounters& counters() const { return counters_; }
+  RecordClock& clock() { return clock_; }
+  [[nodiscard]] unsigned vcpu() const { return vcpu_; }
+  [[nodiscard]] Task* task() { return stack_->task; }
+
+  static constexpr std::uint64_t kNear = 4096;
+  static constexpr std::uint64_t kBlockBits = 14;      // kernel stacks: 16 KiB, aligned
+  static constexpr std::uint64_t kReach = 1U << 20;    // other stacks: this far is the same one
+  static constexpr std::size_t kMaxFrames = 1U << 20;  // of one stack
+  static constexpr std::size_t kMaxChain = 6;
+  static constexpr std::uint32_t kMaxTails = 4096;
+
+ private:
+  enum class Via { kCall, kReturn, kEvent };
+
+  void push(Stack* stack, Frame* top, std::uint64_t ret, std::uint64_t function,
+            std::uint64_t slot) {
+    Frame* frame = top + 1;
+    frame->slot = slot;
+    frame->function = function;
+    frame->ret = ret;
+    frame->flags = 0;
+    frame->tails = 0;
+    stack->top = frame;
+    Task* task = stack->task;
+    task->buffer.add(RecordType::kEntry, clock_.now(), task->depth++, function);
+  }
+  void pop_call(Stack* stack, Frame* top) {
+    Task* task = stack->task;
+    const std::uint64_t time = clock_.now();
+    while (true) {
+      task->buffer.add(RecordType::kExit, time, --task->depth, top->function);
+      const bool tail = (top->flags & Frame::kTail) != 0;
+      --top;
+      if (!tail) break;
+      if ((top->flags & ~Frame::kTail) != 0) [[unlikely]] {
+        stack->top = top;
+        return pop_rest_of_tail(stack);
+      }
+    }
+    stack->top = top;
+  }
+
+  void slow_call(const Site& site, std::uint64_t function, std::uint64_t slot);
+  void slow_return(unsigned level, std::uint64_t slot, std::uint64_t target);
+  void arrived_without_call(unsigned level, std::uint64_t address);
+  void slow_return_plain(unsigned level, std::uint64_t target);
+  void pop_rest_of_tail(Stack* stack);
+  void take_request();
+  void push_slow(std::uint64_t ret, std::uint64_t function, std::uint64_t slot,
+                 std::uint32_t flags);
+  void pop_slow();                 // the top frame only
+  void pop_through(Frame* frame);  // down to and with this one
+  void return_from(Frame* frame);  // pop_through, and the callers that it is the tail of
+  void emit_pending(Task& task);
+  void unwind_below(std::uint64_t slot);
+  void tail_call(std::uint64_t address, std::uint64_t stack_pointer);
+  void resolve(unsigned level, std::uint64_t stack_pointer, Via via);
+  void switch_to(Stack* stack, Via via);
+  void silence(Stack& stack);
+  void write_entry(Task& task, std::uint64_t time, std::uint64_t function);
+  void write_exit(Task& task, std::uint64_t time, std::uint64_t function);
+  [[nodiscard]] bool same_stack(std::uint64_t stack_pointer) const;
+  [[nodiscard]] bool leaves_privilege(unsigned level) const {
+    return options_.higher_level_is_user ? level > level_ : level < level_;
+  }
+
+  Stack* stack_ = nullptr;
+  std::uint64_t arrived_ = 0;
+  std::uint32_t level_ = 0;
+  bool resync_ = false;  // the stack pointer may be on another stack
+  bool slow_ = false;    // filters, limits or a stop: nothing is on the fast path
+  bool event_pending_ = false;
+  bool recording_ = true;
+  std::atomic<int> requested_ = 0;
+  RecordClock clock_;
+  TrackerCounters counters_;
+  unsigned vcpu_;
+  GuestState& guest_;
+  TaskChooser& tasks_;
+  const FunctionFilter& filter_;
+  TrackerOptions options_;
+  StackPool& pool_;
+  Stack nowhere_;  // until the first call
+  Task nothing_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,262 @@
+// Translation: which instructions get which callback, and the callbacks themselves (hot).
+#include "plugin/session.h"
+
+namespace trapline {
+namespace {
+
+// Callbacks get a level or a Site as their data.
+void* level_data(unsigned level) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(level));
+}
+unsigned level_of(void* data) {
+  return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(data));
+}
+const Site& site_of(void* data) { return *static_cast<const Site*>(data); }
+
+// --- x86: the stack shows what happens -----------------------------------------------------------
+
+void pushed(unsigned index, std::uint32_t, std::uint64_t slot, void* data) {
+  const Site& site = site_of(data);
+  session->vcpu(index).tracker->call(site, site.function, slot);
+}
+
+// The target is what the instruction reads; then it pushes.
+void read_target_then_pushed(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
+  Vcpu& vcpu = session->vcpu(index);
+  if (!session->api.is_store(info)) {
+    if (session->api.memory_value != nullptr)
+      vcpu.target = session->api.memory_value(info).data.u64;
+    return;
+  }
+  if (vcpu.target != 0) {
+    vcpu.tracker->call(site_of(data), vcpu.target, slot);
+    vcpu.target = 0;
+  } else if (session->api.memory_value == nullptr) {
+    vcpu.delayed = static_cast<const Site*>(data);
+    vcpu.delayed_slot = slot;
+  }
+}
+
+// Far calls push the code segment first.
+void pushed_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
+  Vcpu& vcpu = session->vcpu(index);
+  if (!session->api.is_store(info)) {
+    if (vcpu.target == 0 && session->api.memory_value != nullptr)
+      vcpu.target = session->api.memory_value(info).data.u64;
+    return;
+  }
+  if (vcpu.far_slot - slot - 1 < 8) {
+    const Site& site = site_of(data);
+    vcpu.far_slot = 0;
+    const std::uint64_t target = site.function != 0 ? site.function : vcpu.target;
+    vcpu.target = 0;
+    if (target != 0) vcpu.tracker->call(site, target, slot);
+  } else {
+    vcpu.far_slot = slot;
+  }
+}
+
+void popped(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
+  session->vcpu(index).tracker->return_at(level_of(data), slot, [info]() -> std::uint64_t {
+    return session->api.memory_value != nullptr ? session->api.memory_value(info).data.u64 : 0;
+  });
+}
+
+void popped_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
+  Vcpu& vcpu = session->vcpu(index);
+  if (slot - vcpu.far_slot - 1 < 8) {  // the segment, behind the address
+    vcpu.far_slot = 0;
+    return;
+  }
+  vcpu.far_slot = slot;
+  popped(index, info, slot, data);
+}
+
+void call_register_x86(unsigned index, void* data) {
+  Vcpu& vcpu = session->vcpu(index);
+  vcpu.target = vcpu.guest.general(site_of(data).reg);
+}
+
+void delayed_call(unsigned index, void* data) {
+  Vcpu& vcpu = session->vcpu(index);
+  if (vcpu.delayed == nullptr) return;
+  const Site& site = *vcpu.delayed;
+  vcpu.delayed = nullptr;
+  vcpu.tracker->call(site, reinterpret_cast<std::uintptr_t>(data), vcpu.delayed_slot);
+}
+
+// --- link-register architectures -----------------------------------------------------------------
+
+void linked(unsigned index, void* data) {
+  const Site& site = site_of(data);
+  session->vcpu(index).tracker->call(site, site.function, 0);
+}
+
+void linked_register(unsigned index, void* data) {
+  const Site& site = site_of(data);
+  Vcpu& vcpu = session->vcpu(index);
+  const std::uint64_t target =
+      vcpu.guest.general(site.reg) + static_cast<std::uint64_t>(site.offset);
+  vcpu.tracker->call(site, target & ~std::uint64_t{1}, 0);
+}
+
+void returned(unsigned index, void* data) {
+  Vcpu& vcpu = session->vcpu(index);
+  vcpu.tracker->return_plain(level_of(data), [&vcpu] { return vcpu.guest.link(); });
+}
+
+void saved_link(unsigned index, std::uint32_t, std::uint64_t slot, void*) {
+  session->vcpu(index).tracker->return_address_saved(slot);
+}
+
+void set_stack_pointer(unsigned index, void*) { session->vcpu(index).tracker->stack_pointer_set(); }
+
+// --- all
+// -------------------------------------------------------------------------------------------
+
+void at_start(unsigned index, void* data) {
+  const Site& site = site_of(data);
+  session->vcpu(index).tracker->function_start(site.level, site.function);
+}
+
+void at_vector(unsigned index, void* data) {
+  const Site& site = site_of(data);
+  session->vcpu(index).tracker->event(site.level, site.function);
+}
+
+void system_call(unsigned index, void*) { session->vcpu(index).tracker->system_call(); }
+void system_return(unsigned index, void*) { session->vcpu(index).tracker->system_return(); }
+void interrupt_return(unsigned index, void* data) {
+  session->vcpu(index).tracker->interrupt_return(level_of(data));
+}
+
+void switch_recording(bool on) {
+  for (auto& slot : session->vcpus)
+    if (Vcpu* vcpu = slot.load()) vcpu->tracker->request_recording(on);
+}
+void start_here(unsigned, void*) { switch_recording(true); }
+void stop_here(unsigned, void*) { switch_recording(false); }
+
+void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
+                    const Site& site) {
+  const auto keep = [&site] { return const_cast<Site*>(session->sites.keep(site)); };
+  switch (what.flow) {
+    case Flow::kCall:
+      api.register_memory(insn, pushed, qemu::kReadRegisters, qemu::kWrite, keep());
+      break;
+    case Flow::kCallRegister:
+      api.register_instruction(insn, call_register_x86, qemu::kReadRegisters, keep());
+      api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
+                          keep());
+      break;
+    case Flow::kCallMemory:
+      api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
+                          keep());
+      break;
+    case Flow::kCallFar:
+      api.register_memory(insn, pushed_far, qemu::kReadRegisters, qemu::kReadWrite, keep());
+      break;
+    case Flow::kReturn:
+      api.register_memory(insn, popped, qemu::kReadRegisters, qemu::kRead, level_data(site.level));
+      break;
+    case Flow::kReturnFar:
+      api.register_memory(insn, popped_far, qemu::kReadRegisters, qemu::kRead,
+                          level_data(site.level));
+      break;
+    default:
+      break;
+  }
+}
+
+void instrument_linking(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
+                        const Site& site) {
+  const auto keep = [&site] { return const_cast<Site*>(session->sites.keep(site)); };
+  switch (what.flow) {
+    case Flow::kCall:
+      api.register_instruction(insn, linked, qemu::kReadRegisters, keep());
+      break;
+    case Flow::kCallRegister:
+      api.register_instruction(insn, linked_register, qemu::kReadRegisters, keep());
+      break;
+    case Flow::kReturn:
+      api.register_instruction(insn, returned, qemu::kReadRegisters, level_data(site.level));
+      break;
+    case Flow::kSaveReturnAddress:
+      api.register_memory(insn, saved_link, qemu::kNoRegisters, qemu::kWrite, nullptr);
+      break;
+    case Flow::kSetStackPointer:
+      api.register_instruction(insn, set_stack_pointer, qemu::kNoRegisters, nullptr);
+      break;
+    default:
+      break;
+  }
+}
+
+void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what, Site site) {
+  if (session->arch->link.empty()) {
+    instrument_x86(api, insn, what, site);
+    if (what.flow == Flow::kSystemCall)
+      api.register_instruction(insn, system_call, qemu::kNoRegisters, nullptr);
+  } else {
+    instrument_linking(api, insn, what, site);
+  }
+  if (what.flow == Flow::kSystemReturn)
+    api.register_instruction(insn, system_return, qemu::kReadRegisters, nullptr);
+  if (what.flow == Flow::kInterruptReturn)
+    api.register_instruction(insn, interrupt_return, qemu::kReadRegisters, level_data(site.level));
+}
+
+void instrument_block(qemu::Block* block, std::uint64_t address, unsigned level) {
+  Session& s = *session;
+  Site site;
+  site.function = address;
+  site.level = level;
+  if (s.api.register_discontinuity == nullptr && s.translation_guest->is_vector(address))
+    s.api.register_block(block, at_vector, qemu::kReadRegisters,
+                         const_cast<Site*>(s.sites.keep(site)));
+  if (s.api.memory_value == nullptr && s.arch->link.empty())
+    s.api.register_block(block, delayed_call, qemu::kReadRegisters,
+                         reinterpret_cast<void*>(address));
+  if (s.tracker_options.know_starts && s.filter->is_start(address))
+    s.api.register_block(block, at_start, qemu::kReadRegisters,
+                         const_cast<Site*>(s.sites.keep(site)));
+}
+
+void check_switch(qemu::Instruction* insn, std::uint64_t address) {
+  Session& s = *session;
+  if (s.has_start && address == s.start_address)
+    s.api.register_instruction(insn, start_here, qemu::kNoRegisters, nullptr);
+  if (s.has_stop && address == s.stop_address)
+    s.api.register_instruction(insn, stop_here, qemu::kNoRegisters, nullptr);
+}
+
+}  // namespace
+
+void translated(qemu::Block* block) {
+  Session& s = *session;
+  const qemu::Api& api = s.api;
+  std::scoped_lock lock(s.translation);
+  if (!s.translation_guest) return;
+  // Blocks are translated for one privilege level: it is part of their identity.
+  const unsigned level = s.translation_guest->level();
+  instrument_block(block, api.block_address(block), level);
+  const std::size_t count = api.block_size(block);
+  for (std::size_t i = 0; i < count; ++i) {
+    qemu::Instruction* insn = api.block_instruction(block, i);
+    std::uint8_t bytes[16];
+    const std::size_t size = api.read_instruction(insn, bytes);
+    const std::uint64_t address = api.instruction_address(insn);
+    if (s.has_start || s.has_stop) check_switch(insn, address);
+    const Instruction what = s.arch->decode({bytes, size}, address);
+    if (what.flow == Flow::kOther) continue;
+    Site site;
+    site.ret = address + size;
+    site.function = what.target;
+    site.level = level;
+    site.reg = what.reg;
+    site.offset = what.offset;
+    instrument(api, insn, what, site);
+  }
+}
+
+}  // namespace trapline

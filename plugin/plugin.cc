@@ -1,0 +1,212 @@
+// What QEMU loads: the two exported names, and the wrappers that hide how the callbacks changed
+// with API version 7.
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "plugin/session.h"
+
+#define TRAPLINE_EXPORT extern "C" __attribute__((visibility("default")))
+
+// QEMU reads it before it calls install(), so it is set when the library is loaded.
+TRAPLINE_EXPORT int qemu_plugin_version;
+int qemu_plugin_version = trapline::qemu::detect_version();
+
+namespace trapline {
+namespace {
+
+using qemu::PluginId;
+
+// API 2 to 6: the plugin's id comes first. API 7: the user's pointer comes last.
+namespace old_api {
+void started(PluginId, unsigned vcpu) { vcpu_started(vcpu); }
+void idle(PluginId, unsigned vcpu) { vcpu_idle(vcpu); }
+void translate(PluginId, qemu::Block* block) { translated(block); }
+void discontinued(PluginId, unsigned vcpu, int type, std::uint64_t, std::uint64_t to) {
+  discontinuity(vcpu, type, to);
+}
+void exiting(PluginId, void*) { ended(); }
+}  // namespace old_api
+namespace new_api {
+void started(unsigned vcpu, void*) { vcpu_started(vcpu); }
+void idle(unsigned vcpu, void*) { vcpu_idle(vcpu); }
+void translate(qemu::Block* block, void*) { translated(block); }
+void discontinued(unsigned vcpu, int type, std::uint64_t, std::uint64_t to, void*) {
+  discontinuity(vcpu, type, to);
+}
+void exiting(void*) { ended(); }
+}  // namespace new_api
+
+// register(id, callback) or register(id, callback, data).
+template <typename Old, typename New>
+void subscribe(void* function, PluginId id, Old old_callback, New new_callback) {
+  if (session->api.version >= 7)
+    reinterpret_cast<void (*)(PluginId, New, void*)>(function)(id, new_callback, nullptr);
+  else
+    reinterpret_cast<void (*)(PluginId, Old)>(function)(id, old_callback);
+}
+
+void subscribe_to_all(PluginId id) {
+  const qemu::Api& api = session->api;
+  subscribe(api.register_vcpu_init, id, old_api::started, new_api::started);
+  subscribe(api.register_vcpu_idle, id, old_api::idle, new_api::idle);
+  subscribe(api.register_translation, id, old_api::translate, new_api::translate);
+  constexpr int kTraps = qemu::kInterrupt | qemu::kException;
+  if (api.register_discontinuity != nullptr) {
+    if (api.version >= 7)
+      reinterpret_cast<void (*)(PluginId, int, decltype(&new_api::discontinued), void*)>(
+          api.register_discontinuity)(id, kTraps, new_api::discontinued, nullptr);
+    else
+      reinterpret_cast<void (*)(PluginId, int, decltype(&old_api::discontinued))>(
+          api.register_discontinuity)(id, kTraps, old_api::discontinued);
+  }
+  if (api.version >= 7)
+    reinterpret_cast<void (*)(PluginId, decltype(&new_api::exiting), void*)>(api.register_atexit)(
+        id, new_api::exiting, nullptr);
+  else
+    reinterpret_cast<void (*)(PluginId, decltype(&old_api::exiting), void*)>(api.register_atexit)(
+        id, old_api::exiting, nullptr);
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (char& c : text)
+    if (c == '\0') c = ' ';
+  return text;
+}
+
+UftraceInfo describe(const Architecture& arch) {
+  UftraceInfo info;
+  info.features = kOurFeatures;
+  info.exename = fmt::format("qemu-system-{}", arch.name);
+  info.cmdline = command_line();
+  info.cpus = std::max(1U, std::thread::hardware_concurrency());
+  info.cpu_description = fmt::format("guest: {}", arch.name);
+  char hostname[256] = "";
+  ::gethostname(hostname, sizeof hostname - 1);
+  info.hostname = hostname;
+  const std::time_t now = std::time(nullptr);
+  char date[64] = "";
+  std::tm local{};
+  if (::localtime_r(&now, &local) != nullptr)
+    std::strftime(date, sizeof date, "%a %b %e %T %Y", &local);
+  info.record_date = date;
+  info.elapsed_time = "0.000000000 sec";
+  info.version = "trapline plugin";
+  return info;
+}
+
+// Symbols are loaded, written into the directory and shrunk to what the callbacks need.
+Result<void> load_symbols(Session& s, DirectoryWriter& directory) {
+  std::vector<SymbolFile> files;
+  SymbolTable table;
+  for (const SymbolFileSpec& spec : s.options.symbols) {
+    auto file = load_symbol_file(spec.path);
+    if (!file) return tl::unexpected(std::move(file).error());
+    table.add(*file, spec.offset);
+    files.push_back(std::move(*file));
+  }
+  table.build();
+  std::vector<PlacedSymbols> placed;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    placed.push_back({&files[i], s.options.symbols[i].offset, ""});
+  auto formatted = format_symbol_files(placed, false);
+  if (!formatted) return tl::unexpected(std::move(formatted).error());
+  if (auto written = directory.write_symbols(*formatted); !written) return written;
+  auto filter = SymbolFilter::make(s.options, table);
+  if (!filter) return tl::unexpected(std::move(filter).error());
+  s.filter = std::move(*filter);
+  for (const auto& [text, address, has] : {std::tie(s.options.start, s.start_address, s.has_start),
+                                           std::tie(s.options.stop, s.stop_address, s.has_stop)}) {
+    if (text.empty()) continue;
+    auto found = address_of(text, table);
+    if (!found) return tl::unexpected(std::move(found).error());
+    address = *found;
+    has = true;
+  }
+  if (s.options.to_ftrace) {
+    std::string error;
+    auto marker = Marker::open({s.options.instance, s.options.tracefs}, &error);
+    if (!marker) return fail("output=ftrace: {}", error);
+    s.text.emplace(std::move(*marker), std::move(table));
+  }
+  return {};
+}
+
+Result<void> set_up(Session& s, const qemu::Info& info) {
+  s.arch = architecture(info.target_name);
+  if (s.arch == nullptr)
+    return fail(ErrorKind::kUsage,
+                "the guest architecture {} is not known; x86_64, i386, aarch64 and riscv64 are",
+                info.target_name);
+  if (!info.system_emulation) return fail(ErrorKind::kUsage, "only qemu-system is supported");
+  auto directory = DirectoryWriter::create(s.options.out, describe(*s.arch));
+  if (!directory) return tl::unexpected(std::move(directory).error());
+  if (auto loaded = load_symbols(s, *directory); !loaded) return loaded;
+  s.tracker_options.sites_know_slots = s.arch->link.empty();
+  s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
+  s.tracker_options.know_starts = s.filter->knows_starts();
+  s.tracker_options.filtered = s.filter->filters();
+  s.tracker_options.min_duration = s.options.min_duration;
+  s.tracker_options.max_depth = s.options.max_depth;
+  s.tracker_options.text = s.text ? &*s.text : nullptr;
+  s.tracker_options.records = s.options.to_directory;
+  s.clock.start(s.options.clock);
+  if (s.options.contexts == Contexts::kStack) s.shared_stacks = std::make_unique<StackPool>(true);
+  s.recording = std::make_unique<Recording>(s.options, *s.arch, std::move(*directory), s.clock);
+  s.recording->write_sync();
+  if (s.text) (void)s.text->marker().sync();
+  return {};
+}
+
+int install(PluginId id, const qemu::Info* info, int argc, char** argv) {
+  if (session != nullptr) {
+    std::fprintf(stderr, "trapline plugin: it is loaded already; load it once\n");
+    return 1;
+  }
+  auto fresh = std::make_unique<Session>();
+  const char* missing = fresh->api.load();
+  if (missing != nullptr) {
+    std::fprintf(stderr, "trapline plugin: this QEMU lacks %s; QEMU 9.0 to 11.x have it\n",
+                 missing);
+    return 1;
+  }
+  fresh->api.version = qemu_plugin_version;
+  auto options =
+      parse_plugin_options({const_cast<const char* const*>(argv), static_cast<std::size_t>(argc)});
+  if (options && options->help) {
+    std::fputs(plugin_help().c_str(), stdout);
+    std::fflush(stdout);
+    return 1;
+  }
+  Result<void> done = options ? Result<void>{} : tl::unexpected(std::move(options).error());
+  if (done) {
+    fresh->options = std::move(*options);
+    done = set_up(*fresh, *info);
+  }
+  if (!done) {
+    std::fprintf(stderr, "trapline plugin: %s\n", done.error().message.c_str());
+    return 1;
+  }
+  session = fresh.release();
+  subscribe_to_all(id);
+  return 0;
+}
+
+}  // namespace
+}  // namespace trapline
+
+TRAPLINE_EXPORT int qemu_plugin_install(trapline::qemu::PluginId id,
+                                        const trapline::qemu::Info* info, int argc, char** argv) {
+  try {
+    return trapline::install(id, info, argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "trapline plugin: %s\n", error.what());
+    return 1;
+  }
+}

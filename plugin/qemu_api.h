@@ -1,0 +1,111 @@
+// The part of QEMU's plugin interface that Trapline uses, in our own declarations (API versions 2
+// to 7, QEMU 9.0 to 11.x). No symbol of QEMU is needed at link time: load() finds them, and
+// optional ones stay null. Callbacks changed with version 7 (the user's pointer instead of the
+// plugin id), so both forms are declared.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace trapline::qemu {
+
+using PluginId = std::uint64_t;
+struct Block;
+struct Instruction;
+struct RegisterHandle;
+
+struct Info {
+  const char* target_name;
+  struct {
+    int min;
+    int cur;
+  } version;
+  bool system_emulation;
+  struct {
+    int smp_vcpus;
+    int max_vcpus;
+  } system;
+};
+static_assert(offsetof(Info, version) == 8 && offsetof(Info, system) == 20);
+
+enum CallbackFlags : int { kNoRegisters = 0, kReadRegisters = 1 };
+enum MemoryAccess : int { kRead = 1, kWrite = 2, kReadWrite = 3 };
+enum Discontinuity : int { kInterrupt = 1, kException = 2, kHostCall = 4 };
+
+// glib's arrays, as far as their layout is public.
+struct ByteArray {
+  std::uint8_t* data;
+  unsigned length;
+};
+struct Array {
+  char* data;
+  unsigned length;
+};
+// 24 bytes up to API 5, 32 from then on: step by g_array_get_element_size.
+struct RegisterDescriptor {
+  RegisterHandle* handle;
+  const char* name;
+  const char* feature;
+};
+struct MemoryValue {
+  int type;
+  union {
+    std::uint8_t u8;
+    std::uint16_t u16;
+    std::uint32_t u32;
+    std::uint64_t u64;
+    struct {
+      std::uint64_t low, high;
+    } u128;
+  } data;
+};
+static_assert(sizeof(MemoryValue) == 24);
+
+using VcpuDataCallback = void (*)(unsigned vcpu, void* data);
+using MemoryCallback = void (*)(unsigned vcpu, std::uint32_t info, std::uint64_t address,
+                                void* data);
+
+struct Api {
+  int version = 0;
+
+  // What differs between the versions is untyped here and called through plugin.cc's wrappers.
+  void* register_vcpu_init = nullptr;
+  void* register_vcpu_exit = nullptr;
+  void* register_vcpu_idle = nullptr;
+  void* register_translation = nullptr;
+  void* register_flush = nullptr;
+  void* register_atexit = nullptr;
+  void* register_discontinuity = nullptr;  // 10.2 and newer
+  void* instruction_data = nullptr;
+
+  void (*register_block)(Block*, VcpuDataCallback, CallbackFlags, void*) = nullptr;
+  void (*register_instruction)(Instruction*, VcpuDataCallback, CallbackFlags, void*) = nullptr;
+  void (*register_memory)(Instruction*, MemoryCallback, CallbackFlags, MemoryAccess,
+                          void*) = nullptr;
+  std::size_t (*block_size)(const Block*) = nullptr;
+  std::uint64_t (*block_address)(const Block*) = nullptr;
+  Instruction* (*block_instruction)(const Block*, std::size_t) = nullptr;
+  std::size_t (*instruction_size)(const Instruction*) = nullptr;
+  std::uint64_t (*instruction_address)(const Instruction*) = nullptr;
+  bool (*is_store)(std::uint32_t) = nullptr;
+  MemoryValue (*memory_value)(std::uint32_t) = nullptr;  // 9.2
+  Array* (*registers)() = nullptr;
+  int (*read_register)(RegisterHandle*, ByteArray*) = nullptr;  // bool from API 6: never look at it
+  bool (*read_memory)(std::uint64_t, ByteArray*, std::size_t) = nullptr;  // 9.2
+
+  ByteArray* (*byte_array_new)() = nullptr;
+  ByteArray* (*byte_array_set_size)(ByteArray*, unsigned) = nullptr;
+  unsigned (*array_element_size)(Array*) = nullptr;
+  char* (*array_free)(Array*, int) = nullptr;
+
+  // Null when all of it was found, else the name of what is missing.
+  const char* load();
+  // Up to 16 bytes of the instruction.
+  std::size_t read_instruction(const Instruction* instruction, std::uint8_t (&bytes)[16]) const;
+};
+
+// Which API version this QEMU speaks, from the functions it has and, where those do not tell, from
+// its version string. 0 when we are not inside QEMU.
+[[nodiscard]] int detect_version();
+
+}  // namespace trapline::qemu

@@ -1,0 +1,100 @@
+#include "plugin/record_buffer.h"
+
+#include <algorithm>
+
+namespace trapline {
+
+std::vector<Record> thinned_out(std::span<const Record> records) {
+  std::vector<Record> exits;   // of functions entered before this buffer
+  std::vector<Record> opened;  // entries whose exit has not come yet
+  std::uint64_t lost = 0;
+  std::uint64_t lost_time = records.empty() ? 0 : records.front().time();
+  for (const Record& record : records) {
+    switch (record.type()) {
+      case RecordType::kEntry:
+        opened.push_back(record);
+        break;
+      case RecordType::kExit:
+        if (opened.empty()) {
+          exits.push_back(record);
+        } else {
+          opened.pop_back();
+          lost += 2;
+        }
+        break;
+      case RecordType::kLost:
+        lost += record.address();
+        break;
+      case RecordType::kEvent:
+        ++lost;
+        break;
+    }
+  }
+  if (!exits.empty()) lost_time = std::max(lost_time, exits.back().time());
+  if (!opened.empty()) lost_time = std::min(lost_time, opened.front().time());
+  std::vector<Record> kept = std::move(exits);
+  if (lost > 0)
+    kept.emplace_back(RecordType::kLost, lost_time, 0, std::min(lost, Record::kAddressMask));
+  kept.insert(kept.end(), opened.begin(), opened.end());
+  return kept;
+}
+
+void RecordBuffer::flush() {
+  if (!records_ || next_ == records_.get()) return;
+  const std::size_t total = pending();
+  if (stopped_) {
+    lost_ += total;
+    next_ = records_.get();
+    return;
+  }
+  const std::size_t done = sink_.append(tid_, {records_.get(), total}) / sizeof(Record);
+  written_ += done;
+  if (done < total) {
+    std::copy(records_.get() + done, next_, records_.get());
+    next_ -= done;
+    thin_out();
+    return;
+  }
+  next_ = records_.get();
+}
+
+// After a failed write: room for what comes until the next try.
+void RecordBuffer::thin_out() {
+  const std::vector<Record> kept = thinned_out({records_.get(), pending()});
+  if (kept.size() > capacity_ / 2) {
+    // Deeper than half a buffer: no balance to be had. The reader sees a LOST record.
+    lost_ += pending();
+    const Record lost(RecordType::kLost, last_time_, 0, pending());
+    records_[0] = lost;
+    next_ = records_.get() + 1;
+    return;
+  }
+  lost_ += pending() > kept.size() ? pending() - kept.size() : 0;
+  next_ = std::copy(kept.begin(), kept.end(), records_.get());
+}
+
+void RecordBuffer::make_room() {
+  if (!records_) {
+    records_ = std::make_unique_for_overwrite<Record[]>(capacity_);
+    next_ = records_.get();
+    limit_ = next_ + capacity_;
+    return;
+  }
+  flush();
+}
+
+void RecordBuffer::release() {
+  flush();
+  if (records_ && next_ == records_.get()) {
+    records_.reset();
+    next_ = limit_ = nullptr;
+    sink_.release(tid_);
+  }
+}
+
+void RecordBuffer::stop() {
+  flush();
+  stopped_ = true;
+}
+
+}  // namespace trapline

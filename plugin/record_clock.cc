@@ -1,0 +1,105 @@
+#include "plugin/record_clock.h"
+
+#include <cpuid.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+namespace trapline {
+namespace {
+
+clockid_t id_of(ClockChoice choice) {
+  switch (choice) {
+    case ClockChoice::kBoot:
+      return CLOCK_BOOTTIME;
+    case ClockChoice::kReal:
+      return CLOCK_REALTIME;
+    default:
+      return CLOCK_MONOTONIC;
+  }
+}
+
+std::uint64_t read_kernel(clockid_t id) {
+  timespec time{};
+  ::clock_gettime(id, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+// The kernel watches the TSC and leaves it when it is not steady.
+bool tsc_is_steady() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool invariant = __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1U << 8) != 0;
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  std::string source;
+  file >> source;
+  return source == "tsc" || (invariant && source == "kvm-clock");
+}
+
+// A clock reading and the ticks in the middle of it: the narrowest of some tries.
+void read_both(clockid_t id, std::uint64_t& ticks, std::uint64_t& ns) {
+  std::uint64_t best = ~std::uint64_t{0};
+  for (int i = 0; i < 5; ++i) {
+    const std::uint64_t before = __rdtsc();
+    const std::uint64_t time = read_kernel(id);
+    const std::uint64_t after = __rdtsc();
+    if (after - before >= best) continue;
+    best = after - before;
+    ticks = before + best / 2;
+    ns = time;
+  }
+}
+
+}  // namespace
+
+void RecordClock::start(ClockChoice choice) {
+  choice_ = choice;
+  if (choice == ClockChoice::kTsc) {
+    slope_ = std::uint64_t{1} << 32;
+    fast_ = true;
+    return;
+  }
+  if (!tsc_is_steady()) return;
+  read_both(id_of(choice), first_ticks_, first_ns_);
+  const timespec pause{0, 10'000'000};
+  ::nanosleep(&pause, nullptr);
+  std::uint64_t ticks = 0, ns = 0;
+  read_both(id_of(choice), ticks, ns);
+  if (ticks <= first_ticks_ || ns <= first_ns_) return;
+  slope_ = static_cast<std::uint64_t>((static_cast<Uint128>(ns - first_ns_) << 32) /
+                                      (ticks - first_ticks_));
+  base_ticks_ = ticks;
+  base_ns_ = ns;
+  fast_ = true;
+}
+
+void RecordClock::adjust() {
+  if (!fast_ || choice_ == ClockChoice::kTsc) return;
+  std::uint64_t ticks = 0, ns = 0;
+  read_both(id_of(choice_), ticks, ns);
+  constexpr std::uint64_t kMinimum = 50'000'000;  // ns since the last time
+  if (ticks <= base_ticks_ || ns < base_ns_ + kMinimum || ns <= first_ns_) return;
+  const std::uint64_t ours =
+      base_ns_ + static_cast<std::uint64_t>(
+                     static_cast<Uint128>(ticks - base_ticks_) * slope_ >> 32);
+  // The slope over everything so far, then bent to be right again after as long as since the last
+  // time; by a thousandth at most, so that a clock that is set does not bend time.
+  const auto whole = static_cast<std::uint64_t>(
+      (static_cast<Uint128>(ns - first_ns_) << 32) / (ticks - first_ticks_));
+  const auto error = static_cast<std::int64_t>(ns - ours);
+  const double bend =
+      std::clamp(static_cast<double>(error) / static_cast<double>(ns - base_ns_), -0.001, 0.001);
+  base_ns_ = ours;
+  base_ticks_ = ticks;
+  slope_ = static_cast<std::uint64_t>(static_cast<double>(whole) * (1.0 + bend));
+}
+
+std::uint64_t RecordClock::read_clock() const {
+  return choice_ == ClockChoice::kTsc ? __rdtsc() : read_kernel(id_of(choice_));
+}
+
+std::uint64_t RecordClock::slow_now() const { return read_kernel(id_of(choice_)); }
+
+}  // namespace trapline

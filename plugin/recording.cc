@@ -1,0 +1,135 @@
+#include "plugin/recording.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "backend_ftrace/sync.h"
+
+namespace trapline {
+
+Recording::Recording(const PluginOptions& options, const Architecture& arch,
+                     DirectoryWriter directory, RecordClock clock)
+    : options_(options), arch_(arch), directory_(std::move(directory)), clock_(clock) {
+  start_ = clock_.now();
+}
+
+int Recording::file_of(std::uint32_t tid) {
+  const auto known = files_.find(tid);
+  if (known != files_.end()) return known->second.get();
+  auto file = directory_.open_data(tid);
+  if (!file) return -1;
+  return files_.emplace(tid, std::move(*file)).first->second.get();
+}
+
+std::size_t Recording::append(std::uint32_t tid, std::span<const Record> records) {
+  std::scoped_lock lock(mutex_);
+  if (options_.limit != 0 && bytes_ + records.size_bytes() > options_.limit) {
+    errno = EFBIG;
+    last_error_ = EFBIG;
+    return 0;
+  }
+  const int fd = file_of(tid);
+  std::size_t done = 0;
+  const auto* data = reinterpret_cast<const char*>(records.data());
+  while (fd >= 0 && done < records.size_bytes()) {
+    const ssize_t written = ::write(fd, data + done, records.size_bytes() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    done += static_cast<std::size_t>(written);
+  }
+  bytes_ += done;
+  if (done == records.size_bytes()) return done;
+  last_error_ = errno != 0 ? errno : ENOSPC;
+  if (!told_) {
+    told_ = true;
+    std::fprintf(
+        stderr,
+        "trapline plugin: cannot write %s/%u.dat: %s; the guest goes on, what is lost is counted\n",
+        directory_.path().c_str(), tid, std::strerror(last_error_));
+  }
+  // No torn record: the next write would be out of step.
+  struct stat status {};
+  if (done % sizeof(Record) != 0 && ::fstat(fd, &status) == 0) {
+    const off_t whole = status.st_size - status.st_size % static_cast<off_t>(sizeof(Record));
+    if (::ftruncate(fd, whole) == 0) done -= done % sizeof(Record);
+  }
+  return done;
+}
+
+void Recording::release(std::uint32_t tid) {
+  std::scoped_lock lock(mutex_);
+  files_.erase(tid);
+}
+
+Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t stack_pointer) {
+  std::scoped_lock lock(mutex_);
+  std::uint32_t tid = (vcpu + 1) * 100;
+  std::string name = fmt::format("cpu{}", vcpu);
+  if (options_.contexts == Contexts::kPrivilege) {
+    tid += static_cast<std::uint32_t>(stack.level);
+    name += " " + level_name(arch_, static_cast<unsigned>(stack.level));
+  } else if (options_.contexts == Contexts::kStack) {
+    tid = next_stack_++;
+    // uftrace shows 15 characters.
+    name = stack.block != 0 ? fmt::format("k-{:x}", stack_pointer >> 14 << 14 & 0xffffffffffff)
+                            : fmt::format("u-{:x}", stack.space >> 12);
+  }
+  if (const auto known = by_tid_.find(tid); known != by_tid_.end()) return known->second;
+  const std::size_t capacity =
+      options_.contexts == Contexts::kStack ? RecordBuffer::kSmall : RecordBuffer::kLarge;
+  tasks_.push_back(std::make_unique<Task>(tid, *this, capacity));
+  by_tid_[tid] = tasks_.back().get();
+  if (auto added = directory_.add_task(tid, name, clock_.now()); !added) last_error_ = EIO;
+  return tasks_.back().get();
+}
+
+// Keeps the number of buffers and open files bounded when every guest stack has a task.
+void Recording::entered(unsigned vcpu, Task& task) {
+  if (options_.contexts != Contexts::kStack) return;
+  std::scoped_lock lock(mutex_);
+  if (vcpu >= current_.size()) current_.resize(vcpu + 1);
+  current_[vcpu] = &task;
+  const auto known = std::find(active_.begin(), active_.end(), &task);
+  if (known != active_.end()) {
+    std::rotate(known, known + 1, active_.end());
+    return;
+  }
+  active_.push_back(&task);
+  if (active_.size() <= kActive) return;
+  for (auto idle = active_.begin(); idle != active_.end(); ++idle) {
+    if (std::find(current_.begin(), current_.end(), *idle) != current_.end()) continue;
+    (*idle)->buffer.release();
+    active_.erase(idle);
+    return;
+  }
+}
+
+void Recording::write_sync() {
+  auto file = directory_.open_file("sync.txt");
+  if (!file) return;
+  constexpr std::string_view kNames[] = {"mono", "boot", "real", "tsc"};
+  std::string text = fmt::format("# clock: {}\n", kNames[static_cast<unsigned>(options_.clock)]);
+  SyncSeries series;
+  char record[kMaxSyncText];
+  while (const std::size_t size = series.next(record)) {
+    const std::uint64_t stamp = clock_.now();
+    series.written();
+    text += fmt::format("{} {}\n", stamp, std::string_view(record, size));
+  }
+  (void)write_all(file->get(), text.data(), text.size());
+}
+
+void Recording::finish() {
+  std::scoped_lock lock(mutex_);
+  clock_.adjust();
+  write_sync();
+  if (auto done = directory_.finish(clock_.now() - start_); !done) last_error_ = EIO;
+  files_.clear();
+}
+
+}  // namespace trapline

@@ -1,0 +1,69 @@
+// A run's output: the data directory, its tasks and their files, the size limit, and the counts
+// that are reported at the end. Everything here is cold.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plugin/call_tracker.h"
+#include "plugin/format/directory_writer.h"
+#include "plugin/guest.h"
+#include "plugin/options.h"
+
+namespace trapline {
+
+class Recording final : public RecordSink, public TaskChooser {
+ public:
+  Recording(const PluginOptions& options, const Architecture& arch, DirectoryWriter directory,
+            RecordClock clock);
+
+  // RecordSink
+  std::size_t append(std::uint32_t tid, std::span<const Record> records) override;
+  void release(std::uint32_t tid) override;
+
+  // TaskChooser: a task per vCPU, per vCPU and level, or per guest stack.
+  Task* task_for(unsigned vcpu, const StackKey& stack, std::uint64_t stack_pointer) override;
+  void entered(unsigned vcpu, Task& task) override;
+
+  // sync.txt: the records' clock beside all others.
+  void write_sync();
+  // Closes the files; the tasks' buffers are written by then.
+  void finish();
+
+  template <typename Visit>
+  void for_each_task(Visit&& visit) {
+    std::scoped_lock lock(mutex_);
+    for (auto& task : tasks_) visit(*task);
+  }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] int last_error() const { return last_error_; }
+
+  // With contexts=stack: this many tasks have a buffer and an open file.
+  static constexpr std::size_t kActive = 192;
+
+ private:
+  [[nodiscard]] int file_of(std::uint32_t tid);  // with mutex_ held; -1: cannot be opened
+
+  PluginOptions options_;
+  const Architecture& arch_;
+  DirectoryWriter directory_;
+  RecordClock clock_;
+  std::uint64_t start_ = 0;
+  std::recursive_mutex mutex_;
+  std::vector<std::unique_ptr<Task>> tasks_;
+  std::unordered_map<std::uint32_t, Task*> by_tid_;
+  std::unordered_map<std::uint32_t, UniqueFd> files_;
+  std::vector<Task*> active_;   // the most recently entered last
+  std::vector<Task*> current_;  // by vCPU
+  std::uint32_t next_stack_ = 100'000;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::atomic<int> last_error_ = 0;
+  bool told_ = false;
+};
+
+}  // namespace trapline

@@ -1,0 +1,104 @@
+// What happens to a vCPU outside its instructions: start, idling, interrupts, the end.
+#include "plugin/session.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace trapline {
+
+Session* session = nullptr;
+
+const Site* SitePool::keep(const Site& site) { return &*sites_.insert(site).first; }
+
+void MarkerText::write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) {
+  char text[512];
+  const Symbol* symbol = symbols_.find(function);
+  const std::string_view name = symbol != nullptr ? symbol->name.substr(0, 400) : "?";
+  const int size = std::snprintf(text, sizeof text, "trapline: %c cpu%u d=%llu 0x%llx %.*s",
+                                 entry ? 'E' : 'X', vcpu, static_cast<unsigned long long>(depth),
+                                 static_cast<unsigned long long>(function),
+                                 static_cast<int>(name.size()), name.data());
+  if (size > 0) (void)marker_.write({text, static_cast<std::size_t>(size)});
+}
+
+void vcpu_started(unsigned index) {
+  Session& s = *session;
+  if (index >= Session::kMaxVcpus || s.vcpus[index].load() != nullptr) return;
+  auto* vcpu = new Vcpu(index, *s.arch, s.api);
+  vcpu->guest.find_registers();
+  StackPool* pool = s.shared_stacks.get();
+  if (pool == nullptr) {
+    vcpu->own_stacks = std::make_unique<StackPool>(false);
+    pool = vcpu->own_stacks.get();
+  }
+  vcpu->tracker_storage = std::make_unique<CallTracker>(index, vcpu->guest, *s.recording, *s.filter,
+                                                        *pool, s.tracker_options);
+  vcpu->tracker = vcpu->tracker_storage.get();
+  vcpu->tracker->clock() = s.clock;
+  if (s.has_start) vcpu->tracker->set_recording(false);
+  {
+    std::scoped_lock lock(s.translation);
+    if (!s.translation_guest) {
+      s.translation_guest = std::make_unique<Guest>(*s.arch, s.api);
+      s.translation_guest->share(vcpu->guest);
+    }
+  }
+  s.vcpus[index].store(vcpu);
+}
+
+// A guest that waits leaves what it did so far in the files.
+void vcpu_idle(unsigned index) {
+  Session& s = *session;
+  if (index >= Session::kMaxVcpus || s.vcpus[index].load() == nullptr || s.ended) return;
+  Vcpu& vcpu = s.vcpu(index);
+  constexpr std::uint64_t kInterval = 200'000'000;
+  const std::uint64_t now = vcpu.tracker->clock().now();
+  if (now - vcpu.last_flush < kInterval) return;
+  vcpu.last_flush = now;
+  vcpu.tracker->clock().adjust();
+  vcpu.tracker->task()->buffer.flush();
+}
+
+void discontinuity(unsigned index, int type, std::uint64_t to) {
+  Session& s = *session;
+  if (type == qemu::kHostCall || s.ended) return;
+  Vcpu& vcpu = s.vcpu(index);
+  vcpu.target = 0;
+  vcpu.tracker->event(vcpu.guest.level(), to);
+}
+
+void ended() {
+  Session& s = *session;
+  if (s.ended.exchange(true)) return;
+  TrackerCounters total;
+  for (unsigned i = 0; i < Session::kMaxVcpus; ++i) {
+    Vcpu* vcpu = s.vcpus[i].load();
+    if (vcpu == nullptr) continue;
+    vcpu->tracker->close_all();
+    const TrackerCounters& c = vcpu->tracker->counters();
+    total.calls += c.calls;
+    total.returns += c.returns;
+    total.unmatched_returns += c.unmatched_returns;
+    total.unwound += c.unwound;
+    total.events += c.events;
+    total.tail_calls += c.tail_calls;
+    total.stack_switches += c.stack_switches;
+  }
+  std::uint64_t records = 0, lost = 0;
+  s.recording->for_each_task([&](Task& task) {
+    task.buffer.stop();
+    records += task.buffer.written();
+    lost += task.buffer.lost();
+  });
+  s.recording->finish();
+  if (s.text) (void)s.text->marker().sync();
+  const auto u = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::fprintf(
+      stderr,
+      "trapline plugin: %llu records, %llu lost; %llu calls, %llu tail calls, %llu events, "
+      "%llu returns, %llu unmatched, %llu frames unwound, %llu stack switches\n",
+      u(records), u(lost), u(total.calls), u(total.tail_calls), u(total.events), u(total.returns),
+      u(total.unmatched_returns), u(total.unwound), u(total.stack_switches));
+}
+
+}  // namespace trapline

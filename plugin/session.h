@@ -1,0 +1,110 @@
+// One loaded plugin: everything that its callbacks share. Made by install(), never destroyed
+// (QEMU's threads may still run when the process ends).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "plugin/call_tracker.h"
+#include "plugin/function_filter.h"
+#include "plugin/guest.h"
+#include "plugin/options.h"
+#include "plugin/qemu_api.h"
+#include "plugin/recording.h"
+#include "trapline/ftrace.hpp"
+
+namespace trapline {
+
+// Hot state of one vCPU; on cache lines of its own.
+struct alignas(64) Vcpu {
+  Vcpu(unsigned number, const Architecture& arch, const qemu::Api& api)
+      : index(number), guest(arch, api) {}
+  unsigned index;
+  CallTracker* tracker = nullptr;
+  std::uint64_t target = 0;       // of the indirect call that is under way
+  std::uint64_t far_slot = 0;     // the first word that a far call or return touched
+  const Site* delayed = nullptr;  // API below 4: a call whose target shows at the next block
+  std::uint64_t delayed_slot = 0;
+  std::uint64_t last_flush = 0;
+  bool used = false;
+  Guest guest;
+  std::unique_ptr<StackPool> own_stacks;
+  std::unique_ptr<CallTracker> tracker_storage;
+  // mode=frame-pointer
+  std::uint64_t frame_pointer = 0;
+  std::uint64_t last_block = 0;
+};
+
+// Writes the selected calls into trace_marker, one write each (docs/formats/ftrace-calls.md).
+class MarkerText final : public CallText {
+ public:
+  MarkerText(Marker marker, SymbolTable symbols)
+      : marker_(std::move(marker)), symbols_(std::move(symbols)) {}
+  void write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) override;
+  [[nodiscard]] const Marker& marker() const { return marker_; }
+
+ private:
+  Marker marker_;
+  SymbolTable symbols_;
+};
+
+// Call sites, each kept once however often its block is translated. Addresses stay valid.
+class SitePool {
+ public:
+  const Site* keep(const Site& site);
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Site& site) const {
+      return (site.ret ^ site.function * 0x9e3779b97f4a7c15U) + site.level;
+    }
+  };
+  struct Same {
+    bool operator()(const Site& a, const Site& b) const {
+      return a.ret == b.ret && a.function == b.function && a.level == b.level && a.reg == b.reg &&
+             a.offset == b.offset;
+    }
+  };
+  std::unordered_set<Site, Hash, Same> sites_;
+};
+
+struct Session {
+  qemu::Api api;
+  PluginOptions options;
+  const Architecture* arch = nullptr;
+  TrackerOptions tracker_options;
+  std::optional<SymbolFilter> filter;
+  std::optional<MarkerText> text;
+  std::unique_ptr<Recording> recording;
+  std::unique_ptr<StackPool> shared_stacks;  // contexts=stack
+  RecordClock clock;
+  std::uint64_t start_address = 0;
+  std::uint64_t stop_address = 0;
+  bool has_start = false;
+  bool has_stop = false;
+
+  std::mutex translation;  // guards sites and translation_guest
+  SitePool sites;
+  std::unique_ptr<Guest> translation_guest;
+  std::atomic<bool> ended = false;
+
+  static constexpr unsigned kMaxVcpus = 4096;
+  std::array<std::atomic<Vcpu*>, kMaxVcpus> vcpus{};
+
+  Vcpu& vcpu(unsigned index) { return *vcpus[index].load(std::memory_order_relaxed); }
+};
+
+extern Session* session;
+
+void vcpu_started(unsigned index);
+void vcpu_idle(unsigned index);
+void translated(qemu::Block* block);
+void discontinuity(unsigned index, int type, std::uint64_t to);
+void ended();
+
+}  // namespace trapline

@@ -26,8 +26,8 @@ namespace old_api {
 void started(PluginId, unsigned vcpu) { vcpu_started(vcpu); }
 void idle(PluginId, unsigned vcpu) { vcpu_idle(vcpu); }
 void translate(PluginId, qemu::Block* block) { translated(block); }
-void discontinued(PluginId, unsigned vcpu, int type, std::uint64_t, std::uint64_t to) {
-  discontinuity(vcpu, type, to);
+void discontinued(PluginId, unsigned vcpu, int type, std::uint64_t from, std::uint64_t to) {
+  discontinuity(vcpu, type, from, to);
 }
 void exiting(PluginId, void*) { ended(); }
 }  // namespace old_api
@@ -35,8 +35,8 @@ namespace new_api {
 void started(unsigned vcpu, void*) { vcpu_started(vcpu); }
 void idle(unsigned vcpu, void*) { vcpu_idle(vcpu); }
 void translate(qemu::Block* block, void*) { translated(block); }
-void discontinued(unsigned vcpu, int type, std::uint64_t, std::uint64_t to, void*) {
-  discontinuity(vcpu, type, to);
+void discontinued(unsigned vcpu, int type, std::uint64_t from, std::uint64_t to, void*) {
+  discontinuity(vcpu, type, from, to);
 }
 void exiting(void*) { ended(); }
 }  // namespace new_api

@@ -59,9 +59,11 @@ void vcpu_idle(unsigned index) {
   vcpu.tracker->task()->buffer.flush();
 }
 
-void discontinuity(unsigned index, int type, std::uint64_t to) {
+void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t to) {
   Session& s = *session;
   if (type == qemu::kHostCall || s.ended) return;
+  // x86 also tells of what never reaches a handler (the end of a halt) or comes a second time.
+  if (from == to) return;
   Vcpu& vcpu = s.vcpu(index);
   vcpu.target = 0;
   vcpu.tracker->event(vcpu.guest.level(), to);

@@ -104,7 +104,7 @@ extern Session* session;
 void vcpu_started(unsigned index);
 void vcpu_idle(unsigned index);
 void translated(qemu::Block* block);
-void discontinuity(unsigned index, int type, std::uint64_t to);
+void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t to);
 void ended();
 
 }  // namespace trapline

@@ -14,7 +14,7 @@ namespace trapline {
 struct UftraceInfo {
   std::uint64_t features = 0;
   std::uint64_t info_mask = 0;  // as read; the writer derives it from what is set below
-  unsigned max_stack = 1024;
+  unsigned max_stack = 65535;
   std::string exename;
   std::string build_id;
   std::string cmdline;

@@ -247,7 +247,10 @@ void translated(qemu::Block* block) {
     const std::size_t size = api.read_instruction(insn, bytes);
     const std::uint64_t address = api.instruction_address(insn);
     if (s.has_start || s.has_stop) check_switch(insn, address);
-    const Instruction what = s.arch->decode({bytes, size}, address);
+    Instruction what = s.arch->decode({bytes, size}, address);
+    if (what.flow == Flow::kNearCall)
+      what.flow = s.tracker_options.know_starts && s.filter->is_start(what.target) ? Flow::kCall
+                                                                                   : Flow::kOther;
     if (what.flow == Flow::kOther) continue;
     Site site;
     site.ret = address + size;

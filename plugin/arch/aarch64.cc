@@ -60,7 +60,7 @@ Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc
   if ((word & 0xfc000000U) == 0x94000000U) {  // BL
     const auto words = static_cast<std::int32_t>(word << 6) >> 6;
     out.target = pc + static_cast<std::uint64_t>(std::int64_t{words} * 4);
-    if (out.target - (pc + 4) > kNoCallWithin) out.flow = Flow::kCall;
+    if (out.target != pc + 4) out.flow = Flow::kCall;
   } else if ((word & 0xfe1f0000U) == 0xd61f0000U) {
     out = branch_register(word);
   } else if ((word & 0xffe0001fU) == 0xd4000001U || (word & 0xffe0001fU) == 0xd4000002U ||

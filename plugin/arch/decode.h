@@ -11,6 +11,7 @@ namespace trapline {
 enum class Flow : std::uint8_t {
   kOther,
   kCall,          // to `target`
+  kNearCall,      // to `target`, if a function is known to start there; else no call
   kCallRegister,  // to the address in register `reg` (plus `offset`)
   kCallMemory,    // to the address that the instruction reads from memory
   kCallFar,       // x86: to `target`, or, when that is 0, to the address read; pushes two words
@@ -30,10 +31,10 @@ struct Instruction {
   std::uint64_t target = 0;
 };
 
-// Calls that land this near behind themselves push an address to be read or to be overwritten
-// (position-independent code, retpolines, filling of the return stack buffer): no function starts
-// there.
-inline constexpr std::uint64_t kNoCallWithin = 16;
+// x86 calls that land this near behind themselves mostly push an address to be read or overwritten
+// (position-independent code, retpolines, filling of the return stack buffer): kNearCall. Elsewhere
+// only a call to the next instruction is none.
+inline constexpr std::uint64_t kNearCallReach = 16;
 
 [[nodiscard]] Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc);
 [[nodiscard]] Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc);

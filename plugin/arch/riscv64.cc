@@ -64,7 +64,7 @@ Instruction decode_riscv64(std::span<const std::uint8_t> bytes, std::uint64_t pc
     case 0x6f:  // JAL
       if (!is_link(rd)) break;
       out.target = pc + static_cast<std::uint64_t>(std::int64_t{jal_offset(word)});
-      if (out.target - (pc + 4) > kNoCallWithin) out.flow = Flow::kCall;
+      if (out.target != pc + 4) out.flow = Flow::kCall;
       break;
     case 0x67:
       return indirect(rd, rs1, static_cast<std::int32_t>(word) >> 20);  // JALR

@@ -63,7 +63,7 @@ Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc)
     case 0xe8:
       if (rest.size() != 2 && rest.size() != 4) break;
       out.target = relative_target(rest, next);
-      if (out.target - next > kNoCallWithin) out.flow = Flow::kCall;
+      out.flow = out.target - next > kNearCallReach ? Flow::kCall : Flow::kNearCall;
       break;
     case 0xc3:
     case 0xc2:

@@ -34,7 +34,7 @@ linux_guest() {
   dd if=/dev/zero of=/tmp/disk bs=1M count=8 2>/dev/null
   set -- qemu-system-x86_64 -accel kvm -cpu host -smp "$cpus" -m 256 -display none -nodefaults \
     -no-reboot -kernel /vmlinuz -initrd /tmp/linux.img \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off" -serial "file:$guest_console" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr" -serial "file:$guest_console" \
     -drive file=/tmp/disk,if=virtio,format=raw,aio=threads "$@"
   echo "$*" >"$guest_console.command"
   "$@"

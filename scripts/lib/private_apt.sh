@@ -9,24 +9,28 @@
 
 readonly kKeyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# Base addresses of the machine's archive, as "REPO_URI|RELEASE" lines.
+# Base addresses of the machine's archives, as "REPO_URI|RELEASE" lines. Others than Debian use its
+# release names too (and some the component main), so Debian's own come first.
 machine_archives() {
   local lines
   # shellcheck disable=SC2016 # apt expands these
-  lines=$(apt-get indextargets --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(TARGET_OF)|$(CREATED_BY)' |
-    sed -n 's/^\([^|]*|[^|]*\)|main|deb|Packages$/\1/p')
-  if [ -z "$lines" ]; then  # before the first `apt-get update`
-    lines=$(apt-get update --print-uris 2>/dev/null |
-      sed -n "s%^'\(.*/\)dists/\(.*\)/InRelease'.*%\1|\2%p")
+  lines=$(apt-get indextargets --format \
+    '$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(TARGET_OF)|$(CREATED_BY)' |
+    sed -n 's/^\([^|]*|[^|]*|[^|]*\)|main|deb|Packages$/\1/p')
+  if [ -n "$lines" ]; then
+    sed -n 's/^Debian|//p' <<<"$lines"
+    sed -n '/^Debian|/!s/^[^|]*|//p' <<<"$lines"
+    return
   fi
-  printf '%s\n' "$lines"
+  # Before the first `apt-get update` there is only what it would fetch.
+  apt-get update --print-uris 2>/dev/null |
+    sed -n "s%^'\(.*/\)dists/\(.*\)/main/binary-[^/]*/Packages.*%\1|\2%p"
 }
 
 # The base address that holds a suite: security suites have an archive of their own.
 archive_of() {  # archive_of SUITE ARCHIVE-LINES
   local suite=$1 want_security=no base release
   [[ $suite == *-security ]] && want_security=yes
-  # Foreign repositories use release names too: take a release of Debian's naming first.
   while IFS='|' read -r base release; do
     [ -n "$base" ] || continue
     if [[ $release == *-security || $release == */updates ]]; then

@@ -9,6 +9,13 @@ MARKER=/sys/kernel/tracing/trace_marker
 demo_guest() {
   guest_console=$1
   shift
+  case $(uname -m) in
+    x86_64) demo_guest_x86_64 "$@" ;;
+    aarch64) demo_guest_arm64 "$@" ;;
+  esac
+}
+
+demo_guest_x86_64() {
   set -- qemu-system-x86_64 -accel kvm -cpu host -m 64 -display none -nodefaults -no-reboot \
     -machine pc,hpet=on -kernel demo-guest.elf \
     -device isa-debugcon,iobase=0x402,chardev=console -chardev "file,id=console,path=$guest_console" \
@@ -16,6 +23,13 @@ demo_guest() {
   echo "$*" >"$guest_console.command"
   # The debug-exit device ends QEMU with (0 << 1) | 1.
   "$@" || [ $? -eq 1 ]
+}
+
+demo_guest_arm64() {
+  set -- qemu-system-aarch64 -M virt,gic-version=host -accel kvm -cpu host -m 128 -display none \
+    -nodefaults -no-reboot -kernel demo-guest-arm64.elf -serial "file:$guest_console" "$@"
+  echo "$*" >"$guest_console.command"
+  "$@"
 }
 
 # The guest's console tells how it went: trace-cmd returns 0 whatever the guest did.

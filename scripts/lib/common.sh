@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# Sourced by the scripts: messages, the cache, locks. Sets nothing but functions and TRAPLINE_ROOT.
+
+# shellcheck disable=SC2034 # used by those who source this
+TRAPLINE_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
+
+# stdout carries results only, so everything a person reads goes to stderr.
+note() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+usage_error() { printf '%s: %s (see %s --help)\n' "${0##*/}" "$*" "$0" >&2; exit 2; }
+
+need_command() {  # need_command COMMAND PACKAGE
+  command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ] ||
+    die "$1 is missing: apt-get install $2"
+}
+
+# Where downloads and what is unpacked from them live: outside the source tree, safe to delete.
+cache_dir() {
+  local dir=${TRAPLINE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or TRAPLINE_CACHE}/.cache}/trapline}
+  mkdir -p -- "$dir" || die "cannot create the cache $dir: set TRAPLINE_CACHE to a writable folder"
+  (cd -- "$dir" && pwd)
+}
+
+# Runs a command while holding an exclusive lock, so that two runs do not do the same work twice.
+with_lock() {  # with_lock LOCK-FILE COMMAND...
+  local file=$1 fd
+  shift
+  exec {fd}>"$file"
+  if ! flock --nonblock "$fd"; then
+    note "waiting for another run (lock $file)"
+    flock "$fd"
+  fi
+  # The command must not inherit the lock: a process it leaves behind would keep it.
+  local status=0
+  "$@" {fd}>&- || status=$?
+  exec {fd}>&-
+  return "$status"
+}

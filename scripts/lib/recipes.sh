@@ -1,0 +1,127 @@
+# shellcheck shell=bash
+# Sourced by scripts/fetch: what can be fetched. A recipe is called with the folder to fill and a
+# folder for apt's files, both of which exist only for it. Needs common.sh, private_apt.sh, unpack.sh.
+
+# Bump when a recipe makes something else than before: what is in the caches is then fetched anew.
+# shellcheck disable=SC2034 # read by scripts/fetch
+readonly kRecipes=1
+
+recipe_list() {
+  cat <<'END'
+  qemu10          QEMU 10.0 (bookworm-backports): bin/qemu-system-{x86_64,aarch64,riscv64,...}
+  qemu11          QEMU 11 (trixie-backports), the same
+  kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
+  kernel-amd64-backports    a newer one, from bookworm-backports
+  kernel-arm64    the arm64 cloud kernel
+  box-amd64       the files inside the KVM host in a box: base.cpio (busybox, QEMU 10, trace-cmd)
+  box-arm64       the same for arm64
+END
+}
+
+readonly -a kBookworm=(bookworm bookworm-updates bookworm-security)
+readonly -a kTrixie=(trixie trixie-updates trixie-security)
+readonly -a kQemuPackages=(qemu-system-x86 qemu-system-arm qemu-system-riscv seabios)
+
+recipe_qemu10() { recipe_qemu "$1" "$2" bookworm-backports "${kBookworm[@]}"; }
+recipe_qemu11() { recipe_qemu "$1" "$2" trixie-backports "${kTrixie[@]}"; }
+
+recipe_qemu() {  # recipe_qemu FOLDER APT BACKPORTS SUITE...
+  local folder=$1 apt=$2 backports=$3
+  shift 3
+  private_apt_create "$apt" amd64 "$@" "$backports"
+  # libstdc++ and libgcc are not QEMU's but its plugins'.
+  private_apt_unpack "$apt" "$folder/root" -t "$backports" "${kQemuPackages[@]}" libstdc++6 libgcc-s1
+  drop_documentation "$folder/root"
+  write_qemu_wrappers "$folder"
+  "$folder/bin/qemu-system-x86_64" --version >&2 || die "the QEMU that was unpacked does not start"
+}
+
+recipe_kernel_amd64() { recipe_kernel "$1" "$2" amd64 kvm-amd "${kBookworm[@]}"; }
+recipe_kernel_amd64_backports() {
+  recipe_kernel "$1" "$2" amd64 kvm-amd "${kBookworm[@]}" bookworm-backports
+}
+recipe_kernel_arm64() { recipe_kernel "$1" "$2" arm64 '' "${kBookworm[@]}"; }
+
+recipe_kernel() {  # recipe_kernel FOLDER APT ARCH KVM-MODULE SUITE...
+  local folder=$1 apt=$2 arch=$3 kvm=$4 package
+  shift 4
+  private_apt_create "$apt" "$arch" "$@"
+  package=$(private_apt_kernel "$apt" "$arch" "${*: -1}")
+  [ -n "$package" ] || die "linux-image-cloud-$arch depends on no kernel: please report it"
+  private_apt_unpack_only "$apt" "$apt/root" "$package"
+  cp -- "$apt/root/boot/vmlinuz-"* "$folder/vmlinuz"
+  basename -- "$apt/root/lib/modules/"* >"$folder/release"
+  # shellcheck disable=SC2086 # $kvm may be empty
+  pack_modules "$apt/root" "$folder/modules.cpio" virtio_ring virtio virtio_pci_modern_dev \
+    virtio_pci_legacy_dev virtio_pci virtio_mmio virtio_blk irqbypass kvm $kvm
+}
+
+# The name of the kernel's package, a version of linux-image-cloud's dependency.
+private_apt_kernel() {  # private_apt_kernel APT ARCH SUITE
+  local package=linux-image-cloud-$2 record
+  if [[ $3 == *-backports ]]; then package=$package/$3; fi
+  record=$(LC_ALL=C apt-cache -c "$1/apt.conf" show "$package")
+  sed -n 's/^Depends: \(linux-image-[^ ]*\).*/\1/p' <<<"$record" | head -n 1
+}
+
+# Modules in the order to load them, as /modules/NN-name.ko; those built into the kernel are no files.
+pack_modules() {  # pack_modules ROOT CPIO MODULE...
+  local root=$1 cpio=$2 module file number=10
+  local stage=$root/stage
+  shift 2
+  mkdir -p "$stage/modules"
+  for module in "$@"; do
+    file=$(find "$root/lib/modules" "$root/usr/lib/modules" \
+      -name "${module//[-_]/[-_]}.ko*" 2>/dev/null | head -n 1)
+    [ -n "$file" ] || continue
+    case $file in
+      *.xz) xz -dc -- "$file" ;;
+      *) cat -- "$file" ;;
+    esac >"$stage/modules/$number-$module.ko"
+    number=$((number + 1))
+  done
+  pack_cpio "$stage" "$cpio"
+}
+
+pack_cpio() {  # pack_cpio FOLDER FILE
+  (cd -- "$1" && find . -mindepth 1 -print0 | sort -z |
+    cpio --null --create --quiet --format=newc --owner=0:0) >"$2"
+}
+
+recipe_box_amd64() { recipe_box "$1" "$2" amd64 x86_64-linux-gnu qemu-system-x86 qemu-system-x86_64; }
+recipe_box_arm64() { recipe_box "$1" "$2" arm64 aarch64-linux-gnu qemu-system-arm qemu-system-aarch64; }
+
+# The files inside the box: static busybox, QEMU and trace-cmd with their libraries and firmware.
+recipe_box() {  # recipe_box FOLDER APT ARCH TRIPLET QEMU-PACKAGE QEMU
+  local folder=$1 apt=$2 arch=$3 triplet=$4 qemu=$6 root=$2/root stage=$2/stage file
+  need_command cpio cpio
+  need_command readelf binutils
+  private_apt_create "$apt" "$arch" "${kBookworm[@]}" bookworm-backports
+  private_apt_unpack "$apt" "$root" -t bookworm-backports "$5" seabios trace-cmd busybox-static
+  mkdir -p "$stage"/{bin,proc,sys,dev,tmp,run,lib64,usr/bin,usr/share}
+  cp "$root/bin/busybox" "$stage/bin/" 2>/dev/null || cp "$root/usr/bin/busybox" "$stage/bin/"
+  cp "$root/usr/bin/$qemu" "$root/usr/bin/trace-cmd" "$stage/usr/bin/"
+  while read -r file; do
+    mkdir -p "$stage/$(dirname -- "$file")"
+    cp --dereference -- "$root/$file" "$stage/$file"
+  done < <(library_closure "$root" "$triplet" "$root/usr/bin/$qemu" "$root/usr/bin/trace-cmd")
+  file=$(loader_of "$root")
+  mkdir -p "$stage/$(dirname -- "$file")" "$stage/lib"
+  cp --dereference -- "$root/$file" "$stage/$file"
+  case $arch in
+    amd64) ln -s "/$file" "$stage/lib64/" ;;
+    arm64) ln -sf "/$file" "$stage/lib/ld-linux-aarch64.so.1" ;;
+  esac
+  pack_firmware "$root" "$stage"
+  pack_cpio "$stage" "$folder/base.cpio"
+  cp "$root/usr/share/qemu/trace-events-all" "$folder/"
+}
+
+pack_firmware() {  # pack_firmware ROOT STAGE
+  local file
+  mkdir -p "$2/usr/share/qemu" "$2/usr/share/seabios"
+  cp "$1/usr/share/seabios/"bios*.bin "$2/usr/share/seabios/"
+  for file in kvmvapic.bin linuxboot.bin linuxboot_dma.bin pvh.bin multiboot_dma.bin; do
+    if [ -e "$1/usr/share/qemu/$file" ]; then cp "$1/usr/share/qemu/$file" "$2/usr/share/qemu/"; fi
+  done
+}

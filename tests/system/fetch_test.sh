@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck disable=SC2317 # stand-ins for commands are called by the functions under test
+# scripts/fetch and the functions it is made of.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+source "$scripts/lib/common.sh"
+source "$scripts/lib/packages.sh"
+source "$scripts/lib/private_apt.sh"
+
+two_runs_at_once_fetch_once_and_leave_nothing_behind() {
+  export TRAPLINE_CACHE=$work/cache
+  local first second
+  "$scripts/fetch" kernel-amd64 >"$work/one" 2>"$work/one.err" &
+  first=$!
+  "$scripts/fetch" kernel-amd64 >"$work/two" 2>"$work/two.err" &
+  second=$!
+  wait "$first" || skip "no download: $(tail -n 3 "$work/one.err")"
+  wait "$second" || fail "the second run failed: $(cat "$work/two.err")"
+  expect_equal "folder" "$work/cache/kernel-amd64" "$(cat "$work/one")"
+  expect_equal "folder of the second" "$work/cache/kernel-amd64" "$(cat "$work/two")"
+  expect_equal "times fetched" 1 "$(cat "$work"/*.err | grep -c 'fetching kernel-amd64')"
+  [ -s "$work/cache/kernel-amd64/vmlinuz" ] || fail "there is no vmlinuz"
+  expect_equal "leftovers" "" "$(find "$work/cache" -maxdepth 1 -name '.fetch-*')"
+  run "$scripts/fetch" kernel-amd64
+  expect_equal "words of a run that finds it" "" "$(cat "$work/stderr")"
+}
+
+an_interrupted_fetch_leaves_no_half_folder() {
+  export TRAPLINE_CACHE=$work/cache
+  run timeout 0.5 "$scripts/fetch" kernel-amd64
+  [ "$status" -ne 0 ] || fail "half a second was enough: the test proves nothing"
+  [ ! -e "$work/cache/kernel-amd64" ] || fail "there is a folder after an interrupted fetch"
+}
+
+a_suite_goes_to_debians_archive_and_security_to_its_own() {
+  apt-get() { printf '%s|main|deb|Packages\n' "${targets[@]}"; }  # stands for the real one
+  local -a targets=('Other|http://o.example/|bookworm' 'Debian|http://a.example/debian/|bookworm'
+    'Debian|http://a.example/debian/|bookworm-updates' 'Debian|http://s.example/sec/|bookworm-security')
+  local lines
+  lines=$(machine_archives)
+  expect_equal "backports" http://a.example/debian/ "$(archive_of trixie-backports "$lines")"
+  expect_equal "security" http://s.example/sec/ "$(archive_of trixie-security "$lines")"
+  if archive_of trixie-security $'http://a.example/debian/|bookworm' >/dev/null; then
+    fail "found a security archive where there is none"
+  fi
+}
+
+missing_packages_are_named_in_one_command_for_a_user() {
+  dpkg-query() { printf 'installed cmake\ndeinstall g++\n'; }
+  id() { echo 1000; }
+  status=0
+  (packages_install) >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "sudo apt-get update && sudo apt-get install"
+  expect_contains "$work/stderr" " g++ "
+  if grep -q ' cmake' "$work/stderr"; then fail "cmake is installed but named as missing"; fi
+}
+
+unknown_names_are_refused() {
+  run "$scripts/fetch" nonsense
+  expect_equal "exit status" 2 "$status"
+  run "$scripts/fetch" --list
+  expect_contains "$work/stdout" qemu11
+}
+
+"$1"

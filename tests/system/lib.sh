@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# Sourced by the shell tests: verbs to check with. A test prints what it did and why it failed.
+# Called by ctest with TRAPLINE_SOURCE_DIR and TRAPLINE_BINARY_DIR; exit status 77 means skipped.
+
+: "${TRAPLINE_SOURCE_DIR:?}" "${TRAPLINE_BINARY_DIR:?}"
+scripts=$TRAPLINE_SOURCE_DIR/scripts
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+
+fail() {
+  if [ -s "$work/stderr" ]; then tail -n 40 -- "$work/stderr" | sed 's/^/  | /' >&2; fi
+  printf 'FAILED: %s\n' "$*" >&2
+  exit 1
+}
+
+# What a test needs of the machine. A skip is a failure where CI requires the system tests.
+skip() {
+  if [ "${TRAPLINE_REQUIRE_SYSTEM:-}" = 1 ]; then fail "required here: $*"; fi
+  printf 'skipped: %s\n' "$*"
+  exit 77
+}
+
+# The folder of a thing that scripts/fetch gets.
+fetched() { "$scripts/fetch" "$1" || skip "scripts/fetch $1 failed"; }
+
+expect_equal() {  # expect_equal WHAT EXPECTED ACTUAL
+  [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
+}
+
+expect_contains() {  # expect_contains FILE TEXT
+  grep -qF -- "$2" "$1" || fail "$1 lacks '$2'; it is: $(head -c 2000 -- "$1")"
+}
+
+# Runs a command, keeps its output in $work/stdout and $work/stderr, its exit status in $status.
+# shellcheck disable=SC2034 # status is for the tests
+run() {
+  printf '$ %s\n' "$*"
+  status=0
+  "$@" >"$work/stdout" 2>"$work/stderr" || status=$?
+}

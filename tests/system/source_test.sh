@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# Rules about the source that a grep or a linter can hold.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+cd "$TRAPLINE_SOURCE_DIR"
+
+# The archive comes from the machine's own apt configuration: nowhere a mirror's host.
+no_file_names_a_package_mirror() {
+  local found
+  found=$(grep -rnE '(deb|ftp[a-z.]*|security|snapshot|archive|cdn)[a-z0-9.-]*\.(debian|ubuntu)\.(org|com)' \
+    --exclude-dir=build --exclude-dir=.git --include='*' . || true)
+  expect_equal "package mirrors" "" "$found"
+  found=$(grep -rnE 'https?://|ftp://' scripts .ci || true)
+  expect_equal "addresses in scripts" "" "$found"
+}
+
+shell_scripts_are_clean() {
+  command -v shellcheck >/dev/null || skip "shellcheck is missing"
+  local -a files
+  mapfile -t files < <(grep -rlE '^#!(/usr/bin/env bash|/bin/sh|/bin/busybox sh)|^# shellcheck shell=' \
+    scripts tests .ci --include='*' --exclude-dir=data --exclude=source_test.sh)
+  [ ${#files[@]} -ge 15 ] || fail "only ${#files[@]} scripts found"
+  shellcheck -x "${files[@]}" tests/system/source_test.sh
+}
+
+"$1"

@@ -110,6 +110,16 @@ void CallTracker::set_recording(bool on) {
           options_.max_depth != ~std::uint64_t{0};
 }
 
+void CallTracker::start_recording_in(std::uint64_t function) {
+  set_recording(true);
+  Frame& top = *stack_->top;
+  if (stack_->empty() || top.function != function || (top.flags & Frame::kSilent) == 0 ||
+      !filter_.recorded(function))
+    return;
+  top.flags &= ~std::uint32_t{Frame::kSilent};
+  write_entry(*stack_->task, clock_.now(), function);
+}
+
 void CallTracker::take_request() {
   const int requested = requested_.exchange(0, std::memory_order_relaxed);
   if (requested != 0) set_recording(requested == 1);
@@ -175,9 +185,15 @@ void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t funct
 void CallTracker::silence(Stack& stack) {
   const std::uint64_t time = clock_.now();
   for (Frame* frame = stack.top; frame != stack.floor(); --frame) {
+    if ((frame->flags & Frame::kPending) != 0) {
+      if (time - frame->entered >= options_.min_duration)
+        emit_pending(*stack.task);
+      else
+        frame->flags = (frame->flags | Frame::kSilent) & ~std::uint32_t{Frame::kPending};
+    }
     if ((frame->flags & (Frame::kSilent | Frame::kPending)) == 0)
       write_exit(*stack.task, time, frame->function);
-    frame->flags = (frame->flags | Frame::kSilent) & ~std::uint32_t{Frame::kPending};
+    frame->flags |= Frame::kSilent;
   }
 }
 

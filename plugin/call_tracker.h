@@ -228,6 +228,8 @@ class CallTracker {
   // At the end or when recording stops: closes what is open in the records.
   void close_all();
   void set_recording(bool on);
+  // The same, at the first instruction of the function that start= names: its call counts.
+  void start_recording_in(std::uint64_t function);
   // From another vCPU's thread: takes effect at this one's next call or return.
   void request_recording(bool on) {
     requested_.store(on ? 1 : 2, std::memory_order_relaxed);
@@ -237,6 +239,7 @@ class CallTracker {
   [[nodiscard]] const TrackerCounters& counters() const { return counters_; }
   RecordClock& clock() { return clock_; }
   [[nodiscard]] unsigned vcpu() const { return vcpu_; }
+  [[nodiscard]] bool recording() const { return recording_; }
   [[nodiscard]] Task* task() { return stack_->task; }
 
   static constexpr std::uint64_t kNear = 4096;

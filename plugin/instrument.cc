@@ -130,12 +130,26 @@ void interrupt_return(unsigned index, void* data) {
   session->vcpu(index).tracker->interrupt_return(level_of(data));
 }
 
-void switch_recording(bool on) {
-  for (auto& slot : session->vcpus)
-    if (Vcpu* vcpu = slot.load()) vcpu->tracker->request_recording(on);
+void start_here(unsigned index, void*) {
+  for (auto& slot : session->vcpus) {
+    Vcpu* vcpu = slot.load();
+    if (vcpu == nullptr || vcpu->tracker->recording()) continue;
+    if (vcpu->index == index)
+      vcpu->tracker->start_recording_in(session->start_address);
+    else
+      vcpu->tracker->request_recording(true);
+  }
 }
-void start_here(unsigned, void*) { switch_recording(true); }
-void stop_here(unsigned, void*) { switch_recording(false); }
+void stop_here(unsigned index, void*) {
+  for (auto& slot : session->vcpus) {
+    Vcpu* vcpu = slot.load();
+    if (vcpu == nullptr) continue;
+    if (vcpu->index == index)
+      vcpu->tracker->set_recording(false);
+    else
+      vcpu->tracker->request_recording(false);
+  }
+}
 
 void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
                     const Site& site) {

@@ -1,0 +1,229 @@
+// Nothing that happens to the plugin or its output stops the guest, and what was written stays
+// readable.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "plugin/format/directory.h"
+#include "tests/plugin/qemu_run.h"
+#include "tests/support/require.h"
+
+namespace trapline::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::uint64_t lost_records(const std::string& path) {
+  std::uint64_t lost = 0;
+  auto directory = DataDirectory::open(path);
+  if (!directory) return 0;
+  for (const std::uint32_t tid : directory->tids()) {
+    auto reader = directory->records(tid);
+    if (!reader) continue;
+    for (auto next = reader->next(); next && *next; next = reader->next())
+      if ((*next)->type() == RecordType::kLost) lost += (*next)->address();
+  }
+  return lost;
+}
+
+// A shell that runs QEMU as its child: $qemu is the command, quoted.
+Output shell(const std::vector<std::string>& qemu, const std::string& script) {
+  std::string command = "qemu() { exec";
+  for (const std::string& word : qemu) command += " '" + word + "'";
+  return run({"bash", "-c", command + " \"$@\"; }; " + script}, 60);
+}
+
+class FaultsTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    TRAPLINE_REQUIRE(!qemu_folder(GetParam()).empty(),
+                     std::string("scripts/fetch qemu") + GetParam());
+  }
+  // The guest that does nothing but call, for about a second.
+  std::vector<std::string> calls(const std::string& options) const {
+    return guest_command(
+        GetParam(), "x86_64", "calls-O2",
+        options.empty() ? "" : "symbols=" + guest_path("x86_64", "calls-O2") + "," + options);
+  }
+  TemporaryFolder folder_;
+  std::string data_ = folder_ / "data";
+};
+
+TEST_P(FaultsTest, AfterSigtermTheRecordsAreWholeAndBalanced) {
+  const Output output = shell(calls("out=" + data_), "qemu & sleep 0.6; kill -TERM $!; wait $!");
+  EXPECT_THAT(output.err, HasSubstr("records, 0 lost"));
+  EXPECT_THAT(imbalances(data_), IsEmpty());
+  EXPECT_EQ(reported_calls(data_)["guest_main"], 1u);
+}
+
+TEST_P(FaultsTest, AfterSigkillWhatWasWrittenIsReadable) {
+  (void)shell(calls("out=" + data_), "qemu & sleep 0.8; kill -KILL $!; wait $!");
+  EXPECT_THAT(imbalances(data_, true), IsEmpty());
+  EXPECT_GT(reported_calls(data_)["fib"], 1000u);
+}
+
+TEST_P(FaultsTest, OnAFullDiskTheGuestGoesOnAndTheLossIsCounted) {
+  TRAPLINE_REQUIRE(::geteuid() == 0, "mounting a tmpfs needs root");
+  const std::string mount = folder_ / "full";
+  std::filesystem::create_directory(mount);
+  ASSERT_EQ(run({"mount", "-t", "tmpfs", "-o", "size=3m", "none", mount}).exit_code(), 0);
+  const std::string data = mount + "/data";
+  const Output output = run(calls("out=" + data));
+  const auto faults = imbalances(data, true);
+  const std::uint64_t lost = lost_records(data);
+  const std::uint64_t calls = reported_calls(data)["fib"];
+  (void)run({"umount", mount});
+  EXPECT_EQ(output.exit_code(), 1) << output.err;  // the guest's own end
+  EXPECT_THAT(output.err, HasSubstr("the guest goes on"));
+  EXPECT_THAT(output.err, ::testing::Not(HasSubstr(" 0 lost")));
+  EXPECT_THAT(faults, IsEmpty());
+  EXPECT_GT(calls, 1000u);
+  (void)lost;  // the disk may stay full up to the end: then the count is the report's alone
+}
+
+TEST_P(FaultsTest, WhenTheDiskHasRoomAgainTheRecordsSayWhatWasLostAndGoOn) {
+  TRAPLINE_REQUIRE(::geteuid() == 0, "mounting a tmpfs needs root");
+  const std::string mount = folder_ / "full";
+  std::filesystem::create_directory(mount);
+  ASSERT_EQ(run({"mount", "-t", "tmpfs", "-o", "size=3m", "none", mount}).exit_code(), 0);
+  const std::string data = mount + "/data";
+  const Output output = shell(
+      calls("out=" + data), "qemu & sleep 0.7; mount -o remount,size=1g '" + mount + "'; wait $!");
+  const auto faults = imbalances(data);
+  const std::uint64_t lost = lost_records(data);
+  (void)run({"umount", mount});
+  EXPECT_THAT(faults, IsEmpty()) << output.err;
+  EXPECT_GT(lost, 0u);
+}
+
+TEST_P(FaultsTest, ARemovedDirectoryDoesNotStopTheGuest) {
+  const Output output =
+      shell(calls("out=" + data_), "qemu & sleep 0.5; rm -r '" + data_ + "'; wait $!");
+  EXPECT_EQ(output.exit_code(), 1) << output.err;
+}
+
+TEST_P(FaultsTest, AfterAResetTheRecordsAreBalancedAndGoOn) {
+  auto command = calls("out=" + data_);
+  std::erase(command, "-no-reboot");
+  command.insert(command.end(), {"-monitor", "stdio"});
+  const Output output =
+      shell(command, "(sleep 0.6; echo system_reset; sleep 0.6; echo quit) | qemu; true");
+  EXPECT_THAT(imbalances(data_), IsEmpty()) << output.err;
+  EXPECT_EQ(reported_calls(data_)["guest_main"], 2u);
+}
+
+TEST_P(FaultsTest, AHotPluggedProcessorIsNoTrouble) {
+  auto command = calls("out=" + data_);
+  *std::find(command.begin(), command.end(), "2") = "1,maxcpus=2";
+  command.insert(command.end(), {"-monitor", "stdio"});
+  const Output output =
+      shell(command,
+            "(sleep 0.4; echo device_add qemu64-x86_64-cpu,socket-id=1,core-id=0,thread-id=0,id=c1;"
+            " sleep 0.3; echo quit) | qemu; true");
+  EXPECT_THAT(imbalances(data_), IsEmpty()) << output.err;
+  EXPECT_THAT(output.err, HasSubstr("records, 0 lost"));
+}
+
+TEST_P(FaultsTest, ASavedAndLoadedMachineGoesOn) {
+  const std::string state = folder_ / "state";
+  auto command = calls("out=" + data_);
+  command.insert(command.end(), {"-monitor", "stdio"});
+  (void)shell(command, "(sleep 0.4; echo 'migrate exec:cat>" + state +
+                           "'; sleep 0.6; echo quit) | qemu; true");
+  ASSERT_TRUE(std::filesystem::exists(state));
+  const std::string second = folder_ / "second";
+  auto load = calls("out=" + second);
+  load.insert(load.end(), {"-incoming", "exec:cat " + state});
+  const Output output = run(load);
+  EXPECT_EQ(output.exit_code(), 1) << output.err;
+  EXPECT_THAT(imbalances(second), IsEmpty());
+  EXPECT_GT(reported_calls(second)["fib"], 1000u);
+}
+
+TEST_P(FaultsTest, TwoPluginsRecordTheSame) {
+  const std::string copy = folder_ / "other.so";
+  std::filesystem::copy_file(plugin_path(), copy);
+  auto command = guest_command(GetParam(), "x86_64", "O2",
+                               "out=" + data_ + ",symbols=" + guest_path("x86_64", "O2"));
+  const std::string second = folder_ / "second";
+  command.insert(command.end(),
+                 {"-plugin", copy + ",out=" + second + ",symbols=" + guest_path("x86_64", "O2")});
+  const Output output = run(command);
+  EXPECT_EQ(output.exit_code(), 1) << output.err;
+  auto first_calls = reported_calls(data_);
+  EXPECT_EQ(first_calls["fib"], 1973u);
+  EXPECT_EQ(reported_calls(second)["fib"], 1973u);
+}
+
+TEST_P(FaultsTest, TheSizeLimitEndsTheRecordingNotTheGuest) {
+  const Output output = run(calls("out=" + data_ + ",limit=1M"));
+  EXPECT_EQ(output.exit_code(), 1) << output.err;
+  std::uint64_t size = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(data_))
+    if (entry.path().extension() == ".dat") size += entry.file_size();
+  EXPECT_LE(size, 1u << 20);
+  EXPECT_GT(size, 800u << 10);
+  EXPECT_THAT(imbalances(data_, true), IsEmpty());
+}
+
+struct Refusal {
+  const char* options;
+  const char* message;
+};
+
+TEST_P(FaultsTest, BadOptionsAreRefusedBeforeTheGuestStarts) {
+  const Refusal refusals[] = {
+      {"ouput=ftrace", "no option is called 'ouput' (did you mean 'output'?)"},
+      {"clock=local", "expected clock=mono|boot|real|tsc"},
+      {"limit=many", "expected limit=BYTES[K|M|G]"},
+      {"max-depth=0", "expected max-depth=N"},
+      {"symbols=/nowhere/vmlinux", "cannot open /nowhere/vmlinux"},
+      {"include=no_such_function", "a name needs symbols=FILE"},
+      {"start=no_such_function", "neither an address nor a function"},
+      {"out=/proc/data", "cannot create the directory /proc/data"},
+      {"out=/usr", "is not empty and holds no earlier recording"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string out = std::string(refusal.options).starts_with("out=") ? "" : ",out=" + data_;
+    const Output output = run(guest_command(GetParam(), "x86_64", "O2", refusal.options + out));
+    EXPECT_THAT(output.err, HasSubstr(refusal.message)) << refusal.options;
+    EXPECT_THAT(output.err, HasSubstr("trapline plugin: "));
+    EXPECT_EQ(output.exit_code(), 1);
+  }
+}
+
+TEST_P(FaultsTest, HelpListsTheOptions) {
+  const Output output = run(guest_command(GetParam(), "x86_64", "O2", "help=on"));
+  EXPECT_THAT(output.out, HasSubstr("symbols=FILE[@OFFSET]"));
+  EXPECT_THAT(output.out, HasSubstr("min-duration=TIME"));
+}
+
+TEST_P(FaultsTest, FiltersSelectWhatIsRecorded) {
+  const std::string guest = "symbols=" + guest_path("x86_64", "O2") + ",out=" + data_;
+  (void)run(guest_command(GetParam(), "x86_64", "O2",
+                          guest + ",include=fib,include=tail_*,exclude=tail_last"));
+  const std::map<std::string, std::uint64_t> selected{
+      {"fib", 1973}, {"tail_first", 100}, {"tail_middle", 100}};
+  EXPECT_EQ(reported_calls(data_), selected);
+  (void)run(guest_command(GetParam(), "x86_64", "O2", guest + ",include=recurse,max-depth=10"));
+  EXPECT_EQ(reported_calls(data_)["recurse"], 10u);
+  (void)run(
+      guest_command(GetParam(), "x86_64", "O2",
+                    guest + ",start=jump_once,stop=machine_exception,include=j*,include=fib"));
+  const std::map<std::string, std::uint64_t> between{{"jump_once", 50}, {"jump_out", 250}};
+  EXPECT_EQ(reported_calls(data_), between);
+  (void)run(guest_command(GetParam(), "x86_64", "O2", guest + ",min-duration=10ms"));
+  auto long_ones = reported_calls(data_);
+  EXPECT_EQ(long_ones["guest_main"], 1u);
+  EXPECT_EQ(long_ones["recurse"] + long_ones["small_b"], 0u);
+  EXPECT_THAT(imbalances(data_), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Qemu, FaultsTest, ::testing::Values("10", "11"));
+
+}  // namespace
+}  // namespace trapline::testing

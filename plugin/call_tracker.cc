@@ -71,7 +71,8 @@ void StackPool::drop_oldest() {
     std::erase_if(entry->second, [&](const std::unique_ptr<Stack>& stack) {
       if (stack->used > border || stack->task == nullptr) return false;
       const auto& chain = stack->task->chain;
-      if (std::find(chain.begin(), chain.end(), stack.get()) != chain.end()) return false;
+      for (const Task::Open& open : chain)
+        if (open.stack == stack.get()) return false;
       --count_;
       return true;
     });
@@ -102,7 +103,7 @@ void CallTracker::set_recording(bool on) {
     pool_.for_each([this](Stack& stack) {
       if (stack.task == nullptr) return;
       for (auto open = stack.task->chain.rbegin(); open != stack.task->chain.rend(); ++open)
-        silence(**open);
+        silence(*open->stack, open->base);
     });
   }
   recording_ = on;
@@ -143,27 +144,35 @@ void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) 
   Stack* stack = pool_.find(key, stack_pointer);
   if (stack->task == nullptr) stack->task = tasks_.task_for(vcpu_, key, stack_pointer);
   if (stack->empty()) stack->hint = stack_pointer;
-  if (level_ != ~0U && leaves_privilege(level)) via = Via::kReturn;
+  if (level_ != ~0U && level != level_) {
+    if (!leaves_privilege(level))
+      via = Via::kEvent;
+    else
+      via = stack_->empty() ? Via::kReturn : Via::kCall;  // a kernel that called user mode
+  }
   level_ = level;
   if (stack != stack_) switch_to(stack, via);
+}
+
+// Closes the chain's innermost entries in the records until `size` are left.
+void CallTracker::close_chain(Task& task, std::size_t size) {
+  while (task.chain.size() > size) {
+    silence(*task.chain.back().stack, task.chain.back().base);
+    task.chain.pop_back();
+  }
 }
 
 void CallTracker::switch_to(Stack* stack, Via via) {
   ++counters_.stack_switches;
   auto& chain = stack->task->chain;
-  const auto close_down_to = [&](std::size_t size) {
-    while (chain.size() > size) {
-      silence(*chain.back());
-      chain.pop_back();
-    }
-  };
-  const auto known = std::find(chain.begin(), chain.end(), stack);
-  if (known != chain.end()) {
-    close_down_to(static_cast<std::size_t>(known - chain.begin()) + 1);
+  std::size_t known = chain.size();
+  while (known > 0 && chain[known - 1].stack != stack) --known;
+  if (known > 0 && via != Via::kEvent) {
+    close_chain(*stack->task, known);
   } else {
-    while (!chain.empty() && chain.back()->empty()) chain.pop_back();
-    if (via == Via::kReturn || chain.size() >= kMaxChain) close_down_to(0);
-    chain.push_back(stack);
+    while (!chain.empty() && chain.back().stack->depth() <= chain.back().base) chain.pop_back();
+    if (via == Via::kReturn || chain.size() >= kMaxChain) close_chain(*stack->task, 0);
+    chain.push_back({stack, stack->depth()});
   }
   stack_ = stack;
   tasks_.entered(vcpu_, *stack->task);
@@ -182,9 +191,9 @@ void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t funct
 }
 
 // Closes what is open in the records; the frames stay, for their returns will come.
-void CallTracker::silence(Stack& stack) {
+void CallTracker::silence(Stack& stack, std::size_t base) {
   const std::uint64_t time = clock_.now();
-  for (Frame* frame = stack.top; frame != stack.floor(); --frame) {
+  for (Frame* frame = stack.top; frame > stack.floor() + base; --frame) {
     if ((frame->flags & Frame::kPending) != 0) {
       if (time - frame->entered >= options_.min_duration)
         emit_pending(*stack.task);
@@ -221,12 +230,21 @@ void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint
 
 // Writes the entries that waited to see whether they last: the outermost first.
 void CallTracker::emit_pending(Task& task) {
-  for (Stack* stack : task.chain)
-    for (Frame* frame = stack->floor() + 1; frame <= stack->top; ++frame)
-      if ((frame->flags & Frame::kPending) != 0) {
-        write_entry(task, frame->entered, frame->function);
-        frame->flags &= ~std::uint32_t{Frame::kPending};
+  for (std::size_t i = 0; i < task.chain.size(); ++i) {
+    Stack& stack = *task.chain[i].stack;
+    std::size_t end = stack.depth();
+    for (std::size_t later = i + 1; later < task.chain.size(); ++later)
+      if (task.chain[later].stack == &stack) {
+        end = std::min(end, task.chain[later].base);
+        break;
       }
+    for (std::size_t at = task.chain[i].base + 1; at <= end; ++at) {
+      Frame& frame = stack.frames[at];
+      if ((frame.flags & Frame::kPending) == 0) continue;
+      write_entry(task, frame.entered, frame.function);
+      frame.flags &= ~std::uint32_t{Frame::kPending};
+    }
+  }
 }
 
 void CallTracker::pop_slow() {
@@ -289,6 +307,27 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
   push_slow(site.ret, function, slot, 0);
 }
 
+// A return to a caller from before the event: the handler does not come back (a kernel that ends a
+// user program this way). Slot and target must both be right. `slot` 0: not known.
+bool CallTracker::leave_event(std::uint64_t slot, std::uint64_t target) {
+  if (target == 0) return false;
+  Frame* frame = stack_->top;
+  while (frame != stack_->floor() && (frame->flags & Frame::kEvent) == 0) --frame;
+  for (; frame != stack_->floor(); --frame)
+    if (frame->ret == target && (slot == 0 || frame->slot == slot) &&
+        (frame->flags & (Frame::kEvent | Frame::kTail)) == 0)
+      break;
+  if (frame == stack_->floor()) return false;
+  const auto index = static_cast<std::size_t>(frame - stack_->floor());
+  auto& chain = stack_->task->chain;
+  std::size_t keep = chain.size();
+  while (keep > 1 && !(chain[keep - 1].stack == stack_ && chain[keep - 1].base < index)) --keep;
+  close_chain(*stack_->task, keep);
+  counters_.unwound += static_cast<std::uint64_t>(stack_->top - frame);
+  return_from(frame);
+  return true;
+}
+
 void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t target) {
   take_request();
   if (level != level_ || !same_stack(slot)) resolve(level, slot, Via::kReturn);
@@ -302,6 +341,7 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
       --frame;
     return return_from(frame);
   }
+  if (leave_event(slot, target)) return;
   if (!stack_->empty() && stack_->top->slot > slot) {
     // Nothing was called from here: a jump that is spelled as a return (retpolines).
     if (target != 0 && (!options_.know_starts || filter_.is_start(target))) {
@@ -329,6 +369,7 @@ void CallTracker::slow_return_plain(unsigned level, std::uint64_t target) {
     }
     if (frame->slot != 0 && frame->slot >= stack_pointer && stack_pointer != 0) break;
   }
+  if (leave_event(0, target)) return;
   const bool was_empty = stack_->empty();
   if (stack_pointer != 0) unwind_below(stack_pointer);
   if (was_empty || (stack_->top->flags & Frame::kEvent) != 0) ++counters_.unmatched_returns;
@@ -373,12 +414,29 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   if (stack_->top->function != address) tail_call(address, stack_pointer);
 }
 
+// The hardware gave the handler a stack afresh: what is below the stack pointer there is over.
+void CallTracker::discard_dead(std::uint64_t stack_pointer) {
+  Stack& stack = *stack_;
+  Frame* alive = stack.top;
+  while (alive != stack.floor() && alive->slot < stack_pointer) --alive;
+  if (alive == stack.top) return;
+  // Their exits must come before what nests in them goes on.
+  auto& chain = stack.task->chain;
+  std::size_t first = 0;
+  while (first < chain.size() && chain[first].stack != &stack) ++first;
+  close_chain(*stack.task, first);
+  stack.top = alive;
+  chain.push_back({&stack, stack.depth()});
+}
+
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
+  const bool new_stack = !event_pending_ && level != level_ && level_ != ~0U;
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
   // On the same level the handler nests, whatever stack it got.
   if (level != level_ || stack_ == &nowhere_) resolve(level, stack_pointer, Via::kEvent);
+  if (new_stack && is_kernel(stack_pointer)) discard_dead(stack_pointer);
   resync_ = false;
   push_slow(0, handler, stack_pointer, Frame::kEvent);
   arrived_ = handler;
@@ -386,7 +444,11 @@ void CallTracker::event(unsigned level, std::uint64_t handler) {
 
 void CallTracker::system_return() {
   event_pending_ = false;
-  if (stack_ != &nowhere_) pop_through(stack_->floor() + 1);
+  if (stack_ != &nowhere_) {
+    const auto& chain = stack_->task->chain;
+    const std::size_t base = !chain.empty() && chain.back().stack == stack_ ? chain.back().base : 0;
+    pop_through(stack_->floor() + base + 1);
+  }
   resync_ = !options_.sites_know_slots;
 }
 
@@ -406,11 +468,7 @@ void CallTracker::close_all() {
   });
   pool_.for_each([this](Stack& stack) {
     if (stack.task == nullptr) return;
-    auto& chain = stack.task->chain;
-    while (!chain.empty()) {
-      silence(*chain.back());
-      chain.pop_back();
-    }
+    close_chain(*stack.task, 0);
   });
 }
 

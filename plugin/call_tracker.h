@@ -36,7 +36,14 @@ struct Task {
       : buffer(tid, sink, capacity) {}
   RecordBuffer buffer;
   std::uint64_t depth = 0;  // open in the records
-  std::vector<struct Stack*> chain;
+  // The stacks whose frames are open in the records, innermost last. One may be there twice: what a
+  // kernel called before it went to user mode, and what it does in a system call from there. An
+  // entry's frames are those above `base`.
+  struct Open {
+    struct Stack* stack;
+    std::size_t base;
+  };
+  std::vector<Open> chain;
 };
 
 struct Frame {
@@ -68,6 +75,7 @@ struct Stack {
   [[nodiscard]] Frame* floor() { return frames.data(); }
   [[nodiscard]] const Frame* floor() const { return frames.data(); }
   [[nodiscard]] bool empty() const { return top == frames.data(); }
+  [[nodiscard]] std::size_t depth() const { return static_cast<std::size_t>(top - frames.data()); }
 };
 
 // The stacks that are known: one pool per vCPU or, when stacks have tasks of their own and wander
@@ -285,6 +293,7 @@ class CallTracker {
   void arrived_without_call(unsigned level, std::uint64_t address);
   void slow_return_plain(unsigned level, std::uint64_t target);
   void pop_rest_of_tail(Stack* stack);
+  bool leave_event(std::uint64_t slot, std::uint64_t target);
   void take_request();
   void push_slow(std::uint64_t ret, std::uint64_t function, std::uint64_t slot,
                  std::uint32_t flags);
@@ -296,7 +305,9 @@ class CallTracker {
   void tail_call(std::uint64_t address, std::uint64_t stack_pointer);
   void resolve(unsigned level, std::uint64_t stack_pointer, Via via);
   void switch_to(Stack* stack, Via via);
-  void silence(Stack& stack);
+  void silence(Stack& stack, std::size_t base = 0);
+  void close_chain(Task& task, std::size_t size);
+  void discard_dead(std::uint64_t stack_pointer);
   void write_entry(Task& task, std::uint64_t time, std::uint64_t function);
   void write_exit(Task& task, std::uint64_t time, std::uint64_t function);
   [[nodiscard]] bool same_stack(std::uint64_t stack_pointer) const;

@@ -162,6 +162,22 @@ void CallTracker::close_chain(Task& task, std::size_t size) {
   }
 }
 
+// The top frame is about to end: what the chain has above it ends first.
+void CallTracker::uncover() {
+  auto& chain = stack_->task->chain;
+  std::size_t keep = chain.size();
+  while (keep > 0 && (chain[keep - 1].stack != stack_ || chain[keep - 1].base >= stack_->depth()))
+    --keep;
+  stack_->top->flags &= ~std::uint32_t{Frame::kCovered};
+  if (keep > 0) {
+    close_chain(*stack_->task, keep);
+  } else if (!chain.empty() && chain.back().stack == stack_) {
+    // Closed long ago: what comes in its place belongs to the present entry.
+    chain.back().base = stack_->depth() - 1;
+    stack_->top[-1].flags |= Frame::kCovered;
+  }
+}
+
 void CallTracker::switch_to(Stack* stack, Via via) {
   ++counters_.stack_switches;
   auto& chain = stack->task->chain;
@@ -173,6 +189,7 @@ void CallTracker::switch_to(Stack* stack, Via via) {
     while (!chain.empty() && chain.back().stack->depth() <= chain.back().base) chain.pop_back();
     if (via == Via::kReturn || chain.size() >= kMaxChain) close_chain(*stack->task, 0);
     chain.push_back({stack, stack->depth()});
+    stack->top->flags |= Frame::kCovered;
   }
   stack_ = stack;
   tasks_.entered(vcpu_, *stack->task);
@@ -248,6 +265,7 @@ void CallTracker::emit_pending(Task& task) {
 }
 
 void CallTracker::pop_slow() {
+  if ((stack_->top->flags & Frame::kCovered) != 0) uncover();
   Frame& frame = *stack_->top;
   Task& task = *stack_->task;
   const std::uint64_t time = clock_.now();
@@ -318,11 +336,6 @@ bool CallTracker::leave_event(std::uint64_t slot, std::uint64_t target) {
         (frame->flags & (Frame::kEvent | Frame::kTail)) == 0)
       break;
   if (frame == stack_->floor()) return false;
-  const auto index = static_cast<std::size_t>(frame - stack_->floor());
-  auto& chain = stack_->task->chain;
-  std::size_t keep = chain.size();
-  while (keep > 1 && !(chain[keep - 1].stack == stack_ && chain[keep - 1].base < index)) --keep;
-  close_chain(*stack_->task, keep);
   counters_.unwound += static_cast<std::uint64_t>(stack_->top - frame);
   return_from(frame);
   return true;

@@ -47,7 +47,7 @@ struct Task {
 };
 
 struct Frame {
-  enum Flags : std::uint32_t { kTail = 1, kEvent = 2, kSilent = 4, kPending = 8 };
+  enum Flags : std::uint32_t { kTail = 1, kEvent = 2, kSilent = 4, kPending = 8, kCovered = 16 };
   std::uint64_t slot = 0;  // 0: not known (yet)
   std::uint64_t function = 0;
   std::uint64_t ret = 0;
@@ -307,12 +307,15 @@ class CallTracker {
   void switch_to(Stack* stack, Via via);
   void silence(Stack& stack, std::size_t base = 0);
   void close_chain(Task& task, std::size_t size);
+  void uncover();
   void discard_dead(std::uint64_t stack_pointer);
   void write_entry(Task& task, std::uint64_t time, std::uint64_t function);
   void write_exit(Task& task, std::uint64_t time, std::uint64_t function);
   [[nodiscard]] bool same_stack(std::uint64_t stack_pointer) const;
+  // Real mode (level 4 of x86) may do all that ring 0 may.
+  [[nodiscard]] static unsigned rank(unsigned level) { return level & 3; }
   [[nodiscard]] bool leaves_privilege(unsigned level) const {
-    return options_.higher_level_is_user ? level > level_ : level < level_;
+    return options_.higher_level_is_user ? rank(level) > rank(level_) : level < level_;
   }
 
   Stack* stack_ = nullptr;

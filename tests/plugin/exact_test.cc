@@ -140,6 +140,34 @@ TEST_P(TreeTest, ReplayShowsTheTrueTreeOfASmallCase) {
       << text.substr(text.size() - std::min<std::size_t>(text.size(), 1500));
 }
 
+TEST_P(TreeTest, UserModeNestsInTheFunctionThatEnteredItAndEndsWithIt) {
+  const auto [version, arch] = GetParam();
+  TRAPLINE_REQUIRE(!qemu_folder(version).empty(), std::string("scripts/fetch qemu") + version);
+  TemporaryFolder folder;
+  const std::string data = folder / "uftrace.data";
+  for (const char* contexts : {"vcpu", "privilege", "stack"}) {
+    const Output output = run(guest_command(
+        version, arch, "O1",
+        "out=" + data + ",symbols=" + guest_path(arch, "O1") + ",contexts=" + contexts +
+            ",include=guest_main,include=machine_user,include=user_main,include=work_until_ticks"));
+    const std::string replay =
+        run({"uftrace", "replay", "--no-pager", "-f", "none", "-d", data}).out;
+    EXPECT_THAT(imbalances(data), IsEmpty()) << contexts;
+    if (contexts != std::string("vcpu")) {
+      EXPECT_NE(replay.find("user_main();"), replay.npos) << contexts << replay;
+      continue;
+    }
+    EXPECT_NE(replay.find("guest_main() {\n"
+                          "  machine_user() {\n"
+                          "    user_main();\n"
+                          "  } /* machine_user */\n"
+                          "  work_until_ticks();\n"
+                          "} /* guest_main */\n"),
+              replay.npos)
+        << replay << output.err;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TreeTest,
                          ::testing::Combine(::testing::Values("10", "11"),
                                             ::testing::Values("x86_64", "aarch64", "riscv64")),

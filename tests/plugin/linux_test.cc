@@ -1,0 +1,87 @@
+// Debian's kernel booted under the plugin: names from the guest's own /proc/kallsyms, every task in
+// order and balanced, next to no unmatched returns.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "backend_ftrace/base/text.h"
+#include "plugin/format/directory.h"
+#include "tests/plugin/qemu_run.h"
+#include "tests/support/require.h"
+
+namespace trapline::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+class LinuxTest
+    : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
+
+TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
+  const auto [version, arch, contexts] = GetParam();
+  TRAPLINE_REQUIRE(!qemu_folder(version).empty(), std::string("scripts/fetch qemu") + version);
+  const std::string guest = std::string(TRAPLINE_BINARY_DIR) + "/tests/linux-" + arch;
+  const Output made =
+      run({std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", arch, guest}, 200);
+  TRAPLINE_REQUIRE(made.exit_code() == 0, "a kernel to boot: " + made.err);
+  TemporaryFolder folder;
+  const std::string data = folder / "uftrace.data";
+  const bool arm = std::string_view(arch) == "arm64";
+  std::vector<std::string> command{qemu_folder(version) + "/bin/qemu-system-" +
+                                   (arm ? "aarch64" : "x86_64")};
+  if (arm) command.insert(command.end(), {"-M", "virt", "-cpu", "cortex-a57"});
+  command.insert(
+      command.end(),
+      {"-accel", "tcg", "-m", "256", "-display", "none", "-nodefaults", "-no-reboot", "-serial",
+       "stdio", "-kernel", guest + "/kernel", "-initrd", guest + "/initramfs.img", "-append",
+       std::string(arm ? "console=ttyAMA0" : "console=ttyS0 tsc=reliable") +
+           " quiet panic=-1 nokaslr",
+       "-plugin",
+       plugin_path() + ",out=" + data + ",symbols=" + guest + "/kallsyms,contexts=" + contexts});
+  const Output output = run(command, 100);
+  EXPECT_THAT(output.out, ::testing::HasSubstr("BOOTED"));
+  EXPECT_THAT(imbalances(data), IsEmpty());
+  std::smatch counts;
+  ASSERT_TRUE(std::regex_search(output.err, counts, std::regex("(\\d+) returns, (\\d+) unmatched")))
+      << output.err;
+  const double returns = std::stod(counts[1]);
+  EXPECT_GT(returns, 1e6);
+  EXPECT_LT(std::stod(counts[2]), 0.002 * returns) << output.err;
+
+  // Names: at most a few records in a thousand lie outside the kernel's symbols (firmware, the
+  // decompressor, busybox).
+  auto directory = DataDirectory::open(data);
+  ASSERT_TRUE(directory);
+  auto symbols = directory->symbols("0");
+  ASSERT_TRUE(symbols);
+  std::uint64_t kernel = 0, named = 0, clones = 0;
+  for (const std::uint32_t tid : directory->tids()) {
+    auto reader = directory->records(tid);
+    ASSERT_TRUE(reader);
+    for (auto next = reader->next(); next && *next; next = reader->next()) {
+      const Record record = **next;
+      if (record.type() != RecordType::kEntry || record.address() >> 47 == 0) continue;
+      ++kernel;
+      const Symbol* symbol = symbols->find(record.address());
+      if (symbol == nullptr) continue;
+      ++named;
+      if (symbol->name == "kernel_clone") ++clones;
+    }
+  }
+  EXPECT_GT(named, kernel * 99 / 100);
+  EXPECT_GE(clones, 200u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Boot, LinuxTest,
+                         ::testing::Values(std::tuple("10", "amd64", "vcpu"),
+                                           std::tuple("10", "arm64", "stack"),
+                                           std::tuple("11", "amd64", "stack"),
+                                           std::tuple("11", "arm64", "vcpu")),
+                         [](const auto& test) {
+                           return std::string("Qemu") + std::get<0>(test.param) + "_" +
+                                  std::get<1>(test.param) + "_" + std::get<2>(test.param);
+                         });
+
+}  // namespace
+}  // namespace trapline::testing

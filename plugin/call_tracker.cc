@@ -442,6 +442,21 @@ void CallTracker::discard_dead(std::uint64_t stack_pointer) {
   chain.push_back({&stack, stack.depth()});
 }
 
+bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {
+  take_request();
+  if (level != level_ || !same_stack(frame)) resolve(level, frame, Via::kCall);
+  unwind_below(frame);
+  for (const Frame* known = stack_->top; known != stack_->floor(); --known)
+    if (known->slot == frame && (known->flags & Frame::kEvent) == 0) return true;
+  return false;
+}
+
+void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uint64_t function) {
+  ++counters_.calls;
+  unwind_below(frame);
+  push_slow(ret, function, frame, 0);
+}
+
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
   const bool new_stack = !event_pending_ && level != level_ && level_ != ~0U;

@@ -227,6 +227,11 @@ class CallTracker {
     arrived_without_call(level, address);
   }
 
+  // mode=frame-pointer: the innermost frame lies at `frame` (its saved frame pointer); frames below
+  // it are over. True when it was known.
+  [[nodiscard]] bool frame_known(unsigned level, std::uint64_t frame);
+  void frame_entered(std::uint64_t frame, std::uint64_t ret, std::uint64_t function);
+
   // The hardware entered a handler; registers are those of its first instruction.
   void event(unsigned level, std::uint64_t handler);
   void system_call() { event_pending_ = true; }

@@ -87,6 +87,11 @@ bool SymbolFilter::is_start(std::uint64_t address) const {
   return index_of(address) != starts_.size();
 }
 
+std::uint64_t SymbolFilter::start_of(std::uint64_t address) const {
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), address);
+  return after == starts_.begin() ? address : after[-1];
+}
+
 bool SymbolFilter::recorded(std::uint64_t function) const {
   if (!filters_) return true;
   if (const std::size_t index = index_of(function); index != starts_.size())

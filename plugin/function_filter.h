@@ -21,6 +21,8 @@ class SymbolFilter final : public FunctionFilter {
                                                  const SymbolTable& table);
   [[nodiscard]] bool recorded(std::uint64_t function) const override;
   [[nodiscard]] bool is_start(std::uint64_t address) const override;
+  // The start of the function that may hold the address; the address itself when none is known.
+  [[nodiscard]] std::uint64_t start_of(std::uint64_t address) const;
   [[nodiscard]] bool filters() const { return filters_; }
   [[nodiscard]] bool knows_starts() const { return !starts_.empty(); }
 

@@ -1,4 +1,6 @@
 // Translation: which instructions get which callback, and the callbacks themselves (hot).
+#include <utility>
+
 #include "plugin/session.h"
 
 namespace trapline {
@@ -151,6 +153,46 @@ void stop_here(unsigned index, void*) {
   }
 }
 
+// --- mode=frame-pointer
+// ----------------------------------------------------------------------------
+
+// The saved frame pointer and return address of the frame at `frame`.
+bool read_frame(Vcpu& vcpu, std::uint64_t frame, std::uint64_t (&saved)[2]) {
+  // RISC-V's frame pointer points behind the pair.
+  const std::uint64_t at = session->arch->id == ArchId::kRiscv64 ? frame - 16 : frame;
+  return frame != 0 && frame % 8 == 0 && vcpu.guest.read_memory(at, saved, sizeof saved);
+}
+
+// A block begins. When the frame pointer is another than at the last block, a function was entered
+// (its first block is the last one) or left; further frames that were never seen are found through
+// the saved frame pointers.
+void block_begins(unsigned index, void* data) {
+  const Site& site = site_of(data);
+  Vcpu& vcpu = session->vcpu(index);
+  const std::uint64_t entry = std::exchange(vcpu.last_block, site.function);
+  const std::uint64_t frame = vcpu.guest.frame_pointer();
+  if (frame == vcpu.frame_pointer && vcpu.frame_level == site.level) return;
+  vcpu.frame_pointer = frame;
+  vcpu.frame_level = site.level;
+  std::uint64_t saved[2];
+  if (!read_frame(vcpu, frame, saved) || vcpu.tracker->frame_known(site.level, frame)) return;
+  constexpr std::size_t kMax = 64;
+  struct {
+    std::uint64_t frame, ret, function;
+  } missing[kMax];
+  std::size_t count = 0;
+  std::uint64_t function = entry, at = frame;
+  do {
+    missing[count++] = {at, saved[1], function};
+    function = session->filter->start_of(saved[1]);
+    if (saved[0] <= at) break;  // frames lie further up the older they are
+    at = saved[0];
+  } while (count < kMax && read_frame(vcpu, at, saved) &&
+           !vcpu.tracker->frame_known(site.level, at));
+  while (count-- > 0)
+    vcpu.tracker->frame_entered(missing[count].frame, missing[count].ret, missing[count].function);
+}
+
 void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
                     const Site& site) {
   const auto keep = [&site] { return const_cast<Site*>(session->sites.keep(site)); };
@@ -206,8 +248,12 @@ void instrument_linking(const qemu::Api& api, qemu::Instruction* insn, const Ins
   }
 }
 
-void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what, Site site) {
-  if (session->arch->link.empty()) {
+void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
+                const Site& site) {
+  const bool calls = session->options.mode == Detection::kInstructions;
+  if (!calls) {
+    // the frame pointer tells
+  } else if (session->arch->link.empty()) {
     instrument_x86(api, insn, what, site);
     if (what.flow == Flow::kSystemCall)
       api.register_instruction(insn, system_call, qemu::kNoRegisters, nullptr);
@@ -228,6 +274,11 @@ void instrument_block(qemu::Block* block, std::uint64_t address, unsigned level)
   if (s.api.register_discontinuity == nullptr && s.translation_guest->is_vector(address))
     s.api.register_block(block, at_vector, qemu::kReadRegisters,
                          const_cast<Site*>(s.sites.keep(site)));
+  if (s.options.mode == Detection::kFramePointer) {
+    s.api.register_block(block, block_begins, qemu::kReadRegisters,
+                         const_cast<Site*>(s.sites.keep(site)));
+    return;
+  }
   if (s.api.memory_value == nullptr && s.arch->link.empty())
     s.api.register_block(block, delayed_call, qemu::kReadRegisters,
                          reinterpret_cast<void*>(address));

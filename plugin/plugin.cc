@@ -150,7 +150,11 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
   if (auto loaded = load_symbols(s, *directory); !loaded) return loaded;
   s.tracker_options.sites_know_slots = s.arch->link.empty();
   s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
-  s.tracker_options.know_starts = s.filter->knows_starts();
+  const bool frames = s.options.mode == Detection::kFramePointer;
+  if (frames && s.api.read_memory == nullptr)
+    return fail(ErrorKind::kUsage,
+                "mode=frame-pointer needs QEMU 9.2 or newer (reading guest memory)");
+  s.tracker_options.know_starts = s.filter->knows_starts() && !frames;
   s.tracker_options.filtered = s.filter->filters();
   s.tracker_options.min_duration = s.options.min_duration;
   s.tracker_options.max_depth = s.options.max_depth;

@@ -82,12 +82,12 @@ void RecordClock::adjust() {
   constexpr std::uint64_t kMinimum = 50'000'000;  // ns since the last time
   if (ticks <= base_ticks_ || ns < base_ns_ + kMinimum || ns <= first_ns_) return;
   const std::uint64_t ours =
-      base_ns_ + static_cast<std::uint64_t>(
-                     static_cast<Uint128>(ticks - base_ticks_) * slope_ >> 32);
+      base_ns_ +
+      static_cast<std::uint64_t>(static_cast<Uint128>(ticks - base_ticks_) * slope_ >> 32);
   // The slope over everything so far, then bent to be right again after as long as since the last
   // time; by a thousandth at most, so that a clock that is set does not bend time.
-  const auto whole = static_cast<std::uint64_t>(
-      (static_cast<Uint128>(ns - first_ns_) << 32) / (ticks - first_ticks_));
+  const auto whole = static_cast<std::uint64_t>((static_cast<Uint128>(ns - first_ns_) << 32) /
+                                                (ticks - first_ticks_));
   const auto error = static_cast<std::int64_t>(ns - ours);
   const double bend =
       std::clamp(static_cast<double>(error) / static_cast<double>(ns - base_ns_), -0.001, 0.001);

@@ -25,8 +25,7 @@ class RecordClock {
     if (!fast_) [[unlikely]]
       return slow_now();
     const std::uint64_t ticks = __rdtsc() - base_ticks_;
-    return base_ns_ +
-           static_cast<std::uint64_t>(static_cast<Uint128>(ticks) * slope_ >> 32);
+    return base_ns_ + static_cast<std::uint64_t>(static_cast<Uint128>(ticks) * slope_ >> 32);
   }
   // For the clock's own vCPU only, now and then (each buffer flush): costs two clock readings.
   void adjust();

@@ -37,6 +37,7 @@ struct alignas(64) Vcpu {
   std::unique_ptr<CallTracker> tracker_storage;
   // mode=frame-pointer
   std::uint64_t frame_pointer = 0;
+  unsigned frame_level = ~0U;
   std::uint64_t last_block = 0;
 };
 

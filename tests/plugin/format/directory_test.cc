@@ -1,0 +1,185 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "plugin/format/directory.h"
+#include "plugin/format/directory_writer.h"
+#include "plugin/record_buffer.h"
+#include "tests/plugin/qemu_run.h"
+
+namespace trapline::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(RecordTest, NoFieldSpillsIntoItsNeighbour) {
+  const Record record(RecordType::kExit, 7, 5000, ~std::uint64_t{0});
+  EXPECT_EQ(record.depth(), 1023u);
+  EXPECT_EQ(record.address(), 0xffffffffffffu);
+  EXPECT_EQ(record.type(), RecordType::kExit);
+  EXPECT_TRUE(record.valid());
+  EXPECT_FALSE(record.has_payload());
+}
+
+class DirectoryTest : public ::testing::Test {
+ protected:
+  void make() {
+    UftraceInfo info;
+    info.features = kOurFeatures;
+    info.exename = "qemu";
+    auto made = DirectoryWriter::create(path_, info);
+    ASSERT_TRUE(made) << made.error().message;
+    writer_.emplace(std::move(*made));
+    ASSERT_TRUE(writer_->write_symbols({{{"guest.sym",
+                                          "0000000000000000 T main\n0000000000000100 T work\n"
+                                          "0000000000000200 ? __sym_end\n"}},
+                                        {{0x400000, 0x401000, "r-xp", "/vm/guest", ""}}}));
+    ASSERT_TRUE(writer_->add_task(100, "cpu0", 1'000'000'000));
+  }
+  void append(std::initializer_list<Record> records, const std::string& more = "") {
+    auto fd = writer_->open_data(100);
+    ASSERT_TRUE(fd);
+    for (const Record& record : records) ASSERT_EQ(write_all(fd->get(), &record, sizeof record), 0);
+    ASSERT_EQ(write_all(fd->get(), more.data(), more.size()), 0);
+  }
+  std::vector<std::uint64_t> times(std::uint64_t* dropped = nullptr) {
+    auto directory = DataDirectory::open(path_);
+    EXPECT_TRUE(directory) << directory.error().message;
+    auto reader = directory->records(100);
+    std::vector<std::uint64_t> out;
+    for (auto next = reader->next(); next && *next; next = reader->next())
+      out.push_back((*next)->time());
+    if (dropped != nullptr) *dropped = reader->dropped_bytes();
+    return out;
+  }
+  TemporaryFolder folder_;
+  std::string path_ = folder_ / "data";
+  std::optional<DirectoryWriter> writer_;
+};
+
+TEST_F(DirectoryTest, UftraceReadsWhatWasWritten) {
+  make();
+  append({{RecordType::kEntry, 2'000'000'000, 0, 0x400000},
+          {RecordType::kEntry, 2'000'001'000, 1, 0x400100},
+          {RecordType::kExit, 2'000'002'000, 1, 0x400100},
+          {RecordType::kExit, 2'000'003'000, 0, 0x400000}});
+  const Output replay = run({"uftrace", "replay", "--no-pager", "-d", path_, "-f", "none"});
+  EXPECT_EQ(replay.out, "main() {\n  work();\n} /* main */\n") << replay.err;
+  EXPECT_EQ(run({"uftrace", "dump", "--chrome", "-d", path_}).exit_code(), 0);
+  EXPECT_EQ(run({"uftrace", "graph", "--no-pager", "-d", path_}).exit_code(), 0);
+  auto directory = DataDirectory::open(path_);
+  ASSERT_TRUE(directory);
+  EXPECT_EQ(directory->task_name(100), "cpu0");
+  EXPECT_EQ(directory->session_of(100), "0");
+  auto symbols = directory->symbols("0");
+  ASSERT_TRUE(symbols);
+  EXPECT_EQ(symbols->find(0x400105)->name, "work");
+}
+
+TEST_F(DirectoryTest, ACutOffRecordIsTheEndAndIsCounted) {
+  make();
+  append({{RecordType::kEntry, 1, 0, 0x400000}}, "12345");
+  std::uint64_t dropped = 0;
+  EXPECT_THAT(times(&dropped), ElementsAre(1));
+  EXPECT_EQ(dropped, 5u);
+}
+
+TEST_F(DirectoryTest, DamageIsSkippedToTheNextRecordAndCounted) {
+  make();
+  append({{RecordType::kEntry, 5, 0, 0x400000}, Record(1, 0), {RecordType::kExit, 9, 0, 0x400000}});
+  std::uint64_t dropped = 0;
+  EXPECT_THAT(times(&dropped), ElementsAre(5, 9));
+  EXPECT_EQ(dropped, 16u);
+}
+
+TEST_F(DirectoryTest, AnEarlierRecordingIsReplacedAndAnythingElseIsRefused) {
+  make();
+  append({{RecordType::kEntry, 5, 0, 0x400000}});
+  make();
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/100.dat"));
+  const std::string other = folder_ / "other";
+  std::filesystem::create_directory(other);
+  std::ofstream(other + "/precious") << "x";
+  EXPECT_FALSE(DirectoryWriter::create(other, {}));
+  EXPECT_TRUE(std::filesystem::exists(other + "/precious"));
+}
+
+TEST_F(DirectoryTest, DamagedTextFilesAreErrorsWithTheLine) {
+  make();
+  std::ofstream(path_ + "/task.txt")
+      << "SESS timestamp=1.000000001 pid=1 sid=0 exename=\"a\"\nTASK timestamp=x\n";
+  auto directory = DataDirectory::open(path_);
+  ASSERT_FALSE(directory);
+  EXPECT_THAT(directory.error().message, ::testing::HasSubstr("task.txt:2"));
+  std::ofstream(path_ + "/info") << "Ftrace!";
+  EXPECT_FALSE(DataDirectory::open(path_));
+}
+
+// A disk that takes only so many records.
+class SmallDisk final : public RecordSink {
+ public:
+  std::size_t append(std::uint32_t, std::span<const Record> records) override {
+    const std::size_t count = std::min(room, records.size());
+    written.insert(written.end(), records.begin(),
+                   records.begin() + static_cast<std::ptrdiff_t>(count));
+    room -= count;
+    return count * sizeof(Record);
+  }
+  void release(std::uint32_t) override { ++released; }
+  std::size_t room = 0;
+  int released = 0;
+  std::vector<Record> written;
+};
+
+TEST(RecordBufferTest, AfterAFullDiskTheFileIsBalancedAndSaysWhatWasLost) {
+  SmallDisk disk;
+  disk.room = 3;
+  RecordBuffer buffer(1, disk, 64);
+  std::uint64_t time = 0, depth = 0;
+  const auto enter = [&](std::uint64_t f) { buffer.add(RecordType::kEntry, ++time, depth++, f); };
+  const auto leave = [&](std::uint64_t f) { buffer.add(RecordType::kExit, ++time, --depth, f); };
+  enter(1), enter(2), enter(3);
+  for (int i = 0; i < 200; ++i) enter(4), leave(4);
+  leave(3), leave(2), enter(5);
+  disk.room = 1000;
+  for (int i = 0; i < 40; ++i) enter(6), leave(6);
+  leave(5), leave(1);
+  buffer.stop();
+  std::vector<std::uint64_t> open;
+  std::uint64_t lost = 0, last = 0;
+  for (const Record& record : disk.written) {
+    EXPECT_GE(record.time(), last);
+    last = record.time();
+    if (record.type() == RecordType::kEntry) open.push_back(record.address());
+    if (record.type() == RecordType::kLost) lost += record.address();
+    if (record.type() == RecordType::kExit) {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), record.address());
+      open.pop_back();
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_GT(lost, 300u);
+  EXPECT_EQ(lost + disk.written.size() -
+                static_cast<std::size_t>(
+                    std::count_if(disk.written.begin(), disk.written.end(),
+                                  [](const Record& r) { return r.type() == RecordType::kLost; })),
+            3u + 400 + 3 + 80 + 2);
+}
+
+TEST(RecordBufferTest, AnIdleTaskGivesItsBufferBack) {
+  SmallDisk disk;
+  disk.room = 10;
+  RecordBuffer buffer(1, disk);
+  buffer.add(RecordType::kEntry, 5, 0, 1);
+  buffer.release();
+  EXPECT_EQ(disk.released, 1);
+  buffer.add(RecordType::kExit, 4, 0, 1);
+  buffer.flush();
+  EXPECT_EQ(disk.written.back().time(), 5u);  // never before the last one
+}
+
+}  // namespace
+}  // namespace trapline::testing

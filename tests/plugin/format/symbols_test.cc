@@ -1,0 +1,244 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "plugin/format/symbol_table.h"
+#include "plugin/format/symbol_writer.h"
+#include "tests/plugin/qemu_run.h"
+
+namespace trapline::testing {
+namespace {
+
+class SymbolsTest : public ::testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  // Compiles assembly into an ELF file at 0x400000.
+  std::string assemble(const std::string& text,
+                       std::vector<std::string> flags = {"--target=x86_64-none-elf"},
+                       const std::string& name = "a.elf") {
+    const std::string source = write("a.s", text);
+    std::vector<std::string> command{"clang",
+                                     "-nostdlib",
+                                     "-static",
+                                     "-fuse-ld=lld",
+                                     "-Wl,--image-base=0x400000",
+                                     "-Wl,--build-id=sha1",
+                                     "-Wl,-e,0",
+                                     source,
+                                     "-o",
+                                     folder_ / name};
+    command.insert(command.end(), flags.begin(), flags.end());
+    const Output output = run(command);
+    EXPECT_EQ(output.exit_code(), 0) << output.err;
+    return folder_ / name;
+  }
+  static std::string name_at(const SymbolTable& table, std::uint64_t address) {
+    const Symbol* symbol = table.find(address);
+    return symbol == nullptr ? "-" : std::string(symbol->name);
+  }
+  static SymbolTable table_of(const std::string& path, std::uint64_t offset = 0) {
+    const SymbolFileSpec spec{path, offset};
+    auto table = SymbolTable::load({&spec, 1});
+    EXPECT_TRUE(table) << table.error().message;
+    return table ? std::move(*table) : SymbolTable();
+  }
+  TemporaryFolder folder_;
+};
+
+constexpr char kFunctions[] = R"(
+  .text
+  .globl sized
+  .type sized, @function
+sized: .skip 16
+  .size sized, . - sized
+  .skip 16
+  .globl weak_one
+  .weak weak_one
+  .type weak_one, @function
+weak_one: .skip 8
+inner_label: .skip 8
+  .size weak_one, . - weak_one
+  .globl bare
+bare: .skip 32
+  .globl _ZN2ns3fooEi
+  .type _ZN2ns3fooEi, @function
+_ZN2ns3fooEi: .skip 16
+  .size _ZN2ns3fooEi, . - _ZN2ns3fooEi
+  .globl _RNvCs1234_7mycrate3foo
+  .type _RNvCs1234_7mycrate3foo, @function
+_RNvCs1234_7mycrate3foo: .skip 16
+  .size _RNvCs1234_7mycrate3foo, . - _RNvCs1234_7mycrate3foo
+  .globl last
+last: .skip 4
+  .data
+  .globl data
+data: .quad 0
+)";
+
+TEST_F(SymbolsTest, AnAddressBelongsToTheFunctionThatContainsItAndToNoOther) {
+  const auto file = load_symbol_file(assemble(kFunctions));
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->build_id.size(), 40u);
+  const SymbolTable table = table_of(file->path);
+  const std::uint64_t sized = file->by_name("sized")->address;
+  EXPECT_EQ(name_at(table, sized - 1), "-");
+  EXPECT_EQ(name_at(table, sized), "sized");
+  EXPECT_EQ(name_at(table, sized + 15), "sized");
+  EXPECT_EQ(name_at(table, sized + 16), "-");  // behind it, before the next
+  EXPECT_EQ(name_at(table, sized + 32), "weak_one");
+  EXPECT_EQ(name_at(table, sized + 40), "weak_one");  // a label inside a sized function
+  EXPECT_EQ(name_at(table, sized + 48), "bare");
+  EXPECT_EQ(name_at(table, sized + 79), "bare");  // sizeless: up to the next
+  EXPECT_EQ(name_at(table, sized + 80), "ns::foo");
+  EXPECT_EQ(name_at(table, sized + 96), "mycrate::foo");
+  EXPECT_EQ(name_at(table, sized + 112), "last");
+  EXPECT_EQ(name_at(table, sized + 115), "last");
+  EXPECT_EQ(name_at(table, sized + 116), "-");  // its section's end
+  EXPECT_EQ(name_at(table, file->by_name("sized")->address + 0x1000), "-");
+  EXPECT_EQ(file->by_name("data"), nullptr);
+}
+
+TEST_F(SymbolsTest, OneFileAtTwoOffsetsAnswersForBoth) {
+  const std::string path = assemble(kFunctions);
+  const std::uint64_t sized = load_symbol_file(path)->by_name("sized")->address;
+  const SymbolFileSpec specs[] = {{path, 0}, {path, 0xffffffff80000000}};
+  auto table = SymbolTable::load(specs);
+  ASSERT_TRUE(table);
+  EXPECT_EQ(name_at(*table, sized + 3), "sized");
+  EXPECT_EQ(name_at(*table, sized + 0xffffffff80000003), "sized");
+  EXPECT_NE(table->index_of(sized), table->index_of(sized + 0xffffffff80000000));
+  EXPECT_EQ(table->index_of(1), SymbolTable::kNone);
+}
+
+TEST_F(SymbolsTest, ElfFilesOfOtherClassesAndByteOrdersAreRead) {
+  const std::string text = ".text\n.globl f\n.type f, %function\nf: .space 12\n.size f, 12\n";
+  for (const char* target : {"--target=i386-none-elf", "--target=armeb-none-eabi",
+                             "--target=aarch64_be-none-elf", "--target=powerpc64-none-elf"}) {
+    // Objects only: lld does not link all of them. An object is refused with a reason.
+    const std::string source = write("o.s", text);
+    const std::string object = folder_ / "o.o";
+    ASSERT_EQ(run({"clang", target, "-c", source, "-o", object}).exit_code(), 0) << target;
+    auto file = load_symbol_file(object);
+    ASSERT_FALSE(file);
+    EXPECT_THAT(file.error().message, ::testing::HasSubstr("relocatable")) << target;
+  }
+  const std::string small = assemble(text, {"--target=i386-none-elf"}, "i386.elf");
+  EXPECT_EQ(load_symbol_file(small)->symbols.at(0).size, 12u);
+}
+
+TEST_F(SymbolsTest, AStrippedFileTakesItsNamesFromTheDebugFileOfTheSameBuild) {
+  const std::string path = assemble(kFunctions);
+  const std::string debug = folder_ / "a.debug";
+  ASSERT_EQ(run({"objcopy", "--only-keep-debug", path, debug}).exit_code(), 0);
+  ASSERT_EQ(run({"objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, path}).exit_code(), 0);
+  auto file = load_symbol_file(path);
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->debug_path, debug);
+  EXPECT_NE(file->by_name("weak_one"), nullptr);
+  // Another build's debug file is not taken.
+  const std::string other =
+      assemble(std::string(kFunctions) + ".text\n.skip 4\n", {"--target=x86_64-none-elf"}, "b.elf");
+  ASSERT_EQ(run({"objcopy", "--only-keep-debug", other, debug}).exit_code(), 0);
+  EXPECT_FALSE(load_symbol_file(path));
+}
+
+TEST_F(SymbolsTest, AKallsymsDumpNamesModulesAndEndsTheirLastFunctions) {
+  const SymbolTable table =
+      table_of(write("kallsyms",
+                     "ffffffff81000000 T _stext\nffffffff81000000 T startup_64\n"
+                     "ffffffff81000100 t helper\nffffffff81000200 D data\n"
+                     "ffffffffc0000000 t one\t[alpha]\nffffffffc0000010 t two\t[alpha]\n"
+                     "ffffffffc0400000 t three\t[beta]\n"));
+  EXPECT_EQ(name_at(table, 0xffffffff81000050), "startup_64");
+  EXPECT_EQ(name_at(table, 0xffffffff810001ff), "helper");
+  EXPECT_EQ(name_at(table, 0xffffffff81000200), "-");
+  EXPECT_EQ(name_at(table, 0xffffffffc0000020), "two");
+  EXPECT_EQ(name_at(table, 0xffffffffc0001000), "-");  // alpha's last page is over
+  EXPECT_EQ(name_at(table, 0xffffffffc0400001), "three");
+}
+
+TEST_F(SymbolsTest, UftracesOldAndNewFormAreTheSame) {
+  const std::string old_form =
+      "# symbols: 3\n# path name: /x\n0000000000000010 T first\n0000000000000030 t second\n"
+      "0000000000000050 ? __sym_end\n";
+  const std::string new_form =
+      "# symbols: 2\n# path name: /x\n0000000000000010 00000020 T first\n"
+      "0000000000000030 00000020 t second\n";
+  for (const std::string& text : {old_form, new_form}) {
+    const SymbolTable table = table_of(write("x.sym", text), 0x400000);
+    EXPECT_EQ(name_at(table, 0x40000f), "-");
+    EXPECT_EQ(name_at(table, 0x40002f), "first");
+    EXPECT_EQ(name_at(table, 0x40004f), "second");
+    EXPECT_EQ(name_at(table, 0x400050), "-");
+  }
+}
+
+TEST_F(SymbolsTest, BadTextNamesTheFileAndTheLine) {
+  auto file = load_symbol_file(write("bad", "0000000000001000 T good\nnonsense\n"));
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().message, ::testing::HasSubstr("/bad:2: not a symbol line ('nonsense')"));
+  file = load_symbol_file(write("long", "0000000000001000 T " + std::string(100000, 'x') + "\n"));
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().message, ::testing::HasSubstr("long:1: the line is longer"));
+  file = load_symbol_file(write("zero", "0000000000000000 T a\n0000000000000000 t b\n"));
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().message, ::testing::HasSubstr("kptr_restrict"));
+}
+
+TEST_F(SymbolsTest, DamagedElfFilesAreErrorsOrPartsNeverCrashes) {
+  const std::string path = assemble(kFunctions);
+  std::ifstream in(path, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  unsigned state = 1;
+  const auto random = [&state] { return state = state * 1103515245 + 12345, state >> 8; };
+  for (int i = 0; i < 400; ++i) {
+    std::string bad = good;
+    if (i % 4 == 0) bad.resize(random() % bad.size());
+    for (int j = 0; j < 8 && !bad.empty(); ++j)
+      bad[random() % bad.size()] = static_cast<char>(random());
+    // The headers decide most.
+    if (bad.size() > 64) bad[random() % 64] = static_cast<char>(random());
+    auto file = load_symbol_file(write("bad.elf", bad));
+    if (!file) continue;
+    SymbolTable table;
+    table.add(*file, random());
+    table.build();
+    for (const Symbol& symbol : file->symbols) EXPECT_GT(symbol.size, 0u);
+    (void)table.find(random());
+  }
+}
+
+TEST_F(SymbolsTest, ASpecHasAnOffsetAndAFileMayHaveAnAt) {
+  EXPECT_EQ(parse_symbol_file_spec("vmlinux@0x1000")->offset, 0x1000u);
+  EXPECT_EQ(parse_symbol_file_spec("vmlinux@-0x1000")->offset, 0 - std::uint64_t{0x1000});
+  EXPECT_EQ(parse_symbol_file_spec("vmlinux")->offset, 0u);
+  EXPECT_FALSE(parse_symbol_file_spec("vmlinux@here"));
+  const std::string path = write("a@b", "");
+  EXPECT_EQ(parse_symbol_file_spec(path)->path, path);
+}
+
+TEST_F(SymbolsTest, TheCommandFindsTheOffsetFromOneKnownSymbolAndUftraceReadsTheResult) {
+  const std::string path = assemble(kFunctions);
+  const std::string out = folder_ / "out";
+  const Output output = run({std::string(TRAPLINE_BINARY_DIR) + "/merge/trapline", "symbols", path,
+                             "-o", out, "--prefix", "--at", "sized=0xffffffff81000000"});
+  ASSERT_EQ(output.exit_code(), 0) << output.err;
+  std::ifstream map(out + "/sid-0.map");
+  std::string line;
+  std::getline(map, line);
+  EXPECT_EQ(line, "ffff81000000-ffff81001000 r-xp 00000000 00:00 0 /vm/a.elf");
+  const SymbolTable table = table_of(out + "/a.elf.sym", 0xffff81000000);
+  EXPECT_EQ(name_at(table, 0xffff81000004), "a.elf:sized");
+  EXPECT_EQ(run({std::string(TRAPLINE_BINARY_DIR) + "/merge/trapline", "symbols", path, "-o", out,
+                 "--at", "nosuch=1"})
+                .exit_code(),
+            2);
+}
+
+}  // namespace
+}  // namespace trapline::testing

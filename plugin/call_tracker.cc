@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-constexpr std::size_t kFirstFrames = 32;
+constexpr std::size_t kFirstFrames = 24;
 
 class Nowhere final : public RecordSink {
  public:
@@ -497,6 +497,7 @@ void CallTracker::close_all() {
   pool_.for_each([this](Stack& stack) {
     if (stack.task == nullptr) return;
     close_chain(*stack.task, 0);
+    stack.task->buffer.release();  // a thousand stacks' last records do not need a thousand buffers
   });
 }
 

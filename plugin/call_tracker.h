@@ -93,7 +93,7 @@ class StackPool {
       for (auto& stack : stacks) visit(*stack);
   }
 
-  static constexpr std::size_t kMaxStacks = 2048;
+  static constexpr std::size_t kMaxStacks = 768;
 
  private:
   struct Hash {

@@ -1,5 +1,6 @@
 // What QEMU loads: the two exported names, and the wrappers that hide how the callbacks changed
 // with API version 7.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -148,6 +149,7 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
   auto directory = DirectoryWriter::create(s.options.out, describe(*s.arch));
   if (!directory) return tl::unexpected(std::move(directory).error());
   if (auto loaded = load_symbols(s, *directory); !loaded) return loaded;
+  ::malloc_trim(0);  // the symbols' text is gone: give its memory back
   s.tracker_options.sites_know_slots = s.arch->link.empty();
   s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
   const bool frames = s.options.mode == Detection::kFramePointer;

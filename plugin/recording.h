@@ -44,7 +44,7 @@ class Recording final : public RecordSink, public TaskChooser {
   [[nodiscard]] int last_error() const { return last_error_; }
 
   // With contexts=stack: this many tasks have a buffer and an open file.
-  static constexpr std::size_t kActive = 192;
+  static constexpr std::size_t kActive = 96;
 
  private:
   [[nodiscard]] int file_of(std::uint32_t tid);  // with mutex_ held; -1: cannot be opened

@@ -1,6 +1,7 @@
 // What happens to a vCPU outside its instructions: start, idling, interrupts, the end.
 #include "plugin/session.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -8,7 +9,30 @@ namespace trapline {
 
 Session* session = nullptr;
 
-const Site* SitePool::keep(const Site& site) { return &*sites_.insert(site).first; }
+void SitePool::grow() {
+  table_.assign(std::max<std::size_t>(1024, table_.size() * 2), 0);
+  const std::size_t mask = table_.size() - 1;
+  for (std::uint32_t i = 0; i < sites_.size(); ++i) {
+    std::size_t at = hash(sites_[i]) & mask;
+    while (table_[at] != 0) at = (at + 1) & mask;
+    table_[at] = i + 1;
+  }
+}
+
+const Site* SitePool::keep(const Site& site) {
+  if (sites_.size() * 4 >= table_.size() * 3) grow();
+  const std::size_t mask = table_.size() - 1;
+  std::size_t at = hash(site) & mask;
+  for (; table_[at] != 0; at = (at + 1) & mask) {
+    const Site& known = sites_[table_[at] - 1];
+    if (known.ret == site.ret && known.function == site.function && known.level == site.level &&
+        known.reg == site.reg && known.offset == site.offset)
+      return &known;
+  }
+  sites_.push_back(site);
+  table_[at] = static_cast<std::uint32_t>(sites_.size());
+  return &sites_.back();
+}
 
 void MarkerText::write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) {
   char text[512];

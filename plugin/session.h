@@ -4,10 +4,10 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_set>
 #include <vector>
 
 #include "plugin/call_tracker.h"
@@ -54,24 +54,21 @@ class MarkerText final : public CallText {
   SymbolTable symbols_;
 };
 
-// Call sites, each kept once however often its block is translated. Addresses stay valid.
+// Call sites, each kept once however often its block is translated. Addresses stay valid. Open
+// addressing over indices: a boot has some ten thousands, and memory counts.
 class SitePool {
  public:
   const Site* keep(const Site& site);
 
  private:
-  struct Hash {
-    std::size_t operator()(const Site& site) const {
-      return (site.ret ^ site.function * 0x9e3779b97f4a7c15U) + site.level;
-    }
-  };
-  struct Same {
-    bool operator()(const Site& a, const Site& b) const {
-      return a.ret == b.ret && a.function == b.function && a.level == b.level && a.reg == b.reg &&
-             a.offset == b.offset;
-    }
-  };
-  std::unordered_set<Site, Hash, Same> sites_;
+  [[nodiscard]] static std::size_t hash(const Site& site) {
+    return ((site.ret ^ site.function * 0x9e3779b97f4a7c15U) + site.level) * 0xff51afd7ed558ccdU >>
+           20;
+  }
+  void grow();
+
+  std::deque<Site> sites_;
+  std::vector<std::uint32_t> table_;  // index + 1; 0: free
 };
 
 struct Session {

@@ -167,10 +167,11 @@ struct TrackerCounters {
 struct Site {
   std::uint64_t ret = 0;
   std::uint64_t function = 0;  // 0: not known before it runs
-  std::uint32_t level = 0;
   std::int32_t offset = 0;
+  std::uint8_t level = 0;
   std::uint8_t reg = 0;  // of an indirect call
 };
+static_assert(sizeof(Site) == 24);  // there are tens of thousands
 
 class CallTracker {
  public:

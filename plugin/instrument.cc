@@ -116,9 +116,14 @@ void set_stack_pointer(unsigned index, void*) { session->vcpu(index).tracker->st
 // --- all
 // -------------------------------------------------------------------------------------------
 
+// An address and a level in one pointer: addresses are sign-extended far above bit 59.
+void* start_data(std::uint64_t address, unsigned level) {
+  return reinterpret_cast<void*>(address << 4 | level);
+}
 void at_start(unsigned index, void* data) {
-  const Site& site = site_of(data);
-  session->vcpu(index).tracker->function_start(site.level, site.function);
+  const auto packed = reinterpret_cast<std::intptr_t>(data);
+  session->vcpu(index).tracker->function_start(static_cast<unsigned>(packed & 15),
+                                               static_cast<std::uint64_t>(packed >> 4));
 }
 
 void at_vector(unsigned index, void* data) {
@@ -270,7 +275,7 @@ void instrument_block(qemu::Block* block, std::uint64_t address, unsigned level)
   Session& s = *session;
   Site site;
   site.function = address;
-  site.level = level;
+  site.level = static_cast<std::uint8_t>(level);
   if (s.api.register_discontinuity == nullptr && s.translation_guest->is_vector(address))
     s.api.register_block(block, at_vector, qemu::kReadRegisters,
                          const_cast<Site*>(s.sites.keep(site)));
@@ -283,8 +288,7 @@ void instrument_block(qemu::Block* block, std::uint64_t address, unsigned level)
     s.api.register_block(block, delayed_call, qemu::kReadRegisters,
                          reinterpret_cast<void*>(address));
   if (s.tracker_options.know_starts && s.filter->is_start(address))
-    s.api.register_block(block, at_start, qemu::kReadRegisters,
-                         const_cast<Site*>(s.sites.keep(site)));
+    s.api.register_block(block, at_start, qemu::kReadRegisters, start_data(address, level));
 }
 
 void check_switch(qemu::Instruction* insn, std::uint64_t address) {
@@ -320,7 +324,7 @@ void translated(qemu::Block* block) {
     Site site;
     site.ret = address + size;
     site.function = what.target;
-    site.level = level;
+    site.level = static_cast<std::uint8_t>(level);
     site.reg = what.reg;
     site.offset = what.offset;
     instrument(api, insn, what, site);

@@ -64,6 +64,8 @@ int write_all(int fd, const void* text, std::size_t size) {
 }
 
 Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, UftraceInfo info) {
+  for (std::size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
+    ::mkdir(path.substr(0, slash).c_str(), 0777);  // what fails here fails again below
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
     return fail("cannot create the directory {}: {}", path, std::strerror(errno));
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -15,7 +15,7 @@ namespace trapline {
 
 class DirectoryWriter {
  public:
-  // Creates the directory (its parent must exist). One that holds an earlier recording (an info
+  // Creates the directory and what it lies in. One that holds an earlier recording (an info
   // file) is emptied of it; one that holds anything else is refused.
   [[nodiscard]] static Result<DirectoryWriter> create(const std::string& path, UftraceInfo info);
 

@@ -192,6 +192,7 @@ void CallTracker::switch_to(Stack* stack, Via via) {
     stack->top->flags |= Frame::kCovered;
   }
   stack_ = stack;
+  stack->task->buffer.use_clock(&clock_);
   tasks_.entered(vcpu_, *stack->task);
 }
 

@@ -80,6 +80,7 @@ void RecordBuffer::make_room() {
     limit_ = next_ + capacity_;
     return;
   }
+  if (clock_ != nullptr) clock_->adjust();
   flush();
 }
 

@@ -13,6 +13,7 @@
 
 #include "backend_ftrace/base/unique_fd.h"
 #include "plugin/format/record.h"
+#include "plugin/record_clock.h"
 
 namespace trapline {
 
@@ -43,6 +44,8 @@ class RecordBuffer {
     *next_++ = Record(type, time, depth, address);
   }
 
+  // The clock of the vCPU that writes; it is adjusted now and then, when a buffer is full.
+  void use_clock(RecordClock* clock) { clock_ = clock; }
   // Writes what there is.
   void flush();
   // flush() and give buffer and descriptor back (an idle guest stack).
@@ -68,6 +71,7 @@ class RecordBuffer {
   std::uint64_t last_time_ = 0;
   std::unique_ptr<Record[]> records_;
   RecordSink& sink_;
+  RecordClock* clock_ = nullptr;
   std::uint32_t tid_;
   bool stopped_ = false;
   std::size_t capacity_;

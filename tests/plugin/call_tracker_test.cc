@@ -1,0 +1,146 @@
+// The shadow stack alone: a guest of a few registers, records in memory.
+#include "plugin/call_tracker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace trapline {
+namespace {
+
+class CallTrackerTest : public ::testing::Test,
+                        public GuestState,
+                        public TaskChooser,
+                        public FunctionFilter,
+                        public RecordSink {
+ protected:
+  static constexpr std::uint64_t kStackA = 0xffff888000008000;  // two kernel stacks of 16 KiB
+  static constexpr std::uint64_t kStackB = 0xffff888000010000;
+
+  void SetUp() override {
+    TrackerOptions options;
+    options.know_starts = true;
+    tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, pool_, options);
+    tracker_->clock().start(ClockChoice::kTsc);
+  }
+  // A call from the stack pointer `sp`: the return address is pushed below.
+  void call(std::uint64_t function, std::uint64_t slot) {
+    site_.ret = 0x1000 + function;
+    tracker_->call(site_, function, slot);
+    tracker_->function_start(0, function);
+  }
+  void ret(std::uint64_t slot, std::uint64_t target = 0) {
+    tracker_->return_at(0, slot, [target] { return target; });
+  }
+  // "1( 2( 2) 1)": what was recorded, all closed.
+  std::string records() {
+    tracker_->close_all();
+    std::string text;
+    for (const Record& record : records_) {
+      if (record.type() == RecordType::kLost) continue;
+      text += (text.empty() ? "" : " ") + std::to_string(record.address()) +
+              (record.type() == RecordType::kEntry ? "(" : ")");
+    }
+    return text;
+  }
+  const TrackerCounters& counters() const { return tracker_->counters(); }
+
+  std::uint64_t sp_ = 0;
+  bool interrupt_frame_ = false;
+  Site site_;
+  std::unique_ptr<CallTracker> tracker_;
+
+ private:
+  std::uint64_t stack_pointer() override { return sp_; }
+  std::uint64_t address_space() override { return 0; }
+  bool interrupt_frame_at(std::uint64_t) override { return interrupt_frame_; }
+  Task* task_for(unsigned, const StackKey&, std::uint64_t) override { return &task_; }
+  bool recorded(std::uint64_t) const override { return true; }
+  bool is_start(std::uint64_t address) const override { return address < 100; }
+  std::size_t append(std::uint32_t, std::span<const Record> records) override {
+    records_.insert(records_.end(), records.begin(), records.end());
+    return records.size_bytes();
+  }
+  void release(std::uint32_t) override {}
+
+  std::vector<Record> records_;
+  Task task_{1, *this};
+  StackPool pool_{false};
+};
+
+TEST_F(CallTrackerTest, CallsAndReturnsNest) {
+  call(1, kStackA - 8), call(2, kStackA - 40), ret(kStackA - 40), call(3, kStackA - 40);
+  ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 2) 3( 3) 1)");
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+}
+
+TEST_F(CallTrackerTest, ALongjmpClosesWhatItLeaves) {
+  call(1, kStackA - 8), call(2, kStackA - 40), call(3, kStackA - 80), call(4, kStackA - 40);
+  ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 3( 3) 2) 4( 4) 1)");
+}
+
+TEST_F(CallTrackerTest, ATailCallGoesWithItsCaller) {
+  call(1, kStackA - 8), call(2, kStackA - 40);
+  sp_ = kStackA - 40;
+  tracker_->function_start(0, 3);  // by a jump: the return address is still on top
+  ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 3( 3) 2) 1)");
+  EXPECT_EQ(counters().tail_calls, 1u);
+}
+
+TEST_F(CallTrackerTest, ALoopToAFunctionsOwnStartIsNoCall) {
+  call(1, kStackA - 8);
+  sp_ = kStackA - 8;
+  tracker_->function_start(0, 1);
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 1)");
+}
+
+TEST_F(CallTrackerTest, ARetpolineIsAJump) {
+  call(1, kStackA - 8), call(2, kStackA - 40);
+  ret(kStackA - 48, 3);  // below every frame: jumps to what it put there
+  ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 3( 3) 2) 1)");
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+}
+
+TEST_F(CallTrackerTest, AnInterruptEndsWithItsReturnWhereverItsStackIs) {
+  call(1, kStackA - 8);
+  sp_ = kStackA - 4096;
+  tracker_->event(0, 7);
+  call(8, kStackA - 4200), ret(kStackA - 4200);
+  tracker_->interrupt_return(0);
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 7( 8( 8) 7) 1)");
+}
+
+TEST_F(CallTrackerTest, AThreadSwitchClosesWhatIsOpenAndLaterReturnsAreSilent) {
+  call(1, kStackA - 8), call(2, kStackA - 40);
+  ret(kStackB - 40, 0x1009);  // another thread's return: nothing of it was seen
+  call(3, kStackB - 72), ret(kStackB - 72);
+  ret(kStackA - 40, 0x1002);  // back: 2 returns
+  call(4, kStackA - 40), ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 2) 1) 3( 3) 4( 4)");
+  EXPECT_EQ(counters().unmatched_returns, 1u);
+}
+
+TEST_F(CallTrackerTest, ACallOntoAnotherStackNests) {
+  call(1, kStackA - 8);
+  call(2, kStackB - 8), ret(kStackB - 8);  // an interrupt stack
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 2) 1)");
+}
+
+TEST_F(CallTrackerTest, RecursionHasNoLimit) {
+  std::uint64_t slot = 0x7ffff000;
+  for (int i = 0; i < 20000; ++i) call(1, slot -= 16);
+  for (int i = 0; i < 20000; ++i) ret(slot), slot += 16;
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+  EXPECT_EQ(counters().unwound, 0u);
+}
+
+}  // namespace
+}  // namespace trapline

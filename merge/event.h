@@ -1,0 +1,127 @@
+// What a source yields: one event of the timeline, decoded.
+//
+// An Event is a value; `raw` and the views in a payload point into the source's buffer and stay
+// valid until the source's next() is called again. Fields an architecture or a kernel version does
+// not have carry the value named here.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace trapline {
+
+// A point on the timeline: nanoseconds of the timeline's clock (cycles where a report says so).
+// Only sources and the clock converter make one from a number.
+class Timestamp {
+ public:
+  constexpr Timestamp() = default;
+  constexpr explicit Timestamp(std::uint64_t ns) : ns_(ns) {}
+  [[nodiscard]] constexpr std::uint64_t ns() const { return ns_; }
+  friend constexpr auto operator<=>(Timestamp, Timestamp) = default;
+  // The time from `earlier` to `later`, 0 where a damaged clock ran backwards.
+  friend constexpr std::uint64_t elapsed(Timestamp earlier, Timestamp later) {
+    return later.ns_ > earlier.ns_ ? later.ns_ - earlier.ns_ : 0;
+  }
+
+ private:
+  std::uint64_t ns_ = 0;
+};
+
+// A thread of the host. 0 is every CPU's idle thread.
+enum class ThreadId : std::int32_t {};
+inline constexpr std::int32_t kNoVcpu = -1;
+
+// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is the field ret and `exception_class` esr_ec.
+inline constexpr std::uint32_t kIsaArm64 = 0xa64;
+struct KvmExit {
+  std::uint32_t reason, isa, exception_class;
+  std::int32_t vcpu;
+  std::uint64_t rip;
+};
+struct KvmEntry {
+  std::int32_t vcpu;
+};
+struct KvmUserspaceExit {
+  std::uint32_t reason;
+  std::int32_t error;  // negative errno, -4 when the run was interrupted
+};
+// What a kernel does first when a thread is back from user space: kvm_fpu load (x86),
+// kvm_get_timer_map or kvm_timer_restore_state (arm64).
+struct KvmReload {
+  std::int32_t vcpu;
+};
+
+// What an exit was about. The order is the priority: a smaller kind wins.
+enum class DetailKind : std::uint8_t {
+  kPort, kMmio, kMsr, kSysReg, kCpuid, kHypercall, kPageFault, kNone
+};
+enum class Access : std::uint8_t { kNone, kRead, kWrite };
+struct KvmDetail {
+  std::uint64_t value;  // port, guest-physical address, MSR, leaf, number, packed system register
+  std::uint64_t data;   // the value read or written, 0 where there is none
+  DetailKind kind;
+  Access access;
+  bool unsatisfied;  // an MMIO read that user space has yet to answer
+};
+
+struct KvmVcpuWakeup {
+  std::uint64_t ns;
+  bool waited, valid;  // waited: polling lost and the thread slept
+};
+struct KvmHaltPoll {
+  std::uint32_t now, before;
+  std::int32_t vcpu;
+};
+enum class IrqStep : std::uint8_t { kLine, kMsi, kRoute, kAccept, kInject, kEoi, kPending };
+struct KvmIrq {
+  IrqStep step;
+  bool level;            // kLine, kPending: raised or lowered
+  std::uint32_t pin;     // kLine: gsi; kPending: interrupt number
+  std::uint32_t vector;  // where the step knows it, else kNoVector
+  std::int32_t vcpu;     // kAccept, kEoi: APIC id; kPending: vCPU
+};
+inline constexpr std::uint32_t kNoVector = 0xffffffff;
+
+struct SchedSwitch {
+  ThreadId prev, next;
+  bool runnable;  // prev could have gone on: it was preempted
+  std::string_view next_comm;
+};
+struct SchedWakeup {
+  ThreadId thread;
+};
+struct IoctlEnter {
+  std::uint32_t command;
+};
+struct NewThread {
+  ThreadId parent, child;
+};
+struct Marker {
+  std::string_view text;
+};
+// A hole in one CPU's record. The event's time is `from`, that of the CPU's last event before it.
+struct Lost {
+  Timestamp from, to;
+  std::uint64_t count;  // 0: the kernel did not say how many
+};
+struct Other {};
+
+using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmReload, KvmDetail,
+                             KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
+                             IoctlEnter, NewThread, Marker, Lost>;
+
+struct Event {
+  Timestamp at;
+  std::uint32_t cpu = 0;
+  ThreadId thread{};
+  std::uint16_t source = 0;  // index in the timeline
+  std::uint16_t type = 0;    // the event's id in its source
+  Payload payload;
+  std::span<const std::byte> raw;  // the event's record, empty for Lost
+};
+
+}  // namespace trapline

@@ -1,0 +1,51 @@
+// Where events come from. A source yields its events in order of time, then ends. Damage is an
+// error or a counted Lost event, never silence.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/event.h"
+
+namespace trapline {
+
+// The names a source has for the numbers in its events; what a report needs to be read.
+struct SourceInfo {
+  std::string path;
+  std::string kind;   // "trace.dat"
+  std::string clock;  // "mono"
+  bool cycles = false;  // times are cycles of a counter that nothing converts to nanoseconds
+};
+
+struct SourceCounters {
+  std::uint64_t events = 0;
+  std::uint64_t lost_events = 0;     // the counted ones
+  std::uint64_t gaps = 0;
+  std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
+  std::uint64_t damaged_events = 0;  // too short for their format
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  // Fills `event` and returns true; false at the end, and when status() is an error.
+  [[nodiscard]] virtual bool next(Event& event) = 0;
+  [[nodiscard]] virtual const Result<void>& status() const = 0;
+  [[nodiscard]] virtual const SourceInfo& info() const = 0;
+  [[nodiscard]] virtual const SourceCounters& counters() const = 0;
+  // Share of the input consumed, 0 to 1.
+  [[nodiscard]] virtual double progress() const = 0;
+
+  // Texts for people; printable. Empty where the source does not know.
+  [[nodiscard]] virtual std::string event_name(const Event& event) const = 0;
+  [[nodiscard]] virtual std::string event_text(const Event& event) const = 0;
+  [[nodiscard]] virtual std::string comm(ThreadId thread) const = 0;
+  [[nodiscard]] virtual std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
+                                                std::uint32_t exception_class) const = 0;
+  [[nodiscard]] virtual std::string userspace_reason(std::uint32_t reason) const = 0;
+};
+
+}  // namespace trapline

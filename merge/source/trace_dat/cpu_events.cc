@@ -1,0 +1,32 @@
+#include "merge/source/trace_dat/cpu_events.h"
+
+namespace trapline::trace_dat {
+
+bool CpuEvents::advance_page() {
+  do {
+    if (!status_) return false;
+    if (page_.damaged()) {
+      status_ = fail(ErrorKind::kDamaged,
+                     "{}: damaged: an event of CPU {} before offset {} does not fit its page",
+                     file_->path(), cpu_, reader_.position());
+      return false;
+    }
+    auto page = reader_.next();
+    if (!page) {
+      status_ = tl::unexpected(std::move(page).error());
+      return false;
+    }
+    if (page->empty()) return false;
+    if (!page_.load(*page, commit_size_)) {
+      status_ = fail(ErrorKind::kDamaged,
+                     "{}: damaged: a page of CPU {} before offset {} is not a ring-buffer page",
+                     file_->path(), cpu_, reader_.position());
+      return false;
+    }
+    // A page may be empty: what it says was lost then counts for the next.
+    if (page_.lost() != RingPage::kNoneLost) lost_ = page_.lost();
+  } while (!page_.next(next_));
+  return true;
+}
+
+}  // namespace trapline::trace_dat

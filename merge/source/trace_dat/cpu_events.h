@@ -1,0 +1,51 @@
+// The events of one CPU with the next one always in view, so that a hole is known when the event
+// before it is consumed.
+#pragma once
+
+#include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/ring_page.h"
+
+namespace trapline::trace_dat {
+
+class CpuEvents {
+ public:
+  CpuEvents(const File& file, const CpuPages& pages, std::uint32_t page_size,
+            std::uint32_t commit_size, std::size_t buffer_size)
+      : cpu_(pages.cpu),
+        file_(&file),
+        commit_size_(commit_size),
+        reader_(file, pages.pages, page_size, buffer_size) {}
+
+  [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
+  // Goes on at the first page at or after `fraction` (0 to 1) of the data.
+  [[nodiscard]] Result<void> skip_to(double fraction) {
+    page_ = RingPage();
+    return reader_.skip_to(fraction);
+  }
+  [[nodiscard]] const PageReader& pages() const { return reader_; }
+
+  // Moves to the next event: true when peek() has it, false at the end and on damage.
+  [[nodiscard]] bool advance() {
+    lost_ = RingPage::kNoneLost;
+    if (page_.next(next_)) [[likely]] return true;
+    return advance_page();
+  }
+  [[nodiscard]] const RecordedEvent& peek() const { return next_; }
+  // What was lost just before peek(): RingPage::kNoneLost, kUnknownLost or a number.
+  [[nodiscard]] std::int64_t lost_before() const { return lost_; }
+  [[nodiscard]] const Result<void>& status() const { return status_; }
+
+ private:
+  bool advance_page();
+
+  std::uint32_t cpu_;
+  const File* file_;
+  std::uint32_t commit_size_;
+  PageReader reader_;
+  RingPage page_;
+  RecordedEvent next_;
+  std::int64_t lost_ = RingPage::kNoneLost;
+  Result<void> status_;
+};
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,114 @@
+#include "merge/source/trace_dat/cpu_pages.h"
+
+#include <algorithm>
+
+#include "backend_ftrace/base/bytes.h"
+#include "merge/source/trace_dat/compression.h"
+
+namespace trapline::trace_dat {
+namespace {
+
+constexpr std::uint32_t kLargestBlock = 4u << 20;
+
+}  // namespace
+
+PageReader::PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
+                       std::size_t buffer_size)
+    : file_(&file),
+      extent_(extent),
+      page_size_(page_size),
+      at_(extent.offset),
+      end_(extent.offset + extent.size),
+      buffer_size_(std::max<std::size_t>(buffer_size / page_size, 1) * page_size) {}
+
+Result<std::span<const std::byte>> PageReader::next() {
+  if (buffer_at_ == buffer_end_) {
+    if (auto filled = refill(); !filled) return tl::unexpected(std::move(filled).error());
+    if (buffer_end_ == 0) return std::span<const std::byte>();
+  }
+  // The last page of raw data may be cut off: what is there of it is walked as it is.
+  const std::size_t size = std::min<std::size_t>(page_size_, buffer_end_ - buffer_at_);
+  const std::span<const std::byte> page(buffer_.data() + buffer_at_, size);
+  buffer_at_ += size;
+  return page;
+}
+
+Result<void> PageReader::refill() {
+  buffer_at_ = buffer_end_ = 0;
+  if (extent_.compressed) return refill_block();
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_size_, end_ - at_));
+  if (buffer_.size() < size) buffer_.resize(size);
+  if (auto read = file_->read(at_, std::span(buffer_).first(size)); !read) return read;
+  at_ += size;
+  buffer_end_ = size;
+  return {};
+}
+
+Result<void> PageReader::start_blocks() {
+  started_ = true;
+  std::byte count[4];
+  if (extent_.size < sizeof count) {
+    return fail(ErrorKind::kDamaged, "{}: damaged: compressed data of {} bytes at offset {}",
+                file_->path(), extent_.size, extent_.offset);
+  }
+  if (auto read = file_->read(at_, count); !read) return read;
+  at_ += sizeof count;
+  blocks_left_ = load<std::uint32_t>(count);
+  return {};
+}
+
+Result<void> PageReader::refill_block() {
+  if (!started_) {
+    if (auto start = start_blocks(); !start) return start;
+  }
+  if (blocks_left_ == 0) return {};
+  --blocks_left_;
+  std::byte head[8];
+  const auto damaged = [&] {
+    return fail(ErrorKind::kDamaged, "{}: damaged or cut off: the compressed block at offset {}",
+                file_->path(), at_);
+  };
+  if (end_ - at_ < sizeof head) return damaged();
+  if (auto read = file_->read(at_, head); !read) return read;
+  const auto compressed_size = load<std::uint32_t>(head);
+  const auto size = load<std::uint32_t>(head + 4);
+  if (compressed_size > end_ - at_ - sizeof head || compressed_size > kLargestBlock ||
+      size > kLargestBlock || size % page_size_ != 0) {
+    return damaged();
+  }
+  block_.resize(compressed_size);
+  buffer_.resize(size);
+  if (auto read = file_->read(at_ + sizeof head, block_); !read) return read;
+  const auto got = decompress(block_, buffer_);
+  if (!got || *got != size) return damaged();
+  at_ += sizeof head + compressed_size;
+  buffer_end_ = size;
+  if (size == 0) return refill_block();
+  return {};
+}
+
+Result<void> PageReader::skip_to(double fraction) {
+  const auto target = extent_.offset + static_cast<std::uint64_t>(
+                                           fraction * static_cast<double>(extent_.size));
+  if (!extent_.compressed) {
+    const std::uint64_t pages = (target - extent_.offset) / page_size_;
+    at_ = std::max(at_, std::min(extent_.offset + pages * page_size_, end_));
+    buffer_at_ = buffer_end_ = 0;
+    return {};
+  }
+  if (!started_) {
+    if (auto start = start_blocks(); !start) return start;
+  }
+  while (blocks_left_ > 1 && at_ < target && end_ - at_ >= 8) {
+    std::byte head[8];
+    if (auto read = file_->read(at_, head); !read) return read;
+    const auto compressed_size = load<std::uint32_t>(head);
+    if (compressed_size > end_ - at_ - sizeof head) break;  // next() reports it
+    at_ += sizeof head + compressed_size;
+    --blocks_left_;
+    buffer_at_ = buffer_end_ = 0;
+  }
+  return {};
+}
+
+}  // namespace trapline::trace_dat

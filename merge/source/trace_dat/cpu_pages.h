@@ -1,0 +1,50 @@
+// The pages of one CPU, in order, from raw or zstd-compressed data, through one bounded buffer.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "merge/source/file.h"
+#include "merge/source/trace_dat/layout.h"
+
+namespace trapline::trace_dat {
+
+class PageReader {
+ public:
+  // `buffer_size` bounds what is read ahead of raw data; of compressed data one block is held,
+  // at most 4 MiB.
+  PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
+             std::size_t buffer_size);
+
+  // The next page, valid until the next call; empty at the end. Errors (kDamaged) say where.
+  [[nodiscard]] Result<std::span<const std::byte>> next();
+  // Goes on at the first page at or after `fraction` (0 to 1) of the data.
+  [[nodiscard]] Result<void> skip_to(double fraction);
+  // Bytes of the file consumed, for progress.
+  [[nodiscard]] std::uint64_t consumed() const { return at_ - extent_.offset; }
+  [[nodiscard]] std::uint64_t size() const { return extent_.size; }
+  // The offset in the file up to which data was read.
+  [[nodiscard]] std::uint64_t position() const { return at_; }
+
+ private:
+  [[nodiscard]] Result<void> refill();
+  [[nodiscard]] Result<void> refill_block();
+  [[nodiscard]] Result<void> start_blocks();
+
+  const File* file_;
+  Extent extent_;
+  std::uint32_t page_size_;
+  std::uint64_t at_;   // where the next refill reads in the file
+  std::uint64_t end_;
+  std::uint64_t blocks_left_ = 0;
+  bool started_ = false;
+  std::vector<std::byte> buffer_;
+  std::vector<std::byte> block_;  // compressed
+  std::size_t buffer_size_;
+  std::size_t buffer_at_ = 0;
+  std::size_t buffer_end_ = 0;
+};
+
+}  // namespace trapline::trace_dat

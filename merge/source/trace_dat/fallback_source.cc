@@ -1,0 +1,146 @@
+#include "merge/source/trace_dat/fallback_source.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "merge/source/trace_dat/sample.h"
+#include "merge/source/trace_dat/tracecmd_reader.h"
+
+namespace trapline::trace_dat {
+namespace {
+
+constexpr std::size_t kPipeBuffer = 64u << 10;
+constexpr std::uint32_t kLargestRecord = 1u << 20;
+constexpr std::uint32_t kMostCpus = 8192;
+
+struct Child {
+  int pid = -1;
+  UniqueFd pipe;
+};
+
+Result<Child> start_child(const std::string& path) {
+  int ends[2];
+  if (::pipe(ends) != 0) return fail("{}: pipe: {}", path, std::strerror(errno));
+  UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail("{}: fork: {}", path, std::strerror(errno));
+  if (pid == 0) {
+    read_end.reset();
+    ::_exit(trapline_stream_records(path.c_str(), write_end.release()) == 0 ? 0 : 1);
+  }
+  return Child{pid, std::move(read_end)};
+}
+
+// This path is for rare files: it has no sample, and takes what it knows from the event formats.
+Traits traits_by_format(const Formats& formats) {
+  const auto has = [&](std::string_view name) { return formats.type(name) >= 0; };
+  Traits traits;
+  traits.kvm_exit = has("kvm:kvm_exit");
+  traits.kvm_userspace_exit = has("kvm:kvm_userspace_exit");
+  traits.any_kvm = traits.kvm_exit || traits.kvm_userspace_exit;
+  traits.run_ioctl = has("syscalls:sys_enter_ioctl");
+  traits.reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map");
+  traits.sched_switch = has("sched:sched_switch");
+  traits.wakeups = has("sched:sched_waking") || has("sched:sched_wakeup");
+  traits.markers = has("ftrace:print");
+  return traits;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(Recording recording) {
+  Traits traits = traits_by_format(recording.formats);
+  if (recording.layout.order == std::endian::little) {
+    if (auto sampled = sample_traits(recording.file, recording.layout, recording.formats)) {
+      traits = *sampled;
+    }
+  }
+  // libtracecmd has converted the times already.
+  recording.scale = TimeScale();
+  auto child = start_child(recording.file.path());
+  if (!child) return tl::unexpected(std::move(child).error());
+  return std::unique_ptr<TraceDatSource>(
+      new FallbackSource(std::move(recording), traits, child->pid, std::move(child->pipe)));
+}
+
+FallbackSource::~FallbackSource() {
+  pipe_.reset();
+  if (child_ < 0) return;
+  (void)::kill(child_, SIGKILL);
+  (void)::waitpid(child_, nullptr, 0);
+}
+
+bool FallbackSource::fill(std::byte* into, std::size_t size) {
+  while (size > 0) {
+    if (buffer_at_ == buffer_.size()) {
+      buffer_.resize(kPipeBuffer);
+      buffer_at_ = 0;
+      ssize_t got;
+      do {
+        got = ::read(pipe_.get(), buffer_.data(), buffer_.size());
+      } while (got < 0 && errno == EINTR);
+      buffer_.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+      if (got <= 0) return false;
+    }
+    const std::size_t part = std::min(size, buffer_.size() - buffer_at_);
+    std::memcpy(into, buffer_.data() + buffer_at_, part);
+    buffer_at_ += part;
+    into += part;
+    size -= part;
+  }
+  return true;
+}
+
+bool FallbackSource::read_next() {
+  trapline_record head;
+  if (!fill(reinterpret_cast<std::byte*>(&head), sizeof head)) return false;
+  if (head.size > kLargestRecord || head.cpu >= kMostCpus) return false;
+  pending_.time = head.time;
+  pending_.missed = head.missed;
+  pending_.cpu = head.cpu;
+  pending_.data.resize(head.size);
+  return fill(pending_.data.data(), head.size);
+}
+
+void FallbackSource::finish() {
+  ended_ = true;
+  int status = 0;
+  while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+  }
+  child_ = -1;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  status_ = fail(ErrorKind::kDamaged, "{}: damaged: libtracecmd {} while reading it",
+                 recording_.file.path(), WIFSIGNALED(status) ? "crashed" : "failed");
+}
+
+bool FallbackSource::next(Event& event) {
+  if (!status_ || ended_) return false;
+  if (!has_pending_) {
+    if (!read_next()) {
+      finish();
+      return false;
+    }
+    has_pending_ = true;
+    if (pending_.missed != 0) {
+      // Only known when the record after the hole arrives: the hole's event comes late in time.
+      const std::uint64_t from =
+          pending_.cpu < last_time_.size() ? last_time_[pending_.cpu] : 0;
+      fill_lost(pending_.cpu, Timestamp(from), Timestamp(pending_.time), pending_.missed, event);
+      return true;
+    }
+  }
+  has_pending_ = false;
+  if (pending_.cpu >= last_time_.size()) last_time_.resize(pending_.cpu + 1u);
+  last_time_[pending_.cpu] = pending_.time;
+  decode({pending_.time, pending_.data.data(), static_cast<std::uint32_t>(pending_.data.size())},
+         pending_.cpu, event);
+  return true;
+}
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,84 @@
+// Where things are in a trace.dat, versions 6 and 7, and what its header says. Nothing here trusts
+// the file: every offset, size and count is held against the file's size before it is used, so that
+// what comes out can be given to the page reader and to libtraceevent.
+//
+//   version 6: magic "6\0" endian long_size page_size | header_page header_event | ftrace formats |
+//              event formats | kallsyms | printk | cmdlines | cpus | options | flyrecord table
+//   version 7: the same sections, each {u16 id, u16 flags, u32 name, u64 size}, found through
+//              option sections that are chained by option 0; each buffer is one option
+//
+// Source: trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5); docs/formats/trace-dat.md.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/source/file.h"
+
+namespace trapline::trace_dat {
+
+// A piece of the file. A compressed one is a single block {u32 compressed size, u32 size, bytes},
+// or, for a CPU's pages, u32 count and that many blocks.
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  bool compressed = false;
+};
+
+struct CpuPages {
+  std::uint32_t cpu = 0;
+  Extent pages;
+};
+
+// One ring buffer: the top one has an empty name.
+struct Buffer {
+  std::string name;
+  std::uint32_t page_size = 0;
+  std::vector<CpuPages> cpus;
+};
+
+struct EventFormat {
+  std::string system;
+  std::string text;  // as in events/SYSTEM/NAME/format
+};
+
+// ns = cycles · mult >> shift (option TSC2NSEC; trace-cmd does not apply its offset).
+struct Tsc2Nsec {
+  std::uint32_t mult = 0;
+  std::uint32_t shift = 0;
+};
+
+struct Layout {
+  int version = 0;
+  std::endian order = std::endian::little;
+  std::uint32_t long_size = 8;
+  std::uint32_t page_size = 4096;
+  std::string compression;  // "none", "zstd", …
+
+  std::string header_page;
+  std::vector<EventFormat> formats;
+  Extent kallsyms, printk, cmdlines;
+
+  std::string clock = "local";  // the one in brackets of TRACECLOCK
+  std::string uname;
+  std::string writer;           // trace-cmd's version
+  std::int64_t offset_ns = 0;   // options DATE and OFFSET: added to every time
+  std::optional<Tsc2Nsec> tsc2nsec;
+  bool time_shift = false;      // a guest's recording with TIME_SHIFT: libtracecmd applies it
+  std::uint64_t trace_id = 0;
+  std::uint32_t cpu_count = 0;
+  std::vector<Buffer> buffers;
+};
+
+// Errors: not a trace file, a version that is not 6 or 7, a header or table that ends early or
+// points outside the file (kDamaged, with the offset).
+[[nodiscard]] Result<Layout> read_layout(const File& file);
+
+// The bytes of a metadata section, decompressed; at most 64 MiB.
+[[nodiscard]] Result<std::string> read_section(const File& file, const Layout& layout,
+                                               const Extent& section);
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,128 @@
+#include "merge/source/trace_dat/page_source.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "merge/source/trace_dat/sample.h"
+
+namespace trapline::trace_dat {
+namespace {
+
+constexpr std::size_t kReadAhead = 16u << 20;  // all CPUs together
+constexpr std::size_t kLargestBuffer = 256u << 10;
+
+}  // namespace
+
+Result<std::unique_ptr<TraceDatSource>> PageSource::open(Recording recording) {
+  auto traits = sample_traits(recording.file, recording.layout, recording.formats);
+  if (!traits) return tl::unexpected(std::move(traits).error());
+  // The file moves into the source's own recording: streams point to it there.
+  auto source = std::unique_ptr<PageSource>(new PageSource(std::move(recording), *traits, {}));
+  const Layout& layout = source->recording_.layout;
+  std::size_t cpus = 0;
+  for (const Buffer& buffer : layout.buffers) cpus += buffer.cpus.size();
+  const std::size_t size = std::min(kLargestBuffer, kReadAhead / std::max<std::size_t>(cpus, 1));
+  source->streams_.reserve(cpus);
+  for (const Buffer& buffer : layout.buffers) {
+    for (const CpuPages& pages : buffer.cpus) {
+      source->streams_.emplace_back(source->recording_.file, pages, buffer.page_size,
+                                    layout.long_size, size);
+    }
+  }
+  return source;
+}
+
+// Puts the first event of every stream in view.
+bool PageSource::start() {
+  started_ = true;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].advance()) {
+      heap_.push_back(i);
+      if (streams_[i].lost_before() != RingPage::kNoneLost) losses_.push_back({i, Timestamp(0)});
+    } else if (!streams_[i].status()) {
+      status_ = streams_[i].status();
+      return false;
+    }
+  }
+  std::make_heap(heap_.begin(), heap_.end(),
+                 [this](std::size_t a, std::size_t b) { return is_later(a, b); });
+  std::reverse(losses_.begin(), losses_.end());  // handed out from the back, the lowest CPU first
+  choose();
+  return !ended_;
+}
+
+bool PageSource::is_later(std::size_t a, std::size_t b) const {
+  const auto time_a = streams_[a].peek().time;
+  const auto time_b = streams_[b].peek().time;
+  return time_a != time_b ? time_a > time_b : a > b;
+}
+
+// Takes the earliest stream off the heap as current_ and sets how far it may run.
+void PageSource::choose() {
+  const auto later = [this](std::size_t a, std::size_t b) { return is_later(a, b); };
+  if (heap_.empty()) {
+    ended_ = true;
+    return;
+  }
+  std::pop_heap(heap_.begin(), heap_.end(), later);
+  current_ = heap_.back();
+  heap_.pop_back();
+  limit_ = heap_.empty() ? std::numeric_limits<std::uint64_t>::max()
+                         : streams_[heap_.front()].peek().time;
+  limit_inclusive_ = heap_.empty() || current_ < heap_.front();
+}
+
+// Moves past current_'s event, which was handed out; false on damage.
+bool PageSource::advance_current() {
+  consumed_ = false;
+  CpuEvents& stream = streams_[current_];
+  const std::uint64_t before = stream.peek().time;
+  if (stream.advance()) [[likely]] {
+    if (stream.lost_before() != RingPage::kNoneLost) [[unlikely]] {
+      losses_.push_back({current_, recording_.scale(before)});
+    }
+    const std::uint64_t time = stream.peek().time;
+    if (time < limit_ || (time == limit_ && limit_inclusive_)) return true;
+    const auto later = [this](std::size_t a, std::size_t b) { return is_later(a, b); };
+    heap_.push_back(current_);
+    std::push_heap(heap_.begin(), heap_.end(), later);
+  } else if (!stream.status()) {
+    status_ = stream.status();
+    return false;
+  }
+  choose();
+  return true;
+}
+
+bool PageSource::next(Event& event) {
+  if (!status_ || ended_) return false;
+  if (!started_) [[unlikely]] {
+    if (!start()) return false;
+  }
+  if (consumed_ && !advance_current()) return false;
+  if (!losses_.empty()) [[unlikely]] {
+    const PendingLoss loss = losses_.back();
+    losses_.pop_back();
+    const CpuEvents& stream = streams_[loss.stream];
+    fill_lost(stream.cpu(), loss.from, recording_.scale(stream.peek().time), stream.lost_before(),
+              event);
+    return true;
+  }
+  if (ended_) return false;
+  CpuEvents& stream = streams_[current_];
+  decode(stream.peek(), stream.cpu(), event);
+  consumed_ = true;
+  return true;
+}
+
+double PageSource::progress() const {
+  double done = 0;
+  double all = 0;
+  for (const CpuEvents& stream : streams_) {
+    done += static_cast<double>(stream.pages().consumed());
+    all += static_cast<double>(stream.pages().size());
+  }
+  return all > 0 ? done / all : 1;
+}
+
+}  // namespace trapline::trace_dat

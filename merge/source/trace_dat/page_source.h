@@ -1,0 +1,40 @@
+// The fast path: reads the per-CPU pages itself and merges them by time; ties go to the lower CPU.
+// Memory: the read-ahead buffers, 16 MiB in all, whatever the file's size.
+#pragma once
+
+#include "merge/source/trace_dat/trace_dat_source.h"
+
+namespace trapline::trace_dat {
+
+class PageSource final : public TraceDatSource {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(Recording recording);
+
+  [[nodiscard]] bool next(Event& event) override;
+  [[nodiscard]] double progress() const override;
+
+ private:
+  PageSource(Recording recording, Traits traits, std::vector<CpuEvents> streams)
+      : TraceDatSource(std::move(recording), traits), streams_(std::move(streams)) {}
+  bool start();
+  void choose();
+  [[nodiscard]] bool is_later(std::size_t a, std::size_t b) const;
+  bool advance_current();
+
+  struct PendingLoss {
+    std::size_t stream;
+    Timestamp from;
+  };
+
+  std::vector<CpuEvents> streams_;
+  std::vector<std::size_t> heap_;         // the other streams, the earliest on top
+  std::size_t current_ = 0;               // the stream with the earliest event
+  std::uint64_t limit_ = 0;               // current_ goes on up to here without a look at the heap
+  bool limit_inclusive_ = false;
+  bool started_ = false;
+  bool ended_ = false;
+  bool consumed_ = false;                 // current_'s event was handed out, its bytes still in use
+  std::vector<PendingLoss> losses_;       // known, not handed out yet
+};
+
+}  // namespace trapline::trace_dat

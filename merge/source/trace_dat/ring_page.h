@@ -1,0 +1,139 @@
+// Walks the events of one page of ftrace's ring buffer.
+//
+//   page:   u64 time | long commit | events…     commit: bytes of events [26:0],
+//                                                events were lost before [31], count stored [30]
+//   event:  u32 type_len [4:0] | time delta [31:5], then
+//     1–28  data of type_len × 4 bytes
+//     0     u32 length (its own 4 bytes included), data
+//     29    padding: delta 0 ends the page, else u32 length to skip
+//     30    time extend: u32, delta += value << 27
+//     31    absolute time: u32, low 59 bits of the time
+//
+// Source: Linux kernel/trace/ring_buffer.c and include/linux/ring_buffer.h; docs/formats/trace-dat.md.
+//
+// libtraceevent's kbuffer walks the same pages and trusts them: damaged ones crash it. Using it
+// safely takes this walk beforehand, so this walk is all there is; a test holds it to kbuffer's
+// result, event by event. Little-endian pages only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "backend_ftrace/base/bytes.h"
+
+namespace trapline::trace_dat {
+
+struct RecordedEvent {
+  std::uint64_t time = 0;  // of the buffer's clock
+  const std::byte* data = nullptr;
+  std::uint32_t size = 0;
+};
+
+class RingPage {
+ public:
+  static constexpr std::int64_t kNoneLost = 0;
+  static constexpr std::int64_t kUnknownLost = -1;
+
+  // `page` stays alive while it is walked. `commit_size` is 8 or 4, the recorded kernel's long.
+  // False when the page's header cannot be true.
+  [[nodiscard]] bool load(std::span<const std::byte> page, std::uint32_t commit_size) {
+    damaged_ = true;
+    at_ = end_ = nullptr;
+    if (page.size() < 8 + commit_size) return false;
+    time_ = trapline::load<std::uint64_t>(page.data());
+    const std::uint64_t commit = commit_size == 8
+                                     ? trapline::load<std::uint64_t>(page.data() + 8)
+                                     : trapline::load<std::uint32_t>(page.data() + 8);
+    const std::uint64_t used = commit & kCommitMask;
+    const std::byte* first = page.data() + 8 + commit_size;
+    const auto room = static_cast<std::uint64_t>(page.data() + page.size() - first);
+    if (used > room) return false;
+    at_ = first;
+    end_ = first + used;
+    lost_ = kNoneLost;
+    if ((commit & kMissed) != 0) {
+      lost_ = kUnknownLost;
+      if ((commit & kMissedStored) != 0 && room - used >= commit_size) {
+        lost_ = static_cast<std::int64_t>(commit_size == 8
+                                              ? trapline::load<std::uint64_t>(end_)
+                                              : trapline::load<std::uint32_t>(end_));
+        if (lost_ <= 0) lost_ = kUnknownLost;
+      }
+    }
+    damaged_ = false;
+    return true;
+  }
+
+  // The next event; false at the page's end, and at an event that does not fit (damaged()).
+  [[nodiscard]] bool next(RecordedEvent& event) {
+    while (end_ - at_ >= 4) {
+      const auto header = trapline::load<std::uint32_t>(at_);
+      const std::uint32_t type_len = header & 0x1f;
+      const std::uint64_t delta = header >> 5;
+      const std::byte* body = at_ + 4;
+      if (type_len >= 1 && type_len <= 28) [[likely]] {
+        const std::uint32_t size = type_len * 4;
+        if (end_ - body < size) return stop_damaged();
+        time_ += delta;
+        event = {time_, body, size};
+        at_ = body + size;
+        return true;
+      }
+      if (end_ - body < 4) {
+        // The page may end in a padding event without a length.
+        return type_len == kPadding && delta == 0 ? stop() : stop_damaged();
+      }
+      const auto word = trapline::load<std::uint32_t>(body);
+      if (type_len == kPadding) {
+        if (delta == 0) return stop();
+        if (word < 4 || word > end_ - body) return stop_damaged();
+        time_ += delta;
+        at_ = body + word;
+      } else if (type_len == kTimeExtend) {
+        time_ += (std::uint64_t{word} << 27) + delta;
+        at_ = body + 4;
+      } else if (type_len == kTimeStamp) {
+        constexpr std::uint64_t kStampMask = (std::uint64_t{1} << 59) - 1;
+        time_ = (time_ & ~kStampMask) | ((std::uint64_t{word} << 27) + delta);
+        at_ = body + 4;
+      } else {  // 0: a length word
+        if (word < 4 || word > end_ - body) return stop_damaged();
+        time_ += delta;
+        event = {time_, body + 4, word - 4};
+        at_ = body + std::min<std::ptrdiff_t>((word + 3) & ~3u, end_ - body);
+        return true;
+      }
+    }
+    if (at_ != end_) return stop_damaged();
+    return false;
+  }
+
+  // Events lost before this page: kNoneLost, kUnknownLost or their number.
+  [[nodiscard]] std::int64_t lost() const { return lost_; }
+  [[nodiscard]] bool damaged() const { return damaged_; }
+
+ private:
+  static constexpr std::uint64_t kCommitMask = (1u << 27) - 1;
+  static constexpr std::uint64_t kMissed = 1u << 31;
+  static constexpr std::uint64_t kMissedStored = 1u << 30;
+  static constexpr std::uint32_t kPadding = 29, kTimeExtend = 30, kTimeStamp = 31;
+
+  bool stop() {
+    at_ = end_;
+    return false;
+  }
+  bool stop_damaged() {
+    damaged_ = true;
+    return stop();
+  }
+
+  const std::byte* at_ = nullptr;
+  const std::byte* end_ = nullptr;
+  std::uint64_t time_ = 0;
+  std::int64_t lost_ = 0;
+  bool damaged_ = false;
+};
+
+}  // namespace trapline::trace_dat

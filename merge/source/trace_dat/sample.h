@@ -1,0 +1,13 @@
+// Which witnesses a recording holds: a bounded look at each CPU's first, middle and last pages; the
+// whole file only when no kvm_exit was seen, since its absence changes what a span is.
+#pragma once
+
+#include "merge/source/trace_dat/formats.h"
+#include "merge/source/traits.h"
+
+namespace trapline::trace_dat {
+
+[[nodiscard]] Result<Traits> sample_traits(const File& file, const Layout& layout,
+                                           const Formats& formats);
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,162 @@
+#include "merge/source/trace_dat/trace_dat_source.h"
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/source/trace_dat/compression.h"
+#include "merge/source/trace_dat/fallback_source.h"
+#include "merge/source/trace_dat/page_source.h"
+
+namespace trapline::trace_dat {
+namespace {
+
+constexpr std::uint32_t kPlainPage = 4096;
+
+std::string named(const SymbolNames& names, std::uint32_t key, std::string_view otherwise) {
+  const auto found = names.find(key);
+  return found != names.end() ? found->second : fmt::format("{}{:#x}", otherwise, key);
+}
+
+Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options& options,
+                           bool& cycles) {
+  const std::int64_t offset = layout.offset_ns + options.offset_ns;
+  const bool tsc = layout.clock == "x86-tsc";
+  cycles = false;
+  if (options.tsc_khz && (!tsc || layout.tsc2nsec)) {
+    return fail(ErrorKind::kUsage, "{}: --tsc-khz: the recording's clock is {}, in nanoseconds",
+                file.path(), layout.clock);
+  }
+  if (options.tsc_khz) return TimeScale::from_khz(*options.tsc_khz, offset);
+  if (layout.tsc2nsec) return TimeScale(layout.tsc2nsec->mult, layout.tsc2nsec->shift, offset);
+  cycles = tsc;
+  return TimeScale(1, 0, offset);
+}
+
+bool page_source_reads(const Layout& layout) {
+  const bool plain_pages = std::all_of(
+      layout.buffers.begin(), layout.buffers.end(),
+      [](const Buffer& buffer) { return buffer.cpus.empty() || buffer.page_size == kPlainPage; });
+  return layout.order == std::endian::little && !layout.time_shift && plain_pages;
+}
+
+bool any_data(const Layout& layout) {
+  return std::any_of(layout.buffers.begin(), layout.buffers.end(),
+                     [](const Buffer& buffer) { return !buffer.cpus.empty(); });
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::uint64_t>> TraceDatSource::event_counts() const {
+  std::vector<std::pair<std::string, std::uint64_t>> counts;
+  for (std::size_t type = 0; type < recording_.counts.size(); ++type) {
+    if (recording_.counts[type] == 0) continue;
+    const auto name = recording_.formats.name(static_cast<std::uint16_t>(type));
+    counts.emplace_back(name.empty() ? fmt::format("type {}", type) : std::string(name),
+                        recording_.counts[type]);
+  }
+  return counts;
+}
+
+void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Event& event) {
+  constexpr std::uint32_t kCommonFields = 8;
+  event.at = recording_.scale(recorded.time);
+  event.cpu = cpu;
+  event.raw = {recorded.data, recorded.size};
+  event.payload.emplace<Other>();
+  ++counters_.events;
+  if (recorded.size < kCommonFields) [[unlikely]] {
+    ++counters_.damaged_events;
+    event.type = 0;
+    event.thread = ThreadId{-1};
+    return;
+  }
+  event.type = load<std::uint16_t>(recorded.data);
+  event.thread = ThreadId{static_cast<std::int32_t>(
+      load<std::uint32_t>(recorded.data + recording_.formats.thread_field().offset))};
+  if (event.type >= recording_.counts.size()) recording_.counts.resize(event.type + 1u);
+  ++recording_.counts[event.type];
+  const auto schemas = recording_.formats.schemas();
+  if (event.type >= schemas.size() || schemas[event.type].decode == nullptr) return;
+  const Schema& schema = schemas[event.type];
+  if (recorded.size < schema.min_size) [[unlikely]] {
+    ++counters_.damaged_events;
+    return;
+  }
+  schema.decode(schema, recorded, event.payload);
+}
+
+void TraceDatSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost,
+                               Event& event) {
+  const std::uint64_t count = lost > 0 ? static_cast<std::uint64_t>(lost) : 0;
+  event.at = from;
+  event.cpu = cpu;
+  event.thread = ThreadId{-1};
+  event.type = 0;
+  event.raw = {};
+  event.payload = Lost{from, to, count};
+  ++counters_.gaps;
+  counters_.lost_events += count;
+  if (count == 0) ++counters_.gaps_uncounted;
+}
+
+std::string TraceDatSource::event_name(const Event& event) const {
+  if (std::holds_alternative<Lost>(event.payload)) return "lost";
+  return std::string(recording_.formats.name(event.type));
+}
+
+std::string TraceDatSource::event_text(const Event& event) const {
+  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    return lost->count == 0 ? "an unknown number of events"
+                            : fmt::format("{} events", lost->count);
+  }
+  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    return printable(trimmed(marker->text));
+  }
+  return recording_.formats.text(event.type, event.raw, event.cpu);
+}
+
+std::string TraceDatSource::comm(ThreadId thread) const { return recording_.formats.comm(thread); }
+
+std::string TraceDatSource::exit_reason(std::uint32_t isa, std::uint32_t reason,
+                                        std::uint32_t exception_class) const {
+  constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kTrap = 2;
+  const ReasonNames& names = recording_.formats.reasons();
+  if (isa == kIsaArm64) {
+    return reason == kTrap ? named(names.arm64_class, exception_class, "class ")
+                           : named(names.arm64_ret, reason, "ret ");
+  }
+  if (isa == kVmx) return named(names.vmx, reason & kVmxReasonMask, "");
+  return named(names.svm, reason, "");
+}
+
+std::string TraceDatSource::userspace_reason(std::uint32_t reason) const {
+  return named(recording_.formats.reasons().userspace, reason, "KVM_EXIT ");
+}
+
+Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {
+  auto file = File::open(std::move(path));
+  if (!file) return tl::unexpected(std::move(file).error());
+  auto layout = read_layout(*file);
+  if (!layout) return tl::unexpected(std::move(layout).error());
+  const std::string& compression = layout->compression;
+  if (compression != "none" && compression != "zstd" && compression != "") {
+    return unsupported_compression(*file, compression);
+  }
+  if (!any_data(*layout)) {
+    return fail(ErrorKind::kDamaged,
+                "{}: holds no events: every CPU's data is empty; was anything enabled while it was "
+                "recorded?",
+                file->path());
+  }
+  SourceInfo info{file->path(), "trace.dat", layout->clock, false};
+  auto scale = scale_of(*file, *layout, options, info.cycles);
+  if (!scale) return tl::unexpected(std::move(scale).error());
+  auto formats = Formats::parse(*file, *layout);
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  const bool pages = page_source_reads(*layout) && !options.use_libtracecmd;
+  Recording recording{std::move(*file), std::move(*layout), std::move(*formats),
+                      std::move(info),  *scale,             {}};
+  return pages ? PageSource::open(std::move(recording)) : FallbackSource::open(std::move(recording));
+}
+
+}  // namespace trapline::trace_dat

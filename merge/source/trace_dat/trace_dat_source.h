@@ -1,0 +1,74 @@
+// A trace.dat as a source: per-CPU pages merged by time.
+//
+//   file → Layout → per CPU: PageReader → RingPage → CpuEvents ─┐
+//                   Formats (libtraceevent) ───── decode ───────┴→ merge by time → Event
+//
+// This path reads little-endian recordings with raw or zstd data. The rest (big-endian hosts, guests
+// with a time shift) goes through libtracecmd: fallback_source.h; open_trace_dat() chooses.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "merge/source/source.h"
+#include "merge/source/trace_dat/cpu_events.h"
+#include "merge/source/trace_dat/formats.h"
+#include "merge/source/trace_dat/time_scale.h"
+#include "merge/source/traits.h"
+
+namespace trapline::trace_dat {
+
+struct Options {
+  std::optional<std::uint64_t> tsc_khz;  // converts x86-tsc recordings that have no TSC2NSEC
+  std::int64_t offset_ns = 0;            // added to every time
+  bool use_libtracecmd = false;          // take the fallback path
+};
+
+// What a recording says of itself, whichever path reads its data.
+struct Recording {
+  File file;
+  Layout layout;
+  Formats formats;
+  SourceInfo info;
+  TimeScale scale;
+  std::vector<std::uint64_t> counts;  // events read so far, by type
+};
+
+class TraceDatSource : public Source {
+ public:
+  // Events by type of what was read so far: {name, count}.
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const;
+  [[nodiscard]] const Layout& layout() const { return recording_.layout; }
+  [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
+  [[nodiscard]] const Traits& traits() const { return traits_; }
+
+  [[nodiscard]] const Result<void>& status() const override { return status_; }
+  [[nodiscard]] const SourceInfo& info() const override { return recording_.info; }
+  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  [[nodiscard]] std::string event_name(const Event& event) const override;
+  [[nodiscard]] std::string event_text(const Event& event) const override;
+  [[nodiscard]] std::string comm(ThreadId thread) const override;
+  [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
+                                        std::uint32_t exception_class) const override;
+  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override;
+
+ protected:
+  TraceDatSource(Recording recording, Traits traits)
+      : recording_(std::move(recording)), traits_(traits) {}
+  // Fills everything of `event` from a record; counts it.
+  void decode(const RecordedEvent& recorded, std::uint32_t cpu, Event& event);
+  void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event);
+
+  Recording recording_;
+  Traits traits_;
+  SourceCounters counters_;
+  Result<void> status_;
+};
+
+// Errors: those of read_layout and Formats::parse, compression other than zstd, no CPU data,
+// --tsc-khz where the recording is in nanoseconds.
+[[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path,
+                                                                     const Options& options);
+
+}  // namespace trapline::trace_dat

@@ -215,7 +215,8 @@ void emit_registration(const Options& options, std::span<const Declared> events,
 
 std::size_t count_compiled(const Options& options, std::span<const Declared> events) {
   std::size_t compiled = 0;
-  for (const Declared& declared : events) compiled += is_compiled(*declared.event, options) ? 1u : 0u;
+  for (const Declared& declared : events)
+    compiled += is_compiled(*declared.event, options) ? 1u : 0u;
   return compiled;
 }
 

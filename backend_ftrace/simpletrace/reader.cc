@@ -319,6 +319,7 @@ std::string line_of(const Record& record, std::optional<std::uint64_t> previous)
   if (record.event == nullptr || record.values.size() != record.event->arguments.size()) {
     return line + " (not declared as recorded)";
   }
+  if (record.values.empty()) return line + " ";  // as simpletrace.py of QEMU 10 ends it
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     line += fmt::format(" {}=", record.event->arguments[i].name);
     const Value& value = record.values[i];

@@ -82,7 +82,7 @@ void append_text(const Event& event, std::span<const Value> values, std::string&
     const int precision = star(piece.precision_argument, piece.precision, values);
     const bool left = piece.left || width < -1;
     const int field = width < -1 ? -width : width;
-    if (piece.conversion == 's') {
+    if (value.kind == ValueKind::kString) {  // %p of a string too: its address is not recorded
       std::string_view text = value.text;
       if (precision >= 0) text = text.substr(0, static_cast<std::size_t>(precision));
       append_padded(text, field, left, out);

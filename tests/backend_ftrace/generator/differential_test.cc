@@ -48,7 +48,8 @@ class DifferentialTest : public ::testing::Test {
         environment + " TRAPLINE_LOG=" + (folder_ / "log.txt").string() + " " +
         DIFFERENTIAL_DRIVER + " " + (folder_ / "expected.txt").string() + " " +
         (folder_ / "expected-simple.txt").string() + " " + (folder_ / "syslog.txt").string() +
-        " > " + (folder_ / "stdout.txt").string() + " 9> /dev/null 2> " + (folder_ / "stderr.txt").string();
+        " > " + (folder_ / "stdout.txt").string() + " 9> /dev/null 2> " +
+        (folder_ / "stderr.txt").string();
     ASSERT_EQ(std::system(command.c_str()), 0) << contents(folder_ / "stderr.txt");
     expected_ = lines_of(contents(folder_ / "expected.txt"));
     ASSERT_GT(expected_.size(), 200u);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ namespace trapline::simpletrace {
 namespace {
 
 constexpr std::size_t kRings = 16;
+static_assert(sizeof(Header) + 32 * (8 + kMaxString) < Ring::kMaxBytes);
 constexpr std::size_t kDefaultRing = 1 << 20;
 
 // What a record holds in the ring; the arguments follow as in the file, strings padded to 8 bytes.
@@ -39,7 +41,8 @@ struct Entry {
 
 Ring rings[kRings];
 std::atomic<std::uint32_t> next_ring{0};
-thread_local Ring* own_ring = nullptr;
+// Initial-exec: found by one instruction, where the library is linked or loaded at start.
+[[gnu::tls_model("initial-exec")]] thread_local Ring* own_ring = nullptr;
 
 std::atomic<bool> enabled{false};
 std::atomic<bool> alive{false};
@@ -316,8 +319,10 @@ bool make_rings(std::size_t ring_bytes) {
   void* memory = ::mmap(nullptr, ring_bytes * kRings, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
+  std::uint64_t key = 0;
+  if (::getrandom(&key, sizeof key, GRND_NONBLOCK) < 0) key = read_clock(ClockId::kTsc);
   for (std::size_t i = 0; i < kRings; ++i) {
-    rings[i].attach(static_cast<unsigned char*>(memory) + i * ring_bytes, ring_bytes);
+    rings[i].attach(static_cast<unsigned char*>(memory) + i * ring_bytes, ring_bytes, key);
   }
   ::pthread_atfork(nullptr, nullptr, in_child);
   std::atexit([] { trapline_simple_close(); });
@@ -341,23 +346,23 @@ Ring& ring_of_thread() {
   return *own_ring;
 }
 
-unsigned char* begin_entry(Ring& ring, std::uint32_t id, std::uint32_t count, std::uint32_t strings,
-                           std::size_t bytes) {
+Ring::Slot begin_entry(Ring& ring, std::uint32_t id, std::uint32_t count, std::uint32_t strings,
+                       std::size_t bytes) {
   const std::uint64_t now = read_clock(ClockId::kMono);
-  unsigned char* payload = ring.reserve(sizeof(Entry) + bytes);
-  if (payload == nullptr) [[unlikely]] {
+  const Ring::Slot slot = ring.reserve(sizeof(Entry) + bytes);
+  if (slot.payload == nullptr) [[unlikely]] {
     ring.count_dropped();
     kick_slow();
-    return nullptr;
+    return slot;
   }
   const Entry entry{id, now, count, strings};
-  std::memcpy(payload, &entry, sizeof entry);
-  return payload;
+  std::memcpy(slot.payload, &entry, sizeof entry);
+  return slot;
 }
 
-void end_entry(Ring& ring, unsigned char* payload, std::size_t bytes) {
-  ring.publish(payload, sizeof(Entry) + bytes);
-  if (ring.used() > ring.size() / 4 && wake.load(std::memory_order_relaxed) == 0) [[unlikely]] {
+void end_entry(Ring& ring, const Ring::Slot& slot, std::size_t bytes) {
+  ring.publish(slot, sizeof(Entry) + bytes);
+  if (ring.is_filling() && wake.load(std::memory_order_relaxed) == 0) [[unlikely]] {
     kick_slow();
   }
 }
@@ -435,10 +440,10 @@ void trapline_simple_integers(std::uint32_t id, const std::uint64_t* values, std
   if (!enabled.load(std::memory_order_acquire)) return;
   Ring& ring = ring_of_thread();
   const std::size_t bytes = std::size_t{count} * 8;
-  unsigned char* payload = begin_entry(ring, id, count, 0, bytes);
-  if (payload == nullptr) return;
-  if (bytes != 0) std::memcpy(payload + sizeof(Entry), values, bytes);
-  end_entry(ring, payload, bytes);
+  const Ring::Slot slot = begin_entry(ring, id, count, 0, bytes);
+  if (slot.payload == nullptr) return;
+  if (bytes != 0) std::memcpy(slot.payload + sizeof(Entry), values, bytes);
+  end_entry(ring, slot, bytes);
 }
 
 void trapline_simple_mixed(std::uint32_t id, const trapline_simple_argument* arguments,
@@ -453,9 +458,9 @@ void trapline_simple_mixed(std::uint32_t id, const trapline_simple_argument* arg
     bytes += padded(static_cast<std::size_t>(arguments[i].value));
   }
   Ring& ring = ring_of_thread();
-  unsigned char* payload = begin_entry(ring, id, count, strings, bytes);
-  if (payload == nullptr) return;
-  unsigned char* at = payload + sizeof(Entry);
+  const Ring::Slot slot = begin_entry(ring, id, count, strings, bytes);
+  if (slot.payload == nullptr) return;
+  unsigned char* at = slot.payload + sizeof(Entry);
   for (std::uint32_t i = 0; i < count; ++i) {
     std::memcpy(at, &arguments[i].value, 8);
     at += 8;
@@ -464,7 +469,7 @@ void trapline_simple_mixed(std::uint32_t id, const trapline_simple_argument* arg
     std::memcpy(at, arguments[i].text, length);
     at += padded(length);
   }
-  end_entry(ring, payload, bytes);
+  end_entry(ring, slot, bytes);
 }
 
 trapline_simple_argument trapline_simple_string(const char* text) {

@@ -46,7 +46,7 @@ one() {
 export -f one
 export tracetool make_driver library include warnings
 
-ls part*.events | sed 's/\.events$//' | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'one {}'
+printf '%s\n' part*.events | sed 's/\.events$//' | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'one {}'
 
 # Each event printed one line, but for those that are compiled out.
 printed=$(cat part??-expected.o | wc -l)

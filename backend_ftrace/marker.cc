@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/format_text.h"
 #include "backend_ftrace/sync.h"
 #include "backend_ftrace/tracefs.h"
 #include "trapline/ftrace.h"
@@ -110,7 +111,7 @@ ssize_t trapline_ftrace_vprintf(trapline_ftrace* marker, const char* format, va_
   if (marker == nullptr) return 0;
   char text[TRAPLINE_FTRACE_TEXT_MAX];
   const int saved = errno;
-  const int wanted = std::vsnprintf(text, sizeof text, format, arguments);
+  const int wanted = trapline::format_text(text, sizeof text, format, arguments);
   errno = saved;
   if (wanted <= 0) return 0;
   const auto size = static_cast<std::size_t>(wanted);

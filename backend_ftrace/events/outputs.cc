@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "backend_ftrace/events/runtime.h"
+#include "backend_ftrace/format_text.h"
 #include "trapline/events.h"
 
 namespace {
@@ -142,7 +143,7 @@ void trapline_log_event(const char* format, ...) {
   }
   va_list arguments;
   va_start(arguments, format);
-  const int wanted = std::vsnprintf(text + at, sizeof text - at, format, arguments);
+  const int wanted = trapline::format_text(text + at, sizeof text - at, format, arguments);
   va_end(arguments);
   if (wanted > 0) {
     at += static_cast<std::size_t>(wanted);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -137,6 +139,94 @@ TEST_F(DifferentialTest, TheSimpleFileReadsBackAsWritten) {
   std::erase_if(got, printed_by_p);
   std::erase_if(wanted, printed_by_p);
   expect_same(got, wanted);
+}
+
+// One line of babeltrace2 as "NAME ARGS" in the event's own format:
+//   [TIME] (DELTA) host provider:NAME: { cpu_id = 1 }, { a = -1, s = "text" }
+std::string printed(const std::string& line, const tracetool::EventFile& events) {
+  const std::string marker = " trapline:";
+  const auto name_at = line.find(marker);
+  const auto fields_at = line.find("}, { ");
+  if (name_at == std::string::npos || fields_at == std::string::npos) return "unreadable: " + line;
+  const auto begin = name_at + marker.size();
+  const std::string name = line.substr(begin, line.find(':', begin) - begin);
+  const auto event = std::find_if(events.events.begin(), events.events.end(),
+                                  [&](const auto& each) { return each.name == name; });
+  if (event == events.events.end()) return "unknown: " + name;
+  std::vector<tracetool::Value> values;
+  std::vector<std::string> texts(event->arguments.size());
+  std::size_t at = fields_at + 5;
+  for (std::size_t i = 0; i < event->arguments.size(); ++i) {
+    at = line.find(" = ", at) + 3;
+    tracetool::Value value;
+    value.kind = tracetool::ValueKind::kSigned;
+    if (line[at] == '"') {
+      for (++at; line[at] != '"'; ++at) {
+        if (line[at] == '\\') ++at;
+        texts[i] += line[at];
+      }
+      value.kind = tracetool::ValueKind::kString;
+      value.text = texts[i];
+    } else if (line[at] == '-') {
+      value.bits = static_cast<std::uint64_t>(std::stoll(line.substr(at)));
+    } else {
+      value.bits = std::stoull(line.substr(at), nullptr, 0);
+    }
+    values.push_back(value);
+  }
+  std::string text = name + " ";
+  tracetool::append_text(*event, values, text);
+  return text;
+}
+
+TEST_F(DifferentialTest, LttngRecordsTheArgumentsThatPrintfPrints) {
+  TRAPLINE_REQUIRE(std::system("command -v lttng lttng-sessiond babeltrace2 > /dev/null") == 0,
+                   "needs lttng-tools and babeltrace2");
+  const std::string pid_file = (folder_ / "sessiond.pid").string();
+  const std::string session = "trapline-" + std::to_string(::getpid());
+  const auto lttng = [](const std::string& command) {
+    return std::system(("lttng -n " + command + " > /dev/null 2>&1").c_str());
+  };
+  // Where a session daemon runs already, this one says so and ends, and that one serves.
+  (void)!std::system(
+      ("lttng-sessiond --daemonize --no-kernel --pidfile=" + pid_file + " > /dev/null 2>&1")
+          .c_str());
+  ASSERT_EQ(lttng("create " + session + " --output=" + (folder_ / "ust").string()), 0);
+  // One small event per call: nothing may be lost, so the buffers hold everything.
+  EXPECT_EQ(lttng("enable-channel -u -s " + session + " --subbuf-size=2M --num-subbuf=4 big"), 0);
+  EXPECT_EQ(lttng("enable-event -u -s " + session + " -c big 'trapline:*'"), 0);
+  EXPECT_EQ(lttng("start " + session), 0);
+  run("TRAPLINE_FTRACE_FD=9 LTTNG_UST_REGISTER_TIMEOUT=10000");
+  EXPECT_EQ(lttng("stop " + session), 0);
+  EXPECT_EQ(lttng("destroy " + session), 0);
+  if (const std::string pid = contents(pid_file); !pid.empty()) {
+    ::kill(static_cast<pid_t>(std::stol(pid)), SIGTERM);
+  }
+  const std::string text = (folder_ / "ust.txt").string();
+  ASSERT_EQ(std::system(("babeltrace2 " + (folder_ / "ust").string() + " > " + text).c_str()), 0);
+  const auto events = tracetool::read_trace_events(DIFFERENTIAL_EVENTS);
+  std::vector<std::string> got;
+  for (const std::string& line : lines_of(contents(text))) got.push_back(printed(line, *events));
+  // A string that is printed by %p is text in the trace: its address is not recorded.
+  const auto printed_by_p = [](const std::string& line) {
+    return line.starts_with("string_pointer ");
+  };
+  std::erase_if(got, printed_by_p);
+  std::erase_if(expected_, printed_by_p);
+  // LTTng-UST 2.13 writes "(null)" for NULL and for some empty strings, whatever the width.
+  const auto plain = [](std::vector<std::string>& lines) {
+    std::erase_if(lines, [](const std::string& line) {
+      return line.starts_with("star ") || line.starts_with("string_width ");
+    });
+    for (std::string& line : lines) {
+      for (auto at = line.find("(null)"); at != std::string::npos; at = line.find("(null)")) {
+        line.erase(at, 6);
+      }
+    }
+  };
+  plain(got);
+  plain(expected_);
+  expect_same(got, expected_);
 }
 
 TEST_F(DifferentialTest, QemusOwnReaderPrintsTheSimpleFileAsWeDo) {

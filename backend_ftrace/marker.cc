@@ -65,17 +65,11 @@ extern "C" {
 
 trapline_ftrace* trapline_ftrace_open(const trapline_ftrace_options* options, char* error,
                                       std::size_t error_size) {
-#ifdef __linux__
   const char* instance = options != nullptr ? options->instance : nullptr;
   const char* root = options != nullptr ? options->tracefs : nullptr;
   const int fd =
       trapline::tracefs::open_file(root, instance, "trace_marker", O_WRONLY, error, error_size);
   return fd < 0 ? nullptr : make(fd);
-#else
-  (void)options;
-  if (error != nullptr) std::snprintf(error, error_size, "ftrace exists on Linux only");
-  return nullptr;
-#endif
 }
 
 trapline_ftrace* trapline_ftrace_from_fd(int fd, char* error, std::size_t error_size) {

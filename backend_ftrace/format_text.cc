@@ -294,7 +294,11 @@ int format_text(char* out, std::size_t size, const char* format, va_list argumen
     ++at;
   }
   va_end(own.list);
-  return known ? sink.finish() : std::vsnprintf(out, size, format, arguments);
+  if (known) return sink.finish();
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+  return std::vsnprintf(out, size, format, arguments);
+#pragma GCC diagnostic pop
 }
 
 }  // namespace trapline

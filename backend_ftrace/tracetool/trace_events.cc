@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "backend_ftrace/tracetool/c_format.h"
 #include "backend_ftrace/tracetool/c_type.h"
@@ -47,9 +48,7 @@ class Parser {
   // --- places -----------------------------------------------------------------------------------
   bool report(std::size_t offset, std::string message) {
     offset = std::min(offset, text_.size());
-    for (; counted_to_ < offset; ++counted_to_) {
-      if (text_[counted_to_] == '\n') ++line_, line_start_ = counted_to_ + 1;
-    }
+    count_lines(offset);
     std::uint32_t line = line_;
     std::size_t start = line_start_;
     if (offset < line_start_) {  // an earlier place of the same declaration
@@ -62,10 +61,17 @@ class Parser {
     return false;
   }
 
-  std::uint32_t line_of(std::size_t offset) {
-    for (; counted_to_ < offset; ++counted_to_) {
-      if (text_[counted_to_] == '\n') ++line_, line_start_ = counted_to_ + 1;
+  void count_lines(std::size_t offset) {
+    for (;;) {
+      const std::size_t end = text_.find('\n', counted_to_);
+      if (end >= offset) break;
+      counted_to_ = line_start_ = end + 1;
+      ++line_;
     }
+  }
+
+  std::uint32_t line_of(std::size_t offset) {
+    count_lines(offset);
     return line_;
   }
 
@@ -126,7 +132,7 @@ class Parser {
   // --- grammar ----------------------------------------------------------------------------------
   bool declaration() {
     Draft draft;
-    for (FormatText& resolved : texts_) resolved.text.clear(), resolved.origin.clear();
+    for (FormatText& resolved : texts_) resolved.text.clear(), resolved.runs.clear();
     draft.event.arguments.reserve(4);
     draft.event.line = line_of(at_);
     if (!head(draft) || !arguments(draft)) return false;
@@ -317,10 +323,7 @@ class Parser {
     }
   }
 
-  static void put(FormatText& to, char c, std::size_t offset) {
-    to.text += c;
-    to.origin.push_back(static_cast<std::uint32_t>(offset));
-  }
+  static void put(FormatText& to, char c, std::size_t offset) { to.append({&c, 1}, offset); }
 
   bool literal(FormatText& to) {
     const std::size_t open = at_++;
@@ -333,11 +336,12 @@ class Parser {
       ++at_;
       if (c == '"') return true;
       if (c == '\0') return report(begin, "a NUL byte in a string");
-      if (c != '\\') {
-        put(to, c, begin);
-      } else if (!escape(to, begin)) {
-        return false;
+      if (c == '\\') {
+        if (!escape(to, begin)) return false;
+        continue;
       }
+      while (at_ < text_.size() && std::strchr("\"\\\n", text_[at_]) == nullptr) ++at_;
+      to.append(text_.substr(begin, at_ - begin), begin);
     }
   }
 
@@ -398,7 +402,7 @@ class Parser {
     const FormatText& resolved = texts_[index];
     event.format = std::move(draft.formats[index]);
     if (resolved.text.ends_with('\n')) {
-      return report(resolved.origin.back(),
+      return report(resolved.origin(resolved.text.size() - 1),
                     "the format ends with a newline; expected none, the backends add their own");
     }
     if (event.format.source.empty()) {  // no format at all: the name alone is printed
@@ -408,7 +412,7 @@ class Parser {
       }
     } else if (auto error = split_format(resolved.text, event.arguments, event.format.pieces)) {
       const std::size_t place =
-          error->position < resolved.origin.size() ? resolved.origin[error->position] : at_;
+          error->position < resolved.text.size() ? resolved.origin(error->position) : at_;
       return report(place, std::move(error->message));
     }
     if (event.vcpu) {

@@ -96,6 +96,7 @@ void bench_ftrace(const trapline::testing::Instance& instance) {
       allocations == before);
   trapline_events_set("bench_write", false);
   tracefs_peer_close();
+  trapline_ftrace_close(trapline_ftrace_default());  // events are off: it is not used again
   ::close(fd);
 }
 

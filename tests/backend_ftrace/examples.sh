@@ -57,7 +57,7 @@ done
 has "device_request client=[0-9]+ request=0x14 read offset=0x9000 length=4096$"
 has "device_complete client=[0-9]+ request=0x14 status=0 ns=[0-9]+$"
 "$build/merge/trapline" events --monitor "$work/monitor" 'device_request' off
-"$build/merge/trapline" events --monitor "$work/monitor" | grep -qx "device_request : state 0"
+"$build/merge/trapline" events --monitor "$work/monitor" | grep -x "device_request : state 0" > /dev/null
 : > "$instance/trace"
 "$work/device/device" --client "$work/socket" 4
 has "device_complete client=[0-9]+ request=0x4 "
@@ -84,13 +84,13 @@ PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name trapline-ftrace.pc)")
 libdir=$(pkg-config --variable=libdir trapline-ftrace)
 # The .pc file names the configured prefix; here everything lives in another one.
 flags="-I$work/prefix/include -L$(find "$work/prefix" -name libtrapline_ftrace.a -printf '%h')"
-pkg-config --libs trapline-ftrace | grep -q -- -ltrapline_ftrace
+pkg-config --libs trapline-ftrace | grep -e -ltrapline_ftrace > /dev/null
 # shellcheck disable=SC2086
 cc -std=c11 -Wall -Wextra -Werror "$work/plain.c" $flags -Wl,-Bstatic -ltrapline_ftrace -Wl,-Bdynamic \
   -pthread -o "$work/plain"
 "$work/plain"
 has "plain C 11$"
-if ldd "$work/plain" | grep -q stdc; then
+if ldd "$work/plain" | grep stdc; then
   echo "a C program needs the C++ library" >&2
   exit 1
 fi

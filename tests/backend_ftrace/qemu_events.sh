@@ -38,10 +38,10 @@ done
 trapline=$build/merge/trapline
 [ "$("$trapline" events --qmp "$work/qmp" handle_qmp_command)" = "handle_qmp_command : state 0" ]
 "$trapline" events --qmp "$work/qmp" 'handle_qmp_*' on
-"$trapline" events --qmp "$work/qmp" | grep -qx "handle_qmp_command : state 1"
+"$trapline" events --qmp "$work/qmp" | grep -x "handle_qmp_command : state 1" > /dev/null
 if "$trapline" events --qmp "$work/qmp" handle_qmp_comand on 2> "$work/error"; then exit 1; fi
 grep -q "did you mean handle_qmp_command?" "$work/error"
 "$trapline" events --qmp "$work/qmp" 'handle_qmp_*' off
 grep -E 'tracing_mark_write: handle_qmp_command mon 0x[0-9a-f]+ req: ' "$instance/trace" |
-  grep -q 'trace-event-get-state' || { tail "$instance/trace"; exit 1; }
+  grep "trace-event-get-state" > /dev/null || { tail "$instance/trace"; exit 1; }
 echo "QEMU's events were switched through QMP and arrived in ftrace"

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/format_text.h"
 #include "backend_ftrace/sync.h"
 #include "backend_ftrace/tracefs.h"
 #include "trapline/ftrace.h"
@@ -64,17 +65,11 @@ extern "C" {
 
 trapline_ftrace* trapline_ftrace_open(const trapline_ftrace_options* options, char* error,
                                       std::size_t error_size) {
-#ifdef __linux__
   const char* instance = options != nullptr ? options->instance : nullptr;
   const char* root = options != nullptr ? options->tracefs : nullptr;
   const int fd =
       trapline::tracefs::open_file(root, instance, "trace_marker", O_WRONLY, error, error_size);
   return fd < 0 ? nullptr : make(fd);
-#else
-  (void)options;
-  if (error != nullptr) std::snprintf(error, error_size, "ftrace exists on Linux only");
-  return nullptr;
-#endif
 }
 
 trapline_ftrace* trapline_ftrace_from_fd(int fd, char* error, std::size_t error_size) {
@@ -110,7 +105,7 @@ ssize_t trapline_ftrace_vprintf(trapline_ftrace* marker, const char* format, va_
   if (marker == nullptr) return 0;
   char text[TRAPLINE_FTRACE_TEXT_MAX];
   const int saved = errno;
-  const int wanted = std::vsnprintf(text, sizeof text, format, arguments);
+  const int wanted = trapline::format_text(text, sizeof text, format, arguments);
   errno = saved;
   if (wanted <= 0) return 0;
   const auto size = static_cast<std::size_t>(wanted);

@@ -15,10 +15,25 @@ namespace trapline::tracetool {
 // What the PRI macro stands for on LP64 Linux ("PRIx64" -> "lx"); empty when it is none of them.
 [[nodiscard]] std::string_view pri_macro(std::string_view name);
 
-// A format's text with escapes and macros resolved, and where each of its bytes came from.
+// A format's text with escapes and macros resolved, and where its parts came from.
 struct FormatText {
+  struct Run {
+    std::uint32_t position;  // in text
+    std::uint32_t offset;    // in the file
+  };
   std::string text;
-  std::vector<std::uint32_t> origin;  // per byte: offset in the file
+  std::vector<Run> runs;  // in order; bytes of a run follow each other in the file
+
+  void append(std::string_view part, std::size_t offset) {
+    runs.push_back({static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(offset)});
+    text += part;
+  }
+  // Where byte `position` came from; there must be one.
+  [[nodiscard]] std::size_t origin(std::size_t position) const {
+    std::size_t run = runs.size() - 1;
+    while (run > 0 && runs[run].position > position) --run;
+    return runs[run].offset + (position - runs[run].position);
+  }
 };
 
 struct FormatError {

@@ -1,17 +1,13 @@
 #include "backend_ftrace/tracetool/trace_events.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <optional>
-#include <unordered_map>
 
-#include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/tracetool/c_format.h"
+#include "backend_ftrace/tracetool/c_type.h"
 
 namespace trapline::tracetool {
 namespace {
@@ -20,62 +16,6 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-struct Integer {
-  TypeKind kind;
-  std::uint8_t bytes;
-};
-
-// A type's words without const: the allowed words are those QEMU allows.
-std::optional<Integer> integer_type(const std::vector<std::string_view>& words) {
-  static const std::unordered_map<std::string_view, Integer> kNames{
-      {"bool", {TypeKind::kUnsigned, 1}},     {"int8_t", {TypeKind::kSigned, 1}},
-      {"uint8_t", {TypeKind::kUnsigned, 1}},  {"int16_t", {TypeKind::kSigned, 2}},
-      {"uint16_t", {TypeKind::kUnsigned, 2}}, {"int32_t", {TypeKind::kSigned, 4}},
-      {"uint32_t", {TypeKind::kUnsigned, 4}}, {"int64_t", {TypeKind::kSigned, 8}},
-      {"uint64_t", {TypeKind::kUnsigned, 8}}, {"size_t", {TypeKind::kUnsigned, 8}},
-      {"ssize_t", {TypeKind::kSigned, 8}},    {"uintptr_t", {TypeKind::kUnsigned, 8}},
-      {"ptrdiff_t", {TypeKind::kSigned, 8}}};
-  if (words.size() == 1) {
-    if (const auto known = kNames.find(words[0]); known != kNames.end()) return known->second;
-  }
-  int longs = 0;
-  int signs = 0;
-  bool is_unsigned = false;
-  bool is_short = false;
-  bool is_char = false;
-  for (const std::string_view word : words) {
-    if (word == "long")
-      ++longs;
-    else if (word == "unsigned" || word == "signed")
-      ++signs, is_unsigned |= word == "unsigned";
-    else if (word == "short")
-      is_short = true;
-    else if (word == "char")
-      is_char = true;
-    else if (word != "int")
-      return std::nullopt;
-  }
-  if (words.empty() || signs > 1 || longs > 2) return std::nullopt;
-  const auto bytes = static_cast<std::uint8_t>(longs > 0 ? 8 : is_char ? 1 : is_short ? 2 : 4);
-  return Integer{is_unsigned ? TypeKind::kUnsigned : TypeKind::kSigned, bytes};
-}
-
-bool allowed_word(std::string_view word) {
-  static constexpr std::array<std::string_view, 20> kWords{
-      "int",      "long",    "short",   "char",     "bool",      "unsigned", "signed",
-      "int8_t",   "uint8_t", "int16_t", "uint16_t", "int32_t",   "uint32_t", "int64_t",
-      "uint64_t", "void",    "size_t",  "ssize_t",  "uintptr_t", "ptrdiff_t"};
-  return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
-}
-
-// The argument as tcg helpers see it: {host type, true} for a value known only at execution.
-std::string_view tcg_host_type(std::string_view word) {
-  if (word == "TCGv_i32") return "uint32_t";
-  if (word == "TCGv_i64" || word == "TCGv") return "uint64_t";
-  if (word == "TCGv_ptr" || word == "TCGv_env") return "void *";
-  return {};
-}
 
 // Reads one file: a cursor over the text, one declaration after the other. An error skips to the
 // next line that begins a declaration.
@@ -108,9 +48,7 @@ class Parser {
   // --- places -----------------------------------------------------------------------------------
   bool report(std::size_t offset, std::string message) {
     offset = std::min(offset, text_.size());
-    for (; counted_to_ < offset; ++counted_to_) {
-      if (text_[counted_to_] == '\n') ++line_, line_start_ = counted_to_ + 1;
-    }
+    count_lines(offset);
     std::uint32_t line = line_;
     std::size_t start = line_start_;
     if (offset < line_start_) {  // an earlier place of the same declaration
@@ -123,10 +61,17 @@ class Parser {
     return false;
   }
 
-  std::uint32_t line_of(std::size_t offset) {
-    for (; counted_to_ < offset; ++counted_to_) {
-      if (text_[counted_to_] == '\n') ++line_, line_start_ = counted_to_ + 1;
+  void count_lines(std::size_t offset) {
+    for (;;) {
+      const std::size_t end = text_.find('\n', counted_to_);
+      if (end >= offset) break;
+      counted_to_ = line_start_ = end + 1;
+      ++line_;
     }
+  }
+
+  std::uint32_t line_of(std::size_t offset) {
+    count_lines(offset);
     return line_;
   }
 
@@ -187,7 +132,7 @@ class Parser {
   // --- grammar ----------------------------------------------------------------------------------
   bool declaration() {
     Draft draft;
-    for (FormatText& resolved : texts_) resolved.text.clear(), resolved.origin.clear();
+    for (FormatText& resolved : texts_) resolved.text.clear(), resolved.runs.clear();
     draft.event.arguments.reserve(4);
     draft.event.line = line_of(at_);
     if (!head(draft) || !arguments(draft)) return false;
@@ -378,10 +323,7 @@ class Parser {
     }
   }
 
-  static void put(FormatText& to, char c, std::size_t offset) {
-    to.text += c;
-    to.origin.push_back(static_cast<std::uint32_t>(offset));
-  }
+  static void put(FormatText& to, char c, std::size_t offset) { to.append({&c, 1}, offset); }
 
   bool literal(FormatText& to) {
     const std::size_t open = at_++;
@@ -394,11 +336,12 @@ class Parser {
       ++at_;
       if (c == '"') return true;
       if (c == '\0') return report(begin, "a NUL byte in a string");
-      if (c != '\\') {
-        put(to, c, begin);
-      } else if (!escape(to, begin)) {
-        return false;
+      if (c == '\\') {
+        if (!escape(to, begin)) return false;
+        continue;
       }
+      while (at_ < text_.size() && std::strchr("\"\\\n", text_[at_]) == nullptr) ++at_;
+      to.append(text_.substr(begin, at_ - begin), begin);
     }
   }
 
@@ -459,7 +402,7 @@ class Parser {
     const FormatText& resolved = texts_[index];
     event.format = std::move(draft.formats[index]);
     if (resolved.text.ends_with('\n')) {
-      return report(resolved.origin.back(),
+      return report(resolved.origin(resolved.text.size() - 1),
                     "the format ends with a newline; expected none, the backends add their own");
     }
     if (event.format.source.empty()) {  // no format at all: the name alone is printed
@@ -469,7 +412,7 @@ class Parser {
       }
     } else if (auto error = split_format(resolved.text, event.arguments, event.format.pieces)) {
       const std::size_t place =
-          error->position < resolved.origin.size() ? resolved.origin[error->position] : at_;
+          error->position < resolved.text.size() ? resolved.origin(error->position) : at_;
       return report(place, std::move(error->message));
     }
     if (event.vcpu) {
@@ -493,50 +436,12 @@ class Parser {
 
 }  // namespace
 
-std::string Diagnostic::text() const {
-  return fmt::format("{}:{}:{}: error: {}", file, line, column, message);
-}
-
 EventFile parse_trace_events(std::string_view text, std::string_view name) {
   EventFile file;
   file.name = name;
   file.events.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
   Parser(text, file).run();
   return file;
-}
-
-Result<EventFile> read_trace_events(const std::string& path) {
-  std::string text;
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  ssize_t got = file ? 1 : -1;
-  for (std::size_t size = 0; got > 0;) {
-    text.resize(size + (1u << 20));
-    got = ::read(file.get(), text.data() + size, text.size() - size);
-    size += got > 0 ? static_cast<std::size_t>(got) : 0;
-    text.resize(size);
-  }
-  if (got < 0) {
-    return fail(
-        "{}: cannot be read: {}; give a trace-events file, such as the trace-events-all that "
-        "QEMU installs in /usr/share/qemu",
-        path, std::strerror(errno));
-  }
-  return parse_trace_events(text, path);
-}
-
-std::vector<Diagnostic> find_duplicates(std::span<const EventFile> files) {
-  std::vector<Diagnostic> found;
-  std::unordered_map<std::string_view, std::pair<const EventFile*, const Event*>> seen;
-  for (const EventFile& file : files) {
-    for (const Event& event : file.events) {
-      const auto [first, is_new] = seen.try_emplace(event.name, &file, &event);
-      if (is_new) continue;
-      found.push_back({file.name, event.line, 1,
-                       fmt::format("event '{}' is already declared at {}:{}", event.name,
-                                   first->second.first->name, first->second.second->line)});
-    }
-  }
-  return found;
 }
 
 }  // namespace trapline::tracetool

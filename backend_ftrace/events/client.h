@@ -1,0 +1,30 @@
+// The other end of a program's event control: its monitor socket, or a QEMU's QMP socket.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline {
+
+struct EventState {
+  std::string name;
+  bool on = false;
+};
+
+class EventControl {
+ public:
+  virtual ~EventControl() = default;
+  // Errors carry the program's own words; a name that matches nothing is an error with the nearest.
+  [[nodiscard]] virtual Result<std::vector<EventState>> list(const std::string& pattern) = 0;
+  [[nodiscard]] virtual Result<void> set(const std::string& pattern, bool on) = 0;
+  // "on", "off", "flush", or the path of a new file.
+  [[nodiscard]] virtual Result<void> trace_file(const std::string& action) = 0;
+};
+
+[[nodiscard]] Result<std::unique_ptr<EventControl>> connect_monitor(const std::string& path);
+[[nodiscard]] Result<std::unique_ptr<EventControl>> connect_qmp(const std::string& path);
+
+}  // namespace trapline

@@ -1,0 +1,250 @@
+// The monitor: a thread that serves one client at a time on a Unix socket.
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "trapline/events.h"
+
+namespace {
+
+int listener = -1;
+int stop_pipe[2] = {-1, -1};
+pthread_t thread;
+std::atomic<bool> running{false};
+char socket_path[sizeof(sockaddr_un::sun_path)];
+
+void send_all(int fd, const char* text, std::size_t size) {
+  while (size > 0) {
+    ssize_t sent = ::send(fd, text, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == ENOTSOCK) sent = ::write(fd, text, size);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;
+    text += sent;
+    size -= static_cast<std::size_t>(sent);
+  }
+}
+
+void answer(int fd, const char* text) { send_all(fd, text, std::strlen(text)); }
+
+// Collects lines, so that a list of thousands is a few writes.
+struct Lines {
+  int fd;
+  std::size_t size = 0;
+  std::size_t count = 0;
+  char text[8192];
+};
+
+void flush(Lines& lines) {
+  send_all(lines.fd, lines.text, lines.size);
+  lines.size = 0;
+}
+
+void list_one(const trapline_event* event, void* context) {
+  auto& lines = *static_cast<Lines*>(context);
+  if (lines.size + 256 > sizeof lines.text) flush(lines);
+  const unsigned state = __atomic_load_n(event->state, __ATOMIC_RELAXED);
+  const int size =
+      std::snprintf(lines.text + lines.size, 256, "%.200s : state %u\n", event->name, state);
+  if (size > 0) lines.size += static_cast<std::size_t>(size);
+  ++lines.count;
+}
+
+void no_match(int out, const char* pattern) {
+  char near[129];
+  char text[512];
+  trapline_events_nearest(pattern, near, sizeof near);
+  std::snprintf(text, sizeof text, "error: no event matches '%.128s'%s%s%s\n", pattern,
+                near[0] ? "; did you mean " : "", near, near[0] ? "?" : "");
+  answer(out, text);
+}
+
+void list(int out, const char* pattern) {
+  Lines lines{out, 0, 0, {}};
+  trapline_events_each(pattern, list_one, &lines);
+  flush(lines);
+  if (lines.count == 0 && std::strcmp(pattern, "*") != 0) return no_match(out, pattern);
+  answer(out, "ok\n");
+}
+
+void set(int out, const char* pattern, const char* state) {
+  const bool on = std::strcmp(state, "on") == 0;
+  if (!on && std::strcmp(state, "off") != 0) {
+    return answer(out, "error: expected on or off after the event's name\n");
+  }
+  if (trapline_events_set(pattern, on) == 0) return no_match(out, pattern);
+  answer(out, "ok\n");
+}
+
+void trace_file(int out, const char* action, const char* path) {
+  if (std::strcmp(action, "set") == 0 && path[0] != '\0') {
+    trapline_simple_options options{};
+    options.path = path;
+    char error[480];
+    trapline_simple_close();
+    if (trapline_simple_open(&options, error, sizeof error) != 0) {
+      char text[512];
+      std::snprintf(text, sizeof text, "error: %s\n", error);
+      return answer(out, text);
+    }
+    return answer(out, "ok\n");
+  }
+  const bool on = std::strcmp(action, "on") == 0;
+  const bool off = std::strcmp(action, "off") == 0;
+  if (!on && !off && std::strcmp(action, "flush") != 0) {
+    return answer(out, "error: expected trace-file on|off|flush|set PATH\n");
+  }
+  if (!trapline_simple_is_open()) {
+    return answer(out, "error: no trace file is open; use trace-file set PATH\n");
+  }
+  if (on || off) trapline_simple_enable(on);
+  trapline_simple_flush();
+  answer(out, "ok\n");
+}
+
+void serve(int client) {
+  char line[1024];
+  std::size_t size = 0;
+  for (;;) {
+    pollfd ready[2] = {{client, POLLIN, 0}, {stop_pipe[0], POLLIN, 0}};
+    if (::poll(ready, 2, -1) < 0 && errno != EINTR) return;
+    if (ready[1].revents != 0) return;
+    if (ready[0].revents == 0) continue;
+    const ssize_t got = ::recv(client, line + size, sizeof line - 1 - size, 0);
+    if (got <= 0) return;
+    size += static_cast<std::size_t>(got);
+    line[size] = '\0';
+    char* begin = line;
+    while (char* end = static_cast<char*>(
+               std::memchr(begin, '\n', size - static_cast<std::size_t>(begin - line)))) {
+      *end = '\0';
+      trapline_monitor_command(begin, client);
+      begin = end + 1;
+    }
+    size -= static_cast<std::size_t>(begin - line);
+    std::memmove(line, begin, size);
+    if (size == sizeof line - 1) {
+      answer(client, "error: the line is too long\n");
+      return;
+    }
+  }
+}
+
+void* run(void*) {
+  for (;;) {
+    pollfd ready[2] = {{listener, POLLIN, 0}, {stop_pipe[0], POLLIN, 0}};
+    if (::poll(ready, 2, -1) < 0 && errno != EINTR) return nullptr;
+    if (ready[1].revents != 0) return nullptr;
+    if (ready[0].revents == 0) continue;
+    const int client = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (client < 0) continue;
+    const timeval patience{5, 0};  // the catalogue is locked while it is sent
+    ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    serve(client);
+    ::close(client);
+  }
+}
+
+// A socket file that nobody listens on any more is removed; any other file is left alone.
+bool clear_stale(const sockaddr_un& address) {
+  struct stat status {};
+  if (::lstat(address.sun_path, &status) != 0) return true;
+  if (!S_ISSOCK(status.st_mode)) return false;
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool alive =
+      ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::close(probe);
+  return !alive && ::unlink(address.sun_path) == 0;
+}
+
+int give_up(const char* path, const char* reason, char* error, std::size_t error_size) {
+  if (error != nullptr) std::snprintf(error, error_size, "monitor socket %s: %s", path, reason);
+  if (listener >= 0) ::close(listener);
+  listener = -1;
+  running = false;
+  return -1;
+}
+
+}  // namespace
+
+extern "C" {
+
+void trapline_monitor_command(const char* line, int out) {
+  char copy[1024];
+  std::snprintf(copy, sizeof copy, "%s", line);
+  char* save = nullptr;
+  const char* words[3] = {"", "", ""};
+  for (int i = 0; i < 3; ++i) {
+    const char* word = ::strtok_r(i == 0 ? copy : nullptr, i == 2 ? "\r" : " \t\r", &save);
+    if (word == nullptr) break;
+    words[i] = word;
+  }
+  if (std::strcmp(words[0], "info") == 0 && std::strcmp(words[1], "trace-events") == 0) {
+    list(out, words[2][0] != '\0' ? words[2] : "*");
+  } else if (std::strcmp(words[0], "trace-event") == 0) {
+    set(out, words[1], words[2]);
+  } else if (std::strcmp(words[0], "trace-file") == 0) {
+    trace_file(out, words[1], words[2]);
+  } else {
+    answer(out,
+           "error: expected info trace-events [PATTERN], trace-event PATTERN on|off, or "
+           "trace-file on|off|flush|set PATH\n");
+  }
+}
+
+int trapline_monitor_start(const char* path, char* error, std::size_t error_size) {
+  if (running.exchange(true)) {
+    if (error != nullptr) std::snprintf(error, error_size, "a monitor is already running");
+    return -1;
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (std::strlen(path) >= sizeof address.sun_path) {
+    return give_up(path, "the path is too long for a socket", error, error_size);
+  }
+  std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+  if (!clear_stale(address)) {
+    return give_up(path, "there is a file, or a program listens already", error, error_size);
+  }
+  listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // Only the same user may switch events; nobody can connect before listen().
+  if (listener < 0 ||
+      ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::chmod(path, 0600) != 0 || ::listen(listener, 4) != 0 ||
+      ::pipe2(stop_pipe, O_CLOEXEC) != 0) {
+    return give_up(path, std::strerror(errno), error, error_size);
+  }
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = ::pthread_create(&thread, nullptr, run, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) return give_up(path, std::strerror(failed), error, error_size);
+  std::snprintf(socket_path, sizeof socket_path, "%s", path);
+  return 0;
+}
+
+void trapline_monitor_stop(void) {
+  if (!running.load() || listener < 0) return;
+  if (::write(stop_pipe[1], "x", 1) < 0) return;
+  ::pthread_join(thread, nullptr);
+  for (int* fd : {&listener, &stop_pipe[0], &stop_pipe[1]}) {
+    ::close(*fd);
+    *fd = -1;
+  }
+  ::unlink(socket_path);
+  running = false;
+}
+
+}  // extern "C"

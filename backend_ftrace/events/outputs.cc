@@ -1,0 +1,166 @@
+// Where events go, apart from the simple backend: the default marker, the log, syslog.
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "backend_ftrace/events/runtime.h"
+#include "backend_ftrace/format_text.h"
+#include "trapline/events.h"
+
+namespace {
+
+std::atomic<trapline_ftrace*> default_marker{nullptr};
+std::atomic<bool> told{false};
+char marker_error[512];
+std::atomic<int> log_fd{STDERR_FILENO};
+std::atomic<bool> log_prefix{false};
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+void open_marker() {
+  if (default_marker.load(std::memory_order_acquire) != nullptr) return;
+  trapline_ftrace* marker = nullptr;
+  if (const char* fd = std::getenv("TRAPLINE_FTRACE_FD"); fd != nullptr && *fd != '\0') {
+    marker = trapline_ftrace_from_fd(std::atoi(fd), marker_error, sizeof marker_error);
+  } else {
+    const char* instance = std::getenv("TRAPLINE_FTRACE_INSTANCE");
+    const trapline_ftrace_options options{instance, nullptr};
+    marker = trapline_ftrace_open(&options, marker_error, sizeof marker_error);
+  }
+  default_marker.store(marker, std::memory_order_release);
+}
+
+// Only a program that has switched an event on learns that there is no marker, and once.
+[[gnu::cold, gnu::noinline]] void tell_once_slow() {
+  if (told.exchange(true)) return;
+  const int saved = errno;
+  char text[640];
+  const int size = std::snprintf(text, sizeof text, "trapline: events do not reach ftrace: %s\n",
+                                 marker_error[0] != '\0' ? marker_error : "no marker is open");
+  if (size > 0 && ::write(STDERR_FILENO, text, static_cast<std::size_t>(size)) < 0) errno = 0;
+  errno = saved;
+}
+
+void open_log() {
+  if (const char* path = std::getenv("TRAPLINE_LOG"); path != nullptr && *path != '\0') {
+    const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd >= 0) {
+      log_fd = fd;
+    } else {
+      std::fprintf(stderr, "trapline: %s: %s; the log goes to standard error\n", path,
+                   std::strerror(errno));
+    }
+  }
+  log_prefix = is_set("TRAPLINE_LOG_PREFIX");
+}
+
+void open_simple() {
+  const char* path = std::getenv("TRAPLINE_TRACE_FILE");
+  if (path == nullptr || *path == '\0' || trapline_simple_is_open()) return;
+  trapline_simple_options options{};
+  options.path = path;
+  options.flush_on_signals = true;
+  char error[512];
+  if (trapline_simple_open(&options, error, sizeof error) != 0) {
+    std::fprintf(stderr, "trapline: %s\n", error);
+  }
+}
+
+}  // namespace
+
+namespace trapline {
+
+void prepare_outputs(std::uint32_t backends) {
+  static std::atomic<std::uint32_t> prepared{0};
+  const std::uint32_t fresh = backends & ~prepared.fetch_or(backends);
+  if ((fresh & TRAPLINE_BACKEND_FTRACE) != 0) open_marker();
+  if ((fresh & TRAPLINE_BACKEND_LOG) != 0) open_log();
+  if ((fresh & TRAPLINE_BACKEND_SYSLOG) != 0) ::openlog(nullptr, LOG_PID, LOG_DAEMON);
+  if ((fresh & TRAPLINE_BACKEND_SIMPLE) != 0) open_simple();
+  static std::atomic<bool> monitor{false};
+  const char* path = std::getenv("TRAPLINE_MONITOR");
+  if (path != nullptr && *path != '\0' && !monitor.exchange(true)) {
+    char error[512];
+    if (trapline_monitor_start(path, error, sizeof error) != 0) {
+      std::fprintf(stderr, "trapline: %s\n", error);
+    }
+  }
+}
+
+}  // namespace trapline
+
+extern "C" {
+
+int trapline_ftrace_set_default(const trapline_ftrace_options* options, char* error,
+                                std::size_t error_size) {
+  trapline_ftrace* marker = trapline_ftrace_open(options, error, error_size);
+  if (marker == nullptr) return -1;
+  // The one before stays open: another thread may be writing into it.
+  default_marker.store(marker, std::memory_order_release);
+  return 0;
+}
+
+trapline_ftrace* trapline_ftrace_default(void) {
+  return default_marker.load(std::memory_order_acquire);
+}
+
+void trapline_ftrace_event(const char* format, ...) {
+  trapline_ftrace* marker = default_marker.load(std::memory_order_relaxed);
+  if (marker == nullptr) [[unlikely]]
+    return tell_once_slow();
+  va_list arguments;
+  va_start(arguments, format);
+  trapline_ftrace_vprintf(marker, format, arguments);
+  va_end(arguments);
+}
+
+void trapline_log_set(int fd, bool with_thread_and_time) {
+  log_fd = fd < 0 ? STDERR_FILENO : fd;
+  log_prefix = with_thread_and_time;
+}
+
+void trapline_log_event(const char* format, ...) {
+  const int saved = errno;
+  char text[TRAPLINE_FTRACE_TEXT_MAX];
+  std::size_t at = 0;
+  if (log_prefix.load(std::memory_order_relaxed)) {
+    timeval now{};
+    ::gettimeofday(&now, nullptr);
+    at = static_cast<std::size_t>(std::snprintf(
+        text, sizeof text, "%ld@%ld.%06ld:", ::syscall(SYS_gettid), now.tv_sec, now.tv_usec));
+  }
+  va_list arguments;
+  va_start(arguments, format);
+  const int wanted = trapline::format_text(text + at, sizeof text - at, format, arguments);
+  va_end(arguments);
+  if (wanted > 0) {
+    at += static_cast<std::size_t>(wanted);
+    if (at > sizeof text - 1) at = sizeof text - 1;
+    text[at++] = '\n';  // in the place of the NUL
+    if (::write(log_fd.load(std::memory_order_relaxed), text, at) < 0) errno = 0;
+  }
+  errno = saved;
+}
+
+void trapline_syslog_event(const char* format, ...) {
+  const int saved = errno;
+  va_list arguments;
+  va_start(arguments, format);
+  ::vsyslog(LOG_INFO, format, arguments);
+  va_end(arguments);
+  errno = saved;
+}
+
+}  // extern "C"

@@ -1,0 +1,23 @@
+// The SDT probes of an ELF file: the notes that sys/sdt.h leaves in .note.stapsdt.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline::tracetool {
+
+struct SdtProbe {
+  std::string provider;
+  std::string name;
+  std::string arguments;  // as the assembler wrote them: "-4@%edi 8@%rsi"
+  std::uint64_t address = 0;
+  std::uint64_t semaphore = 0;  // 0: none
+};
+
+// Errors: no ELF file, or one for a machine with other than 64-bit addresses.
+[[nodiscard]] Result<std::vector<SdtProbe>> read_sdt_probes(const std::string& path);
+
+}  // namespace trapline::tracetool

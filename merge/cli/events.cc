@@ -1,0 +1,66 @@
+// trapline events: lists and switches the events of a running program, through its monitor socket
+// or, for QEMU, through QMP.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/events/client.h"
+#include "merge/cli/commands.h"
+
+namespace trapline::cli {
+namespace {
+
+struct EventsOptions {
+  std::string monitor;
+  std::string qmp;
+  std::string pattern = "*";
+  std::string state;
+  std::string trace_file;
+};
+
+Result<std::unique_ptr<EventControl>> connect(const EventsOptions& options) {
+  if (options.monitor.empty() == options.qmp.empty()) {
+    return fail(ErrorKind::kUsage, "give one of --monitor SOCKET and --qmp SOCKET");
+  }
+  return options.qmp.empty() ? connect_monitor(options.monitor) : connect_qmp(options.qmp);
+}
+
+Result<void> control(const EventsOptions& options) {
+  auto program = connect(options);
+  if (!program) return tl::unexpected(program.error());
+  if (!options.trace_file.empty()) return (*program)->trace_file(options.trace_file);
+  if (!options.state.empty()) {
+    if (options.state != "on" && options.state != "off") {
+      return fail(ErrorKind::kUsage, "expected on or off after the pattern, not '{}'",
+                  options.state);
+    }
+    return (*program)->set(options.pattern, options.state == "on");
+  }
+  auto states = (*program)->list(options.pattern);
+  if (!states) return tl::unexpected(states.error());
+  for (const EventState& event : *states) {
+    fmt::print("{} : state {}\n", printable(event.name), event.on ? 1 : 0);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_events(CLI::App& app, int& status) {
+  auto options = std::make_shared<EventsOptions>();
+  CLI::App* command =
+      app.add_subcommand("events", "List and switch the events of a running program");
+  command->add_option("pattern", options->pattern, "Names to list or switch (* and ?)");
+  command->add_option("state", options->state, "on or off; without it the events are listed");
+  command->add_option("--monitor", options->monitor, "The program's monitor socket");
+  command->add_option("--qmp", options->qmp, "QEMU's QMP socket");
+  command->add_option("--trace-file", options->trace_file,
+                      "on, off, flush, or the path of a new trace file");
+  command->callback([options, &status] {
+    if (auto done = control(*options); !done) status = fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

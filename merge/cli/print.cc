@@ -1,0 +1,74 @@
+// trapline print: the events of a simpletrace file.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/simpletrace/reader.h"
+#include "backend_ftrace/tracetool/event_text.h"
+#include "merge/cli/commands.h"
+
+namespace trapline::cli {
+namespace {
+
+struct PrintOptions {
+  std::string file;
+  std::string events = "/usr/share/qemu/trace-events-all";
+  bool text = false;
+};
+
+std::string text_line(const simpletrace::Record& record) {
+  std::string line = fmt::format("{}.{:09} {} ", record.timestamp / 1'000'000'000,
+                                 record.timestamp % 1'000'000'000, record.pid);
+  if (record.dropped) return line + fmt::format("{} events dropped", record.count);
+  line += record.name.empty() ? fmt::format("event_{}", record.id) : std::string(record.name);
+  line += ' ';
+  if (record.event != nullptr) tracetool::append_text(*record.event, record.values, line);
+  return printable(line);
+}
+
+Result<void> print(const PrintOptions& options) {
+  auto declarations = tracetool::read_trace_events(options.events);
+  if (!declarations) return tl::unexpected(declarations.error());
+  auto reader = simpletrace::Reader::open(options.file, *declarations);
+  if (!reader) return tl::unexpected(reader.error());
+  simpletrace::Record record;
+  std::optional<std::uint64_t> previous;
+  for (;;) {
+    auto more = reader->next(record);
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) break;
+    fmt::print("{}\n", options.text ? text_line(record) : simpletrace::line_of(record, previous));
+    previous = record.timestamp;
+  }
+  if (reader->undecoded() != 0) {
+    fmt::print(stderr,
+               "trapline: {} events are not declared in {} as they were recorded; give the "
+               "trace-events-all of the program that wrote the file\n",
+               reader->undecoded(), options.events);
+  }
+  if (reader->cut_bytes() != 0) {
+    return fail(ErrorKind::kDamaged, "{}: cut off: {} bytes at the end are no whole record",
+                options.file, reader->cut_bytes());
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_print(CLI::App& app, int& status) {
+  auto options = std::make_shared<PrintOptions>();
+  CLI::App* command = app.add_subcommand("print", "Print a simpletrace file");
+  command->add_option("file", options->file, "A file of QEMU's simple backend, or of ours")
+      ->required();
+  command
+      ->add_option("--events", options->events, "The trace-events-all the program was built with")
+      ->capture_default_str();
+  command->add_flag("--text", options->text, "Print each event with its own format");
+  command->callback([options, &status] {
+    if (auto done = print(*options); !done) status = fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

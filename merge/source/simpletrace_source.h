@@ -1,0 +1,22 @@
+// A simpletrace file as a source: each event is a Marker with the text that QEMU's ftrace backend
+// would have written, "NAME ARGS", on CLOCK_MONOTONIC. The file knows processes, not threads: the
+// thread is the process's first, and the CPU is 0.
+//
+// Records may be a little out of order (each is stamped before it is written): the source sorts
+// within a window of 4,096 records and counts what comes later still as damaged. Dropped events are
+// a Lost event; a damaged or cut file ends with an error status after its last whole record.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/source/source.h"
+
+namespace trapline {
+
+// `events_path` is the trace-events-all of the program that wrote the file.
+[[nodiscard]] Result<std::unique_ptr<Source>> open_simpletrace(const std::string& path,
+                                                               const std::string& events_path);
+
+}  // namespace trapline

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# All events of an installed trace-events-all through the generator: every backend at once, compiled
+# as C11 and as C++20 with warnings as errors, linked, and run against printf.
+#
+#   all_events.sh TRACE_EVENTS_ALL TRACETOOL MAKE_DRIVER LIBRARY INCLUDE WORK_DIR
+#
+# The file is cut into parts, each a group of its own, for compilers to run side by side. Nothing is
+# optimised: what is tested is that the code is accepted without a warning, links and says the right
+# thing. LTTng's macros take most of the time, so their C++ side is only checked, not compiled.
+set -euo pipefail
+all=$1 tracetool=$2 make_driver=$3 library=$4 include=$5 work=$6
+parts=12
+warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wformat=2 -Werror"
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+
+total=$(grep -cvE '^[[:space:]]*(#|$)' "$all")
+lines=$(wc -l < "$all")
+split -l $((lines / parts + 1)) -d --additional-suffix=.events "$all" part
+
+one() {
+  local part=$1
+  "$tracetool" --group "$part" --backends log,simple,ftrace,syslog,ust,dtrace -o . "$part.events"
+  local flags="-O0 -I$include -I."
+  # shellcheck disable=SC2086
+  for source in "trace-$part" "trace-ust-$part"; do
+    cc -std=c11 $warnings $flags -c "$source.c" -o "$source.o"
+  done
+  # shellcheck disable=SC2086
+  c++ -x c++ -std=c++20 $warnings -Wold-style-cast $flags -c "trace-$part.c" -o "trace-$part.cxx.o"
+  # shellcheck disable=SC2086
+  c++ -x c++ -std=c++20 $warnings -Wold-style-cast $flags -fsyntax-only "trace-ust-$part.c"
+  "$make_driver" "$part" 1 "$part.events" > "driver-$part.c"
+  # shellcheck disable=SC2086
+  cc -std=c11 $flags -c "driver-$part.c" -o "driver-$part.o"
+  for suffix in o cxx.o; do
+    cc "driver-$part.o" "trace-$part.$suffix" "trace-ust-$part.o" "$library" \
+      -llttng-ust -ldl -pthread -lstdc++ -o "run-$part.$suffix"
+    TRAPLINE_FTRACE_FD=9 TRAPLINE_LOG="$part-log.$suffix" "./run-$part.$suffix" \
+      "$part-expected.$suffix" "$part-simple.$suffix" "$part-syslog.$suffix" 9> /dev/null > /dev/null
+    cmp "$part-log.$suffix" "$part-expected.$suffix"
+    cmp "$part-syslog.$suffix" "$part-expected.$suffix"
+  done
+}
+export -f one
+export tracetool make_driver library include warnings
+
+printf '%s\n' part*.events | sed 's/\.events$//' | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'one {}'
+
+# Each event printed one line, but for those that are compiled out.
+printed=$(cat part??-expected.o | wc -l)
+disabled=$(grep -cE '^[[:space:]]*disable ' "$all" || true)
+if [ "$printed" -ne "$((total - disabled))" ]; then
+  echo "$total events, $disabled of them disabled, but $printed were printed" >&2
+  exit 1
+fi
+echo "$total events, $disabled disabled, $printed printed by every backend"

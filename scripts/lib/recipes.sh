@@ -61,7 +61,7 @@ private_apt_kernel() {  # private_apt_kernel APT ARCH SUITE
   local package=linux-image-cloud-$2 record
   if [[ $3 == *-backports ]]; then package=$package/$3; fi
   record=$(LC_ALL=C apt-cache -c "$1/apt.conf" show "$package")
-  sed -n 's/^Depends: \(linux-image-[^ ]*\).*/\1/p' <<<"$record" | head -n 1
+  sed -n 's/^Depends: \(linux-image-[^ ]*\).*/\1/p' <<<"$record" | sed -n 1p
 }
 
 # Modules in the order to load them, as /modules/NN-name.ko; those built into the kernel are no files.
@@ -71,8 +71,7 @@ pack_modules() {  # pack_modules ROOT CPIO MODULE...
   shift 2
   mkdir -p "$stage/modules"
   for module in "$@"; do
-    file=$(find "$root/lib/modules" "$root/usr/lib/modules" \
-      -name "${module//[-_]/[-_]}.ko*" 2>/dev/null | head -n 1)
+    file=$(find "$root/lib/modules" -name "${module//[-_]/[-_]}.ko*" | sed -n 1p)
     [ -n "$file" ] || continue
     case $file in
       *.xz) xz -dc -- "$file" ;;
@@ -99,7 +98,7 @@ recipe_box() {  # recipe_box FOLDER APT ARCH TRIPLET QEMU-PACKAGE QEMU
   private_apt_create "$apt" "$arch" "${kBookworm[@]}" bookworm-backports
   private_apt_unpack "$apt" "$root" -t bookworm-backports "$5" seabios trace-cmd busybox-static
   mkdir -p "$stage"/{bin,proc,sys,dev,tmp,run,lib64,usr/bin,usr/share}
-  cp "$root/bin/busybox" "$stage/bin/" 2>/dev/null || cp "$root/usr/bin/busybox" "$stage/bin/"
+  cp "$root/bin/busybox" "$stage/bin/"
   cp "$root/usr/bin/$qemu" "$root/usr/bin/trace-cmd" "$stage/usr/bin/"
   while read -r file; do
     mkdir -p "$stage/$(dirname -- "$file")"

@@ -11,8 +11,9 @@ library_folders() {  # library_folders ROOT TRIPLET
 
 # The dynamic loader below a root, relative to it. (lib64 holds an absolute link that would leave it.)
 loader_of() {  # loader_of ROOT
-  (cd -- "$1" && find lib usr/lib usr/lib64 -maxdepth 2 -name 'ld-linux-*.so.*' -type f 2>/dev/null |
-    head -n 1)
+  # find complains of a folder that a release does not have; that is no failure.
+  (cd -- "$1" && { find lib usr/lib usr/lib64 -maxdepth 2 -name 'ld-linux-*.so.*' -type f \
+    2>/dev/null || true; } | sed -n 1p)
 }
 
 # Writes FOLDER/bin/qemu-system-* wrappers that start the QEMU below FOLDER/root with its own loader,

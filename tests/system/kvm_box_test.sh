@@ -61,6 +61,15 @@ ends_after_the_time_out() {
   expect_contains "$work/stderr" "still running after 3 seconds"
 }
 
+starts_again_when_the_machine_stands_still() {
+  script good 'true'
+  run "$box" --out "$work/out" --still 2 --qemu-arg -S "$work/good"  # -S: stopped from the start
+  expect_equal "exit status" 125 "$status"
+  expect_contains "$work/stderr" "(try 2 of 3)"
+  expect_contains "$work/stderr" "stood still in each of 3 tries"
+  [ -z "$(jobs -p)" ] || fail "something still runs"
+}
+
 says_what_is_wrong_with_its_arguments() {
   script good 'true'
   local arguments

@@ -28,12 +28,16 @@ void ExitTracker::seen(Thread& thread, const Event& event) {
   if (event.cpu < hole_end_.size() && hole_end_[event.cpu] > thread.last) [[unlikely]] {
     close_for_loss(thread);
   }
-  if (thread.off_cpu) {
-    account(thread, event.at);
-    thread.off_cpu = thread.asleep = false;
-  }
   thread.cpu = event.cpu;
   thread.last = std::max(thread.last, event.at);
+}
+
+// The thread is on a CPU: it was switched in, or does what no scheduler code does for it. (Other
+// events prove nothing: arm64 saves the timers of a thread after its sched_switch.)
+void ExitTracker::runs(Thread& thread, Timestamp at) {
+  if (!thread.off_cpu) return;
+  account(thread, at);
+  thread.off_cpu = thread.asleep = false;
 }
 
 void ExitTracker::close_for_loss(Thread& thread) {
@@ -58,6 +62,7 @@ ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   }
   thread->totals.source = event.source;
   seen(*thread, event);
+  runs(*thread, event.at);
   return thread;
 }
 
@@ -111,6 +116,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     Thread* thread = threads_.find(event.thread);
     if (thread == nullptr) return nullptr;
     seen(*thread, event);
+    runs(*thread, event.at);
     if (thread->phase != Thread::Phase::kExit) return nullptr;
     account(*thread, event.at);
     thread->in_user = true;
@@ -224,7 +230,10 @@ void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
       prev->span.preempted_by = sched.next;
     }
   }
-  if (Thread* next = threads_.find(sched.next); next != nullptr) seen(*next, event);
+  if (Thread* next = threads_.find(sched.next); next != nullptr) {
+    seen(*next, event);
+    runs(*next, event.at);
+  }
 }
 
 void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
@@ -237,7 +246,10 @@ void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
 void ExitTracker::on_marker(const Event& event, const Marker& marker) {
   is_qemu_event_ = reader_->read(marker.text, qemu_);
   Thread* thread = threads_.find(event.thread);
-  if (thread != nullptr) seen(*thread, event);
+  if (thread != nullptr) {
+    seen(*thread, event);
+    runs(*thread, event.at);
+  }
   if (!is_qemu_event_) return;
   ++counters_.qemu_events;
   if (qemu_.name >= event_counts_.size()) event_counts_.resize(qemu_.name + 1);

@@ -105,6 +105,7 @@ class ExitTracker {
   struct Dispatch;
   void account(Thread& thread, Timestamp at);
   void seen(Thread& thread, const Event& event);
+  void runs(Thread& thread, Timestamp at);
   void close_for_loss(Thread& thread);
   void begin(Thread& thread, const Event& event, const ExitReason& reason, std::uint64_t rip);
   const ExitSpan* emit(Thread& thread);

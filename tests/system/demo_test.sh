@@ -45,7 +45,9 @@ import json, sys
 for row in json.load(open(sys.argv[1]))["groups"]["rows"]:
     print(*row["key"].split(" / "), row["count"])
 END
-  expect_equal "exits by function and reason" "$(grep -v '^\[unknown\]' "$work/counts" | sort)" \
+  # The exit that ends the guest has no entry after it: trapline counts it apart.
+  expect_equal "exits by function and reason" \
+    "$(grep -v '^\[unknown\]\|^leave io 1$' "$work/counts" | sort)" \
     "$(grep -v '^\[unknown\]' "$work/trapline-counts" | sort)"
 }
 

@@ -85,6 +85,13 @@ bool Analysis::on(const Event& event) {
     }
   }
   if (event.at > to_) [[unlikely]] return false;
+  if (event.payload.index() == 0) [[likely]] {  // Other: of no correlator's interest
+    if (event.at >= from_) {
+      if (!start_) start_ = event.at;
+      end_ = std::max(end_, event.at);
+    }
+    return true;
+  }
   if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
   if (event.at < from_) [[unlikely]] return true;
   if (is_event) {

@@ -86,6 +86,13 @@ constexpr std::array kOptions = {
              o.exclude.emplace_back(v);
              return !v.empty();
            }},
+    Option{"code", "0xA-0xB", "follow only code that lies here (a nested guest's); repeatable",
+           [](PluginOptions& o, Value v) {
+             AddressRange range;
+             const bool good = parse_range(v, range);
+             if (good) o.code.push_back(range);
+             return good;
+           }},
     Option{"min-duration", "TIME", "leave out calls shorter than this (10us)",
            [](PluginOptions& o, Value v) {
              const auto time = parse_time(v, 1);

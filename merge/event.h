@@ -97,8 +97,10 @@ struct SchedWakeup {
 struct IoctlEnter {
   std::uint32_t command;
 };
+// task_newtask; the event's thread is the one that made it.
 struct NewThread {
-  ThreadId parent, child;
+  ThreadId child;
+  bool same_process;
 };
 struct Marker {
   std::string_view text;

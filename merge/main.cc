@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", TRAPLINE_VERSION);
   app.require_subcommand(1);
   int status = 0;
+  cli::add_report(app, status);
   cli::add_print(app, status);
   cli::add_events(app, status);
   cli::add_symbols(app, status);

@@ -13,6 +13,7 @@ namespace trapline::cli {
 // "trapline: MESSAGE" on stderr, made printable; returns the exit status that belongs to the kind.
 int fail_with(const Error& error);
 
+void add_report(CLI::App& app, int& status);
 void add_print(CLI::App& app, int& status);
 void add_events(CLI::App& app, int& status);
 void add_symbols(CLI::App& app, int& status);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/result.h"
 #include "merge/event.h"
@@ -38,6 +40,11 @@ class Source {
   [[nodiscard]] virtual const SourceCounters& counters() const = 0;
   // Share of the input consumed, 0 to 1.
   [[nodiscard]] virtual double progress() const = 0;
+
+  // Events by name of what was read so far.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> event_counts() const {
+    return {};
+  }
 
   // Texts for people; printable. Empty where the source does not know.
   [[nodiscard]] virtual std::string event_name(const Event& event) const = 0;

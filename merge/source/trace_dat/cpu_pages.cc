@@ -53,6 +53,8 @@ Result<void> PageReader::start_blocks() {
   }
   if (auto read = file_->read(at_, count); !read) return read;
   at_ += sizeof count;
+  // trace-cmd's size of compressed data leaves out this number.
+  if (file_->holds(extent_.offset, extent_.size + sizeof count)) end_ += sizeof count;
   blocks_left_ = load<std::uint32_t>(count);
   return {};
 }

@@ -118,8 +118,9 @@ void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
 void sys_enter_ioctl(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = IoctlEnter{u32(s, e, 0)};
 }
-void sched_process_fork(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = NewThread{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 1)}};
+void task_newtask(const Schema& s, const RecordedEvent& e, Payload& out) {
+  constexpr std::uint64_t kCloneThread = 0x10000;  // CLONE_THREAD of linux/sched.h
+  out = NewThread{ThreadId{i32(s, e, 0)}, (s.get(e, 1) & kCloneThread) != 0};
 }
 void marker(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = Marker{text_at(e, s.fields[0].offset, e.size)};
@@ -159,7 +160,7 @@ constexpr KnownEvent kKnown[] = {
     {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},
     {"sched:sched_wakeup", {"pid"}, sched_wakeup},
     {"sched:sched_waking", {"pid"}, sched_wakeup},
-    {"sched:sched_process_fork", {"parent_pid", "child_pid"}, sched_process_fork},
+    {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},
     {"syscalls:sys_enter_ioctl", {"cmd"}, sys_enter_ioctl},
     {"ftrace:print", {"buf"}, marker},
 };

@@ -37,11 +37,10 @@ struct Recording {
 
 class TraceDatSource : public Source {
  public:
-  // Events by type of what was read so far: {name, count}.
-  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const;
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
   [[nodiscard]] const Traits& traits() const { return traits_; }
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 
   [[nodiscard]] const Result<void>& status() const override { return status_; }
   [[nodiscard]] const SourceInfo& info() const override { return recording_.info; }

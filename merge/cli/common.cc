@@ -1,0 +1,82 @@
+#include "merge/cli/common.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+namespace trapline::cli {
+
+void add_input_options(CLI::App& command, InputOptions& options) {
+  command.add_option("recording", options.paths, "trace.dat files, or session folders")->required();
+  command.add_option("--symbols", options.symbols,
+                     "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
+      ->type_name("FILE[@OFFSET]");
+  command.add_option("--trace-events", options.trace_events,
+                     "The trace-events-all of the QEMU that was recorded")
+      ->type_name("FILE");
+  command.add_option("--tsc-khz", options.tsc_khz,
+                     "The TSC's frequency: converts an x86-tsc recording to nanoseconds");
+}
+
+void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {
+  command.add_option("--vcpu", filter.vcpu, "Only this vCPU");
+  command.add_option("--vm", filter.vm, "Only this VM: its process id");
+}
+
+struct ProgressLine::State {
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+  bool shown = false;
+};
+
+ProgressLine::ProgressLine() {
+  if (::isatty(STDERR_FILENO) != 0) state_ = std::make_unique<State>();
+}
+
+ProgressLine::~ProgressLine() {
+  if (state_ != nullptr && state_->shown) fmt::print(stderr, "\r\x1b[K");
+}
+
+Progress ProgressLine::callback() {
+  if (state_ == nullptr) return {};
+  return [state = state_.get()](double share) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - state->last < std::chrono::seconds(1)) return;
+    state->last = now;
+    state->shown = true;
+    fmt::print(stderr, "\rtrapline: {:3.0f}% read", share * 100);
+  };
+}
+
+TextStyle stdout_style() {
+  TextStyle style;
+  if (::isatty(STDOUT_FILENO) == 0) return style;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) style.width = size.ws_col;
+  const char* no_color = std::getenv("NO_COLOR");
+  style.colours = no_color == nullptr || *no_color == '\0';
+  return style;
+}
+
+Result<void> print_to(const std::string& file, const std::function<void(std::ostream&)>& print) {
+  if (file.empty()) {
+    print(std::cout);
+    std::cout.flush();
+    if (!std::cout) return fail("stdout: cannot write: {}", std::strerror(errno));
+    return {};
+  }
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  if (!out) return fail("{}: cannot open for writing: {}", file, std::strerror(errno));
+  print(out);
+  out.close();
+  if (!out) return fail("{}: cannot write: {}", file, std::strerror(errno));
+  return {};
+}
+
+}  // namespace trapline::cli

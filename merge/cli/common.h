@@ -1,0 +1,42 @@
+// What several subcommands share: how recordings are named, where results go, progress.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "merge/input.h"
+#include "merge/report/run.h"
+#include "merge/report/text_table.h"
+
+namespace trapline::cli {
+
+// The recordings and what helps to read them; `path` is filled by the user's words.
+void add_input_options(CLI::App& command, InputOptions& options);
+void add_vcpu_options(CLI::App& command, VcpuFilter& filter);
+
+// Share read, on stderr, once a second when that is a terminal; erased at the end.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  [[nodiscard]] Progress callback();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// stdout's width, and whether it takes colours (a terminal, and NO_COLOR is not set).
+[[nodiscard]] TextStyle stdout_style();
+
+// Prints to the file, or to stdout when it is empty; an Error when it cannot be written whole.
+[[nodiscard]] Result<void> print_to(const std::string& file,
+                                    const std::function<void(std::ostream&)>& print);
+
+}  // namespace trapline::cli

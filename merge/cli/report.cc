@@ -1,0 +1,109 @@
+// trapline report: where the time of the VM exits went.
+#include <fmt/format.h>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+#include "merge/report/render.h"
+#include "merge/report/run.h"
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  VcpuFilter filter;
+  ReportOptions report;
+  std::string sort = "total", slower_than, from, to;
+  std::string format = "text", output;
+  bool strict = false;
+};
+
+// The texts that need more than a number, checked before anything is read.
+Result<void> complete(Options& options) {
+  auto dimensions = parse_dimensions(options.report.by_text);
+  if (!dimensions) return tl::unexpected(std::move(dimensions).error());
+  options.report.by = std::move(*dimensions);
+  auto sort = parse_sort(options.sort);
+  if (!sort) return tl::unexpected(std::move(sort).error());
+  options.report.sort = *sort;
+  if (!options.slower_than.empty()) {
+    options.report.slower_than = parse_time(options.slower_than, 1);
+    if (!options.report.slower_than) {
+      return fail(ErrorKind::kUsage, "--slower-than: '{}' is no time; write 500us, 2ms",
+                  options.slower_than);
+    }
+  }
+  for (const auto& [text, name, place] :
+       {std::tuple{&options.from, "--from", &options.report.from},
+        std::tuple{&options.to, "--to", &options.report.to}}) {
+    if (text->empty()) continue;
+    auto time = parse_time_spec(name, *text);
+    if (!time) return tl::unexpected(std::move(time).error());
+    *place = *time;
+  }
+  return {};
+}
+
+Result<void> print(const Report& report, const Options& options) {
+  return print_to(options.output, [&](std::ostream& out) {
+    if (options.format == "json") {
+      print_json(report, out);
+    } else if (options.format == "csv") {
+      print_csv(report, out);
+    } else {
+      print_text(report, out, options.output.empty() ? stdout_style() : TextStyle{});
+    }
+  });
+}
+
+int run(Options& options) {
+  if (auto checked = complete(options); !checked) return fail_with(checked.error());
+  auto run = [&] {
+    ProgressLine progress;
+    return run_report(options.input, options.report, options.filter, progress.callback());
+  }();
+  if (!run) return fail_with(run.error());
+  if (auto printed = print(run->report, options); !printed) return fail_with(printed.error());
+  if (!run->status) return fail_with(run->status.error());
+  const ReportCounters& counters = run->report.counters;
+  if (counters.gaps == 0) return 0;
+  fmt::print(stderr, "trapline: {} events were lost in {} gaps{}: exits next to a gap are left out\n",
+             counters.lost_events, counters.gaps,
+             counters.gaps_uncounted == 0
+                 ? ""
+                 : fmt::format(" ({} without a count)", counters.gaps_uncounted));
+  return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "Where the time of the VM exits went");
+  add_input_options(*command, options->input);
+  add_vcpu_options(*command, options->filter);
+  command
+      ->add_option("--by", options->report.by_text,
+                   "Group by reason, detail, device, qemu-event, function, vcpu, vm, or several "
+                   "with commas")
+      ->capture_default_str();
+  command->add_option("--sort", options->sort, "By total, count, mean, p99, max or key")
+      ->capture_default_str();
+  command->add_option("--top", options->report.top, "The first N groups only");
+  command->add_option("--slower-than", options->slower_than, "List the exits of at least this time")
+      ->type_name("TIME");
+  command->add_flag("--irq", options->report.irq, "Latency of interrupts, by vector and pin");
+  command->add_flag("--halt", options->report.halt, "Halts: polls won and lost, wake-up to running");
+  command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
+      ->type_name("TIME");
+  command->add_option("--to", options->to, "Stop here")->type_name("TIME");
+  command->add_option("--format", options->format, "text, json or csv")
+      ->check(CLI::IsMember({"text", "json", "csv"}))
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  command->add_flag("--strict", options->strict, "Exit with 3 when events were lost");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace trapline::cli

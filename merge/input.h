@@ -1,0 +1,40 @@
+// What the user named, opened: recordings, or session folders (DESIGN: trace.dat, session.json,
+// symbols/, trace-events-all; docs/recording.md), and what they tell of themselves.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/tracetool/trace_events.h"
+#include "merge/correlate/processes.h"
+#include "merge/source/source.h"
+#include "merge/source/traits.h"
+#include "plugin/format/symbol_table.h"
+
+namespace trapline {
+
+struct InputOptions {
+  std::vector<std::string> paths;
+  std::vector<std::string> symbols;       // FILE[@OFFSET]
+  std::string trace_events;               // empty: the session's, else the installed one
+  std::optional<std::uint64_t> tsc_khz;
+};
+
+struct Input {
+  std::vector<std::unique_ptr<Source>> sources;
+  Traits traits;
+  Processes processes;  // what session.json tells
+  SymbolTable symbols;
+  std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none
+};
+
+[[nodiscard]] Result<Input> open_input(const InputOptions& options);
+
+// The same files once more, for a second pass: only the sources.
+[[nodiscard]] Result<std::vector<std::unique_ptr<Source>>> open_sources(
+    const InputOptions& options);
+
+}  // namespace trapline

@@ -1,0 +1,17 @@
+// The words for what an exit was: the same in every report, timeline and export.
+#pragma once
+
+#include <string>
+
+#include "merge/correlate/exit_model.h"
+#include "merge/source/source.h"
+
+namespace trapline {
+
+// "io", "EXTERNAL_INTERRUPT", "DABT_LOW": the recording's own names, else the number.
+[[nodiscard]] std::string reason_text(const Source& source, const ExitReason& reason);
+// "port 0x402 write", "mmio 0xfed000f0 read", "msr 0x6e0 write", "cpuid 0x40000000",
+// "sysreg S3_0_C12_C11_5 write", "hypercall 0x5", "page-fault 0x1000"; "-" when there is none.
+[[nodiscard]] std::string detail_text(const KvmDetail& detail);
+
+}  // namespace trapline

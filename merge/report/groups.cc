@@ -1,0 +1,97 @@
+#include "merge/report/groups.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
+    {"reason", Dimension::kReason},   {"detail", Dimension::kDetail},
+    {"device", Dimension::kDevice},   {"qemu-event", Dimension::kQemuEvent},
+    {"function", Dimension::kFunction}, {"vcpu", Dimension::kVcpu},
+    {"vm", Dimension::kVm}};
+
+Result<Dimension> parse_dimension(std::string_view name) {
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const auto& [known, dimension] : kDimensions) {
+    if (name == known) return dimension;
+    names.push_back(known);
+    all += (all.empty() ? "" : ", ") + std::string(known);
+  }
+  const auto near = nearest(name, names);
+  return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}", name,
+              near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near), all);
+}
+
+}  // namespace
+
+Result<std::vector<Dimension>> parse_dimensions(std::string_view text) {
+  std::vector<Dimension> dimensions;
+  while (true) {
+    const auto comma = text.find(',');
+    auto dimension = parse_dimension(trimmed(text.substr(0, comma)));
+    if (!dimension) return tl::unexpected(std::move(dimension).error());
+    if (std::find(dimensions.begin(), dimensions.end(), *dimension) != dimensions.end()) {
+      return fail(ErrorKind::kUsage, "--by: '{}' is named twice", text.substr(0, comma));
+    }
+    dimensions.push_back(*dimension);
+    if (comma == std::string_view::npos) return dimensions;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+void GroupRow::merge(const GroupRow& other) {
+  if (other.total.max() > total.max() || total.count() == 0) max_at_ns = other.max_at_ns;
+  halts = total.count() == 0 ? other.halts : halts && other.halts;
+  total.merge(other.total);
+  for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+}
+
+std::size_t Groups::slot_of(const GroupKey& key) const {
+  std::uint64_t hash = 0x9e3779b97f4a7c15;
+  for (std::size_t i = 0; i < words_; ++i) {
+    hash = (hash ^ key.words[i]) * 0xbf58476d1ce4e5b9;
+    hash ^= hash >> 29;
+  }
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t slot = static_cast<std::size_t>(hash) & mask;
+  while (slots_[slot] != kEmpty && groups_[slots_[slot]].key != key) slot = (slot + 1) & mask;
+  return slot;
+}
+
+void Groups::grow() {
+  slots_.assign(slots_.size() * 2, kEmpty);
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) slots_[slot_of(groups_[i].key)] = i;
+}
+
+void Groups::count(GroupRow& row, const ExitSpan& span) {
+  const std::uint64_t total = span.total();
+  if (row.total.count() == 0) row.halts = true;
+  row.halts = row.halts && is_halt(span.reason);
+  if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = span.start.ns();
+  row.total.add(total);
+  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += span.parts[i];
+}
+
+void Groups::add(const GroupKey& key, const ExitSpan& span) {
+  const std::size_t slot = slot_of(key);
+  if (slots_[slot] != kEmpty) [[likely]] {
+    count(groups_[slots_[slot]].row, span);
+    return;
+  }
+  if (groups_.size() == kMost) {
+    ++folded_;
+    count(other_, span);
+    return;
+  }
+  slots_[slot] = static_cast<std::uint32_t>(groups_.size());
+  groups_.push_back({key, {}});
+  count(groups_.back().row, span);
+  if (groups_.size() * 2 > slots_.size()) grow();
+}
+
+}  // namespace trapline

@@ -1,0 +1,276 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/render.h"
+#include "merge/report/units.h"
+
+namespace trapline {
+namespace {
+
+std::uint64_t interval_of(const Report& report) { return report.end_ns - report.start_ns; }
+// The wall time of all vCPUs.
+std::uint64_t vcpu_time(const Report& report) {
+  return interval_of(report) * std::max<std::size_t>(report.vcpus.size(), 1);
+}
+
+std::string vcpu_name(const VcpuRow& row, bool several_vms) {
+  std::string name = row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu);
+  if (several_vms) name = fmt::format("VM {} {}", row.vm, name);
+  return fmt::format("{} (tid {})", name, row.tid);
+}
+
+void print_head(const Report& report, std::ostream& out) {
+  for (const SourceRow& source : report.sources) {
+    out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),
+                       printable(source.clock));
+    if (source.method != "same clock") {
+      out << fmt::format(", {} (offset {} ns, ±{} ns)", source.method, source.offset_ns,
+                         source.error_ns);
+    }
+    out << '\n';
+  }
+  out << fmt::format("{} exits in {}\n", grouped(report.counters.exits.exits),
+                     duration_text(interval_of(report), report.cycles));
+}
+
+void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.vcpus.empty()) return;
+  std::set<std::string> vms;
+  for (const VcpuRow& row : report.vcpus) vms.insert(row.vm);
+  TextTable table({"Share of wall time", "exits", "guest", "kernel", "user", "preempted", "blocked",
+                   "halted"});
+  const std::uint64_t interval = interval_of(report);
+  for (const VcpuRow& row : report.vcpus) {
+    std::vector<std::string> cells = {vcpu_name(row, vms.size() > 1), grouped(row.totals.exits)};
+    const bool known = report.model.durations();
+    cells.push_back(known && !report.model.from_userspace_exit
+                        ? percent_text(row.totals.guest_ns, interval)
+                        : "-");
+    for (const std::uint64_t part : row.totals.parts) {
+      cells.push_back(known ? percent_text(part, interval) : "-");
+    }
+    cells.push_back(known ? percent_text(row.totals.halt_ns, interval) : "-");
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+template <typename Get>
+Unit unit_for(const std::vector<GroupRow>& rows, bool cycles, Get get) {
+  std::vector<std::uint64_t> values;
+  for (const GroupRow& row : rows) values.push_back(get(row));
+  return choose_unit(values, cycles);
+}
+
+void print_latency(const Report& report, std::ostream& out, const TextStyle& style) {
+  const bool cycles = report.cycles;
+  const Unit total = unit_for(report.rows, cycles, [](const auto& r) { return r.total.total(); });
+  const Unit middle =
+      unit_for(report.rows, cycles, [](const auto& r) { return r.total.percentile(500); });
+  const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
+  TextTable table({report.by, "exits", fmt::format("total/{}", total.name), "share",
+                   fmt::format("p50/{}", middle.name), fmt::format("p90/{}", middle.name),
+                   fmt::format("p99/{}", tail.name), fmt::format("max/{}", tail.name)});
+  for (const GroupRow& row : report.rows) {
+    if (!report.model.durations()) {
+      table.add({row.key, grouped(row.total.count()), "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
+    table.add({row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
+               row.halts ? "halt" : percent_text(row.total.total(), vcpu_time(report)),
+               in_unit(row.total.percentile(500), middle),
+               in_unit(row.total.percentile(900), middle),
+               in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
+              row.halts);
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_parts(const Report& report, std::ostream& out, const TextStyle& style) {
+  TextTable table({"Where their time went", "kernel", "user (QEMU)", "preempted", "blocked"});
+  for (const GroupRow& row : report.rows) {
+    std::vector<std::string> cells = {row.key};
+    for (const std::uint64_t part : row.parts) {
+      cells.push_back(percent_text(part, row.total.total()));
+    }
+    table.add(std::move(cells), row.halts);
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.rows.empty()) {
+    out << "\nno exits\n";
+    return;
+  }
+  print_latency(report, out, style);
+  if (report.rows_left_out != 0) {
+    out << fmt::format("and {} more (--top)\n", grouped(report.rows_left_out));
+  }
+  if (!report.model.durations()) return;
+  std::uint64_t overhead = 0;
+  for (const VcpuRow& row : report.vcpus) {
+    for (const std::uint64_t part : row.totals.parts) overhead += part;
+    overhead -= row.totals.halt_ns;
+  }
+  out << fmt::format("All exits but halts: {} of the vCPUs' wall time.\n",
+                     percent_text(overhead, vcpu_time(report)));
+  print_parts(report, out, style);
+}
+
+void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.slow_exits) return;
+  out << fmt::format("\nExits of {} and more: {}\n",
+                     duration_text(report.slower_than_ns, report.cycles),
+                     grouped(report.slow_exits->size() + report.slow_left_out));
+  if (report.slow_left_out != 0) {
+    out << fmt::format("the {} slowest of them; raise --slower-than to see them all\n",
+                       grouped(report.slow_exits->size()));
+  }
+  for (const ExitRow& row : *report.slow_exits) {
+    out << fmt::format("{}{}{}  {}  {}  {}", style.colours ? "\x1b[1m" : "",
+                       time_text(row.span.start.ns(), report.cycles), style.colours ? "\x1b[0m" : "",
+                       row.vcpu, duration_text(row.span.total(), report.cycles), row.reason);
+    if (row.detail != "-") out << ", " << row.detail;
+    if (row.device != "-") out << ", " << row.device;
+    if (row.function != "[unknown]") out << ", in " << row.function;
+    out << "\n    ";
+    for (std::size_t i = 0; i < kParts; ++i) {
+      if (row.span.parts[i] == 0) continue;
+      out << fmt::format("{} {}  ", kPartNames[i], duration_text(row.span.parts[i], report.cycles));
+    }
+    if (row.preempted_by != "-") out << "preempted by " << row.preempted_by;
+    out << '\n';
+  }
+}
+
+void print_irqs(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.irqs) return;
+  if (report.irqs->empty()) {
+    out << "\nNo interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, "
+           "kvm_inj_virq, kvm_eoi).\n";
+    return;
+  }
+  std::vector<std::uint64_t> values;
+  for (const IrqRow& row : *report.irqs) {
+    for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
+      values.push_back(histogram->percentile(500));
+    }
+  }
+  const Unit unit = choose_unit(values, report.cycles);
+  TextTable table({fmt::format("Interrupts, times in {}", unit.name), "raised", "→inject p50", "p99",
+                   "→entry p50", "p99", "inject→eoi p50", "p99"});
+  for (const IrqRow& row : *report.irqs) {
+    std::vector<std::string> cells = {fmt::format("vector {} {}", row.vector, row.pin),
+                                      grouped(row.raised)};
+    for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
+      for (const std::uint32_t per_mille : {500u, 990u}) {
+        cells.push_back(histogram->count() == 0
+                            ? "-"
+                            : in_unit(histogram->percentile(per_mille), unit));
+      }
+    }
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+  if (report.irqs_coalesced != 0) {
+    out << fmt::format("{} were raised again while they were pending.\n",
+                       grouped(report.irqs_coalesced));
+  }
+}
+
+void print_halts(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.halts) return;
+  std::vector<std::uint64_t> values;
+  for (const HaltRow& row : *report.halts) {
+    for (const Histogram* histogram : {&row.polls_won, &row.slept, &row.wake_to_run}) {
+      values.push_back(histogram->percentile(500));
+    }
+  }
+  const Unit unit = choose_unit(values, report.cycles);
+  TextTable table({fmt::format("Halts, times in {}", unit.name), "polls won", "p50", "slept", "p50",
+                   "p99", "woken→runs p50", "p99"});
+  for (const HaltRow& row : *report.halts) {
+    const auto cell = [&](const Histogram& histogram, std::uint32_t per_mille) {
+      return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);
+    };
+    table.add({row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu),
+               grouped(row.polls_won.count()), cell(row.polls_won, 500), grouped(row.slept.count()),
+               cell(row.slept, 500), cell(row.slept, 990), cell(row.wake_to_run, 500),
+               cell(row.wake_to_run, 990)});
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_qemu_events(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.by.find("qemu-event") == std::string::npos || report.qemu_events.empty()) return;
+  TextTable table({"Events in trace_marker", "all", "in exits"});
+  for (const QemuEventRow& row : report.qemu_events) {
+    table.add({row.name, grouped(row.count.count), grouped(row.count.in_exits)});
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_counters(const Report& report, std::ostream& out) {
+  const ReportCounters& counters = report.counters;
+  const std::pair<std::uint64_t, std::string_view> kSentences[] = {
+      {counters.lost_events, "events lost"},
+      {counters.gaps, "gaps in the record"},
+      {counters.gaps_uncounted, "of them without a count"},
+      {counters.exits.closed_by_loss, "exits left out: a gap may hide their end"},
+      {counters.exits.exit_without_entry, "kvm_exit without a kvm_entry after it"},
+      {counters.exits.entry_without_exit, "kvm_entry without a kvm_exit before it"},
+      {counters.exits.user_without_end, "user intervals that only kvm_entry ended"},
+      {counters.exits.clock_went_back, "events stamped before their thread's last one"},
+      {counters.exits.threads_left_out, "kvm events of threads beyond the most that are followed"},
+      {counters.damaged_events, "events shorter than their format"},
+      {counters.groups_folded, "exits in [other]: more groups than are kept"}};
+  std::string text;
+  for (const auto& [value, sentence] : kSentences) {
+    if (value != 0) text += fmt::format("  {:>12}  {}\n", grouped(value), sentence);
+  }
+  if (!text.empty()) out << "\nCounters\n" << text;
+}
+
+// Breaks the sentence at blanks.
+void print_note(const std::string& note, std::ostream& out, const TextStyle& style) {
+  std::string line = "note:";
+  std::size_t start = 0;
+  while (start < note.size()) {
+    const auto blank = std::min(note.find(' ', start), note.size());
+    const std::string word = note.substr(start, blank - start);
+    if (text_width(line) + 1 + text_width(word) > style.width) {
+      out << line << '\n';
+      line = "     ";
+    }
+    line += ' ' + word;
+    start = blank + 1;
+  }
+  out << line << '\n';
+}
+
+}  // namespace
+
+void print_text(const Report& report, std::ostream& out, const TextStyle& style) {
+  print_head(report, out);
+  print_vcpus(report, out, style);
+  print_groups(report, out, style);
+  print_qemu_events(report, out, style);
+  print_slow_exits(report, out, style);
+  print_irqs(report, out, style);
+  print_halts(report, out, style);
+  print_counters(report, out);
+  if (!report.notes.empty()) out << '\n';
+  for (const std::string& note : report.notes) print_note(note, out, style);
+}
+
+}  // namespace trapline

@@ -1,0 +1,96 @@
+// A finished report: plain data that the renderers print. docs/formats/report.md is its schema.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/correlate/exit_model.h"
+#include "merge/correlate/exit_tracker.h"
+#include "merge/histogram.h"
+
+namespace trapline {
+
+struct SourceRow {
+  std::string path, kind, clock;
+  std::uint64_t events = 0, lost = 0;
+  std::string method = "same clock";  // how its clock was related to the timeline's
+  std::int64_t offset_ns = 0;
+  std::uint64_t error_ns = 0;
+};
+
+struct VcpuRow {
+  std::string vm;
+  bool vm_inferred = false;
+  std::int32_t vcpu = kNoVcpu;
+  std::int32_t tid = 0;
+  std::string comm;
+  VcpuTotals totals;
+};
+
+struct GroupRow {
+  std::string key;
+  bool halts = false;  // all of its exits are halts
+  Histogram total;
+  Parts parts{};
+  std::uint64_t max_at_ns = 0;  // when the longest began
+
+  void merge(const GroupRow& other);
+};
+
+struct QemuEventRow {
+  std::string name;
+  QemuEventCount count;
+};
+
+// One exit, for --slower-than.
+struct ExitRow {
+  ExitSpan span;
+  std::string vcpu, function, reason, detail, device, preempted_by;
+};
+
+// One way of an interrupt; docs/formats/report.md.
+struct IrqRow {
+  std::string vector, pin;
+  std::uint64_t raised = 0, injected = 0;
+  Histogram to_inject, to_entry, to_eoi;
+};
+
+struct HaltRow {
+  std::int32_t vcpu = kNoVcpu;
+  std::string vm;
+  Histogram polls_won, slept, wake_to_run;
+  std::uint64_t invalid = 0;
+};
+
+struct ReportCounters {
+  ExitCounters exits;
+  std::uint64_t lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
+  std::uint64_t guest_records = 0;
+  std::uint64_t groups_folded = 0;  // exits in "[other]": more groups than are kept
+};
+
+struct Report {
+  static constexpr std::string_view kFoldedKey = "[other]";
+
+  std::vector<SourceRow> sources;
+  std::uint64_t start_ns = 0, end_ns = 0;  // of the first and the last event looked at
+  bool cycles = false;
+  ExitModel model;
+  std::vector<VcpuRow> vcpus;
+  std::string by;
+  std::vector<GroupRow> rows;
+  std::size_t rows_left_out = 0;  // by --top
+  std::vector<QemuEventRow> qemu_events;
+  std::optional<std::vector<ExitRow>> slow_exits;
+  std::uint64_t slow_left_out = 0;
+  std::uint64_t slower_than_ns = 0;
+  std::optional<std::vector<IrqRow>> irqs;
+  std::uint64_t irqs_coalesced = 0;  // raised again while they were pending
+  std::optional<std::vector<HaltRow>> halts;
+  ReportCounters counters;
+  std::vector<std::string> notes;  // sentences a reader has to know
+};
+
+}  // namespace trapline

@@ -1,0 +1,115 @@
+#include "merge/report/run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::uint64_t kEventsPerProgress = 1u << 16;
+
+void tell(const Progress& progress, const Timeline& timeline, std::uint64_t events) {
+  if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
+}
+
+std::string choices(std::set<std::string> names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
+// The most frequent events, "sched:sched_switch (1234), …".
+std::string frequent_events(const Timeline& timeline) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::pair<std::string, std::uint64_t>> all;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    for (auto& event : timeline.source(i).event_counts()) all.push_back(std::move(event));
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i) {
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", all[i].first, all[i].second);
+  }
+  if (all.size() > kShown) text += fmt::format(", and {} more kinds", all.size() - kShown);
+  return text.empty() ? "no events" : text;
+}
+
+bool has_exits(const Traits& traits) { return traits.kvm_exit || traits.kvm_userspace_exit; }
+
+}  // namespace
+
+Error no_exits(const Timeline& timeline) {
+  const std::string events = frequent_events(timeline);
+  const std::string hint =
+      events.find("ftrace:print") != std::string::npos && events.find("kvm:") == std::string::npos
+          ? "; trace-cmd record -P follows the main thread only, record without -P"
+          : "";
+  return {fmt::format("{}: holds no VM exits, neither kvm_exit nor kvm_userspace_exit; it has {}{}; "
+                      "record with: trace-cmd record -e kvm -e sched:sched_switch -e "
+                      "sched:sched_waking -e syscalls:sys_enter_ioctl",
+                      timeline.source(0).info().path, events, hint),
+          ErrorKind::kRuntime};
+}
+
+Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const VcpuFilter& filter,
+                                            const Progress& progress) {
+  auto input = open_input(options);
+  if (!input) return tl::unexpected(std::move(input).error());
+  Names names;
+  QemuEventReader reader(names, input->declared);
+  ExitTracker tracker(choose_exit_model(input->traits), reader);
+  Processes processes = input->processes;
+  Timeline timeline(std::move(input->sources));
+  Event event;
+  for (std::uint64_t events = 1; timeline.next(event); ++events) {
+    (void)tracker.on(event);
+    if (const auto* made = std::get_if<NewThread>(&event.payload)) processes.on(event, *made);
+    tell(progress, timeline, events);
+  }
+  std::vector<VcpuThread> threads;
+  for (const auto& entry : tracker.threads()) {
+    threads.push_back({entry.thread, entry.state.totals.vcpu});
+  }
+  const std::vector<Vm> vms = find_vms(threads, processes);
+  std::set<ThreadId> matching;
+  std::set<std::string> vm_names, vcpu_names;
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    vm_names.insert(vms[i].name());
+    vcpu_names.insert(threads[i].vcpu == kNoVcpu ? "unknown" : std::to_string(threads[i].vcpu));
+    const bool vm_fits = filter.vm.empty() || vms[i].name() == filter.vm ||
+                         vms[i].name() == "~" + filter.vm;
+    if (vm_fits && (!filter.vcpu || threads[i].vcpu == *filter.vcpu)) {
+      matching.insert(threads[i].thread);
+    }
+  }
+  if (matching.empty()) {
+    return fail(ErrorKind::kUsage, "--vm/--vcpu: nothing matches; there are the VMs {} and the vCPUs {}",
+                choices(vm_names), choices(vcpu_names));
+  }
+  return matching;
+}
+
+Result<ReportRun> run_report(const InputOptions& options, ReportOptions report_options,
+                             const VcpuFilter& filter, const Progress& progress) {
+  if (!filter.empty()) {
+    auto threads = matching_threads(options, filter, progress);
+    if (!threads) return tl::unexpected(std::move(threads).error());
+    report_options.threads = std::move(*threads);
+  }
+  auto input = open_input(options);
+  if (!input) return tl::unexpected(std::move(input).error());
+  Timeline timeline(std::move(input->sources));
+  Analysis analysis(timeline, *input, report_options);
+  Event event;
+  for (std::uint64_t events = 1; timeline.next(event); ++events) {
+    if (!analysis.on(event)) break;
+    tell(progress, timeline, events);
+  }
+  if (timeline.status() && !has_exits(input->traits)) return tl::unexpected(no_exits(timeline));
+  return ReportRun{analysis.finish(), timeline.status()};
+}
+
+}  // namespace trapline

@@ -86,8 +86,10 @@ constexpr std::array kOptions = {
              o.exclude.emplace_back(v);
              return !v.empty();
            }},
-    Option{"code", "0xA-0xB", "follow only code that lies here (a nested guest's); repeatable",
+    Option{"code", "symbols|0xA-0xB",
+           "follow only this code: the symbol files', a range; repeatable",
            [](PluginOptions& o, Value v) {
+             if (v == "symbols") return o.code_of_symbols = true;
              AddressRange range;
              const bool good = parse_range(v, range);
              if (good) o.code.push_back(range);

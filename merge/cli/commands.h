@@ -17,5 +17,6 @@ void add_report(CLI::App& app, int& status);
 void add_print(CLI::App& app, int& status);
 void add_events(CLI::App& app, int& status);
 void add_symbols(CLI::App& app, int& status);
+void add_sync(CLI::App& app, int& status);
 
 }  // namespace trapline::cli

@@ -23,6 +23,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   cli::add_report(app, status);
+  cli::add_timeline(app, status);
+  cli::add_info(app, status);
   cli::add_print(app, status);
   cli::add_events(app, status);
   cli::add_symbols(app, status);

@@ -14,6 +14,8 @@ namespace trapline::cli {
 int fail_with(const Error& error);
 
 void add_report(CLI::App& app, int& status);
+void add_timeline(CLI::App& app, int& status);
+void add_info(CLI::App& app, int& status);
 void add_print(CLI::App& app, int& status);
 void add_events(CLI::App& app, int& status);
 void add_symbols(CLI::App& app, int& status);

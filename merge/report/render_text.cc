@@ -164,8 +164,8 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
     }
   }
   const Unit unit = choose_unit(values, report.cycles);
-  TextTable table({fmt::format("Interrupts, times in {}", unit.name), "raised", "→inject p50", "p99",
-                   "→entry p50", "p99", "inject→eoi p50", "p99"});
+  TextTable table({fmt::format("Interrupts/{}", unit.name), "raised", "inject p50", "p99",
+                   "entry p50", "p99", "eoi p50", "p99"});
   for (const IrqRow& row : *report.irqs) {
     std::vector<std::string> cells = {fmt::format("vector {} {}", row.vector, row.pin),
                                       grouped(row.raised)};
@@ -195,8 +195,8 @@ void print_halts(const Report& report, std::ostream& out, const TextStyle& style
     }
   }
   const Unit unit = choose_unit(values, report.cycles);
-  TextTable table({fmt::format("Halts, times in {}", unit.name), "polls won", "p50", "slept", "p50",
-                   "p99", "woken→runs p50", "p99"});
+  TextTable table({fmt::format("Halts/{}", unit.name), "polls won", "p50", "slept", "p50", "p99",
+                   "wake-up p50", "p99"});
   for (const HaltRow& row : *report.halts) {
     const auto cell = [&](const Histogram& histogram, std::uint32_t per_mille) {
       return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);

@@ -41,6 +41,10 @@ class Source {
   // Share of the input consumed, 0 to 1.
   [[nodiscard]] virtual double progress() const = 0;
 
+  // What the recording says of itself, for `info`: {"host", "Linux …"}, …
+  [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const {
+    return {};
+  }
   // Events by name of what was read so far.
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> event_counts() const {
     return {};

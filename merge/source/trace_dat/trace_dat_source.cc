@@ -46,6 +46,31 @@ bool any_data(const Layout& layout) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
+  const Layout& layout = recording_.layout;
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"format", fmt::format("trace.dat version {}, {}", layout.version,
+                             layout.compression == "none" || layout.compression.empty()
+                                 ? "uncompressed"
+                                 : layout.compression)},
+      {"host", layout.uname},
+      {"recorded by", layout.writer},
+      {"CPUs", std::to_string(layout.cpu_count)}};
+  for (const Buffer& buffer : layout.buffers) {
+    facts.emplace_back("buffer", fmt::format("{}: {} CPUs with data, {}-byte pages",
+                                             buffer.name.empty() ? "top" : buffer.name,
+                                             buffer.cpus.size(), buffer.page_size));
+  }
+  if (layout.tsc2nsec) {
+    facts.emplace_back("TSC2NSEC", fmt::format("mult {} shift {}", layout.tsc2nsec->mult,
+                                               layout.tsc2nsec->shift));
+  }
+  if (layout.offset_ns != 0) {
+    facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
+  }
+  return facts;
+}
+
 std::vector<std::pair<std::string, std::uint64_t>> TraceDatSource::event_counts() const {
   std::vector<std::pair<std::string, std::uint64_t>> counts;
   for (std::size_t type = 0; type < recording_.counts.size(); ++type) {

@@ -40,6 +40,7 @@ class TraceDatSource : public Source {
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
   [[nodiscard]] const Traits& traits() const { return traits_; }
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 
   [[nodiscard]] const Result<void>& status() const override { return status_; }

@@ -1,0 +1,85 @@
+// trapline info: what is in a recording.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+#include "merge/report/units.h"
+#include "merge/timeline.h"
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  std::string output;
+};
+
+void print_source(const Source& source, std::ostream& out, const TextStyle& style) {
+  const SourceCounters& counters = source.counters();
+  out << printable(source.info().path) << '\n';
+  const auto fact = [&](std::string_view name, const std::string& text) {
+    if (!text.empty()) out << fmt::format("  {:<12} {}\n", name, printable(text));
+  };
+  for (const auto& [name, text] : source.facts()) fact(name, text);
+  fact("clock", source.info().clock +
+                    (source.info().cycles ? " (cycles: give --tsc-khz for nanoseconds)" : ""));
+  fact("events", grouped(counters.events));
+  fact("lost", counters.gaps == 0
+                   ? "nothing"
+                   : fmt::format("{} events in {} gaps, {} gaps without a count",
+                                 grouped(counters.lost_events), grouped(counters.gaps),
+                                 grouped(counters.gaps_uncounted)));
+  if (counters.damaged_events != 0) fact("damaged", grouped(counters.damaged_events) + " events");
+  auto events = source.event_counts();
+  std::sort(events.begin(), events.end(),
+            [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (events.empty()) return;
+  TextTable table({"  event", "count"});
+  for (const auto& [name, count] : events) table.add({"  " + printable(name), grouped(count)});
+  table.print(out, style);
+}
+
+Result<void> print_info(const Options& options) {
+  auto input = open_input(options.input);
+  if (!input) return tl::unexpected(std::move(input).error());
+  Timeline timeline(std::move(input->sources));
+  std::optional<Timestamp> first;
+  Timestamp last;
+  {
+    ProgressLine line;
+    const Progress progress = line.callback();
+    Event event;
+    for (std::uint64_t events = 1; timeline.next(event); ++events) {
+      if (events % 65536 == 0 && progress) progress(timeline.progress());
+      if (std::holds_alternative<Lost>(event.payload)) continue;
+      if (!first) first = event.at;
+      last = std::max(last, event.at);
+    }
+  }
+  auto printed = print_to(options.output, [&](std::ostream& out) {
+    const TextStyle style = options.output.empty() ? stdout_style() : TextStyle{};
+    for (std::size_t i = 0; i < timeline.size(); ++i) print_source(timeline.source(i), out, style);
+    if (!first) return;
+    const bool cycles = timeline.source(0).info().cycles;
+    out << fmt::format("from {} to {}, {}\n", time_text(first->ns(), cycles),
+                       time_text(last.ns(), cycles), duration_text(elapsed(*first, last), cycles));
+  });
+  return printed ? timeline.status() : printed;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("info", "What is in a recording");
+  add_input_options(*command, options->input);
+  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  command->callback([options, &status] {
+    if (auto done = print_info(*options); !done) status = fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

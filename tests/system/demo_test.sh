@@ -19,7 +19,7 @@ demo() {  # demo GUEST SYMBOL-FILE
   python3 - "$session/session.json" <<'END' || fail "session.json: $(cat "$session/session.json")"
 import json, sys
 session = json.load(open(sys.argv[1]))
-assert session["closed"] is True and session["clocks"] == {"trace.dat": "mono"}, session
+assert session["closed"] is True and session["clocks"]["trace.dat"] == "mono", session
 assert session["command"][0] == "trace-cmd", session
 END
   expect_contains "$work/stdout" "$ trapline report $session --by reason,device"
@@ -45,8 +45,10 @@ import json, sys
 for row in json.load(open(sys.argv[1]))["groups"]["rows"]:
     print(*row["key"].split(" / "), row["count"])
 END
-  expect_equal "exits by function and reason" "$(grep -v '^\[unknown\]' "$work/counts" | sort)" \
-    "$(grep -v '^\[unknown\]' "$work/trapline-counts" | sort)"
+  # The last exit, in leave() or behind it, has no return and is no span.
+  local left_out=(-e '^\[unknown\]' -e '^leave ' -e '^start64 hlt')
+  expect_equal "exits by function and reason" "$(grep -v "${left_out[@]}" "$work/counts" | sort)" \
+    "$(grep -v "${left_out[@]}" "$work/trapline-counts" | sort)"
 }
 
 # By trace-cmd, uftrace, nm and sync.txt alone: the guest's calls, recorded outside of the machine

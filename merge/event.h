@@ -68,6 +68,12 @@ struct KvmDetail {
   bool unsatisfied;  // an MMIO read that user space has yet to answer
 };
 
+// The guest's TSC is the host's plus `next` from now on (kvm_write_tsc_offset).
+struct KvmTscOffset {
+  std::int32_t vcpu;
+  std::uint64_t previous, next;
+};
+
 struct KvmVcpuWakeup {
   std::uint64_t ns;
   bool waited, valid;  // waited: polling lost and the thread slept
@@ -113,7 +119,7 @@ struct Lost {
 struct Other {};
 
 using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmReload, KvmDetail,
-                             KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
+                             KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
                              IoctlEnter, NewThread, Marker, Lost>;
 
 struct Event {

@@ -22,6 +22,7 @@ void GuestBounds::add(std::optional<std::uint64_t> stamp, const GuestSyncRecord&
     action.index = open_->index;
     action.write = open_->write;
     action.clock = open_->clock;
+    action.counter = open_->counter;
     action.clock_before = *open_->before;
     action.clock_after = *record.after;
     action.by_stamp = stamp.has_value();
@@ -53,7 +54,7 @@ void GuestBounds::saw(Action& action, std::uint64_t first, std::uint64_t last) {
 }
 
 void GuestBounds::on_exit(ThreadId thread, std::uint64_t at) {
-  vcpus_[static_cast<std::int32_t>(thread)] = {at, kNone};
+  vcpus_[static_cast<std::int32_t>(thread)] = {at, kNone, true};
 }
 
 void GuestBounds::on_write(ThreadId thread, bool mmio, std::uint64_t where, std::uint64_t value) {
@@ -70,7 +71,7 @@ void GuestBounds::on_entry(ThreadId thread, std::uint64_t at) {
   if (vcpu == vcpus_.end()) return;
   if (vcpu->second.exit != 0 && vcpu->second.action != kNone)
     saw(actions_[vcpu->second.action], vcpu->second.exit, at);
-  vcpu->second = {};
+  vcpu->second = {.entered = true};
 }
 
 void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
@@ -85,6 +86,43 @@ void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
 
 void GuestBounds::on_hole() { vcpus_.clear(); }
 
+// vCPUs are given offsets when they start, and then the same one. One that changes while its vCPU
+// runs leaves nothing to say, nor do two machines in one recording.
+void GuestBounds::on_tsc_offset(ThreadId thread, std::uint64_t offset) {
+  const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
+  const auto [known, fresh] = tsc_offsets_.emplace(static_cast<std::int32_t>(thread), offset);
+  if (!fresh && known->second != offset && vcpu != vcpus_.end() && vcpu->second.entered)
+    tsc_offset_changed_ = true;
+  known->second = offset;
+}
+
+std::optional<std::uint64_t> GuestBounds::tsc_offset() const {
+  if (tsc_offsets_.empty() || tsc_offset_changed_) return std::nullopt;
+  const std::uint64_t offset = tsc_offsets_.begin()->second;
+  for (const auto& [thread, other] : tsc_offsets_)
+    if (other != offset) return std::nullopt;
+  return offset;
+}
+
+std::vector<ClockBound> GuestBounds::host_tsc_bounds() const {
+  std::vector<ClockBound> all;
+  const auto offset = tsc_offset();
+  if (!offset) return all;
+  for (const Action& action : actions_) {
+    const std::uint64_t before = action.clock_before.counter - *offset;
+    const std::uint64_t after = action.clock_after.counter - *offset;
+    if (action.counter != GuestCounter::kTsc || action.clock_before.counter == 0 || before > after)
+      continue;
+    if (action.by_stamp) {
+      all.push_back({action.before, before, after});
+    } else {  // the clock was read before the counter
+      all.push_back({action.before, ClockBound::kNoLow, before});
+      all.push_back({action.after, before, after});
+    }
+  }
+  return all;
+}
+
 void GuestBounds::on_event(const Event& event) {
   const std::uint64_t at = event.at.ns();
   if (std::holds_alternative<KvmExit>(event.payload)) {
@@ -95,6 +133,8 @@ void GuestBounds::on_event(const Event& event) {
     const bool mmio = detail->kind == DetailKind::kMmio;
     if (detail->access == Access::kWrite && (mmio || detail->kind == DetailKind::kPort))
       on_write(event.thread, mmio, detail->value, detail->data);
+  } else if (const auto* tsc = std::get_if<KvmTscOffset>(&event.payload)) {
+    on_tsc_offset(event.thread, tsc->next);
   } else if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     on_marker(at, marker->text);
   } else if (std::holds_alternative<Lost>(event.payload)) {
@@ -123,6 +163,11 @@ std::vector<ClockBound> GuestBounds::bounds() {
       ++counters_.readings;
       all.push_back({action.before, action.clock_before.clock, action.clock_after.clock});
     }
+  }
+  if (target_ == ClockId::kTsc) {
+    const auto by_offset = host_tsc_bounds();
+    counters_.readings += by_offset.size();
+    all.insert(all.end(), by_offset.begin(), by_offset.end());
   }
   std::ranges::stable_sort(all, {}, &ClockBound::source);
   // Bounds of one moment are one bound.

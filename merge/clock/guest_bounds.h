@@ -11,6 +11,9 @@
 // of the next, the two bounds meet in one moment. The value of a write identifies its exit,
 // whatever else the guest writes there. A value that two exits of the recording carry identifies
 // none.
+//
+// A recording on the host's TSC needs no exit where kvm_write_tsc_offset was recorded: the guest's
+// readings of its TSC, less the offset, are the host's.
 #pragma once
 
 #include <cstdint>
@@ -61,12 +64,17 @@ class GuestBounds {
   void on_entry(ThreadId thread, std::uint64_t at);
   void on_marker(std::uint64_t at, std::string_view text);
   void on_hole();
+  // The thread's vCPU has the host's TSC plus `offset`.
+  void on_tsc_offset(ThreadId thread, std::uint64_t offset);
   // The same, from an event of a timeline.
   void on_event(const Event& event);
 
   // All that must be true, by source time. Empty when the two have nothing in common.
   [[nodiscard]] std::vector<ClockBound> bounds();
   [[nodiscard]] const GuestSyncCounters& counters() const { return counters_; }
+  // The same on the host's TSC, for relations that go through it; empty when its offset is not
+  // known.
+  [[nodiscard]] std::vector<ClockBound> host_tsc_bounds() const;
   // Whether the recording holds texts of these series: then it was made by the machine that
   // executed the no-ops, not by that machine's host.
   [[nodiscard]] bool made_by_the_guest() const { return !own_series_.empty(); }
@@ -78,6 +86,7 @@ class GuestBounds {
     std::uint64_t before = 0, after = 0;  // on the source's clock
     GuestReading clock_before, clock_after;
     ClockId clock = ClockId::kMono;
+    GuestCounter counter = GuestCounter::kTsc;
     std::uint32_t series = 0, index = 0;
     std::optional<GuestWrite> write;
     std::uint64_t first = 0, last = 0;  // in the recording: kvm_exit and kvm_entry, or the marker
@@ -87,11 +96,13 @@ class GuestBounds {
   struct Vcpu {
     std::uint64_t exit = 0;
     std::size_t action = kNone;
+    bool entered = false;  // it has run
   };
   static constexpr std::size_t kNone = ~std::size_t{0};
 
   void add(std::optional<std::uint64_t> stamp, const GuestSyncRecord& record);
   void saw(Action& action, std::uint64_t first, std::uint64_t last);
+  [[nodiscard]] std::optional<std::uint64_t> tsc_offset() const;
   [[nodiscard]] static std::uint64_t key(bool mmio, std::uint64_t where, std::uint64_t value) {
     return (value << 32 | (where & 0x7fffffff)) ^ (mmio ? std::uint64_t{1} << 31 : 0);
   }
@@ -107,6 +118,8 @@ class GuestBounds {
   std::unordered_map<std::uint64_t, std::size_t> by_index_;
   std::unordered_set<std::uint32_t> own_series_;
   std::unordered_map<std::int32_t, Vcpu> vcpus_;
+  std::unordered_map<std::int32_t, std::uint64_t> tsc_offsets_;
+  bool tsc_offset_changed_ = false;
   GuestSyncCounters counters_;
 };
 

@@ -145,6 +145,47 @@ TEST_F(GuestBoundsTest, NoMoreRecordsAreKeptThanMemoryAllows) {
   EXPECT_GE(bounds_.counters().dropped, 10u);
 }
 
+TEST_F(GuestBoundsTest, TheTscOffsetMakesTheGuestsReadingsTheHosts) {
+  bounds_ = GuestBounds(ClockId::kTsc);
+  record(100, "1 0 before tsc=50");
+  record(180, "1 1 after tsc=90");
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+  bounds_.on_tsc_offset(kThread, static_cast<std::uint64_t>(-1000));  // the guest's TSC began later
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound{100, 1050, 1090}));
+  // Printed by a guest that has no plugin around it: its clock is read before its TSC.
+  bounds_ = GuestBounds(ClockId::kTsc);
+  printed("1 0 before mono=7 tsc=50");
+  printed("1 1 after mono=9 tsc=90");
+  bounds_.on_tsc_offset(kThread, static_cast<std::uint64_t>(-1000));
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{7, kNoLow, 1050}, ClockBound{9, 1050, 1090}));
+}
+
+TEST_F(GuestBoundsTest, AnOffsetThatChangesWhileTheGuestRunsSaysNothing) {
+  bounds_ = GuestBounds(ClockId::kTsc);
+  record(100, "1 0 before tsc=50");
+  record(180, "1 1 after tsc=90");
+  bounds_.on_tsc_offset(kThread, 5);
+  bounds_.on_tsc_offset(kThread, 7);  // when it starts: the last one counts
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound{100, 43, 83}));
+  bounds_.on_entry(kThread, 1);
+  bounds_.on_exit(kThread, 10);
+  bounds_.on_entry(kThread, 20);
+  bounds_.on_tsc_offset(kThread, 8);
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+}
+
+TEST_F(GuestBoundsTest, TwoMachinesWithTwoOffsetsSayNothing) {
+  bounds_ = GuestBounds(ClockId::kTsc);
+  record(100, "1 0 before tsc=50");
+  record(180, "1 1 after tsc=90");
+  bounds_.on_tsc_offset(kThread, 5);
+  bounds_.on_tsc_offset(ThreadId{8}, 6);
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+  bounds_.on_tsc_offset(ThreadId{8}, 5);
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound{100, 45, 85}));
+}
+
 // A relation that is known: target = 3 s + source * 1.0002 (200 ppm). Whatever the brackets'
 // widths, every bound holds.
 TEST_F(GuestBoundsTest, TheTrueRelationIsInsideEveryBound) {

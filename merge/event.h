@@ -116,11 +116,19 @@ struct Lost {
   Timestamp from, to;
   std::uint64_t count;  // 0: the kernel did not say how many
 };
+// A guest function was entered or left, as a plugin recorded it; `name` is empty without a symbol.
+struct GuestCall {
+  bool entry;
+  std::int32_t vcpu;
+  std::uint32_t depth;
+  std::uint64_t function;
+  std::string_view name;
+};
 struct Other {};
 
 using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmReload, KvmDetail,
                              KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
-                             IoctlEnter, NewThread, Marker, Lost>;
+                             IoctlEnter, NewThread, Marker, Lost, GuestCall>;
 
 struct Event {
   Timestamp at;

@@ -85,6 +85,10 @@ bool Analysis::on(const Event& event) {
     }
   }
   if (event.at > to_) [[unlikely]] return false;
+  if (std::holds_alternative<GuestCall>(event.payload)) [[unlikely]] {
+    if (event.at >= from_) ++guest_records_;
+    return true;
+  }
   if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
   if (event.at < from_) [[unlikely]] return true;
   if (is_event) {
@@ -229,6 +233,9 @@ void Analysis::report_sources(Report& report) const {
     row.path = source.info().path;
     row.kind = source.info().kind;
     row.clock = source.info().clock;
+    row.method = source.info().method;
+    row.offset_ns = source.info().offset_ns;
+    row.error_ns = source.info().error_ns;
     row.events = counters.events;
     row.lost = counters.lost_events;
     report.sources.push_back(std::move(row));
@@ -238,6 +245,7 @@ void Analysis::report_sources(Report& report) const {
     report.counters.damaged_events += counters.damaged_events;
   }
   report.counters.exits = tracker_.counters();
+  report.counters.guest_records = guest_records_;
   report.counters.groups_folded = groups_.folded();
 }
 

@@ -93,6 +93,7 @@ class Analysis {
   Timestamp end_, from_, to_;
   std::vector<SlowExit> slow_;  // a heap with the fastest in front once it is full
   std::uint64_t slow_left_out_ = 0;
+  std::uint64_t guest_records_ = 0;
   IrqTracker irq_;
   std::map<std::tuple<std::uint32_t, IrqSpan::Origin, std::uint32_t>, IrqRow> irq_rows_;
   HaltTracker halt_;

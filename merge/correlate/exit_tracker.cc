@@ -151,18 +151,23 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
 }
 
 const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& detail) {
+  if (model_.from_userspace_exit) return on_fallback_detail(event, detail);
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr) return nullptr;
   seen(*thread, event);
-  if (!model_.from_userspace_exit) {
-    if (thread->phase == Thread::Phase::kExit && detail.kind < thread->span.detail.kind) {
-      thread->span.detail = detail;
-    }
-    return nullptr;
+  if (thread->phase == Thread::Phase::kExit && detail.kind < thread->span.detail.kind) {
+    thread->span.detail = detail;
   }
-  const bool asks = detail.access == trapline::Access::kWrite || detail.unsatisfied;
+  return nullptr;
+}
+
+// A write, or a read yet to be answered, comes before the exit that it is about; an answered read
+// after it.
+const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDetail& detail) {
   if (detail.kind > DetailKind::kMmio) return nullptr;
-  if (asks) {  // tells what the next exit is about
+  Thread* thread = vcpu_thread(event);
+  if (thread == nullptr) return nullptr;
+  if (detail.access == trapline::Access::kWrite || detail.unsatisfied) {
     thread->waiting = detail;
     return thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
   }

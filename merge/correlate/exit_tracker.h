@@ -118,6 +118,7 @@ class ExitTracker {
   const ExitSpan* on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
   void on_user_end(const Event& event, UserEnd by);
   const ExitSpan* on_detail(const Event& event, const KvmDetail& detail);
+  const ExitSpan* on_fallback_detail(const Event& event, const KvmDetail& detail);
   void on_switch(const Event& event, const SchedSwitch& sched);
   void on_wakeup(const Event& event, ThreadId thread);
   void on_marker(const Event& event, const Marker& marker);

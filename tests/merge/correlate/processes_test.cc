@@ -1,0 +1,35 @@
+#include "merge/correlate/processes.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/merge/correlate/events.h"
+
+namespace trapline::test {
+namespace {
+
+TEST(ProcessesTest, ThreadsBelongToTheProcessThatMadeThem) {
+  Processes processes;
+  processes.on(make(1, 0, ThreadId{10}, {}), NewThread{ThreadId{20}, false});
+  processes.on(make(2, 0, ThreadId{20}, {}), NewThread{ThreadId{21}, true});
+  processes.on(make(3, 0, ThreadId{21}, {}), NewThread{ThreadId{22}, true});
+  EXPECT_EQ(processes.of(ThreadId{22}, {}), ThreadId{20});
+  EXPECT_FALSE(processes.knows(ThreadId{10}));
+}
+
+TEST(ProcessesTest, ARepeatedVcpuNumberBeginsAnotherVm) {
+  const auto vms = find_vms({{ThreadId{104}, 0}, {ThreadId{101}, 0}, {ThreadId{102}, 1}}, {});
+  EXPECT_EQ(vms[1].name(), "~101");
+  EXPECT_EQ(vms[2].name(), "~101");
+  EXPECT_EQ(vms[0].name(), "~104");
+}
+
+TEST(ProcessesTest, WhatIsKnownIsNotInferred) {
+  Processes processes;
+  processes.set(ThreadId{101}, ThreadId{90});
+  const auto vms = find_vms({{ThreadId{101}, 0}, {ThreadId{102}, 0}}, processes);
+  EXPECT_EQ(vms[0].name(), "90");
+  EXPECT_EQ(vms[1].name(), "~102");
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -1,0 +1,73 @@
+#include "merge/report/groups.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "merge/report/text_table.h"
+#include "merge/report/units.h"
+
+namespace trapline {
+namespace {
+
+ExitSpan span(std::uint64_t start, std::uint64_t total) {
+  ExitSpan made;
+  made.start = Timestamp(start);
+  made.end = Timestamp(start + total);
+  made.parts[0] = total;
+  return made;
+}
+
+TEST(GroupsTest, AKeyIsOneGroupAndItsLongestExitIsKnown) {
+  Groups groups(2);
+  groups.add({{1, 2}}, span(100, 5));
+  groups.add({{1, 2}}, span(200, 9));
+  groups.add({{1, 3}}, span(300, 1));
+  ASSERT_EQ(groups.groups().size(), 2u);
+  EXPECT_EQ(groups.groups()[0].row.total.count(), 2u);
+  EXPECT_EQ(groups.groups()[0].row.max_at_ns, 200u);
+}
+
+TEST(GroupsTest, MoreGroupsThanAreKeptAreFoldedAndCounted) {
+  Groups groups(1);
+  for (std::uint64_t i = 0; i < Groups::kMost + 7; ++i) groups.add({{i}}, span(i, 1));
+  EXPECT_EQ(groups.groups().size(), Groups::kMost);
+  EXPECT_EQ(groups.folded(), 7u);
+  EXPECT_EQ(groups.other().total.count(), 7u);
+}
+
+TEST(DimensionsTest, UnknownOnesAreRefusedWithTheNearest) {
+  EXPECT_EQ(parse_dimensions("reason,device")->size(), 2u);
+  const auto wrong = parse_dimensions("reason,devise");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("did you mean 'device'"), std::string::npos);
+  EXPECT_FALSE(parse_dimensions("reason,reason"));
+  EXPECT_FALSE(parse_dimensions(""));
+}
+
+TEST(UnitsTest, NumbersHaveThreeDigitsAndAUnitThatSuits) {
+  EXPECT_EQ(duration_text(999, false), "999 ns");
+  EXPECT_EQ(duration_text(132'000, false), "132 µs");
+  EXPECT_EQ(duration_text(1'234'567'890, false), "1.23 s");
+  EXPECT_EQ(duration_text(5'000, true), "5.00 kcyc");
+  EXPECT_EQ(in_unit(9'999, {"µs", 1e3}), "10.0");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(percent_text(1, 0), "-");
+  EXPECT_EQ(time_text(12'000'000'345, false), "12.000000345");
+}
+
+TEST(TextTableTest, AKeyTooWideForTheTerminalStandsOnItsOwnLine) {
+  TextTable table({"key", "count"});
+  table.add({"a", "1"});
+  table.add({"a name that is longer than the terminal is wide", "23"});
+  std::ostringstream out;
+  table.print(out, {20, false});
+  EXPECT_EQ(out.str(),
+            "key            count\n"
+            "a                  1\n"
+            "a name that is longer than the terminal is wide\n"
+            "                  23\n");
+}
+
+}  // namespace
+}  // namespace trapline

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/merge/source/recordings.h"
 
@@ -135,7 +137,7 @@ TEST_F(Unreadable, AHeaderCutAnywhereIsAnError) {
 TEST_F(Unreadable, AFileCutAnywhereGivesWhatIsThereOrAnError) {
   for (const char* const name : {kVersion6, kVersion7, "box/demo-instance.dat"}) {
     const std::string whole = contents(data_path(name));
-    for (std::size_t size = 4096; size < whole.size(); size += whole.size() / 150) {
+    for (std::size_t size = 4096; size < whole.size(); size += whole.size() / 60) {
       file_.write(std::string_view(whole).substr(0, size));
       // Version 7 ends in its section names, which nobody needs.
       const bool whole_but_names = whole.size() - size < 64;
@@ -150,13 +152,18 @@ TEST_F(Unreadable, AFileCutAnywhereGivesWhatIsThereOrAnError) {
 }
 
 TEST_F(Unreadable, OptionSectionsInACircleAreDamage) {
-  // The last option of an option section is {u16 0, u32 8, u64 offset of the next}: 0 at the end.
+  // An option section is {u16 id, u16 flags, u32 name, u64 size}, its options, of which the last ends
+  // in the u64 offset of the next section: 0 at the end of the chain.
   std::string seven = contents(data_path(kVersion7));
-  const auto head = seven.find("zstd");
-  const auto at = seven.find('\0', head + 5) + 1;  // u64: the first option section
-  const std::string first = seven.substr(at, 8);
-  ASSERT_EQ(seven.substr(seven.size() - 8), std::string(8, '\0'));
-  seven.replace(seven.size() - 8, 8, first);
+  const auto number = [&seven](std::uint64_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, seven.data() + at, sizeof value);
+    return value;
+  };
+  const std::uint64_t first = number(seven.find('\0', seven.find("zstd") + 5) + 1);
+  std::uint64_t link = first + 16 + number(first + 8) - 8;
+  while (number(link) != 0) link = number(link) + 16 + number(number(link) + 8) - 8;
+  std::memcpy(seven.data() + link, &first, sizeof first);
   expect_bytes(seven, ErrorKind::kDamaged, "circle");
 }
 

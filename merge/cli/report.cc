@@ -85,7 +85,7 @@ void add_report(CLI::App& app, int& status) {
   add_vcpu_options(*command, options->filter);
   command
       ->add_option("--by", options->report.by_text,
-                   "Group by reason, detail, device, qemu-event, function, vcpu, vm, or several "
+                   "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, or several "
                    "with commas")
       ->capture_default_str();
   command->add_option("--sort", options->sort, "By total, count, mean, p99, max or key")
@@ -95,6 +95,8 @@ void add_report(CLI::App& app, int& status) {
       ->type_name("TIME");
   command->add_flag("--irq", options->report.irq, "Latency of interrupts, by vector and pin");
   command->add_flag("--halt", options->report.halt, "Halts: polls won and lost, wake-up to running");
+  command->add_flag("--guest", options->report.guest,
+                    "What guest functions' own time went to, where guest records are there");
   command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
       ->type_name("TIME");
   command->add_option("--to", options->to, "Stop here")->type_name("TIME");

@@ -104,6 +104,20 @@ Json irqs_json(const Report& report) {
   return {{"coalesced", report.irqs_coalesced}, {"rows", std::move(rows)}};
 }
 
+Json guest_functions_json(const Report& report) {
+  Json rows = Json::array();
+  for (const GuestFunctionRow& row : *report.guest_functions) {
+    Json json = {{"name", row.name},
+                 {"calls", row.times.calls},
+                 {"exits", row.times.exits},
+                 {"own_ns", row.times.own_ns()},
+                 {"guest_ns", row.times.guest_ns}};
+    add_parts(json, row.times.parts);
+    rows.push_back(std::move(json));
+  }
+  return rows;
+}
+
 Json halts_json(const Report& report) {
   Json rows = Json::array();
   for (const HaltRow& row : *report.halts) {
@@ -146,6 +160,7 @@ void print_json(const Report& report, std::ostream& out) {
   }
   if (report.irqs) json["irqs"] = irqs_json(report);
   if (report.halts) json["halts"] = halts_json(report);
+  if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);
   json["counters"] = counters_json(report.counters);
   json["notes"] = report.notes;
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';

@@ -210,6 +210,28 @@ void print_halts(const Report& report, std::ostream& out, const TextStyle& style
   table.print(out, style);
 }
 
+void print_guest_functions(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.guest_functions) return;
+  if (report.counters.guest_records == 0) {
+    out << "\nNo guest functions were recorded (docs/plugin.md).\n";
+    return;
+  }
+  std::vector<std::uint64_t> values;
+  for (const GuestFunctionRow& row : *report.guest_functions) values.push_back(row.times.own_ns());
+  const Unit unit = choose_unit(values, report.cycles);
+  TextTable table({"Guest functions' own time", "calls", "exits", fmt::format("own/{}", unit.name),
+                   "guest", "kernel", "user", "preempted", "blocked"});
+  for (const GuestFunctionRow& row : *report.guest_functions) {
+    const std::uint64_t own = row.times.own_ns();
+    std::vector<std::string> cells = {row.name, grouped(row.times.calls), grouped(row.times.exits),
+                                      in_unit(own, unit), percent_text(row.times.guest_ns, own)};
+    for (const std::uint64_t part : row.times.parts) cells.push_back(percent_text(part, own));
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
 void print_qemu_events(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.by.find("qemu-event") == std::string::npos || report.qemu_events.empty()) return;
   TextTable table({"Events in trace_marker", "all", "in exits"});
@@ -268,6 +290,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
   print_halts(report, out, style);
+  print_guest_functions(report, out, style);
   print_counters(report, out);
   if (!report.notes.empty()) out << '\n';
   for (const std::string& note : report.notes) print_note(note, out, style);

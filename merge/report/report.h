@@ -8,6 +8,7 @@
 
 #include "merge/correlate/exit_model.h"
 #include "merge/correlate/exit_tracker.h"
+#include "merge/correlate/guest_stacks.h"
 #include "merge/histogram.h"
 
 namespace trapline {
@@ -57,6 +58,11 @@ struct IrqRow {
   Histogram to_inject, to_entry, to_eoi;
 };
 
+struct GuestFunctionRow {
+  std::string name;
+  GuestFunctionTimes times;
+};
+
 struct HaltRow {
   std::int32_t vcpu = kNoVcpu;
   std::string vm;
@@ -89,6 +95,7 @@ struct Report {
   std::optional<std::vector<IrqRow>> irqs;
   std::uint64_t irqs_coalesced = 0;  // raised again while they were pending
   std::optional<std::vector<HaltRow>> halts;
+  std::optional<std::vector<GuestFunctionRow>> guest_functions;
   ReportCounters counters;
   std::vector<std::string> notes;  // sentences a reader has to know
 };

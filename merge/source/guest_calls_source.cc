@@ -15,6 +15,7 @@ class GuestCallsSource final : public Source {
       : directory_(std::move(directory)), line_(relation.line) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
+    info_.host = false;
     info_.clock = "mono";
     info_.method = relation.method;
     info_.offset_ns = static_cast<std::int64_t>(line_.target - line_.source);
@@ -63,7 +64,8 @@ class GuestCallsSource final : public Source {
                                 symbol != nullptr ? symbol->name : std::string_view()};
     }
     ++counters_.events;
-    return fetch(*first);
+    (void)fetch(*first);  // what fails now is told after this event
+    return true;
   }
 
   [[nodiscard]] const Result<void>& status() const override { return status_; }

@@ -95,12 +95,12 @@ Result<void> Recorder::prepare() {
                          : fmt::format("the instance of a dead recorder stays: {}: {}",
                                        leftover.name, leftover.why));
   }
-  auto events = choose_events(*root, options_.events);
-  if (!events) return tl::unexpected(std::move(events).error());
-  session_.events = std::move(*events);
   auto instance = Instance::create();
   if (!instance) return tl::unexpected(std::move(instance).error());
   instance_.emplace(std::move(*instance));
+  auto events = choose_events(*root, options_.events);
+  if (!events) return tl::unexpected(std::move(events).error());
+  session_.events = std::move(*events);
   if (auto set = set_up(*instance_, options_, session_.events); !set) return set;
   auto marker = open_marker(*instance_, target_.user);
   if (!marker) return tl::unexpected(std::move(marker).error());

@@ -68,6 +68,12 @@ struct KvmDetail {
   bool unsatisfied;  // an MMIO read that user space has yet to answer
 };
 
+// The guest's TSC is the host's plus `next` from now on (kvm_write_tsc_offset).
+struct KvmTscOffset {
+  std::int32_t vcpu;
+  std::uint64_t previous, next;
+};
+
 struct KvmVcpuWakeup {
   std::uint64_t ns;
   bool waited, valid;  // waited: polling lost and the thread slept
@@ -110,11 +116,19 @@ struct Lost {
   Timestamp from, to;
   std::uint64_t count;  // 0: the kernel did not say how many
 };
+// A guest function was entered or left, as a plugin recorded it; `name` is empty without a symbol.
+struct GuestCall {
+  bool entry;
+  std::int32_t vcpu;
+  std::uint32_t depth;
+  std::uint64_t function;
+  std::string_view name;
+};
 struct Other {};
 
 using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmReload, KvmDetail,
-                             KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
-                             IoctlEnter, NewThread, Marker, Lost>;
+                             KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
+                             IoctlEnter, NewThread, Marker, Lost, GuestCall>;
 
 struct Event {
   Timestamp at;

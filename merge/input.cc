@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "merge/record/finish.h"
+#include "merge/source/guest_calls_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {
@@ -99,6 +100,26 @@ Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& opti
   return std::move(file->events);
 }
 
+// A session's uftrace.data, when its sync records relate it to the session's recording.
+Result<void> add_guest_calls(const std::string& path, const trace_dat::Options& how, Input& input) {
+  const fs::path folder = fs::path(path) / "uftrace.data";
+  if (!is_folder(folder.string()) || !is_file(folder / "sync.txt")) return {};
+  auto directory = DataDirectory::open(folder.string());
+  if (!directory) return tl::unexpected(std::move(directory).error());
+  const std::string recording = (fs::path(path) / "trace.dat").string();
+  auto relation = relate_guest(*directory, [&]() -> Result<std::unique_ptr<Source>> {
+    auto source = trace_dat::open_trace_dat(recording, how);
+    if (!source) return tl::unexpected(std::move(source).error());
+    return std::unique_ptr<Source>(std::move(*source));
+  });
+  if (!relation) return tl::unexpected(std::move(relation).error());
+  if (!*relation) return {};
+  auto calls = open_guest_calls(folder.string(), **relation);
+  if (!calls) return tl::unexpected(std::move(calls).error());
+  input.sources.push_back(std::move(*calls));
+  return {};
+}
+
 Result<void> open_recordings(const InputOptions& options, Input& input) {
   auto recordings = recordings_of(options);
   if (!recordings) return tl::unexpected(std::move(recordings).error());
@@ -114,6 +135,9 @@ Result<void> open_recordings(const InputOptions& options, Input& input) {
                   input.sources.front()->info().path, input.sources.front()->info().clock);
     }
     input.sources.push_back(std::move(*source));
+  }
+  for (const std::string& path : options.paths) {
+    if (auto added = add_guest_calls(path, how, input); !added) return added;
   }
   return {};
 }

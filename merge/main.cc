@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   cli::add_print(app, status);
   cli::add_events(app, status);
   cli::add_symbols(app, status);
+  cli::add_sync(app, status);
   try {
     app.parse(argc, argv);
     return status;

@@ -20,12 +20,18 @@ constexpr std::string_view kRiscvGeneral[] = {"zero", "ra", "sp",  "gp",  "tp", 
                                               "a6",   "a7", "s2",  "s3",  "s4", "s5", "s6", "s7",
                                               "s8",   "s9", "s10", "s11", "t3", "t4", "t5", "t6"};
 
+constexpr std::uint8_t kX86Operands[] = {7, 6, 2, 1, 8, 9};  // rdi rsi rdx rcx r8 r9
+constexpr std::uint8_t kArmOperands[] = {0, 1, 2, 3, 4, 5};
+constexpr std::uint8_t kRiscvOperands[] = {10, 11, 12, 13, 14, 15};  // a0 to a5
+
 constexpr Architecture kArchitectures[] = {
-    {ArchId::kX86, "x86_64", decode_x86_64, "rsp", "rbp", "cr3", "", kX86General, true},
-    {ArchId::kX86, "i386", decode_x86_64, "esp", "ebp", "cr3", "", kX86General32, true},
+    {ArchId::kX86, "x86_64", decode_x86_64, "rsp", "rbp", "cr3", "", kX86General, true,
+     kX86Operands},
+    {ArchId::kX86, "i386", decode_x86_64, "esp", "ebp", "cr3", "", kX86General32, true, {}},
     {ArchId::kAarch64, "aarch64", decode_aarch64, "sp", "x29", "TTBR0_EL1", "x30", kArmGeneral,
-     false},
-    {ArchId::kRiscv64, "riscv64", decode_riscv64, "sp", "fp", "satp", "ra", kRiscvGeneral, false},
+     false, kArmOperands},
+    {ArchId::kRiscv64, "riscv64", decode_riscv64, "sp", "fp", "satp", "ra", kRiscvGeneral, false,
+     kRiscvOperands},
 };
 
 constexpr unsigned kRealMode = 4;

@@ -26,6 +26,7 @@ struct Architecture {
   std::string_view link;                      // empty: returns read the stack
   std::span<const std::string_view> general;  // by Instruction::reg
   bool higher_level_is_user = false;
+  std::span<const std::uint8_t> operands;  // of the magic no-op, as indices of `general`
 };
 
 // Null when the architecture is not known.

@@ -31,7 +31,7 @@ void read_target_then_pushed(unsigned index, std::uint32_t info, std::uint64_t s
     return;
   }
   if (vcpu.target != 0) {
-    vcpu.tracker->call(site_of(data), vcpu.target, slot);
+    if (session->follows(vcpu.target)) vcpu.tracker->call(site_of(data), vcpu.target, slot);
     vcpu.target = 0;
   } else if (session->api.memory_value == nullptr) {
     vcpu.delayed = static_cast<const Site*>(data);
@@ -52,7 +52,7 @@ void pushed_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* da
     vcpu.far_slot = 0;
     const std::uint64_t target = site.function != 0 ? site.function : vcpu.target;
     vcpu.target = 0;
-    if (target != 0) vcpu.tracker->call(site, target, slot);
+    if (target != 0 && session->follows(target)) vcpu.tracker->call(site, target, slot);
   } else {
     vcpu.far_slot = slot;
   }
@@ -99,6 +99,7 @@ void linked_register(unsigned index, void* data) {
   Vcpu& vcpu = session->vcpu(index);
   const std::uint64_t target =
       vcpu.guest.general(site.reg) + static_cast<std::uint64_t>(site.offset);
+  if (!session->follows(target)) return;
   vcpu.tracker->call(site, target & ~std::uint64_t{1}, 0);
 }
 
@@ -156,6 +157,23 @@ void stop_here(unsigned index, void*) {
     else
       vcpu->tracker->request_recording(false);
   }
+}
+
+// --- the magic no-op -----------------------------------------------------------------------------
+
+// Nothing between the stamp and the return but six register reads: the time until the guest reads
+// its clock again is part of the bracket. The text is made when the series is complete.
+void synchronized(unsigned index, void*) {
+  Vcpu& vcpu = session->vcpu(index);
+  StampedSync sync{vcpu.tracker->clock().now(), {}};
+  const std::span<const std::uint8_t> operands = session->arch->operands;
+  for (std::size_t i = 0; i < operands.size() && i < 6; ++i)
+    sync.operands[i] = vcpu.guest.general(operands[i]);
+  constexpr std::size_t kMostPending = 64;
+  constexpr std::uint64_t kBefore = 1 << 8;
+  if (vcpu.syncs.capacity() == 0) vcpu.syncs.reserve(kMostPending);
+  vcpu.syncs.push_back(sync);
+  if ((sync.operands[0] & kBefore) == 0 || vcpu.syncs.size() >= kMostPending) write_syncs(vcpu);
 }
 
 // --- mode=frame-pointer
@@ -308,7 +326,8 @@ void translated(qemu::Block* block) {
   if (!s.translation_guest) return;
   // Blocks are translated for one privilege level: it is part of their identity.
   const unsigned level = s.translation_guest->level();
-  instrument_block(block, api.block_address(block), level);
+  const bool followed = s.follows(api.block_address(block));
+  if (followed) instrument_block(block, api.block_address(block), level);
   const std::size_t count = api.block_size(block);
   for (std::size_t i = 0; i < count; ++i) {
     qemu::Instruction* insn = api.block_instruction(block, i);
@@ -317,6 +336,11 @@ void translated(qemu::Block* block) {
     const std::uint64_t address = api.instruction_address(insn);
     if (s.has_start || s.has_stop) check_switch(insn, address);
     Instruction what = s.arch->decode({bytes, size}, address);
+    if (what.flow == Flow::kSync)
+      api.register_instruction(insn, synchronized, qemu::kReadRegisters, nullptr);
+    if (!followed) continue;
+    // The return from code that is not followed would not be seen.
+    if (what.flow == Flow::kCall && !s.follows(what.target)) continue;
     if (what.flow == Flow::kNearCall)
       what.flow = s.tracker_options.know_starts && s.filter->is_start(what.target) ? Flow::kCall
                                                                                    : Flow::kOther;

@@ -86,6 +86,15 @@ constexpr std::array kOptions = {
              o.exclude.emplace_back(v);
              return !v.empty();
            }},
+    Option{"code", "symbols|0xA-0xB",
+           "follow only this code: the symbol files', a range; repeatable",
+           [](PluginOptions& o, Value v) {
+             if (v == "symbols") return o.code_of_symbols = true;
+             AddressRange range;
+             const bool good = parse_range(v, range);
+             if (good) o.code.push_back(range);
+             return good;
+           }},
     Option{"min-duration", "TIME", "leave out calls shorter than this (10us)",
            [](PluginOptions& o, Value v) {
              const auto time = parse_time(v, 1);

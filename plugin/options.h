@@ -28,6 +28,8 @@ struct PluginOptions {
   std::vector<SymbolFileSpec> symbols;
   std::vector<std::string> include;  // name patterns, or ranges 0xSTART-0xEND
   std::vector<std::string> exclude;
+  std::vector<AddressRange> code;  // follow what runs here only; empty: all
+  bool code_of_symbols = false;    // and what the symbol files' code is
   std::uint64_t min_duration = 0;  // ns
   std::uint64_t max_depth = ~std::uint64_t{0};
   std::string start;  // a function's name or an address

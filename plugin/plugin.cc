@@ -119,6 +119,13 @@ Result<void> load_symbols(Session& s, DirectoryWriter& directory) {
   auto formatted = format_symbol_files(placed, false);
   if (!formatted) return tl::unexpected(std::move(formatted).error());
   if (auto written = directory.write_symbols(*formatted); !written) return written;
+  if (s.options.code_of_symbols) {
+    if (files.empty()) return fail(ErrorKind::kUsage, "code=symbols needs symbols=FILE");
+    for (std::size_t i = 0; i < files.size(); ++i)
+      for (const AddressRange& text : files[i].text)
+        s.options.code.push_back(
+            {text.start + s.options.symbols[i].offset, text.end + s.options.symbols[i].offset});
+  }
   auto filter = SymbolFilter::make(s.options, table);
   if (!filter) return tl::unexpected(std::move(filter).error());
   s.filter = std::move(*filter);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
 
 namespace trapline {
@@ -122,6 +123,27 @@ void Recording::write_sync() {
     text += fmt::format("{} {}\n", stamp, std::string_view(record, size));
   }
   (void)write_all(file->get(), text.data(), text.size());
+}
+
+void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
+  const GuestCounter counter = arch_.id == ArchId::kX86       ? GuestCounter::kTsc
+                               : arch_.id == ArchId::kAarch64 ? GuestCounter::kCntvct
+                                                              : GuestCounter::kTime;
+  std::string text;
+  std::scoped_lock lock(mutex_);
+  for (const StampedSync& sync : syncs) {
+    const auto record = guest_sync_of(sync.operands, counter);
+    if (!record) continue;
+    if (++guest_syncs_ > kMaxGuestSyncs) break;
+    text += fmt::format("{} {}\n", sync.stamp, format_guest_sync(*record));
+  }
+  if (guest_syncs_ == kMaxGuestSyncs + 1)
+    std::fprintf(stderr,
+                 "trapline plugin: the guest executed %llu sync records; more are ignored\n",
+                 static_cast<unsigned long long>(kMaxGuestSyncs));
+  if (text.empty()) return;
+  auto file = directory_.open_file("sync.txt");
+  if (file) (void)write_all(file->get(), text.data(), text.size());
 }
 
 void Recording::finish() {

@@ -17,6 +17,12 @@
 
 namespace trapline {
 
+// A magic no-op that ran: its operands, and when on the records' clock.
+struct StampedSync {
+  std::uint64_t stamp;
+  std::uint64_t operands[6];
+};
+
 class Recording final : public RecordSink, public TaskChooser {
  public:
   Recording(const PluginOptions& options, const Architecture& arch, DirectoryWriter directory,
@@ -32,6 +38,8 @@ class Recording final : public RecordSink, public TaskChooser {
 
   // sync.txt: the records' clock beside all others.
   void write_sync();
+  // Adds what the guest said by the magic no-op to sync.txt.
+  void write_guest_syncs(std::span<const StampedSync> syncs);
   // Closes the files; the tasks' buffers are written by then.
   void finish();
 
@@ -45,6 +53,8 @@ class Recording final : public RecordSink, public TaskChooser {
 
   // With contexts=stack: this many tasks have a buffer and an open file.
   static constexpr std::size_t kActive = 96;
+  // Guest sync records that sync.txt takes: some 10 MB. A guest may execute as many as it likes.
+  static constexpr std::uint64_t kMaxGuestSyncs = 65'536;
 
  private:
   [[nodiscard]] int file_of(std::uint32_t tid);  // with mutex_ held; -1: cannot be opened
@@ -64,6 +74,7 @@ class Recording final : public RecordSink, public TaskChooser {
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<int> last_error_ = 0;
   bool told_ = false;
+  std::uint64_t guest_syncs_ = 0;
 };
 
 }  // namespace trapline

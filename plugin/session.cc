@@ -83,11 +83,17 @@ void vcpu_idle(unsigned index) {
   vcpu.tracker->task()->buffer.flush();
 }
 
+void write_syncs(Vcpu& vcpu) {
+  session->recording->write_guest_syncs(vcpu.syncs);
+  vcpu.syncs.clear();
+  vcpu.tracker->clock().adjust();
+}
+
 void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t to) {
   Session& s = *session;
   if (type == qemu::kHostCall || s.ended) return;
   // x86 also tells of what never reaches a handler (the end of a halt) or comes a second time.
-  if (from == to) return;
+  if (from == to || !s.follows(to)) return;
   Vcpu& vcpu = s.vcpu(index);
   vcpu.target = 0;
   vcpu.tracker->event(vcpu.guest.level(), to);
@@ -100,6 +106,7 @@ void ended() {
   for (unsigned i = 0; i < Session::kMaxVcpus; ++i) {
     Vcpu* vcpu = s.vcpus[i].load();
     if (vcpu == nullptr) continue;
+    write_syncs(*vcpu);
     vcpu->tracker->close_all();
     const TrackerCounters& c = vcpu->tracker->counters();
     total.calls += c.calls;

@@ -39,6 +39,7 @@ struct alignas(64) Vcpu {
   std::uint64_t frame_pointer = 0;
   unsigned frame_level = ~0U;
   std::uint64_t last_block = 0;
+  std::vector<StampedSync> syncs;  // of a series that is under way
 };
 
 // Writes the selected calls into trace_marker, one write each (docs/formats/ftrace-calls.md).
@@ -85,6 +86,14 @@ struct Session {
   std::uint64_t stop_address = 0;
   bool has_start = false;
   bool has_stop = false;
+  // code=: what lies elsewhere runs as without the plugin.
+  [[nodiscard]] bool follows(std::uint64_t address) const {
+    if (options.code.empty()) [[likely]]
+      return true;
+    for (const AddressRange& range : options.code)
+      if (range.contains(address)) return true;
+    return false;
+  }
 
   std::mutex translation;  // guards sites and translation_guest
   SitePool sites;
@@ -101,6 +110,7 @@ extern Session* session;
 
 void vcpu_started(unsigned index);
 void vcpu_idle(unsigned index);
+void write_syncs(Vcpu& vcpu);
 void translated(qemu::Block* block);
 void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t to);
 void ended();

@@ -20,5 +20,6 @@ void add_info(CLI::App& app, int& status);
 void add_print(CLI::App& app, int& status);
 void add_events(CLI::App& app, int& status);
 void add_symbols(CLI::App& app, int& status);
+void add_sync(CLI::App& app, int& status);
 
 }  // namespace trapline::cli

@@ -71,7 +71,17 @@ Analysis::Analysis(const Timeline& timeline, const Input& input, const ReportOpt
       tracker_(model_, reader_),
       processes_(input.processes),
       groups_(words_of_all(options.by)),
-      to_(std::numeric_limits<std::uint64_t>::max()) {}
+      stacks_(names_),
+      to_(std::numeric_limits<std::uint64_t>::max()),
+      requests_(options.request_specs.empty() ? known_requests() : options.request_specs, names_,
+                input.declared),
+      request_rows_(requests_.specs().size()) {
+  for (std::size_t i = 0; i < timeline.size(); ++i) has_guest_ |= !timeline.source(i).info().host;
+  const auto by = [&](Dimension dimension) {
+    return std::find(options.by.begin(), options.by.end(), dimension) != options.by.end();
+  };
+  needs_stack_ = has_guest_ || by(Dimension::kFunction) || by(Dimension::kStack);
+}
 
 bool Analysis::on(const Event& event) {
   const bool is_event = !std::holds_alternative<Lost>(event.payload);
@@ -85,6 +95,14 @@ bool Analysis::on(const Event& event) {
     }
   }
   if (event.at > to_) [[unlikely]] return false;
+  if (event.payload.index() == 0) [[likely]] {  // Other: of no correlator's interest
+    if (event.at >= from_) {
+      if (!start_) start_ = event.at;
+      end_ = std::max(end_, event.at);
+    }
+    return true;
+  }
+  if (has_guest_ && on_guest(event)) return true;
   if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
   if (event.at < from_) [[unlikely]] return true;
   if (is_event) {
@@ -92,6 +110,7 @@ bool Analysis::on(const Event& event) {
     end_ = std::max(end_, event.at);
   }
   if (const ExitSpan* span = tracker_.on(event)) take(*span);
+  if (options_.requests) on_request(event);
   if (options_.irq) {
     if (const IrqSpan* span = irq_.on(event, processes_.of(event.thread, {}))) take_irq(*span);
   }
@@ -99,7 +118,27 @@ bool Analysis::on(const Event& event) {
   return true;
 }
 
-GroupKey Analysis::key_of(const ExitSpan& span) const {
+// Keeps the guest's stacks; true for events that are not the host's: holes in other sources hide
+// none of its events.
+bool Analysis::on_guest(const Event& event) {
+  if (event.at >= from_) stacks_.on(event);
+  return std::holds_alternative<GuestCall>(event.payload) ||
+         (std::holds_alternative<Lost>(event.payload) && !timeline_.source_of(event).info().host);
+}
+
+// The guest's stack when the exit came, with the function of its rip innermost where that is known:
+// a record's stamp has the error of its clock's relation, the rip has none.
+StackId Analysis::stack_of(const ExitSpan& span) {
+  StackId stack = stacks_.stack_of(span.thread);
+  const std::uint32_t symbol = input_.symbols.index_of(span.rip);
+  if (symbol == SymbolTable::kNone) return stack;
+  if (symbol >= symbol_names_.size()) symbol_names_.resize(input_.symbols.size(), kNoName);
+  NameId& name = symbol_names_[symbol];
+  if (name == kNoName) name = names_.id(input_.symbols[symbol].name);
+  return stacks_.with_innermost(stack, name);
+}
+
+GroupKey Analysis::key_of(const ExitSpan& span, StackId stack) const {
   GroupKey key;
   std::size_t at = 0;
   for (const Dimension dimension : options_.by) {
@@ -111,7 +150,8 @@ GroupKey Analysis::key_of(const ExitSpan& span) const {
         break;
       case Dimension::kDevice: key.words[at++] = span.device; break;
       case Dimension::kQemuEvent: key.words[at++] = span.qemu_event; break;
-      case Dimension::kFunction: key.words[at++] = input_.symbols.index_of(span.rip); break;
+      case Dimension::kFunction: key.words[at++] = stacks_.innermost(stack); break;
+      case Dimension::kStack: key.words[at++] = stack; break;
       case Dimension::kVcpu:
       case Dimension::kVm: key.words[at++] = static_cast<std::uint32_t>(span.thread); break;
     }
@@ -121,11 +161,14 @@ GroupKey Analysis::key_of(const ExitSpan& span) const {
 
 void Analysis::take(const ExitSpan& span) {
   if (!counts(span.thread)) return;
-  if (options_.slower_than && span.total() >= *options_.slower_than) keep_slow(span);
-  groups_.add(key_of(span), span);
+  const bool slow = options_.slower_than && span.total() >= *options_.slower_than;
+  const StackId stack = needs_stack_ || slow ? stack_of(span) : kNoStack;
+  if (slow) keep_slow(span, stacks_.innermost(stack));
+  if (has_guest_) stacks_.on_span(span, stack);
+  groups_.add(key_of(span, stack), span);
 }
 
-void Analysis::keep_slow(const ExitSpan& span) {
+void Analysis::keep_slow(const ExitSpan& span, NameId function) {
   const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
     return a.span.total() > b.span.total();
   };
@@ -135,8 +178,22 @@ void Analysis::keep_slow(const ExitSpan& span) {
     std::pop_heap(slow_.begin(), slow_.end(), faster_last);
     slow_.pop_back();
   }
-  slow_.push_back({span, tracker_.counters().exits});
+  slow_.push_back({span, function, tracker_.counters().exits});
   std::push_heap(slow_.begin(), slow_.end(), faster_last);
+}
+
+void Analysis::on_request(const Event& event) {
+  if (std::holds_alternative<Lost>(event.payload)) return requests_.on_hole();
+  const auto* marker = std::get_if<Marker>(&event.payload);
+  const QemuEvent* qemu = marker == nullptr ? nullptr : tracker_.last_qemu_event();
+  if (qemu == nullptr) return;
+  const RequestSpan* span =
+      requests_.on(event, *marker, qemu->name, processes_.of(event.thread, {}));
+  if (span == nullptr) return;
+  GroupRow& row = request_rows_[span->spec];
+  const std::uint64_t total = elapsed(span->start, span->end);
+  if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = span->start.ns();
+  row.total.add(total);
 }
 
 void Analysis::take_irq(const IrqSpan& span) {
@@ -169,11 +226,6 @@ std::string Analysis::vcpu_text(ThreadId thread) const {
   return vm_count_ > 1 ? fmt::format("vm {} {}", vm_of(thread), number) : number;
 }
 
-std::string Analysis::function_text(std::uint64_t rip) const {
-  const Symbol* symbol = input_.symbols.find(rip);
-  return symbol == nullptr ? "[unknown]" : printable(symbol->name);
-}
-
 std::string Analysis::text_of(const GroupKey& key) const {
   std::string text;
   std::size_t at = 0;
@@ -188,10 +240,9 @@ std::string Analysis::text_of(const GroupKey& key) const {
       case Dimension::kDevice:
       case Dimension::kQemuEvent: text += name_or_dash(names_, static_cast<NameId>(word)); break;
       case Dimension::kFunction:
-        text += word == SymbolTable::kNone
-                    ? "[unknown]"
-                    : printable(input_.symbols[static_cast<std::uint32_t>(word)].name);
+        text += word == kNoName ? "[unknown]" : printable(names_[static_cast<NameId>(word)]);
         break;
+      case Dimension::kStack: text += printable(stacks_.text(static_cast<StackId>(word))); break;
       case Dimension::kVcpu:
         text += vcpu_text(ThreadId{static_cast<std::int32_t>(word)});
         break;
@@ -207,18 +258,36 @@ Report Analysis::finish() {
   Report report;
   report.model = model_;
   report.by = options_.by_text;
-  report.start_ns = start_.value_or(Timestamp()).ns();
-  report.end_ns = end_.ns();
+  find_interval(report);
   report.cycles = timeline_.source(0).info().cycles;
   report_sources(report);
   report_vcpus(report);
-  report_groups(report);
+  if (options_.requests) {
+    report_requests(report);
+  } else {
+    report_groups(report);
+  }
   report_qemu_events(report);
   if (options_.slower_than) report_slow_exits(report);
   if (options_.irq) report_irqs(report);
   if (options_.halt) report_halts(report);
+  if (options_.guest) report_guest(report);
   report_notes(report);
   return report;
+}
+
+// The whole recordings', where all was looked at: their sources leave out what nobody needs.
+void Analysis::find_interval(Report& report) const {
+  Timestamp start = start_.value_or(Timestamp());
+  Timestamp end = end_;
+  for (std::size_t i = 0; i < timeline_.size() && !options_.from && !options_.to; ++i) {
+    const SourceCounters& counters = timeline_.source(i).counters();
+    if (!timeline_.source(i).info().host || counters.events == 0) continue;
+    start = std::min(start, counters.first);
+    end = std::max(end, counters.last);
+  }
+  report.start_ns = start.ns();
+  report.end_ns = end.ns();
 }
 
 void Analysis::report_sources(Report& report) const {
@@ -229,6 +298,9 @@ void Analysis::report_sources(Report& report) const {
     row.path = source.info().path;
     row.kind = source.info().kind;
     row.clock = source.info().clock;
+    row.method = source.info().method;
+    row.offset_ns = source.info().offset_ns;
+    row.error_ns = source.info().error_ns;
     row.events = counters.events;
     row.lost = counters.lost_events;
     report.sources.push_back(std::move(row));
@@ -238,6 +310,7 @@ void Analysis::report_sources(Report& report) const {
     report.counters.damaged_events += counters.damaged_events;
   }
   report.counters.exits = tracker_.counters();
+  report.counters.guest_records = stacks_.records();
   report.counters.groups_folded = groups_.folded();
 }
 
@@ -297,6 +370,18 @@ void Analysis::report_groups(Report& report) {
   }
 }
 
+void Analysis::report_requests(Report& report) {
+  report.requests = true;
+  report.counters.requests_restarted = requests_.restarted();
+  report.counters.requests_end_only = requests_.end_without_start();
+  report.counters.requests_open = requests_.open();
+  for (std::size_t spec = 0; spec < request_rows_.size(); ++spec) {
+    if (request_rows_[spec].total.count() == 0) continue;
+    request_rows_[spec].key = printable(requests_.specs()[spec].name());
+    report.rows.push_back(std::move(request_rows_[spec]));
+  }
+}
+
 void Analysis::report_qemu_events(Report& report) const {
   const auto& counts = tracker_.qemu_events();
   for (NameId name = 1; name < counts.size(); ++name) {
@@ -304,10 +389,10 @@ void Analysis::report_qemu_events(Report& report) const {
       report.qemu_events.push_back({printable(names_[name]), counts[name]});
     }
   }
-  std::stable_sort(report.qemu_events.begin(), report.qemu_events.end(),
-                   [](const QemuEventRow& a, const QemuEventRow& b) {
-                     return a.count.count > b.count.count;
-                   });
+  std::sort(report.qemu_events.begin(), report.qemu_events.end(),
+            [](const QemuEventRow& a, const QemuEventRow& b) {
+              return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
+            });
 }
 
 void Analysis::report_slow_exits(Report& report) {
@@ -320,7 +405,8 @@ void Analysis::report_slow_exits(Report& report) {
   for (const SlowExit& slow : slow_) {
     const ExitSpan& span = slow.span;
     const Source& source = timeline_.source(span.source);
-    ExitRow row{span, vcpu_text(span.thread), function_text(span.rip),
+    ExitRow row{span, vcpu_text(span.thread), slow.function == kNoName ? "[unknown]"
+                                                                       : printable(names_[slow.function]),
                 printable(reason_text(source, span.reason)), detail_text(span.detail),
                 name_or_dash(names_, span.device), "-"};
     if (span.preempted_by != ThreadId{}) {
@@ -352,6 +438,19 @@ void Analysis::report_halts(Report& report) {
                     std::move(entry.state.slept), std::move(entry.state.wake_to_run),
                     entry.state.invalid});
   }
+}
+
+void Analysis::report_guest(Report& report) {
+  auto& rows = report.guest_functions.emplace();
+  const auto& functions = stacks_.functions();
+  for (NameId name = 1; name < functions.size(); ++name) {
+    const GuestFunctionTimes& times = functions[name];
+    if (times.calls != 0 || times.exits != 0) rows.push_back({printable(names_[name]), times});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.times.own_ns() > b.times.own_ns();
+  });
+  if (options_.top != 0 && rows.size() > options_.top) rows.resize(options_.top);
 }
 
 void Analysis::report_notes(Report& report) const {

@@ -11,7 +11,7 @@ namespace {
 constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"reason", Dimension::kReason},   {"detail", Dimension::kDetail},
     {"device", Dimension::kDevice},   {"qemu-event", Dimension::kQemuEvent},
-    {"function", Dimension::kFunction}, {"vcpu", Dimension::kVcpu},
+    {"function", Dimension::kFunction}, {"stack", Dimension::kStack},   {"vcpu", Dimension::kVcpu},
     {"vm", Dimension::kVm}};
 
 Result<Dimension> parse_dimension(std::string_view name) {
@@ -23,7 +23,7 @@ Result<Dimension> parse_dimension(std::string_view name) {
     all += (all.empty() ? "" : ", ") + std::string(known);
   }
   const auto near = nearest(name, names);
-  return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}", name,
+  return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}, and span alone", name,
               near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near), all);
 }
 

@@ -87,6 +87,9 @@ Json counters_json(const ReportCounters& counters) {
           {"clock_went_back", exits.clock_went_back},
           {"threads_left_out", exits.threads_left_out},
           {"damaged_events", counters.damaged_events},
+          {"requests_restarted", counters.requests_restarted},
+          {"requests_end_only", counters.requests_end_only},
+          {"requests_open", counters.requests_open},
           {"groups_folded", counters.groups_folded}};
 }
 
@@ -102,6 +105,20 @@ Json irqs_json(const Report& report) {
                     {"inject_to_eoi", distribution_json(row.to_eoi)}});
   }
   return {{"coalesced", report.irqs_coalesced}, {"rows", std::move(rows)}};
+}
+
+Json guest_functions_json(const Report& report) {
+  Json rows = Json::array();
+  for (const GuestFunctionRow& row : *report.guest_functions) {
+    Json json = {{"name", row.name},
+                 {"calls", row.times.calls},
+                 {"exits", row.times.exits},
+                 {"own_ns", row.times.own_ns()},
+                 {"guest_ns", row.times.guest_ns}};
+    add_parts(json, row.times.parts);
+    rows.push_back(std::move(json));
+  }
+  return rows;
 }
 
 Json halts_json(const Report& report) {
@@ -146,6 +163,7 @@ void print_json(const Report& report, std::ostream& out) {
   }
   if (report.irqs) json["irqs"] = irqs_json(report);
   if (report.halts) json["halts"] = halts_json(report);
+  if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);
   json["counters"] = counters_json(report.counters);
   json["notes"] = report.notes;
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';

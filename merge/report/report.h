@@ -8,6 +8,7 @@
 
 #include "merge/correlate/exit_model.h"
 #include "merge/correlate/exit_tracker.h"
+#include "merge/correlate/guest_stacks.h"
 #include "merge/histogram.h"
 
 namespace trapline {
@@ -57,6 +58,11 @@ struct IrqRow {
   Histogram to_inject, to_entry, to_eoi;
 };
 
+struct GuestFunctionRow {
+  std::string name;
+  GuestFunctionTimes times;
+};
+
 struct HaltRow {
   std::int32_t vcpu = kNoVcpu;
   std::string vm;
@@ -68,6 +74,7 @@ struct ReportCounters {
   ExitCounters exits;
   std::uint64_t lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
   std::uint64_t guest_records = 0;
+  std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
   std::uint64_t groups_folded = 0;  // exits in "[other]": more groups than are kept
 };
 
@@ -80,6 +87,7 @@ struct Report {
   ExitModel model;
   std::vector<VcpuRow> vcpus;
   std::string by;
+  bool requests = false;  // the rows are requests, not exits: they have no parts
   std::vector<GroupRow> rows;
   std::size_t rows_left_out = 0;  // by --top
   std::vector<QemuEventRow> qemu_events;
@@ -89,6 +97,7 @@ struct Report {
   std::optional<std::vector<IrqRow>> irqs;
   std::uint64_t irqs_coalesced = 0;  // raised again while they were pending
   std::optional<std::vector<HaltRow>> halts;
+  std::optional<std::vector<GuestFunctionRow>> guest_functions;
   ReportCounters counters;
   std::vector<std::string> notes;  // sentences a reader has to know
 };

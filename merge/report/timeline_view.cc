@@ -12,9 +12,11 @@ namespace {
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kQemu = "\x1b[36m";
+constexpr std::string_view kGuest = "\x1b[32m";
 constexpr std::string_view kWarning = "\x1b[31m";
 constexpr std::string_view kNormal = "\x1b[0m";
 constexpr std::size_t kWhoWidth = 16;
+constexpr std::uint32_t kMostIndent = 20;
 
 std::string_view without_system(std::string_view name) {
   const auto colon = name.find(':');
@@ -188,8 +190,26 @@ void TimelineView::show(const Event& event, const ExitSpan* span) {
   print(event, place, place == nullptr ? 0 : place->depth, marker ? kQemu : kDim, plain(event));
 }
 
+// The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
+void TimelineView::on_guest_call(const Event& event, const GuestCall& call) {
+  if (event.at < options_.from || (options_.threads && !options_.threads->contains(event.thread)))
+    return;
+  Place* place = places_.get(event.thread, ExitTracker::kMostThreads);
+  if (place == nullptr) return;
+  if (place->vcpu == kNoVcpu) place->vcpu = call.vcpu;
+  const std::string name = call.name.empty() ? fmt::format("{:#x}", call.function)
+                                             : printable(call.name);
+  print(event, place, 0, kGuest,
+        fmt::format("{:{}}{} {}()", "", 2 * std::min(call.depth, kMostIndent),
+                    call.entry ? "call" : "return from", name));
+}
+
 bool TimelineView::on(const Event& event) {
   if (event.at > options_.to) return false;
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    on_guest_call(event, *call);
+    return true;
+  }
   const ExitSpan* span = tracker_.on(event);
   const bool counted = !options_.threads || options_.threads->contains(event.thread) ||
                        std::holds_alternative<Lost>(event.payload) ||

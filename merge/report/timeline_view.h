@@ -1,7 +1,7 @@
 // The timeline as lines of text: events of kernel and QEMU and the spans derived from them, in order,
 // indented by where the vCPU is (guest, exit, user space), each end with its duration.
 //
-//   in guest
+//   call rtc_read()                            guest functions, where a plugin recorded them
 //     exit io, in rtc_read                     kvm_exit
 //     kvm_pio pio_write at 0x71 …              kernel events of the vCPU's thread
 //       to user space: KVM_EXIT_IO             kvm_userspace_exit
@@ -54,6 +54,7 @@ class TimelineView {
   [[nodiscard]] std::string function_of(std::uint64_t rip) const;
   void show(const Event& event, const ExitSpan* span);
   void on_exit(const Event& event, const KvmExit& exit);
+  void on_guest_call(const Event& event, const GuestCall& call);
   void on_entry(const Event& event, const ExitSpan* span);
   void on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
   [[nodiscard]] bool on_user_end(const Event& event);

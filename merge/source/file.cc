@@ -10,7 +10,8 @@
 namespace trapline {
 
 Result<File> File::open(std::string path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK opening a FIFO waits for a writer.
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));

@@ -4,6 +4,7 @@
 namespace trapline {
 namespace {
 
+constexpr std::uint32_t kSyncNoop = 0xf2ca899f;  // movk xzr, #0x544c, lsl #32
 constexpr unsigned kLink = 30;
 constexpr unsigned kStack = 31;
 
@@ -57,7 +58,9 @@ Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc
   const std::uint32_t word =
       bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
   Instruction out;
-  if ((word & 0xfc000000U) == 0x94000000U) {  // BL
+  if (word == kSyncNoop) {
+    out.flow = Flow::kSync;
+  } else if ((word & 0xfc000000U) == 0x94000000U) {  // BL
     const auto words = static_cast<std::int32_t>(word << 6) >> 6;
     out.target = pc + static_cast<std::uint64_t>(std::int64_t{words} * 4);
     if (out.target != pc + 4) out.flow = Flow::kCall;

@@ -22,6 +22,7 @@ enum class Flow : std::uint8_t {
   kInterruptReturn,
   kSaveReturnAddress,  // stores the link register on the stack: tells where the frame is
   kSetStackPointer,    // may move to another stack, or discard frames
+  kSync,               // the magic no-op of docs/plugin.md: clock readings in registers
 };
 
 struct Instruction {

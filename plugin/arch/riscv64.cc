@@ -5,6 +5,7 @@
 namespace trapline {
 namespace {
 
+constexpr std::uint32_t kSyncNoop = 0x54ca3013;  // sltiu zero, s4, 0x54c
 constexpr unsigned kRa = 1;
 constexpr unsigned kSp = 2;
 constexpr unsigned kT0 = 5;
@@ -60,6 +61,10 @@ Instruction decode_riscv64(std::span<const std::uint8_t> bytes, std::uint64_t pc
   const unsigned rd = bits(word, 7, 5);
   const unsigned rs1 = bits(word, 15, 5);
   Instruction out;
+  if (word == kSyncNoop) {
+    out.flow = Flow::kSync;
+    return out;
+  }
   switch (word & 0x7f) {
     case 0x6f:  // JAL
       if (!is_link(rd)) break;

@@ -1,9 +1,15 @@
 // x86 in every mode: 64-bit code and the 16- and 32-bit code of firmware. QEMU says where an
 // instruction ends, so the width of an operand follows from what is left of it.
+#include <algorithm>
+#include <array>
+
 #include "plugin/arch/decode.h"
 
 namespace trapline {
 namespace {
+
+// nop dword ptr [rax + rax + "TRLN"]
+constexpr std::array<std::uint8_t, 8> kSyncNoop{0x0f, 0x1f, 0x84, 0x00, 'T', 'R', 'L', 'N'};
 
 bool is_prefix(std::uint8_t byte) {
   switch (byte) {
@@ -90,6 +96,9 @@ Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc)
       break;
     case 0x0f:
       if (rest.empty()) break;
+      if (bytes.size() == kSyncNoop.size() &&
+          std::equal(bytes.begin(), bytes.end(), kSyncNoop.begin()))
+        out.flow = Flow::kSync;
       if (rest[0] == 0x05 || rest[0] == 0x34) out.flow = Flow::kSystemCall;
       if (rest[0] == 0x07 || rest[0] == 0x35) out.flow = Flow::kSystemReturn;
       break;

@@ -8,7 +8,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::uint32_t kLargestBlock = 4u << 20;
+constexpr std::uint64_t kBlockFloor = 64u << 10;
 
 }  // namespace
 
@@ -19,7 +19,8 @@ PageReader::PageReader(const File& file, const Extent& extent, std::uint32_t pag
       page_size_(page_size),
       at_(extent.offset),
       end_(extent.offset + extent.size),
-      buffer_size_(std::max<std::size_t>(buffer_size / page_size, 1) * page_size) {}
+      buffer_size_(std::max<std::size_t>(buffer_size / page_size, 1) * page_size),
+      largest_block_(std::max<std::uint64_t>(4 * std::uint64_t{buffer_size}, kBlockFloor)) {}
 
 Result<std::span<const std::byte>> PageReader::next() {
   if (buffer_at_ == buffer_end_) {
@@ -63,7 +64,13 @@ Result<void> PageReader::refill_block() {
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
   }
-  if (blocks_left_ == 0) return {};
+  while (blocks_left_ > 0 && buffer_end_ == 0) {
+    if (auto read = read_block(); !read) return read;
+  }
+  return {};
+}
+
+Result<void> PageReader::read_block() {
   --blocks_left_;
   std::byte head[8];
   const auto damaged = [&] {
@@ -74,8 +81,8 @@ Result<void> PageReader::refill_block() {
   if (auto read = file_->read(at_, head); !read) return read;
   const auto compressed_size = load<std::uint32_t>(head);
   const auto size = load<std::uint32_t>(head + 4);
-  if (compressed_size > end_ - at_ - sizeof head || compressed_size > kLargestBlock ||
-      size > kLargestBlock || size % page_size_ != 0) {
+  if (compressed_size > end_ - at_ - sizeof head || compressed_size > largest_block_ ||
+      size > largest_block_ || size % page_size_ != 0) {
     return damaged();
   }
   block_.resize(compressed_size);
@@ -85,7 +92,6 @@ Result<void> PageReader::refill_block() {
   if (!got || *got != size) return damaged();
   at_ += sizeof head + compressed_size;
   buffer_end_ = size;
-  if (size == 0) return refill_block();
   return {};
 }
 

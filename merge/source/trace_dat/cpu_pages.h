@@ -14,7 +14,7 @@ namespace trapline::trace_dat {
 class PageReader {
  public:
   // `buffer_size` bounds what is read ahead of raw data; of compressed data one block is held,
-  // at most 4 MiB.
+  // at most four times that (and 64 KiB: trace-cmd's blocks have 40).
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
              std::size_t buffer_size);
 
@@ -24,13 +24,14 @@ class PageReader {
   [[nodiscard]] Result<void> skip_to(double fraction);
   // Bytes of the file consumed, for progress.
   [[nodiscard]] std::uint64_t consumed() const { return at_ - extent_.offset; }
-  [[nodiscard]] std::uint64_t size() const { return extent_.size; }
+  [[nodiscard]] std::uint64_t size() const { return end_ - extent_.offset; }
   // The offset in the file up to which data was read.
   [[nodiscard]] std::uint64_t position() const { return at_; }
 
  private:
   [[nodiscard]] Result<void> refill();
   [[nodiscard]] Result<void> refill_block();
+  [[nodiscard]] Result<void> read_block();
   [[nodiscard]] Result<void> start_blocks();
 
   const File* file_;
@@ -43,6 +44,7 @@ class PageReader {
   std::vector<std::byte> buffer_;
   std::vector<std::byte> block_;  // compressed
   std::size_t buffer_size_;
+  std::uint64_t largest_block_;
   std::size_t buffer_at_ = 0;
   std::size_t buffer_end_ = 0;
 };

@@ -78,6 +78,9 @@ void kvm_hypercall(const Schema& s, const RecordedEvent& e, Payload& out) {
 void page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmDetail{s.get(e, 0), 0, DetailKind::kPageFault, Access::kNone, false};
 }
+void kvm_write_tsc_offset(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmTscOffset{i32(s, e, 0, kNoVcpu), s.get(e, 1), s.get(e, 2)};
+}
 void kvm_vcpu_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmVcpuWakeup{s.get(e, 0), s.get(e, 1) != 0, s.get(e, 2) != 0};
 }
@@ -109,8 +112,8 @@ void vgic_pending(const Schema& s, const RecordedEvent& e, Payload& out) {
 void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
   // The states of a sleeping thread are in the low eight bits; above stands "preempted" (R+).
   constexpr std::uint64_t kSleeping = 0xff;
-  out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)},
-                    (s.get(e, 1) & kSleeping) == 0, text_at(e, s.fields[3].offset, 16)};
+  out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (s.get(e, 1) & kSleeping) == 0,
+                    text_at(e, s.fields[3].offset, 16)};
 }
 void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = SchedWakeup{ThreadId{i32(s, e, 0)}};
@@ -147,16 +150,19 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_hvc_arm64", {"r0"}, kvm_hypercall},
     {"kvm:kvm_page_fault", {"fault_address"}, page_fault},
     {"kvm:kvm_guest_fault", {"ipa"}, page_fault},
-    {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup},
-    {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns},
-    {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq},
-    {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq},
-    {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq},
-    {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq},
-    {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq},
+    {"kvm:kvm_write_tsc_offset",
+     {"vcpu_id", "previous_tsc_offset", "next_tsc_offset"},
+     kvm_write_tsc_offset},
+    {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup, Need::kHalts},
+    {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns, Need::kHalts},
+    {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq, Need::kInterrupts},
+    {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq, Need::kInterrupts},
+    {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq, Need::kInterrupts},
+    {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, Need::kInterrupts},
+    {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, Need::kInterrupts},
     {"kvm:kvm_inj_virq", {"vector"}, kvm_inj_virq},
-    {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi},
-    {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending},
+    {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, Need::kInterrupts},
+    {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending, Need::kInterrupts},
     {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},
     {"sched:sched_wakeup", {"pid"}, sched_wakeup},
     {"sched:sched_waking", {"pid"}, sched_wakeup},

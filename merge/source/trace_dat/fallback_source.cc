@@ -1,6 +1,7 @@
 #include "merge/source/trace_dat/fallback_source.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,13 +18,26 @@ namespace {
 constexpr std::size_t kPipeBuffer = 64u << 10;
 constexpr std::uint32_t kLargestRecord = 1u << 20;
 constexpr std::uint32_t kMostCpus = 8192;
+constexpr std::uint32_t kMostStreams = 1u << 20;
 
 struct Child {
   int pid = -1;
   UniqueFd pipe;
 };
 
-Result<Child> start_child(const std::string& path) {
+// A damaged file may make libtracecmd loop or allocate without end: the child gets what a sound file
+// of this size needs, several times over (libtracecmd 1.3.1 reads 1 MB of zstd a second).
+void limit_self(std::uint64_t file_size) {
+  const rlim_t seconds = 3 + file_size / (256u << 10);
+  const rlim_t bytes = (rlim_t{1} << 30) + 40 * file_size;
+  const rlimit cpu{seconds, seconds};
+  const rlimit memory{bytes, bytes};
+  (void)::setrlimit(RLIMIT_CPU, &cpu);
+  (void)::setrlimit(RLIMIT_AS, &memory);
+}
+
+Result<Child> start_child(const File& file) {
+  const std::string& path = file.path();
   int ends[2];
   if (::pipe(ends) != 0) return fail("{}: pipe: {}", path, std::strerror(errno));
   UniqueFd read_end(ends[0]);
@@ -32,6 +46,7 @@ Result<Child> start_child(const std::string& path) {
   if (pid < 0) return fail("{}: fork: {}", path, std::strerror(errno));
   if (pid == 0) {
     read_end.reset();
+    limit_self(file.size());
     ::_exit(trapline_stream_records(path.c_str(), write_end.release()) == 0 ? 0 : 1);
   }
   return Child{pid, std::move(read_end)};
@@ -61,9 +76,7 @@ Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(Recording recording
       traits = *sampled;
     }
   }
-  // libtracecmd has converted the times already.
-  recording.scale = TimeScale();
-  auto child = start_child(recording.file.path());
+  auto child = start_child(recording.file);
   if (!child) return tl::unexpected(std::move(child).error());
   return std::unique_ptr<TraceDatSource>(
       new FallbackSource(std::move(recording), traits, child->pid, std::move(child->pipe)));
@@ -100,16 +113,18 @@ bool FallbackSource::fill(std::byte* into, std::size_t size) {
 bool FallbackSource::read_next() {
   trapline_record head;
   if (!fill(reinterpret_cast<std::byte*>(&head), sizeof head)) return false;
-  if (head.size > kLargestRecord || head.cpu >= kMostCpus) return false;
+  if (head.size > kLargestRecord || head.cpu >= kMostCpus || head.stream >= kMostStreams) return false;
   pending_.time = head.time;
   pending_.missed = head.missed;
   pending_.cpu = head.cpu;
+  pending_.stream = head.stream;
   pending_.data.resize(head.size);
   return fill(pending_.data.data(), head.size);
 }
 
 void FallbackSource::finish() {
   ended_ = true;
+  pipe_.reset();  // a child that still writes (an impossible record) ends by it
   int status = 0;
   while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -129,15 +144,16 @@ bool FallbackSource::next(Event& event) {
     has_pending_ = true;
     if (pending_.missed != 0) {
       // Only known when the record after the hole arrives: the hole's event comes late in time.
-      const std::uint64_t from =
-          pending_.cpu < last_time_.size() ? last_time_[pending_.cpu] : 0;
-      fill_lost(pending_.cpu, Timestamp(from), Timestamp(pending_.time), pending_.missed, event);
+      const Timestamp from = pending_.stream < last_time_.size() && last_time_[pending_.stream] != 0
+                                 ? recording_.scale(last_time_[pending_.stream])
+                                 : Timestamp(0);
+      fill_lost(pending_.cpu, from, recording_.scale(pending_.time), pending_.missed, event);
       return true;
     }
   }
   has_pending_ = false;
-  if (pending_.cpu >= last_time_.size()) last_time_.resize(pending_.cpu + 1u);
-  last_time_[pending_.cpu] = pending_.time;
+  if (pending_.stream >= last_time_.size()) last_time_.resize(pending_.stream + 1u);
+  last_time_[pending_.stream] = pending_.time;
   decode({pending_.time, pending_.data.data(), static_cast<std::uint32_t>(pending_.data.size())},
          pending_.cpu, event);
   return true;

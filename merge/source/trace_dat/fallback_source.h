@@ -29,6 +29,7 @@ class FallbackSource final : public TraceDatSource {
     std::uint64_t time = 0;
     std::int64_t missed = 0;
     std::uint32_t cpu = 0;
+    std::uint32_t stream = 0;
     std::vector<std::byte> data;
   };
 
@@ -39,7 +40,7 @@ class FallbackSource final : public TraceDatSource {
   Pending pending_;
   bool has_pending_ = false;
   bool ended_ = false;
-  std::vector<std::uint64_t> last_time_;  // by CPU
+  std::vector<std::uint64_t> last_time_;  // by stream
 };
 
 }  // namespace trapline::trace_dat

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <string_view>
 
 #include "backend_ftrace/base/text.h"
@@ -15,9 +16,11 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "\x17\x08\x44tracing"sv;
-constexpr std::uint64_t kLargestSection = 64u << 20;
+constexpr std::uint64_t kLargestSection = 32u << 20;
+constexpr std::size_t kMostFormats = 65536;  // common_type has 16 bits
+constexpr std::size_t kLongestName = 255;
+constexpr std::size_t kMostOptionSections = 1024;
 constexpr std::uint32_t kMostCpus = 8192;
-constexpr std::size_t kMostOptionSections = 4096;
 
 // Option ids; those of no interest here have no name.
 enum Option : std::uint16_t {
@@ -65,6 +68,8 @@ class LayoutReader {
   Result<void> read_v6();
   Result<void> read_v7(std::uint64_t first_options);
   void read_header_info(MetaReader& reader);
+  Result<void> check_buffers() const;
+  void add_format(MetaReader& reader, const std::string& system);
   void read_ftrace_formats(MetaReader& reader);
   void read_event_formats(MetaReader& reader);
   Extent sized_section(MetaReader& reader, std::uint64_t size);
@@ -122,8 +127,31 @@ Result<Layout> LayoutReader::read() {
     rest = reader_.status();
     if (rest) rest = read_v7(options);
   }
+  if (rest) rest = check_buffers();
   if (!rest) return tl::unexpected(std::move(rest).error());
   return std::move(layout_);
+}
+
+// Pages have a size that a kernel could have, and no byte is two CPUs' data: else a small file could
+// stand for a recording without end.
+Result<void> LayoutReader::check_buffers() const {
+  constexpr std::uint32_t kSmallest = 1024, kLargest = 16u << 20;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
+  for (const Buffer& buffer : layout_.buffers) {
+    const std::uint32_t page = buffer.page_size;
+    if (!buffer.cpus.empty() && (!std::has_single_bit(page) || page < kSmallest || page > kLargest)) {
+      return fail(ErrorKind::kDamaged, "{}: damaged: pages of {} bytes", file_.path(), page);
+    }
+    for (const CpuPages& cpu : buffer.cpus) pieces.emplace_back(cpu.pages.offset, cpu.pages.size);
+  }
+  std::sort(pieces.begin(), pieces.end());
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    if (pieces[i].first - pieces[i - 1].first < pieces[i - 1].second) {
+      return fail(ErrorKind::kDamaged, "{}: damaged: the data of two CPUs overlap at offset {}",
+                  file_.path(), pieces[i].first);
+    }
+  }
+  return {};
 }
 
 void LayoutReader::read_header_info(MetaReader& reader) {
@@ -133,10 +161,15 @@ void LayoutReader::read_header_info(MetaReader& reader) {
   reader.skip(reader.number<std::uint64_t>());
 }
 
+void LayoutReader::add_format(MetaReader& reader, const std::string& system) {
+  if (layout_.formats.size() == kMostFormats) reader.fail_here("too many event formats");
+  layout_.formats.push_back({system, reader.bytes(reader.number<std::uint64_t>())});
+}
+
 void LayoutReader::read_ftrace_formats(MetaReader& reader) {
   const auto count = reader.number<std::uint32_t>();
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    layout_.formats.push_back({"ftrace", reader.bytes(reader.number<std::uint64_t>())});
+    add_format(reader, "ftrace");
   }
 }
 
@@ -144,9 +177,10 @@ void LayoutReader::read_event_formats(MetaReader& reader) {
   const auto systems = reader.number<std::uint32_t>();
   for (std::uint32_t i = 0; i < systems && reader.ok(); ++i) {
     const std::string system = reader.c_string();
+    if (system.size() > kLongestName) reader.fail_here("an impossible name of an event system");
     const auto count = reader.number<std::uint32_t>();
     for (std::uint32_t k = 0; k < count && reader.ok(); ++k) {
-      layout_.formats.push_back({system, reader.bytes(reader.number<std::uint64_t>())});
+      add_format(reader, system);
     }
   }
 }
@@ -252,8 +286,9 @@ Result<MetaReader> LayoutReader::open_section(const Extent& body) {
 
 Result<void> LayoutReader::read_v7(std::uint64_t next) {
   std::vector<Extent> by_option(kCmdlines + 1);
-  for (std::size_t sections = 0; next != 0; ++sections) {
-    if (sections == kMostOptionSections) {
+  std::set<std::uint64_t> visited;
+  while (next != 0) {
+    if (!visited.insert(next).second || visited.size() > kMostOptionSections) {
       return fail(ErrorKind::kDamaged, "{}: damaged: its option sections form a circle",
                   file_.path());
     }

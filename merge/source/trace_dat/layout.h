@@ -77,7 +77,7 @@ struct Layout {
 // points outside the file (kDamaged, with the offset).
 [[nodiscard]] Result<Layout> read_layout(const File& file);
 
-// The bytes of a metadata section, decompressed; at most 64 MiB.
+// The bytes of a metadata section, decompressed; at most 32 MiB.
 [[nodiscard]] Result<std::string> read_section(const File& file, const Layout& layout,
                                                const Extent& section);
 

@@ -7,8 +7,9 @@
 static int write_record(struct tracecmd_input *handle, struct tep_record *record, int cpu,
                         void *context) {
   FILE *out = context;
-  const struct trapline_record head = {record->ts, record->missed_events, (uint32_t)cpu,
-                                       (uint32_t)record->size};
+  /* `cpu` counts on from buffer to buffer, record->cpu does not. */
+  const struct trapline_record head = {record->ts, record->missed_events, (uint32_t)record->cpu,
+                                       (uint32_t)cpu, (uint32_t)record->size, 0};
   (void)handle;
   if (record->size < 0) return -1;
   if (fwrite(&head, sizeof head, 1, out) != 1) return -1;

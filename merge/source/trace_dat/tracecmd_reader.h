@@ -12,7 +12,9 @@ struct trapline_record {
   uint64_t time;    /* as libtracecmd converted it */
   int64_t missed;   /* events lost just before: 0 none, -1 an unknown number */
   uint32_t cpu;
+  uint32_t stream;  /* different for each CPU of each buffer */
   uint32_t size;    /* of the data that follows */
+  uint32_t unused;
 };
 
 /* Writes every record of `path` (all buffers) to `fd`: struct trapline_record, then its data.

@@ -1,5 +1,7 @@
 #include "guest.h"
 
+#include "../sync.h"
+
 static volatile u64 sink;
 static volatile u64 ticks;
 volatile u64 second_done;
@@ -144,7 +146,17 @@ NOINLINE void small_a(void) {
   BARRIER();
 }
 
+// The magic no-op, twice: a series of one try, without a write.
+TRAPLINE_INLINE void sync_once(void) {
+  const struct trapline_reading none = {0, 0};
+  trapline_noop(trapline_header(SYNC_SERIES, 0, TRAPLINE_BEFORE, TRAPLINE_NO_CLOCK), 0,
+                sync_reading(), none);
+  trapline_noop(trapline_header(SYNC_SERIES, 1, TRAPLINE_AFTER, TRAPLINE_NO_CLOCK), 0, none,
+                sync_reading());
+}
+
 NOINLINE void guest_main(void) {
+  sync_once();
   small_a();
   BARRIER();
   sink = fib(15);

@@ -18,6 +18,7 @@ typedef unsigned long u64;
 #define POINTER_CALLS 300
 #define TAIL_CALLS 100
 #define DEPTH 3000
+#define SYNC_SERIES 4711
 #define SCRATCH_CALLS 30
 #define SECOND_CALLS 40
 #define WORK_ROUNDS 200000

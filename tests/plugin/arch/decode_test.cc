@@ -37,6 +37,17 @@ TEST(DecodeX86Test, CallsReturnsAndTheRest) {
   EXPECT_EQ(flow({0xff}), Flow::kOther);
 }
 
+TEST(DecodeX86Test, TheMagicNoOpAndNoOtherNoOp) {
+  const Bytes magic{0x0f, 0x1f, 0x84, 0x00, 0x54, 0x52, 0x4c, 0x4e};
+  EXPECT_EQ(decode_x86_64(magic, 0x1000).flow, Flow::kSync);
+  Bytes plain = magic;
+  plain[7] = 0;
+  EXPECT_EQ(decode_x86_64(plain, 0x1000).flow, Flow::kOther);
+  Bytes prefixed{0x66};
+  prefixed.insert(prefixed.end(), magic.begin(), magic.end());
+  EXPECT_EQ(decode_x86_64(prefixed, 0x1000).flow, Flow::kOther);
+}
+
 Bytes word(std::uint32_t w) {
   return {static_cast<std::uint8_t>(w), static_cast<std::uint8_t>(w >> 8),
           static_cast<std::uint8_t>(w >> 16), static_cast<std::uint8_t>(w >> 24)};
@@ -58,6 +69,8 @@ TEST(DecodeAarch64Test, CallsReturnsAndTheRest) {
   EXPECT_EQ(flow(0xd4000001), Flow::kSystemCall);         // svc
   EXPECT_EQ(flow(0xa9bf7bfd), Flow::kSaveReturnAddress);  // stp x29, x30, [sp, #-16]!
   EXPECT_EQ(flow(0xf81f0ffe), Flow::kSaveReturnAddress);  // str x30, [sp, #-16]!
+  EXPECT_EQ(flow(0xf2ca899f), Flow::kSync);               // movk xzr, #0x544c, lsl #32
+  EXPECT_EQ(flow(0xf2ca8980), Flow::kOther);              // movk x0, #0x544c, lsl #32
   EXPECT_EQ(flow(0xa90153f3), Flow::kOther);              // stp x19, x20, [sp, #16]
   EXPECT_EQ(flow(0x9100005f), Flow::kSetStackPointer);    // mov sp, x2
   EXPECT_EQ(flow(0x910083ff), Flow::kOther);              // add sp, sp, #32
@@ -82,6 +95,8 @@ TEST(DecodeRiscvTest, CallsReturnsAndTheRest) {
   EXPECT_EQ(flow(0x00113423), Flow::kSaveReturnAddress);   // sd ra, 8(sp)
   EXPECT_EQ(flow(0x00850113), Flow::kSetStackPointer);     // addi sp, a0, 8
   EXPECT_EQ(flow(0xff010113), Flow::kOther);               // addi sp, sp, -16
+  EXPECT_EQ(flow(0x54ca3013), Flow::kSync);                // sltiu zero, s4, 0x54c
+  EXPECT_EQ(flow(0x54ca3513), Flow::kOther);               // sltiu a0, s4, 0x54c
   EXPECT_EQ(flow(0x30200073), Flow::kInterruptReturn);     // mret
   EXPECT_EQ(flow(0x00000073), Flow::kSystemCall);          // ecall
 }

@@ -1,0 +1,156 @@
+#include "backend_ftrace/guest_sync.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <iterator>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::array<std::string_view, 3> kCounterNames{"tsc", "cntvct", "time"};
+
+std::string_view next_word(std::string_view& text, char separator = ' ') {
+  const auto end = text.find(separator);
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return word;
+}
+
+// Numbers separated by colons, exactly as many as there are places.
+template <std::size_t n>
+bool numbers(std::string_view text, std::array<std::uint64_t, n>& values) {
+  for (std::uint64_t& value : values) {
+    const auto number = parse_number(next_word(text, ':'));
+    if (!number) return false;
+    value = *number;
+  }
+  return text.empty();
+}
+
+bool fits(std::uint64_t value) { return value <= 0xffffffffU; }
+
+// "port=0x80:0x1234", "mmio=0x9000000:1"
+bool parse_write(bool mmio, std::string_view text, GuestSyncRecord& record) {
+  std::array<std::uint64_t, 2> values{};
+  if (!numbers(text, values) || !fits(values[0]) || !fits(values[1])) return false;
+  record.write = GuestWrite{mmio, static_cast<std::uint32_t>(values[0]),
+                            static_cast<std::uint32_t>(values[1])};
+  return true;
+}
+
+bool parse_ptp(std::string_view text, GuestSyncRecord& record) {
+  std::array<std::uint64_t, 3> values{};
+  if (!numbers(text, values)) return false;
+  record.ptp = PtpReading{values[0], values[1], values[2]};
+  return true;
+}
+
+bool parse_reading(std::string_view key, std::string_view text, GuestReading& reading,
+                   GuestSyncRecord& record) {
+  const auto value = parse_number(text);
+  if (!value) return false;
+  for (std::size_t i = 0; i < kCounterNames.size(); ++i) {
+    if (kCounterNames[i] != key) continue;
+    reading.counter = *value;
+    record.counter = static_cast<GuestCounter>(i);
+    return true;
+  }
+  const auto clock = clock_from_name(key);
+  if (clock && is_readable(*clock)) {
+    reading.clock = *value;
+    record.clock = *clock;
+  }
+  return true;
+}
+
+void append(std::string& text, std::string_view title, const std::optional<GuestReading>& reading,
+            const GuestSyncRecord& record) {
+  if (!reading) return;
+  auto to = std::back_inserter(text);
+  fmt::format_to(to, " {}", title);
+  if (reading->clock != 0) fmt::format_to(to, " {}={}", clock_name(record.clock), reading->clock);
+  if (reading->counter != 0)
+    fmt::format_to(to, " {}={}", kCounterNames[static_cast<std::size_t>(record.counter)],
+                   reading->counter);
+}
+
+}  // namespace
+
+std::string format_guest_sync(const GuestSyncRecord& record) {
+  std::string text = fmt::format("{}{} {}", kGuestSyncPrefix, record.series, record.index);
+  if (record.marker) text += " marker";
+  if (record.write)
+    fmt::format_to(std::back_inserter(text), " {}=0x{:x}:0x{:x}",
+                   record.write->mmio ? "mmio" : "port", record.write->where, record.write->value);
+  if (record.ptp)
+    fmt::format_to(std::back_inserter(text), " ptp={}:{}:{}", record.ptp->host_real,
+                   record.ptp->real, record.ptp->mono_raw);
+  append(text, "before", record.before, record);
+  append(text, "after", record.after, record);
+  return text;
+}
+
+std::optional<GuestSyncRecord> parse_guest_sync(std::string_view text) {
+  if (!text.starts_with(kGuestSyncPrefix)) return std::nullopt;
+  text.remove_prefix(kGuestSyncPrefix.size());
+  while (text.ends_with('\n') || text.ends_with('\0')) text.remove_suffix(1);
+  const auto series = parse_number(next_word(text));
+  const auto index = parse_number(next_word(text));
+  if (!series || !index || !fits(*series) || !fits(*index)) return std::nullopt;
+  GuestSyncRecord record;
+  record.series = static_cast<std::uint32_t>(*series);
+  record.index = static_cast<std::uint32_t>(*index);
+  std::optional<GuestReading>* part = nullptr;
+  while (!text.empty()) {
+    const std::string_view word = next_word(text);
+    if (word == "before" || word == "after") {
+      part = word == "before" ? &record.before : &record.after;
+      if (part->has_value()) return std::nullopt;
+      part->emplace();
+      continue;
+    }
+    const auto equals = word.find('=');
+    const std::string_view key = word.substr(0, equals);
+    const std::string_view value =
+        equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
+    bool good = true;
+    if (part != nullptr)
+      good = parse_reading(key, value, **part, record);
+    else if (key == "marker")
+      record.marker = true;
+    else if (key == "port" || key == "mmio")
+      good = parse_write(key == "mmio", value, record);
+    else if (key == "ptp")
+      good = parse_ptp(value, record);
+    if (!good) return std::nullopt;
+  }
+  if (!record.marker && !record.before && !record.after) return std::nullopt;
+  return record;
+}
+
+std::optional<GuestSyncRecord> guest_sync_of(const std::uint64_t (&operands)[6],
+                                             GuestCounter counter) {
+  enum Flags : unsigned { kBefore = 1, kAfter = 2, kPort = 4, kMmio = 8 };
+  const std::uint64_t header = operands[0];
+  const auto flags = static_cast<unsigned>(header >> 8 & 0xff);
+  const auto clock = static_cast<std::uint8_t>(header & 0xff);
+  const bool clock_known = clock == 0xff || is_readable(static_cast<ClockId>(clock));
+  if ((flags & (kBefore | kAfter)) == 0 || flags > 15 || !clock_known) return std::nullopt;
+  GuestSyncRecord record;
+  record.series = static_cast<std::uint32_t>(header >> 32);
+  record.index = static_cast<std::uint32_t>(header >> 16 & 0xffff);
+  record.counter = counter;
+  if (clock != 0xff) record.clock = static_cast<ClockId>(clock);
+  if ((flags & (kPort | kMmio)) != 0)
+    record.write = GuestWrite{(flags & kMmio) != 0, static_cast<std::uint32_t>(operands[1] >> 32),
+                              static_cast<std::uint32_t>(operands[1])};
+  const std::uint64_t mask = clock == 0xff ? 0 : ~std::uint64_t{0};
+  if ((flags & kBefore) != 0) record.before = GuestReading{operands[2] & mask, operands[3]};
+  if ((flags & kAfter) != 0) record.after = GuestReading{operands[4] & mask, operands[5]};
+  return record;
+}
+
+}  // namespace trapline

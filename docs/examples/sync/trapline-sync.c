@@ -1,0 +1,146 @@
+/* trapline-sync: readings of this guest's clocks, bracketed in every way that is there, so that
+ * Trapline can relate them to the host's. One file, any Linux guest:
+ *   cc -static -O2 trapline-sync.c -o trapline-sync
+ *   trapline-sync [-p PORT] [-m ADDRESS] [-d PTP-DEVICE] [-t TRACE-MARKER] [-i MILLISECONDS] [-n
+ * ROUNDS] Without options, one round of: the magic no-op (under TCG with the plugin), a write to
+ * port 0x80 (x86, as root), PTP_KVM, the guest's own trace_marker. -m writes to a device's page
+ * through /dev/mem instead (arm64 has no ports): choose a register that may be written. -p 0: no
+ * port. What it prints, and writes to trace_marker, is described in docs/formats/sync.md. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/ptp_clock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include "trapline-noop.h"
+#if defined(__x86_64__)
+#include <sys/io.h>
+#define COUNTER "tsc"
+#elif defined(__aarch64__)
+#define COUNTER "cntvct"
+#else
+#define COUNTER "time"
+#endif
+
+enum { kTries = 16, kText = 400 };
+enum way { kNoop, kPort, kMmio, kPtp, kMarker, kWays };
+static const char* const kNames[] = {"noop", "port", "mmio", "ptp", "marker"};
+static unsigned long port = 0x80, mmio;
+static volatile uint32_t* mmio_page;
+static int ptp = -1, marker = -1;
+
+static struct trapline_reading take_reading(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (struct trapline_reading){(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                                   trapline_counter()};
+}
+
+static void put(const char* text) {
+  puts(text);
+  if (marker >= 0 && write(marker, text, strlen(text)) < 0) marker = -1;
+}
+
+static uint64_t ns(struct ptp_clock_time t) { return (uint64_t)t.sec * 1000000000u + t.nsec; }
+
+/* Between two no-ops and two readings of the clocks, one action that the other side sees. */
+static void series(enum way way, uint32_t id) {
+  struct trapline_reading before[kTries + 1], after[kTries + 1];
+  struct ptp_sys_offset_precise precise[kTries];
+  char texts[kTries][80], line[kText];
+  unsigned where = way == kPort ? (unsigned)port : way == kMmio ? (unsigned)mmio : 0;
+  unsigned flags = way == kPort ? TRAPLINE_PORT : way == kMmio ? TRAPLINE_MMIO : 0;
+  memset(before, 0, sizeof before), memset(after, 0, sizeof after),
+      memset(precise, 0, sizeof precise);
+  for (unsigned i = 0; i < kTries; ++i)
+    sprintf(texts[i], "trapline: guest 1 %" PRIu32 " %u marker", id, i);
+  for (unsigned i = 0; i < kTries; ++i) {
+    uint32_t value = trapline_value(id, i);
+    unsigned both = flags | TRAPLINE_BEFORE | (i > 0 ? TRAPLINE_AFTER : 0);
+    before[i] = take_reading();
+    trapline_noop(trapline_header(id, i, both, TRAPLINE_MONO), trapline_write(where, value),
+                  before[i], after[i]);
+#if defined(__x86_64__)
+    if (way == kPort) outl(value, (unsigned short)port);
+#endif
+    if (way == kMmio) *mmio_page = value;
+    if (way == kPtp) ioctl(ptp, PTP_SYS_OFFSET_PRECISE2, &precise[i]);
+    if (way == kMarker && write(marker, texts[i], strlen(texts[i])) < 0) return;
+    after[i + 1] = take_reading();
+  }
+  trapline_noop(trapline_header(id, kTries, TRAPLINE_AFTER, TRAPLINE_MONO), 0, before[kTries],
+                after[kTries]);
+  for (unsigned i = 0; i <= kTries; ++i) {
+    int n = sprintf(line, "trapline: guest 1 %" PRIu32 " %u", id, i);
+    if (i < kTries && where)
+      n += sprintf(line + n, " %s=0x%x:0x%" PRIx32, kNames[way], where, trapline_value(id, i));
+    if (i < kTries && way == kPtp)
+      n += sprintf(line + n, " ptp=%" PRIu64 ":%" PRIu64 ":%" PRIu64, ns(precise[i].device),
+                   ns(precise[i].sys_realtime), ns(precise[i].sys_monoraw));
+    if (i < kTries)
+      n += sprintf(line + n, " before mono=%" PRIu64 " " COUNTER "=%" PRIu64, before[i].clock,
+                   before[i].counter);
+    if (i > 0)
+      sprintf(line + n, " after mono=%" PRIu64 " " COUNTER "=%" PRIu64, after[i].clock,
+              after[i].counter);
+    put(line);
+  }
+}
+
+int main(int argc, char** argv) {
+  const char *device = "/dev/ptp_kvm", *trace = "/sys/kernel/tracing/trace_marker";
+  unsigned long interval = 1000, rounds = 1;
+  for (int option; (option = getopt(argc, argv, "p:m:d:t:i:n:")) != -1;) switch (option) {
+      case 'p':
+        port = strtoul(optarg, NULL, 0);
+        break;
+      case 'm':
+        mmio = strtoul(optarg, NULL, 0);
+        break;
+      case 'd':
+        device = optarg;
+        break;
+      case 't':
+        trace = optarg;
+        break;
+      case 'i':
+        interval = strtoul(optarg, NULL, 0);
+        break;
+      case 'n':
+        rounds = strtoul(optarg, NULL, 0);
+        break;
+      default:
+        return 2;
+    }
+  int available[kWays] = {[kNoop] = 1};
+#if defined(__x86_64__)
+  available[kPort] = port != 0 && iopl(3) == 0;
+#endif
+  int memory = mmio != 0 ? open("/dev/mem", O_RDWR | O_SYNC) : -1;
+  char* page = memory < 0
+                   ? MAP_FAILED
+                   : mmap(NULL, 8192, PROT_WRITE, MAP_SHARED, memory, (off_t)(mmio & ~4095ul));
+  available[kMmio] = page != MAP_FAILED && mmio < 1ul << 32;
+  mmio_page = (volatile uint32_t*)(page + (mmio & 4095));
+  struct ptp_sys_offset_precise probe;
+  ptp = open(device, O_RDWR);
+  available[kPtp] = ptp >= 0 && ioctl(ptp, PTP_SYS_OFFSET_PRECISE2, &probe) == 0;
+  marker = open(trace, O_WRONLY);
+  available[kMarker] = marker >= 0;
+  for (int way = 0; way < kWays; ++way)
+    fprintf(stderr, "%s: %s\n", kNames[way], available[way] ? "yes" : "no");
+  for (unsigned long round = 0; round < rounds; ++round) {
+    if (round > 0)
+      nanosleep(&(struct timespec){(time_t)(interval / 1000), (long)(interval % 1000) * 1000000},
+                NULL);
+    for (int way = 0; way < kWays; ++way)
+      if (available[way])
+        series((enum way)way, (uint32_t)(take_reading().clock / 1000) * 8u + (unsigned)way);
+  }
+  return fflush(stdout) == 0 ? 0 : 1;
+}

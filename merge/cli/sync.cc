@@ -1,0 +1,65 @@
+// trapline sync: run inside a guest, relates its clocks to the host's. The work is done by the C
+// file that also builds alone, docs/examples/sync/trapline-sync.c.
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "merge/cli/commands.h"
+
+extern "C" int trapline_sync_main(int argc, char** argv);
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  unsigned port = 0x80;
+  unsigned long mmio = 0;
+  std::string ptp = "/dev/ptp_kvm";
+  std::string marker = "/sys/kernel/tracing/trace_marker";
+  unsigned interval = 1000;
+  unsigned rounds = 1;
+};
+
+int run(const Options& o) {
+  std::vector<std::string> words{"trapline sync"};
+  const auto add = [&words](const char* option, const std::string& value) {
+    words.insert(words.end(), {option, value});
+  };
+  add("-p", std::to_string(o.port));
+  add("-m", std::to_string(o.mmio));
+  add("-d", o.ptp);
+  add("-t", o.marker);
+  add("-i", std::to_string(o.interval));
+  add("-n", std::to_string(o.rounds));
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::optind = 1;
+  return trapline_sync_main(static_cast<int>(words.size()), arguments.data());
+}
+
+}  // namespace
+
+void add_sync(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "sync", "In a guest: take bracketed readings of its clocks, for the host to relate them");
+  command->add_option("--port", options->port, "I/O port to write to (x86, as root); 0: none")
+      ->check(CLI::Range(0U, 0xffffU))
+      ->capture_default_str();
+  command->add_option("--mmio", options->mmio,
+                      "Device register to write to through /dev/mem: one that may be written");
+  command->add_option("--ptp", options->ptp, "The PTP_KVM device")->capture_default_str();
+  command->add_option("--marker", options->marker, "The guest's trace_marker")
+      ->capture_default_str();
+  command->add_option("--interval", options->interval, "Milliseconds between two rounds")
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "How many times")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,187 @@
+#include "merge/clock/guest_bounds.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace trapline {
+
+void GuestBounds::add(std::uint64_t stamp, const GuestSyncRecord& record) {
+  add(std::optional(stamp), record);
+}
+void GuestBounds::add(const GuestSyncRecord& record) { add(std::nullopt, record); }
+
+// The record `index` and the next one make the action `index`.
+void GuestBounds::add(std::optional<std::uint64_t> stamp, const GuestSyncRecord& record) {
+  if (++counters_.records > kMaxRecords) {
+    ++counters_.dropped;
+    return;
+  }
+  if (open_ && record.after && record.series == open_->series && record.index == open_->index + 1) {
+    Action action;
+    action.series = open_->series;
+    action.index = open_->index;
+    action.write = open_->write;
+    action.clock = open_->clock;
+    action.counter = open_->counter;
+    action.clock_before = *open_->before;
+    action.clock_after = *record.after;
+    action.by_stamp = stamp.has_value();
+    action.before = stamp ? open_stamp_ : open_->before->clock;
+    action.after = stamp ? *stamp : record.after->clock;
+    // Bare metal reads no clock; and a clock that was set back in between says nothing.
+    if (action.before != 0 && action.before <= action.after) {
+      const std::size_t at = actions_.size();
+      by_index_.emplace(key(action.series, action.index), at);
+      if (action.write)
+        by_write_.emplace(key(action.write->mmio, action.write->where, action.write->value), at);
+      actions_.push_back(action);
+    } else {
+      ++counters_.dropped;
+    }
+  } else if (open_) {
+    ++counters_.dropped;
+  }
+  open_.reset();
+  if (!record.before) return;
+  open_ = record;
+  open_stamp_ = stamp.value_or(0);
+}
+
+void GuestBounds::saw(Action& action, std::uint64_t first, std::uint64_t last) {
+  if (action.first != 0) action.twice = true;
+  action.first = first;
+  action.last = last;
+}
+
+void GuestBounds::on_exit(ThreadId thread, std::uint64_t at) {
+  vcpus_[static_cast<std::int32_t>(thread)] = {at, kNone, true};
+}
+
+void GuestBounds::on_write(ThreadId thread, bool mmio, std::uint64_t where, std::uint64_t value) {
+  const auto action = by_write_.find(key(mmio, where, value));
+  if (action == by_write_.end()) return;
+  const GuestWrite& write = *actions_[action->second].write;
+  if (write.mmio != mmio || write.where != where || write.value != value) return;
+  const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
+  if (vcpu != vcpus_.end() && vcpu->second.exit != 0) vcpu->second.action = action->second;
+}
+
+void GuestBounds::on_entry(ThreadId thread, std::uint64_t at) {
+  const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
+  if (vcpu == vcpus_.end()) return;
+  if (vcpu->second.exit != 0 && vcpu->second.action != kNone)
+    saw(actions_[vcpu->second.action], vcpu->second.exit, at);
+  vcpu->second = {.entered = true};
+}
+
+void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
+  if (!text.starts_with(kGuestSyncPrefix)) return;
+  const auto record = parse_guest_sync(text);
+  if (!record) return;
+  const auto action = by_index_.find(key(record->series, record->index));
+  if (action == by_index_.end()) return;
+  own_series_.insert(record->series);
+  if (record->marker && !record->before && !record->after) saw(actions_[action->second], at, at);
+}
+
+void GuestBounds::on_hole() { vcpus_.clear(); }
+
+// vCPUs are given offsets when they start, and then the same one. One that changes while its vCPU
+// runs leaves nothing to say, nor do two machines in one recording.
+void GuestBounds::on_tsc_offset(ThreadId thread, std::uint64_t offset) {
+  const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
+  const auto [known, fresh] = tsc_offsets_.emplace(static_cast<std::int32_t>(thread), offset);
+  if (!fresh && known->second != offset && vcpu != vcpus_.end() && vcpu->second.entered)
+    tsc_offset_changed_ = true;
+  known->second = offset;
+}
+
+std::optional<std::uint64_t> GuestBounds::tsc_offset() const {
+  if (tsc_offsets_.empty() || tsc_offset_changed_) return std::nullopt;
+  const std::uint64_t offset = tsc_offsets_.begin()->second;
+  for (const auto& [thread, other] : tsc_offsets_)
+    if (other != offset) return std::nullopt;
+  return offset;
+}
+
+std::vector<ClockBound> GuestBounds::host_tsc_bounds() const {
+  std::vector<ClockBound> all;
+  const auto offset = tsc_offset();
+  if (!offset) return all;
+  for (const Action& action : actions_) {
+    const std::uint64_t before = action.clock_before.counter - *offset;
+    const std::uint64_t after = action.clock_after.counter - *offset;
+    if (action.counter != GuestCounter::kTsc || action.clock_before.counter == 0 || before > after)
+      continue;
+    if (action.by_stamp) {
+      all.push_back({action.before, before, after});
+    } else {  // the clock was read before the counter
+      all.push_back({action.before, ClockBound::kNoLow, before});
+      all.push_back({action.after, before, after});
+    }
+  }
+  return all;
+}
+
+void GuestBounds::on_event(const Event& event) {
+  const std::uint64_t at = event.at.ns();
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    on_exit(event.thread, at);
+  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+    on_entry(event.thread, at);
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    const bool mmio = detail->kind == DetailKind::kMmio;
+    if (detail->access == Access::kWrite && (mmio || detail->kind == DetailKind::kPort))
+      on_write(event.thread, mmio, detail->value, detail->data);
+  } else if (const auto* tsc = std::get_if<KvmTscOffset>(&event.payload)) {
+    on_tsc_offset(event.thread, tsc->next);
+  } else if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    on_marker(at, marker->text);
+  } else if (std::holds_alternative<Lost>(event.payload)) {
+    on_hole();
+  }
+}
+
+std::vector<ClockBound> GuestBounds::bounds() {
+  std::vector<ClockBound> all;
+  counters_.exits = counters_.markers = counters_.readings = 0;
+  counters_.ambiguous = counters_.not_found = 0;
+  for (const Action& action : actions_) {
+    if (action.twice) {
+      ++counters_.ambiguous;
+    } else if (action.first != 0) {
+      ++(action.write ? counters_.exits : counters_.markers);
+      all.push_back({action.before, ClockBound::kNoLow, action.first});
+      all.push_back({action.after, action.last, ClockBound::kNoHigh});
+    } else if (action.write) {
+      ++counters_.not_found;
+    }
+    // The plugin's stamp of the no-op lies between two readings of the recording's own clock.
+    const bool same_clock = target_ && action.clock == *target_ && action.clock_before.clock != 0 &&
+                            action.clock_before.clock <= action.clock_after.clock;
+    if (action.by_stamp && same_clock && own_series_.contains(action.series)) {
+      ++counters_.readings;
+      all.push_back({action.before, action.clock_before.clock, action.clock_after.clock});
+    }
+  }
+  if (target_ == ClockId::kTsc) {
+    const auto by_offset = host_tsc_bounds();
+    counters_.readings += by_offset.size();
+    all.insert(all.end(), by_offset.begin(), by_offset.end());
+  }
+  std::ranges::stable_sort(all, {}, &ClockBound::source);
+  // Bounds of one moment are one bound.
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (kept > 0 && all[kept - 1].source == all[i].source) {
+      all[kept - 1].lo = std::max(all[kept - 1].lo, all[i].lo);
+      all[kept - 1].hi = std::min(all[kept - 1].hi, all[i].hi);
+    } else {
+      all[kept++] = all[i];
+    }
+  }
+  all.resize(kept);
+  return all;
+}
+
+}  // namespace trapline

@@ -1,0 +1,126 @@
+// Bounds between the clock that stamps a guest and the clock of its host's recording, from guest
+// sync records (docs/formats/sync.md). Pure: told what both sides saw, it says what must be true.
+//
+//   source clock   before ──── action ──── after        (the plugin's stamps, or the guest's
+//   readings)
+//                     │           │           │
+//   recording         │  kvm_exit │ kvm_entry │          before ≤ kvm_exit, kvm_entry ≤ after
+//                     │   marker  │           │          before ≤ its stamp ≤ after
+//
+// So each action bounds the relation from both sides; where the end of one action is the beginning
+// of the next, the two bounds meet in one moment. The value of a write identifies its exit,
+// whatever else the guest writes there. A value that two exits of the recording carry identifies
+// none.
+//
+// A recording on the host's TSC needs no exit where kvm_write_tsc_offset was recorded: the guest's
+// readings of its TSC, less the offset, are the host's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "backend_ftrace/guest_sync.h"
+#include "merge/event.h"
+
+namespace trapline {
+
+// When the source's clock read `source`, the target's was neither below `lo` nor above `hi`.
+struct ClockBound {
+  static constexpr std::uint64_t kNoLow = 0;
+  static constexpr std::uint64_t kNoHigh = ~std::uint64_t{0};
+  std::uint64_t source = 0;
+  std::uint64_t lo = kNoLow;
+  std::uint64_t hi = kNoHigh;
+  friend bool operator==(const ClockBound&, const ClockBound&) = default;
+};
+
+struct GuestSyncCounters {
+  std::uint64_t records = 0;    // of the source
+  std::uint64_t exits = 0;      // writes that the recording shows as an exit
+  std::uint64_t markers = 0;    // markers that the recording stamped
+  std::uint64_t readings = 0;   // readings of the recording's own clock
+  std::uint64_t ambiguous = 0;  // values that were seen twice
+  std::uint64_t not_found = 0;  // writes and markers that the recording does not show
+  std::uint64_t dropped = 0;    // records beyond kMaxRecords, or whose neighbour was lost
+};
+
+class GuestBounds {
+ public:
+  // `target`: the recording's clock, where a guest can read it too.
+  explicit GuestBounds(std::optional<ClockId> target) : target_(target) {}
+
+  // The source, in its order: a record that the plugin stamped (sync.txt), or one that stands for
+  // itself (what `trapline sync` printed): then the source's clock is that of its readings.
+  void add(std::uint64_t stamp, const GuestSyncRecord& record);
+  void add(const GuestSyncRecord& record);
+
+  // The recording, in order of time, after the source.
+  void on_exit(ThreadId thread, std::uint64_t at);
+  void on_write(ThreadId thread, bool mmio, std::uint64_t where, std::uint64_t value);
+  void on_entry(ThreadId thread, std::uint64_t at);
+  void on_marker(std::uint64_t at, std::string_view text);
+  void on_hole();
+  // The thread's vCPU has the host's TSC plus `offset`.
+  void on_tsc_offset(ThreadId thread, std::uint64_t offset);
+  // The same, from an event of a timeline.
+  void on_event(const Event& event);
+
+  // All that must be true, by source time. Empty when the two have nothing in common.
+  [[nodiscard]] std::vector<ClockBound> bounds();
+  [[nodiscard]] const GuestSyncCounters& counters() const { return counters_; }
+  // The same on the host's TSC, for relations that go through it; empty when its offset is not
+  // known.
+  [[nodiscard]] std::vector<ClockBound> host_tsc_bounds() const;
+  // Whether the recording holds texts of these series: then it was made by the machine that
+  // executed the no-ops, not by that machine's host.
+  [[nodiscard]] bool made_by_the_guest() const { return !own_series_.empty(); }
+
+  static constexpr std::size_t kMaxRecords = 65'536;
+
+ private:
+  struct Action {
+    std::uint64_t before = 0, after = 0;  // on the source's clock
+    GuestReading clock_before, clock_after;
+    ClockId clock = ClockId::kMono;
+    GuestCounter counter = GuestCounter::kTsc;
+    std::uint32_t series = 0, index = 0;
+    std::optional<GuestWrite> write;
+    std::uint64_t first = 0, last = 0;  // in the recording: kvm_exit and kvm_entry, or the marker
+    bool by_stamp = false;
+    bool twice = false;
+  };
+  struct Vcpu {
+    std::uint64_t exit = 0;
+    std::size_t action = kNone;
+    bool entered = false;  // it has run
+  };
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  void add(std::optional<std::uint64_t> stamp, const GuestSyncRecord& record);
+  void saw(Action& action, std::uint64_t first, std::uint64_t last);
+  [[nodiscard]] std::optional<std::uint64_t> tsc_offset() const;
+  [[nodiscard]] static std::uint64_t key(bool mmio, std::uint64_t where, std::uint64_t value) {
+    return (value << 32 | (where & 0x7fffffff)) ^ (mmio ? std::uint64_t{1} << 31 : 0);
+  }
+  [[nodiscard]] static std::uint64_t key(std::uint32_t series, std::uint32_t index) {
+    return std::uint64_t{series} << 32 | index;
+  }
+
+  std::optional<ClockId> target_;
+  std::optional<GuestSyncRecord> open_;
+  std::uint64_t open_stamp_ = 0;
+  std::vector<Action> actions_;
+  std::unordered_map<std::uint64_t, std::size_t> by_write_;
+  std::unordered_map<std::uint64_t, std::size_t> by_index_;
+  std::unordered_set<std::uint32_t> own_series_;
+  std::unordered_map<std::int32_t, Vcpu> vcpus_;
+  std::unordered_map<std::int32_t, std::uint64_t> tsc_offsets_;
+  bool tsc_offset_changed_ = false;
+  GuestSyncCounters counters_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""How fast `trapline report` reads, against its peers, on the same file in one run.
+
+  bench_report.py --trapline PATH --loop PATH [--events N] [--runs N] [--quick] [--perf-data FILE]
+
+Every round runs each program once, so that a change of the machine's speed meets all of them; what
+counts is the median of user + system time (rusage) over the rounds. Prints medians, ratios and PASS
+or FAIL per bound; the exit status is 1 when a bound is missed. --quick is what ctest runs: a tenth of
+the events and generous bounds, to notice a slip, not to measure.
+"""
+import argparse
+import contextlib
+import fcntl
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+BASE = HERE.parent.parent / "data" / "svm-linux-2vcpu.dat"
+RSS_BOUND = 64 << 10  # KiB
+
+
+def measured(command):
+    """(CPU seconds, max RSS in KiB) of one run."""
+    with open(os.devnull, "wb") as null:
+        child = subprocess.Popen(command, stdout=null, stderr=null)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"failed with {child.returncode}: {' '.join(map(str, command))}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+
+
+def alternate(commands, runs, lock):
+    """(median, max RSS, runs) by name; slow ones run in the first round only."""
+    seen = {name: [] for name in commands}
+    for turn in range(runs):
+        with contextlib.ExitStack() as stack:
+            if lock:
+                fcntl.flock(stack.enter_context(open(lock, "a", encoding="ascii")), fcntl.LOCK_EX)
+            for name, (command, slow) in commands.items():
+                if not slow or turn == 0:
+                    seen[name].append(measured(command))
+    return {name: (statistics.median(s for s, _ in values), max(r for _, r in values), len(values))
+            for name, values in seen.items()}
+
+
+def make(folder, name, events, *options):
+    path = folder / name
+    made = subprocess.run([sys.executable, HERE / "make_recording.py", BASE, path, "--events",
+                           str(events), *options], check=True, capture_output=True, text=True)
+    return path, int(made.stdout.split(": ")[1].split()[0])
+
+
+class Bounds:
+    def __init__(self):
+        self.failed = 0
+
+    def check(self, what, value, bound, unit=""):
+        good = value <= bound
+        self.failed += not good
+        print(f"{'PASS' if good else 'FAIL'}  {what}: {value:.3g}{unit}, at most {bound:.3g}{unit}")
+
+
+def perf_events(path):
+    """The number of events in a perf.data."""
+    out = subprocess.run(["perf", "script", "-i", path, "-F", "event"], capture_output=True,
+                         check=True).stdout
+    return out.count(b"\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--trapline", required=True)
+    parser.add_argument("--loop", required=True, help="the program of tracecmd_loop.c")
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--lock", help="a file to flock during each round, to keep others quiet")
+    parser.add_argument("--perf-data", help="a perf.data of kvm events, for perf kvm stat report")
+    options = parser.parse_args()
+    events = 1_000_000 if options.quick else options.events
+    slack = 2.0 if options.quick else 1.0
+    with tempfile.TemporaryDirectory(prefix="trapline-bench-") as name:
+        folder = pathlib.Path(name)
+        plain, count = make(folder, "plain.dat", events)
+        zstd, _ = make(folder, "zstd.dat", events, "--zstd")
+        small, _ = make(folder, "small.dat", events // 10)
+        ours = [options.trapline, "report", "--by", "reason"]
+        commands = {
+            "trapline report, uncompressed": (ours + [plain], False),
+            "trapline report, zstd": (ours + [zstd], False),
+            "trapline report, a tenth": (ours + [small], False),
+            "minimal libtracecmd loop": ([options.loop, plain], False),
+            "trace-cmd report": (["trace-cmd", "report", plain], options.quick),
+        }
+        if options.perf_data:
+            commands["perf kvm stat report"] = (
+                ["perf", "kvm", "stat", "report", "--stdio", "-i", options.perf_data], False)
+        medians = alternate(commands, options.runs, options.lock)
+        counts = {"trapline report, a tenth": count / 10}
+        if options.perf_data:
+            counts["perf kvm stat report"] = perf_events(options.perf_data)
+        print(f"{count} events of {BASE.name}, {os.path.getsize(plain) >> 20} MiB; "
+              f"{os.path.getsize(zstd) >> 20} MiB with zstd\n")
+        print(f"{'':32}{'median s':>9}{'M/s':>8}{'max RSS MiB':>13}{'runs':>6}")
+        for what, (seconds, rss, runs) in medians.items():
+            speed = counts.get(what, count) / seconds / 1e6
+            print(f"{what:32}{seconds:9.3f}{speed:8.2f}{rss / 1024:13.1f}{runs:6}")
+        print()
+        seconds = {what: median for what, (median, _, _) in medians.items()}
+        rss = {what: most for what, (_, most, _) in medians.items()}
+        plain_time = seconds["trapline report, uncompressed"]
+        bounds = Bounds()
+        bounds.check("CPU time over trace-cmd report's",
+                     plain_time / seconds["trace-cmd report"], slack / 25)
+        bounds.check("CPU time over the libtracecmd loop's",
+                     plain_time / seconds["minimal libtracecmd loop"], slack / 1.4)
+        bounds.check("CPU time of zstd over uncompressed",
+                     seconds["trapline report, zstd"] / plain_time, slack * 2)
+        if options.perf_data:
+            each = seconds["perf kvm stat report"] / counts["perf kvm stat report"]
+            bounds.check("CPU time per event over perf kvm stat's", plain_time / count / each,
+                         slack / 2)
+        for what in ("uncompressed", "zstd", "a tenth"):
+            bounds.check(f"resident, {what}", rss[f"trapline report, {what}"] / 1024,
+                         RSS_BOUND / 1024, " MiB")
+    return 1 if bounds.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

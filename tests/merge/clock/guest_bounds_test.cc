@@ -1,0 +1,266 @@
+// What guest sync records and a host's recording say together about the two clocks.
+#include "merge/clock/guest_bounds.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "merge/clock/guest_gaps.h"
+
+namespace trapline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr ThreadId kThread{7};
+constexpr std::uint64_t kNoLow = ClockBound::kNoLow;
+constexpr std::uint64_t kNoHigh = ClockBound::kNoHigh;
+
+class GuestBoundsTest : public ::testing::Test {
+ protected:
+  void record(std::uint64_t stamp, const std::string& text) {
+    const auto parsed = parse_guest_sync("trapline: guest 1 " + text);
+    ASSERT_TRUE(parsed) << text;
+    bounds_.add(stamp, *parsed);
+  }
+  void printed(const std::string& text) {
+    const auto parsed = parse_guest_sync("trapline: guest 1 " + text);
+    ASSERT_TRUE(parsed) << text;
+    bounds_.add(*parsed);
+  }
+  void write(std::uint64_t exit, std::uint64_t entry, std::uint64_t value,
+             std::uint64_t port = 0x80) {
+    bounds_.on_exit(kThread, exit);
+    bounds_.on_write(kThread, false, port, value);
+    bounds_.on_entry(kThread, entry);
+  }
+  GuestBounds bounds_{ClockId::kMono};
+};
+
+TEST_F(GuestBoundsTest, AWriteBetweenTwoStampsBoundsTheirClockOnBothSides) {
+  record(100, "1 0 port=0x80:0xabc before tsc=5");
+  record(180, "1 1 after tsc=9");
+  write(1120, 1170, 0xabc);
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{100, kNoLow, 1120}, ClockBound{180, 1170, kNoHigh}));
+  EXPECT_EQ(bounds_.counters().exits, 1u);
+}
+
+TEST_F(GuestBoundsTest, TheEndOfOneWriteAndTheBeginningOfTheNextAreOneMoment) {
+  record(100, "1 0 port=0x80:0xa before tsc=5");
+  record(180, "1 1 port=0x80:0xb before tsc=6 after tsc=6");
+  record(260, "1 2 after tsc=9");
+  write(1120, 1170, 0xa);
+  write(1190, 1250, 0xb);
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{100, kNoLow, 1120}, ClockBound{180, 1170, 1190},
+                          ClockBound{260, 1250, kNoHigh}));
+}
+
+TEST_F(GuestBoundsTest, WithoutThePluginTheGuestsOwnReadingsAreTheSource) {
+  printed("1 0 port=0x80:0xabc before mono=100 tsc=5");
+  printed("1 1 after mono=180 tsc=9");
+  write(1120, 1170, 0xabc);
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{100, kNoLow, 1120}, ClockBound{180, 1170, kNoHigh}));
+}
+
+TEST_F(GuestBoundsTest, ReadingsCountWhenTheGuestItselfMadeTheRecording) {
+  record(100, "1 0 before mono=1100");
+  record(105, "1 1 after mono=1103");
+  EXPECT_THAT(bounds_.bounds(), IsEmpty()) << "nothing says whose clock the recording has";
+  EXPECT_FALSE(bounds_.made_by_the_guest());
+  bounds_.on_marker(1200, "trapline: guest 1 1 0 before mono=1100\n");
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound{100, 1100, 1103}));
+  EXPECT_TRUE(bounds_.made_by_the_guest());
+  EXPECT_EQ(bounds_.counters().readings, 1u);
+}
+
+TEST_F(GuestBoundsTest, AMarkersStampServesForClocksThatNobodyCanRead) {
+  bounds_ = GuestBounds(std::nullopt);
+  record(100, "1 0 before mono=77");
+  record(130, "1 1 before mono=79 after mono=79");
+  record(150, "1 2 after mono=80");
+  bounds_.on_marker(5110, "trapline: guest 1 1 0 marker");
+  bounds_.on_marker(5140, "trapline: guest 1 1 1 marker");
+  bounds_.on_marker(5190, "trapline: guest 1 1 0 before mono=77");  // the text of it says no time
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{100, kNoLow, 5110}, ClockBound{130, 5110, 5140},
+                          ClockBound{150, 5140, kNoHigh}));
+  EXPECT_EQ(bounds_.counters().markers, 2u);
+}
+
+TEST_F(GuestBoundsTest, AValueThatIsSeenTwiceSaysNothing) {
+  record(100, "1 0 port=0x80:0xabc before tsc=5");
+  record(180, "1 1 after tsc=9");
+  write(1120, 1170, 0xabc);
+  write(2120, 2170, 0xabc);
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+  EXPECT_EQ(bounds_.counters().ambiguous, 1u);
+}
+
+TEST_F(GuestBoundsTest, OtherWritesPortsAndValuesAreNotMeant) {
+  record(100, "1 0 port=0x80:0xabc before tsc=5");
+  record(180, "1 1 after tsc=9");
+  write(1000, 1010, 0xabd);
+  write(1020, 1030, 0xabc, 0x81);
+  bounds_.on_exit(kThread, 1040);
+  bounds_.on_write(kThread, true, 0x80, 0xabc);  // MMIO
+  bounds_.on_entry(kThread, 1050);
+  bounds_.on_write(kThread, false, 0x80, 0xabc);  // outside of any exit
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+  EXPECT_EQ(bounds_.counters().not_found, 1u);
+}
+
+TEST_F(GuestBoundsTest, AHoleInTheRecordingCostsTheExitThatItCuts) {
+  record(100, "1 0 port=0x80:0xa before tsc=5");
+  record(180, "1 1 port=0x80:0xb before tsc=6 after tsc=6");
+  record(260, "1 2 after tsc=9");
+  bounds_.on_exit(kThread, 1120);
+  bounds_.on_write(kThread, false, 0x80, 0xa);
+  bounds_.on_hole();
+  bounds_.on_entry(kThread, 1170);
+  write(1190, 1250, 0xb);
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{180, kNoLow, 1190}, ClockBound{260, 1250, kNoHigh}));
+}
+
+TEST_F(GuestBoundsTest, ALostRecordCostsItsTwoBracketsOnly) {
+  record(100, "1 0 port=0x80:0xa before tsc=5");
+  record(260, "1 2 port=0x80:0xc before tsc=8 after tsc=7");
+  record(300, "1 3 after tsc=9");
+  write(1120, 1170, 0xa);
+  write(1280, 1290, 0xc);
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{260, kNoLow, 1280}, ClockBound{300, 1290, kNoHigh}));
+  EXPECT_EQ(bounds_.counters().dropped, 1u);
+}
+
+TEST_F(GuestBoundsTest, NoMoreRecordsAreKeptThanMemoryAllows) {
+  for (std::uint32_t i = 0; i < GuestBounds::kMaxRecords + 10; ++i)
+    record(i + 1, std::to_string(i) + " 0 before tsc=1");
+  EXPECT_GE(bounds_.counters().dropped, 10u);
+}
+
+TEST_F(GuestBoundsTest, TheTscOffsetMakesTheGuestsReadingsTheHosts) {
+  bounds_ = GuestBounds(ClockId::kTsc);
+  record(100, "1 0 before tsc=50");
+  record(180, "1 1 after tsc=90");
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+  bounds_.on_tsc_offset(kThread, static_cast<std::uint64_t>(-1000));  // the guest's TSC began later
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound{100, 1050, 1090}));
+  // Printed by a guest that has no plugin around it: its clock is read before its TSC.
+  bounds_ = GuestBounds(ClockId::kTsc);
+  printed("1 0 before mono=7 tsc=50");
+  printed("1 1 after mono=9 tsc=90");
+  bounds_.on_tsc_offset(kThread, static_cast<std::uint64_t>(-1000));
+  EXPECT_THAT(bounds_.bounds(),
+              ElementsAre(ClockBound{7, kNoLow, 1050}, ClockBound{9, 1050, 1090}));
+}
+
+TEST_F(GuestBoundsTest, AnOffsetThatChangesWhileTheGuestRunsSaysNothing) {
+  bounds_ = GuestBounds(ClockId::kTsc);
+  record(100, "1 0 before tsc=50");
+  record(180, "1 1 after tsc=90");
+  bounds_.on_tsc_offset(kThread, 5);
+  bounds_.on_tsc_offset(kThread, 7);  // when it starts: the last one counts
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound{100, 43, 83}));
+  bounds_.on_entry(kThread, 1);
+  bounds_.on_exit(kThread, 10);
+  bounds_.on_entry(kThread, 20);
+  bounds_.on_tsc_offset(kThread, 8);
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+}
+
+TEST_F(GuestBoundsTest, TwoMachinesWithTwoOffsetsSayNothing) {
+  bounds_ = GuestBounds(ClockId::kTsc);
+  record(100, "1 0 before tsc=50");
+  record(180, "1 1 after tsc=90");
+  bounds_.on_tsc_offset(kThread, 5);
+  bounds_.on_tsc_offset(ThreadId{8}, 6);
+  EXPECT_THAT(bounds_.bounds(), IsEmpty());
+  bounds_.on_tsc_offset(ThreadId{8}, 5);
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound{100, 45, 85}));
+}
+
+// A relation that is known: target = 3 s + source * 1.0002 (200 ppm). Whatever the brackets'
+// widths, every bound holds.
+TEST_F(GuestBoundsTest, TheTrueRelationIsInsideEveryBound) {
+  std::mt19937 random(4);
+  const auto truth = [](std::uint64_t source) { return 3'000'000'000 + source + source / 5000; };
+  std::uint64_t now = 1000;
+  const auto later = [&] { return now += random() % 30'000 + 1; };
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> exits;
+  for (unsigned i = 0; i < 500; ++i) {
+    record(later(),
+           fmt::format("9 {0} port=0x80:{0} before tsc=1{1}", i, i > 0 ? " after tsc=1" : ""));
+    const std::uint64_t exit = truth(later());
+    exits.emplace_back(exit, truth(later()));
+  }
+  record(later(), "9 500 after tsc=1");
+  for (unsigned i = 0; i < 500; ++i) write(exits[i].first, exits[i].second, i);
+  const auto all = bounds_.bounds();
+  ASSERT_EQ(all.size(), 501u);
+  for (const ClockBound& bound : all) {
+    EXPECT_LE(bound.lo, truth(bound.source));
+    EXPECT_GE(bound.hi, truth(bound.source));
+  }
+}
+
+class GuestGapsTest : public ::testing::Test {
+ protected:
+  // The guest runs in [1000, 1100], [1300, 1310], [1500, 1700].
+  void play(GuestGaps& gaps) {
+    gaps.on_exit(900);
+    gaps.on_entry(1000);
+    gaps.on_exit(1100);
+    gaps.on_entry(1300);
+    gaps.on_exit(1310);
+    gaps.on_entry(1500);
+    gaps.on_exit(1700);
+    gaps.on_entry(9000);
+    gaps.on_exit(9100);
+  }
+};
+
+TEST_F(GuestGapsTest, ARecordThatCanOnlyBeInOneGapIsBoundByIt) {
+  GuestGaps gaps({{1, 1290, 30}});
+  play(gaps);
+  EXPECT_THAT(gaps.bounds(), ElementsAre(ClockBound{1, 1300, 1310}));
+  EXPECT_EQ(gaps.counters().decided, 1u);
+  EXPECT_EQ(gaps.counters().residual_ns, 10u);
+}
+
+TEST_F(GuestGapsTest, ARecordThatCouldBeInTwoGapsSaysNothing) {
+  GuestGaps gaps({{1, 1200, 150}});
+  play(gaps);
+  EXPECT_THAT(gaps.bounds(), IsEmpty());
+  EXPECT_EQ(gaps.counters().records, 1u);
+  EXPECT_EQ(gaps.counters().impossible, 0u);
+}
+
+TEST_F(GuestGapsTest, ARecordInTheHostsTimeShowsThatTheRelationIsWrong) {
+  GuestGaps gaps({{1, 1050, 5}, {2, 1200, 5}, {3, 1400, 20}});
+  play(gaps);
+  EXPECT_EQ(gaps.counters().impossible, 2u);
+  EXPECT_EQ(gaps.counters().residual_ns, 100u);
+}
+
+TEST_F(GuestGapsTest, WhatLiesBeforeTheRecordingOrInAHoleIsNotJudged) {
+  GuestGaps gaps({{1, 100, 5}, {2, 1200, 5}, {3, 1600, 5}});
+  gaps.on_entry(1000);
+  gaps.on_exit(1100);
+  gaps.on_hole();
+  gaps.on_entry(1500);
+  gaps.on_exit(1700);
+  gaps.on_entry(1800);
+  gaps.on_exit(1900);
+  EXPECT_EQ(gaps.counters().impossible, 0u);
+  EXPECT_THAT(gaps.bounds(), ElementsAre(ClockBound{3, 1500, 1700}));
+}
+
+}  // namespace
+}  // namespace trapline

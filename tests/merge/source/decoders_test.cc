@@ -1,0 +1,228 @@
+// Every decoded event of several recordings against the fields that trace-cmd report -R prints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
+#include "tests/merge/source/recordings.h"
+
+namespace trapline::trace_dat {
+namespace {
+
+// "NAME: key=value key= value …"
+struct Printed {
+  std::string name;
+  std::string rest;
+  std::map<std::string, std::string> fields;
+
+  [[nodiscard]] std::uint64_t hex(const std::string& key) const { return number(key, 16); }
+  [[nodiscard]] std::uint64_t number(const std::string& key, int base = 0) const {
+    const auto found = fields.find(key);
+    if (found == fields.end()) {
+      ADD_FAILURE() << name << " has no " << key << ": " << rest;
+      return 0;
+    }
+    const char* text = found->second.c_str();
+    return *text == '-' ? static_cast<std::uint64_t>(std::strtoll(text, nullptr, base))
+                        : std::strtoull(text, nullptr, base);
+  }
+  template <typename T>
+  [[nodiscard]] T as(const std::string& key) const {
+    return static_cast<T>(number(key));
+  }
+};
+
+std::optional<Printed> parse(std::string_view line) {
+  const auto close = line.find("] ");
+  const auto time = line.find(": ", close);
+  const auto colon = line.find(':', time + 1);
+  if (close == std::string_view::npos || colon == std::string_view::npos) return std::nullopt;
+  Printed printed{std::string(trimmed(line.substr(time + 1, colon - time - 1))),
+                  std::string(trimmed(line.substr(colon + 1))),
+                  {}};
+  std::string_view rest = printed.rest;
+  for (auto equals = rest.find('='); equals != std::string_view::npos; equals = rest.find('=')) {
+    const auto key = trimmed(rest.substr(0, equals));
+    const auto key_start = key.rfind(' ');
+    rest.remove_prefix(equals + 1);
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    const auto end = std::min(rest.find(' '), rest.size());
+    printed.fields.emplace(key_start == std::string_view::npos ? key : key.substr(key_start + 1),
+                           rest.substr(0, end));
+  }
+  return printed;
+}
+
+class Check {
+ public:
+  Check(const Printed& printed, bool arm64) : p(printed), arm(arm64) {}
+
+  void operator()(const KvmExit& exit) const {
+    if (arm) {
+      EXPECT_EQ(exit.isa, kIsaArm64);
+      EXPECT_EQ(exit.reason, p.as<std::uint32_t>("ret"));
+      EXPECT_EQ(exit.exception_class, p.as<std::uint32_t>("esr_ec"));
+      EXPECT_EQ(exit.rip, p.number("vcpu_pc"));
+      EXPECT_EQ(exit.vcpu, kNoVcpu);
+      return;
+    }
+    EXPECT_EQ(exit.isa, p.as<std::uint32_t>("isa"));
+    EXPECT_EQ(exit.reason, p.as<std::uint32_t>("exit_reason"));
+    EXPECT_EQ(exit.rip, p.number("guest_rip"));
+    EXPECT_EQ(exit.vcpu, p.as<std::int32_t>("vcpu_id"));
+  }
+  void operator()(const KvmEntry& entry) const {
+    EXPECT_EQ(entry.vcpu, arm ? kNoVcpu : p.as<std::int32_t>("vcpu_id"));
+  }
+  void operator()(const KvmUserspaceExit& exit) const {
+    EXPECT_EQ(exit.reason, p.as<std::uint32_t>("reason"));
+    EXPECT_EQ(exit.error, p.as<std::int32_t>("errno"));
+  }
+  void operator()(const KvmReload&) const {
+    if (p.name == "kvm_fpu") EXPECT_EQ(p.number("load"), 1u);
+  }
+  void operator()(const KvmDetail& detail) const {
+    EXPECT_EQ(detail.value, value());
+    const auto wrote = [this](const char* key) { return p.number(key) != 0; };
+    if (p.name == "kvm_pio") {
+      EXPECT_EQ(detail.kind, DetailKind::kPort);
+      EXPECT_EQ(detail.access == Access::kWrite, wrote("rw"));
+    } else if (p.name == "kvm_mmio") {
+      EXPECT_EQ(detail.kind, DetailKind::kMmio);
+      EXPECT_EQ(detail.access == Access::kWrite, p.number("type") == 2);
+      EXPECT_EQ(detail.unsatisfied, p.number("type") == 0);
+      EXPECT_EQ(detail.data, p.number("val"));
+    } else if (p.name == "kvm_msr") {
+      EXPECT_EQ(detail.kind, DetailKind::kMsr);
+      EXPECT_EQ(detail.access == Access::kWrite, wrote("write"));
+    } else if (p.name == "kvm_page_fault" || p.name == "kvm_guest_fault") {
+      EXPECT_EQ(detail.kind, DetailKind::kPageFault);
+    }
+  }
+  void operator()(const KvmVcpuWakeup& wakeup) const {
+    EXPECT_EQ(wakeup.ns, p.number("ns"));
+    EXPECT_EQ(wakeup.waited, p.number("waited") != 0);
+    EXPECT_EQ(wakeup.valid, p.number("valid") != 0);
+  }
+  void operator()(const KvmHaltPoll& poll) const {
+    EXPECT_EQ(poll.now, p.as<std::uint32_t>("new"));
+    EXPECT_EQ(poll.before, p.as<std::uint32_t>("old"));
+  }
+  void operator()(const KvmIrq& irq) const {
+    switch (irq.step) {
+      case IrqStep::kLine:
+        EXPECT_EQ(irq.pin, p.as<std::uint32_t>(p.name == "kvm_set_irq" ? "gsi" : "irq_num"));
+        EXPECT_EQ(irq.level, p.number("level") != 0);
+        break;
+      case IrqStep::kMsi: EXPECT_EQ(irq.vector, p.hex("data") & 0xff); break;
+      case IrqStep::kRoute: EXPECT_EQ(irq.pin, p.as<std::uint32_t>("pin")); break;
+      case IrqStep::kAccept:
+        EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vec"));
+        EXPECT_EQ(irq.vcpu, p.as<std::int32_t>("apicid"));
+        break;
+      case IrqStep::kInject: EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vector")); break;
+      case IrqStep::kEoi:
+        EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vector"));
+        EXPECT_EQ(irq.vcpu, p.as<std::int32_t>("apicid"));
+        break;
+      case IrqStep::kPending:
+        EXPECT_EQ(irq.pin, p.as<std::uint32_t>("irq"));
+        EXPECT_EQ(irq.level, p.number("level") != 0);
+        break;
+    }
+  }
+  void operator()(const SchedSwitch& sched) const {
+    EXPECT_EQ(static_cast<std::int32_t>(sched.prev), p.as<std::int32_t>("prev_pid"));
+    EXPECT_EQ(static_cast<std::int32_t>(sched.next), p.as<std::int32_t>("next_pid"));
+    EXPECT_EQ(sched.runnable, (p.number("prev_state") & 0xff) == 0);
+    EXPECT_THAT(p.rest, ::testing::HasSubstr("next_comm=" + std::string(sched.next_comm)));
+  }
+  void operator()(const SchedWakeup& wakeup) const {
+    EXPECT_EQ(static_cast<std::int32_t>(wakeup.thread), p.as<std::int32_t>("pid"));
+  }
+  void operator()(const IoctlEnter& ioctl) const {
+    EXPECT_EQ(ioctl.command, p.as<std::uint32_t>("cmd"));
+  }
+  void operator()(const NewThread& thread) const {
+    EXPECT_THAT(p.rest, ::testing::HasSubstr(
+                            "pid=" + std::to_string(static_cast<std::int32_t>(thread.child))));
+  }
+  void operator()(const Marker& marker) const {
+    EXPECT_EQ(printable(trimmed(marker.text)), p.rest.substr(p.rest.find(" buf=") + 5));
+  }
+  void operator()(const Other&) const {}
+  void operator()(const Lost&) const {}
+
+ private:
+  [[nodiscard]] std::uint64_t value() const {
+    if (p.name == "kvm_pio") return p.number("port");
+    if (p.name == "kvm_mmio") return p.number("gpa");
+    if (p.name == "kvm_msr") return p.hex("ecx");
+    if (p.name == "kvm_cpuid") return p.hex("function");
+    if (p.name == "kvm_page_fault") return p.number("fault_address");
+    if (p.name == "kvm_guest_fault") return p.number("ipa");
+    if (p.name == "kvm_hypercall") return p.number("nr");
+    if (p.name == "kvm_hvc_arm64") return p.number("r0");
+    if (p.name == "kvm_sys_access") {
+      return (p.number("Op0") << 14) | (p.number("Op1") << 11) | (p.number("CRn") << 7) |
+             (p.number("CRm") << 3) | p.number("Op2");
+    }
+    ADD_FAILURE() << "no check for " << p.name;
+    return 0;
+  }
+  const Printed& p;
+  bool arm;
+};
+
+// The events that must be seen decoded at least once, by recording.
+const std::map<std::string, std::vector<std::string>> kMustHave = {
+    {"box/demo-ioctl.dat",
+     {"kvm_exit", "kvm_entry", "kvm_userspace_exit", "kvm_fpu", "kvm_pio", "kvm_mmio", "kvm_msr",
+      "kvm_cpuid", "kvm_page_fault", "sched_switch", "sched_waking", "sys_enter_ioctl", "print"}},
+    {"box/linux-irq.dat",
+     {"kvm_set_irq", "kvm_msi_set_irq", "kvm_ioapic_set_irq", "kvm_apic_accept_irq",
+      "kvm_inj_virq", "kvm_eoi", "kvm_vcpu_wakeup", "kvm_halt_poll_ns"}},
+    {"arm64/kvm-arm64-linux.dat",
+     {"kvm_exit", "kvm_entry", "kvm_get_timer_map", "kvm_mmio", "kvm_guest_fault",
+      "kvm_sys_access", "kvm_hvc_arm64", "kvm_irq_line", "vgic_update_irq_pending"}},
+    {"box/demo-backports.dat", {"kvm_exit", "kvm_pio", "sys_enter_ioctl", "sched_switch"}},
+    {"box/two-vms.dat", {"kvm_exit", "task_newtask"}},
+};
+
+class Decoders : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(, Decoders, ::testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const auto& entry : kMustHave) names.push_back(entry.first);
+                           return names;
+                         }()),
+                         trapline::testing::test_name);
+
+TEST_P(Decoders, PayloadsHoldTheFieldsThatTraceCmdPrints) {
+  const std::string path = trapline::testing::data_path(GetParam());
+  auto source = open_trace_dat(path, {});
+  ASSERT_TRUE(source) << source.error().message;
+  const bool arm = (*source)->reasons().arm64_class.empty() == false;
+  const std::string text =
+      trapline::testing::output_of("trace-cmd report -t -R -N " + path + " 2>/dev/null");
+  std::set<std::string> decoded;
+  std::string_view rest = text;
+  Event event;
+  while (!rest.empty()) {
+    const auto line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const auto printed = parse(line);
+    if (!printed) continue;
+    ASSERT_TRUE((*source)->next(event));
+    std::visit(Check(*printed, arm), event.payload);
+    if (!std::holds_alternative<Other>(event.payload)) decoded.insert(printed->name);
+    if (HasFailure()) FAIL() << line;
+  }
+  for (const std::string& name : kMustHave.at(GetParam())) EXPECT_TRUE(decoded.contains(name)) << name;
+}
+
+}  // namespace
+}  // namespace trapline::trace_dat

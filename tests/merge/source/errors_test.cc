@@ -1,0 +1,157 @@
+// What trapline says of files that it cannot read, and of those that end early.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "merge/source/trace_dat/trace_dat_source.h"
+#include "tests/merge/source/recordings.h"
+
+namespace trapline::trace_dat {
+namespace {
+
+using ::testing::HasSubstr;
+using trapline::testing::contents;
+using trapline::testing::data_path;
+using trapline::testing::TemporaryFile;
+
+const char* const kVersion6 = "box/demo-v6.dat";
+const char* const kVersion7 = "box/no-kvm.dat";
+
+// The error of opening `path`, or of reading it to its end; empty when there is none.
+Error error_of(const std::string& path, const Options& options = {}) {
+  auto source = open_trace_dat(path, options);
+  if (!source) return source.error();
+  Event event;
+  while ((*source)->next(event)) {
+  }
+  return (*source)->status() ? Error{"", ErrorKind{}} : (*source)->status().error();
+}
+
+class Unreadable : public ::testing::Test {
+ protected:
+  void expect(const std::string& path, ErrorKind kind, const std::string& says) {
+    const Error error = error_of(path);
+    EXPECT_EQ(error.kind, kind) << error.message;
+    EXPECT_THAT(error.message, HasSubstr(path));
+    EXPECT_THAT(error.message, HasSubstr(says));
+  }
+  void expect_bytes(const std::string& bytes, ErrorKind kind, const std::string& says) {
+    file_.write(bytes);
+    expect(file_.path(), kind, says);
+  }
+  static std::string replaced(std::string bytes, const std::string& what, const std::string& by) {
+    const auto at = bytes.find(what);
+    EXPECT_NE(at, std::string::npos);
+    return bytes.replace(at, what.size(), by);
+  }
+  TemporaryFile file_{""};
+};
+
+TEST_F(Unreadable, FilesThatAreNoTraceDatAreNamed) {
+  expect("/nonexistent/trace.dat", ErrorKind::kRuntime, "No such file");
+  expect("/", ErrorKind::kRuntime, "not a regular file");
+  expect_bytes("", ErrorKind::kDamaged, "empty");
+  expect_bytes("perf", ErrorKind::kRuntime, "not a trace.dat");
+  expect_bytes("PERFILE2" + std::string(4096, 'x'), ErrorKind::kRuntime, "trace-cmd record");
+  expect_bytes(std::string(100'000, '\0'), ErrorKind::kRuntime, "not a trace.dat");
+}
+
+TEST_F(Unreadable, AFifoIsRefusedWithoutWaiting) {
+  const std::string path = file_.path() + ".fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  ::alarm(20);
+  expect(path, ErrorKind::kRuntime, "not a regular file");
+  ::alarm(0);
+  ::unlink(path.c_str());
+}
+
+TEST_F(Unreadable, AFileWithoutPermissionIsRefused) {
+  file_.write(contents(data_path(kVersion7)));
+  ASSERT_EQ(::chmod(file_.path().c_str(), 0), 0);
+  const uid_t user = ::geteuid();
+  const uid_t nobody = 65534;
+  if (user == 0) ASSERT_EQ(::seteuid(nobody), 0);
+  expect(file_.path(), ErrorKind::kRuntime, "Permission denied");
+  if (user == 0) ASSERT_EQ(::seteuid(user), 0);
+}
+
+TEST_F(Unreadable, OtherVersionsAndCompressionsAreNamed) {
+  const std::string seven = contents(data_path(kVersion7));
+  std::string version = seven;
+  version[10] = '8';
+  expect_bytes(version, ErrorKind::kRuntime, "version 8");
+  for (const std::string other : {"zlib", "lzma", "\x1b[2J"}) {
+    expect_bytes(replaced(seven, "zstd", other), ErrorKind::kRuntime,
+                 other[0] == '\x1b' ? "\\x1b[2J" : other);
+  }
+}
+
+TEST_F(Unreadable, ARecordingWithoutDataSaysSo) {
+  std::string six = contents(data_path(kVersion6));
+  const auto table = six.find(std::string("flyrecord\0", 10)) + 10;
+  six.replace(table + 8, 8, std::string(8, '\0'));
+  expect_bytes(six, ErrorKind::kDamaged, "holds no events");
+}
+
+TEST_F(Unreadable, ALatencyTracersTextIsNoRecordingOfEvents) {
+  expect_bytes(replaced(contents(data_path(kVersion6)), std::string("flyrecord\0", 10),
+                        std::string("latency  \0", 10)),
+               ErrorKind::kDamaged, "latency");
+}
+
+TEST_F(Unreadable, CountsAndSizesThatCannotBeAreDamage) {
+  std::string six = contents(data_path(kVersion6));
+  const auto table = six.find(std::string("flyrecord\0", 10)) + 10;
+  std::string outside = six;
+  outside.replace(table + 8, 8, std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8));
+  expect_bytes(outside, ErrorKind::kDamaged, "outside");
+  std::string pages = six;  // the page size is at 14
+  pages.replace(14, 4, std::string("\0\0\0\0", 4));
+  expect_bytes(pages, ErrorKind::kDamaged, "pages of 0 bytes");
+  std::string longs = six;
+  longs[13] = 5;
+  expect_bytes(longs, ErrorKind::kDamaged, "a long of 5 bytes");
+}
+
+TEST_F(Unreadable, AHeaderCutAnywhereIsAnError) {
+  for (const char* const name : {kVersion6, kVersion7}) {
+    const std::string whole = contents(data_path(name));
+    for (std::size_t size = 0; size <= 4096; ++size) {
+      file_.write(std::string_view(whole).substr(0, size));
+      const Error error = error_of(file_.path());
+      ASSERT_THAT(error.message, HasSubstr(file_.path())) << name << " cut at " << size;
+      ASSERT_EQ(error.kind, size == 0 || size >= 10 ? ErrorKind::kDamaged : ErrorKind::kRuntime)
+          << error.message << " cut at " << size;
+    }
+  }
+}
+
+TEST_F(Unreadable, AFileCutAnywhereGivesWhatIsThereOrAnError) {
+  for (const char* const name : {kVersion6, kVersion7, "box/demo-instance.dat"}) {
+    const std::string whole = contents(data_path(name));
+    for (std::size_t size = 4096; size < whole.size(); size += whole.size() / 150) {
+      file_.write(std::string_view(whole).substr(0, size));
+      for (const bool library : {false, true}) {
+        const Error error = error_of(file_.path(), {{}, 0, library});
+        EXPECT_EQ(error.kind, ErrorKind::kDamaged) << name << " cut at " << size;
+        EXPECT_THAT(error.message, HasSubstr(file_.path()));
+      }
+    }
+  }
+}
+
+TEST_F(Unreadable, OptionSectionsInACircleAreDamage) {
+  // The last option of an option section is {u16 0, u32 8, u64 offset of the next}: 0 at the end.
+  std::string seven = contents(data_path(kVersion7));
+  const auto head = seven.find("zstd");
+  const auto at = seven.find('\0', head + 5) + 1;  // u64: the first option section
+  const std::string first = seven.substr(at, 8);
+  ASSERT_EQ(seven.substr(seven.size() - 8), std::string(8, '\0'));
+  seven.replace(seven.size() - 8, 8, first);
+  expect_bytes(seven, ErrorKind::kDamaged, "circle");
+}
+
+}  // namespace
+}  // namespace trapline::trace_dat

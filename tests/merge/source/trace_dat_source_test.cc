@@ -1,0 +1,269 @@
+// Whole recordings through both paths, against each other and against trace-cmd's own text.
+#include "merge/source/trace_dat/trace_dat_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "backend_ftrace/base/text.h"
+#include "tests/merge/source/recordings.h"
+
+namespace trapline::trace_dat {
+namespace {
+
+using trapline::testing::data_path;
+
+struct Seen {
+  std::uint64_t at;
+  std::uint32_t cpu;
+  ThreadId thread;
+  std::uint16_t type;
+  std::size_t payload;
+  std::string raw;
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+struct Hole {
+  std::uint32_t cpu;
+  std::uint64_t from, to, count;
+  friend auto operator<=>(const Hole&, const Hole&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Hole& hole) {
+  return out << "{cpu " << hole.cpu << ", " << hole.from << " to " << hole.to << ", "
+             << hole.count << " lost}";
+}
+struct Stream {
+  std::vector<Seen> events;
+  std::vector<Hole> holes;
+  SourceCounters counters;
+  std::vector<std::pair<std::string, std::uint64_t>> by_name;
+};
+
+std::unique_ptr<TraceDatSource> open(const std::string& path, const Options& options = {}) {
+  auto source = open_trace_dat(path, options);
+  EXPECT_TRUE(source) << source.error().message;
+  return source ? std::move(*source) : nullptr;
+}
+
+Stream drain(const std::string& name, const Options& options = {}) {
+  Stream stream;
+  const auto source = open(data_path(name), options);
+  if (!source) return stream;
+  Event event;
+  while (source->next(event)) {
+    if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+      EXPECT_EQ(event.at, lost->from);
+      stream.holes.push_back({event.cpu, lost->from.ns(), lost->to.ns(), lost->count});
+      continue;
+    }
+    const auto* bytes = reinterpret_cast<const char*>(event.raw.data());
+    stream.events.push_back({event.at.ns(), event.cpu, event.thread, event.type,
+                             event.payload.index(), std::string(bytes, event.raw.size())});
+  }
+  EXPECT_TRUE(source->status()) << source->status().error().message;
+  EXPECT_EQ(source->progress(), 1);
+  stream.counters = source->counters();
+  stream.by_name = source->event_counts();
+  return stream;
+}
+
+class Recordings : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(, Recordings, ::testing::ValuesIn(trapline::testing::recordings()),
+                         trapline::testing::test_name);
+
+TEST_P(Recordings, ThePagePathAndLibtracecmdGiveTheSameEventStream) {
+  const Stream pages = drain(GetParam());
+  Stream library = drain(GetParam(), {.tsc_khz = {}, .offset_ns = 0, .use_libtracecmd = true});
+  ASSERT_EQ(pages.events.size(), library.events.size());
+  for (std::size_t i = 0; i < pages.events.size(); ++i) {
+    ASSERT_EQ(pages.events[i], library.events[i])
+        << "event " << i << ": " << pages.events[i].at << " and " << library.events[i].at;
+  }
+  // libtracecmd tells of a hole when it reaches the event behind it.
+  auto holes = pages.holes;
+  std::sort(holes.begin(), holes.end());
+  std::sort(library.holes.begin(), library.holes.end());
+  EXPECT_EQ(holes, library.holes);
+  EXPECT_EQ(pages.by_name, library.by_name);
+  EXPECT_EQ(pages.counters.events, library.counters.events);
+  EXPECT_EQ(pages.counters.gaps, library.counters.gaps);
+  EXPECT_EQ(pages.counters.gaps_uncounted, library.counters.gaps_uncounted);
+  EXPECT_EQ(pages.counters.lost_events, library.counters.lost_events);
+  EXPECT_EQ(pages.counters.damaged_events, 0u);
+}
+
+TEST_P(Recordings, EventsComeInOrderOfTimeAndHolesBeforeWhatFollowsThem) {
+  const auto source = open(data_path(GetParam()));
+  ASSERT_TRUE(source);
+  Event event;
+  Timestamp last;
+  std::map<std::uint32_t, Timestamp> last_of_cpu;
+  std::map<std::uint32_t, Lost> open_hole;
+  while (source->next(event)) {
+    if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+      EXPECT_EQ(lost->from, last_of_cpu[event.cpu]);
+      EXPECT_FALSE(open_hole.contains(event.cpu));
+      open_hole[event.cpu] = *lost;
+      continue;
+    }
+    ASSERT_GE(event.at, last);
+    last = event.at;
+    last_of_cpu[event.cpu] = event.at;
+    if (const auto found = open_hole.find(event.cpu); found != open_hole.end()) {
+      EXPECT_EQ(found->second.to, event.at);
+      open_hole.erase(found);
+    }
+  }
+  EXPECT_TRUE(open_hole.empty());
+}
+
+// {time, CPU, thread, event's name without its system}
+using Line = std::tuple<std::uint64_t, std::uint32_t, std::int32_t, std::string>;
+
+// "COMM-TID  [CPU]  SECONDS.NANOSECONDS: NAME: …"; in cycles there is no point.
+std::optional<Line> parse_line(std::string_view line, std::int64_t& last_loss) {
+  if (line.starts_with("CPU:")) {
+    const auto bracket = line.find('[');
+    const auto number = line.substr(bracket + 1, line.find(' ', bracket) - bracket - 1);
+    last_loss = static_cast<std::int64_t>(parse_number(number).value_or(0));
+    return std::nullopt;
+  }
+  const auto bracket = line.find(" [");
+  const auto close = line.find(']', bracket);
+  if (bracket == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
+  const auto dash = line.substr(0, bracket).rfind('-');
+  const auto time_end = line.find(": ", close);
+  const auto name_end = line.find(':', time_end + 1);
+  std::string stamp(trimmed(line.substr(close + 1, time_end - close - 1)));
+  std::erase(stamp, '.');
+  stamp.erase(0, std::min(stamp.find_first_not_of('0'), stamp.size() - 1));
+  const auto number = [](std::string_view text) {
+    text = trimmed(text);
+    text.remove_prefix(std::min(text.find_first_not_of('0'), text.size() - 1));
+    return parse_number(text).value_or(0);
+  };
+  return Line{number(stamp), static_cast<std::uint32_t>(number(line.substr(bracket + 2, close - bracket - 2))),
+              static_cast<std::int32_t>(number(line.substr(dash + 1, bracket - dash - 1))),
+              std::string(trimmed(line.substr(time_end + 1, name_end - time_end - 1)))};
+}
+
+TEST_P(Recordings, EventsAndLossesAreThoseThatTraceCmdPrints) {
+  const auto source = open(data_path(GetParam()));
+  ASSERT_TRUE(source);
+  const std::string text =
+      trapline::testing::output_of("trace-cmd report -t -N " + data_path(GetParam()) + " 2>/dev/null");
+  std::string_view rest = text;
+  std::uint64_t gaps = 0, uncounted = 0, lost = 0, events = 0;
+  Event event;
+  while (!rest.empty()) {
+    const auto line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    std::int64_t loss = -1;
+    const auto wanted = parse_line(line, loss);
+    if (loss >= 0) {
+      ++gaps;
+      uncounted += loss == 0 ? 1 : 0;
+      lost += static_cast<std::uint64_t>(loss);
+    }
+    if (!wanted) continue;
+    do {
+      ASSERT_TRUE(source->next(event)) << line;
+    } while (std::holds_alternative<Lost>(event.payload));
+    std::string name = source->event_name(event);
+    name.erase(0, name.find(':') + 1);
+    const Line got{event.at.ns(), event.cpu, static_cast<std::int32_t>(event.thread), name};
+    ASSERT_EQ(got, *wanted) << line;
+    ++events;
+  }
+  while (source->next(event)) FAIL() << "more events than trace-cmd prints";
+  EXPECT_EQ(source->counters().events, events);
+  EXPECT_EQ(source->counters().gaps, gaps);
+  EXPECT_EQ(source->counters().gaps_uncounted, uncounted);
+  EXPECT_EQ(source->counters().lost_events, lost);
+}
+
+TEST(TraceDatSource, TheLossRecordingsHaveTheirHoles) {
+  const Stream one = drain("svm-lost.dat");
+  EXPECT_EQ(one.counters.gaps, 2u);
+  EXPECT_EQ(one.counters.gaps_uncounted, 0u);
+  EXPECT_EQ(one.counters.lost_events, 345u);
+  const Stream two = drain("svm-2vcpu-lost.dat");
+  EXPECT_EQ(two.counters.gaps, 15u);
+  EXPECT_EQ(two.counters.gaps_uncounted, 3u);
+}
+
+TEST(TraceDatSource, AnOffsetMovesEveryTimeOnBothPaths) {
+  for (const bool library : {false, true}) {
+    const Stream plain = drain("svm-lost.dat", {{}, 0, library});
+    const Stream moved = drain("svm-lost.dat", {{}, -1'000'000, library});
+    ASSERT_EQ(plain.events.size(), moved.events.size());
+    EXPECT_EQ(plain.events.front().at - 1'000'000, moved.events.front().at);
+    EXPECT_EQ(plain.events.back().at - 1'000'000, moved.events.back().at);
+    ASSERT_EQ(plain.holes.size(), moved.holes.size());
+    EXPECT_EQ(plain.holes[1].from - 1'000'000, moved.holes[1].from);
+    EXPECT_EQ(plain.holes[1].to - 1'000'000, moved.holes[1].to);
+  }
+}
+
+TEST(TraceDatSource, CyclesStayCyclesUntilAFrequencyIsGiven) {
+  const auto cycles = open(data_path("box/demo-tsc.dat"));
+  ASSERT_TRUE(cycles);
+  EXPECT_TRUE(cycles->info().cycles);
+  EXPECT_EQ(cycles->info().clock, "x86-tsc");
+  for (const bool library : {false, true}) {
+    const Stream raw = drain("box/demo-tsc.dat", {{}, 0, library});
+    const Stream ns = drain("box/demo-tsc.dat", {2'000'000, 0, library});
+    ASSERT_EQ(raw.events.size(), ns.events.size());
+    EXPECT_EQ(raw.events.front().at / 2, ns.events.front().at);
+    EXPECT_EQ(raw.events.back().at / 2, ns.events.back().at);
+  }
+  const auto refused = open_trace_dat(data_path("svm-mono.dat"), {2'000'000, 0, false});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("mono"));
+}
+
+TEST(TraceDatSource, TraitsTellTheWitnesses) {
+  const auto traits = [](const std::string& name) {
+    const auto source = open(data_path(name));
+    return source ? source->traits() : Traits{};
+  };
+  const Traits ioctl = traits("box/demo-ioctl.dat");
+  EXPECT_TRUE(ioctl.kvm_exit && ioctl.run_ioctl && ioctl.reload && ioctl.sched_switch &&
+              ioctl.wakeups && ioctl.markers);
+  const Traits six = traits("box/demo-v6.dat");
+  EXPECT_TRUE(six.kvm_exit && six.kvm_userspace_exit && six.sched_switch);
+  EXPECT_FALSE(six.run_ioctl || six.reload || six.wakeups || six.markers);
+  const Traits open_ended = traits("box/demo-userspace-open.dat");
+  EXPECT_TRUE(open_ended.any_kvm && open_ended.kvm_userspace_exit);
+  EXPECT_FALSE(open_ended.kvm_exit || open_ended.reload || open_ended.sched_switch);
+  const Traits none = traits("box/no-kvm.dat");
+  EXPECT_TRUE(none.sched_switch && none.wakeups);
+  EXPECT_FALSE(none.any_kvm || none.kvm_exit || none.kvm_userspace_exit);
+  const Traits arm = traits("arm64/kvm-arm64-mono.dat");
+  EXPECT_TRUE(arm.kvm_exit && arm.reload);
+  EXPECT_FALSE(arm.run_ioctl);
+}
+
+TEST(TraceDatSource, ReasonNamesComeFromTheRecording) {
+  const auto svm = open(data_path("svm-mono.dat"));
+  ASSERT_TRUE(svm);
+  EXPECT_EQ(svm->exit_reason(2, 0x7b, 0), "io");
+  EXPECT_EQ(svm->exit_reason(2, 0x78, 0), "hlt");
+  EXPECT_EQ(svm->exit_reason(2, 0xffffffff, 0), "invalid_guest_state");
+  EXPECT_EQ(svm->exit_reason(1, 30, 0), "IO_INSTRUCTION");
+  EXPECT_EQ(svm->exit_reason(1, 0x80000000 | 33, 0), "INVALID_STATE");
+  EXPECT_EQ(svm->exit_reason(2, 0x7777, 0), "0x7777");
+  EXPECT_EQ(svm->reasons().vmx.size(), 62u);
+  EXPECT_EQ(svm->reasons().svm.size(), 108u);
+  EXPECT_EQ(svm->userspace_reason(2), "KVM_EXIT_IO");
+  const auto arm = open(data_path("arm64/kvm-arm64-mono.dat"));
+  ASSERT_TRUE(arm);
+  EXPECT_EQ(arm->exit_reason(kIsaArm64, 2, 0x24), "DABT_LOW");
+  EXPECT_EQ(arm->exit_reason(kIsaArm64, 0, 0), "IRQ");
+  EXPECT_EQ(arm->reasons().arm64_class.size(), 34u);
+}
+
+}  // namespace
+}  // namespace trapline::trace_dat

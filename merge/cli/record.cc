@@ -59,13 +59,15 @@ void add_record(CLI::App& app, int& status) {
   command
       ->add_option("--events", record.events.patterns, "More events: SYSTEM or SYSTEM:NAME, with *")
       ->type_name("PATTERN")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   auto* qemu = command
                    ->add_option("--qemu-events", record.qemu_events,
                                 "QEMU's events, for a COMMAND that is QEMU "
                                 "(default: memory_region_ops_*)")
                    ->type_name("PATTERN")
-                   ->delimiter(',');
+                   ->delimiter(',')
+                   ->allow_extra_args(false);
   command->add_flag("--no-qemu-events", options->no_qemu_events, "None of QEMU's events")
       ->excludes(qemu);
   command->add_flag("--functions", record.functions,
@@ -73,7 +75,8 @@ void add_record(CLI::App& app, int& status) {
   command
       ->add_option("--symbols", record.symbols,
                    "The guest's symbols, kept in the session (default: -kernel, if it is ELF)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   command->add_option("--user", record.user, "Run COMMAND as this user")->type_name("NAME");
   command->add_option("--clock", record.clock, "The recording's clock")
       ->type_name("NAME")

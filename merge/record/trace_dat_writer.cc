@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "merge/record/text_file.h"
@@ -65,19 +66,17 @@ std::vector<std::string> ftrace_names(const std::string& events) {
 
 // Text symbols only: data symbols are half of it, and no event's address is one. None at all where
 // the kernel hides addresses (kptr_restrict).
+// Read block by block: the whole of it would be most of the recorder's memory.
 std::string text_symbols() {
-  auto all = read_text("/proc/kallsyms");
+  std::ifstream file("/proc/kallsyms");
   std::string kept;
-  if (!all) return kept;
-  for (std::string_view rest = *all; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  for (std::string line; std::getline(file, line);) {
     const auto blank = line.find(' ');
-    if (blank == std::string_view::npos || blank + 1 >= line.size()) continue;
+    if (blank == std::string::npos || blank + 1 >= line.size()) continue;
     if ("tTwW"sv.find(line[blank + 1]) == std::string_view::npos) continue;
-    if (line.substr(0, blank).find_first_not_of('0') == std::string_view::npos) continue;
-    kept.append(line);
-    kept.push_back('\n');
+    if (line.find_first_not_of('0') == blank) continue;
+    kept += line;
+    kept += '\n';
   }
   return kept;
 }

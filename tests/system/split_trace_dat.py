@@ -1,6 +1,6 @@
-"""Takes a version 6 trace.dat apart for trace-cmd restore: its header and the pages of each CPU.
+"""Takes the pages of each CPU out of a version 6 trace.dat, for trace-cmd restore.
 
-usage: split_trace_dat.py TRACE.DAT PREFIX -> PREFIX.head, PREFIX.cpu0, PREFIX.cpu1, …
+usage: split_trace_dat.py TRACE.DAT PREFIX -> PREFIX.cpu0, PREFIX.cpu1, …
 
 An own parser of trace-cmd.dat.v6(5): the program under test has no hand in it.
 """
@@ -52,7 +52,6 @@ def main() -> None:
         reader.formats()
     for code in "IIQ":  # kallsyms, printk formats, names of threads
         reader.skip(code)
-    Path(prefix + ".head").write_bytes(data[: reader.at])
     cpus = reader.number("I")
     reader.expect(b"options  \0")
     while reader.number("H") != 0:

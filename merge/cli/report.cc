@@ -15,15 +15,27 @@ struct Options {
   VcpuFilter filter;
   ReportOptions report;
   std::string sort = "total", slower_than, from, to;
+  std::vector<std::string> spans;
   std::string format = "text", output;
   bool strict = false;
 };
 
 // The texts that need more than a number, checked before anything is read.
 Result<void> complete(Options& options) {
-  auto dimensions = parse_dimensions(options.report.by_text);
-  if (!dimensions) return tl::unexpected(std::move(dimensions).error());
-  options.report.by = std::move(*dimensions);
+  options.report.requests = options.report.by_text == "span";
+  for (const std::string& text : options.spans) {
+    auto spec = parse_request_spec(text);
+    if (!spec) return tl::unexpected(std::move(spec).error());
+    options.report.request_specs.push_back(std::move(*spec));
+  }
+  if (!options.spans.empty() && !options.report.requests) {
+    return fail(ErrorKind::kUsage, "--span: goes with --by span");
+  }
+  if (!options.report.requests) {
+    auto dimensions = parse_dimensions(options.report.by_text);
+    if (!dimensions) return tl::unexpected(std::move(dimensions).error());
+    options.report.by = std::move(*dimensions);
+  }
   auto sort = parse_sort(options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());
   options.report.sort = *sort;
@@ -85,9 +97,13 @@ void add_report(CLI::App& app, int& status) {
   add_vcpu_options(*command, options->filter);
   command
       ->add_option("--by", options->report.by_text,
-                   "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, or several "
-                   "with commas")
+                   "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, several "
+                   "with commas; or span: requests, by the pointers in QEMU's events")
       ->capture_default_str();
+  command
+      ->add_option("--span", options->spans,
+                   "START:FIELD..END:FIELD: a request to follow with --by span; repeatable")
+      ->type_name("SPEC");
   command->add_option("--sort", options->sort, "By total, count, mean, p99, max or key")
       ->capture_default_str();
   command->add_option("--top", options->report.top, "The first N groups only");

@@ -57,14 +57,20 @@ Result<Times> sample_records(const DataDirectory& directory) {
   return times;
 }
 
-// Which thread is which vCPU. Where the exits do not say (arm64) and there is one, it is vCPU 0.
+// Which thread is which vCPU, and when they ran. Where the exits do not say which (arm64), the
+// timers do; where nothing does and there is one, it is vCPU 0.
 class Vcpus {
  public:
   void on(const Event& event) {
-    if (const auto* exit = std::get_if<KvmExit>(&event.payload))
-      seen_[event.thread] = std::max(seen_[event.thread], exit->vcpu);
-    else if (const auto* reload = std::get_if<KvmReload>(&event.payload))
-      if (reload->vcpu != kNoVcpu) seen_[event.thread] = reload->vcpu;
+    if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+      const auto [seen, fresh] = seen_.emplace(event.thread, exit->vcpu);
+      if (!fresh && exit->vcpu != kNoVcpu) seen->second = exit->vcpu;
+      if (first_ == 0) first_ = event.at.ns();
+      last_ = event.at.ns();
+    } else if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
+      const auto seen = seen_.find(event.thread);
+      if (seen != seen_.end() && reload->vcpu != kNoVcpu) seen->second = reload->vcpu;
+    }
   }
   [[nodiscard]] std::map<std::int32_t, ThreadId> threads() const {
     std::map<std::int32_t, ThreadId> threads;
@@ -72,9 +78,12 @@ class Vcpus {
       threads.emplace(vcpu == kNoVcpu && seen_.size() == 1 ? 0 : vcpu, thread);
     return threads;
   }
+  [[nodiscard]] std::uint64_t first() const { return first_; }
+  [[nodiscard]] std::uint64_t last() const { return last_; }
 
  private:
   std::map<ThreadId, std::int32_t> seen_;
+  std::uint64_t first_ = 0, last_ = 0;
 };
 
 template <typename Visit>
@@ -94,7 +103,8 @@ Result<void> check_gaps(GuestRelation& relation, const Times& times, const OpenS
     if (thread == relation.threads.end()) continue;
     std::vector<PlacedRecord> placed;
     for (const std::uint64_t time : all)
-      placed.push_back({time, relation.line.at(time), relation.line.error});
+      if (time >= relation.line.from && time <= relation.line.to)
+        placed.push_back({time, relation.line.at(time), relation.line.error_at(time)});
     gaps.emplace(thread->second, std::move(placed));
   }
   auto read = read_all(open, [&gaps](const Event& event) {
@@ -108,6 +118,7 @@ Result<void> check_gaps(GuestRelation& relation, const Times& times, const OpenS
       of_thread->second.on_entry(event.at.ns());
   });
   if (!read) return read;
+  relation.gaps = {};
   for (const auto& [thread, of_thread] : gaps) {
     const GuestGapCounters& counted = of_thread.counters();
     relation.gaps.records += counted.records;
@@ -159,26 +170,31 @@ Result<std::optional<GuestRelation>> relate_guest(const DataDirectory& directory
   if (bounds.empty()) return std::nullopt;
   auto times = sample_records(directory);
   if (!times) return tl::unexpected(std::move(times).error());
-  std::uint64_t from = bounds.front().source, to = bounds.back().source;
-  for (const auto& [vcpu, all] : *times) {
-    if (all.empty()) continue;
-    from = std::min(from, all.front());
-    to = std::max(to, all.back());
-  }
-  auto line = fit_line(bounds, from, to);
+  auto line = fit_line(bounds, bounds.front().source, bounds.back().source);
+  if (!line) return tl::unexpected(std::move(line).error());
+  // What matters is the time in which the vCPUs ran; without exits, that of the bounds.
+  if (vcpus.last() != 0)
+    line = fit_line(bounds, line->source_of(vcpus.first()), line->source_of(vcpus.last()));
   if (!line) return tl::unexpected(std::move(line).error());
   GuestRelation relation;
   relation.line = *line;
   relation.syncs = guest.counters();
   relation.threads = vcpus.threads();
-  if (auto checked = check_gaps(relation, *times, open, bounds); !checked)
-    return tl::unexpected(std::move(checked).error());
-  // More bounds can only narrow the band, unless they contradict: then the first line stays, and
-  // the residual says by how much.
-  if (auto refined = fit_line(bounds, from, to); refined &&
-                                                 refined->tolerance <= relation.line.tolerance &&
-                                                 refined->error < relation.line.error)
+  // Each round decides more records than the last. More bounds can only narrow the band, unless
+  // they contradict: then the line stays, and the residual says by how much.
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<ClockBound> all = bounds;
+    if (auto checked = check_gaps(relation, *times, open, all); !checked)
+      return tl::unexpected(std::move(checked).error());
+    const auto refined = fit_line(all, relation.line.from, relation.line.to);
+    if (!refined || refined->tolerance > relation.line.tolerance ||
+        refined->error >= relation.line.error)
+      break;
+    const bool much = refined->error < relation.line.error - relation.line.error / 10;
     relation.line = *refined;
+    if (!much) break;
+  }
   relation.method = describe(relation);
   return relation;
 }

@@ -86,6 +86,24 @@ std::uint64_t ClockLine::at(std::uint64_t source_time) const {
   return target + static_cast<std::uint64_t>(whole + std::llround(correction));
 }
 
+std::uint64_t ClockLine::source_of(std::uint64_t target_time) const {
+  const double along = signed_difference(target_time, target);
+  return source + static_cast<std::uint64_t>(std::llround(along / rate));
+}
+
+// The band's width is convex, so that between two steps it is below the line through them.
+std::uint64_t ClockLine::error_at(std::uint64_t source_time) const {
+  const double span = static_cast<double>(to - from);
+  if (span == 0) return error;
+  const double at = signed_difference(source_time, from) / span * static_cast<double>(kSteps);
+  const auto step = static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(kSteps - 1)));
+  if (at < 0 || at > static_cast<double>(kSteps)) return ClockBound::kNoHigh;
+  const auto left = static_cast<double>(errors[step]);
+  const auto right = static_cast<double>(errors[step + 1]);
+  const double here = left + (right - left) * (at - static_cast<double>(step));
+  return static_cast<std::uint64_t>(std::ceil(std::max(here, 0.0))) + 1;
+}
+
 Result<ClockLine> fit_line(std::span<const ClockBound> bounds, std::uint64_t from,
                            std::uint64_t to) {
   std::vector<Point> low, high;
@@ -123,30 +141,34 @@ Result<ClockLine> fit_line(std::span<const ClockBound> bounds, std::uint64_t fro
   const double flattest = edge(feasible, best, guess - 2 * reach);
   const double steepest = edge(feasible, best, guess + 2 * reach);
   const double offset = (band.lowest(best) + band.highest(best)) / 2;
-  double error = 0;
-  for (const std::uint64_t when : {from, to}) {
-    const double x = signed_difference(when, x0);
-    const auto top = [&](double rate) { return band.highest(rate) + rate * x; };
-    const auto bottom = [&](double rate) { return -(band.lowest(rate) + rate * x); };
-    const double middle = offset + best * x;
-    error = std::max(error, top(peak(top, flattest, steepest)) - middle);
-    error = std::max(error, middle + bottom(peak(bottom, flattest, steepest)));
-  }
-  error += tolerance;
-  // Where the line misses a bound the truth may be at the bound's far side.
-  for (const ClockBound& bound : bounds) {
-    if (tolerance == 0 || bound.lo == ClockBound::kNoLow || bound.hi == ClockBound::kNoHigh)
-      continue;
-    const double middle = offset + best * signed_difference(bound.source, x0);
-    error = std::max({error, middle - signed_difference(bound.lo, y0),
-                      signed_difference(bound.hi, y0) - middle});
-  }
   ClockLine line;
   line.source = x0;
   line.target = y0 + static_cast<std::uint64_t>(std::llround(offset));
   line.rate = best;
   line.tolerance = static_cast<std::uint64_t>(std::ceil(tolerance));
-  line.error = static_cast<std::uint64_t>(std::ceil(error)) + 1;
+  line.from = from;
+  line.to = std::max(from, to);
+  // Where the line misses a bound the truth may be at the bound's far side.
+  double missed = 0;
+  for (const ClockBound& bound : bounds) {
+    if (tolerance == 0 || bound.lo == ClockBound::kNoLow || bound.hi == ClockBound::kNoHigh)
+      continue;
+    const double middle = offset + best * signed_difference(bound.source, x0);
+    missed = std::max({missed, middle - signed_difference(bound.lo, y0),
+                       signed_difference(bound.hi, y0) - middle});
+  }
+  for (std::size_t i = 0; i <= ClockLine::kSteps; ++i) {
+    const double x = signed_difference(from, x0) + static_cast<double>(line.to - from) *
+                                                       static_cast<double>(i) /
+                                                       static_cast<double>(ClockLine::kSteps);
+    const auto top = [&](double rate) { return band.highest(rate) + rate * x; };
+    const auto bottom = [&](double rate) { return -(band.lowest(rate) + rate * x); };
+    const double middle = offset + best * x;
+    const double error = std::max({top(peak(top, flattest, steepest)) - middle,
+                                   middle + bottom(peak(bottom, flattest, steepest)), 0.0});
+    line.errors[i] = static_cast<std::uint64_t>(std::ceil(std::max(error + tolerance, missed))) + 1;
+    line.error = std::max(line.error, line.errors[i]);
+  }
   return line;
 }
 

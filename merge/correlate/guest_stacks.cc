@@ -76,7 +76,7 @@ void GuestStacks::on(const Event& event) {
     account(*thread, event.at);
     thread->in_guest = false;
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
-    Thread* thread = threads_.find(event.thread);
+    Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return;
     thread->in_guest = true;
     thread->mark = event.at;

@@ -72,7 +72,10 @@ Analysis::Analysis(const Timeline& timeline, const Input& input, const ReportOpt
       processes_(input.processes),
       groups_(words_of_all(options.by)),
       stacks_(names_),
-      to_(std::numeric_limits<std::uint64_t>::max()) {
+      to_(std::numeric_limits<std::uint64_t>::max()),
+      requests_(options.request_specs.empty() ? known_requests() : options.request_specs, names_,
+                input.declared),
+      request_rows_(requests_.specs().size()) {
   for (std::size_t i = 0; i < timeline.size(); ++i) has_guest_ |= !timeline.source(i).info().host;
   const auto by = [&](Dimension dimension) {
     return std::find(options.by.begin(), options.by.end(), dimension) != options.by.end();
@@ -107,6 +110,7 @@ bool Analysis::on(const Event& event) {
     end_ = std::max(end_, event.at);
   }
   if (const ExitSpan* span = tracker_.on(event)) take(*span);
+  if (options_.requests) on_request(event);
   if (options_.irq) {
     if (const IrqSpan* span = irq_.on(event, processes_.of(event.thread, {}))) take_irq(*span);
   }
@@ -178,6 +182,20 @@ void Analysis::keep_slow(const ExitSpan& span, NameId function) {
   std::push_heap(slow_.begin(), slow_.end(), faster_last);
 }
 
+void Analysis::on_request(const Event& event) {
+  if (std::holds_alternative<Lost>(event.payload)) return requests_.on_hole();
+  const auto* marker = std::get_if<Marker>(&event.payload);
+  const QemuEvent* qemu = marker == nullptr ? nullptr : tracker_.last_qemu_event();
+  if (qemu == nullptr) return;
+  const RequestSpan* span =
+      requests_.on(event, *marker, qemu->name, processes_.of(event.thread, {}));
+  if (span == nullptr) return;
+  GroupRow& row = request_rows_[span->spec];
+  const std::uint64_t total = elapsed(span->start, span->end);
+  if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = span->start.ns();
+  row.total.add(total);
+}
+
 void Analysis::take_irq(const IrqSpan& span) {
   constexpr std::size_t kMostRows = 4096;
   const std::tuple key{span.vector, span.origin,
@@ -240,12 +258,15 @@ Report Analysis::finish() {
   Report report;
   report.model = model_;
   report.by = options_.by_text;
-  report.start_ns = start_.value_or(Timestamp()).ns();
-  report.end_ns = end_.ns();
+  find_interval(report);
   report.cycles = timeline_.source(0).info().cycles;
   report_sources(report);
   report_vcpus(report);
-  report_groups(report);
+  if (options_.requests) {
+    report_requests(report);
+  } else {
+    report_groups(report);
+  }
   report_qemu_events(report);
   if (options_.slower_than) report_slow_exits(report);
   if (options_.irq) report_irqs(report);
@@ -253,6 +274,20 @@ Report Analysis::finish() {
   if (options_.guest) report_guest(report);
   report_notes(report);
   return report;
+}
+
+// The whole recordings', where all was looked at: their sources leave out what nobody needs.
+void Analysis::find_interval(Report& report) const {
+  Timestamp start = start_.value_or(Timestamp());
+  Timestamp end = end_;
+  for (std::size_t i = 0; i < timeline_.size() && !options_.from && !options_.to; ++i) {
+    const SourceCounters& counters = timeline_.source(i).counters();
+    if (!timeline_.source(i).info().host || counters.events == 0) continue;
+    start = std::min(start, counters.first);
+    end = std::max(end, counters.last);
+  }
+  report.start_ns = start.ns();
+  report.end_ns = end.ns();
 }
 
 void Analysis::report_sources(Report& report) const {
@@ -335,6 +370,18 @@ void Analysis::report_groups(Report& report) {
   }
 }
 
+void Analysis::report_requests(Report& report) {
+  report.requests = true;
+  report.counters.requests_restarted = requests_.restarted();
+  report.counters.requests_end_only = requests_.end_without_start();
+  report.counters.requests_open = requests_.open();
+  for (std::size_t spec = 0; spec < request_rows_.size(); ++spec) {
+    if (request_rows_[spec].total.count() == 0) continue;
+    request_rows_[spec].key = printable(requests_.specs()[spec].name());
+    report.rows.push_back(std::move(request_rows_[spec]));
+  }
+}
+
 void Analysis::report_qemu_events(Report& report) const {
   const auto& counts = tracker_.qemu_events();
   for (NameId name = 1; name < counts.size(); ++name) {
@@ -342,10 +389,10 @@ void Analysis::report_qemu_events(Report& report) const {
       report.qemu_events.push_back({printable(names_[name]), counts[name]});
     }
   }
-  std::stable_sort(report.qemu_events.begin(), report.qemu_events.end(),
-                   [](const QemuEventRow& a, const QemuEventRow& b) {
-                     return a.count.count > b.count.count;
-                   });
+  std::sort(report.qemu_events.begin(), report.qemu_events.end(),
+            [](const QemuEventRow& a, const QemuEventRow& b) {
+              return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
+            });
 }
 
 void Analysis::report_slow_exits(Report& report) {

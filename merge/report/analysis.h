@@ -10,6 +10,7 @@
 #include "merge/correlate/halt_tracker.h"
 #include "merge/correlate/irq_tracker.h"
 #include "merge/correlate/processes.h"
+#include "merge/correlate/request_spans.h"
 #include "merge/input.h"
 #include "merge/report/groups.h"
 #include "merge/report/report.h"
@@ -36,6 +37,9 @@ struct ReportOptions {
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;  // 0: all
   std::optional<std::uint64_t> slower_than;
+  // --by span: requests instead of exits; empty specs: those QEMU's own devices trace.
+  bool requests = false;
+  std::vector<RequestSpec> request_specs;
   bool irq = false, halt = false, guest = false;
   std::optional<TimeSpec> from, to;
   // The vCPU threads that count; empty: all.
@@ -63,6 +67,8 @@ class Analysis {
   };
   void take(const ExitSpan& span);
   void take_irq(const IrqSpan& span);
+  void on_request(const Event& event);
+  void report_requests(Report& report);
   void keep_slow(const ExitSpan& span, NameId function);
   [[nodiscard]] bool on_guest(const Event& event);
   [[nodiscard]] StackId stack_of(const ExitSpan& span);
@@ -73,6 +79,7 @@ class Analysis {
   [[nodiscard]] bool counts(ThreadId thread) const {
     return !options_.threads || options_.threads->contains(thread);
   }
+  void find_interval(Report& report) const;
   void report_sources(Report& report) const;
   void report_vcpus(Report& report);
   void report_groups(Report& report);
@@ -101,6 +108,8 @@ class Analysis {
   Timestamp end_, from_, to_;
   std::vector<SlowExit> slow_;  // a heap with the fastest in front once it is full
   std::uint64_t slow_left_out_ = 0;
+  RequestSpans requests_;
+  std::vector<GroupRow> request_rows_;  // by spec
   IrqTracker irq_;
   std::map<std::tuple<std::uint32_t, IrqSpan::Origin, std::uint32_t>, IrqRow> irq_rows_;
   HaltTracker halt_;

@@ -23,7 +23,7 @@ Result<Dimension> parse_dimension(std::string_view name) {
     all += (all.empty() ? "" : ", ") + std::string(known);
   }
   const auto near = nearest(name, names);
-  return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}", name,
+  return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}, and span alone", name,
               near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near), all);
 }
 

@@ -87,6 +87,9 @@ Json counters_json(const ReportCounters& counters) {
           {"clock_went_back", exits.clock_went_back},
           {"threads_left_out", exits.threads_left_out},
           {"damaged_events", counters.damaged_events},
+          {"requests_restarted", counters.requests_restarted},
+          {"requests_end_only", counters.requests_end_only},
+          {"requests_open", counters.requests_open},
           {"groups_folded", counters.groups_folded}};
 }
 

@@ -16,21 +16,39 @@ std::uint64_t vcpu_time(const Report& report) {
   return interval_of(report) * std::max<std::size_t>(report.vcpus.size(), 1);
 }
 
+// Breaks the text at blanks; further lines begin under its first word.
+void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
+                   const TextStyle& style) {
+  std::string line(label);
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const auto blank = std::min(text.find(' ', start), text.size());
+    const std::string word = text.substr(start, blank - start);
+    if (text_width(line) + 1 + text_width(word) > style.width) {
+      out << line << '\n';
+      line.assign(label.size(), ' ');
+    }
+    line += ' ' + word;
+    start = blank + 1;
+  }
+  out << line << '\n';
+}
+
 std::string vcpu_name(const VcpuRow& row, bool several_vms) {
   std::string name = row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu);
   if (several_vms) name = fmt::format("VM {} {}", row.vm, name);
   return fmt::format("{} (tid {})", name, row.tid);
 }
 
-void print_head(const Report& report, std::ostream& out) {
+void print_head(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
     out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),
                        printable(source.clock));
-    if (source.method != "same clock") {
-      out << fmt::format(", {} (offset {} ns, ±{} ns)", source.method, source.offset_ns,
-                         source.error_ns);
-    }
     out << '\n';
+    if (source.method == "same clock") continue;
+    print_wrapped("  clock:", fmt::format("{}; offset {} ns ± {} ns", source.method, source.offset_ns,
+                                          source.error_ns),
+                  out, style);
   }
   out << fmt::format("{} exits in {}\n", grouped(report.counters.exits.exits),
                      duration_text(interval_of(report), report.cycles));
@@ -72,16 +90,18 @@ void print_latency(const Report& report, std::ostream& out, const TextStyle& sty
   const Unit middle =
       unit_for(report.rows, cycles, [](const auto& r) { return r.total.percentile(500); });
   const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
-  TextTable table({report.by, "exits", fmt::format("total/{}", total.name), "share",
+  TextTable table({report.by, report.requests ? "requests" : "exits", fmt::format("total/{}", total.name), "share",
                    fmt::format("p50/{}", middle.name), fmt::format("p90/{}", middle.name),
                    fmt::format("p99/{}", tail.name), fmt::format("max/{}", tail.name)});
   for (const GroupRow& row : report.rows) {
-    if (!report.model.durations()) {
+    if (!report.model.durations() && !report.requests) {
       table.add({row.key, grouped(row.total.count()), "-", "-", "-", "-", "-", "-"});
       continue;
     }
     table.add({row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
-               row.halts ? "halt" : percent_text(row.total.total(), vcpu_time(report)),
+               report.requests ? "-"
+               : row.halts   ? "halt"
+                             : percent_text(row.total.total(), vcpu_time(report)),
                in_unit(row.total.percentile(500), middle),
                in_unit(row.total.percentile(900), middle),
                in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
@@ -106,14 +126,14 @@ void print_parts(const Report& report, std::ostream& out, const TextStyle& style
 
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.rows.empty()) {
-    out << "\nno exits\n";
+    out << (report.requests ? "\nno requests\n" : "\nno exits\n");
     return;
   }
   print_latency(report, out, style);
   if (report.rows_left_out != 0) {
     out << fmt::format("and {} more (--top)\n", grouped(report.rows_left_out));
   }
-  if (!report.model.durations()) return;
+  if (!report.model.durations() || report.requests) return;
   std::uint64_t overhead = 0;
   for (const VcpuRow& row : report.vcpus) {
     for (const std::uint64_t part : row.totals.parts) overhead += part;
@@ -219,7 +239,7 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   std::vector<std::uint64_t> values;
   for (const GuestFunctionRow& row : *report.guest_functions) values.push_back(row.times.own_ns());
   const Unit unit = choose_unit(values, report.cycles);
-  TextTable table({"Guest functions' own time", "calls", "exits", fmt::format("own/{}", unit.name),
+  TextTable table({"own time of", "calls", "exits", fmt::format("own/{}", unit.name),
                    "guest", "kernel", "user", "preempted", "blocked"});
   for (const GuestFunctionRow& row : *report.guest_functions) {
     const std::uint64_t own = row.times.own_ns();
@@ -255,6 +275,9 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.exits.clock_went_back, "events stamped before their thread's last one"},
       {counters.exits.threads_left_out, "kvm events of threads beyond the most that are followed"},
       {counters.damaged_events, "events shorter than their format"},
+      {counters.requests_restarted, "requests begun again before they ended"},
+      {counters.requests_end_only, "ends of requests that nothing began"},
+      {counters.requests_open, "requests that never ended"},
       {counters.groups_folded, "exits in [other]: more groups than are kept"}};
   std::string text;
   for (const auto& [value, sentence] : kSentences) {
@@ -263,27 +286,10 @@ void print_counters(const Report& report, std::ostream& out) {
   if (!text.empty()) out << "\nCounters\n" << text;
 }
 
-// Breaks the sentence at blanks.
-void print_note(const std::string& note, std::ostream& out, const TextStyle& style) {
-  std::string line = "note:";
-  std::size_t start = 0;
-  while (start < note.size()) {
-    const auto blank = std::min(note.find(' ', start), note.size());
-    const std::string word = note.substr(start, blank - start);
-    if (text_width(line) + 1 + text_width(word) > style.width) {
-      out << line << '\n';
-      line = "     ";
-    }
-    line += ' ' + word;
-    start = blank + 1;
-  }
-  out << line << '\n';
-}
-
 }  // namespace
 
 void print_text(const Report& report, std::ostream& out, const TextStyle& style) {
-  print_head(report, out);
+  print_head(report, out, style);
   print_vcpus(report, out, style);
   print_groups(report, out, style);
   print_qemu_events(report, out, style);
@@ -293,7 +299,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_guest_functions(report, out, style);
   print_counters(report, out);
   if (!report.notes.empty()) out << '\n';
-  for (const std::string& note : report.notes) print_note(note, out, style);
+  for (const std::string& note : report.notes) print_wrapped("note:", note, out, style);
 }
 
 }  // namespace trapline

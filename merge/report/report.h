@@ -74,6 +74,7 @@ struct ReportCounters {
   ExitCounters exits;
   std::uint64_t lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
   std::uint64_t guest_records = 0;
+  std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
   std::uint64_t groups_folded = 0;  // exits in "[other]": more groups than are kept
 };
 
@@ -86,6 +87,7 @@ struct Report {
   ExitModel model;
   std::vector<VcpuRow> vcpus;
   std::string by;
+  bool requests = false;  // the rows are requests, not exits: they have no parts
   std::vector<GroupRow> rows;
   std::size_t rows_left_out = 0;  // by --top
   std::vector<QemuEventRow> qemu_events;

@@ -23,6 +23,7 @@ assert session["closed"] is True and session["clocks"]["trace.dat"] == "mono", s
 assert session["command"][0] == "trace-cmd", session
 END
   expect_contains "$work/stdout" "$ trapline report $session --by reason,device"
+  expect_contains "$work/stdout" "$ trapline report $session --by function,device"
   trace-cmd report -N "$session/trace.dat" 2>/dev/null >"$work/text"
 }
 
@@ -58,7 +59,7 @@ every_exit_lies_in_the_call_that_caused_it() {
   local elf=$session/symbols/demo-guest.elf oracle
   oracle=$(dirname -- "$0")/guest_alignment.py
   trace-cmd report -N -t "$session/trace.dat" 2>/dev/null >"$work/text"
-  python3 "$oracle" "$session" "$elf" "$work/text" | tee "$work/alignment"
+  python3 "$oracle" "$session" "$elf" "$work/text" | tee "$work/alignment" "$work/truth"
   local checked outside error_ns
   eval "$(tr ' ' '\n' <"$work/alignment" | grep -E '^(checked|outside|error_ns)=[0-9]+$')"
   [ "$checked" -ge 1000 ] || fail "only $checked exits in recorded functions"
@@ -70,6 +71,22 @@ every_exit_lies_in_the_call_that_caused_it() {
     python3 "$oracle" "$session" "$elf" "$work/text" "$shift" >"$work/alignment"
     ! grep -q ' outside=0 ' "$work/alignment" || fail "shifted by $shift ns all is well still"
   done
+  # trapline relates them as the oracle does, to better than it prints, and puts all in that order.
+  run "$TRAPLINE_BINARY_DIR/merge/trapline" report "$session" --format json
+  python3 - "$work/stdout" "$work/truth" <<'END' || fail "the relation that trapline report prints"
+import json, sys
+guest = [s for s in json.load(open(sys.argv[1]))["sources"] if s["kind"] == "uftrace"][0]
+truth = dict(word.split("=") for word in open(sys.argv[2]).read().split())
+apart = abs(guest["offset_ns"] - int(truth["offset_ns"]))
+print(guest, "apart from the oracle's:", apart, "ns")
+assert 0 < guest["error_ns"] <= 60_000, "error bound"
+assert apart <= guest["error_ns"] + int(truth["error_ns"]), "offset"
+assert guest["events"] > 3000 and " 0 lie inside exits" in guest["method"], "records"
+END
+  run "$TRAPLINE_BINARY_DIR/merge/trapline" timeline "$session"
+  python3 "$(dirname -- "$0")/merged_timeline.py" "$work/stdout" "$elf" | tee "$work/order"
+  expect_contains "$work/order" "wrong=0"
+  [ "$(sed 's/checked=\([0-9]*\) .*/\1/' "$work/order")" -ge 1000 ] || fail "too few exits on it"
   # Calls as in demo.c, through uftrace.
   uftrace report --no-pager -f call -s func -d "$session/uftrace.data" >"$work/calls"
   local line

@@ -20,7 +20,8 @@ DUMP = re.compile(r"(\d+)\.(\d{9}) +\d+: \[(entry|exit )\] (\S+)\(([0-9a-f]+)\)"
 
 
 def brackets(path: str) -> list[tuple[int, int, int]]:
-    """(stamp of the plugin, the box's mono before, after): of each series the narrowest."""
+    """(stamp of the plugin, the box's mono before, after): of each series the narrowest, without the
+    series whose action (a marker) makes all of theirs wide."""
     best: dict[int, tuple[int, int, int]] = {}
     last = None
     for line in open(path, encoding="utf-8"):
@@ -35,11 +36,13 @@ def brackets(path: str) -> list[tuple[int, int, int]]:
                 best[series] = (last[0], low, high)
         before = re.search(r" before mono=(\d+)", match[4])
         last = (stamp, series, index, int(before[1])) if before else None
-    return sorted(best.values())
+    narrow = 2 * min(high - low for _, low, high in best.values())
+    return sorted(b for b in best.values() if b[2] - b[1] <= narrow)
 
 
 class Relation:
-    """The box's time of a stamp: between two brackets the line through their middles."""
+    """The box's time of a stamp: between two brackets the line through their middles, outside of
+    them a line of the mean rate."""
 
     def __init__(self, points: list[tuple[int, int, int]], shift: int) -> None:
         assert len(points) >= 2, "fewer than two brackets"
@@ -56,6 +59,10 @@ class Relation:
         return self.middles[left] + (stamp - self.stamps[left]) * slope
 
     def box(self, stamp: int) -> float:
+        for end in (0, -1):
+            if (stamp < self.stamps[0]) if end == 0 else (stamp > self.stamps[-1]):
+                rate = (self.middles[-1] - self.middles[0]) / (self.stamps[-1] - self.stamps[0])
+                return self.middles[end] + (stamp - self.stamps[end]) * rate
         right = min(max(bisect.bisect(self.stamps, stamp), 1), len(self.stamps) - 1)
         return self.at(stamp, right - 1, right)
 
@@ -95,8 +102,11 @@ def main() -> None:
             if not owner or owner[0] not in calls:
                 continue
             checked += 1
-            outside += not any(begin - relation.error <= at <= end + relation.error
-                               for begin, end in calls[owner[0]])
+            distance = min(max(begin - at, at - end) for begin, end in calls[owner[0]])
+            if distance > relation.error:
+                outside += 1
+                if shift == 0:
+                    print(f"{distance:.0f} ns outside: {line.strip()}", file=sys.stderr)
     first, last = relation.stamps[0], relation.stamps[-1]
     rate = (relation.middles[-1] - relation.middles[0]) / (last - first) - 1
     print(f"checked={checked} outside={outside} error_ns={relation.error:.0f} "

@@ -95,7 +95,7 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   event.cpu = cpu;
   event.raw = {recorded.data, recorded.size};
   event.payload.emplace<Other>();
-  ++counters_.events;
+  count(event.at);
   if (recorded.size < kCommonFields) [[unlikely]] {
     ++counters_.damaged_events;
     event.type = 0;
@@ -105,7 +105,6 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   event.type = load<std::uint16_t>(recorded.data);
   event.thread = ThreadId{static_cast<std::int32_t>(
       load<std::uint32_t>(recorded.data + recording_.formats.thread_field().offset))};
-  if (event.type >= recording_.counts.size()) recording_.counts.resize(event.type + 1u);
   ++recording_.counts[event.type];
   const auto schemas = recording_.formats.schemas();
   if (event.type >= schemas.size() || schemas[event.type].decode == nullptr) return;
@@ -115,6 +114,13 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
     return;
   }
   schema.decode(schema, recorded, event.payload);
+}
+
+void TraceDatSource::want(Need need) {
+  const auto schemas = recording_.formats.schemas();
+  for (std::size_t type = 0; type < wanted_.size(); ++type) {
+    wanted_[type] = has(need, type < schemas.size() ? schemas[type].need : Need::kOthers);
+  }
 }
 
 void TraceDatSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost,

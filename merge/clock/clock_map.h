@@ -1,0 +1,69 @@
+// Converts a source's times to the timeline's, one per event: an integer multiplication and a
+// shift, nothing at all where the clocks are the same. A small value; copies share their pieces.
+//
+// Within a piece a later source time never becomes an earlier one. From piece to piece it can,
+// where a clock was set back: then the true order cannot be told from the source's times.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "merge/event.h"
+
+namespace trapline {
+
+class ClockMap {
+ public:
+  struct Piece {
+    std::uint64_t from = 0;    // source times from here on, up to the next piece
+    std::uint64_t source = 0;  // this source time
+    std::uint64_t target = 0;  // is this one on the timeline
+    std::uint64_t mult = 1;    // target per source, times 2^shift; below 2^63
+    unsigned shift = 0;
+    [[nodiscard]] std::uint64_t operator()(std::uint64_t time) const {
+      __extension__ using Wide = __int128;
+      const auto delta = static_cast<std::int64_t>(time - source);
+      const Wide sum = Wide{target} + ((Wide{delta} * static_cast<std::int64_t>(mult)) >> shift);
+      if (sum < 0) return 0;
+      constexpr std::uint64_t kMost = ~std::uint64_t{0};
+      return sum > Wide{kMost} ? kMost : static_cast<std::uint64_t>(sum);
+    }
+  };
+
+  ClockMap() = default;  // the identity
+  // In order of `from`; the first one serves earlier times too.
+  explicit ClockMap(std::vector<Piece> pieces)
+      : first_(pieces.front()), identity_(pieces.size() == 1 && is_identity(pieces.front())) {
+    if (pieces.size() > 1) {
+      pieces_ = std::make_shared<const std::vector<Piece>>(std::move(pieces));
+    }
+  }
+  [[nodiscard]] static ClockMap offset(std::int64_t ns) {
+    constexpr std::uint64_t kBase = std::uint64_t{1} << 62;  // either sign stays in range
+    return ClockMap({{0, kBase, kBase + static_cast<std::uint64_t>(ns), 1, 0}});
+  }
+
+  [[nodiscard]] bool is_identity() const { return identity_; }
+  [[nodiscard]] std::uint64_t operator()(std::uint64_t time) const {
+    if (identity_) [[likely]]
+      return time;
+    if (!pieces_ || time < (*pieces_)[1].from) return first_(time);
+    const auto after =
+        std::upper_bound(pieces_->begin(), pieces_->end(), time,
+                         [](std::uint64_t t, const Piece& piece) { return t < piece.from; });
+    return (*(after - 1))(time);
+  }
+  [[nodiscard]] Timestamp operator()(Timestamp at) const { return Timestamp((*this)(at.ns())); }
+
+ private:
+  static bool is_identity(const Piece& piece) {
+    return piece.source == piece.target && piece.mult == 1 && piece.shift == 0;
+  }
+  Piece first_;
+  std::shared_ptr<const std::vector<Piece>> pieces_;  // where there are several
+  bool identity_ = true;
+};
+
+}  // namespace trapline

@@ -1,0 +1,324 @@
+#include "merge/clock/relation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace trapline::clocks {
+namespace {
+
+// The last source time. Times of brackets stay below half of it, so that differences fit in 63
+// bits.
+constexpr std::uint64_t kEnd = ~std::uint64_t{0} >> 1;
+constexpr std::uint64_t kMostTime = kEnd / 2;
+
+using Groups = std::vector<std::span<const Bracket>>;
+
+// Neighbours of one group. A group that no line meets (a clock was set while it was taken) is taken
+// apart.
+Groups groups_of(std::span<const Bracket> brackets, RateWindow rates) {
+  const auto one_sided = [](std::span<const Bracket> group) {
+    return std::ranges::none_of(group, &Bracket::has_low) ||
+           std::ranges::none_of(group, &Bracket::has_high);
+  };
+  Groups groups;
+  for (std::size_t i = 0; i < brackets.size();) {
+    std::size_t end = i + 1;
+    while (end < brackets.size() && brackets[end].group == brackets[i].group) ++end;
+    const auto group = brackets.subspan(i, end - i);
+    if (one_sided(group) || Band::of(group, rates)) {
+      groups.push_back(group);
+    } else {
+      for (std::size_t one = i; one < end; ++one) groups.push_back(brackets.subspan(one, 1));
+    }
+    i = end;
+  }
+  return groups;
+}
+
+struct Tried {
+  std::vector<Bracket> brackets;
+  std::optional<Band> band;
+  bool one_sided = false;
+};
+
+Tried attempt(const Groups& groups, std::size_t first, std::size_t count, RateWindow rates) {
+  Tried tried;
+  bool low = false, high = false;
+  for (std::size_t i = first; i < first + count; ++i) {
+    for (const Bracket& b : groups[i]) {
+      low |= b.has_low();
+      high |= b.has_high();
+      tried.brackets.push_back(b);
+    }
+  }
+  tried.one_sided = !low || !high;
+  if (!tried.one_sided) tried.band = Band::of(tried.brackets, rates);
+  return tried;
+}
+
+bool meets(const Groups& groups, std::size_t first, std::size_t end, RateWindow rates) {
+  const Tried tried = attempt(groups, first, end - first, rates);
+  return tried.one_sided || tried.band.has_value();
+}
+
+// The end of the longest run from `first` on that one line meets: doubling, then halving. What is
+// met by a line stays so when a group is left out.
+std::size_t longest(const Groups& groups, std::size_t first, RateWindow rates) {
+  if (meets(groups, first, groups.size(), rates)) return groups.size();  // the usual case first
+  std::size_t good = 1, bad = 2;
+  while (first + bad < groups.size() && meets(groups, first, first + bad, rates)) {
+    good = bad;
+    bad *= 2;
+  }
+  bad = std::min(bad, groups.size() - first);
+  while (bad - good > 1) {
+    const std::size_t middle = (good + bad) / 2;
+    (meets(groups, first, first + middle, rates) ? good : bad) = middle;
+  }
+  return first + good;
+}
+
+// How far down, above `lowest`, the run [start, end) can begin.
+std::size_t earliest(const Groups& groups, std::size_t lowest, std::size_t start, std::size_t end,
+                     RateWindow rates) {
+  std::size_t bad = lowest;
+  while (start - bad > 1) {
+    const std::size_t middle = bad + (start - bad) / 2;
+    (meets(groups, middle, end, rates) ? start : bad) = middle;
+  }
+  return start;
+}
+
+std::uint64_t to_time(long double value) {
+  if (value <= 0) return 0;
+  if (value >= static_cast<long double>(kEnd)) return kEnd;
+  return static_cast<std::uint64_t>(value);
+}
+
+// The first source time for which `reached` holds; it stays so from there on.
+template <typename Reached>
+std::uint64_t first_time(Reached&& reached) {
+  std::uint64_t low = 0, high = kEnd;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (reached(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+std::uint64_t first_source(const Bracket& b) {
+  if (!b.has_low()) return b.high_source;
+  return b.has_high() ? std::min(b.low_source, b.high_source) : b.low_source;
+}
+std::uint64_t last_source(const Bracket& b) {
+  return std::max(b.has_low() ? b.low_source : 0, b.has_high() ? b.high_source : 0);
+}
+
+ClockMap::Piece line(std::uint64_t from, std::uint64_t source, long double target,
+                     long double rate) {
+  ClockMap::Piece piece{from, source, to_time(std::round(target)), 0, 62};
+  rate = std::max(rate, 0.0L);  // an ambiguous stretch does not run backwards
+  while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L) {
+    --piece.shift;
+  }
+  piece.mult = to_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));
+  return piece;
+}
+
+}  // namespace
+
+Result<Relation> Relation::fit(std::span<const Bracket> brackets, RateWindow rates,
+                               std::optional<Interval> interval, Settable settable) {
+  std::vector<Bracket> plausible;
+  for (const Bracket& b : brackets) {
+    if (b.low_source > kMostTime || b.high_source > kMostTime || b.at_least > kMostTime) continue;
+    if (b.has_high() && b.at_most > kMostTime) continue;
+    plausible.push_back(b);
+  }
+  const Groups groups = groups_of(plausible, rates);
+  Relation relation;
+  relation.groups_ = groups.size();
+  // A run ends where no line meets one more group. The change may have come earlier, where the run
+  // behind could begin as well: the groups in between belong to neither.
+  for (std::size_t first = 0; first < groups.size();) {
+    const std::size_t end = longest(groups, first, rates);
+    std::size_t sure = end;
+    if (end < groups.size()) {
+      sure = earliest(groups, first, end, longest(groups, end, rates), rates);
+    }
+    Tried tried = attempt(groups, first, sure - first, rates);
+    if (tried.band) relation.runs_.push_back({std::move(tried.brackets), std::move(*tried.band)});
+    first = end;
+  }
+  if (relation.runs_.empty()) {
+    return fail("{}", brackets.empty() ? "there are no sync records"
+                                       : "its sync records bound the relation from one side only");
+  }
+  relation.interval_ = {kEnd, 0};
+  for (const Run& run : relation.runs_) {
+    for (const Bracket& b : run.brackets) {
+      relation.interval_.first = std::min(relation.interval_.first, first_source(b));
+      relation.interval_.last = std::max(relation.interval_.last, last_source(b));
+    }
+  }
+  if (interval && interval->first <= interval->last) {
+    relation.interval_.first = std::min(relation.interval_.first, interval->first);
+    relation.interval_.last = std::max(relation.interval_.last, interval->last);
+  }
+  relation.place_runs(settable);
+  relation.make_segments();
+  relation.make_map();
+  relation.find_steps();
+  return relation;
+}
+
+// What a run explains happened after the last bracket of the run before, and before the first one
+// of the run behind: by the clock that nobody set.
+void Relation::place_runs(Settable settable) {
+  const bool by_source = settable != Settable::kSource, by_target = settable != Settable::kTarget;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    Run& run = runs_[i];
+    if (i > 0) {
+      std::uint64_t source = 0, target = 0, first = kEnd;
+      for (const Bracket& b : runs_[i - 1].brackets) {
+        source = std::max(source, first_source(b));
+        target = std::max(target, b.at_least);
+      }
+      if (by_source) first = source;
+      if (by_target) {
+        first = std::min(first, first_time([&](std::uint64_t time) {
+                           return run.band.at(time).high >= static_cast<long double>(target);
+                         }));
+      }
+      run.possible.first = first;
+    }
+    if (i + 1 < runs_.size()) {
+      std::uint64_t source = kEnd, target = Bracket::kNoHigh, last = 0;
+      for (const Bracket& b : runs_[i + 1].brackets) {
+        source = std::min(source, last_source(b));
+        target = std::min(target, b.at_most);
+      }
+      if (by_source) last = source;
+      if (by_target) {
+        const std::uint64_t beyond = first_time([&](std::uint64_t time) {
+          return run.band.at(time).low > static_cast<long double>(target);
+        });
+        last = std::max(last, beyond == 0 ? 0 : beyond - 1);
+      }
+      run.possible.last = last;
+    }
+  }
+}
+
+void Relation::make_segments() {
+  std::vector<std::uint64_t> cuts{0};
+  for (const Run& run : runs_) {
+    cuts.push_back(run.possible.first);
+    if (run.possible.last != kEnd) cuts.push_back(run.possible.last + 1);
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (const std::uint64_t cut : cuts) {
+    Segment segment{cut, {}};
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].possible.first <= cut && cut <= runs_[i].possible.last) {
+        segment.runs.push_back(i);
+      }
+    }
+    // No event can have such a time; the run before it goes on.
+    if (segment.runs.empty()) {
+      segment.runs.push_back(segments_.empty() ? 0 : segments_.back().runs.back());
+    }
+    segments_.push_back(std::move(segment));
+  }
+}
+
+Band::Range Relation::range(const Segment& segment, std::uint64_t source) const {
+  Band::Range all = runs_[segment.runs.front()].band.at(source);
+  for (const std::size_t run : segment.runs) {
+    const Band::Range one = runs_[run].band.at(source);
+    all.low = std::min(all.low, one.low);
+    all.high = std::max(all.high, one.high);
+  }
+  return all;
+}
+
+// In each segment the line through the middles at both of its ends: how far any possible line is
+// from it is a convex function of time, so it is greatest at an end, where it is as small as can
+// be.
+void Relation::make_map() {
+  std::vector<ClockMap::Piece> pieces;
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    const std::uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].from - 1 : kEnd;
+    std::uint64_t first = std::max(segment.from, interval_.first);
+    std::uint64_t last = std::min(end, interval_.last);
+    if (first >= last) {  // nothing to convert here
+      const Band::Range rates = runs_[segment.runs.front()].band.rates();
+      const std::uint64_t at = std::clamp(interval_.first, segment.from, end);
+      pieces.push_back(line(segment.from, at, range(segment, at).middle(), rates.middle()));
+    } else {
+      const long double a = range(segment, first).middle(), b = range(segment, last).middle();
+      const long double rate = (b - a) / static_cast<long double>(last - first);
+      const long double target = rate < 0 ? a + (b - a) / 2 : a;
+      pieces.push_back(line(segment.from, first, target, rate));
+    }
+  }
+  map_ = ClockMap(std::move(pieces));
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].runs.size() > 1) continue;
+    const std::uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].from - 1 : kEnd;
+    const std::uint64_t first = std::max(segments_[i].from, interval_.first);
+    const std::uint64_t last = std::min(end, interval_.last);
+    const Interval possible = runs_[segments_[i].runs.front()].possible;
+    if (first > last || first > possible.last || first < possible.first) continue;
+    // In between the map rounds otherwise.
+    error_ = std::max({error_, error_at(first) + 1, error_at(last) + 1});
+  }
+}
+
+const Relation::Segment& Relation::segment_at(std::uint64_t source) const {
+  const auto after = std::upper_bound(
+      segments_.begin(), segments_.end(), source,
+      [](std::uint64_t time, const Segment& segment) { return time < segment.from; });
+  return *(after - 1);
+}
+
+std::uint64_t Relation::error_at(std::uint64_t source) const {
+  const Segment& segment = segment_at(source);
+  const Band::Range possible = range(segment, source);
+  const auto mapped = static_cast<long double>(map_(source));
+  const long double error = std::max(possible.high - mapped, mapped - possible.low);
+  // The map rounds to whole times, and so did the source's clock.
+  return to_time(std::ceil(error + 1 + runs_[segment.runs.back()].band.rates().high));
+}
+
+std::int64_t Relation::offset() const {
+  return static_cast<std::int64_t>(map_(interval_.first) - interval_.first);
+}
+
+double Relation::drift_ppm() const {
+  return static_cast<double>((runs_.front().band.rates().middle() - 1) * 1e6L);
+}
+
+void Relation::find_steps() {
+  for (std::size_t i = 0; i + 1 < runs_.size(); ++i) {
+    Step step;
+    step.between = {last_source(runs_[i].brackets.back()),
+                    first_source(runs_[i + 1].brackets.front())};
+    const std::uint64_t at = step.between.last;
+    step.by = std::llround(runs_[i + 1].band.at(at).middle() - runs_[i].band.at(at).middle());
+    step.ambiguous = {runs_[i + 1].possible.first, runs_[i].possible.last};
+    if (step.ambiguous.first <= step.ambiguous.last) {
+      step.error = std::max(error_at(step.ambiguous.first), error_at(step.ambiguous.last));
+    }
+    steps_.push_back(step);
+  }
+}
+
+}  // namespace trapline::clocks

@@ -1,0 +1,138 @@
+// The clocks of this machine: markers in instances on every clock that ftrace has, related through
+// their sync records, and held against what is known otherwise.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "backend_ftrace/include/trapline/ftrace.h"
+#include "merge/clock/relate.h"
+#include "tests/support/instance.h"
+#include "tests/support/require.h"
+
+namespace trapline::clocks {
+namespace {
+
+using testing::Instance;
+
+struct Recorded {
+  std::vector<SyncEntry> syncs;
+  // Markers whose text is a reading of mono just before they were written, with their stamps.
+  struct Known {
+    std::uint64_t stamp, before, after;  // before and after on mono
+  };
+  std::vector<Known> known;
+};
+
+// `series` sync series, `pause` apart, and known markers in between.
+Recorded record(const std::string& clock, int series, unsigned pause_us) {
+  Recorded recorded;
+  Instance instance;
+  if (!instance.set("trace_clock", clock)) return recorded;
+  instance.set("tracing_on", "1");
+  const trapline_ftrace_options options{instance.name().c_str(), nullptr};
+  char error[512];
+  trapline_ftrace* marker = trapline_ftrace_open(&options, error, sizeof error);
+  EXPECT_NE(marker, nullptr) << error;
+  if (marker == nullptr) return recorded;
+  for (int i = 0; i < series; ++i) {
+    EXPECT_EQ(trapline_ftrace_sync(marker, kSyncTries), 0);
+    for (int k = 0; k < 4; ++k) {
+      ::usleep(pause_us / 4);
+      const std::uint64_t before = read_clock(ClockId::kMono);
+      trapline_ftrace_printf(marker, "known %llu", static_cast<unsigned long long>(before));
+      recorded.known.push_back({0, before, read_clock(ClockId::kMono)});
+    }
+  }
+  EXPECT_EQ(trapline_ftrace_sync(marker, kSyncTries), 0);
+  trapline_ftrace_close(marker);
+  SyncGatherer gatherer;
+  std::size_t next = 0;
+  for (const testing::MarkerText& text : instance.markers()) {
+    if (const auto sync = parse_sync(text.text)) gatherer.add(*sync, text.stamp);
+    if (text.text.starts_with("known ") && next < recorded.known.size()) {
+      recorded.known[next++].stamp = text.stamp;
+    }
+  }
+  EXPECT_EQ(next, recorded.known.size());
+  recorded.syncs = gatherer.take();
+  return recorded;
+}
+
+class RealClock : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
+  TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
+  const std::string name = GetParam();
+  {
+    Instance instance;
+    if (!instance.set("trace_clock", name)) GTEST_SKIP() << "no clock " << name << " here";
+  }
+  const Recorded recorded = record(name, 4, 400'000);
+  ASSERT_GE(recorded.syncs.size(), 50u);
+  std::vector<SourceClock> sources(2);
+  sources[0].path = "timeline";
+  sources[0].clock = "mono";
+  sources[1].path = "trace.dat";
+  sources[1].clock = name;
+  sources[1].cycles = name == "x86-tsc";
+  sources[1].syncs = recorded.syncs;
+  sources[1].interval = Interval{recorded.known.front().stamp, recorded.known.back().stamp};
+  const auto related = relate(sources);
+  ASSERT_TRUE(related) << related.error().message;
+  const RelatedSource& found = related->sources[1];
+  std::printf("[ figures  ] %s: error %llu ns, drift %.3f ppm, offset %lld ns, %zu brackets\n",
+              name.c_str(), static_cast<unsigned long long>(found.error_ns),
+              sources[1].cycles ? 0.0 : found.drift_ppm, static_cast<long long>(found.offset_ns),
+              recorded.syncs.size());
+  for (const std::string& note : found.notes) std::printf("[ note     ] %s\n", note.c_str());
+  // uptime counts hundredths of a second.
+  EXPECT_LT(found.error_ns, name == "uptime" ? 25'000'000u : 5000u);
+  // Each known marker was written between its two readings of mono.
+  for (const Recorded::Known& known : recorded.known) {
+    const std::uint64_t at = found.map(known.stamp);
+    EXPECT_GE(at + found.error_ns, known.before);
+    EXPECT_LE(at, known.after + found.error_ns);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Every, RealClock,
+                         ::testing::Values("local", "global", "perf", "uptime", "mono", "mono_raw",
+                                           "boot", "tai", "x86-tsc"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           if (name == "x86-tsc") name = "tsc";
+                           return name;
+                         });
+
+// mono, mono_raw, boot and tai are stamped with the very clock that user space reads: what the
+// records of a `local` instance say of them must agree with clock_gettime.
+TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
+  TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
+  const Recorded recorded = record("local", 5, 400'000);
+  ASSERT_GE(recorded.syncs.size(), 50u);
+  for (const ClockId clock : {ClockId::kMonoRaw, ClockId::kBoot, ClockId::kTai, ClockId::kReal}) {
+    std::vector<SourceClock> sources(2);
+    sources[0].path = "a";
+    sources[0].clock = "mono";
+    sources[0].syncs = recorded.syncs;  // as if the recording were on mono: only readings count
+    for (SyncEntry& entry : sources[0].syncs)
+      entry.point.stamp = entry.point.before.at(ClockId::kMono);
+    sources[1].path = "b";
+    sources[1].clock = clock_name(clock);
+    const auto related = relate(sources);
+    ASSERT_TRUE(related) << related.error().message;
+    const RelatedSource& found = related->sources[1];
+    // Readings right now, a moment after the recording: the drift's uncertainty grows a little.
+    const std::uint64_t before = read_clock(ClockId::kMono);
+    const std::uint64_t reading = read_clock(clock);
+    const std::uint64_t after = read_clock(ClockId::kMono);
+    const std::uint64_t slack = 5000;
+    EXPECT_LT(found.error_ns, 5000u) << clock_name(clock);
+    EXPECT_GE(found.map(reading) + found.error_ns + slack, before) << clock_name(clock);
+    EXPECT_LE(found.map(reading), after + found.error_ns + slack) << clock_name(clock);
+  }
+}
+
+}  // namespace
+}  // namespace trapline::clocks

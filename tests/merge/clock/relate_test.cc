@@ -1,0 +1,260 @@
+#include "merge/clock/relate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/plugin/qemu_run.h"
+
+namespace trapline::clocks {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+SourceClock source(std::string path, std::string clock) {
+  SourceClock made;
+  made.path = std::move(path);
+  made.clock = std::move(clock);
+  return made;
+}
+
+// Stamps on a clock that is `offset` behind mono; real is one day ahead of it.
+std::vector<SyncEntry> syncs(std::uint64_t offset, int count = 3) {
+  std::vector<SyncEntry> entries;
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t mono = 100 * kSecond + static_cast<std::uint64_t>(i) * kSecond;
+    SyncEntry entry;
+    entry.series = static_cast<std::uint64_t>(i);
+    entry.point.stamp = mono + 500 - offset;
+    const auto set = [](ClockReadings& readings, std::uint64_t at) {
+      readings.values[static_cast<std::size_t>(ClockId::kMono)] = at;
+      readings.values[static_cast<std::size_t>(ClockId::kReal)] = at + 86'400 * kSecond;
+      readings.values[static_cast<std::size_t>(ClockId::kTsc)] = at * 2 + 77;
+    };
+    set(entry.point.before, mono);
+    set(entry.point.after, mono + 1000);
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+void expect_near(std::uint64_t a, std::uint64_t b, std::uint64_t error) {
+  EXPECT_LE(a > b ? a - b : b - a, error) << a << " and " << b;
+}
+
+TEST(Relate, TheSameClockNeedsNoShift) {
+  const std::vector<SourceClock> sources{source("a", "mono"), source("b", "mono")};
+  EXPECT_TRUE(same_clocks(sources));
+  const auto related = relate(sources);
+  ASSERT_TRUE(related);
+  EXPECT_EQ(related->clock, "mono");
+  for (const RelatedSource& one : related->sources) {
+    EXPECT_TRUE(one.map.is_identity());
+    EXPECT_EQ(one.method, "same clock");
+    EXPECT_EQ(one.error_ns, 0u);
+  }
+}
+
+TEST(Relate, TheTimelineKeepsTheFirstSourcesClockWhereItCan) {
+  std::vector<SourceClock> sources{source("trace.dat", "local"), source("uftrace.data", "mono")};
+  sources[0].syncs = syncs(40 * kSecond);
+  EXPECT_FALSE(same_clocks(sources));
+  const auto related = relate(sources);
+  ASSERT_TRUE(related) << related.error().message;
+  EXPECT_EQ(related->clock, "local");
+  EXPECT_TRUE(related->sources[0].map.is_identity());
+  EXPECT_EQ(related->sources[1].method, "sync records");
+  EXPECT_LE(related->sources[1].error_ns, 600u);
+  expect_near(related->sources[1].map(101 * kSecond), 61 * kSecond, related->sources[1].error_ns);
+  EXPECT_NEAR(static_cast<double>(related->sources[1].offset_ns), -40e9, 600);
+}
+
+TEST(Relate, TwoPrivateClocksMeetOnMono) {
+  std::vector<SourceClock> sources{source("a.dat", "local"), source("b.dat", "perf")};
+  sources[0].syncs = syncs(40 * kSecond);
+  sources[1].syncs = syncs(7 * kSecond);
+  const auto related = relate(sources);
+  ASSERT_TRUE(related) << related.error().message;
+  EXPECT_EQ(related->clock, "mono");
+  expect_near(related->sources[0].map(61 * kSecond), 101 * kSecond, 1000);
+  expect_near(related->sources[1].map(94 * kSecond), 101 * kSecond, 1000);
+}
+
+TEST(Relate, AThirdSourcesRecordsRelateClocksThatUserSpaceReads) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("qemu.data", "real")};
+  sources[0].syncs = syncs(0);
+  const auto related = relate(sources);
+  ASSERT_TRUE(related) << related.error().message;
+  expect_near(related->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
+  EXPECT_LE(related->sources[1].error_ns, 1100u);
+}
+
+TEST(Relate, CyclesOfTheTscBecomeNanoseconds) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("b.dat", "x86-tsc")};
+  sources[1].cycles = true;
+  sources[0].syncs = syncs(0);
+  const auto related = relate(sources);
+  ASSERT_TRUE(related) << related.error().message;
+  expect_near(related->sources[1].map(202 * kSecond + 77), 101 * kSecond, 1100);
+  // Nanoseconds that a file made of its TSC are on no other file's clock.
+  sources[1].cycles = false;
+  sources[1].nanoseconds_of_tsc = true;
+  EXPECT_FALSE(relate(sources));
+}
+
+TEST(Relate, OneRecordGivesABoundThatGrowsAndSaysSo) {
+  std::vector<SourceClock> sources{source("a.dat", "local"), source("b.dat", "mono")};
+  sources[0].syncs = syncs(40 * kSecond, 1);
+  sources[1].interval = Interval{100 * kSecond, 110 * kSecond};
+  const auto related = relate(sources);
+  ASSERT_TRUE(related);
+  EXPECT_NEAR(static_cast<double>(related->sources[1].error_ns), 10e9 * 500e-6, 2e3);
+  ASSERT_EQ(related->sources[1].notes.size(), 1u);
+  EXPECT_THAT(related->sources[1].notes[0], HasSubstr("500 ppm"));
+}
+
+TEST(Relate, WhatNothingRelatesIsRefusedWithTheOptionThatSettlesIt) {
+  std::vector<SourceClock> sources{source("run/a.dat", "local"), source("run/b", "real")};
+  const auto refused = relate(sources);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("run/a.dat"), HasSubstr("local"), HasSubstr("run/b"),
+                    HasSubstr("real"), HasSubstr("--offset run/b=NS")));
+  const auto option = parse_offset("b=-1500000");
+  ASSERT_TRUE(option);
+  ASSERT_TRUE(apply_offsets(std::vector{*option}, sources));
+  const auto related = relate(sources);
+  ASSERT_TRUE(related) << related.error().message;
+  EXPECT_EQ(related->sources[1].method, "offset option");
+  EXPECT_EQ(related->sources[1].map(2'000'000), 500'000u);
+  EXPECT_TRUE(related->sources[0].map.is_identity());
+  EXPECT_EQ(related->clock, "local");
+}
+
+TEST(Relate, OffsetsAreRefusedWhereTheyNameNothingOrAreNoNumber) {
+  std::vector<SourceClock> sources{source("x/b", "local"), source("y/b", "real")};
+  for (const char* bad : {"b", "b=", "=5", "b=5s", "b=99999999999999999999", "b=--4"}) {
+    EXPECT_FALSE(parse_offset(bad)) << bad;
+  }
+  EXPECT_FALSE(apply_offsets(std::vector<OffsetOption>{{"b", 1}}, sources));  // two of them
+  EXPECT_FALSE(apply_offsets(std::vector<OffsetOption>{{"c", 1}}, sources));
+  ASSERT_TRUE(apply_offsets(std::vector<OffsetOption>{{"2", 1}}, sources));
+  EXPECT_EQ(sources[1].offset, 1);
+}
+
+TEST(Relate, ClocksOfTwoMachinesAreNotTheSame) {
+  std::vector<SourceClock> sources{source("host.dat", "mono"), source("guest.dat", "mono")};
+  sources[0].machine = "host";
+  sources[1].machine = "guest";
+  sources[0].syncs = syncs(0);
+  EXPECT_FALSE(relate(sources));
+  // From guest sync records.
+  sources[1].brackets_to = "host.dat";
+  sources[1].brackets = {Bracket::stamp(kSecond, 100 * kSecond, 100 * kSecond + 900, 0),
+                         Bracket::stamp(2 * kSecond, 101 * kSecond, 101 * kSecond + 900, 1)};
+  const auto related = relate(sources);
+  ASSERT_TRUE(related) << related.error().message;
+  EXPECT_EQ(related->sources[1].method, "guest sync records");
+  expect_near(related->sources[1].map(kSecond), 100 * kSecond + 450, 460);
+}
+
+TEST(Relate, AStepIsANoteWithItsPlaceAndErrors) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("qemu.data", "real")};
+  sources[0].syncs = syncs(0, 6);
+  for (std::size_t i = 3; i < 6; ++i) {
+    for (ClockReadings* readings :
+         {&sources[0].syncs[i].point.before, &sources[0].syncs[i].point.after}) {
+      readings->values[static_cast<std::size_t>(ClockId::kReal)] += kSecond;
+    }
+  }
+  const auto related = relate(sources);
+  ASSERT_TRUE(related);
+  ASSERT_EQ(related->sources[1].steps.size(), 1u);
+  ASSERT_EQ(related->sources[1].notes.size(), 1u);
+  EXPECT_THAT(related->sources[1].notes[0], HasSubstr("qemu.data: between 86502."));
+  expect_near(related->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
+  expect_near(related->sources[1].map(86'505 * kSecond), 104 * kSecond, 1100);
+}
+
+TEST(SyncPoints, SessionJsonKeepsThem) {
+  const std::vector<SyncEntry> entries = syncs(5);
+  nlohmann::json list = nlohmann::json::array();
+  for (const SyncEntry& entry : entries) list.push_back(to_json(entry));
+  EXPECT_EQ(list[0]["stamp_ns"], entries[0].point.stamp);
+  EXPECT_EQ(list[0]["before"]["mono"], 100 * kSecond);
+  EXPECT_FALSE(list[0]["before"].contains("boot"));
+  list.push_back("damaged");
+  list.push_back({{"stamp_ns", -5}, {"before", {}}, {"after", {}}});
+  list.push_back({{"stamp_ns", 5}, {"before", {{"mono", 9}}}, {"after", {{"mono", 3}}}});
+  list.push_back({{"stamp_ns", 5}, {"before", {{"mono", 9}}}});
+  const auto read = sync_from_json(nlohmann::json::parse(list.dump()));
+  ASSERT_EQ(read.size(), entries.size());
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(read[i].series, entries[i].series);
+    EXPECT_EQ(read[i].point.stamp, entries[i].point.stamp);
+    EXPECT_EQ(read[i].point.before.values, entries[i].point.before.values);
+    EXPECT_EQ(read[i].point.after.values, entries[i].point.after.values);
+  }
+  EXPECT_TRUE(sync_from_json(nlohmann::json::parse("{\"x\":1}")).empty());
+}
+
+TEST(SyncPoints, TwoWritersAtOnceDoNotDisturbEachOther) {
+  SyncGatherer gatherer;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    for (const std::uint64_t series : {7u, 9u}) {
+      SyncRecord record{series, i, ClockReadings{{1000u + 100 * i}}, std::nullopt};
+      if (i > 0) record.after = ClockReadings{{1000u + 100 * i - 50}};
+      if (i == 2) record.before.reset();
+      gatherer.add(record, 5000 + 100 * i + series);
+    }
+  }
+  const auto entries = gatherer.take();
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].series, 7u);
+  EXPECT_EQ(entries[1].series, 9u);
+  EXPECT_LT(entries[1].point.stamp, entries[2].point.stamp);
+}
+
+TEST(SyncPoints, ManySeriesKeepTheirNarrowestBracketOnly) {
+  SyncGatherer gatherer;
+  std::uint64_t now = 1;
+  for (std::uint64_t series = 1; series <= 2000; ++series) {
+    for (std::uint32_t i = 0; i <= 16; ++i) {
+      SyncRecord record{series, i, ClockReadings{{now}}, ClockReadings{{now - 1}}};
+      if (i == 0) record.after.reset();
+      if (i == 16) record.before.reset();
+      gatherer.add(record, now += 10 + i);
+    }
+  }
+  const auto entries = gatherer.take();
+  EXPECT_LT(entries.size(), SyncGatherer::kMany + 2000u);
+  EXPECT_EQ(entries.back().series, 2000u);
+}
+
+TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
+  testing::TemporaryFolder folder;
+  const std::string path = folder / "sync.txt";
+  auto none = read_sync_file(path);
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->entries.empty());
+  std::ofstream(path) << "# clock: boot\n"
+                         "1000 trapline: sync 1 7 0 before mono=5\n"
+                         "some other line\n99999999999999999999 trapline: sync 1 7 1\n"
+                         "2000 trapline: sync 1 7 1 before mono=9 after mono=8\n"
+                         "3000 trapline: sync 1 7 2 after mono=12\n";
+  const auto read = read_sync_file(path);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->clock, "boot");
+  ASSERT_EQ(read->entries.size(), 2u);
+  EXPECT_EQ(read->entries[1].point.stamp, 2000u);
+  EXPECT_EQ(read->entries[1].point.after.at(ClockId::kMono), 12u);
+}
+
+}  // namespace
+}  // namespace trapline::clocks

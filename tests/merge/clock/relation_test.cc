@@ -1,0 +1,241 @@
+#include "merge/clock/relation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace trapline::clocks {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+// Two clocks over true time, and sync records of them with brackets of random width.
+class World {
+ public:
+  explicit World(std::uint64_t seed) : random_(seed) {}
+
+  // Clocks: true ns → what a clock without rounding would read.
+  std::function<long double(long double)> source, target;
+
+  long double uniform(long double low, long double high) {
+    return std::uniform_real_distribution<long double>(low, high)(random_);
+  }
+  // A series of tries at about true time `t`.
+  void sync(long double t, unsigned tries, long double widest) {
+    for (unsigned i = 0; i < tries; ++i) {
+      const long double before = t + uniform(0, widest), after = before + uniform(50, widest);
+      const long double stamp = before + (after - before) * uniform(0, 1);
+      if (reversed) {
+        brackets.push_back(Bracket::reading(read(source(before)), read(source(after)),
+                                            read(target(stamp)), series));
+      } else {
+        brackets.push_back(
+            Bracket::stamp(read(source(stamp)), read(target(before)), read(target(after)), series));
+      }
+      t = after;
+    }
+    ++series;
+  }
+  [[nodiscard]] static std::uint64_t read(long double clock) {
+    return static_cast<std::uint64_t>(std::floor(clock));
+  }
+  // By how much the truth lies outside the printed error, at true time t; 0 when inside.
+  [[nodiscard]] long double outside(const Relation& relation, long double t) const {
+    const std::uint64_t at = read(source(t));
+    const auto mapped = static_cast<long double>(relation.map()(at));
+    const long double off = std::abs(mapped - target(t));
+    return std::max(0.0L, off - static_cast<long double>(relation.error_at(at)));
+  }
+
+  std::vector<Bracket> brackets;
+  std::uint64_t series = 0;
+  bool reversed = false;
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// Rates within 200 ppm of one another, any offset; records at irregular times.
+struct Case {
+  long double length;
+  std::vector<long double> times;
+};
+Case random_case(World& world, int records) {
+  const long double length = world.uniform(1, 300) * kSecond;
+  const long double drift = world.uniform(-200e-6L, 200e-6L), own = world.uniform(-50e-6L, 50e-6L);
+  const long double source0 = world.uniform(0, 1e15L), target0 = world.uniform(0, 1.8e18L);
+  world.source = [=](long double t) { return source0 + t * (1 + own); };
+  world.target = [=](long double t) { return target0 + t * (1 + own) * (1 + drift); };
+  Case made{length, {}};
+  for (int i = 0; i < records; ++i) {
+    made.times.push_back(length * (static_cast<long double>(i) + world.uniform(0, 0.9L)) /
+                         static_cast<long double>(records));
+  }
+  return made;
+}
+
+TEST(Relation, AKnownOffsetAndDriftAreAlwaysInsideTheBoundInThousandsOfRandomCases) {
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    World world(seed);
+    const int records = seed % 4 == 0 ? 2 : seed % 4 == 1 ? 10 : seed % 4 == 2 ? 1 : 50;
+    const Case made = random_case(world, records);
+    world.reversed = seed % 3 == 0;
+    for (const long double t : made.times)
+      world.sync(t, 1 + static_cast<unsigned>(seed / 4) % 16, world.uniform(100, 50'000));
+    const Interval interval{World::read(world.source(0)), World::read(world.source(made.length))};
+    const auto relation = Relation::fit(world.brackets, kNanoseconds, interval);
+    ASSERT_TRUE(relation) << seed << relation.error().message;
+    EXPECT_TRUE(relation->steps().empty()) << seed;
+    for (int i = 0; i <= 40; ++i) {
+      const long double t = made.length * i / 40;
+      ASSERT_EQ(world.outside(*relation, t), 0) << "seed " << seed << " at " << i;
+      const std::uint64_t at = World::read(world.source(t));
+      ASSERT_LE(relation->error_at(at), relation->error()) << "seed " << seed << " at " << i;
+    }
+    if (records == 1 && seed / 4 % 16 == 0) {
+      EXPECT_GT(relation->error(), made.length * 250e-6L * 0.99L) << seed;  // the assumed drift
+    } else if (records >= 10) {
+      EXPECT_LT(relation->error(), 120'000u) << seed;
+    }
+  }
+}
+
+TEST(Relation, TwoHundredPpmOfDriftOverTenRecordsAreFoundToAPpm) {
+  World world(1);
+  world.source = [](long double t) { return 5e9L + t; };
+  world.target = [](long double t) { return 9e12L + t * (1 + 200e-6L); };
+  for (int i = 0; i < 10; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
+  const auto relation = Relation::fit(world.brackets, kNanoseconds);
+  ASSERT_TRUE(relation);
+  EXPECT_NEAR(relation->drift_ppm(), 200, 1);
+  EXPECT_LT(relation->error(), 1500u);
+  EXPECT_NEAR(static_cast<double>(relation->offset()), 9e12 - 5e9, 3000);
+}
+
+TEST(Relation, AStepIsSplitAndTheTruthStaysInsideAlsoAroundIt) {
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    World world(10'000 + seed);
+    const int records = seed % 5 == 0 ? 3 : 10;
+    const Case made = random_case(world, records);
+    const long double by = seed % 2 == 0 ? 1e9L : world.uniform(1e6L, 5e9L);
+    const long double when = world.uniform(made.times.front() + 2e6L, made.times.back());
+    bool hits = false;  // a series in which the clock is set
+    for (const long double t : made.times) hits |= when >= t && when <= t + 2e6L;
+    if (hits) continue;
+    // The target is set forward, the target is set back, the source is set forward or back.
+    const auto set = [when](std::function<long double(long double)> clock, long double step) {
+      return [=](long double t) { return clock(t) + (t >= when ? step : 0); };
+    };
+    const int kind = static_cast<int>(seed / 2 % 4);
+    const long double signed_by = kind % 2 == 0 ? by : -by;
+    if (kind == 3) {  // keep the readings positive
+      world.source = set([old = world.source](long double t) { return old(t) + 1e10L; }, signed_by);
+    } else if (kind == 2) {
+      world.source = set(world.source, signed_by);
+    } else {
+      world.target = set([old = world.target](long double t) { return old(t) + 1e10L; }, signed_by);
+    }
+    for (const long double t : made.times) world.sync(t, 16, 20'000);
+    const Settable which = seed % 3 == 0 ? Settable::kEither
+                           : kind >= 2   ? Settable::kSource
+                                         : Settable::kTarget;
+    const auto relation = Relation::fit(world.brackets, kNanoseconds, std::nullopt, which);
+    ASSERT_TRUE(relation) << seed;
+    // A step that a drift of 500 ppm explains is none between few records.
+    if (!relation->steps().empty()) ++found;
+    if (relation->steps().empty()) continue;
+    for (int i = 0; i <= 200; ++i) {
+      const long double t = made.times.front() + (made.times.back() - made.times.front()) * i / 200;
+      ASSERT_EQ(world.outside(*relation, t), 0)
+          << "seed " << seed << " kind " << kind << " at " << i;
+    }
+    ASSERT_EQ(world.outside(*relation, when), 0) << seed;
+    ASSERT_EQ(world.outside(*relation, when - 1), 0) << seed;
+  }
+  EXPECT_GT(found, 2500);
+}
+
+TEST(Relation, AStepOfOneSecondIsToldWithWhereItIsAndHowMuch) {
+  World world(3);
+  world.source = [](long double t) { return 1e12L + t + (t > 4.5e9L ? 1e9L : 0); };
+  world.target = [](long double t) { return 7e9L + t; };
+  for (int i = 0; i < 10; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
+  const auto relation =
+      Relation::fit(world.brackets, kNanoseconds, std::nullopt, Settable::kSource);
+  ASSERT_TRUE(relation);
+  ASSERT_EQ(relation->steps().size(), 1u);
+  const Step& step = relation->steps().front();
+  EXPECT_NEAR(static_cast<double>(step.by), -1e9, 5e3);
+  EXPECT_NEAR(static_cast<double>(step.between.first), 1e12 + 4e9, 1e5);
+  EXPECT_NEAR(static_cast<double>(step.between.last), 1e12 + 6e9, 1e5);
+  EXPECT_LT(relation->error(), 5000u);
+  // The second was as long as the step: hardly a source time is ambiguous, if any.
+  EXPECT_LT(step.ambiguous.last, step.ambiguous.first + 20'000u);
+}
+
+TEST(Relation, ATscIsRelatedWithoutKnowingItsFrequency) {
+  World world(4);
+  world.source = [](long double t) { return 3e13L + t * 2.1123456L; };
+  world.target = [](long double t) { return 7e9L + t; };
+  for (int i = 0; i < 5; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
+  const auto relation = Relation::fit(world.brackets, kAnyRate);
+  ASSERT_TRUE(relation);
+  EXPECT_LT(relation->error(), 2000u);
+  for (int i = 0; i <= 40; ++i) EXPECT_EQ(world.outside(*relation, i * 1e8L), 0);
+}
+
+TEST(Relation, NoRecordsAndOneSidedOnesAreErrors) {
+  EXPECT_FALSE(Relation::fit({}, kNanoseconds));
+  Bracket low{100, 200, 0, Bracket::kNoHigh, 0};
+  const auto relation = Relation::fit(std::vector<Bracket>(5, low), kNanoseconds);
+  ASSERT_FALSE(relation);
+  EXPECT_THAT(relation.error().message, ::testing::HasSubstr("one side only"));
+  // Beyond any clock: left out.
+  const Bracket absurd = Bracket::stamp(~std::uint64_t{0} - 5, ~std::uint64_t{0} - 9, 7);
+  EXPECT_FALSE(Relation::fit(std::vector<Bracket>(3, absurd), kNanoseconds));
+}
+
+TEST(Relation, ArbitraryBracketsNeverBreakIt) {
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<Bracket> brackets;
+    for (int k = 0; k < 12; ++k) {
+      const unsigned shift = static_cast<unsigned>(random() % 64);
+      brackets.push_back({random() >> shift, random() >> shift, random() >> shift,
+                          random() >> shift, random() % 4});
+    }
+    const auto relation = Relation::fit(brackets, kNanoseconds);
+    if (!relation) continue;
+    (void)relation->map()(random());
+    (void)relation->error_at(random() >> 2);
+  }
+}
+
+TEST(ClockMap, TheIdentityAndAnOffsetKeepEveryTime) {
+  EXPECT_TRUE(ClockMap().is_identity());
+  EXPECT_EQ(ClockMap()(12345), 12345u);
+  EXPECT_EQ(ClockMap::offset(-1'500'000)(2'000'000), 500'000u);
+  EXPECT_EQ(ClockMap::offset(-1'500'000)(1'000'000), 0u);  // before the timeline's zero
+  EXPECT_EQ(ClockMap::offset(7)(1'795'233'825'123'456'789), 1'795'233'825'123'456'796u);
+  EXPECT_TRUE(ClockMap::offset(0).is_identity());
+}
+
+TEST(ClockMap, LaterTimesNeverBecomeEarlierInAPiece) {
+  const ClockMap map({{0, 1000, 5000, (std::uint64_t{1} << 62) / 3, 62},
+                      {1'000'000, 1'000'000, 338'000, std::uint64_t{1} << 62, 62}});
+  std::uint64_t last = 0;
+  for (std::uint64_t t = 1000; t < 1'100'000; t += 7) {
+    const std::uint64_t now = map(t);
+    EXPECT_GE(now, last);
+    last = now;
+  }
+  EXPECT_EQ(map(1'000'005), 338'005u);
+}
+
+}  // namespace
+}  // namespace trapline::clocks

@@ -71,6 +71,8 @@ def main():
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--once", action="store_true",
+                        help="run trace-cmd report, which takes a minute, in the first round only")
     parser.add_argument("--lock", help="a file to flock during each round, to keep others quiet")
     parser.add_argument("--perf-data", help="record_perf_data's: compares with perf kvm stat report")
     options = parser.parse_args()
@@ -87,7 +89,8 @@ def main():
             "trapline report, zstd": (ours + [zstd], False),
             "trapline report, a tenth": (ours + [small], False),
             "minimal libtracecmd loop": ([options.loop, plain], False),
-            "trace-cmd report": (["trace-cmd", "report", plain], options.quick),
+            "trace-cmd report": (["trace-cmd", "report", plain],
+                                 options.quick or options.once),
         }
         perf_count = 0
         if options.perf_data:

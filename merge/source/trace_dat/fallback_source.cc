@@ -27,8 +27,8 @@ struct Child {
 
 // A damaged file may make libtracecmd loop or allocate without end: the child gets what a sound
 // file of this size needs, several times over (libtracecmd 1.3.1 reads 1 MB of zstd a second).
-void limit_self(std::uint64_t file_size) {
-  const rlim_t seconds = 3 + file_size / (256u << 10);
+void limit_self(std::uint64_t file_size, bool compressed) {
+  const rlim_t seconds = 3 + file_size / (compressed ? 256u << 10 : 16u << 20);
   const rlim_t bytes = (rlim_t{1} << 30) + 40 * file_size;
   const rlimit cpu{seconds, seconds};
   const rlimit memory{bytes, bytes};
@@ -36,7 +36,7 @@ void limit_self(std::uint64_t file_size) {
   (void)::setrlimit(RLIMIT_AS, &memory);
 }
 
-Result<Child> start_child(const File& file) {
+Result<Child> start_child(const File& file, bool compressed) {
   const std::string& path = file.path();
   int ends[2];
   if (::pipe(ends) != 0) return fail("{}: pipe: {}", path, std::strerror(errno));
@@ -46,7 +46,7 @@ Result<Child> start_child(const File& file) {
   if (pid < 0) return fail("{}: fork: {}", path, std::strerror(errno));
   if (pid == 0) {
     read_end.reset();
-    limit_self(file.size());
+    limit_self(file.size(), compressed);
     ::_exit(trapline_stream_records(path.c_str(), write_end.release()) == 0 ? 0 : 1);
   }
   return Child{pid, std::move(read_end)};
@@ -76,7 +76,8 @@ Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(Recording recording
       traits = *sampled;
     }
   }
-  auto child = start_child(recording.file);
+  const std::string& compression = recording.layout.compression;
+  auto child = start_child(recording.file, !compression.empty() && compression != "none");
   if (!child) return tl::unexpected(std::move(child).error());
   return std::unique_ptr<TraceDatSource>(
       new FallbackSource(std::move(recording), traits, child->pid, std::move(child->pipe)));

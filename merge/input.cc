@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "merge/record/finish.h"
 #include "merge/source/guest_calls_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
@@ -32,6 +33,7 @@ Result<std::vector<std::string>> recordings_of(const InputOptions& options) {
       recordings.push_back(path);
       continue;
     }
+    if (auto whole = record::finish_session(path); !whole) return tl::unexpected(whole.error());
     const fs::path inside = fs::path(path) / "trace.dat";
     if (!is_file(inside)) {
       return fail("{}: a folder without trace.dat is no session; name the recording itself", path);

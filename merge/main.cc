@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", TRAPLINE_VERSION);
   app.require_subcommand(1);
   int status = 0;
+  cli::add_record(app, status);
   cli::add_report(app, status);
   cli::add_timeline(app, status);
   cli::add_info(app, status);

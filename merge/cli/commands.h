@@ -13,6 +13,7 @@ namespace trapline::cli {
 // "trapline: MESSAGE" on stderr, made printable; returns the exit status that belongs to the kind.
 int fail_with(const Error& error);
 
+void add_record(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_timeline(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);

@@ -258,8 +258,7 @@ Report Analysis::finish() {
   Report report;
   report.model = model_;
   report.by = options_.by_text;
-  report.start_ns = start_.value_or(Timestamp()).ns();
-  report.end_ns = end_.ns();
+  find_interval(report);
   report.cycles = timeline_.source(0).info().cycles;
   report_sources(report);
   report_vcpus(report);
@@ -275,6 +274,20 @@ Report Analysis::finish() {
   if (options_.guest) report_guest(report);
   report_notes(report);
   return report;
+}
+
+// The whole recordings', where all was looked at: their sources leave out what nobody needs.
+void Analysis::find_interval(Report& report) const {
+  Timestamp start = start_.value_or(Timestamp());
+  Timestamp end = end_;
+  for (std::size_t i = 0; i < timeline_.size() && !options_.from && !options_.to; ++i) {
+    const SourceCounters& counters = timeline_.source(i).counters();
+    if (!timeline_.source(i).info().host || counters.events == 0) continue;
+    start = std::min(start, counters.first);
+    end = std::max(end, counters.last);
+  }
+  report.start_ns = start.ns();
+  report.end_ns = end.ns();
 }
 
 void Analysis::report_sources(Report& report) const {
@@ -376,10 +389,10 @@ void Analysis::report_qemu_events(Report& report) const {
       report.qemu_events.push_back({printable(names_[name]), counts[name]});
     }
   }
-  std::stable_sort(report.qemu_events.begin(), report.qemu_events.end(),
-                   [](const QemuEventRow& a, const QemuEventRow& b) {
-                     return a.count.count > b.count.count;
-                   });
+  std::sort(report.qemu_events.begin(), report.qemu_events.end(),
+            [](const QemuEventRow& a, const QemuEventRow& b) {
+              return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
+            });
 }
 
 void Analysis::report_slow_exits(Report& report) {

@@ -79,6 +79,7 @@ class Analysis {
   [[nodiscard]] bool counts(ThreadId thread) const {
     return !options_.threads || options_.threads->contains(thread);
   }
+  void find_interval(Report& report) const;
   void report_sources(Report& report) const;
   void report_vcpus(Report& report);
   void report_groups(Report& report);

@@ -37,6 +37,15 @@ std::string frequent_events(const Timeline& timeline) {
   return text.empty() ? "no events" : text;
 }
 
+// --from and --to count from the first event of all.
+Need needs_of(const ReportOptions& options) {
+  if (options.from || options.to) return Need::kAll;
+  Need needs = Need::kExits;
+  if (options.irq) needs = needs | Need::kInterrupts;
+  if (options.halt) needs = needs | Need::kHalts;
+  return needs;
+}
+
 bool has_exits(const Traits& traits) { return traits.kvm_exit || traits.kvm_userspace_exit; }
 
 }  // namespace
@@ -101,6 +110,7 @@ Result<ReportRun> run_report(const InputOptions& options, ReportOptions report_o
   }
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
+  for (auto& source : input->sources) source->want(needs_of(report_options));
   Timeline timeline(std::move(input->sources));
   Analysis analysis(timeline, *input, report_options);
   Event event;

@@ -31,12 +31,32 @@ struct SourceCounters {
   std::uint64_t lost_events = 0;     // the counted ones
   std::uint64_t gaps = 0;
   std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
+  Timestamp first, last;             // of the events
   std::uint64_t damaged_events = 0;  // too short for their format
 };
+
+// What the events are read for. A source may leave out those that nobody wants: it counts them and
+// does not decode them.
+enum class Need : std::uint8_t {
+  kExits = 1,       // the exit model
+  kInterrupts = 2,  // the way of interrupts
+  kHalts = 4,       // halt polling
+  kOthers = 8,      // everything else
+  kAll = 15,
+};
+[[nodiscard]] constexpr Need operator|(Need a, Need b) {
+  return static_cast<Need>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+}
+[[nodiscard]] constexpr bool has(Need set, Need need) {
+  return (static_cast<std::uint8_t>(set) & static_cast<std::uint8_t>(need)) != 0;
+}
 
 class Source {
  public:
   virtual ~Source() = default;
+
+  // Call before the first next().
+  virtual void want(Need) {}
 
   // Fills `event` and returns true; false at the end, and when status() is an error.
   [[nodiscard]] virtual bool next(Event& event) = 0;

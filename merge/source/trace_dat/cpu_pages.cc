@@ -96,8 +96,8 @@ Result<void> PageReader::read_block() {
 }
 
 Result<void> PageReader::skip_to(double fraction) {
-  const auto target = extent_.offset + static_cast<std::uint64_t>(
-                                           fraction * static_cast<double>(extent_.size));
+  const auto target =
+      extent_.offset + static_cast<std::uint64_t>(fraction * static_cast<double>(extent_.size));
   if (!extent_.compressed) {
     const std::uint64_t pages = (target - extent_.offset) / page_size_;
     at_ = std::max(at_, std::min(extent_.offset + pages * page_size_, end_));

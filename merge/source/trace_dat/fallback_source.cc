@@ -25,8 +25,8 @@ struct Child {
   UniqueFd pipe;
 };
 
-// A damaged file may make libtracecmd loop or allocate without end: the child gets what a sound file
-// of this size needs, several times over (libtracecmd 1.3.1 reads 1 MB of zstd a second).
+// A damaged file may make libtracecmd loop or allocate without end: the child gets what a sound
+// file of this size needs, several times over (libtracecmd 1.3.1 reads 1 MB of zstd a second).
 void limit_self(std::uint64_t file_size) {
   const rlim_t seconds = 3 + file_size / (256u << 10);
   const rlim_t bytes = (rlim_t{1} << 30) + 40 * file_size;
@@ -113,7 +113,8 @@ bool FallbackSource::fill(std::byte* into, std::size_t size) {
 bool FallbackSource::read_next() {
   trapline_record head;
   if (!fill(reinterpret_cast<std::byte*>(&head), sizeof head)) return false;
-  if (head.size > kLargestRecord || head.cpu >= kMostCpus || head.stream >= kMostStreams) return false;
+  if (head.size > kLargestRecord || head.cpu >= kMostCpus || head.stream >= kMostStreams)
+    return false;
   pending_.time = head.time;
   pending_.missed = head.missed;
   pending_.cpu = head.cpu;

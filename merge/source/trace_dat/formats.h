@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "merge/event.h"
+#include "merge/source/source.h"
 #include "merge/source/trace_dat/layout.h"
 #include "merge/source/trace_dat/ring_page.h"
 
@@ -35,6 +36,7 @@ struct Schema {
   using Decode = void (*)(const Schema&, const RecordedEvent&, Payload&);
 
   Decode decode = nullptr;     // null: nothing of the type is needed
+  Need need = Need::kOthers;   // by whom
   std::uint32_t min_size = 0;  // a shorter event is damaged
   std::array<Field, kMostFields> fields{};
 

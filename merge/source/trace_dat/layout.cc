@@ -139,7 +139,8 @@ Result<void> LayoutReader::check_buffers() const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
   for (const Buffer& buffer : layout_.buffers) {
     const std::uint32_t page = buffer.page_size;
-    if (!buffer.cpus.empty() && (!std::has_single_bit(page) || page < kSmallest || page > kLargest)) {
+    const bool possible = std::has_single_bit(page) && page >= kSmallest && page <= kLargest;
+    if (!buffer.cpus.empty() && !possible) {
       return fail(ErrorKind::kDamaged, "{}: damaged: pages of {} bytes", file_.path(), page);
     }
     for (const CpuPages& cpu : buffer.cpus) pieces.emplace_back(cpu.pages.offset, cpu.pages.size);

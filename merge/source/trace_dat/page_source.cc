@@ -99,20 +99,23 @@ bool PageSource::next(Event& event) {
   if (!started_) [[unlikely]] {
     if (!start()) return false;
   }
-  if (consumed_ && !advance_current()) return false;
-  if (!losses_.empty()) [[unlikely]] {
-    const PendingLoss loss = losses_.back();
-    losses_.pop_back();
-    const CpuEvents& stream = streams_[loss.stream];
-    fill_lost(stream.cpu(), loss.from, recording_.scale(stream.peek().time), stream.lost_before(),
-              event);
+  for (;;) {
+    if (consumed_ && !advance_current()) return false;
+    if (!losses_.empty()) [[unlikely]] {
+      const PendingLoss loss = losses_.back();
+      losses_.pop_back();
+      const CpuEvents& stream = streams_[loss.stream];
+      fill_lost(stream.cpu(), loss.from, recording_.scale(stream.peek().time),
+                stream.lost_before(), event);
+      return true;
+    }
+    if (ended_) return false;
+    const CpuEvents& stream = streams_[current_];
+    consumed_ = true;
+    if (leave_out(stream.peek())) continue;
+    decode(stream.peek(), stream.cpu(), event);
     return true;
   }
-  if (ended_) return false;
-  CpuEvents& stream = streams_[current_];
-  decode(stream.peek(), stream.cpu(), event);
-  consumed_ = true;
-  return true;
 }
 
 double PageSource::progress() const {

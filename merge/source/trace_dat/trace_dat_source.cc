@@ -28,8 +28,10 @@ Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options
   }
   constexpr std::uint64_t kFastest = 100'000'000;  // 100 GHz
   if (options.tsc_khz && (*options.tsc_khz == 0 || *options.tsc_khz > kFastest)) {
-    return fail(ErrorKind::kUsage, "--tsc-khz {}: no TSC ticks so; take the value from the host's "
-                "kernel log (tsc: Detected ... MHz)", *options.tsc_khz);
+    return fail(ErrorKind::kUsage,
+                "--tsc-khz {}: no TSC ticks so; take the value from the host's "
+                "kernel log (tsc: Detected ... MHz)",
+                *options.tsc_khz);
   }
   if (options.tsc_khz) return TimeScale::from_khz(*options.tsc_khz, offset);
   if (layout.tsc2nsec) return TimeScale(layout.tsc2nsec->mult, layout.tsc2nsec->shift, offset);
@@ -67,8 +69,8 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
                                              buffer.cpus.size(), buffer.page_size));
   }
   if (layout.tsc2nsec) {
-    facts.emplace_back("TSC2NSEC", fmt::format("mult {} shift {}", layout.tsc2nsec->mult,
-                                               layout.tsc2nsec->shift));
+    facts.emplace_back(
+        "TSC2NSEC", fmt::format("mult {} shift {}", layout.tsc2nsec->mult, layout.tsc2nsec->shift));
   }
   if (layout.offset_ns != 0) {
     facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
@@ -93,7 +95,7 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   event.cpu = cpu;
   event.raw = {recorded.data, recorded.size};
   event.payload.emplace<Other>();
-  ++counters_.events;
+  count(event.at);
   if (recorded.size < kCommonFields) [[unlikely]] {
     ++counters_.damaged_events;
     event.type = 0;
@@ -103,7 +105,6 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   event.type = load<std::uint16_t>(recorded.data);
   event.thread = ThreadId{static_cast<std::int32_t>(
       load<std::uint32_t>(recorded.data + recording_.formats.thread_field().offset))};
-  if (event.type >= recording_.counts.size()) recording_.counts.resize(event.type + 1u);
   ++recording_.counts[event.type];
   const auto schemas = recording_.formats.schemas();
   if (event.type >= schemas.size() || schemas[event.type].decode == nullptr) return;
@@ -113,6 +114,13 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
     return;
   }
   schema.decode(schema, recorded, event.payload);
+}
+
+void TraceDatSource::want(Need need) {
+  const auto schemas = recording_.formats.schemas();
+  for (std::size_t type = 0; type < wanted_.size(); ++type) {
+    wanted_[type] = has(need, type < schemas.size() ? schemas[type].need : Need::kOthers);
+  }
 }
 
 void TraceDatSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost,
@@ -136,8 +144,7 @@ std::string TraceDatSource::event_name(const Event& event) const {
 
 std::string TraceDatSource::event_text(const Event& event) const {
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    return lost->count == 0 ? "an unknown number of events"
-                            : fmt::format("{} events", lost->count);
+    return lost->count == 0 ? "an unknown number of events" : fmt::format("{} events", lost->count);
   }
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     return printable(trimmed(marker->text));
@@ -189,9 +196,10 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
     *scale = options.tsc_khz ? TimeScale::from_khz(*options.tsc_khz, options.offset_ns)
                              : TimeScale(1, 0, options.offset_ns);
   }
-  Recording recording{std::move(*file), std::move(*layout), std::move(*formats),
-                      std::move(info),  *scale,             {}};
-  return pages ? PageSource::open(std::move(recording)) : FallbackSource::open(std::move(recording));
+  Recording recording{
+      std::move(*file), std::move(*layout), std::move(*formats), std::move(info), *scale, {}};
+  return pages ? PageSource::open(std::move(recording))
+               : FallbackSource::open(std::move(recording));
 }
 
 }  // namespace trapline::trace_dat

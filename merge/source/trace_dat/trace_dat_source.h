@@ -43,6 +43,7 @@ class TraceDatSource : public Source {
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 
+  void want(Need need) override;
   [[nodiscard]] const Result<void>& status() const override { return status_; }
   [[nodiscard]] const SourceInfo& info() const override { return recording_.info; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
@@ -54,14 +55,33 @@ class TraceDatSource : public Source {
   [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override;
 
  protected:
+  static constexpr std::size_t kTypes = 1u << 16;  // common_type has 16 bits
+
   TraceDatSource(Recording recording, Traits traits)
-      : recording_(std::move(recording)), traits_(traits) {}
+      : recording_(std::move(recording)), traits_(traits), wanted_(kTypes, true) {
+    recording_.counts.resize(kTypes);
+  }
   // Fills everything of `event` from a record; counts it.
   void decode(const RecordedEvent& recorded, std::uint32_t cpu, Event& event);
+  // Counts a record that nobody wants, without decoding it; false when it is wanted.
+  [[nodiscard]] bool leave_out(const RecordedEvent& recorded) {
+    if (recorded.size < sizeof(std::uint16_t)) return false;
+    const auto type = load<std::uint16_t>(recorded.data);
+    if (wanted_[type] != 0) return false;
+    count(recording_.scale(recorded.time));
+    ++recording_.counts[type];
+    return true;
+  }
   void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event);
+
+  void count(Timestamp at) {
+    if (counters_.events++ == 0) counters_.first = at;
+    counters_.last = at;
+  }
 
   Recording recording_;
   Traits traits_;
+  std::vector<std::uint8_t> wanted_;  // by type
   SourceCounters counters_;
   Result<void> status_;
 };

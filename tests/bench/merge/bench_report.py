@@ -48,10 +48,9 @@ def alternate(commands, runs, lock):
             for name, values in seen.items()}
 
 
-def make(folder, name, events, *options):
-    path = folder / name
-    made = subprocess.run([sys.executable, HERE / "make_recording.py", BASE, path, "--events",
-                           str(events), *options], check=True, capture_output=True, text=True)
+def make(maker, base, path, events, *options):
+    made = subprocess.run([sys.executable, HERE / maker, base, path, "--events", str(events),
+                           *options], check=True, capture_output=True, text=True)
     return path, int(made.stdout.split(": ")[1].split()[0])
 
 
@@ -65,13 +64,6 @@ class Bounds:
         print(f"{'PASS' if good else 'FAIL'}  {what}: {value:.3g}{unit}, at most {bound:.3g}{unit}")
 
 
-def perf_events(path):
-    """The number of events in a perf.data."""
-    out = subprocess.run(["perf", "script", "-i", path, "-F", "event"], capture_output=True,
-                         check=True).stdout
-    return out.count(b"\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--trapline", required=True)
@@ -80,15 +72,15 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--lock", help="a file to flock during each round, to keep others quiet")
-    parser.add_argument("--perf-data", help="a perf.data of kvm events, for perf kvm stat report")
+    parser.add_argument("--perf-data", help="record_perf_data's: compares with perf kvm stat report")
     options = parser.parse_args()
     events = 1_000_000 if options.quick else options.events
     slack = 2.0 if options.quick else 1.0
     with tempfile.TemporaryDirectory(prefix="trapline-bench-") as name:
         folder = pathlib.Path(name)
-        plain, count = make(folder, "plain.dat", events)
-        zstd, _ = make(folder, "zstd.dat", events, "--zstd")
-        small, _ = make(folder, "small.dat", events // 10)
+        plain, count = make("make_recording.py", BASE, folder / "plain.dat", events)
+        zstd, _ = make("make_recording.py", BASE, folder / "zstd.dat", events, "--zstd")
+        small, small_count = make("make_recording.py", BASE, folder / "small.dat", events // 10)
         ours = [options.trapline, "report", "--by", "reason"]
         commands = {
             "trapline report, uncompressed": (ours + [plain], False),
@@ -97,13 +89,14 @@ def main():
             "minimal libtracecmd loop": ([options.loop, plain], False),
             "trace-cmd report": (["trace-cmd", "report", plain], options.quick),
         }
+        perf_count = 0
         if options.perf_data:
-            commands["perf kvm stat report"] = (
-                ["perf", "kvm", "stat", "report", "--stdio", "-i", options.perf_data], False)
+            perf, perf_count = make("make_perf_data.py", options.perf_data, folder / "perf.data",
+                                    events * 3 // 10)
+            commands["perf kvm stat report"] = (["perf", "kvm", "-i", perf, "stat", "report"],
+                                                False)
         medians = alternate(commands, options.runs, options.lock)
-        counts = {"trapline report, a tenth": count / 10}
-        if options.perf_data:
-            counts["perf kvm stat report"] = perf_events(options.perf_data)
+        counts = {"trapline report, a tenth": small_count, "perf kvm stat report": perf_count}
         print(f"{count} events of {BASE.name}, {os.path.getsize(plain) >> 20} MiB; "
               f"{os.path.getsize(zstd) >> 20} MiB with zstd\n")
         print(f"{'':32}{'median s':>9}{'M/s':>8}{'max RSS MiB':>13}{'runs':>6}")
@@ -122,7 +115,7 @@ def main():
         bounds.check("CPU time of zstd over uncompressed",
                      seconds["trapline report, zstd"] / plain_time, slack * 2)
         if options.perf_data:
-            each = seconds["perf kvm stat report"] / counts["perf kvm stat report"]
+            each = seconds["perf kvm stat report"] / perf_count
             bounds.check("CPU time per event over perf kvm stat's", plain_time / count / each,
                          slack / 2)
         for what in ("uncompressed", "zstd", "a tenth"):

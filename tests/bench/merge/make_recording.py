@@ -19,8 +19,11 @@ PAGE = 4096
 HEADER = 16  # u64 time, u64 commit
 
 
-def page_events(page):
-    """(events, time of the last) of one page; see docs/formats/trace-dat.md."""
+def page_events(page, stamps=None):
+    """(events, time of the last) of one page; see docs/formats/trace-dat.md.
+
+    `stamps` receives (offset, time) of each absolute time stamp.
+    """
     time, commit = struct.unpack_from("<QQ", page)
     at, end, count, last = HEADER, HEADER + (commit & 0x7FFFFFF), 0, time
     while at < end:
@@ -30,6 +33,8 @@ def page_events(page):
         if kind == 29 and delta == 0:
             break
         if kind == 31:
+            if stamps is not None:
+                stamps.append((at, (word << 27) + delta))
             time = (time & ~((1 << 59) - 1)) | ((word << 27) + delta)
         else:
             time += delta + ((word << 27) if kind == 30 else 0)
@@ -82,9 +87,18 @@ def write_repeated(data, wanted, out):
     for pages in cpus:
         starts = [struct.unpack_from("<Q", page)[0] for page in pages]
         joined = bytearray(b"".join(pages))
+        absolute = []  # time stamps inside pages
+        for index, page in enumerate(pages):
+            stamps = []
+            page_events(page, stamps)
+            absolute += [(index * PAGE + at, time) for at, time in stamps]
         for i in range(times):
             for index, start in enumerate(starts):
                 struct.pack_into("<Q", joined, index * PAGE, start + i * step)
+            for at, time in absolute:
+                moved = time + i * step
+                struct.pack_into("<II", joined, at, 31 | (moved & (1 << 27) - 1) << 5,
+                                 moved >> 27 & 0xffffffff)
             out.write(joined)
     return events * times
 

@@ -83,7 +83,9 @@ class Check {
     EXPECT_EQ(exit.error, p.as<std::int32_t>("errno"));
   }
   void operator()(const KvmReload&) const {
-    if (p.name == "kvm_fpu") EXPECT_EQ(p.number("load"), 1u);
+    if (p.name == "kvm_fpu") {
+      EXPECT_EQ(p.number("load"), 1u);
+    }
   }
   void operator()(const KvmDetail& detail) const {
     EXPECT_EQ(detail.value, value());
@@ -118,13 +120,19 @@ class Check {
         EXPECT_EQ(irq.pin, p.as<std::uint32_t>(p.name == "kvm_set_irq" ? "gsi" : "irq_num"));
         EXPECT_EQ(irq.level, p.number("level") != 0);
         break;
-      case IrqStep::kMsi: EXPECT_EQ(irq.vector, p.hex("data") & 0xff); break;
-      case IrqStep::kRoute: EXPECT_EQ(irq.pin, p.as<std::uint32_t>("pin")); break;
+      case IrqStep::kMsi:
+        EXPECT_EQ(irq.vector, p.number("data") & 0xff);
+        break;
+      case IrqStep::kRoute:
+        EXPECT_EQ(irq.pin, p.as<std::uint32_t>("pin"));
+        break;
       case IrqStep::kAccept:
         EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vec"));
         EXPECT_EQ(irq.vcpu, p.as<std::int32_t>("apicid"));
         break;
-      case IrqStep::kInject: EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vector")); break;
+      case IrqStep::kInject:
+        EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vector"));
+        break;
       case IrqStep::kEoi:
         EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vector"));
         EXPECT_EQ(irq.vcpu, p.as<std::int32_t>("apicid"));
@@ -154,8 +162,7 @@ class Check {
   void operator()(const Marker& marker) const {
     EXPECT_EQ(printable(trimmed(marker.text)), p.rest.substr(p.rest.find(" buf=") + 5));
   }
-  void operator()(const Other&) const {}
-  void operator()(const Lost&) const {}
+  void operator()(const auto&) const {}
 
  private:
   [[nodiscard]] std::uint64_t value() const {
@@ -184,11 +191,11 @@ const std::map<std::string, std::vector<std::string>> kMustHave = {
      {"kvm_exit", "kvm_entry", "kvm_userspace_exit", "kvm_fpu", "kvm_pio", "kvm_mmio", "kvm_msr",
       "kvm_cpuid", "kvm_page_fault", "sched_switch", "sched_waking", "sys_enter_ioctl", "print"}},
     {"box/linux-irq.dat",
-     {"kvm_set_irq", "kvm_msi_set_irq", "kvm_ioapic_set_irq", "kvm_apic_accept_irq",
-      "kvm_inj_virq", "kvm_eoi", "kvm_vcpu_wakeup", "kvm_halt_poll_ns"}},
+     {"kvm_set_irq", "kvm_msi_set_irq", "kvm_ioapic_set_irq", "kvm_apic_accept_irq", "kvm_inj_virq",
+      "kvm_eoi", "kvm_vcpu_wakeup", "kvm_halt_poll_ns"}},
     {"arm64/kvm-arm64-linux.dat",
-     {"kvm_exit", "kvm_entry", "kvm_get_timer_map", "kvm_mmio", "kvm_guest_fault",
-      "kvm_sys_access", "kvm_hvc_arm64", "kvm_irq_line", "vgic_update_irq_pending"}},
+     {"kvm_exit", "kvm_entry", "kvm_get_timer_map", "kvm_mmio", "kvm_guest_fault", "kvm_sys_access",
+      "kvm_hvc_arm64", "kvm_irq_line", "vgic_update_irq_pending"}},
     {"box/demo-backports.dat", {"kvm_exit", "kvm_pio", "sys_enter_ioctl", "sched_switch"}},
     {"box/two-vms.dat", {"kvm_exit", "task_newtask"}},
 };
@@ -221,7 +228,8 @@ TEST_P(Decoders, PayloadsHoldTheFieldsThatTraceCmdPrints) {
     if (!std::holds_alternative<Other>(event.payload)) decoded.insert(printed->name);
     if (HasFailure()) FAIL() << line;
   }
-  for (const std::string& name : kMustHave.at(GetParam())) EXPECT_TRUE(decoded.contains(name)) << name;
+  for (const std::string& name : kMustHave.at(GetParam()))
+    EXPECT_TRUE(decoded.contains(name)) << name;
 }
 
 }  // namespace

@@ -72,9 +72,13 @@ TEST_F(Unreadable, AFileWithoutPermissionIsRefused) {
   ASSERT_EQ(::chmod(file_.path().c_str(), 0), 0);
   const uid_t user = ::geteuid();
   const uid_t nobody = 65534;
-  if (user == 0) ASSERT_EQ(::seteuid(nobody), 0);
+  if (user == 0) {
+    ASSERT_EQ(::seteuid(nobody), 0);
+  }
   expect(file_.path(), ErrorKind::kRuntime, "Permission denied");
-  if (user == 0) ASSERT_EQ(::seteuid(user), 0);
+  if (user == 0) {
+    ASSERT_EQ(::seteuid(user), 0);
+  }
 }
 
 TEST_F(Unreadable, OtherVersionsAndCompressionsAreNamed) {
@@ -133,8 +137,11 @@ TEST_F(Unreadable, AFileCutAnywhereGivesWhatIsThereOrAnError) {
     const std::string whole = contents(data_path(name));
     for (std::size_t size = 4096; size < whole.size(); size += whole.size() / 150) {
       file_.write(std::string_view(whole).substr(0, size));
+      // Version 7 ends in its section names, which nobody needs.
+      const bool whole_but_names = whole.size() - size < 64;
       for (const bool library : {false, true}) {
         const Error error = error_of(file_.path(), {{}, 0, library});
+        if (whole_but_names && error.message.empty()) continue;
         EXPECT_EQ(error.kind, ErrorKind::kDamaged) << name << " cut at " << size;
         EXPECT_THAT(error.message, HasSubstr(file_.path()));
       }

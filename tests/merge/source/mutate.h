@@ -1,5 +1,5 @@
-// Damage to recordings, the same for the same seed: byte flips, truncations, lengths set to extremes,
-// runs overwritten; half of it where a file's structure is, half anywhere.
+// Damage to recordings, the same for the same seed: byte flips, truncations, lengths set to
+// extremes, runs overwritten; half of it where a file's structure is, half anywhere.
 #pragma once
 
 #include <array>
@@ -25,11 +25,19 @@ class Mutator {
       switch (below(8)) {
         case 0:
         case 1:
-        case 2: set_extreme(bytes); break;
+        case 2:
+          set_extreme(bytes);
+          break;
         case 3:
-        case 4: flip(bytes); break;
-        case 5: overwrite(bytes); break;
-        case 6: copy(bytes); break;
+        case 4:
+          flip(bytes);
+          break;
+        case 5:
+          overwrite(bytes);
+          break;
+        case 6:
+          copy(bytes);
+          break;
         default:
           if (i == 0) bytes.resize(somewhere(bytes));
           break;
@@ -58,8 +66,9 @@ class Mutator {
   }
   void set_extreme(std::string& bytes) {
     const std::uint64_t size = bytes.size();
-    const std::array<std::uint64_t, 12> values = {
-        0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, ~0ull, size, size - 1};
+    const std::array<std::uint64_t, 12> values = {0,          1,      0x7f,       0xff,
+                                                  0x7fff,     0xffff, 0x7fffffff, 0x80000000,
+                                                  0xffffffff, ~0ull,  size,       size - 1};
     const std::uint64_t value = values[below(values.size())];
     const std::size_t width = std::size_t{1} << below(4);
     const std::size_t at = somewhere(bytes) & ~(below(2) == 0 ? width - 1 : 0);

@@ -52,9 +52,7 @@ class TemporaryFile {
   ~TemporaryFile() { std::filesystem::remove(path_); }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
-  void write(std::string_view bytes) const {
-    std::ofstream(path_, std::ios::binary) << bytes;
-  }
+  void write(std::string_view bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

@@ -87,15 +87,24 @@ TEST(RingPage, WalksRandomPagesAsKbufferDoes) {
   for (int round = 0; round < 3000; ++round) {
     std::uint64_t time = random() % (std::uint64_t{1} << 58);
     Page page(time);
+    page.data(0, 1);  // kbuffer tells losses at a first event only
     const std::size_t leave = random() % 600;
     while (page.room() > leave + 600) {
       const auto delta = static_cast<std::uint32_t>(random() % (1u << 27));
       time += delta;
       switch (random() % 8) {
-        case 0: page.extend(random() % (std::uint64_t{1} << 40)); break;
-        case 1: page.stamp(time % (std::uint64_t{1} << 58)); break;
-        case 2: page.long_data(delta, 4 * static_cast<std::uint32_t>(random() % 130)); break;
-        default: page.data(delta, 1 + static_cast<std::uint32_t>(random() % 28)); break;
+        case 0:
+          page.extend(random() % (std::uint64_t{1} << 40));
+          break;
+        case 1:
+          page.stamp(time % (std::uint64_t{1} << 58));
+          break;
+        case 2:
+          page.long_data(delta, 4 * static_cast<std::uint32_t>(random() % 130));
+          break;
+        default:
+          page.data(delta, 1 + static_cast<std::uint32_t>(random() % 28));
+          break;
       }
     }
     // kbuffer wants an event last.

@@ -30,8 +30,8 @@ struct Hole {
   friend auto operator<=>(const Hole&, const Hole&) = default;
 };
 std::ostream& operator<<(std::ostream& out, const Hole& hole) {
-  return out << "{cpu " << hole.cpu << ", " << hole.from << " to " << hole.to << ", "
-             << hole.count << " lost}";
+  return out << "{cpu " << hole.cpu << ", " << hole.from << " to " << hole.to << ", " << hole.count
+             << " lost}";
 }
 struct Stream {
   std::vector<Seen> events;
@@ -143,7 +143,8 @@ std::optional<Line> parse_line(std::string_view line, std::int64_t& last_loss) {
     text.remove_prefix(std::min(text.find_first_not_of('0'), text.size() - 1));
     return parse_number(text).value_or(0);
   };
-  return Line{number(stamp), static_cast<std::uint32_t>(number(line.substr(bracket + 2, close - bracket - 2))),
+  return Line{number(stamp),
+              static_cast<std::uint32_t>(number(line.substr(bracket + 2, close - bracket - 2))),
               static_cast<std::int32_t>(number(line.substr(dash + 1, bracket - dash - 1))),
               std::string(trimmed(line.substr(time_end + 1, name_end - time_end - 1)))};
 }
@@ -151,8 +152,8 @@ std::optional<Line> parse_line(std::string_view line, std::int64_t& last_loss) {
 TEST_P(Recordings, EventsAndLossesAreThoseThatTraceCmdPrints) {
   const auto source = open(data_path(GetParam()));
   ASSERT_TRUE(source);
-  const std::string text =
-      trapline::testing::output_of("trace-cmd report -t -N " + data_path(GetParam()) + " 2>/dev/null");
+  const std::string text = trapline::testing::output_of("trace-cmd report -t -N " +
+                                                        data_path(GetParam()) + " 2>/dev/null");
   std::string_view rest = text;
   std::uint64_t gaps = 0, uncounted = 0, lost = 0, events = 0;
   Event event;

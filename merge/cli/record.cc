@@ -1,0 +1,95 @@
+// trapline record: one session of kernel, QEMU and guest.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/record/recorder.h"
+
+namespace trapline::cli {
+namespace {
+
+constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
+
+struct Options {
+  record::RecordOptions record;
+  std::string duration;
+  bool no_qemu_events = false;
+};
+
+Result<int> run(Options& options) {
+  record::RecordOptions& record = options.record;
+  if (!options.duration.empty()) {
+    record.duration_ns = parse_time(options.duration);
+    if (!record.duration_ns || *record.duration_ns == 0) {
+      return fail(ErrorKind::kUsage, "--duration {}: give a time such as 10, 1.5s or 500ms",
+                  options.duration);
+    }
+  }
+  if (options.no_qemu_events) {
+    record.qemu_events.clear();
+  } else if (record.qemu_events.empty()) {
+    record.qemu_events.emplace_back(kDefaultQemuEvents);
+  }
+  record.trapline_version = TRAPLINE_VERSION;
+  record.say = [](const std::string& line) {
+    fmt::print(stderr, "trapline: {}\n", printable(line));
+  };
+  return record::record(record);
+}
+
+}  // namespace
+
+void add_record(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  record::RecordOptions& record = options->record;
+  CLI::App* command = app.add_subcommand("record", "Record a session: kernel, QEMU and guest");
+  command->add_option("-o,--output", record.folder, "The session's folder")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command->add_option("--pid", record.pid, "Record this process, with all of its threads")
+      ->type_name("PID");
+  command->add_option("--duration", options->duration, "Stop after this time (and end COMMAND)")
+      ->type_name("TIME");
+  command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
+  command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
+  command->add_flag("--irq", record.events.irq, "The host's interrupts");
+  command->add_flag("--syscalls", record.events.syscalls, "All system calls");
+  command
+      ->add_option("--events", record.events.patterns, "More events: SYSTEM or SYSTEM:NAME, with *")
+      ->type_name("PATTERN")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  auto* qemu = command
+                   ->add_option("--qemu-events", record.qemu_events,
+                                "QEMU's events, for a COMMAND that is QEMU "
+                                "(default: memory_region_ops_*)")
+                   ->type_name("PATTERN")
+                   ->delimiter(',')
+                   ->allow_extra_args(false);
+  command->add_flag("--no-qemu-events", options->no_qemu_events, "None of QEMU's events")
+      ->excludes(qemu);
+  command->add_flag("--functions", record.functions,
+                    "The guest's functions, through the plugin (QEMU under TCG)");
+  command
+      ->add_option("--symbols", record.symbols,
+                   "The guest's symbols, kept in the session (default: -kernel, if it is ELF)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  command->add_option("--user", record.user, "Run COMMAND as this user")->type_name("NAME");
+  command->add_option("--clock", record.clock, "The recording's clock")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--buffer-size", record.buffer_kb, "Buffer for each CPU, in KiB")
+      ->type_name("KIB")
+      ->check(CLI::Range(64, 4 << 20))
+      ->capture_default_str();
+  command->add_option("COMMAND", record.command, "What to run and record, after --");
+  command->callback([options, &status] {
+    auto done = run(*options);
+    status = done ? *done : fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,191 @@
+#include "merge/record/command.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {  // glibc 2.36's header has none
+#include <sys/pidfd.h>
+}
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace trapline::record {
+namespace {
+
+// The step of the child that failed, told through the verdict pipe.
+struct Verdict {
+  char step[32];
+  int cause;
+};
+
+[[noreturn]] void give_up(int verdict, const char* step) {
+  Verdict told{};
+  told.cause = errno;
+  std::strncpy(told.step, step, sizeof told.step - 1);
+  (void)!::write(verdict, &told, sizeof told);
+  ::_exit(127);
+}
+
+void reset_signals() {
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// The marker of our instance in the place where the command looks for the top-level one.
+bool show_marker(const CommandOptions& options) {
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 &&
+         ::mount(options.marker.c_str(), options.marker_target.c_str(), nullptr, MS_BIND,
+                 nullptr) == 0;
+}
+
+bool become(const User& user) {
+  return ::initgroups(user.name.c_str(), user.gid) == 0 && ::setgid(user.gid) == 0 &&
+         ::setuid(user.uid) == 0;
+}
+
+[[noreturn]] void run_child(const CommandOptions& options, int gate, int verdict) {
+  char open = 0;
+  if (::read(gate, &open, 1) != 1) ::_exit(127);  // the recorder is gone
+  if (!options.marker_target.empty() && !show_marker(options)) give_up(verdict, "mount namespace");
+  if (options.marker_fd >= 0) {
+    ::fcntl(options.marker_fd, F_SETFD, 0);
+    ::setenv("TRAPLINE_FTRACE_FD", std::to_string(options.marker_fd).c_str(), 1);
+  }
+  if (options.user && !become(*options.user)) give_up(verdict, "becoming the user");
+  reset_signals();
+  std::vector<char*> words;
+  for (const std::string& word : options.words) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execvp(words[0], words.data());
+  give_up(verdict, "execution");
+}
+
+}  // namespace
+
+Result<User> find_user(const std::string& name) {
+  const passwd* entry = ::getpwnam(name.c_str());
+  if (entry == nullptr) return fail(ErrorKind::kUsage, "--user {}: there is no such user", name);
+  return User{name, entry->pw_uid, entry->pw_gid};
+}
+
+Result<std::string> find_program(const std::string& word) {
+  const auto usable = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0; };
+  if (word.find('/') != std::string::npos) {
+    if (usable(word)) return word;
+    return fail("{}: cannot be run: {}", word, std::strerror(errno));
+  }
+  const char* variable = std::getenv("PATH");
+  const std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
+  for (std::size_t from = 0; from <= path.size();) {
+    const std::size_t end = std::min(path.find(':', from), path.size());
+    const std::string file = path.substr(from, end - from) + "/" + word;
+    if (usable(file)) return file;
+    from = end + 1;
+  }
+  return fail("{}: there is no such program in PATH", word);
+}
+
+Result<Command> Command::fork(const CommandOptions& options) {
+  int gate[2];
+  int verdict[2];
+  if (::pipe2(gate, O_CLOEXEC) != 0) return fail("pipe: {}", std::strerror(errno));
+  const UniqueFd gate_out(gate[0]);
+  UniqueFd gate_in(gate[1]);
+  if (::pipe2(verdict, O_CLOEXEC) != 0) return fail("pipe: {}", std::strerror(errno));
+  UniqueFd verdict_out(verdict[0]);
+  const UniqueFd verdict_in(verdict[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail("fork: {}", std::strerror(errno));
+  if (pid == 0) {
+    ::close(gate[1]);
+    run_child(options, gate[0], verdict[1]);
+  }
+  Command command;
+  command.pid_ = pid;
+  command.pidfd_.reset(::pidfd_open(pid, 0));
+  command.gate_ = std::move(gate_in);
+  command.verdict_ = std::move(verdict_out);
+  command.program_ = options.words.front();
+  if (!command.pidfd_) return fail("pidfd_open: {}", std::strerror(errno));
+  return command;
+}
+
+Command::~Command() {
+  if (!gate_ || pid_ <= 0) return;  // moved from, or started: it is its own master
+  gate_.reset();
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+}
+
+Result<void> Command::start() {
+  if (::write(gate_.get(), "g", 1) != 1) return fail("{}: {}", program_, std::strerror(errno));
+  gate_.reset();
+  Verdict told{};
+  ssize_t size = 0;
+  do {
+    size = ::read(verdict_.get(), &told, sizeof told);
+  } while (size < 0 && errno == EINTR);
+  verdict_.reset();
+  if (size != static_cast<ssize_t>(sizeof told)) return {};
+  told.step[sizeof told.step - 1] = '\0';
+  return fail("{}: {} failed: {}", program_, told.step, std::strerror(told.cause));
+}
+
+void Command::signal(int number) const {
+  if (!status_) ::kill(pid_, number);
+}
+
+std::optional<int> Command::reap() {
+  int status = 0;
+  if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  return status_;
+}
+
+std::string output_of(const std::vector<std::string>& words, const std::optional<User>& user) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const UniqueFd out(ends[0]);
+  UniqueFd in(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return {};
+  if (pid == 0) {
+    const int null = ::open("/dev/null", O_RDONLY);
+    if (::dup2(null, 0) < 0 || ::dup2(in.get(), 1) < 0 || ::dup2(in.get(), 2) < 0) ::_exit(127);
+    if (user && !become(*user)) ::_exit(127);
+    reset_signals();
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execvp(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  in.reset();
+  std::string text;
+  char buffer[4096];
+  pollfd readable{out.get(), POLLIN, 0};
+  while (text.size() < (1u << 20) && ::poll(&readable, 1, 10'000) > 0) {
+    const ssize_t size = ::read(out.get(), buffer, sizeof buffer);
+    if (size <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(size));
+  }
+  ::kill(pid, SIGKILL);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return text;
+}
+
+}  // namespace trapline::record

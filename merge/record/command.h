@@ -1,0 +1,66 @@
+// The command that is recorded: a child process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/base/unique_fd.h"
+
+namespace trapline::record {
+
+struct User {
+  std::string name;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+[[nodiscard]] Result<User> find_user(const std::string& name);
+
+// The file that a shell would run for this word; an Error that says why there is none.
+[[nodiscard]] Result<std::string> find_program(const std::string& word);
+
+struct CommandOptions {
+  std::vector<std::string> words;
+  std::optional<User> user;
+  int marker_fd = -1;  // inherited, and named in TRAPLINE_FTRACE_FD
+  std::string marker;  // the instance's, and where it is to appear in the command's own mount
+  std::string marker_target;  // namespace; empty: nowhere
+};
+
+// Guarantees: the child exists, and so has a pid to filter for, before a single instruction of the
+// command runs; it runs only after start(); when the recorder dies before, it ends. The command
+// gets default signals, and no descriptor of ours but the marker.
+//
+//   fork ── waits at the gate ── start() ── exec ── runs ── reap()
+class Command {
+ public:
+  [[nodiscard]] static Result<Command> fork(const CommandOptions& options);
+  Command(Command&&) noexcept = default;
+  Command& operator=(Command&&) = delete;
+  ~Command();
+
+  // An Error: it cannot be executed.
+  [[nodiscard]] Result<void> start();
+  void signal(int number) const;
+  // The exit status as a shell gives it (128 + signal), once it has ended.
+  [[nodiscard]] std::optional<int> reap();
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable once it ended
+
+ private:
+  Command() = default;
+  pid_t pid_ = -1;
+  UniqueFd pidfd_, gate_, verdict_;
+  std::string program_;
+  std::optional<int> status_;
+};
+
+// What a program prints, both outputs, at most 1 MiB, within 10 s; empty when it cannot be run.
+[[nodiscard]] std::string output_of(const std::vector<std::string>& words,
+                                    const std::optional<User>& user);
+
+}  // namespace trapline::record

@@ -1,0 +1,152 @@
+#include "merge/record/event_set.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the report uses, and what explains an exit. Left out: kvm_emulate_insn and kvm_fpu (two
+// events in each emulated exit that say nothing new), the MMU notifier's, Hyper-V's timers.
+constexpr std::array kKvmEvents{
+    "kvm_exit", "kvm_entry", "kvm_userspace_exit", "kvm_pio", "kvm_mmio", "kvm_fast_mmio",
+    "kvm_msr", "kvm_cpuid", "kvm_cr", "kvm_hypercall", "kvm_hv_hypercall", "kvm_xen_hypercall",
+    "kvm_page_fault", "kvm_inj_virq", "kvm_inj_exception", "kvm_apic_ipi", "kvm_apic_accept_irq",
+    "kvm_apicv_accept_irq", "kvm_set_irq", "kvm_msi_set_irq", "kvm_ioapic_set_irq",
+    "kvm_pic_set_irq", "kvm_ack_irq", "kvm_eoi", "kvm_pv_eoi", "kvm_vcpu_wakeup",
+    "kvm_halt_poll_ns", "kvm_async_pf_*", "kvm_write_tsc_offset", "kvm_track_tsc",
+    "kvm_update_master_clock", "kvm_pvclock_update", "kvm_nested_vm*", "kvm_smm_transition",
+    "kvm_ple_window_update", "kvm_avic_*", "kvm_vmgexit_*",
+    // arm64
+    "kvm_guest_fault", "kvm_access_fault", "kvm_irq_line", "kvm_get_timer_map",
+    "kvm_timer_update_irq", "kvm_timer_restore_state", "kvm_wfx_arm64", "kvm_hvc_arm64",
+    "kvm_sys_access", "vgic_update_irq_pending"};
+constexpr std::array kSchedEvents{"sched_switch", "sched_waking", "sched_wakeup",
+                                  "sched_wakeup_new", "sched_migrate_task"};
+constexpr std::array kAlways{"syscalls:sys_enter_ioctl", "task:task_newtask", "task:task_rename"};
+
+std::vector<std::string> folders(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (entry.is_directory(error)) names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+class Chooser {
+ public:
+  explicit Chooser(const std::string& tracefs) : events_(tracefs + "/events") {}
+
+  std::size_t add(std::string_view system_pattern, std::string_view name_pattern) {
+    std::size_t found = 0;
+    if (systems_.empty()) systems_ = folders(events_);
+    for (const std::string& system : systems_) {
+      if (!matches(system_pattern, system) || system == "ftrace") continue;
+      for (const std::string& name : folders(events_ + "/" + system)) {
+        if (!matches(name_pattern, name)) continue;
+        // An event without an enable file cannot be recorded by this way.
+        if (::access((events_ + "/" + system + "/" + name + "/enable").c_str(), F_OK) != 0)
+          continue;
+        chosen_.insert({system, name});
+        ++found;
+      }
+    }
+    return found;
+  }
+  std::size_t add(std::string_view pattern) {
+    auto colon = pattern.find(':');
+    if (colon == std::string_view::npos) colon = pattern.find('/');
+    if (colon == std::string_view::npos) return add(pattern, "*");
+    return add(pattern.substr(0, colon), pattern.substr(colon + 1));
+  }
+  [[nodiscard]] std::vector<EventName> chosen() const { return {chosen_.begin(), chosen_.end()}; }
+  [[nodiscard]] std::string hint(std::string_view pattern) const {
+    const auto colon = pattern.find_first_of(":/");
+    const std::string_view system = pattern.substr(0, colon);
+    std::vector<std::string> names = systems_;
+    if (colon != std::string_view::npos &&
+        ::access((events_ + "/" + std::string(system)).c_str(), F_OK) == 0) {
+      names = folders(events_ + "/" + std::string(system));
+      pattern.remove_prefix(colon + 1);
+    } else {
+      pattern = system;
+    }
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    const std::string_view near = nearest(pattern, views);
+    return near.empty() ? fmt::format("ls {} shows them", events_)
+                        : fmt::format("did you mean {}?", near);
+  }
+
+ private:
+  std::string events_;
+  std::vector<std::string> systems_;
+  std::set<EventName> chosen_;
+};
+
+bool chose_ioctl(const EventChoice& choice) {
+  return std::any_of(choice.patterns.begin(), choice.patterns.end(), [](const auto& pattern) {
+    const auto colon = std::string_view(pattern).find_first_of(":/");
+    return matches(std::string_view(pattern).substr(0, colon), "syscalls") &&
+           (colon == std::string::npos ||
+            matches(std::string_view(pattern).substr(colon + 1), "sys_enter_ioctl"));
+  });
+}
+
+}  // namespace
+
+Result<std::vector<EventName>> choose_events(const std::string& tracefs,
+                                             const EventChoice& choice) {
+  Chooser chooser(tracefs);
+  if (choice.kvm) {
+    std::size_t found = 0;
+    for (const char* name : kKvmEvents) found += chooser.add("kvm", name);
+    if (found == 0) {
+      return fail(
+          "{}/events/kvm: not there; load the module: modprobe kvm_intel (or kvm_amd), or "
+          "record without its events: --no-kvm",
+          tracefs);
+    }
+  }
+  for (const char* event : kAlways) (void)chooser.add(event);
+  if (choice.sched) {
+    for (const char* name : kSchedEvents) (void)chooser.add("sched", name);
+  }
+  if (choice.irq) {
+    (void)chooser.add("irq", "*");
+    (void)chooser.add("irq_vectors", "*");
+  }
+  if (choice.syscalls && chooser.add("raw_syscalls", "*") == 0) {
+    return fail("{}/events/raw_syscalls: this kernel has no system call events", tracefs);
+  }
+  for (const std::string& pattern : choice.patterns) {
+    if (chooser.add(pattern) == 0) {
+      return fail(ErrorKind::kUsage, "--events {}: no such event; {}", pattern,
+                  chooser.hint(pattern));
+    }
+  }
+  return chooser.chosen();
+}
+
+Result<void> enable_events(const Instance& instance, const std::vector<EventName>& events,
+                           const EventChoice& choice) {
+  for (const EventName& event : events) {
+    const std::string folder = "events/" + event.system + "/" + event.name;
+    if (event.name == "sys_enter_ioctl" && !chose_ioctl(choice)) {
+      // _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it.
+      if (auto set = instance.set(folder + "/filter", "cmd == 0xae80"); !set) return set;
+    }
+    if (auto set = instance.set(folder + "/enable", "1"); !set) return set;
+  }
+  return {};
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,33 @@
+// Which kernel events a recording has.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/record/instance.h"
+#include "merge/record/trace_dat_writer.h"
+
+namespace trapline::record {
+
+struct EventChoice {
+  bool kvm = true;
+  bool sched = false;
+  bool irq = false;
+  bool syscalls = false;
+  std::vector<std::string> patterns;  // SYSTEM:NAME or SYSTEM, with * and ?
+};
+
+// The events of this kernel that the choice stands for, sorted, each once. Always there, where the
+// kernel has them: sys_enter_ioctl (the exact end of the user part) and the events that tell a new
+// thread's process and name. An Error: a pattern that matches nothing, or no kvm events at all.
+[[nodiscard]] Result<std::vector<EventName>> choose_events(const std::string& tracefs,
+                                                           const EventChoice& choice);
+
+// Switches them on in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN unless the user
+// chose it or all system calls.
+[[nodiscard]] Result<void> enable_events(const Instance& instance,
+                                         const std::vector<EventName>& events,
+                                         const EventChoice& choice);
+
+}  // namespace trapline::record

@@ -1,0 +1,157 @@
+#include "merge/record/instance.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/tracefs.h"
+#include "merge/record/text_file.h"
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "trapline-";
+
+// Field 22 of /proc/PID/stat, behind the command's closing parenthesis (a name may hold blanks).
+std::optional<std::uint64_t> start_time(std::uint64_t pid) {
+  auto text = read_text(fmt::format("/proc/{}/stat", pid));
+  if (!text) return std::nullopt;
+  std::size_t at = text->rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text->find(' ', at + 1);
+  if (at == std::string::npos) return std::nullopt;
+  return parse_number(std::string_view(*text).substr(at + 1, text->find(' ', at + 1) - at - 1));
+}
+
+std::uint64_t pid_namespace() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+std::string make_name() {
+  const auto pid = static_cast<std::uint64_t>(::getpid());
+  return fmt::format("{}{}-{}-{}", kPrefix, pid, start_time(pid).value_or(0), pid_namespace());
+}
+
+}  // namespace
+
+Result<std::string> find_tracefs() {
+  char root[tracefs::kMaxPath];
+  if (!tracefs::find(root)) {
+    return fail("tracefs is not mounted; as root: mount -t tracefs nodev /sys/kernel/tracing");
+  }
+  return std::string(root);
+}
+
+Maker maker_of(std::string_view instance) {
+  if (!instance.starts_with(kPrefix)) return Maker::kUnknown;
+  instance.remove_prefix(kPrefix.size());
+  const auto first = instance.find('-');
+  const auto second = instance.find('-', first == std::string_view::npos ? first : first + 1);
+  if (second == std::string_view::npos) return Maker::kUnknown;
+  const auto pid = parse_number(instance.substr(0, first));
+  const auto started = parse_number(instance.substr(first + 1, second - first - 1));
+  const auto space = parse_number(instance.substr(second + 1));
+  // A recorder in another pid namespace cannot be looked up here.
+  if (!pid || !started || !space || *started == 0 || *space != pid_namespace()) {
+    return Maker::kUnknown;
+  }
+  struct stat status {};
+  if (::stat("/proc/self/stat", &status) != 0) return Maker::kUnknown;
+  return start_time(*pid) == started ? Maker::kAlive : Maker::kDead;
+}
+
+std::vector<Leftover> remove_leftovers(const std::string& tracefs) {
+  std::vector<Leftover> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(tracefs + "/instances", error)) {
+    const std::string name = entry.path().filename().string();
+    if (maker_of(name) != Maker::kDead) continue;
+    Leftover leftover{name, ::rmdir(entry.path().c_str()) == 0, ""};
+    if (!leftover.removed) {
+      leftover.why =
+          errno == EBUSY ? "a process still holds its marker open" : std::strerror(errno);
+      (void)write_text(entry.path() / "tracing_on", "0");
+      (void)write_text(entry.path() / "buffer_size_kb", "8");  // gives its memory back
+    }
+    found.push_back(std::move(leftover));
+  }
+  return found;
+}
+
+Instance::Instance(std::string root, std::string name)
+    : root_(std::move(root)), name_(std::move(name)) {}
+
+Instance::Instance(Instance&& other) noexcept
+    : root_(std::move(other.root_)), name_(std::exchange(other.name_, {})) {}
+
+Instance::~Instance() { (void)remove(0); }
+
+Result<Instance> Instance::create() {
+  auto root = find_tracefs();
+  if (!root) return tl::unexpected(std::move(root).error());
+  std::string name = make_name();
+  const std::string folder = *root + "/instances/" + name;
+  if (::mkdir(folder.c_str(), 0750) != 0) {
+    const int cause = errno;
+    if (cause == EACCES || cause == EPERM) {
+      return fail(
+          "{}/instances: not permitted to make an instance; run as root, with --user NAME "
+          "for the command",
+          *root);
+    }
+    if (cause == ENOENT) {
+      return fail(
+          "{}/instances: not there; this kernel lacks ftrace instances, or tracefs is not "
+          "mounted: mount -t tracefs nodev /sys/kernel/tracing",
+          *root);
+    }
+    return fail("{}: {}", folder, std::strerror(cause));
+  }
+  Instance instance(std::move(*root), std::move(name));
+  if (auto off = instance.set("tracing_on", "0"); !off) {
+    return tl::unexpected(std::move(off).error());
+  }
+  return instance;
+}
+
+Result<void> Instance::remove(unsigned wait_ms) {
+  if (name_.empty()) return {};
+  const std::string folder = path("");
+  for (unsigned waited = 0;; waited += 10) {
+    if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) {
+      name_.clear();
+      return {};
+    }
+    if (errno != EBUSY || waited >= wait_ms) break;
+    ::usleep(10'000);
+  }
+  const int cause = errno;
+  (void)set("tracing_on", "0");
+  name_.clear();
+  return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", folder,
+              cause == EBUSY ? "a process still holds its marker open" : std::strerror(cause),
+              folder);
+}
+
+std::string Instance::path(std::string_view file) const {
+  return fmt::format("{}/instances/{}{}{}", root_, name_, file.empty() ? "" : "/", file);
+}
+
+Result<void> Instance::set(std::string_view file, std::string_view text, bool append) const {
+  return write_text(path(file), text, append);
+}
+
+Result<std::string> Instance::get(std::string_view file) const { return read_text(path(file)); }
+
+bool Instance::has(std::string_view file) const { return ::access(path(file).c_str(), F_OK) == 0; }
+
+}  // namespace trapline::record

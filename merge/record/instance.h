@@ -1,0 +1,64 @@
+// An ftrace instance of our own.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline::record {
+
+// An instance that an earlier recorder left behind, and what became of it.
+struct Leftover {
+  std::string name;
+  bool removed = false;
+  std::string why;  // when it was not
+};
+
+// Guarantees: the instance is new, nobody else's, and gone when this object is; nothing outside
+// its folder is written. Its name is
+//     trapline-<pid>-<start time of the process>-<pid namespace>
+// so that a later start can prove that the recorder that made it is dead: no process of that number
+// lives in this pid namespace, or one that started at another time. Instances do not outlive a
+// boot.
+class Instance {
+ public:
+  // Makes it, not recording yet. Errors name the cause and the fix: tracefs not mounted, not root.
+  [[nodiscard]] static Result<Instance> create();
+
+  Instance(Instance&& other) noexcept;
+  Instance& operator=(Instance&&) = delete;
+  Instance(const Instance&) = delete;
+  ~Instance();
+
+  // Takes it away; waits up to `wait_ms` for those who still hold one of its files open.
+  [[nodiscard]] Result<void> remove(unsigned wait_ms = 1000);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& tracefs() const { return root_; }
+  [[nodiscard]] std::string path(std::string_view file) const;
+  // Writes a control file; `append` where the kernel adds to what is there.
+  [[nodiscard]] Result<void> set(std::string_view file, std::string_view text,
+                                 bool append = false) const;
+  [[nodiscard]] Result<std::string> get(std::string_view file) const;
+  [[nodiscard]] bool has(std::string_view file) const;
+
+ private:
+  Instance(std::string root, std::string name);
+  std::string root_;
+  std::string name_;  // empty: removed or moved from
+};
+
+// Removes the instances of dead recorders of ours; those still held open by somebody (the QEMU that
+// outlived its recorder) stop recording and stay until a later start.
+[[nodiscard]] std::vector<Leftover> remove_leftovers(const std::string& tracefs);
+
+// The maker's state by an instance's name; nothing for a name that is not ours to judge.
+enum class Maker { kAlive, kDead, kUnknown };
+[[nodiscard]] Maker maker_of(std::string_view instance);
+
+// Where tracefs is, or how to mount it.
+[[nodiscard]] Result<std::string> find_tracefs();
+
+}  // namespace trapline::record

@@ -1,0 +1,62 @@
+// Raw ring-buffer pages of one CPU, from trace_pipe_raw to a file.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/base/unique_fd.h"
+
+namespace trapline::record {
+
+// The pipe that pages travel through, shared by all CPUs of one thread: its size is all the memory
+// that streaming takes.
+class PagePipe {
+ public:
+  [[nodiscard]] static Result<PagePipe> open();
+  [[nodiscard]] int in() const { return in_.get(); }
+  [[nodiscard]] int out() const { return out_.get(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  UniqueFd in_, out_;
+  std::size_t size_ = 0;
+};
+
+// Guarantees: the file holds whole pages in the kernel's order, each as the kernel gave it (with
+// the kernel's own mark where events were lost before it). Full pages are spliced: the kernel hands
+// the page over, and its one copy is the one into the file. After an error nothing more is written.
+//
+// Why not libtracefs' tracefs_cpu_*: it wants a thread for each CPU (it blocks in its reads, or
+// busy-waits), and after a failed write it does not tell how many pages were in its pipe.
+class PageStream {
+ public:
+  [[nodiscard]] static Result<PageStream> open(const std::string& source, const std::string& target,
+                                               unsigned cpu, std::size_t page_size);
+
+  // Moves the full pages that are there, at most `kMostRounds` pipes of them; whether more may be.
+  [[nodiscard]] Result<bool> drain(const PagePipe& pipe);
+  // Also the page that is still being filled, unless more full ones came meanwhile; `all`: until
+  // nothing is left, for when tracing is off.
+  [[nodiscard]] Result<void> flush(const PagePipe& pipe, bool all);
+
+  [[nodiscard]] int fd() const { return source_.get(); }
+  [[nodiscard]] unsigned cpu() const { return cpu_; }
+  [[nodiscard]] std::uint64_t written() const { return written_; }      // bytes in the file
+  [[nodiscard]] std::uint64_t unwritten() const { return unwritten_; }  // bytes read and not kept
+  void close() { source_.reset(), target_.reset(); }
+
+ private:
+  static constexpr unsigned kMostRounds = 16;
+  [[nodiscard]] Result<void> empty_pipe(const PagePipe& pipe, std::size_t bytes);
+
+  UniqueFd source_, target_;
+  std::string source_path_, target_path_;
+  unsigned cpu_ = 0;
+  std::size_t page_size_ = 4096;
+  std::uint64_t written_ = 0, unwritten_ = 0;
+};
+
+}  // namespace trapline::record

@@ -1,0 +1,172 @@
+#include "merge/record/qemu_command.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/record/text_file.h"
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+// QEMU takes -option and --option alike.
+bool is_option(std::string_view word, std::string_view option) {
+  if (word.starts_with("--")) word.remove_prefix(1);
+  return word == option;
+}
+
+bool has_option(const std::vector<std::string>& words, std::string_view option) {
+  return std::any_of(words.begin() + 1, words.end(),
+                     [&](const auto& word) { return is_option(word, option); });
+}
+
+// -enable-kvm, -accel kvm…, -machine …,accel=kvm: QEMU's own choice without any is TCG.
+bool uses_kvm(const std::vector<std::string>& words) {
+  if (has_option(words, "-enable-kvm")) return true;
+  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+    if (is_option(words[i], "-accel") && words[i + 1].starts_with("kvm")) return true;
+    const bool machine = is_option(words[i], "-machine") || is_option(words[i], "-M");
+    if (machine && words[i + 1].find("accel=kvm") != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool file_contains(const std::string& path, std::string_view text) {
+  std::ifstream file(path, std::ios::binary);
+  std::string block;
+  std::string buffer(1u << 20, '\0');
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0) {
+    block.append(buffer, 0, static_cast<std::size_t>(file.gcount()));
+    if (block.find(text) != std::string::npos) return true;
+    block.erase(0, block.size() - std::min(block.size(), text.size()));
+  }
+  return false;
+}
+
+std::string find_trace_events(const std::string& program) {
+  std::error_code error;
+  const fs::path real = fs::canonical(program, error);
+  const fs::path prefix = real.parent_path().parent_path();
+  // Installed; a build folder; an unpacked package behind a script.
+  for (const fs::path& path :
+       {prefix / "share/qemu/trace-events-all", real.parent_path() / "trace/trace-events-all",
+        prefix / "root/usr/share/qemu/trace-events-all",
+        fs::path("/usr/share/qemu/trace-events-all")}) {
+    if (fs::is_regular_file(path, error)) return path.string();
+  }
+  return {};
+}
+
+// In QEMU's option values a comma is written twice.
+std::string escaped(const std::string& value) {
+  std::string text;
+  for (const char c : value) text.append(c == ',' ? 2 : 1, c);
+  return text;
+}
+
+void add(QemuAdditions& result, std::initializer_list<std::string> words) {
+  std::string shown;
+  for (const std::string& word : words) {
+    result.words.push_back(word);
+    shown += (shown.empty() ? "" : " ") + word;
+  }
+  result.added.push_back(shown);
+}
+
+// vCPU threads are then called CPU 0/KVM, CPU 0/TCG, …
+void name_threads(QemuAdditions& result) {
+  for (std::size_t i = 1; i + 1 < result.words.size(); ++i) {
+    if (!is_option(result.words[i], "-name")) continue;
+    std::string& value = result.words[i + 1];
+    if (value.find("debug-threads=") != std::string::npos) return;
+    value += ",debug-threads=on";
+    result.added.push_back("-name " + value);
+    return;
+  }
+  add(result, {"-name", "debug-threads=on"});
+}
+
+void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuWishes& wishes) {
+  if (wishes.events.empty()) return;
+  if (facts.tracing == QemuTracing::kNone) {
+    result.warnings.push_back(
+        "this QEMU has neither the log nor the ftrace backend, so its events cannot be recorded; "
+        "-d help of one that can lists trace:PATTERN");
+    return;
+  }
+  for (const std::string& pattern : wishes.events) add(result, {"-trace", pattern});
+  if (facts.tracing == QemuTracing::kFtrace) return;
+  if (auto file = option_value(result.words, "-D")) {
+    result.warnings.push_back(fmt::format(
+        "QEMU's events go to {} as its own -D says, not into the recording; leave -D away", *file));
+  } else {
+    add(result, {"-D", wishes.marker});
+  }
+  const auto message = option_value(result.words, "-msg");
+  if (message && message->find("timestamp=on") != std::string::npos) {
+    result.warnings.push_back(
+        "-msg timestamp=on puts a prefix before the names of QEMU's events, so that they are not "
+        "recognised; leave it away");
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> option_value(const std::vector<std::string>& words,
+                                        std::string_view option) {
+  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+    if (is_option(words[i], option)) return words[i + 1];
+  }
+  return std::nullopt;
+}
+
+bool is_qemu(const std::string& word) {
+  const std::string name = fs::path(word).filename().string();
+  return name.starts_with("qemu-system-") || name == "qemu-kvm" || name == "kvm";
+}
+
+QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user) {
+  QemuFacts facts;
+  const std::string version = output_of({program, "--version"}, user);
+  const auto at = version.find("version ");
+  if (at != std::string::npos) {
+    facts.version = std::string(trimmed(version.substr(at + 8, version.find('\n', at) - at - 8)));
+  }
+  if (output_of({program, "-d", "help"}, user).find("trace:PATTERN") != std::string::npos) {
+    facts.tracing = QemuTracing::kLog;
+  } else if (file_contains(program, "trace_marker")) {
+    facts.tracing = QemuTracing::kFtrace;
+  }
+  facts.trace_events = find_trace_events(program);
+  return facts;
+}
+
+Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const QemuFacts& facts,
+                                    const QemuWishes& wishes) {
+  QemuAdditions result{words, {}, {}};
+  if (has_option(words, "-daemonize")) {
+    return fail(ErrorKind::kUsage,
+                "-daemonize: the command would end at once, and the recording with it; leave it "
+                "away, or start QEMU by itself and give --pid PID");
+  }
+  name_threads(result);
+  add_events(result, facts, wishes);
+  if (!wishes.functions) return result;
+  if (uses_kvm(words)) {
+    return fail(ErrorKind::kUsage,
+                "--functions: QEMU has plugins only under emulation; give it -accel tcg, or leave "
+                "--functions away");
+  }
+  std::string plugin = escaped(wishes.plugin) + ",out=" + escaped(wishes.plugin_out);
+  for (const std::string& file : wishes.symbols) plugin += ",symbols=" + escaped(file);
+  add(result, {"-plugin", plugin});
+  return result;
+}
+
+}  // namespace trapline::record

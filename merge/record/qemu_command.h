@@ -1,0 +1,53 @@
+// What a QEMU's command line lacks to be a witness, and adding it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/record/command.h"
+
+namespace trapline::record {
+
+// How this QEMU's events reach ftrace.
+enum class QemuTracing {
+  kLog,     // its log file can be the marker: -D
+  kFtrace,  // it writes into the top-level marker itself
+  kNone,    // built without either
+};
+
+struct QemuFacts {
+  QemuTracing tracing = QemuTracing::kNone;
+  std::string version;
+  std::string trace_events;  // its trace-events-all; empty when not found
+};
+
+// Whether the program is a QEMU system emulator, by its name.
+[[nodiscard]] bool is_qemu(const std::string& word);
+// Asks it (-d help, --version), as the user who will run it.
+[[nodiscard]] QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user);
+
+struct QemuWishes {
+  std::vector<std::string> events;  // patterns for -trace
+  std::string marker;               // for -D
+  bool functions = false;           // the plugin, under TCG
+  std::string plugin, plugin_out;
+  std::vector<std::string> symbols;  // for the plugin
+};
+
+struct QemuAdditions {
+  std::vector<std::string> words;     // the whole command line
+  std::vector<std::string> added;     // what was added or changed, as the user would type it
+  std::vector<std::string> warnings;  // sentences
+};
+
+// An Error: --functions without TCG, -daemonize (the recording would end at once).
+[[nodiscard]] Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words,
+                                                  const QemuFacts& facts, const QemuWishes& wishes);
+
+// The value of an option of this command line ("-kernel"); nothing when it is not there.
+[[nodiscard]] std::optional<std::string> option_value(const std::vector<std::string>& words,
+                                                      std::string_view option);
+
+}  // namespace trapline::record

@@ -1,0 +1,46 @@
+// One recording, from the first look at the machine to the closed session.
+//
+//   prepare ─ instance, events ─ session folder ─ command at its gate ─ tracing on, sync ─┐
+//       ┌──────────────────────────────────────────────────────────────────────────────────┘
+//       └ poll: signals, end of the command, full buffers, once a second sync + flush
+//            └ sync, tracing off, last pages ─ trace.dat ─ session.json closed ─ instance removed
+//
+// Guarantees: memory does not grow with the recording; the instance is gone afterwards on every
+// path but SIGKILL (the next start removes it); nothing outside the instance and the session folder
+// changes; what a killed recorder had flushed (all but the last second) stays readable.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/record/event_set.h"
+
+namespace trapline::record {
+
+inline constexpr std::uint64_t kDefaultBufferKb = 8192;
+
+struct RecordOptions {
+  std::string folder = "run.trapline";
+  std::vector<std::string> command;  // empty: the whole machine, or `pid`
+  int pid = 0;
+  std::optional<std::uint64_t> duration_ns;
+  std::string clock = "mono";
+  std::uint64_t buffer_kb = kDefaultBufferKb;  // for each CPU
+  EventChoice events;
+  std::vector<std::string> qemu_events;  // patterns
+  bool functions = false;
+  std::vector<std::string> symbols;  // copied into the session; for the plugin as well
+  std::string user;
+  std::string trapline_version;
+  std::function<void(const std::string&)> say;  // a line for the user
+};
+
+// Records; the exit status is the command's, or 1 where the recording itself was cut short. An
+// Error means that nothing was recorded.
+[[nodiscard]] Result<int> record(const RecordOptions& options);
+
+}  // namespace trapline::record

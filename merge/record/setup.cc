@@ -1,0 +1,125 @@
+#include "merge/record/setup.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/clock.h"
+#include "merge/record/threads.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr off_t kReserve = 3 << 20;  // a piece of finish.cc, session.json twice, the tail
+constexpr int kLowestMarker = 64;    // above what a command uses for itself
+
+Result<void> set_clock(const Instance& instance, const std::string& clock) {
+  if (instance.set("trace_clock", clock)) return {};
+  std::string clocks = instance.get("trace_clock").value_or("");
+  std::erase_if(clocks, [](char c) { return c == '[' || c == ']'; });
+  return fail(ErrorKind::kUsage, "--clock {}: this kernel has: {}", clock, trimmed(clocks));
+}
+
+}  // namespace
+
+Result<void> set_up(const Instance& instance, const RecordOptions& options,
+                    const std::vector<EventName>& events) {
+  if (auto set = set_clock(instance, options.clock); !set) return set;
+  if (auto set = instance.set("buffer_size_kb", std::to_string(options.buffer_kb)); !set) {
+    return fail("{}; give less: --buffer-size KIB", set.error().message);
+  }
+  // A reader that waits is woken when a quarter is full: early enough to lose nothing, seldom
+  // enough to cost nothing. Older kernels wake at the first page.
+  (void)instance.set("buffer_percent", "25");
+  // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
+  (void)instance.set("set_event_notrace_pid", std::to_string(::getpid()));
+  return enable_events(instance, events, options.events);
+}
+
+Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>& user) {
+  const std::string path = instance.path("trace_marker");
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  // Opening /proc/self/fd/N opens the file anew, with the user's own rights.
+  if (user && (::fchown(fd.get(), static_cast<uid_t>(-1), user->gid) != 0 ||
+               ::fchmod(fd.get(), 0620) != 0)) {
+    return fail("{}: cannot be given to {}: {}", path, user->name, std::strerror(errno));
+  }
+  UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kLowestMarker));
+  if (!high) return fail("{}: {}", path, std::strerror(errno));
+  return high;
+}
+
+Result<void> follow_process(const Instance& instance, pid_t pid) {
+  // First the option, then the threads that are there, until no new one appears.
+  if (auto set = instance.set("options/event-fork", "1"); !set) return set;
+  std::set<pid_t> known;
+  for (bool more = true; more;) {
+    more = false;
+    for (const pid_t tid : tasks_of(pid)) {
+      if (!known.insert(tid).second) continue;
+      if (auto set = instance.set("set_event_pid", std::to_string(tid), true); !set) return set;
+      more = true;
+    }
+  }
+  if (known.empty()) return fail("--pid {}: there is no such process", pid);
+  return {};
+}
+
+Result<void> reserve(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  const int cause = ::posix_fallocate(fd.get(), 0, kReserve);
+  if (cause != 0 && cause != EOPNOTSUPP && cause != EINVAL) {
+    return fail("{}: {}; a session needs at least 16 MiB", path, std::strerror(cause));
+  }
+  return {};
+}
+
+std::size_t page_size(const Instance& instance) {
+  const auto kb = parse_number(trimmed(instance.get("buffer_subbuf_size_kb").value_or("")));
+  return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
+}
+
+unsigned count_cpus(const Instance& instance) {
+  unsigned cpus = 0;
+  while (instance.has(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus))) ++cpus;
+  return cpus;
+}
+
+std::string uname_text() {
+  utsname name{};
+  ::uname(&name);
+  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
+                     name.machine);
+}
+
+Result<UniqueFd> open_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&set, number);
+  ::signal(SIGPIPE, SIG_IGN);
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0)
+    return fail("signals: {}", std::strerror(errno));
+  UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return fail("signalfd: {}", std::strerror(errno));
+  return fd;
+}
+
+UniqueFd open_ticks() {
+  UniqueFd fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const itimerspec every_second{{1, 0}, {1, 0}};
+  if (fd) (void)::timerfd_settime(fd.get(), 0, &every_second, nullptr);
+  return fd;
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,38 @@
+// Small steps of a recording's start, each one thing of the kernel's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/unique_fd.h"
+#include "merge/record/command.h"
+#include "merge/record/instance.h"
+#include "merge/record/recorder.h"
+
+namespace trapline::record {
+
+// Clock, buffer size, events; the recorder's own threads left out.
+[[nodiscard]] Result<void> set_up(const Instance& instance, const RecordOptions& options,
+                                  const std::vector<EventName>& events);
+
+// The instance's marker, at a descriptor that the command can inherit; the user's group may open
+// it.
+[[nodiscard]] Result<UniqueFd> open_marker(const Instance& instance,
+                                           const std::optional<User>& user);
+
+// Only the events of this process, its threads and those that they will make.
+[[nodiscard]] Result<void> follow_process(const Instance& instance, pid_t pid);
+
+// Room that is given back when the disk is full, so that the session can be closed.
+[[nodiscard]] Result<void> reserve(const std::string& path);
+
+[[nodiscard]] std::size_t page_size(const Instance& instance);
+[[nodiscard]] unsigned count_cpus(const Instance& instance);
+[[nodiscard]] std::string uname_text();
+
+// Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT, and SIGPIPE for good; a descriptor that tells them.
+[[nodiscard]] Result<UniqueFd> open_signals();
+[[nodiscard]] UniqueFd open_ticks();  // readable once a second
+
+}  // namespace trapline::record

@@ -1,0 +1,47 @@
+#include "merge/record/sync_log.h"
+
+#include <unistd.h>
+
+#include <optional>
+#include <string_view>
+
+namespace trapline::record {
+
+bool SyncLog::write_series(int marker_fd) {
+  SyncSeries series;
+  char text[kMaxSyncText];
+  std::optional<SyncBracket> best;
+  std::optional<SyncRecord> previous;
+  for (std::size_t size; (size = series.next(text)) != 0;) {
+    if (::write(marker_fd, text, size) < 0) return false;
+    series.written();
+    // The after-reading of a marker stands in the next one's text.
+    auto record = parse_sync(std::string_view(text, size));
+    if (record && previous && previous->before && record->after) {
+      const SyncBracket bracket{previous->series, previous->index, *previous->before,
+                                *record->after};
+      const auto width = [](const SyncBracket& b) {
+        return b.after.at(ClockId::kMono) - b.before.at(ClockId::kMono);
+      };
+      if (!best || width(bracket) < width(*best)) best = bracket;
+    }
+    previous = record;
+  }
+  if (best) keep(*best);
+  return true;
+}
+
+void SyncLog::keep(const SyncBracket& bracket) {
+  if (last_is_extra_) brackets_.pop_back();
+  brackets_.push_back(bracket);
+  last_is_extra_ = seen_++ % stride_ != 0;
+  if (brackets_.size() < kMost) return;
+  std::vector<SyncBracket> thinner;
+  for (std::size_t i = 0; i < brackets_.size(); i += 2) thinner.push_back(brackets_[i]);
+  if (brackets_.size() % 2 == 0) thinner.push_back(brackets_.back());
+  last_is_extra_ = brackets_.size() % 2 == 0;
+  brackets_ = std::move(thinner);
+  stride_ *= 2;
+}
+
+}  // namespace trapline::record

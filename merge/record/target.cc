@@ -1,0 +1,137 @@
+#include "merge/record/target.h"
+
+#include <signal.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t kLargestKernel = 256u << 20;  // a vmlinux with debug information is larger
+
+bool is_elf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 4> magic{};
+  return file.read(magic.data(), 4) && std::memcmp(magic.data(),
+                                                   "\x7f"
+                                                   "ELF",
+                                                   4) == 0;
+}
+
+Result<void> check_options(const RecordOptions& options) {
+  const bool command = !options.command.empty();
+  const auto needs_qemu = [](const char* option) {
+    return fail(ErrorKind::kUsage,
+                "{}: only for a QEMU that trapline record starts: "
+                "trapline record {} … -- qemu-system-…",
+                option, option);
+  };
+  if (command && options.pid != 0) {
+    return fail(ErrorKind::kUsage, "--pid and a command: give one of them");
+  }
+  if (!command && options.functions) return needs_qemu("--functions");
+  if (!command && !options.user.empty()) return needs_qemu("--user");
+  if (options.pid != 0 && ::kill(options.pid, 0) != 0 && errno == ESRCH) {
+    return fail("--pid {}: there is no such process", options.pid);
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> find_symbols(const RecordOptions& options, bool qemu) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const std::string& file : options.symbols) {
+    if (!fs::is_regular_file(file, error)) return fail("--symbols {}: no such file", file);
+    files.push_back(fs::absolute(file, error).string());
+  }
+  if (!files.empty() || !qemu) return files;
+  const auto kernel = option_value(options.command, "-kernel");
+  if (kernel && is_elf(*kernel) && fs::file_size(*kernel, error) <= kLargestKernel) {
+    files.push_back(fs::absolute(*kernel, error).string());
+  }
+  return files;
+}
+
+// In a build folder, or where it is installed.
+Result<std::string> find_plugin() {
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::string tried;
+  for (const fs::path& place : {folder / "../plugin", folder / "../lib/trapline",
+                                folder / ("../lib/" TRAPLINE_LIBRARY_ARCHITECTURE "/trapline")}) {
+    const fs::path file = place.lexically_normal() / "libtrapline_plugin.so";
+    if (fs::is_regular_file(file, error)) return file.string();
+    tried += (tried.empty() ? "" : ", ") + file.string();
+  }
+  return fail("--functions: libtrapline_plugin.so is in none of {}", tried);
+}
+
+}  // namespace
+
+Result<Target> look_at_target(const RecordOptions& options) {
+  if (auto checked = check_options(options); !checked) {
+    return tl::unexpected(std::move(checked).error());
+  }
+  Target target;
+  if (!options.user.empty()) {
+    auto user = find_user(options.user);
+    if (!user) return tl::unexpected(std::move(user).error());
+    target.user = std::move(*user);
+  }
+  if (!options.command.empty()) {
+    auto program = find_program(options.command.front());
+    if (!program) return tl::unexpected(std::move(program).error());
+    target.qemu = is_qemu(options.command.front());
+    if (target.qemu) target.facts = ask_qemu(*program, target.user);
+  }
+  if (options.functions && !target.qemu) {
+    return fail(ErrorKind::kUsage, "--functions: {} is no QEMU system emulator (qemu-system-…)",
+                options.command.front());
+  }
+  auto symbols = find_symbols(options, target.qemu);
+  if (!symbols) return tl::unexpected(std::move(symbols).error());
+  target.symbols = std::move(*symbols);
+  return target;
+}
+
+Result<QemuAdditions> complete_command(const RecordOptions& options, const Target& target,
+                                       const std::string& marker) {
+  if (!target.qemu) return QemuAdditions{options.command, {}, {}};
+  QemuWishes wishes;
+  wishes.events = options.qemu_events;
+  wishes.marker = marker;
+  wishes.functions = options.functions;
+  if (options.functions) {
+    auto plugin = find_plugin();
+    if (!plugin) return tl::unexpected(std::move(plugin).error());
+    std::error_code error;
+    wishes.plugin = std::move(*plugin);
+    wishes.plugin_out = (fs::absolute(options.folder, error) / "uftrace.data").lexically_normal();
+    wishes.symbols = target.symbols;
+  }
+  return complete_qemu(options.command, target.facts, wishes);
+}
+
+void copy_companions(const RecordOptions& options, const Target& target) {
+  std::error_code error;
+  const auto copy = [&](const std::string& from, const fs::path& to) {
+    fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+    if (error && options.say) options.say(fmt::format("{}: not copied: {}", from, error.message()));
+  };
+  const fs::path folder(options.folder);
+  if (!target.symbols.empty()) fs::create_directory(folder / "symbols", error);
+  for (const std::string& file : target.symbols) {
+    copy(file, folder / "symbols" / fs::path(file).filename());
+  }
+  if (!target.facts.trace_events.empty()) {
+    copy(target.facts.trace_events, folder / "trace-events-all");
+  }
+}
+
+}  // namespace trapline::record

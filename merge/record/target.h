@@ -1,0 +1,32 @@
+// What is recorded, before anything is made: the command found, asked and completed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/record/command.h"
+#include "merge/record/qemu_command.h"
+#include "merge/record/recorder.h"
+
+namespace trapline::record {
+
+struct Target {
+  std::optional<User> user;
+  bool qemu = false;
+  QemuFacts facts;
+  std::vector<std::string> symbols;  // absolute
+};
+
+// Errors: no such program, user, process, symbol file; options that do not go together.
+[[nodiscard]] Result<Target> look_at_target(const RecordOptions& options);
+
+// The command line to run, completed where it is a QEMU; `marker` is what -D is to name.
+[[nodiscard]] Result<QemuAdditions> complete_command(const RecordOptions& options,
+                                                     const Target& target,
+                                                     const std::string& marker);
+
+// Copies what readers want beside the recording: symbols/, trace-events-all.
+void copy_companions(const RecordOptions& options, const Target& target);
+
+}  // namespace trapline::record

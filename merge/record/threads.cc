@@ -1,0 +1,97 @@
+#include "merge/record/threads.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/record/text_file.h"
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<pid_t> numbers_in(const std::string& folder) {
+  std::vector<pid_t> numbers;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (auto number = parse_number(entry->path().filename().string())) {
+      numbers.push_back(static_cast<pid_t>(*number));
+    }
+  }
+  return numbers;
+}
+
+std::string name_of(pid_t pid, pid_t tid) {
+  return std::string(
+      trimmed(read_text(fmt::format("/proc/{}/task/{}/comm", pid, tid)).value_or("")));
+}
+
+}  // namespace
+
+std::vector<pid_t> tasks_of(pid_t pid) { return numbers_in(fmt::format("/proc/{}/task", pid)); }
+
+bool ThreadTable::add_process(pid_t pid) {
+  bool changed = false;
+  for (const pid_t tid : tasks_of(pid)) {
+    if (threads_.size() >= kMostThreads && !threads_.contains(tid)) return changed;
+    Thread thread{pid, name_of(pid, tid)};
+    if (thread.name.empty()) continue;  // it ended in between
+    Thread& kept = threads_[tid];
+    if (kept == thread) continue;
+    kept = std::move(thread);
+    changed = true;
+  }
+  return changed;
+}
+
+void ThreadTable::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned depth) const {
+  if (depth == 0 || !found.insert(pid).second) return;
+  for (const pid_t tid : tasks_of(pid)) {
+    auto children = read_text(fmt::format("/proc/{}/task/{}/children", pid, tid));
+    if (!children) continue;
+    for (std::string_view rest = trimmed(*children); !rest.empty();) {
+      const auto blank = rest.find(' ');
+      if (auto child = parse_number(rest.substr(0, blank))) {
+        add_descendants(static_cast<pid_t>(*child), found, depth - 1);
+      }
+      rest = blank == std::string_view::npos ? std::string_view{} : rest.substr(blank + 1);
+    }
+  }
+}
+
+bool ThreadTable::is_monitor(pid_t pid) const {
+  if (name_of(pid, pid).starts_with("qemu")) return true;
+  for (const pid_t tid : tasks_of(pid)) {
+    const std::string name = name_of(pid, tid);
+    if (name.starts_with("CPU ") && name.find("/KVM") != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool ThreadTable::update() {
+  std::set<pid_t> processes;
+  if (root_ != 0) {
+    add_descendants(root_, processes, 16);
+  } else {
+    for (const pid_t pid : numbers_in("/proc")) {
+      const auto known = threads_.find(pid);
+      if ((known != threads_.end() && known->second.pid == pid) || is_monitor(pid)) {
+        processes.insert(pid);
+      }
+    }
+  }
+  bool changed = false;
+  for (const pid_t pid : processes) changed |= add_process(pid);
+  return changed;
+}
+
+std::string ThreadTable::cmdlines() const {
+  std::string text;
+  for (const auto& [tid, thread] : threads_) text += fmt::format("{} {}\n", tid, thread.name);
+  return text;
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,47 @@
+// The threads of virtual machines, as /proc shows them: tells VMs apart in a recording.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace trapline::record {
+
+struct Thread {
+  pid_t pid = 0;  // of its process
+  std::string name;
+  bool operator==(const Thread&) const = default;
+};
+
+// Guarantees: a thread once seen stays, with the last name it had; at most kMostThreads are kept.
+class ThreadTable {
+ public:
+  static constexpr std::size_t kMostThreads = 20'000;
+
+  // The process and its descendants; or, without one, every process that looks like a virtual
+  // machine monitor (its name begins with qemu, or a thread of it is named CPU n/KVM).
+  explicit ThreadTable(pid_t root = 0) : root_(root) {}
+
+  // Looks again; whether anything is new.
+  bool update();
+
+  [[nodiscard]] const std::map<pid_t, Thread>& threads() const { return threads_; }
+  // "TID NAME\n" each, as trace.dat wants them.
+  [[nodiscard]] std::string cmdlines() const;
+
+ private:
+  bool add_process(pid_t pid);
+  void add_descendants(pid_t pid, std::set<pid_t>& found, unsigned depth) const;
+  [[nodiscard]] bool is_monitor(pid_t pid) const;
+
+  pid_t root_;
+  std::map<pid_t, Thread> threads_;
+};
+
+// The thread ids of a process now.
+[[nodiscard]] std::vector<pid_t> tasks_of(pid_t pid);
+
+}  // namespace trapline::record

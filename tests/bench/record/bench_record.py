@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""What trapline record costs beside trace-cmd's own recorder, on the same load.
+
+usage: bench_record.py BUILD-FOLDER [--rounds N] [--seconds S] [--rate EVENTS-PER-SECOND] [--long]
+
+Needs root, trace-cmd and a quiet machine. CPU time is user + system of the recorder and its children,
+without the load. trace-cmd runs with the same buffers and writes the uncompressed version 6 file, in
+a mount namespace where the control files that it only wants to reset are /dev/null (they are locked
+on some machines). --long records 1 GiB with trapline alone and says what was lost.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+TRACEFS = Path("/sys/kernel/tracing")
+BUFFER_KB = "8192"
+RESET_ONLY = ["set_ftrace_filter", "set_ftrace_notrace", "set_ftrace_pid", "set_ftrace_notrace_pid"]
+
+
+def start_load(build: Path, rate: float, seconds: float) -> subprocess.Popen:
+    load = [build / "tests/bench/record/bench_record_load", str(rate / 2), str(seconds)]
+    return subprocess.Popen(load, stdout=subprocess.PIPE, text=True)
+
+
+def run(command: list, **more) -> tuple[float, int, subprocess.CompletedProcess]:
+    """CPU seconds, the largest resident set in KiB, and what came out."""
+    done = subprocess.run(["/usr/bin/env", "python3", "-c", WRAPPER, *map(str, command)],
+                          capture_output=True, text=True, **more)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    facts = json.loads(done.stdout.splitlines()[-1])
+    return facts["cpu"], facts["rss"], done
+
+
+# A process of its own: the load is a child of this one, and must not count.
+WRAPPER = """
+import json, resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=sys.stderr).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps({"cpu": used.ru_utime + used.ru_stime, "rss": used.ru_maxrss}))
+sys.exit(code)
+"""
+
+
+def trapline(build: Path, folder: Path, rate: float, seconds: float) -> dict:
+    load = start_load(build, rate, seconds)
+    session = folder / "run"
+    cpu, rss, done = run([build / "merge/trapline", "record", "-o", session, "--no-kvm", "--events",
+                          "raw_syscalls", "--buffer-size", BUFFER_KB, "--pid", load.pid])
+    events = int(load.communicate()[0])
+    facts = json.loads((session / "session.json").read_text())
+    lost = sum(loss["overwritten"] + loss["dropped"] for loss in facts["losses"])
+    size = (session / "trace.dat").stat().st_size
+    shutil.rmtree(session)
+    return {"cpu": cpu, "rss": rss, "lost": lost, "events": events, "mib": size / 2**20}
+
+
+def trace_cmd(build: Path, folder: Path, rate: float, seconds: float) -> dict:
+    name = f"trapline-bench-{os.getpid()}"
+    instance = TRACEFS / "instances" / name
+    instance.mkdir()
+    try:
+        masked = [place / file for file in RESET_ONLY for place in (TRACEFS, instance)]
+        masked.append(TRACEFS / "ftrace_enabled")
+        masked.append(Path("/proc/sys/kernel/ftrace_enabled"))
+        mounts = "; ".join(f"[ ! -e {file} ] || mount --bind /dev/null {file}" for file in masked)
+        load = start_load(build, rate, seconds)
+        data = folder / "trace.dat"
+        cpu, rss, _ = run(["unshare", "-m", "sh", "-c", mounts + '; exec "$@"', "sh", "trace-cmd",
+                           "record", "-q", "-o", data, "--file-version", "6", "-B", name, "-C", "mono",
+                           "-b", BUFFER_KB, "-e", "raw_syscalls", "sleep", str(seconds)])
+        events = int(load.communicate()[0])
+        size = data.stat().st_size
+        data.unlink()
+    finally:
+        for _ in range(100):
+            try:
+                instance.rmdir()
+                break
+            except OSError:
+                time.sleep(0.05)
+    return {"cpu": cpu, "rss": rss, "lost": 0, "events": events, "mib": size / 2**20}
+
+
+def show(name: str, runs: list[dict]) -> None:
+    middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    print(f"{name:10} CPU {middle['cpu']:6.3f} s  {middle['cpu'] / middle['mib'] * 1000:6.3f} ms/MiB  "
+          f"resident {middle['rss'] / 1024:5.1f} MiB  file {middle['mib']:7.1f} MiB  "
+          f"events {middle['events']:.0f}  lost {middle['lost']:.0f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rate", type=float, default=500_000)
+    parser.add_argument("--long", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        where = Path(folder)
+        if options.long:
+            seconds = 1.0 / (options.rate * 48) * 2**30
+            show("trapline", [trapline(options.build, where, options.rate, seconds * 1.15)])
+            return
+        ours, theirs = [], []
+        for _ in range(options.rounds):
+            ours.append(trapline(options.build, where, options.rate, options.seconds))
+            theirs.append(trace_cmd(options.build, where, options.rate, options.seconds))
+        show("trapline", ours)
+        show("trace-cmd", theirs)
+
+
+if __name__ == "__main__":
+    main()

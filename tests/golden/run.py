@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Golden cases: a command, and what it prints.
+
+  run.py TRAPLINE [--update] [CASE…]
+
+A case is a folder with `cmd` (one line: trapline …, run from the top of the sources) and
+`expected.txt`: stdout, then, where it is not 0, the line "exit status N" and stderr. --update writes
+what is printed now: look at the difference before you commit it.
+"""
+import difflib
+import pathlib
+import shlex
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+MOST_LINES = 60
+
+
+def printed(trapline, case):
+    words = shlex.split((case / "cmd").read_text(encoding="utf-8"))
+    assert words[0] == "trapline", f"{case.name}/cmd: starts with {words[0]}"
+    run = subprocess.run([trapline, *words[1:]], cwd=HERE.parent.parent, capture_output=True,
+                         text=True, timeout=60, check=False)
+    text = run.stdout
+    if run.returncode:
+        text += f"exit status {run.returncode}\n{run.stderr}"
+    return text
+
+
+def main():
+    arguments = [word for word in sys.argv[1:] if word != "--update"]
+    update = "--update" in sys.argv
+    if not arguments:
+        sys.exit(__doc__)
+    trapline, *names = arguments
+    trapline = str(pathlib.Path(trapline).resolve())
+    cases = sorted(path.parent for path in HERE.glob("*/cmd"))
+    cases = [case for case in cases if not names or case.name in names]
+    failed = 0
+    for case in cases:
+        text = printed(trapline, case)
+        expected = case / "expected.txt"
+        if text.count("\n") > MOST_LINES:
+            print(f"{case.name}: prints {text.count(chr(10))} lines; a case has at most {MOST_LINES}")
+            failed += 1
+        elif update:
+            expected.write_text(text, encoding="utf-8")
+        elif text != expected.read_text(encoding="utf-8"):
+            failed += 1
+            print(f"{case.name}:")
+            sys.stdout.writelines(difflib.unified_diff(
+                expected.read_text(encoding="utf-8").splitlines(True), text.splitlines(True),
+                "expected", "printed"))
+    print(f"{len(cases)} cases, {failed} failed")
+    return 1 if failed or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,266 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh disable=SC2016,SC2054
+# trapline record with a real kernel, a real QEMU and trace-cmd: what it records, and its faults.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+instances=/sys/kernel/tracing/instances
+session=$work/run.trapline
+here=$(dirname -- "$0")
+
+[ "$(id -u)" = 0 ] || skip "needs root"
+mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||
+  skip "needs tracefs"
+[ -d /sys/kernel/tracing/events/kvm ] || skip "needs the kvm module"
+
+# Only instances of recorders that this test started count: others may be at work.
+nothing_left() {
+  local left
+  left=$(find "$instances" -maxdepth 1 -name "trapline-$1-*")
+  expect_equal "left in tracefs" "" "$left"
+}
+
+start_recorder() {  # start_recorder ARGUMENT... ; its pid in $recorder
+  "$trapline" record -o "$session" "$@" >"$work/stdout" 2>"$work/stderr" &
+  recorder=$!
+}
+
+wait_for() {  # wait_for WHAT COMMAND...
+  local what=$1 tries
+  shift
+  for ((tries = 0; tries < 200; ++tries)); do
+    if "$@" 2>/dev/null; then return; fi
+    sleep 0.05
+  done
+  fail "no $what within 10 s"
+}
+
+end_recorder() {  # its exit status in $status
+  status=0
+  wait "$recorder" || status=$?
+}
+
+json() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$session/session.json" "$1"; }
+
+demo_qemu() {  # demo_qemu ACCEL...: the command of the small guest, in ${qemu_command[@]}
+  qemu_command=("$(fetched qemu10)/bin/qemu-system-x86_64" "$@" -display none -nodefaults -no-reboot
+    -machine pc,hpet=on -m 64 -kernel "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
+    -device isa-debugcon,iobase=0x402,chardev=c -chardev "file,id=c,path=$work/console"
+    -device isa-debug-exit,iobase=0x501)
+}
+
+# What trace-cmd prints, without the names of threads.
+printed() { trace-cmd report -N -t "$1" 2>/dev/null | sed -E -e 1d -e 's/^ *.*-([0-9]+) +\[/\1 [/'; }
+
+# The same pages below a header that trace-cmd makes of this machine must read the same, line by line.
+agrees_with_restore() {
+  python3 "$here/split_trace_dat.py" "$session/trace.dat" "$work/pages"
+  (cd "$work" && trace-cmd restore -c -o head.dat && trace-cmd restore -i head.dat -o theirs.dat \
+    pages.cpu*) >"$work/restore" 2>&1
+  printed "$session/trace.dat" >"$work/ours"
+  printed "$work/theirs.dat" >"$work/theirs"
+  [ -s "$work/ours" ] || fail "trace-cmd report prints nothing of $session/trace.dat"
+  cmp "$work/ours" "$work/theirs" || fail "trace-cmd restore reads the pages otherwise"
+  # And our own reader finds as many events as trace-cmd prints lines.
+  run "$trapline" info "$session"
+  expect_equal "exit status of info" 0 "$status"
+  local events
+  events=$(sed -n 's/^  events *//p' "$work/stdout" | head -n 1 | tr -d ,)
+  expect_equal "events" "$(wc -l <"$work/ours")" "$events"
+}
+
+records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  demo_qemu -accel kvm -cpu host
+  start_recorder --sched --duration 3 -- "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  nothing_left "$recorder"
+  expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "-D $instances/trapline-$recorder-"
+  expect_contains "$work/stderr" "next: trapline report $session"
+  expect_equal "closed" True "$(json 's["closed"]')"
+  expect_equal "clock" mono "$(json 's["clocks"]["trace.dat"]')"
+  expect_equal "vCPU thread" True "$(json 'any(t["name"].startswith("CPU 0") for t in s["threads"])')"
+  expect_equal "sync" True "$(json 'len(s["sync"]) >= 4')"
+  agrees_with_restore
+  local kind
+  for kind in kvm_userspace_exit sys_enter_ioctl sched_switch memory_region_ops_write \
+    "trapline: sync 1" task_newtask; do
+    expect_contains "$work/ours" "$kind"
+  done
+  # The filter holds: no ioctl but KVM_RUN.
+  if grep sys_enter_ioctl "$work/ours" | grep -vi 'cmd: 0x0*ae80\|ae80'; then fail "other ioctls"; fi
+  run "$trapline" report "$session" --format json
+  expect_equal "exit status of report" 0 "$status"
+  expect_contains "$work/stdout" '"user_end": "ioctl"'
+}
+
+records_guest_functions_of_a_tcg_qemu() {
+  demo_qemu -accel tcg
+  start_recorder --functions -- "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  nothing_left "$recorder"
+  expect_equal "exit status is the guest's" 1 "$status"
+  agrees_with_restore
+  uftrace report -d "$session/uftrace.data" >"$work/functions" 2>"$work/stderr"
+  expect_contains "$work/functions" main
+  [ -s "$session/symbols/demo-guest.elf" ] || fail "no symbols in the session"
+}
+
+passes_signals_and_the_exit_status_on() {
+  start_recorder -- sh -c 'trap "exit 7" TERM; touch "$0"; while :; do sleep 0.05; done' "$work/up"
+  wait_for command test -e "$work/up"
+  kill -TERM "$recorder"
+  end_recorder
+  expect_equal "exit status" 7 "$status"
+  expect_equal "ended by" signal "$(json 's["ended_by"]')"
+  nothing_left "$recorder"
+  start_recorder -- sh -c 'kill -KILL $$'
+  end_recorder
+  expect_equal "exit status of a killed command" 137 "$status"
+  expect_equal "closed" True "$(json 's["closed"]')"
+  nothing_left "$recorder"
+}
+
+runs_the_command_as_a_user_with_the_marker() {
+  start_recorder --user nobody -- bash -c 'id -un; echo from nobody >&"$TRAPLINE_FTRACE_FD"
+    echo anew >"/proc/self/fd/$TRAPLINE_FTRACE_FD"'
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stdout" nobody
+  trace-cmd report "$session/trace.dat" >"$work/text" 2>/dev/null
+  expect_contains "$work/text" "tracing_mark_write: from nobody"
+  expect_contains "$work/text" "tracing_mark_write: anew"
+  nothing_left "$recorder"
+}
+
+# Stands for a QEMU built with the ftrace backend, which no package has: it writes into the top-level
+# marker, and its binary says so.
+gives_a_qemu_with_the_ftrace_backend_the_instances_marker() {
+  local qemu=$work/qemu-system-ftrace
+  printf '%s\n' '#!/bin/bash' 'case $1 in --version) echo version 1 ;; -d) echo cpu ;;' \
+    '*) echo "from $*" >/sys/kernel/tracing/trace_marker ;; esac' >"$qemu"
+  chmod +x "$qemu"
+  start_recorder --qemu-events 'virtio_*' -- "$qemu" -name vm
+  end_recorder
+  cat "$work/stderr"
+  expect_equal "exit status" 0 "$status"
+  trace-cmd report "$session/trace.dat" >"$work/text" 2>/dev/null
+  expect_contains "$work/text" \
+    "tracing_mark_write: from -name vm,debug-threads=on -trace virtio_*"
+  if grep -q -e ' -D ' "$work/stderr"; then fail "-D was added"; fi
+  nothing_left "$recorder"
+}
+
+records_a_running_process() {
+  sh -c 'while :; do sleep 0.01; done' &
+  local target=$!
+  start_recorder --pid "$target" --events sched:sched_switch --duration 1
+  end_recorder
+  kill "$target"
+  expect_equal "exit status" 0 "$status"
+  trace-cmd report "$session/trace.dat" 2>/dev/null >"$work/text"
+  expect_contains "$work/text" "$target"
+  nothing_left "$recorder"
+}
+
+a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
+  sh -c 'while :; do sleep 0.01; done' &
+  local target=$! dead first
+  start_recorder --pid "$target" --events sched:sched_switch
+  wait_for "second tick" test -s "$session/raw/cpu0"
+  sleep 2.2
+  kill -KILL "$recorder"
+  end_recorder
+  dead=$recorder
+  kill "$target"
+  [ -n "$(find "$instances" -maxdepth 1 -name "trapline-$dead-*")" ] || fail "nothing to clean up"
+  mv "$session" "$work/cut.trapline"
+  start_recorder -- true
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "removed the instance of a dead recorder: trapline-$dead-"
+  nothing_left "$dead"
+  run "$trapline" info "$work/cut.trapline"
+  expect_equal "exit status of info" 0 "$status"
+  expect_contains "$work/stdout" sched_switch
+  [ ! -e "$work/cut.trapline/raw" ] || fail "the session was not finished"
+  trace-cmd report "$work/cut.trapline/trace.dat" 2>/dev/null >"$work/text"
+  # Whatever was there a second before the kill is there: at least two series of sync records.
+  first=$(grep -c 'trapline: sync 1 [0-9]* 0 before' "$work/text")
+  [ "$first" -ge 2 ] || fail "only $first sync series"
+  session=$work/cut.trapline
+  expect_equal "closed" False "$(json 's["closed"]')"
+}
+
+a_qemu_that_is_killed_ends_the_recording() {
+  demo_qemu -accel tcg
+  start_recorder -- "${qemu_command[@]}" -S
+  wait_for QEMU pgrep -P "$recorder"
+  sleep 1
+  kill -KILL "$(pgrep -P "$recorder")"
+  end_recorder
+  expect_equal "exit status" 137 "$status"
+  expect_equal "closed" True "$(json 's["closed"]')"
+  nothing_left "$recorder"
+}
+
+a_full_disk_stops_the_recording_and_not_the_command() {
+  mkdir "$work/small"
+  mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
+  session=$work/small/run.trapline
+  start_recorder --no-kvm --syscalls -- timeout 20 sh -c \
+    'dd if=/dev/zero of=/dev/null bs=1 count=6000000 2>/dev/null; echo the command ended'
+  end_recorder
+  cat "$work/stderr"
+  local text rest=0
+  text=$("$trapline" info "$session" 2>&1) || rest=$?
+  cp -r "$session" "$work/copy"
+  umount "$work/small"
+  session=$work/copy
+  expect_contains "$work/stdout" "the command ended"
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "No space left on device"
+  expect_equal "exit status of info ($text)" 0 "$rest"
+  [[ $text == *sys_enter* ]] || fail "info lacks the events: $text"
+  expect_equal "closed" True "$(json 's["closed"]')"
+  nothing_left "$recorder"
+}
+
+the_instance_cannot_be_taken_away_while_it_records() {
+  start_recorder --duration 2
+  wait_for instance compgen -G "$instances/trapline-$recorder-*"
+  wait_for pages test -e "$session/raw/start.json"
+  if rmdir "$instances/trapline-$recorder-"* 2>/dev/null; then fail "the kernel let it go"; fi
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  nothing_left "$recorder"
+}
+
+says_what_is_wrong() {
+  run "$trapline" record -o "$session" -- /nonexistent/qemu-system-x86_64
+  expect_equal "exit status without QEMU" 1 "$status"
+  expect_contains "$work/stderr" "/nonexistent/qemu-system-x86_64: cannot be run: No such file"
+  run "$trapline" record -o "$session" --events kvm:kvm_userspace_exits -- true
+  expect_equal "exit status with a wrong event" 2 "$status"
+  expect_contains "$work/stderr" "did you mean kvm_userspace_exit?"
+  run "$trapline" record -o "$session" --clock sundial -- true
+  expect_equal "exit status with a wrong clock" 2 "$status"
+  expect_contains "$work/stderr" "this kernel has: local"
+  run setpriv --reuid=nobody --regid=nogroup --clear-groups "$trapline" record -o /tmp/none -- true
+  expect_equal "exit status without permission" 1 "$status"
+  expect_contains "$work/stderr" "root"
+  run unshare -m sh -c 'umount /sys/kernel/debug/tracing; umount /sys/kernel/debug
+    umount /sys/kernel/tracing; exec "$@"' sh "$trapline" record -o "$session" -- true
+  expect_equal "exit status without tracefs" 1 "$status"
+  expect_contains "$work/stderr" "mount -t tracefs nodev /sys/kernel/tracing"
+  mkdir "$work/other" && touch "$work/other/file"
+  run "$trapline" record -o "$work/other" -- true
+  expect_equal "exit status with another folder" 2 "$status"
+  [ -e "$work/other/file" ] || fail "it was touched"
+  [ ! -e "$session" ] || fail "a session of nothing was left"
+}
+
+"$1"

@@ -11,7 +11,7 @@
 namespace trapline {
 namespace {
 
-constexpr std::size_t kBuffer = 256 * 1024;
+constexpr std::uint64_t kHour = 3'600'000'000'000;  // ns
 constexpr std::size_t kMaxTextFile = 64U << 20;
 
 Result<std::string> read_text(const std::string& path) {
@@ -44,21 +44,21 @@ std::string basename_of(const std::string& path) { return path.substr(path.rfind
 
 }  // namespace
 
-Result<RecordReader> RecordReader::open(const std::string& path) {
+Result<RecordReader> RecordReader::open(const std::string& path, std::size_t buffer) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
   RecordReader reader(path, std::move(fd));
-  reader.buffer_.resize(kBuffer);
+  reader.buffer_.resize(std::max(buffer, 4 * sizeof(Record)));
   return reader;
 }
 
-// Makes sure that a whole record is in the buffer; false at the end of the file.
-Result<bool> RecordReader::fill() {
-  if (filled_ - at_ >= sizeof(Record)) return true;
+// Makes sure that so many bytes are in the buffer; false at the end of the file.
+Result<bool> RecordReader::fill(std::size_t size) {
+  if (filled_ - at_ >= size) return true;
   std::memmove(buffer_.data(), buffer_.data() + at_, filled_ - at_);
   filled_ -= at_;
   at_ = 0;
-  while (filled_ < sizeof(Record)) {
+  while (filled_ < size) {
     const ssize_t got = ::read(fd_.get(), buffer_.data() + filled_, buffer_.size() - filled_);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail("cannot read {}: {}", path_, std::strerror(errno));
@@ -66,6 +66,18 @@ Result<bool> RecordReader::fill() {
     filled_ += static_cast<std::size_t>(got);
   }
   return true;
+}
+
+// Whether what looks like a record, at at_, is one and not a part of the payload.
+Result<bool> RecordReader::ends_payload(const Record& record) {
+  // LOST records carry time 0.
+  const bool lost = record.type() == RecordType::kLost && record.time() == 0;
+  if (!lost && (record.time() < last_time_ || record.time() - last_time_ > kHour)) return false;
+  auto more = fill(2 * sizeof(Record));
+  if (!more) return more;
+  if (!*more || record.has_payload()) return true;  // nothing behind it, or another payload
+  const Record behind(load(buffer_.data() + at_ + 16), load(buffer_.data() + at_ + 24));
+  return behind.valid() && (behind.time() >= record.time() || behind.type() == RecordType::kLost);
 }
 
 Result<std::optional<Record>> RecordReader::next() {
@@ -80,7 +92,13 @@ Result<std::optional<Record>> RecordReader::next() {
     const Record record(load(buffer_.data() + at_), load(buffer_.data() + at_ + 8));
     // LOST records of uftrace carry time 0.
     const bool in_order = record.time() >= last_time_ || record.type() == RecordType::kLost;
-    if (!record.valid() || !in_order) {
+    bool is_record = record.valid() && in_order;
+    if (is_record && in_payload_) {
+      auto ends = ends_payload(record);
+      if (!ends) return tl::unexpected(std::move(ends).error());
+      is_record = *ends;
+    }
+    if (!is_record) {
       if (!in_payload_) dropped_ += 8;
       at_ += 8;
       continue;
@@ -113,8 +131,8 @@ Result<DataDirectory> DataDirectory::open(const std::string& path) {
   return directory;
 }
 
-Result<RecordReader> DataDirectory::records(std::uint32_t tid) const {
-  return RecordReader::open(fmt::format("{}/{}.dat", path_, tid));
+Result<RecordReader> DataDirectory::records(std::uint32_t tid, std::size_t buffer) const {
+  return RecordReader::open(fmt::format("{}/{}.dat", path_, tid), buffer);
 }
 
 std::string DataDirectory::session_of(std::uint32_t tid) const {

@@ -22,10 +22,12 @@ namespace trapline {
 // Damage: a cut-off last record is the end of the file and counts as dropped bytes. Bytes that are
 // no record (wrong magic, a time before the last record's) are skipped in steps of 8 up to the next
 // record, and counted. Argument payloads (records with has_payload()) are skipped the same way, not
-// counted: their length is not in the file.
+// counted: their length is not in the file. What ends a payload must be followed by a record, too,
+// and lie within an hour: an argument may look like a record.
 class RecordReader {
  public:
-  [[nodiscard]] static Result<RecordReader> open(const std::string& path);
+  [[nodiscard]] static Result<RecordReader> open(const std::string& path,
+                                                 std::size_t buffer = 256 * 1024);
 
   // The next record; nothing at the end; an Error when reading itself fails.
   [[nodiscard]] Result<std::optional<Record>> next();
@@ -35,7 +37,8 @@ class RecordReader {
 
  private:
   RecordReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  [[nodiscard]] Result<bool> fill();
+  [[nodiscard]] Result<bool> fill(std::size_t size = sizeof(Record));
+  [[nodiscard]] Result<bool> ends_payload(const Record& record);
 
   std::string path_;
   UniqueFd fd_;
@@ -57,7 +60,8 @@ class DataDirectory {
 
   // Tasks that info lists and that have a data file.
   [[nodiscard]] const std::vector<std::uint32_t>& tids() const { return tids_; }
-  [[nodiscard]] Result<RecordReader> records(std::uint32_t tid) const;
+  [[nodiscard]] Result<RecordReader> records(std::uint32_t tid,
+                                             std::size_t buffer = 256 * 1024) const;
   // What uftrace calls the task: its session's basename; "" when task.txt does not say.
   [[nodiscard]] std::string task_name(std::uint32_t tid) const;
 

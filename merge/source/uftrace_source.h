@@ -1,0 +1,23 @@
+// A uftrace data directory as a source: function entries and exits as GuestCall, on the directory's
+// own clock. From our plugin, from QEMU's uftrace plugin, from `uftrace record` in a guest or on a
+// host: file versions 3 and 4, both forms of symbol files.
+//
+// The threads are uftrace's task ids; vcpu is that of the plugin's tasks, kNoVcpu for others. LOST
+// records are Lost events. Arguments, return values and user events are passed over;
+// kernel-cpu*.dat and perf-cpu*.dat are not read: facts() names them. A directory that was cut off
+// is read up to the cut; bytes that are no record are counted as damaged.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/source/source.h"
+
+namespace trapline {
+
+// "mono", "boot", "real", "tsc": as sync.txt says; else --clock of the recorded command line; else
+// real where the times are after 2001, which is what QEMU's own plugin writes; else mono.
+[[nodiscard]] Result<std::unique_ptr<Source>> open_uftrace(const std::string& path);
+
+}  // namespace trapline

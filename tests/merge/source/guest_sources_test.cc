@@ -1,0 +1,291 @@
+// uftrace directories, QEMU logs and what open_source() makes of a path: against uftrace itself and
+// a real QEMU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "merge/source/open.h"
+#include "merge/source/qemu_log_source.h"
+#include "merge/source/uftrace_source.h"
+#include "tests/plugin/qemu_run.h"
+#include "tests/support/require.h"
+
+namespace trapline::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kProgram = R"(
+#include <string.h>
+__attribute__((noinline)) long mix(long a, void *p) { return a * 7 + (long)strlen(p); }
+__attribute__((noinline)) const char *name(const char *s) { return s + 1; }
+int main(void) {
+  long sum = 0;
+  for (int i = 0; i < 2000; i++) sum += mix(i, "text") + name("hello")[0];
+  return sum == 1;
+})";
+
+// "TIME TID entry|exit NAME ADDRESS DEPTH" of each record.
+std::vector<std::string> lines_of(Source& source) {
+  std::vector<std::string> lines;
+  Event event;
+  while (source.next(event)) {
+    const auto* call = std::get_if<GuestCall>(&event.payload);
+    if (call == nullptr) continue;
+    const std::uint64_t ns = event.at.ns();
+    lines.push_back(fmt::format("{}.{:09} {} {} {} {:x} {}", ns / 1'000'000'000, ns % 1'000'000'000,
+                                static_cast<int>(event.thread), call->entry ? "entry" : "exit",
+                                call->name, call->function, call->depth));
+  }
+  return lines;
+}
+
+std::vector<std::string> dumped(const std::string& directory) {
+  std::istringstream text(run({"uftrace", "dump", "--no-pager", "-d", directory}).out);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) {
+    char name[256], kind[8];
+    unsigned long long seconds = 0, ns = 0, address = 0;
+    int tid = 0, depth = 0;
+    if (std::sscanf(line.c_str(), "%llu.%llu %d: [%5[a-z] ] %255[^(](%llx) depth: %d", &seconds,
+                    &ns, &tid, kind, name, &address, &depth) == 7 ||
+        std::sscanf(line.c_str(), "%llu.%llu %d: [%5[a-z]] %255[^(](%llx) depth: %d", &seconds, &ns,
+                    &tid, kind, name, &address, &depth) == 7) {
+      const std::string text_kind(kind);
+      if (text_kind != "entry" && text_kind != "exit") continue;
+      lines.push_back(
+          fmt::format("{}.{:09} {} {} {} {:x} {}", seconds, ns, tid, kind, name, address, depth));
+    }
+  }
+  return lines;
+}
+
+class UftraceRecord : public ::testing::Test {
+ protected:
+  void record(const std::vector<std::string>& options) {
+    std::ofstream(folder_ / "t.c") << kProgram;
+    ASSERT_EQ(run({"cc", "-O1", "-pg", "-o", folder_ / "t", folder_ / "t.c"}).exit_code(), 0);
+    std::vector<std::string> command{"uftrace", "record", "--no-pager", "-d", path_};
+    command.insert(command.end(), options.begin(), options.end());
+    command.push_back(folder_ / "t");
+    ASSERT_EQ(run(command).exit_code(), 0);
+  }
+  void expect_same_as_dump() {
+    const auto expected = dumped(path_);
+    ASSERT_GT(expected.size(), 8000u);
+    auto source = open_uftrace(path_);
+    ASSERT_TRUE(source) << source.error().message;
+    const auto lines = lines_of(**source);
+    ASSERT_EQ(lines.size(), expected.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) ASSERT_EQ(lines[i], expected[i]) << i;
+    EXPECT_EQ((*source)->counters().damaged_events, 0u);
+  }
+  TemporaryFolder folder_;
+  std::string path_ = folder_ / "data";
+};
+
+TEST_F(UftraceRecord, RecordsAreThoseOfUftraceDump) {
+  record({});
+  expect_same_as_dump();
+  auto source = open_uftrace(path_);
+  ASSERT_TRUE(source);
+  EXPECT_EQ((*source)->info().clock, "mono");
+  EXPECT_EQ(kind_of_source(path_), SourceKind::kUftrace);
+}
+
+TEST_F(UftraceRecord, ArgumentsAndReturnValuesArePassedOver) {
+  record(
+      {"-A", "mix@arg1,arg2/x64", "-R", "mix@retval", "-A", "name@arg1/s", "-R", "name@retval/s"});
+  expect_same_as_dump();
+}
+
+TEST_F(UftraceRecord, PerfDataIsNamedWhereItIsLeftOut) {
+  record({});
+  std::ofstream(path_ + "/perf-cpu7.dat") << "something";
+  std::ofstream(path_ + "/kernel-cpu0.dat") << "something";
+  auto source = open_uftrace(path_);
+  ASSERT_TRUE(source);
+  const auto facts = (*source)->facts();
+  EXPECT_THAT(facts.back().second, HasSubstr("kernel-cpu0.dat"));
+  EXPECT_THAT(facts.back().second, HasSubstr("perf-cpu7.dat"));
+}
+
+TEST_F(UftraceRecord, ADirectoryThatIsCutOffIsReadUpToTheCut) {
+  record({});
+  const auto whole = dumped(path_);
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with(".dat") && !name.starts_with("perf")) {
+      fs::resize_file(entry.path(), fs::file_size(entry.path()) / 32 * 16 + 5);
+    }
+  }
+  auto source = open_uftrace(path_);
+  ASSERT_TRUE(source);
+  const auto lines = lines_of(**source);
+  ASSERT_EQ(lines.size(), whole.size() / 2);
+  EXPECT_EQ(lines.back(), whole[lines.size() - 1]);
+  EXPECT_TRUE((*source)->status());
+  EXPECT_EQ((*source)->counters().damaged_events, 1u);
+}
+
+TEST_F(UftraceRecord, DamageIsAnErrorOrIsCountedNeverACrash) {
+  record({"-A", "name@arg1/s"});
+  for (const auto& entry : fs::directory_iterator(path_)) {  // small: the program's own files
+    const std::string name = entry.path().filename();
+    if (name.ends_with(".dbg") || name.starts_with("lib") || name.starts_with("ld-")) {
+      fs::remove(entry.path());
+    } else if (name.ends_with(".dat")) {
+      fs::resize_file(entry.path(), std::min<std::uintmax_t>(fs::file_size(entry.path()), 4096));
+    }
+  }
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path_)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    const std::string& path = files[random() % files.size()];
+    std::ifstream in(path, std::ios::binary);
+    const std::string good{std::istreambuf_iterator<char>(in), {}};
+    if (good.empty()) continue;
+    std::string bad = good;
+    for (unsigned k = 0; k < 1 + random() % 8; ++k)
+      bad[random() % bad.size()] = static_cast<char>(random());
+    if (random() % 4 == 0) bad.resize(random() % bad.size());
+    std::ofstream(path, std::ios::binary) << bad;
+    auto source = open_uftrace(path_);
+    std::uint64_t last = 0;
+    if (source) {
+      Event event;
+      while ((*source)->next(event)) {
+        ASSERT_GE(event.at.ns(), last) << i;
+        last = event.at.ns();
+        (void)(*source)->event_text(event);
+        (void)(*source)->comm(event.thread);
+      }
+    } else {
+      EXPECT_FALSE(source.error().message.empty());
+    }
+    std::ofstream(path, std::ios::binary) << good;
+  }
+}
+
+TEST(Uftrace, ThePluginsDirectoryHasItsVcpusAndClock) {
+  const std::string qemu = qemu_folder("10");
+  TRAPLINE_REQUIRE(!qemu.empty(), "QEMU 10 cannot be had");
+  TemporaryFolder folder;
+  const std::string path = folder / "data";
+  const Output output =
+      run(guest_command("10", "x86_64", "O2",
+                        "out=" + path + ",include=small_*,symbols=" + guest_path("x86_64", "O2")),
+          120);
+  ASSERT_TRUE(fs::exists(path + "/info")) << output.err;
+  auto source = open_source(path, {});
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->info().clock, "mono");
+  Event event;
+  std::uint64_t last = 0, calls = 0;
+  while ((*source)->next(event)) {
+    ASSERT_GE(event.at.ns(), last);
+    last = event.at.ns();
+    const auto* call = std::get_if<GuestCall>(&event.payload);
+    ASSERT_NE(call, nullptr);
+    EXPECT_THAT(std::string(call->name), HasSubstr("small_"));
+    EXPECT_THAT(call->vcpu, ::testing::AnyOf(0, 1));
+    ++calls;
+  }
+  EXPECT_EQ(calls, dumped(path).size());
+  // Its sync records relate it to the host's wall clock.
+  auto clock = clock_of_source(path, {}, true);
+  ASSERT_TRUE(clock);
+  clocks::SourceClock real;
+  real.path = "qemu.log";
+  real.clock = "real";
+  const auto related = clocks::relate(std::vector{*clock, real});
+  ASSERT_TRUE(related) << related.error().message;
+  EXPECT_LT(related->sources[1].error_ns, 50'000u);
+}
+
+TEST(QemuLog, LinesAreThoseWithATimestampOnly) {
+  const auto line =
+      parse_qemu_log_line("31963@1795250191.908053:qemu_mutex_unlock mutex 0x7f (a:5)");
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->thread, 31963);
+  EXPECT_EQ(line->at, 1'795'250'191'908'053'000u);
+  EXPECT_EQ(line->text, "qemu_mutex_unlock mutex 0x7f (a:5)");
+  for (const char* bad :
+       {"", "qemu_mutex_unlock", "1@2.3:x", "1@2.000003:", "-1@2.000003:x",
+        "1@99999999999.000003:x", "1@2.0000031:x", "@2.000003:x", "1@.000003:x"}) {
+    EXPECT_FALSE(parse_qemu_log_line(bad)) << bad;
+  }
+}
+
+TEST(QemuLog, ARealQemusLinesComeInOrderOfTime) {
+  const std::string qemu = qemu_folder("10");
+  TRAPLINE_REQUIRE(!qemu.empty(), "QEMU 10 cannot be had");
+  TemporaryFolder folder;
+  const std::string log = folder / "qemu.log";
+  (void)run({qemu + "/bin/qemu-system-x86_64", "-accel", "tcg", "-display", "none", "-nodefaults",
+             "-S", "-trace", "qemu_mutex*", "-D", log, "-msg", "timestamp=on"},
+            3);
+  ASSERT_EQ(kind_of_source(log), SourceKind::kQemuLog);
+  auto source = open_source(log, {});
+  ASSERT_TRUE(source);
+  EXPECT_EQ((*source)->info().clock, "real");
+  std::ifstream file(log);
+  const auto lines =
+      static_cast<std::uint64_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+  Event event;
+  std::uint64_t last = 0;
+  while ((*source)->next(event)) {
+    EXPECT_GE(event.at.ns(), last);
+    last = event.at.ns();
+    EXPECT_TRUE((*source)->event_name(event).starts_with("qemu_mutex"));
+  }
+  EXPECT_EQ((*source)->counters().events, lines);
+  EXPECT_GT(lines, 50u);
+}
+
+TEST(OpenSource, SaysWhatThePathIsNot) {
+  TemporaryFolder folder;
+  std::ofstream(folder / "x") << "nothing of the kind\n";
+  for (const std::string& path : {folder / "x", folder.path()}) {
+    const auto source = open_source(path, {});
+    ASSERT_FALSE(source);
+    EXPECT_THAT(source.error().message, HasSubstr("expected a trace.dat"));
+    EXPECT_THAT(source.error().message, HasSubstr(path));
+  }
+  EXPECT_FALSE(open_source(folder / "missing", {}));
+}
+
+TEST(OpenSource, ASessionIsItsParts) {
+  TemporaryFolder folder;
+  fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat", folder / "trace.dat");
+  std::ofstream(folder / "qemu.log") << "1@1795250191.908053:load_file a\n";
+  ASSERT_EQ(kind_of_source(folder.path()), SourceKind::kSession);
+  const auto parts = parts_of_source(folder.path());
+  ASSERT_TRUE(parts);
+  EXPECT_THAT(*parts, ElementsAre(folder / "trace.dat", folder / "qemu.log"));
+  EXPECT_TRUE(open_source(parts->front(), {}));
+  EXPECT_FALSE(open_source(folder.path(), {}));
+  // mono and real, and nobody wrote sync records.
+  std::vector<clocks::SourceClock> clocks;
+  for (const std::string& part : *parts) clocks.push_back(*clock_of_source(part, {}, true));
+  const auto related = clocks::relate(clocks);
+  ASSERT_FALSE(related);
+  EXPECT_THAT(related.error().message, HasSubstr("--offset"));
+  // session.json lists one.
+  std::ofstream(folder / "session.json")
+      << R"({"sync": [{"series": 1, "stamp_ns": 1000, "before": {"mono": 1000,
+              "real": 1795250191000000000}, "after": {"mono": 1400, "real": 1795250191000000400}}]})";
+  clocks.front() = *clock_of_source(parts->front(), {}, true);
+  EXPECT_TRUE(clocks::relate(clocks));
+}
+
+}  // namespace
+}  // namespace trapline::testing

@@ -45,7 +45,7 @@ class Page {
     at_ += 4;
   }
   void fill(std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) bytes_[at_++] = static_cast<std::byte>(i * 7 + at_);
+    for (std::size_t i = 0; i < size; ++i, ++at_) bytes_[at_] = static_cast<std::byte>(i * 7 + at_);
   }
   // Closes the page; `flags` are the bits above the size.
   std::span<const std::byte> close(std::uint64_t flags = 0, std::uint64_t stored = 0) {

@@ -5,8 +5,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "merge/clock/relate.h"
 #include "merge/record/finish.h"
 #include "merge/source/guest_calls_source.h"
+#include "merge/source/mapped_source.h"
+#include "merge/source/open.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {
@@ -25,22 +28,36 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// The recordings that the named files and folders stand for.
-Result<std::vector<std::string>> recordings_of(const InputOptions& options) {
-  std::vector<std::string> recordings;
+// One thing to read. A session's own parts are left out, with a note, where nothing relates them;
+// what was named is refused.
+struct Part {
+  std::string path;
+  SourceKind kind = SourceKind::kTraceDat;
+  bool named = true;
+};
+
+// What the named files and folders stand for, host recordings first.
+Result<std::vector<Part>> parts_of(const InputOptions& options) {
+  std::vector<Part> parts;
   for (const std::string& path : options.paths) {
-    if (!is_folder(path)) {
-      recordings.push_back(path);
+    if (is_file(fs::path(path) / "session.json")) {  // its recorder may have been killed
+      if (auto whole = record::finish_session(path); !whole) return tl::unexpected(whole.error());
+    }
+    const auto kind = kind_of_source(path);
+    if (!kind && !is_folder(path)) {  // what is wrong with it, its reader knows best
+      parts.push_back({path, SourceKind::kTraceDat, true});
       continue;
     }
-    if (auto whole = record::finish_session(path); !whole) return tl::unexpected(whole.error());
-    const fs::path inside = fs::path(path) / "trace.dat";
-    if (!is_file(inside)) {
-      return fail("{}: a folder without trace.dat is no session; name the recording itself", path);
+    auto inside = parts_of_source(path);
+    if (!inside) return tl::unexpected(std::move(inside).error());
+    for (std::string& part : *inside) {
+      const SourceKind what = kind_of_source(part).value_or(SourceKind::kTraceDat);
+      parts.push_back({std::move(part), what, *kind != SourceKind::kSession});
     }
-    recordings.push_back(inside.string());
   }
-  return recordings;
+  std::stable_partition(parts.begin(), parts.end(),
+                        [](const Part& part) { return part.kind == SourceKind::kTraceDat; });
+  return parts;
 }
 
 // The threads that session.json lists: {"threads": [{"tid", "pid"}, …]}.
@@ -100,45 +117,134 @@ Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& opti
   return std::move(file->events);
 }
 
-// A session's uftrace.data, when its sync records relate it to the session's recording.
-Result<void> add_guest_calls(const std::string& path, const trace_dat::Options& how, Input& input) {
-  const fs::path folder = fs::path(path) / "uftrace.data";
-  if (!is_folder(folder.string()) || !is_file(folder / "sync.txt")) return {};
-  auto directory = DataDirectory::open(folder.string());
+// The guest's functions, where their directory's sync records name exits or markers of the host's
+// recording. Nothing where the two have nothing in common.
+Result<std::unique_ptr<Source>> open_as_guest(const std::string& folder, const std::string& host,
+                                              const trace_dat::Options& how) {
+  if (!is_file(fs::path(folder) / "sync.txt")) return nullptr;
+  auto directory = DataDirectory::open(folder);
   if (!directory) return tl::unexpected(std::move(directory).error());
-  const std::string recording = (fs::path(path) / "trace.dat").string();
   auto relation = relate_guest(*directory, [&]() -> Result<std::unique_ptr<Source>> {
-    auto source = trace_dat::open_trace_dat(recording, how);
+    auto source = trace_dat::open_trace_dat(host, how);
     if (!source) return tl::unexpected(std::move(source).error());
     return std::unique_ptr<Source>(std::move(*source));
   });
   if (!relation) return tl::unexpected(std::move(relation).error());
-  if (!*relation) return {};
-  auto calls = open_guest_calls(folder.string(), **relation);
-  if (!calls) return tl::unexpected(std::move(calls).error());
-  input.sources.push_back(std::move(*calls));
-  return {};
+  if (!*relation) return nullptr;
+  return open_guest_calls(folder, **relation);
 }
 
+// Opens the parts that have a clock of a machine, and puts them on the first one's.
+class ClockedParts {
+ public:
+  ClockedParts(const InputOptions& options, Input& input) : options_(options), input_(input) {
+    how_.tsc_khz = options.tsc_khz;
+    if (!options.trace_events.empty()) how_.trace_events = options.trace_events;
+  }
+
+  Result<void> add(const Part& part) {
+    auto source = open_source_of(part);
+    if (!source) return tl::unexpected(std::move(source).error());
+    if (auto* trace = dynamic_cast<trace_dat::TraceDatSource*>(source->get())) {
+      input_.traits.merge(trace->traits());
+    }
+    parts_.push_back(part);
+    sources_.push_back(std::move(*source));
+    return {};
+  }
+
+  Result<void> relate() {
+    auto clocks = read_clocks(false);
+    if (!clocks) return tl::unexpected(std::move(clocks).error());
+    if (!clocks::same_clocks(*clocks)) clocks = read_clocks(true);
+    if (!clocks) return tl::unexpected(std::move(clocks).error());
+    auto related = clocks::relate(*clocks);
+    while (!related && leave_out_last(related.error().message)) {
+      clocks->pop_back();
+      related = clocks::relate(*clocks);
+    }
+    if (!related) return tl::unexpected(std::move(related).error());
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      for (const std::string& note : related->sources[i].notes) input_.notes.push_back(note);
+      input_.sources.push_back(
+          with_clock(std::move(sources_[i]), related->sources[i], related->clock));
+    }
+    return {};
+  }
+
+ private:
+  Result<std::unique_ptr<Source>> open_source_of(const Part& part) {
+    if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
+    trace_dat::Options how;
+    how.tsc_khz = options_.tsc_khz;
+    auto source = trace_dat::open_trace_dat(part.path, how);
+    if (!source) return tl::unexpected(std::move(source).error());
+    return std::unique_ptr<Source>(std::move(*source));
+  }
+
+  Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs) {
+    std::vector<clocks::SourceClock> clocks;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (parts_.size() == 1) {  // alone it needs no relation
+        clocks::SourceClock& clock = clocks.emplace_back();
+        clock.path = parts_[i].path;
+        clock.clock = sources_[i]->info().clock;
+        clock.cycles = sources_[i]->info().cycles;
+        break;
+      }
+      auto clock = clock_of_source(parts_[i].path, how_, with_syncs);
+      if (!clock) return tl::unexpected(std::move(clock).error());
+      clocks.push_back(std::move(*clock));
+    }
+    std::vector<clocks::OffsetOption> offsets;
+    for (const std::string& text : options_.offsets) {
+      auto offset = clocks::parse_offset(text);
+      if (!offset) return tl::unexpected(std::move(offset).error());
+      offsets.push_back(std::move(*offset));
+    }
+    if (auto applied = clocks::apply_offsets(offsets, clocks); !applied) {
+      return tl::unexpected(std::move(applied).error());
+    }
+    return clocks;
+  }
+
+  // Of a session, what nothing relates is told and left out.
+  bool leave_out_last(const std::string& why) {
+    if (parts_.size() < 2 || parts_.back().named) return false;
+    input_.notes.push_back(fmt::format("{} is left out: {}", parts_.back().path, why));
+    parts_.pop_back();
+    sources_.pop_back();
+    return true;
+  }
+
+  const InputOptions& options_;
+  Input& input_;
+  SourceOptions how_;
+  std::vector<Part> parts_;
+  std::vector<std::unique_ptr<Source>> sources_;
+};
+
 Result<void> open_recordings(const InputOptions& options, Input& input) {
-  auto recordings = recordings_of(options);
-  if (!recordings) return tl::unexpected(std::move(recordings).error());
+  auto parts = parts_of(options);
+  if (!parts) return tl::unexpected(std::move(parts).error());
   trace_dat::Options how;
   how.tsc_khz = options.tsc_khz;
-  for (const std::string& path : *recordings) {
-    auto source = trace_dat::open_trace_dat(path, how);
-    if (!source) return tl::unexpected(std::move(source).error());
-    input.traits.merge((*source)->traits());
-    const std::string& clock = (*source)->info().clock;
-    if (!input.sources.empty() && input.sources.front()->info().clock != clock) {
-      return fail("{}: its clock is {}, that of {} is {}; nothing relates them", path, clock,
-                  input.sources.front()->info().path, input.sources.front()->info().clock);
+  const bool has_host = parts->front().kind == SourceKind::kTraceDat;
+  std::vector<std::unique_ptr<Source>> guests;
+  ClockedParts clocked(options, input);
+  for (const Part& part : *parts) {
+    if (part.kind == SourceKind::kUftrace && has_host) {
+      auto guest = open_as_guest(part.path, parts->front().path, how);
+      if (!guest) return tl::unexpected(std::move(guest).error());
+      if (*guest != nullptr) {
+        guests.push_back(std::move(*guest));
+        continue;
+      }
     }
-    input.sources.push_back(std::move(*source));
+    if (auto added = clocked.add(part); !added) return added;
   }
-  for (const std::string& path : options.paths) {
-    if (auto added = add_guest_calls(path, how, input); !added) return added;
-  }
+  if (auto related = clocked.relate(); !related) return related;
+  for (auto& guest : guests) input.sources.push_back(std::move(guest));
   return {};
 }
 

@@ -1,5 +1,5 @@
-// What the user named, opened: recordings, or session folders (DESIGN: trace.dat, session.json,
-// symbols/, trace-events-all; docs/recording.md), and what they tell of themselves.
+// What the user named, opened: recordings, guest directories, logs, or session folders
+// (docs/recording.md), on one timeline, and what they tell of themselves.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,7 @@ struct InputOptions {
   std::vector<std::string> symbols;       // FILE[@OFFSET]
   std::string trace_events;               // empty: the session's, else the installed one
   std::optional<std::uint64_t> tsc_khz;
+  std::vector<std::string> offsets;       // SOURCE=NS, clock/relate.h
 };
 
 struct Input {
@@ -28,6 +29,7 @@ struct Input {
   Traits traits;
   Processes processes;  // what session.json tells
   SymbolTable symbols;
+  std::vector<std::string> notes;  // what a reader of the report has to know of the sources
   std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none
 };
 

@@ -14,13 +14,17 @@
 namespace trapline::cli {
 
 void add_input_options(CLI::App& command, InputOptions& options) {
-  command.add_option("recording", options.paths, "trace.dat files, or session folders")->required();
+  command.add_option("recording", options.paths, "trace.dat files, uftrace directories, simpletrace files, "
+                     "QEMU logs, or session folders")->required();
   command.add_option("--symbols", options.symbols,
                      "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
       ->type_name("FILE[@OFFSET]");
   command.add_option("--trace-events", options.trace_events,
                      "The trace-events-all of the QEMU that was recorded")
       ->type_name("FILE");
+  command.add_option("--offset", options.offsets,
+                     "SOURCE=NS: add this to a source's times, where nothing relates its clock")
+      ->type_name("SOURCE=NS");
   command.add_option("--tsc-khz", options.tsc_khz,
                      "The TSC's frequency: converts an x86-tsc recording to nanoseconds");
 }

@@ -455,6 +455,7 @@ void Analysis::report_guest(Report& report) {
 
 void Analysis::report_notes(Report& report) const {
   auto& notes = report.notes;
+  notes = input_.notes;
   if (model_.from_userspace_exit) {
     notes.push_back(model_.durations()
                         ? "no kvm_exit was recorded: exits are those to user space, and their time "

@@ -72,6 +72,19 @@ std::vector<clocks::SyncEntry> session_syncs(const std::string& path) {
   return clocks::sync_from_json(session["sync"]);
 }
 
+// The name of the machine that was recorded, empty where the recording does not say: of a host's
+// "Linux NAME 6.1.0 …", of a directory's osinfo.
+std::string machine_of(const Source& source) {
+  for (const auto& [name, text] : source.facts()) {
+    if (name == "machine") return text;
+    if (name != "host") continue;
+    const auto start = text.find(' ');
+    if (start == std::string::npos) return "";
+    return text.substr(start + 1, text.find(' ', start + 1) - start - 1);
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<SourceKind> kind_of_source(const std::string& path) {
@@ -131,6 +144,7 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
   clock.path = path;
   clock.clock = (*source)->info().clock;
   clock.cycles = (*source)->info().cycles;
+  clock.machine = machine_of(**source);
   if (const auto* trace = dynamic_cast<const trace_dat::TraceDatSource*>(source->get())) {
     clock.nanoseconds_of_tsc = clock.clock == "x86-tsc" && !clock.cycles;
     if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";

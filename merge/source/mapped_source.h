@@ -1,0 +1,16 @@
+// A source whose times a ClockMap turns into the timeline's.
+#pragma once
+
+#include <memory>
+
+#include "merge/clock/relate.h"
+#include "merge/source/source.h"
+
+namespace trapline {
+
+// The source itself where its clock is the timeline's.
+[[nodiscard]] std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
+                                                 const clocks::RelatedSource& related,
+                                                 const std::string& timeline_clock);
+
+}  // namespace trapline

@@ -456,6 +456,11 @@ void Analysis::report_guest(Report& report) {
 void Analysis::report_notes(Report& report) const {
   auto& notes = report.notes;
   notes = input_.notes;
+  const bool has_exits = input_.traits.kvm_exit || input_.traits.kvm_userspace_exit;
+  if (!has_exits) {
+    notes.push_back("no VM exits were recorded: only the events in trace_marker are counted");
+    return;
+  }
   if (model_.from_userspace_exit) {
     notes.push_back(model_.durations()
                         ? "no kvm_exit was recorded: exits are those to user space, and their time "

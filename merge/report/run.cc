@@ -46,6 +46,12 @@ Need needs_of(const ReportOptions& options) {
   return needs;
 }
 
+// Whether the report has something to say of events in trace_marker alone.
+bool counts_markers(const ReportOptions& options) {
+  return options.requests || std::find(options.by.begin(), options.by.end(),
+                                       Dimension::kQemuEvent) != options.by.end();
+}
+
 bool has_exits(const Traits& traits) { return traits.kvm_exit || traits.kvm_userspace_exit; }
 
 }  // namespace
@@ -118,7 +124,11 @@ Result<ReportRun> run_report(const InputOptions& options, ReportOptions report_o
     if (!analysis.on(event)) break;
     tell(progress, timeline, events);
   }
-  if (timeline.status() && !has_exits(input->traits)) return tl::unexpected(no_exits(timeline));
+  if (timeline.status() && !has_exits(input->traits)) {
+    if (!counts_markers(report_options) || !input->traits.markers) {
+      return tl::unexpected(no_exits(timeline));
+    }
+  }
   return ReportRun{analysis.finish(), timeline.status()};
 }
 

@@ -66,6 +66,15 @@ if grep -q "device_request" "$instance/trace"; then
   exit 1
 fi
 
+# In a recording they are in the report and on the timeline.
+trace-cmd extract -B "$name" -o "$work/trace.dat" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+echo 1 > "$instance/tracing_on"  # which extract switched off
+"$build/merge/trapline" report "$work/trace.dat" --by qemu-event > "$work/report"
+grep -E "^device_complete +4 +0$" "$work/report" > /dev/null || { cat "$work/report"; exit 1; }
+"$build/merge/trapline" timeline "$work/trace.dat" > "$work/timeline"
+grep -E "device_complete client=[0-9]+ request=0x4 " "$work/timeline" > /dev/null ||
+  { cat "$work/timeline"; exit 1; }
+
 # A C program, pkg-config, and nothing of C++.
 cat > "$work/plain.c" << 'END'
 #include <stdio.h>

@@ -269,12 +269,4 @@ Result<Input> open_input(const InputOptions& options) {
   return input;
 }
 
-Result<std::vector<std::unique_ptr<Source>>> open_sources(const InputOptions& options) {
-  Input input;
-  if (auto opened = open_recordings(options, input); !opened) {
-    return tl::unexpected(std::move(opened).error());
-  }
-  return std::move(input.sources);
-}
-
 }  // namespace trapline

@@ -35,8 +35,4 @@ struct Input {
 
 [[nodiscard]] Result<Input> open_input(const InputOptions& options);
 
-// The same files once more, for a second pass: only the sources.
-[[nodiscard]] Result<std::vector<std::unique_ptr<Source>>> open_sources(
-    const InputOptions& options);
-
 }  // namespace trapline

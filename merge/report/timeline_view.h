@@ -46,7 +46,6 @@ class TimelineView {
     Timestamp user_start, off_start;
     std::int32_t vcpu = kNoVcpu;
   };
-  struct Line;
   void print(const Event& event, const Place* place, unsigned depth, std::string_view colour,
              const std::string& text);
   [[nodiscard]] std::string who(const Event& event, const Place* place) const;

@@ -42,20 +42,26 @@ std::uint64_t place_of(const Stack& stack) {
 
 }  // namespace
 
-Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer) {
+Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
+                       Stack& left) {
   std::unique_lock lock(mutex_, std::defer_lock);
   if (shared_) lock.lock();
+  left.owner = Stack::kNobody;
   auto& stacks = stacks_[key];
-  for (auto& stack : stacks)
+  for (auto& stack : stacks) {
+    if (stack->owner != Stack::kNobody) continue;
     if (is_kernel(stack_pointer) ||
         distance(place_of(*stack), stack_pointer) < CallTracker::kReach) {
       stack->used = ++tick_;
+      stack->owner = vcpu;
       return stack.get();
     }
+  }
   auto fresh = std::make_unique<Stack>();
   set_up(*fresh, kFirstFrames);
   fresh->key = key;
   fresh->used = ++tick_;
+  fresh->owner = vcpu;
   stacks.push_back(std::move(fresh));
   Stack* result = stacks.back().get();
   if (++count_ > kMaxStacks) drop_oldest();
@@ -101,7 +107,8 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
 void CallTracker::set_recording(bool on) {
   if (!on && recording_) {
     pool_.for_each([this](Stack& stack) {
-      if (stack.task == nullptr) return;
+      // What another vCPU is on, that one closes when it takes its own request.
+      if (stack.task == nullptr || (stack.owner != Stack::kNobody && stack.owner != vcpu_)) return;
       for (auto open = stack.task->chain.rbegin(); open != stack.task->chain.rend(); ++open)
         silence(*open->stack, open->base);
     });
@@ -141,7 +148,7 @@ void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) 
     key.block = block_of(stack_pointer);
   else
     key.space = guest_.address_space();
-  Stack* stack = pool_.find(key, stack_pointer);
+  Stack* stack = pool_.find(key, stack_pointer, vcpu_, *stack_);
   if (stack->task == nullptr) stack->task = tasks_.task_for(vcpu_, key, stack_pointer);
   if (stack->empty()) stack->hint = stack_pointer;
   if (level_ != ~0U && level != level_) {
@@ -180,6 +187,7 @@ void CallTracker::uncover() {
 
 void CallTracker::switch_to(Stack* stack, Via via) {
   ++counters_.stack_switches;
+  tasks_.entered(vcpu_, *stack->task);  // first: an idle task's buffer may be given back
   auto& chain = stack->task->chain;
   std::size_t known = chain.size();
   while (known > 0 && chain[known - 1].stack != stack) --known;
@@ -193,7 +201,6 @@ void CallTracker::switch_to(Stack* stack, Via via) {
   }
   stack_ = stack;
   stack->task->buffer.use_clock(&clock_);
-  tasks_.entered(vcpu_, *stack->task);
 }
 
 void CallTracker::write_entry(Task& task, std::uint64_t time, std::uint64_t function) {

@@ -69,8 +69,10 @@ struct Stack {
   std::vector<Frame> frames;
   Task* task = nullptr;
   StackKey key;
-  std::uint64_t hint = 0;  // a stack pointer that was on this stack
-  std::uint64_t used = 0;  // for the least recently used
+  std::uint64_t hint = 0;    // a stack pointer that was on this stack
+  std::uint64_t used = 0;    // for the least recently used
+  unsigned owner = kNobody;  // the vCPU that is on it: nobody else reads or writes it meanwhile
+  static constexpr unsigned kNobody = ~0U;
 
   [[nodiscard]] Frame* floor() { return frames.data(); }
   [[nodiscard]] const Frame* floor() const { return frames.data(); }
@@ -83,8 +85,11 @@ struct Stack {
 class StackPool {
  public:
   explicit StackPool(bool shared) : shared_(shared) {}
-  // The stack that the stack pointer is on; a new one (without task) when there is none.
-  [[nodiscard]] Stack* find(const StackKey& key, std::uint64_t stack_pointer);
+  // The stack that the stack pointer is on; a new one (without task) when there is none. From now
+  // on it is the vCPU's, and `left`, where the vCPU was, is nobody's. What another vCPU is on is
+  // not looked at: two that start with the same stack pointer do not share a stack.
+  [[nodiscard]] Stack* find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
+                            Stack& left);
   [[nodiscard]] bool shared() const { return shared_; }
   template <typename Visit>
   void for_each(Visit&& visit) {

@@ -142,5 +142,19 @@ TEST_F(CallTrackerTest, RecursionHasNoLimit) {
   EXPECT_EQ(counters().unwound, 0u);
 }
 
+// Two harts of a machine start with the same stack pointer, 0; a thread goes from one to the other.
+TEST(StackPoolTest, AStackIsOneVcpusAtATimeAndGoesWithItsThread) {
+  StackPool pool(true);
+  Stack nowhere;
+  Stack* first = pool.find({0, 0, 3}, 0, 0, nowhere);
+  Stack* second = pool.find({0, 0, 3}, 0, 1, nowhere);
+  EXPECT_NE(first, second);
+  Stack* thread = pool.find({0, 0, 3}, 0x80010000, 0, *first);
+  thread->hint = 0x80010000;
+  Stack* idle = pool.find({0, 0, 3}, 0x90010000, 0, *thread);
+  EXPECT_EQ(pool.find({0, 0, 3}, 0x8000fff0, 1, *second), thread);
+  EXPECT_NE(pool.find({0, 0, 3}, 0x8000fff0, 0, *idle), thread);
+}
+
 }  // namespace
 }  // namespace trapline

@@ -146,8 +146,6 @@ TEST_P(TreeTest, UserModeNestsInTheFunctionThatEnteredItAndEndsWithIt) {
   TemporaryFolder folder;
   const std::string data = folder / "uftrace.data";
   for (const char* contexts : {"vcpu", "privilege", "stack"}) {
-    // A known defect, docs/plugin.md, "Limits": now and then a return is filed under another stack.
-    if (contexts == std::string("stack") && arch == std::string("riscv64")) continue;
     const Output output = run(guest_command(
         version, arch, "O1",
         "out=" + data + ",symbols=" + guest_path(arch, "O1") + ",contexts=" + contexts +

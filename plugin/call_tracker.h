@@ -120,8 +120,9 @@ class GuestState {
  public:
   virtual ~GuestState() = default;
   virtual std::uint64_t stack_pointer() = 0;
-  virtual std::uint64_t address_space() = 0;                         // CR3, TTBR0, satp
-  virtual bool interrupt_frame_at(std::uint64_t stack_pointer) = 0;  // x86: what the CPU pushes
+  virtual std::uint64_t address_space() = 0;  // CR3, TTBR0, satp
+  // x86: the level that what the processor pushes there came from; -1: no such frame.
+  virtual int interrupted_level_at(std::uint64_t stack_pointer) = 0;
 };
 
 class TaskChooser {
@@ -151,6 +152,7 @@ struct TrackerOptions {
   bool sites_know_slots = true;      // x86: calls and returns come with their slot
   bool higher_level_is_user = true;  // x86: ring 3; elsewhere level 0 is the least privileged
   bool know_starts = false;          // symbols are given
+  bool told_of_events = false;       // by QEMU; else x86's are seen where their handlers start
   bool filtered = false;             // include, exclude
   std::uint64_t min_duration = 0;    // ns
   std::uint64_t max_depth = ~std::uint64_t{0};
@@ -319,7 +321,9 @@ class CallTracker {
   void silence(Stack& stack, std::size_t base = 0);
   void close_chain(Task& task, std::size_t size);
   void uncover();
-  void discard_dead(std::uint64_t stack_pointer);
+  void discard_dead(std::uint64_t stack_pointer, bool whole_stack);
+  void discard_above(Frame* alive);
+  [[nodiscard]] bool is_event(unsigned level, std::uint64_t stack_pointer);
   void write_entry(Task& task, std::uint64_t time, std::uint64_t function);
   void write_exit(Task& task, std::uint64_t time, std::uint64_t function);
   [[nodiscard]] bool same_stack(std::uint64_t stack_pointer) const;
@@ -335,6 +339,7 @@ class CallTracker {
   bool resync_ = false;  // the stack pointer may be on another stack
   bool slow_ = false;    // filters, limits or a stop: nothing is on the fast path
   bool event_pending_ = false;
+  bool left_ = false;  // for a less privileged level; level_ stays until a function there is seen
   bool recording_ = true;
   std::atomic<int> requested_ = 0;
   RecordClock clock_;

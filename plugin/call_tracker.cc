@@ -5,8 +5,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::size_t kFirstFrames = 24;
-
 class Nowhere final : public RecordSink {
  public:
   std::size_t append(std::uint32_t, std::span<const Record> records) override {
@@ -16,75 +14,7 @@ class Nowhere final : public RecordSink {
 };
 Nowhere nowhere;
 
-void set_up(Stack& stack, std::size_t frames) {
-  const auto depth = stack.frames.empty() ? 0 : stack.top - stack.floor();
-  stack.frames.resize(frames);
-  stack.frames[0].slot = ~std::uint64_t{0};
-  stack.frames[0].flags = Frame::kEvent | Frame::kSilent;  // off the fast path
-  stack.top = stack.floor() + depth;
-  stack.limit = stack.floor() + stack.frames.size();
-}
-
-bool is_kernel(std::uint64_t address) { return address >> 63 != 0; }
-
-std::uint64_t block_of(std::uint64_t stack_pointer) {
-  return (stack_pointer - 1) >> CallTracker::kBlockBits;
-}
-
-std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
-
-// The innermost slot that is known, else where the stack pointer was.
-std::uint64_t place_of(const Stack& stack) {
-  for (const Frame* frame = stack.top; frame != stack.floor(); --frame)
-    if (frame->slot != 0) return frame->slot;
-  return stack.hint;
-}
-
 }  // namespace
-
-Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
-                       Stack& left) {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (shared_) lock.lock();
-  left.owner = Stack::kNobody;
-  auto& stacks = stacks_[key];
-  for (auto& stack : stacks) {
-    if (stack->owner != Stack::kNobody) continue;
-    if (is_kernel(stack_pointer) ||
-        distance(place_of(*stack), stack_pointer) < CallTracker::kReach) {
-      stack->used = ++tick_;
-      stack->owner = vcpu;
-      return stack.get();
-    }
-  }
-  auto fresh = std::make_unique<Stack>();
-  set_up(*fresh, kFirstFrames);
-  fresh->key = key;
-  fresh->used = ++tick_;
-  fresh->owner = vcpu;
-  stacks.push_back(std::move(fresh));
-  Stack* result = stacks.back().get();
-  if (++count_ > kMaxStacks) drop_oldest();
-  return result;
-}
-
-// Half of those that are in no task's chain and have nothing open. Shared stacks may be in use by
-// another vCPU, so they stay.
-void StackPool::drop_oldest() {
-  if (shared_) return;
-  std::uint64_t border = tick_ - kMaxStacks / 2;
-  for (auto entry = stacks_.begin(); entry != stacks_.end();) {
-    std::erase_if(entry->second, [&](const std::unique_ptr<Stack>& stack) {
-      if (stack->used > border || stack->task == nullptr) return false;
-      const auto& chain = stack->task->chain;
-      for (const Task::Open& open : chain)
-        if (open.stack == stack.get()) return false;
-      --count_;
-      return true;
-    });
-    entry = entry->second.empty() ? stacks_.erase(entry) : std::next(entry);
-  }
-}
 
 CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
                          const FunctionFilter& filter, StackPool& pool,
@@ -96,7 +26,7 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
       options_(options),
       pool_(pool),
       nothing_(0, nowhere) {
-  set_up(nowhere_, 2);
+  nowhere_.resize(2);
   nowhere_.limit = nowhere_.floor();
   nowhere_.task = &nothing_;
   stack_ = &nowhere_;
@@ -135,17 +65,17 @@ void CallTracker::take_request() {
 
 bool CallTracker::same_stack(std::uint64_t stack_pointer) const {
   if (stack_ == &nowhere_) return false;
-  const std::uint64_t place = place_of(*stack_);
+  const std::uint64_t place = stack_->place();
   if (is_kernel(stack_pointer))
-    return block_of(stack_pointer) == block_of(place) ||
+    return stack_block(stack_pointer) == stack_block(place) ||
            (place > stack_pointer && place - stack_pointer < kNear);
-  return distance(place, stack_pointer) < kReach;
+  return within_reach(place, stack_pointer);
 }
 
 void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) {
   StackKey key{0, 0, level};
   if (is_kernel(stack_pointer))
-    key.block = block_of(stack_pointer);
+    key.block = stack_block(stack_pointer);
   else
     key.space = guest_.address_space();
   Stack* stack = pool_.find(key, stack_pointer, vcpu_, *stack_);
@@ -236,7 +166,7 @@ void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint
   Stack& stack = *stack_;
   if (stack.top + 1 >= stack.limit) {
     if (stack.frames.size() >= kMaxFrames) return;
-    set_up(stack, stack.frames.size() * 2);
+    stack.resize(stack.frames.size() * 2);
   }
   Frame& frame = *++stack.top;
   frame = Frame{slot, function, ret, 0, flags, 0};
@@ -309,8 +239,8 @@ void CallTracker::pop_rest_of_tail(Stack* stack) {
 void CallTracker::unwind_below(std::uint64_t slot) {
   Frame* dead = nullptr;
   for (Frame* frame = stack_->top; frame != stack_->floor(); --frame) {
-    if ((frame->flags & Frame::kEvent) != 0 &&
-        (!options_.sites_know_slots || !is_kernel(slot) || block_of(frame->slot) != block_of(slot)))
+    if ((frame->flags & Frame::kEvent) != 0 && (!options_.sites_know_slots || !is_kernel(slot) ||
+                                                stack_block(frame->slot) != stack_block(slot)))
       break;
     if (frame->slot == 0) continue;
     if (frame->slot >= slot) break;

@@ -22,9 +22,10 @@ extern "C" {  // glibc 2.36's header has none
 #include "merge/record/command.h"
 #include "merge/record/finish.h"
 #include "merge/record/instance.h"
-#include "merge/record/page_stream.h"
+#include "merge/record/page_streams.h"
 #include "merge/record/session.h"
 #include "merge/record/setup.h"
+#include "merge/record/summary.h"
 #include "merge/record/target.h"
 #include "merge/record/text_file.h"
 
@@ -52,12 +53,11 @@ class Recorder {
   void on_end_of_target();
   void ask_to_end(int signal, const char* why);
   void look_after_grace();
-  void drain(PageStream& stream);
+  void drain(std::size_t cpu);
   void cut_short(const Error& error);
   void stop_tracing();
   Result<int> finish();
   Result<void> close_session();
-  void summarize(bool whole) const;
   void save_session();
 
   void say(const std::string& line) const {
@@ -69,8 +69,7 @@ class Recorder {
   Session session_;
   std::optional<Instance> instance_;  // the files below hold it open: they go before it
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
-  std::optional<PagePipe> pipe_;
-  std::vector<PageStream> streams_;
+  std::optional<PageStreams> streams_;
   std::optional<Command> command_;
   QemuAdditions additions_;
   ThreadTable threads_;
@@ -160,16 +159,9 @@ Result<void> Recorder::open_streams() {
     facts.head_bytes = head->size();
   }
   if (auto reserved = reserve(raw + "reserve"); !reserved) return reserved;
-  auto pipe = PagePipe::open();
-  if (!pipe) return tl::unexpected(std::move(pipe).error());
-  pipe_.emplace(std::move(*pipe));
-  for (unsigned cpu = 0; cpu < facts.cpus; ++cpu) {
-    auto stream =
-        PageStream::open(instance_->path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu)),
-                         fmt::format("{}cpu{}", raw, cpu), cpu, facts.page_size);
-    if (!stream) return tl::unexpected(std::move(stream).error());
-    streams_.push_back(std::move(*stream));
-  }
+  auto streams = PageStreams::open(*instance_, raw, facts.cpus, facts.page_size);
+  if (!streams) return tl::unexpected(std::move(streams).error());
+  streams_.emplace(std::move(*streams));
   return write_start(options_.folder, facts);
 }
 
@@ -204,9 +196,9 @@ Result<void> Recorder::start() {
   return command_ ? command_->start() : Result<void>{};
 }
 
-void Recorder::drain(PageStream& stream) {
+void Recorder::drain(std::size_t cpu) {
   if (!tracing_) return;
-  if (auto moved = stream.drain(*pipe_); !moved) cut_short(moved.error());
+  if (auto moved = streams_->drain(cpu); !moved) cut_short(moved.error());
 }
 
 // The recording ends here, the command goes on.
@@ -242,10 +234,7 @@ void Recorder::on_tick() {
   if (!tracing_) return;
   (void)sync_.write_series(marker_.get());
   if (threads_.update()) save_session();
-  for (PageStream& stream : streams_) {
-    if (!tracing_) return;
-    if (auto flushed = stream.flush(*pipe_, false); !flushed) cut_short(flushed.error());
-  }
+  if (auto flushed = streams_->flush(); !flushed) cut_short(flushed.error());
 }
 
 void Recorder::ask_to_end(int signal, const char* why) {
@@ -288,13 +277,13 @@ void Recorder::look_after_grace() {
 
 void Recorder::loop() {
   enum : std::size_t { kSignals, kTimer, kTarget, kStreams };
-  std::vector<pollfd> polled(kStreams + streams_.size());
+  std::vector<pollfd> polled(kStreams + streams_->size());
   while (running_) {
     polled[kSignals] = {signals_.get(), POLLIN, 0};
     polled[kTimer] = {timer_.get(), POLLIN, 0};
     polled[kTarget] = {pidfd_.get(), POLLIN, 0};
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      polled[kStreams + i] = {tracing_ ? streams_[i].fd() : -1, POLLIN, 0};
+    for (std::size_t i = 0; i < streams_->size(); ++i) {
+      polled[kStreams + i] = {tracing_ ? streams_->fd(i) : -1, POLLIN, 0};
     }
     int wait_ms = -1;
     if (deadline_ != 0) {
@@ -304,8 +293,8 @@ void Recorder::loop() {
                                        (deadline_ - now) / 1'000'000 + 1, 60'000));
     }
     if (::poll(polled.data(), polled.size(), wait_ms) < 0 && errno != EINTR) break;
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      if (polled[kStreams + i].revents != 0) drain(streams_[i]);
+    for (std::size_t i = 0; i < streams_->size(); ++i) {
+      if (polled[kStreams + i].revents != 0) drain(i);
     }
     if (polled[kTimer].revents != 0) on_tick();
     if (polled[kSignals].revents != 0) on_signal();
@@ -322,28 +311,19 @@ void Recorder::stop_tracing() {
   (void)instance_->set("tracing_on", "0");
   session_.end_real_ns = read_clock(ClockId::kReal);
   (void)threads_.update();
-  for (PageStream& stream : streams_) {
-    if (!broken_) {
-      if (auto flushed = stream.flush(*pipe_, true); !flushed) {
-        broken_ = flushed.error();
-        session_.ended_by = broken_->message;
-        say(broken_->message + "; the recording lacks its end");
-      }
+  if (!broken_) {
+    if (auto finished = streams_->finish(); !finished) {
+      broken_ = finished.error();
+      session_.ended_by = broken_->message;
+      say(broken_->message + "; the recording lacks its end");
     }
-    const std::string stats = fmt::format("per_cpu/cpu{}/stats", stream.cpu());
-    CpuLoss loss = read_loss(stream.cpu(), instance_->get(stats).value_or(""));
-    loss.unwritten_pages = stream.unwritten() / page_size(*instance_);
-    session_.losses.push_back(loss);
   }
+  session_.losses = streams_->losses(*instance_);
 }
 
 Result<void> Recorder::close_session() {
-  std::vector<std::string> stats;
-  for (PageStream& stream : streams_) {
-    const std::string file = fmt::format("per_cpu/cpu{}/stats", stream.cpu());
-    stats.push_back(fmt::format("CPU: {}\n{}", stream.cpu(), instance_->get(file).value_or("")));
-    stream.close();
-  }
+  const std::vector<std::string> stats = streams_->stats(*instance_);
+  streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
   ::unlink((options_.folder + "/raw/reserve").c_str());
   save_session();
@@ -358,32 +338,6 @@ Result<void> Recorder::close_session() {
   return wrote;
 }
 
-void Recorder::summarize(bool whole) const {
-  std::uint64_t bytes = 0, lost = 0, pages = 0;
-  for (const PageStream& stream : streams_) bytes += stream.written();
-  for (const CpuLoss& loss : session_.losses) {
-    lost += loss.overwritten + loss.dropped;
-    pages += loss.unwritten_pages;
-  }
-  say(fmt::format("recorded {:.1f} MiB in {:.1f} s", static_cast<double>(bytes) / (1 << 20),
-                  static_cast<double>(session_.end_real_ns - session_.start_real_ns) / 1e9));
-  if (lost == 0 && pages == 0 && whole) {
-    say("lost nothing");
-  } else {
-    for (const CpuLoss& loss : session_.losses) {
-      if (!loss.any()) continue;
-      say(fmt::format(
-          "lost on CPU {}: {} events overwritten, {} without room, {} pages not written", loss.cpu,
-          loss.overwritten, loss.dropped, loss.unwritten_pages));
-    }
-    if (lost != 0) {
-      say(fmt::format("fewer are lost with larger buffers: --buffer-size {}",
-                      options_.buffer_kb * 4));
-    }
-  }
-  say(fmt::format("next: trapline report {}", options_.folder));
-}
-
 Result<int> Recorder::finish() {
   stop_tracing();
   Result<void> closed;
@@ -394,11 +348,11 @@ Result<int> Recorder::finish() {
     session_.exit_status = command_->reap();
     (void)write_session(options_.folder, session_);
   }
-  streams_.shrink_to_fit();
   marker_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);
   if (!closed) return tl::unexpected(std::move(closed).error());
-  summarize(!broken_);
+  const Outcome outcome{options_.folder, streams_->written(), !broken_};
+  for (const std::string& line : summary(session_, outcome)) say(line);
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;
 }
@@ -413,7 +367,7 @@ Result<int> Recorder::run() {
       // Nothing was recorded: no folder that looks like a session.
       fs::remove_all(options_.folder, error);
     }
-    streams_.clear();
+    streams_.reset();
     marker_.reset();
     command_.reset();
     if (instance_) {

@@ -1,0 +1,21 @@
+// What the user is told when a recording has ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "merge/record/session.h"
+
+namespace trapline::record {
+
+struct Outcome {
+  std::string folder;
+  std::uint64_t written = 0;  // bytes of pages
+  bool whole = true;          // nothing cut the recording short
+};
+
+// A line each: how much, what was lost, what to type next.
+[[nodiscard]] std::vector<std::string> summary(const Session& session, const Outcome& outcome);
+
+}  // namespace trapline::record

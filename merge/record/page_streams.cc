@@ -1,7 +1,14 @@
 #include "merge/record/page_streams.h"
 
+#include <unistd.h>
+
+#include <limits>
+
 namespace trapline::record {
 namespace {
+
+constexpr unsigned kPagesPerRound = 64;  // of a CPU, so that no CPU runs far ahead of the others
+constexpr unsigned kRoundsAtOnce = 64;   // before signals are looked at again
 
 std::string stats_of(const Instance& instance, unsigned cpu) {
   return instance.get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
@@ -23,13 +30,58 @@ Result<PageStreams> PageStreams::open(const Instance& instance, const std::strin
   return streams;
 }
 
+void PageStreams::keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t ring_bytes) {
+  const SnapshotOptions options{around_ns, ring_bytes, page_size_,
+                                static_cast<unsigned>(streams_.size())};
+  // The streams are in a heap of their own: this object may move.
+  PageStream* streams = streams_.data();
+  snapshot_ = std::make_unique<Snapshot>(options, std::move(watch),
+                                         [streams](unsigned cpu, std::span<const std::byte> page) {
+                                           return streams[cpu].write_page(page);
+                                         });
+}
+
+// A few pages of every CPU: what is complete up to a moment takes all of them.
+Result<bool> PageStreams::watch_round() {
+  alignas(8) std::byte buffer[kLargestPage];
+  const std::span<std::byte> page(buffer, page_size_);
+  bool all_drained = true;
+  snapshot_->begin_round();
+  for (unsigned cpu = 0; cpu < streams_.size(); ++cpu) {
+    bool more = true;
+    for (unsigned pages = 0; more && pages < kPagesPerRound; ++pages) {
+      const auto got = streams_[cpu].read_page(page);
+      if (!got) return tl::unexpected(got.error());
+      more = *got;
+      if (!more) break;
+      read_ += page_size_;
+      if (auto added = snapshot_->add(cpu, page); !added) return tl::unexpected(added.error());
+    }
+    if (!more) snapshot_->drained(cpu);
+    all_drained &= !more;
+  }
+  if (auto ended = snapshot_->end_round(); !ended) return tl::unexpected(ended.error());
+  return all_drained;
+}
+
+Result<void> PageStreams::watch(unsigned rounds) {
+  for (unsigned round = 0; round < rounds; ++round) {
+    const auto drained = watch_round();
+    if (!drained) return tl::unexpected(drained.error());
+    if (*drained) break;
+  }
+  return {};
+}
+
 Result<void> PageStreams::drain(std::size_t cpu) {
+  if (snapshot_) return watch(kRoundsAtOnce);
   auto more = streams_[cpu].drain(pipe_);
   if (!more) return tl::unexpected(std::move(more).error());
   return {};
 }
 
 Result<void> PageStreams::flush() {
+  if (snapshot_) return watch(kRoundsAtOnce);
   for (PageStream& stream : streams_) {
     if (auto flushed = stream.flush(pipe_, false); !flushed) return flushed;
   }
@@ -37,6 +89,13 @@ Result<void> PageStreams::flush() {
 }
 
 Result<void> PageStreams::finish() {
+  if (snapshot_) {
+    if (auto watched = watch(std::numeric_limits<unsigned>::max()); !watched) return watched;
+    return snapshot_->finish([](ThreadId thread) {
+      return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) ==
+             0;
+    });
+  }
   for (PageStream& stream : streams_) {
     if (auto flushed = stream.flush(pipe_, true); !flushed) return flushed;
   }
@@ -66,6 +125,8 @@ std::uint64_t PageStreams::written() const {
   for (const PageStream& stream : streams_) bytes += stream.written();
   return bytes;
 }
+
+std::uint64_t PageStreams::read() const { return snapshot_ ? read_ : written(); }
 
 void PageStreams::close() {
   for (PageStream& stream : streams_) stream.close();

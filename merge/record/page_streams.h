@@ -1,7 +1,9 @@
-// The raw pages of all CPUs, from the instance's buffers to raw/cpu0, raw/cpu1, …
+// The raw pages of all CPUs, from the instance's buffers to raw/cpu0, raw/cpu1, …: all of them, or
+// those around the hits that a Snapshot finds.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "merge/record/instance.h"
 #include "merge/record/page_stream.h"
 #include "merge/record/session.h"
+#include "merge/record/snapshot/snapshot.h"
 
 namespace trapline::record {
 
@@ -18,6 +21,17 @@ class PageStreams {
   // `raw` is the session's folder raw/.
   [[nodiscard]] static Result<PageStreams> open(const Instance& instance, const std::string& raw,
                                                 unsigned cpus, std::size_t page_size);
+
+  // Before the first page: from here on only what is around the watch's hits is written.
+  void keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t ring_bytes);
+  // Nothing where everything is written.
+  [[nodiscard]] const SnapshotFacts* snapshot() const {
+    return snapshot_ ? &snapshot_->facts() : nullptr;
+  }
+  // The stamps of sync records that went by since the last call.
+  [[nodiscard]] std::vector<SyncStamp> take_stamps() {
+    return snapshot_ ? snapshot_->take_stamps() : std::vector<SyncStamp>();
+  }
 
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
   [[nodiscard]] int fd(std::size_t cpu) const { return streams_[cpu].fd(); }  // to poll
@@ -34,6 +48,7 @@ class PageStreams {
   // What per_cpu/cpuN/stats says of each CPU, as trace.dat wants it.
   [[nodiscard]] std::vector<std::string> stats(const Instance& instance) const;
   [[nodiscard]] std::uint64_t written() const;  // bytes in all files
+  [[nodiscard]] std::uint64_t read() const;     // bytes that went by
   // The kernel removes no instance whose buffers are open.
   void close();
 
@@ -41,9 +56,15 @@ class PageStreams {
   PageStreams(PagePipe pipe, std::size_t page_size)
       : pipe_(std::move(pipe)), page_size_(page_size) {}
 
+  // Whether every CPU was drained.
+  [[nodiscard]] Result<bool> watch_round();
+  [[nodiscard]] Result<void> watch(unsigned rounds);
+
   PagePipe pipe_;
   std::size_t page_size_;
   std::vector<PageStream> streams_;
+  std::unique_ptr<Snapshot> snapshot_;
+  std::uint64_t read_ = 0;  // bytes of pages that were watched
 };
 
 }  // namespace trapline::record

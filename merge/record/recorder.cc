@@ -69,6 +69,7 @@ class Recorder {
   Session session_;
   std::optional<Instance> instance_;  // the files below hold it open: they go before it
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
+  std::optional<HitWatch> watch_;  // until the streams have it
   std::optional<PageStreams> streams_;
   std::optional<Command> command_;
   QemuAdditions additions_;
@@ -100,6 +101,11 @@ Result<void> Recorder::prepare() {
   auto events = choose_events(*root, options_.events);
   if (!events) return tl::unexpected(std::move(events).error());
   session_.events = std::move(*events);
+  if (options_.snapshot) {
+    auto watch = open_watch(*instance_, options_, session_.events);
+    if (!watch) return tl::unexpected(std::move(watch).error());
+    watch_.emplace(std::move(*watch));
+  }
   if (auto set = set_up(*instance_, options_, session_.events); !set) return set;
   auto marker = open_marker(*instance_, target_.user);
   if (!marker) return tl::unexpected(std::move(marker).error());
@@ -127,6 +133,10 @@ Result<void> Recorder::open_session() {
   session_.clock = options_.clock;
   session_.functions = options_.functions;
   session_.buffer_kb = options_.buffer_kb;
+  if (options_.snapshot) {
+    session_.snapshot_on = options_.snapshot->trigger.text;
+    session_.around_ns = options_.snapshot->around_ns;
+  }
   session_.instance = instance_->name();
   session_.start_real_ns = read_clock(ClockId::kReal);
   if (auto wrote = write_session(options_.folder, session_); !wrote) return wrote;
@@ -162,6 +172,11 @@ Result<void> Recorder::open_streams() {
   auto streams = PageStreams::open(*instance_, raw, facts.cpus, facts.page_size);
   if (!streams) return tl::unexpected(std::move(streams).error());
   streams_.emplace(std::move(*streams));
+  if (watch_) {
+    const SnapshotWish& wish = *options_.snapshot;
+    streams_->keep_hits(std::move(*watch_), wish.around_ns, wish.ring_mb << 20);
+    watch_.reset();
+  }
   return write_start(options_.folder, facts);
 }
 
@@ -221,7 +236,11 @@ void Recorder::cut_short(const Error& error) {
 
 void Recorder::save_session() {
   session_.threads = threads_.threads();
+  for (const SyncStamp& sync : streams_->take_stamps()) {
+    sync_.stamp(sync.series, sync.index, sync.stamp);
+  }
   session_.sync = sync_.brackets();
+  if (const SnapshotFacts* facts = streams_->snapshot()) session_.snapshot = *facts;
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
   (void)replace_file(options_.folder + "/raw/cmdlines", own + threads_.cmdlines());
@@ -351,7 +370,7 @@ Result<int> Recorder::finish() {
   marker_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);
   if (!closed) return tl::unexpected(std::move(closed).error());
-  const Outcome outcome{options_.folder, streams_->written(), !broken_};
+  const Outcome outcome{options_.folder, streams_->written(), streams_->read(), !broken_};
   for (const std::string& line : summary(session_, outcome)) say(line);
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;

@@ -14,6 +14,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
+#include "merge/record/text_file.h"
 #include "merge/record/threads.h"
 
 namespace trapline::record {
@@ -43,6 +44,28 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
   (void)instance.set("set_event_notrace_pid", std::to_string(::getpid()));
   return enable_events(instance, events, options.events);
+}
+
+Result<HitWatch> open_watch(const Instance& instance, const RecordOptions& options,
+                            const std::vector<EventName>& events) {
+  for (const char* clock : {"x86-tsc", "counter"}) {
+    if (options.clock != clock) continue;
+    return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds", clock);
+  }
+  trace_dat::Layout layout;
+  layout.long_size = sizeof(long);
+  std::vector<EventName> all = events;
+  all.push_back({"ftrace", "print"});
+  for (const EventName& event : all) {
+    const std::string path =
+        fmt::format("{}/events/{}/{}/format", instance.tracefs(), event.system, event.name);
+    auto text = read_text(path);
+    if (!text) return tl::unexpected(std::move(text).error());
+    layout.formats.push_back({event.system, std::move(*text)});
+  }
+  auto formats = trace_dat::Formats::parse("this kernel", layout);
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  return HitWatch::open(options.snapshot->trigger, std::move(*formats));
 }
 
 Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>& user) {

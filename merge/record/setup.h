@@ -9,12 +9,18 @@
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
 #include "merge/record/recorder.h"
+#include "merge/record/snapshot/hit_watch.h"
 
 namespace trapline::record {
 
 // Clock, buffer size, events; the recorder's own threads left out.
 [[nodiscard]] Result<void> set_up(const Instance& instance, const RecordOptions& options,
                                   const std::vector<EventName>& events);
+
+// What --snapshot-on needs to know of the events that are recorded. Errors: those of
+// HitWatch::open, a clock that does not count nanoseconds.
+[[nodiscard]] Result<HitWatch> open_watch(const Instance& instance, const RecordOptions& options,
+                                          const std::vector<EventName>& events);
 
 // The instance's marker, at a descriptor that the command can inherit; the user's group may open
 // it.

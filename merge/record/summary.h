@@ -12,6 +12,7 @@ namespace trapline::record {
 struct Outcome {
   std::string folder;
   std::uint64_t written = 0;  // bytes of pages
+  std::uint64_t went_by = 0;  // bytes of pages that were read
   bool whole = true;          // nothing cut the recording short
 };
 

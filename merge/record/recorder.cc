@@ -1,12 +1,10 @@
 #include "merge/record/recorder.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 extern "C" {  // glibc 2.36's header has none
@@ -58,6 +56,7 @@ class Recorder {
   void stop_tracing();
   Result<int> finish();
   Result<void> close_session();
+  void note_streams();
   void save_session();
 
   void say(const std::string& line) const {
@@ -153,23 +152,10 @@ Result<void> Recorder::open_session() {
 
 Result<void> Recorder::open_streams() {
   const std::string raw = options_.folder + "/raw/";
-  StartFacts facts;
-  facts.page_size = page_size(*instance_);
-  facts.cpus = count_cpus(*instance_);
-  facts.clocks = std::string(trimmed(instance_->get("trace_clock").value_or(options_.clock)));
-  facts.uname = uname_text();
-  facts.version = "trapline " + options_.trapline_version;
-  {
-    auto head = trace_dat_head(instance_->tracefs(), session_.events, facts.page_size);
-    if (!head) return tl::unexpected(std::move(head).error());
-    const UniqueFd fd(
-        ::open((raw + "head").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!fd) return fail("{}head: {}", raw, std::strerror(errno));
-    if (auto wrote = write_all(fd.get(), *head, raw + "head"); !wrote) return wrote;
-    facts.head_bytes = head->size();
-  }
+  const auto facts = write_head(*instance_, options_, session_.events);
+  if (!facts) return tl::unexpected(facts.error());
   if (auto reserved = reserve(raw + "reserve"); !reserved) return reserved;
-  auto streams = PageStreams::open(*instance_, raw, facts.cpus, facts.page_size);
+  auto streams = PageStreams::open(*instance_, raw, facts->cpus, facts->page_size);
   if (!streams) return tl::unexpected(std::move(streams).error());
   streams_.emplace(std::move(*streams));
   if (watch_) {
@@ -177,7 +163,7 @@ Result<void> Recorder::open_streams() {
     streams_->keep_hits(std::move(*watch_), wish.around_ns, wish.ring_mb << 20);
     watch_.reset();
   }
-  return write_start(options_.folder, facts);
+  return write_start(options_.folder, *facts);
 }
 
 Result<void> Recorder::start() {
@@ -234,13 +220,18 @@ void Recorder::cut_short(const Error& error) {
   }
 }
 
-void Recorder::save_session() {
-  session_.threads = threads_.threads();
+// What the streams have learned of the recording.
+void Recorder::note_streams() {
   for (const SyncStamp& sync : streams_->take_stamps()) {
     sync_.stamp(sync.series, sync.index, sync.stamp);
   }
-  session_.sync = sync_.brackets();
   if (const SnapshotFacts* facts = streams_->snapshot()) session_.snapshot = *facts;
+}
+
+void Recorder::save_session() {
+  note_streams();
+  session_.threads = threads_.threads();
+  session_.sync = sync_.brackets();
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
   (void)replace_file(options_.folder + "/raw/cmdlines", own + threads_.cmdlines());
@@ -252,8 +243,10 @@ void Recorder::on_tick() {
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
   (void)sync_.write_series(marker_.get());
-  if (threads_.update()) save_session();
-  if (auto flushed = streams_->flush(); !flushed) cut_short(flushed.error());
+  const std::size_t hits = session_.snapshot.first_hits.size();
+  if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
+  note_streams();
+  if (threads_.update() || session_.snapshot.first_hits.size() != hits) save_session();
 }
 
 void Recorder::ask_to_end(int signal, const char* why) {

@@ -30,6 +30,24 @@ Result<void> set_clock(const Instance& instance, const std::string& clock) {
   return fail(ErrorKind::kUsage, "--clock {}: this kernel has: {}", clock, trimmed(clocks));
 }
 
+std::size_t page_size(const Instance& instance) {
+  const auto kb = parse_number(trimmed(instance.get("buffer_subbuf_size_kb").value_or("")));
+  return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
+}
+
+unsigned count_cpus(const Instance& instance) {
+  unsigned cpus = 0;
+  while (instance.has(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus))) ++cpus;
+  return cpus;
+}
+
+std::string uname_text() {
+  utsname name{};
+  ::uname(&name);
+  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
+                     name.machine);
+}
+
 }  // namespace
 
 Result<void> set_up(const Instance& instance, const RecordOptions& options,
@@ -108,22 +126,24 @@ Result<void> reserve(const std::string& path) {
   return {};
 }
 
-std::size_t page_size(const Instance& instance) {
-  const auto kb = parse_number(trimmed(instance.get("buffer_subbuf_size_kb").value_or("")));
-  return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
-}
-
-unsigned count_cpus(const Instance& instance) {
-  unsigned cpus = 0;
-  while (instance.has(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus))) ++cpus;
-  return cpus;
-}
-
-std::string uname_text() {
-  utsname name{};
-  ::uname(&name);
-  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
-                     name.machine);
+Result<StartFacts> write_head(const Instance& instance, const RecordOptions& options,
+                              const std::vector<EventName>& events) {
+  StartFacts facts;
+  facts.page_size = page_size(instance);
+  facts.cpus = count_cpus(instance);
+  facts.clocks = std::string(trimmed(instance.get("trace_clock").value_or(options.clock)));
+  facts.uname = uname_text();
+  facts.version = "trapline " + options.trapline_version;
+  auto head = trace_dat_head(instance.tracefs(), events, facts.page_size);
+  if (!head) return tl::unexpected(std::move(head).error());
+  facts.head_bytes = head->size();
+  const std::string path = options.folder + "/raw/head";
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  if (auto wrote = write_all(fd.get(), *head, path); !wrote) {
+    return tl::unexpected(std::move(wrote).error());
+  }
+  return facts;
 }
 
 Result<UniqueFd> open_signals() {

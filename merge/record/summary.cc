@@ -5,6 +5,13 @@ namespace {
 
 double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+std::string duration(std::uint64_t ns) {
+  const auto value = static_cast<double>(ns);
+  if (ns < 1'000'000) return fmt::format("{:.1f} µs", value / 1e3);
+  if (ns < 1'000'000'000) return fmt::format("{:.2f} ms", value / 1e6);
+  return fmt::format("{:.2f} s", value / 1e9);
+}
+
 void add_snapshot(const Session& session, const Outcome& outcome, double seconds,
                   std::vector<std::string>& lines) {
   const SnapshotFacts& facts = session.snapshot;
@@ -16,9 +23,9 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
                     session.snapshot_on, seconds, mib(outcome.went_by)));
     return;
   }
-  lines.push_back(fmt::format("{} hit{} of '{}' in {:.1f} s, the longest {:.1f} us ({}, thread {})",
+  lines.push_back(fmt::format("{} hit{} of '{}' in {:.1f} s, the longest {} ({}, thread {})",
                               facts.hits, facts.hits == 1 ? "" : "s", session.snapshot_on, seconds,
-                              static_cast<double>(facts.longest.end - facts.longest.start) / 1e3,
+                              duration(facts.longest.end - facts.longest.start),
                               facts.longest.reason,
                               static_cast<std::int32_t>(facts.longest.thread)));
   lines.push_back(

@@ -322,6 +322,28 @@ a_snapshot_without_a_hit_keeps_nothing() {
   nothing_left "$recorder"
 }
 
+a_killed_recorder_leaves_the_hits_that_it_had_kept() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  demo_qemu -accel kvm -cpu host
+  sh -c 'sleep 1; exec "$@"' sh "${qemu_command[@]}" &
+  local target=$!
+  start_recorder --snapshot-on 'exit > 20us' --around 2ms --pid "$target"
+  wait_for "hit" test -s "$session/raw/cpu0"
+  sleep 2.2
+  kill -KILL "$recorder"
+  end_recorder
+  kill "$target" || true
+  expect_equal "closed" False "$(json 's["closed"]')"
+  expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
+  run "$trapline" info "$session"
+  expect_equal "exit status of info" 0 "$status"
+  expect_contains "$work/stdout" kvm_userspace_exit
+  local dead=$recorder
+  start_recorder -- true
+  end_recorder
+  nothing_left "$dead"
+}
+
 # In the box, where kvm_exit fires: the recorder at work on a KVM host.
 a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done

@@ -253,8 +253,8 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
   for ((tries = 0; tries < 5; ++tries)); do
     rm -rf "$session"
     start_recorder --no-kvm --syscalls --buffer-size 64 -- sh -c 'echo $$ >"$0"
-      dd if=/dev/zero of=/dev/null bs=1 count=700000 2>/dev/null &
-      dd if=/dev/zero of=/dev/null bs=1 count=700000 2>/dev/null; wait' "$work/started"
+      dd if=/dev/zero of=/dev/null bs=1 count=400000 2>/dev/null &
+      dd if=/dev/zero of=/dev/null bs=1 count=400000 2>/dev/null; wait' "$work/started"
     wait_for "load" test -s "$work/started"
     # Nobody reads for a while: the kernel overwrites what it has.
     kill -STOP "$recorder"
@@ -368,7 +368,7 @@ LD_LIBRARY_PATH=$PWD/lib ./trapline record -o "$OUT/run" --sched --snapshot-on "
 demo_guest_finished "$OUT/guest.txt"
 END
   chmod +x "$work/inside"
-  run "$scripts/kvm-box" --out "$work/out" --timeout 55 --env LIMIT=1ms "${files[@]}" "$work/inside"
+  run "$scripts/kvm-box" --out "$work/out" --timeout 100 --env LIMIT=1ms "${files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
   session=$work/out/run

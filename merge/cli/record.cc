@@ -15,8 +15,30 @@ constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
 struct Options {
   record::RecordOptions record;
   std::string duration;
+  std::optional<std::string> snapshot_on;
+  std::string around;
+  std::uint64_t ring_mb = record::kDefaultRingMb;
   bool no_qemu_events = false;
 };
+
+Result<void> read_snapshot(Options& options) {
+  if (!options.snapshot_on) return {};
+  auto trigger = record::parse_trigger(*options.snapshot_on);
+  if (!trigger) return tl::unexpected(std::move(trigger).error());
+  record::SnapshotWish wish;
+  wish.trigger = std::move(*trigger);
+  wish.ring_mb = options.ring_mb;
+  if (!options.around.empty()) {
+    const auto around = parse_time(options.around);
+    if (!around) {
+      return fail(ErrorKind::kUsage, "--around {}: give a time such as 2, 0.5s or 100ms",
+                  printable(options.around));
+    }
+    wish.around_ns = *around;
+  }
+  options.record.snapshot = std::move(wish);
+  return {};
+}
 
 Result<int> run(Options& options) {
   record::RecordOptions& record = options.record;
@@ -27,6 +49,7 @@ Result<int> run(Options& options) {
                   options.duration);
     }
   }
+  if (auto read = read_snapshot(options); !read) return tl::unexpected(std::move(read).error());
   if (options.no_qemu_events) {
     record.qemu_events.clear();
   } else if (record.qemu_events.empty()) {
@@ -85,6 +108,22 @@ void add_record(CLI::App& app, int& status) {
       ->type_name("KIB")
       ->check(CLI::Range(64, 4 << 20))
       ->capture_default_str();
+  auto* trigger = command
+                      ->add_option("--snapshot-on", options->snapshot_on,
+                                   "Keep only the time around exits such as 'exit > 500us'")
+                      ->type_name("EXPR");
+  command
+      ->add_option("--around", options->around,
+                   "How long before and after each exit of --snapshot-on (default: 1s)")
+      ->type_name("TIME")
+      ->needs(trigger);
+  command
+      ->add_option("--ring-size", options->ring_mb,
+                   "Memory for what --snapshot-on may yet keep, in MiB")
+      ->type_name("MIB")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str()
+      ->needs(trigger);
   command->add_option("COMMAND", record.command, "What to run and record, after --");
   command->callback([options, &status] {
     auto done = run(*options);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -25,6 +26,10 @@ Result<PagePipe> PagePipe::open() {
 
 Result<PageStream> PageStream::open(const std::string& source, const std::string& target,
                                     unsigned cpu, std::size_t page_size) {
+  if (page_size > kLargestPage) {
+    return fail("{}: pages of {} bytes; at most {} can be recorded: write buffer_subbuf_size_kb",
+                source, page_size, kLargestPage);
+  }
   PageStream stream;
   stream.source_.reset(::open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!stream.source_) return fail("{}: {}", source, std::strerror(errno));
@@ -74,20 +79,37 @@ Result<void> PageStream::flush(const PagePipe& pipe, bool all) {
     if (!*more) break;
     if (!all) return {};
   }
-  alignas(8) char page[65536];
+  alignas(8) std::byte buffer[kLargestPage];
+  const std::span<std::byte> page(buffer, page_size_);
   for (unsigned pages = 0; all || pages < 64; ++pages) {
-    const ssize_t size = ::read(source_.get(), page, page_size_);
-    if (size < 0 && errno == EINTR) continue;
-    if (size == 0 || (size < 0 && errno == EAGAIN)) return {};
-    if (size < 0) return fail("{}: {}", source_path_, std::strerror(errno));
-    // A short read leaves out the page's unused end.
-    std::memset(page + size, 0, page_size_ - static_cast<std::size_t>(size));
-    if (auto wrote = write_all(target_.get(), {page, page_size_}, target_path_); !wrote) {
-      unwritten_ += page_size_;
-      return wrote;
-    }
-    written_ += page_size_;
+    const auto read = read_page(page);
+    if (!read) return tl::unexpected(read.error());
+    if (!*read) return {};
+    if (auto wrote = write_page(page); !wrote) return wrote;
   }
+  return {};
+}
+
+Result<bool> PageStream::read_page(std::span<std::byte> page) {
+  ssize_t size = 0;
+  do {
+    size = ::read(source_.get(), page.data(), page.size());
+  } while (size < 0 && errno == EINTR);
+  if (size == 0 || (size < 0 && errno == EAGAIN)) return false;
+  if (size < 0) return fail("{}: {}", source_path_, std::strerror(errno));
+  // A short read leaves out the page's unused end.
+  const auto unused = page.subspan(static_cast<std::size_t>(size));
+  std::fill(unused.begin(), unused.end(), std::byte{0});
+  return true;
+}
+
+Result<void> PageStream::write_page(std::span<const std::byte> page) {
+  const std::string_view bytes(reinterpret_cast<const char*>(page.data()), page.size());
+  if (auto wrote = write_all(target_.get(), bytes, target_path_); !wrote) {
+    unwritten_ += page.size();
+    return wrote;
+  }
+  written_ += page.size();
   return {};
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,8 @@
 #include "backend_ftrace/base/unique_fd.h"
 
 namespace trapline::record {
+
+inline constexpr std::size_t kLargestPage = 65536;  // of a ring buffer
 
 // The pipe that pages travel through, shared by all CPUs of one thread: its size is all the memory
 // that streaming takes.
@@ -41,6 +45,11 @@ class PageStream {
   // Also the page that is still being filled, unless more full ones came meanwhile; `all`: until
   // nothing is left, for when tracing is off.
   [[nodiscard]] Result<void> flush(const PagePipe& pipe, bool all);
+
+  // One page at a time, full or still being filled, for those who look into it: fills `page` up
+  // with zeros; false when there is none. What is to be kept is then written.
+  [[nodiscard]] Result<bool> read_page(std::span<std::byte> page);
+  [[nodiscard]] Result<void> write_page(std::span<const std::byte> page);
 
   [[nodiscard]] int fd() const { return source_.get(); }
   [[nodiscard]] unsigned cpu() const { return cpu_; }

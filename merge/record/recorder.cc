@@ -1,12 +1,10 @@
 #include "merge/record/recorder.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 extern "C" {  // glibc 2.36's header has none
@@ -22,9 +20,10 @@ extern "C" {  // glibc 2.36's header has none
 #include "merge/record/command.h"
 #include "merge/record/finish.h"
 #include "merge/record/instance.h"
-#include "merge/record/page_stream.h"
+#include "merge/record/page_streams.h"
 #include "merge/record/session.h"
 #include "merge/record/setup.h"
+#include "merge/record/summary.h"
 #include "merge/record/target.h"
 #include "merge/record/text_file.h"
 
@@ -52,12 +51,12 @@ class Recorder {
   void on_end_of_target();
   void ask_to_end(int signal, const char* why);
   void look_after_grace();
-  void drain(PageStream& stream);
+  void drain(std::size_t cpu);
   void cut_short(const Error& error);
   void stop_tracing();
   Result<int> finish();
   Result<void> close_session();
-  void summarize(bool whole) const;
+  void note_streams();
   void save_session();
 
   void say(const std::string& line) const {
@@ -69,8 +68,8 @@ class Recorder {
   Session session_;
   std::optional<Instance> instance_;  // the files below hold it open: they go before it
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
-  std::optional<PagePipe> pipe_;
-  std::vector<PageStream> streams_;
+  std::optional<HitWatch> watch_;  // until the streams have it
+  std::optional<PageStreams> streams_;
   std::optional<Command> command_;
   QemuAdditions additions_;
   ThreadTable threads_;
@@ -101,6 +100,11 @@ Result<void> Recorder::prepare() {
   auto events = choose_events(*root, options_.events);
   if (!events) return tl::unexpected(std::move(events).error());
   session_.events = std::move(*events);
+  if (options_.snapshot) {
+    auto watch = open_watch(*instance_, options_, session_.events);
+    if (!watch) return tl::unexpected(std::move(watch).error());
+    watch_.emplace(std::move(*watch));
+  }
   if (auto set = set_up(*instance_, options_, session_.events); !set) return set;
   auto marker = open_marker(*instance_, target_.user);
   if (!marker) return tl::unexpected(std::move(marker).error());
@@ -128,6 +132,10 @@ Result<void> Recorder::open_session() {
   session_.clock = options_.clock;
   session_.functions = options_.functions;
   session_.buffer_kb = options_.buffer_kb;
+  if (options_.snapshot) {
+    session_.snapshot_on = options_.snapshot->trigger.text;
+    session_.around_ns = options_.snapshot->around_ns;
+  }
   session_.instance = instance_->name();
   session_.start_real_ns = read_clock(ClockId::kReal);
   if (auto wrote = write_session(options_.folder, session_); !wrote) return wrote;
@@ -144,33 +152,18 @@ Result<void> Recorder::open_session() {
 
 Result<void> Recorder::open_streams() {
   const std::string raw = options_.folder + "/raw/";
-  StartFacts facts;
-  facts.page_size = page_size(*instance_);
-  facts.cpus = count_cpus(*instance_);
-  facts.clocks = std::string(trimmed(instance_->get("trace_clock").value_or(options_.clock)));
-  facts.uname = uname_text();
-  facts.version = "trapline " + options_.trapline_version;
-  {
-    auto head = trace_dat_head(instance_->tracefs(), session_.events, facts.page_size);
-    if (!head) return tl::unexpected(std::move(head).error());
-    const UniqueFd fd(
-        ::open((raw + "head").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!fd) return fail("{}head: {}", raw, std::strerror(errno));
-    if (auto wrote = write_all(fd.get(), *head, raw + "head"); !wrote) return wrote;
-    facts.head_bytes = head->size();
-  }
+  const auto facts = write_head(*instance_, options_, session_.events);
+  if (!facts) return tl::unexpected(facts.error());
   if (auto reserved = reserve(raw + "reserve"); !reserved) return reserved;
-  auto pipe = PagePipe::open();
-  if (!pipe) return tl::unexpected(std::move(pipe).error());
-  pipe_.emplace(std::move(*pipe));
-  for (unsigned cpu = 0; cpu < facts.cpus; ++cpu) {
-    auto stream =
-        PageStream::open(instance_->path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu)),
-                         fmt::format("{}cpu{}", raw, cpu), cpu, facts.page_size);
-    if (!stream) return tl::unexpected(std::move(stream).error());
-    streams_.push_back(std::move(*stream));
+  auto streams = PageStreams::open(*instance_, raw, facts->cpus, facts->page_size);
+  if (!streams) return tl::unexpected(std::move(streams).error());
+  streams_.emplace(std::move(*streams));
+  if (watch_) {
+    const SnapshotWish& wish = *options_.snapshot;
+    streams_->keep_hits(std::move(*watch_), wish.around_ns, wish.ring_mb << 20);
+    watch_.reset();
   }
-  return write_start(options_.folder, facts);
+  return write_start(options_.folder, *facts);
 }
 
 Result<void> Recorder::start() {
@@ -204,9 +197,9 @@ Result<void> Recorder::start() {
   return command_ ? command_->start() : Result<void>{};
 }
 
-void Recorder::drain(PageStream& stream) {
+void Recorder::drain(std::size_t cpu) {
   if (!tracing_) return;
-  if (auto moved = stream.drain(*pipe_); !moved) cut_short(moved.error());
+  if (auto moved = streams_->drain(cpu); !moved) cut_short(moved.error());
 }
 
 // The recording ends here, the command goes on.
@@ -227,7 +220,16 @@ void Recorder::cut_short(const Error& error) {
   }
 }
 
+// What the streams have learned of the recording.
+void Recorder::note_streams() {
+  for (const SyncStamp& sync : streams_->take_stamps()) {
+    sync_.stamp(sync.series, sync.index, sync.stamp);
+  }
+  if (const SnapshotFacts* facts = streams_->snapshot()) session_.snapshot = *facts;
+}
+
 void Recorder::save_session() {
+  note_streams();
   session_.threads = threads_.threads();
   session_.sync = sync_.brackets();
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
@@ -241,11 +243,10 @@ void Recorder::on_tick() {
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
   (void)sync_.write_series(marker_.get());
-  if (threads_.update()) save_session();
-  for (PageStream& stream : streams_) {
-    if (!tracing_) return;
-    if (auto flushed = stream.flush(*pipe_, false); !flushed) cut_short(flushed.error());
-  }
+  const std::size_t hits = session_.snapshot.first_hits.size();
+  if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
+  note_streams();
+  if (threads_.update() || session_.snapshot.first_hits.size() != hits) save_session();
 }
 
 void Recorder::ask_to_end(int signal, const char* why) {
@@ -288,13 +289,13 @@ void Recorder::look_after_grace() {
 
 void Recorder::loop() {
   enum : std::size_t { kSignals, kTimer, kTarget, kStreams };
-  std::vector<pollfd> polled(kStreams + streams_.size());
+  std::vector<pollfd> polled(kStreams + streams_->size());
   while (running_) {
     polled[kSignals] = {signals_.get(), POLLIN, 0};
     polled[kTimer] = {timer_.get(), POLLIN, 0};
     polled[kTarget] = {pidfd_.get(), POLLIN, 0};
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      polled[kStreams + i] = {tracing_ ? streams_[i].fd() : -1, POLLIN, 0};
+    for (std::size_t i = 0; i < streams_->size(); ++i) {
+      polled[kStreams + i] = {tracing_ ? streams_->fd(i) : -1, POLLIN, 0};
     }
     int wait_ms = -1;
     if (deadline_ != 0) {
@@ -304,8 +305,8 @@ void Recorder::loop() {
                                        (deadline_ - now) / 1'000'000 + 1, 60'000));
     }
     if (::poll(polled.data(), polled.size(), wait_ms) < 0 && errno != EINTR) break;
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      if (polled[kStreams + i].revents != 0) drain(streams_[i]);
+    for (std::size_t i = 0; i < streams_->size(); ++i) {
+      if (polled[kStreams + i].revents != 0) drain(i);
     }
     if (polled[kTimer].revents != 0) on_tick();
     if (polled[kSignals].revents != 0) on_signal();
@@ -322,28 +323,19 @@ void Recorder::stop_tracing() {
   (void)instance_->set("tracing_on", "0");
   session_.end_real_ns = read_clock(ClockId::kReal);
   (void)threads_.update();
-  for (PageStream& stream : streams_) {
-    if (!broken_) {
-      if (auto flushed = stream.flush(*pipe_, true); !flushed) {
-        broken_ = flushed.error();
-        session_.ended_by = broken_->message;
-        say(broken_->message + "; the recording lacks its end");
-      }
+  if (!broken_) {
+    if (auto finished = streams_->finish(); !finished) {
+      broken_ = finished.error();
+      session_.ended_by = broken_->message;
+      say(broken_->message + "; the recording lacks its end");
     }
-    const std::string stats = fmt::format("per_cpu/cpu{}/stats", stream.cpu());
-    CpuLoss loss = read_loss(stream.cpu(), instance_->get(stats).value_or(""));
-    loss.unwritten_pages = stream.unwritten() / page_size(*instance_);
-    session_.losses.push_back(loss);
   }
+  session_.losses = streams_->losses(*instance_);
 }
 
 Result<void> Recorder::close_session() {
-  std::vector<std::string> stats;
-  for (PageStream& stream : streams_) {
-    const std::string file = fmt::format("per_cpu/cpu{}/stats", stream.cpu());
-    stats.push_back(fmt::format("CPU: {}\n{}", stream.cpu(), instance_->get(file).value_or("")));
-    stream.close();
-  }
+  const std::vector<std::string> stats = streams_->stats(*instance_);
+  streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
   ::unlink((options_.folder + "/raw/reserve").c_str());
   save_session();
@@ -358,32 +350,6 @@ Result<void> Recorder::close_session() {
   return wrote;
 }
 
-void Recorder::summarize(bool whole) const {
-  std::uint64_t bytes = 0, lost = 0, pages = 0;
-  for (const PageStream& stream : streams_) bytes += stream.written();
-  for (const CpuLoss& loss : session_.losses) {
-    lost += loss.overwritten + loss.dropped;
-    pages += loss.unwritten_pages;
-  }
-  say(fmt::format("recorded {:.1f} MiB in {:.1f} s", static_cast<double>(bytes) / (1 << 20),
-                  static_cast<double>(session_.end_real_ns - session_.start_real_ns) / 1e9));
-  if (lost == 0 && pages == 0 && whole) {
-    say("lost nothing");
-  } else {
-    for (const CpuLoss& loss : session_.losses) {
-      if (!loss.any()) continue;
-      say(fmt::format(
-          "lost on CPU {}: {} events overwritten, {} without room, {} pages not written", loss.cpu,
-          loss.overwritten, loss.dropped, loss.unwritten_pages));
-    }
-    if (lost != 0) {
-      say(fmt::format("fewer are lost with larger buffers: --buffer-size {}",
-                      options_.buffer_kb * 4));
-    }
-  }
-  say(fmt::format("next: trapline report {}", options_.folder));
-}
-
 Result<int> Recorder::finish() {
   stop_tracing();
   Result<void> closed;
@@ -394,11 +360,11 @@ Result<int> Recorder::finish() {
     session_.exit_status = command_->reap();
     (void)write_session(options_.folder, session_);
   }
-  streams_.shrink_to_fit();
   marker_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);
   if (!closed) return tl::unexpected(std::move(closed).error());
-  summarize(!broken_);
+  const Outcome outcome{options_.folder, streams_->written(), streams_->read(), !broken_};
+  for (const std::string& line : summary(session_, outcome)) say(line);
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;
 }
@@ -413,7 +379,7 @@ Result<int> Recorder::run() {
       // Nothing was recorded: no folder that looks like a session.
       fs::remove_all(options_.folder, error);
     }
-    streams_.clear();
+    streams_.reset();
     marker_.reset();
     command_.reset();
     if (instance_) {

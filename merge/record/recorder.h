@@ -18,10 +18,20 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/record/event_set.h"
+#include "merge/record/snapshot/trigger.h"
 
 namespace trapline::record {
 
 inline constexpr std::uint64_t kDefaultBufferKb = 8192;
+inline constexpr std::uint64_t kDefaultAroundNs = 1'000'000'000;
+inline constexpr std::uint64_t kDefaultRingMb = 16;
+
+// Only what is around the exits that the trigger waits for is kept.
+struct SnapshotWish {
+  Trigger trigger;
+  std::uint64_t around_ns = kDefaultAroundNs;  // before and after each hit
+  std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, of all CPUs
+};
 
 struct RecordOptions {
   std::string folder = "run.trapline";
@@ -35,6 +45,7 @@ struct RecordOptions {
   bool functions = false;
   std::vector<std::string> symbols;  // copied into the session; for the plugin as well
   std::string user;
+  std::optional<SnapshotWish> snapshot;
   std::string trapline_version;
   std::function<void(const std::string&)> say;  // a line for the user
 };

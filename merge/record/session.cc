@@ -36,6 +36,36 @@ json readings(const ClockReadings& clocks) {
   return values;
 }
 
+json hit_facts(const Hit& hit) {
+  json facts = {{"at_ns", hit.start},
+                {"ns", hit.end - hit.start},
+                {"reason", hit.reason},
+                {"tid", static_cast<std::int32_t>(hit.thread)}};
+  if (hit.vcpu != kNoVcpu) facts["vcpu"] = hit.vcpu;
+  if (hit.open) facts["open"] = true;
+  return facts;
+}
+
+json snapshot_facts(const Session& session) {
+  const SnapshotFacts& facts = session.snapshot;
+  json first = json::array(), windows = json::array();
+  for (const Hit& hit : facts.first_hits) first.push_back(hit_facts(hit));
+  for (const Window& window : facts.first_windows) {
+    windows.push_back({{"from_ns", window.from}, {"to_ns", window.to}});
+  }
+  json text = {{"on", session.snapshot_on},
+               {"around_ns", session.around_ns},
+               {"hits", facts.hits},
+               {"shortened", facts.shortened},
+               {"kept_events", facts.kept_events},
+               {"left_out_events", facts.left_out_events}};
+  if (facts.hits != 0) text["longest"] = hit_facts(facts.longest);
+  text["first_hits"] = std::move(first);
+  text["windows"] = facts.windows;
+  text["first_windows"] = std::move(windows);
+  return text;
+}
+
 json lists_of(const Session& session, const char* what) {
   json list = json::array();
   if (std::string_view(what) == "threads") {
@@ -44,10 +74,11 @@ json lists_of(const Session& session, const char* what) {
     }
   } else if (std::string_view(what) == "sync") {
     for (const SyncBracket& bracket : session.sync) {
-      list.push_back({{"series", bracket.series},
-                      {"index", bracket.index},
-                      {"before", readings(bracket.before)},
-                      {"after", readings(bracket.after)}});
+      json entry = {{"series", bracket.series}, {"index", bracket.index}};
+      if (bracket.stamp) entry["stamp_ns"] = *bracket.stamp;
+      entry["before"] = readings(bracket.before);
+      entry["after"] = readings(bracket.after);
+      list.push_back(std::move(entry));
     }
   } else if (std::string_view(what) == "losses") {
     for (const CpuLoss& loss : session.losses) {
@@ -87,6 +118,7 @@ std::string session_text(const Session& session) {
   if (session.end_real_ns != 0) text["end_real_ns"] = session.end_real_ns;
   text["recorder"] = {
       {"instance", session.instance}, {"pid", ::getpid()}, {"buffer_kb", session.buffer_kb}};
+  if (!session.snapshot_on.empty()) text["snapshot"] = snapshot_facts(session);
   if (!session.ended_by.empty()) text["ended_by"] = session.ended_by;
   if (session.exit_status) text["exit_status"] = *session.exit_status;
   for (const char* what : {"losses", "events", "threads", "sync"}) {

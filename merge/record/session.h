@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "merge/record/event_set.h"
+#include "merge/record/snapshot/snapshot.h"
 #include "merge/record/sync_log.h"
 #include "merge/record/threads.h"
 
@@ -40,6 +41,9 @@ struct Session {
   std::vector<CpuLoss> losses;
   std::string ended_by;  // "command", "duration", "signal", or an error
   std::optional<int> exit_status;
+  std::string snapshot_on;  // the expression; empty: everything is kept
+  std::uint64_t around_ns = 0;
+  SnapshotFacts snapshot;
   bool functions = false;  // the plugin writes uftrace.data
   bool closed = false;
 };

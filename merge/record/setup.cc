@@ -14,6 +14,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
+#include "merge/record/text_file.h"
 #include "merge/record/threads.h"
 
 namespace trapline::record {
@@ -27,6 +28,24 @@ Result<void> set_clock(const Instance& instance, const std::string& clock) {
   std::string clocks = instance.get("trace_clock").value_or("");
   std::erase_if(clocks, [](char c) { return c == '[' || c == ']'; });
   return fail(ErrorKind::kUsage, "--clock {}: this kernel has: {}", clock, trimmed(clocks));
+}
+
+std::size_t page_size(const Instance& instance) {
+  const auto kb = parse_number(trimmed(instance.get("buffer_subbuf_size_kb").value_or("")));
+  return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
+}
+
+unsigned count_cpus(const Instance& instance) {
+  unsigned cpus = 0;
+  while (instance.has(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus))) ++cpus;
+  return cpus;
+}
+
+std::string uname_text() {
+  utsname name{};
+  ::uname(&name);
+  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
+                     name.machine);
 }
 
 }  // namespace
@@ -43,6 +62,28 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
   (void)instance.set("set_event_notrace_pid", std::to_string(::getpid()));
   return enable_events(instance, events, options.events);
+}
+
+Result<HitWatch> open_watch(const Instance& instance, const RecordOptions& options,
+                            const std::vector<EventName>& events) {
+  for (const char* clock : {"x86-tsc", "counter"}) {
+    if (options.clock != clock) continue;
+    return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds", clock);
+  }
+  trace_dat::Layout layout;
+  layout.long_size = sizeof(long);
+  std::vector<EventName> all = events;
+  all.push_back({"ftrace", "print"});
+  for (const EventName& event : all) {
+    const std::string path =
+        fmt::format("{}/events/{}/{}/format", instance.tracefs(), event.system, event.name);
+    auto text = read_text(path);
+    if (!text) return tl::unexpected(std::move(text).error());
+    layout.formats.push_back({event.system, std::move(*text)});
+  }
+  auto formats = trace_dat::Formats::parse("this kernel", layout);
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  return HitWatch::open(options.snapshot->trigger, std::move(*formats));
 }
 
 Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>& user) {
@@ -85,22 +126,24 @@ Result<void> reserve(const std::string& path) {
   return {};
 }
 
-std::size_t page_size(const Instance& instance) {
-  const auto kb = parse_number(trimmed(instance.get("buffer_subbuf_size_kb").value_or("")));
-  return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
-}
-
-unsigned count_cpus(const Instance& instance) {
-  unsigned cpus = 0;
-  while (instance.has(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus))) ++cpus;
-  return cpus;
-}
-
-std::string uname_text() {
-  utsname name{};
-  ::uname(&name);
-  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
-                     name.machine);
+Result<StartFacts> write_head(const Instance& instance, const RecordOptions& options,
+                              const std::vector<EventName>& events) {
+  StartFacts facts;
+  facts.page_size = page_size(instance);
+  facts.cpus = count_cpus(instance);
+  facts.clocks = std::string(trimmed(instance.get("trace_clock").value_or(options.clock)));
+  facts.uname = uname_text();
+  facts.version = "trapline " + options.trapline_version;
+  auto head = trace_dat_head(instance.tracefs(), events, facts.page_size);
+  if (!head) return tl::unexpected(std::move(head).error());
+  facts.head_bytes = head->size();
+  const std::string path = options.folder + "/raw/head";
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  if (auto wrote = write_all(fd.get(), *head, path); !wrote) {
+    return tl::unexpected(std::move(wrote).error());
+  }
+  return facts;
 }
 
 Result<UniqueFd> open_signals() {

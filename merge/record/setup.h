@@ -7,14 +7,21 @@
 
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/record/command.h"
+#include "merge/record/finish.h"
 #include "merge/record/instance.h"
 #include "merge/record/recorder.h"
+#include "merge/record/snapshot/hit_watch.h"
 
 namespace trapline::record {
 
 // Clock, buffer size, events; the recorder's own threads left out.
 [[nodiscard]] Result<void> set_up(const Instance& instance, const RecordOptions& options,
                                   const std::vector<EventName>& events);
+
+// What --snapshot-on needs to know of the events that are recorded. Errors: those of
+// HitWatch::open, a clock that does not count nanoseconds.
+[[nodiscard]] Result<HitWatch> open_watch(const Instance& instance, const RecordOptions& options,
+                                          const std::vector<EventName>& events);
 
 // The instance's marker, at a descriptor that the command can inherit; the user's group may open
 // it.
@@ -24,12 +31,12 @@ namespace trapline::record {
 // Only the events of this process, its threads and those that they will make.
 [[nodiscard]] Result<void> follow_process(const Instance& instance, pid_t pid);
 
+// raw/head, the head of trace.dat, and what finishing the session needs to know.
+[[nodiscard]] Result<StartFacts> write_head(const Instance& instance, const RecordOptions& options,
+                                            const std::vector<EventName>& events);
+
 // Room that is given back when the disk is full, so that the session can be closed.
 [[nodiscard]] Result<void> reserve(const std::string& path);
-
-[[nodiscard]] std::size_t page_size(const Instance& instance);
-[[nodiscard]] unsigned count_cpus(const Instance& instance);
-[[nodiscard]] std::string uname_text();
 
 // Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT, and SIGPIPE for good; a descriptor that tells them.
 [[nodiscard]] Result<UniqueFd> open_signals();

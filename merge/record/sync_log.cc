@@ -19,7 +19,7 @@ bool SyncLog::write_series(int marker_fd) {
     auto record = parse_sync(std::string_view(text, size));
     if (record && previous && previous->before && record->after) {
       const SyncBracket bracket{previous->series, previous->index, *previous->before,
-                                *record->after};
+                                *record->after, std::nullopt};
       const auto width = [](const SyncBracket& b) {
         return b.after.at(ClockId::kMono) - b.before.at(ClockId::kMono);
       };
@@ -29,6 +29,12 @@ bool SyncLog::write_series(int marker_fd) {
   }
   if (best) keep(*best);
   return true;
+}
+
+void SyncLog::stamp(std::uint64_t series, std::uint32_t index, std::uint64_t stamp) {
+  for (SyncBracket& bracket : brackets_) {
+    if (bracket.series == series && bracket.index == index) bracket.stamp = stamp;
+  }
 }
 
 void SyncLog::keep(const SyncBracket& bracket) {

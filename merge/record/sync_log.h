@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backend_ftrace/sync.h"
@@ -12,6 +13,8 @@ struct SyncBracket {
   std::uint64_t series = 0;
   std::uint32_t index = 0;  // of the marker that lies between the two readings
   ClockReadings before, after;
+  std::optional<std::uint64_t>
+      stamp;  // the marker's own, on the recording's clock, once it is known
 };
 
 // Guarantees: at most kMost brackets, the first and the last among them, evenly thinned out when a
@@ -22,6 +25,8 @@ class SyncLog {
 
   // Writes one series through the marker's descriptor; false when the kernel refused it.
   bool write_series(int marker_fd);
+  // The kernel's stamp of a marker that was read back; others than those kept are passed over.
+  void stamp(std::uint64_t series, std::uint32_t index, std::uint64_t stamp);
   [[nodiscard]] const std::vector<SyncBracket>& brackets() const { return brackets_; }
 
  private:

@@ -66,7 +66,7 @@ agrees_with_restore() {
   expect_equal "exit status of info" 0 "$status"
   local events
   events=$(sed -n 's/^  events *//p' "$work/stdout" | head -n 1 | tr -d ,)
-  expect_equal "events" "$(wc -l <"$work/ours")" "$events"
+  expect_equal "events" "$(grep -vc 'EVENTS DROPPED\]$' "$work/ours")" "$events"
 }
 
 records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
@@ -241,6 +241,149 @@ the_instance_cannot_be_taken_away_while_it_records() {
   nothing_left "$recorder"
 }
 
+# What trace-cmd counts as dropped, of all CPUs; nothing where it says "dropped" without a number.
+dropped_by_trace_cmd() {
+  trace-cmd report "$session/trace.dat" 2>/dev/null | sed -n 's/^CPU:\([0-9]*\) \[\(.*\)EVENTS DROPPED\]$/\1 \2/p' |
+    awk 'NF < 2 { unknown = 1 } { sum[$1] += $2 }
+      END { if (!unknown) for (cpu in sum) print cpu, sum[cpu] }' | sort
+}
+
+losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
+  local tries theirs ours
+  for ((tries = 0; tries < 5; ++tries)); do
+    rm -rf "$session"
+    start_recorder --no-kvm --syscalls --buffer-size 64 -- sh -c 'echo $$ >"$0"
+      dd if=/dev/zero of=/dev/null bs=1 count=400000 2>/dev/null &
+      dd if=/dev/zero of=/dev/null bs=1 count=400000 2>/dev/null; wait' "$work/started"
+    wait_for "load" test -s "$work/started"
+    # Nobody reads for a while: the kernel overwrites what it has.
+    kill -STOP "$recorder"
+    sleep 0.5
+    kill -CONT "$recorder"
+    end_recorder
+    rm "$work/started"
+    expect_equal "exit status" 0 "$status"
+    nothing_left "$recorder"
+    ours=$(json '"\n".join("%d %d" % (l["cpu"], l["overwritten"] + l["dropped"])
+      for l in s["losses"] if l["overwritten"] + l["dropped"])')
+    [ -n "$ours" ] || fail "nothing was lost"
+    # A page that is full to the last bytes has no room for the number.
+    theirs=$(dropped_by_trace_cmd)
+    [ -n "$theirs" ] || continue
+    expect_equal "lost by CPU" "$theirs" "$ours"
+    local cpu lost
+    while read -r cpu lost; do
+      expect_contains "$work/stderr" "lost on CPU $cpu: $lost events overwritten, 0 without room"
+    done <<<"$ours"
+    expect_contains "$work/stderr" "--buffer-size 256"
+    run "$trapline" info "$session"
+    expect_contains "$work/stdout" "$(awk '{ sum += $2 } END { print sum }' <<<"$ours" |
+      sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta') events in"
+    return
+  done
+  fail "trace-cmd never had all numbers"
+}
+
+# kvm_exit does not fire everywhere: without it an exit is the time in user space.
+a_snapshot_keeps_what_is_around_the_slow_exits() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  demo_qemu -accel kvm -cpu host
+  start_recorder --snapshot-on 'exit > 20us' --around 2ms --duration 4 -- "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  nothing_left "$recorder"
+  expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "of 'exit > 20us' in"
+  expect_contains "$work/stderr" "next: trapline timeline $session --around max"
+  expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
+  expect_equal "left out" True "$(json 's["snapshot"]["left_out_events"] >= 1')"
+  # The recorder knows when the kernel stamped its sync records, though most are left out.
+  expect_equal "stamps" True "$(json 'all(e["before"]["mono"] <= e["stamp_ns"] <= e["after"]["mono"] for e in s["sync"])')"
+  agrees_with_restore
+  expect_equal "kept" "$(json 's["snapshot"]["kept_events"]')" \
+    "$(grep -vc 'EVENTS DROPPED\]$' "$work/ours")"
+  expect_contains "$work/ours" "EVENTS DROPPED]"
+  local at
+  at=$(json '"%d.%09d" % divmod(s["snapshot"]["longest"]["at_ns"], 10**9)')
+  grep -qE "$at: kvm_(userspace_)?exit:" "$work/ours" || fail "no exit at $at"
+  run "$trapline" report "$session" --slower-than 20us
+  expect_equal "exit status of report" 0 "$status"
+  run "$trapline" timeline "$session" --around max
+  expect_equal "exit status of timeline" 0 "$status"
+}
+
+a_snapshot_without_a_hit_keeps_nothing() {
+  start_recorder --snapshot-on 'exit > 10s' --sched -- sleep 1.2
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "no hit of 'exit > 10s' in"
+  expect_equal "kept" 0 "$(json 's["snapshot"]["kept_events"]')"
+  expect_equal "closed" True "$(json 's["closed"]')"
+  nothing_left "$recorder"
+}
+
+a_killed_recorder_leaves_the_hits_that_it_had_kept() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  demo_qemu -accel kvm -cpu host
+  sh -c 'sleep 1; exec "$@"' sh "${qemu_command[@]}" &
+  local target=$!
+  start_recorder --snapshot-on 'exit > 20us' --around 2ms --pid "$target"
+  wait_for "hit" test -s "$session/raw/cpu0"
+  sleep 2.2
+  kill -KILL "$recorder"
+  end_recorder
+  kill "$target" || true
+  expect_equal "closed" False "$(json 's["closed"]')"
+  expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
+  run "$trapline" info "$session"
+  expect_equal "exit status of info" 0 "$status"
+  expect_contains "$work/stdout" kvm_userspace_exit
+  local dead=$recorder
+  start_recorder -- true
+  end_recorder
+  nothing_left "$dead"
+}
+
+# In the box, where kvm_exit fires: the recorder at work on a KVM host.
+a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
+  for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
+  local files=(--file "$trapline" --file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
+    --file "$scripts/box/guests.sh") library
+  while read -r library; do files+=(--file "$library:lib-$(basename "$library")"); done < <(
+    ldd "$trapline" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p')
+  cat >"$work/inside" <<'END'
+#!/bin/sh
+set -e
+. ./guests.sh
+mkdir lib
+for file in lib-*; do mv "$file" "lib/${file#lib-}"; done
+cat >vm <<'VM'
+#!/bin/sh
+. ./guests.sh
+demo_guest "$OUT/guest.txt"
+VM
+chmod +x vm
+LD_LIBRARY_PATH=$PWD/lib ./trapline record -o "$OUT/run" --sched --snapshot-on "exit(io) > $LIMIT" \
+  --around 20ms -- ./vm
+demo_guest_finished "$OUT/guest.txt"
+END
+  chmod +x "$work/inside"
+  run "$scripts/kvm-box" --out "$work/out" --timeout 100 --env LIMIT=1ms "${files[@]}" "$work/inside"
+  cat "$work/out/output.txt"
+  expect_equal "exit status of the box" 0 "$status"
+  session=$work/out/run
+  expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
+  expect_equal "reasons" True "$(json 'all(h["reason"] == "io" and h["ns"] > 10**6 for h in s["snapshot"]["first_hits"])')"
+  expect_equal "left out" True "$(json 's["snapshot"]["left_out_events"] >= 1')"
+  trace-cmd report -N "$session/trace.dat" >"$work/text" 2>/dev/null
+  expect_equal "kept" "$(json 's["snapshot"]["kept_events"]')" "$(grep -c '\] ' "$work/text")"
+  expect_contains "$work/text" "EVENTS DROPPED]"
+  # One CPU: the exits of the cut recording, computed once more from trace-cmd's text.
+  python3 "$here/../merge/oracle.py" "$session/trace.dat" --compare "$trapline" --by reason
+  run "$trapline" report "$session" --slower-than 1ms --format json
+  expect_equal "exit status of report" 0 "$status"
+}
+
 says_what_is_wrong() {
   run "$trapline" record -o "$session" -- /nonexistent/qemu-system-x86_64
   expect_equal "exit status without QEMU" 1 "$status"
@@ -258,6 +401,18 @@ says_what_is_wrong() {
     umount /sys/kernel/tracing; exec "$@"' sh "$trapline" record -o "$session" -- true
   expect_equal "exit status without tracefs" 1 "$status"
   expect_contains "$work/stderr" "mount -t tracefs nodev /sys/kernel/tracing"
+  run "$trapline" record -o "$session" --snapshot-on 'exit < 5us' -- true
+  expect_equal "exit status with a wrong expression" 2 "$status"
+  expect_contains "$work/stderr" "column 6: '>' is expected"
+  run "$trapline" record -o "$session" --snapshot-on 'exit(IO_INSTRUCTIONS) > 5us' -- true
+  expect_equal "exit status with a wrong reason" 2 "$status"
+  expect_contains "$work/stderr" "did you mean IO_INSTRUCTION?"
+  run "$trapline" record -o "$session" --no-kvm --snapshot-on 'exit > 5us' -- true
+  expect_equal "exit status with a snapshot of nothing" 2 "$status"
+  expect_contains "$work/stderr" "leave out --no-kvm"
+  run "$trapline" record -o "$session" --clock x86-tsc --snapshot-on 'exit > 5us' -- true
+  expect_equal "exit status with a clock of cycles" 2 "$status"
+  expect_contains "$work/stderr" "does not count nanoseconds"
   mkdir "$work/other" && touch "$work/other/file"
   run "$trapline" record -o "$work/other" -- true
   expect_equal "exit status with another folder" 2 "$status"

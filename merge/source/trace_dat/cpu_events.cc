@@ -23,8 +23,16 @@ bool CpuEvents::advance_page() {
                      file_->path(), cpu_, reader_.position());
       return false;
     }
-    // A page may be empty: what it says was lost then counts for the next.
-    if (page_.lost() != RingPage::kNoneLost) lost_ = page_.lost();
+    const std::int64_t lost = page_.lost();
+    if (page_.empty() && page_.time() >= next_.time) {
+      next_ = {page_.time(), nullptr, 0};
+      lost_ = lost;
+      after_marked_moment_ = lost != RingPage::kNoneLost;
+      return true;
+    }
+    // An empty page of no time: what it says was lost counts for the next.
+    if (lost != RingPage::kNoneLost && !after_marked_moment_) lost_ = lost;
+    after_marked_moment_ = false;
   } while (!page_.next(next_));
   return true;
 }

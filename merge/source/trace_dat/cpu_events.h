@@ -1,5 +1,10 @@
 // The events of one CPU with the next one always in view, so that a hole is known when the event
 // before it is consumed.
+//
+// A page without events that is no older than what came before is a moment: an event without data.
+// `trapline record --snapshot-on` writes one where the record of a CPU breaks off and one where it
+// goes on, so that the hole between has its true bounds and not those of the nearest events. The
+// page after a marked moment has the mark once more; it is the same hole.
 #pragma once
 
 #include "merge/source/trace_dat/cpu_pages.h"
@@ -30,6 +35,7 @@ class CpuEvents {
     if (page_.next(next_)) [[likely]] return true;
     return advance_page();
   }
+  // A moment has no data and the size 0.
   [[nodiscard]] const RecordedEvent& peek() const { return next_; }
   // What was lost just before peek(): RingPage::kNoneLost, kUnknownLost or a number.
   [[nodiscard]] std::int64_t lost_before() const { return lost_; }
@@ -45,6 +51,7 @@ class CpuEvents {
   RingPage page_;
   RecordedEvent next_;
   std::int64_t lost_ = RingPage::kNoneLost;
+  bool after_marked_moment_ = false;
   Result<void> status_;
 };
 

@@ -110,7 +110,27 @@ Field field_of(tep_event* event, const char* name) {
           static_cast<std::uint8_t>(array ? 0 : field->size)};
 }
 
+std::string named(const SymbolNames& names, std::uint32_t key, std::string_view otherwise) {
+  const auto found = names.find(key);
+  return found != names.end() ? found->second : fmt::format("{}{:#x}", otherwise, key);
+}
+
 }  // namespace
+
+std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
+                                 std::uint32_t exception_class) const {
+  constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kTrap = 2;
+  if (isa == kIsaArm64) {
+    return reason == kTrap ? named(arm64_class, exception_class, "class ")
+                           : named(arm64_ret, reason, "ret ");
+  }
+  if (isa == kVmx) return named(vmx, reason & kVmxReasonMask, "");
+  return named(svm, reason, "");
+}
+
+std::string ReasonNames::of_userspace(std::uint32_t reason) const {
+  return named(userspace, reason, "KVM_EXIT ");
+}
 
 void Formats::FreeTep::operator()(tep_handle* tep) const { tep_free(tep); }
 Formats::Formats(Formats&&) noexcept = default;
@@ -118,6 +138,15 @@ Formats& Formats::operator=(Formats&&) noexcept = default;
 Formats::~Formats() = default;
 
 Result<Formats> Formats::parse(const File& file, const Layout& layout) {
+  auto formats = parse(file.path(), layout);
+  if (!formats) return formats;
+  if (auto read = formats->read_comms(file, layout); !read) {
+    return tl::unexpected(std::move(read).error());
+  }
+  return formats;
+}
+
+Result<Formats> Formats::parse(const std::string& name, const Layout& layout) {
   tep_set_loglevel(TEP_LOG_NONE);
   const auto work = [&layout] {
     Formats formats;
@@ -127,13 +156,9 @@ Result<Formats> Formats::parse(const File& file, const Layout& layout) {
     return formats;
   };
   if (!survives([&] { (void)work(); })) {
-    return fail(ErrorKind::kDamaged, "{}: damaged: its event formats cannot be parsed",
-                file.path());
+    return fail(ErrorKind::kDamaged, "{}: damaged: its event formats cannot be parsed", name);
   }
   Formats formats = work();
-  if (auto read = formats.read_comms(file, layout); !read) {
-    return tl::unexpected(std::move(read).error());
-  }
   formats.layout_ = std::make_shared<const Layout>(layout);
   return formats;
 }

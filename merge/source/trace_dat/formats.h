@@ -54,16 +54,25 @@ struct Schema {
   }
 };
 
+inline constexpr std::uint32_t kCommonFields = 8;  // bytes that every event begins with
+
 // The names that a recording gives to numbers, from __print_symbolic of the print format.
 using SymbolNames = std::map<std::uint32_t, std::string>;
 struct ReasonNames {
   SymbolNames vmx, svm, arm64_ret, arm64_class, userspace;
+
+  // The name of a kvm_exit's reason, or its number where the recording has none.
+  [[nodiscard]] std::string of_exit(std::uint32_t isa, std::uint32_t reason,
+                                    std::uint32_t exception_class) const;
+  [[nodiscard]] std::string of_userspace(std::uint32_t reason) const;
 };
 
 class Formats {
  public:
   // Parses the formats that the merge needs. kDamaged when one of them cannot be parsed.
   [[nodiscard]] static Result<Formats> parse(const File& file, const Layout& layout);
+  // Without the names of threads; errors call the recording `name`.
+  [[nodiscard]] static Result<Formats> parse(const std::string& name, const Layout& layout);
   Formats(Formats&&) noexcept;
   Formats& operator=(Formats&&) noexcept;
   ~Formats();
@@ -71,6 +80,23 @@ class Formats {
   // Indexed by common_type; types beyond its size need nothing.
   [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
   [[nodiscard]] Field thread_field() const { return thread_; }
+  // Fills type, thread and payload; false when the record is shorter than its format says.
+  [[nodiscard]] bool decode(const RecordedEvent& recorded, Event& event) const {
+    event.payload.emplace<Other>();
+    if (recorded.size < kCommonFields) [[unlikely]] {
+      event.type = 0;
+      event.thread = ThreadId{-1};
+      return false;
+    }
+    event.type = load<std::uint16_t>(recorded.data);
+    event.thread = ThreadId{
+        static_cast<std::int32_t>(load<std::uint32_t>(recorded.data + thread_.offset))};
+    if (event.type >= schemas_.size() || schemas_[event.type].decode == nullptr) return true;
+    const Schema& schema = schemas_[event.type];
+    if (recorded.size < schema.min_size) [[unlikely]] return false;
+    schema.decode(schema, recorded, event.payload);
+    return true;
+  }
   [[nodiscard]] const ReasonNames& reasons() const { return reasons_; }
   // "kvm:kvm_exit"; empty when the recording has no such type.
   [[nodiscard]] std::string_view name(std::uint16_t type) const;

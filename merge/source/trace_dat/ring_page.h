@@ -35,6 +35,9 @@ class RingPage {
  public:
   static constexpr std::int64_t kNoneLost = 0;
   static constexpr std::int64_t kUnknownLost = -1;
+  // Flags of the commit word: events were lost before the page; their number is behind its data.
+  static constexpr std::uint64_t kMissed = 1u << 31;
+  static constexpr std::uint64_t kMissedStored = 1u << 30;
 
   // `page` stays alive while it is walked. `commit_size` is 8 or 4, the recorded kernel's long.
   // False when the page's header cannot be true.
@@ -113,11 +116,15 @@ class RingPage {
   // Events lost before this page: kNoneLost, kUnknownLost or their number.
   [[nodiscard]] std::int64_t lost() const { return lost_; }
   [[nodiscard]] bool damaged() const { return damaged_; }
+  // Of the last event that next() gave; before the first one, the page's own.
+  [[nodiscard]] std::uint64_t time() const { return time_; }
+  // Whether there is nothing (more) for next() to look at.
+  [[nodiscard]] bool empty() const { return at_ == end_; }
+  // Behind the last event that next() gave, or behind the data when it gave false.
+  [[nodiscard]] const std::byte* position() const { return at_; }
 
  private:
   static constexpr std::uint64_t kCommitMask = (1u << 27) - 1;
-  static constexpr std::uint64_t kMissed = 1u << 31;
-  static constexpr std::uint64_t kMissedStored = 1u << 30;
   static constexpr std::uint32_t kPadding = 29, kTimeExtend = 30, kTimeStamp = 31;
 
   bool stop() {

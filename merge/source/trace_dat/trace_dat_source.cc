@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::uint32_t kPlainPage = 4096;
 
-std::string named(const SymbolNames& names, std::uint32_t key, std::string_view otherwise) {
-  const auto found = names.find(key);
-  return found != names.end() ? found->second : fmt::format("{}{:#x}", otherwise, key);
-}
-
 Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options& options,
                            bool& cycles) {
   const std::int64_t offset = layout.offset_ns + options.offset_ns;
@@ -90,30 +85,12 @@ std::vector<std::pair<std::string, std::uint64_t>> TraceDatSource::event_counts(
 }
 
 void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Event& event) {
-  constexpr std::uint32_t kCommonFields = 8;
   event.at = recording_.scale(recorded.time);
   event.cpu = cpu;
   event.raw = {recorded.data, recorded.size};
-  event.payload.emplace<Other>();
   count(event.at);
-  if (recorded.size < kCommonFields) [[unlikely]] {
-    ++counters_.damaged_events;
-    event.type = 0;
-    event.thread = ThreadId{-1};
-    return;
-  }
-  event.type = load<std::uint16_t>(recorded.data);
-  event.thread = ThreadId{static_cast<std::int32_t>(
-      load<std::uint32_t>(recorded.data + recording_.formats.thread_field().offset))};
-  ++recording_.counts[event.type];
-  const auto schemas = recording_.formats.schemas();
-  if (event.type >= schemas.size() || schemas[event.type].decode == nullptr) return;
-  const Schema& schema = schemas[event.type];
-  if (recorded.size < schema.min_size) [[unlikely]] {
-    ++counters_.damaged_events;
-    return;
-  }
-  schema.decode(schema, recorded, event.payload);
+  if (!recording_.formats.decode(recorded, event)) [[unlikely]] ++counters_.damaged_events;
+  if (recorded.size >= kCommonFields) [[likely]] ++recording_.counts[event.type];
 }
 
 void TraceDatSource::want(Need need) {
@@ -156,18 +133,11 @@ std::string TraceDatSource::comm(ThreadId thread) const { return recording_.form
 
 std::string TraceDatSource::exit_reason(std::uint32_t isa, std::uint32_t reason,
                                         std::uint32_t exception_class) const {
-  constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kTrap = 2;
-  const ReasonNames& names = recording_.formats.reasons();
-  if (isa == kIsaArm64) {
-    return reason == kTrap ? named(names.arm64_class, exception_class, "class ")
-                           : named(names.arm64_ret, reason, "ret ");
-  }
-  if (isa == kVmx) return named(names.vmx, reason & kVmxReasonMask, "");
-  return named(names.svm, reason, "");
+  return reasons().of_exit(isa, reason, exception_class);
 }
 
 std::string TraceDatSource::userspace_reason(std::uint32_t reason) const {
-  return named(recording_.formats.reasons().userspace, reason, "KVM_EXIT ");
+  return reasons().of_userspace(reason);
 }
 
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {

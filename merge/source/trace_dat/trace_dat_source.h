@@ -63,9 +63,10 @@ class TraceDatSource : public Source {
   }
   // Fills everything of `event` from a record; counts it.
   void decode(const RecordedEvent& recorded, std::uint32_t cpu, Event& event);
-  // Counts a record that nobody wants, without decoding it; false when it is wanted.
+  // Counts a record that nobody wants, without decoding it; false when it is wanted. A moment
+  // (cpu_events.h) is neither.
   [[nodiscard]] bool leave_out(const RecordedEvent& recorded) {
-    if (recorded.size < sizeof(std::uint16_t)) return false;
+    if (recorded.size < sizeof(std::uint16_t)) return recorded.data == nullptr;
     const auto type = load<std::uint16_t>(recorded.data);
     if (wanted_[type] != 0) return false;
     count(recording_.scale(recorded.time));

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """What trapline record costs beside trace-cmd's own recorder, on the same load.
 
-usage: bench_record.py BUILD-FOLDER [--rounds N] [--seconds S] [--rate EVENTS-PER-SECOND] [--long]
+usage: bench_record.py BUILD-FOLDER [--rounds N] [--seconds S] [--rate EVENTS-PER-SECOND] [--long | --snapshot]
 
 Needs root, trace-cmd and a quiet machine. CPU time is user + system of the recorder and its children,
 without the load. trace-cmd runs with the same buffers and writes the uncompressed version 6 file, in
 a mount namespace where the control files that it only wants to reset are /dev/null (they are locked
-on some machines). --long records 1 GiB with trapline alone and says what was lost.
+on some machines). --long records 1 GiB with trapline alone and says what was lost. --snapshot: trapline
+alone, watching for exits that never come; MiB are those that went by.
 """
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -47,17 +49,20 @@ sys.exit(code)
 """
 
 
-def trapline(build: Path, folder: Path, rate: float, seconds: float) -> dict:
+def trapline(build: Path, folder: Path, rate: float, seconds: float, snapshot: bool = False) -> dict:
     load = start_load(build, rate, seconds)
     session = folder / "run"
-    cpu, rss, done = run([build / "merge/trapline", "record", "-o", session, "--no-kvm", "--events",
+    what = ["--snapshot-on", "exit > 10s"] if snapshot else ["--no-kvm"]
+    cpu, rss, done = run([build / "merge/trapline", "record", "-o", session, *what, "--events",
                           "raw_syscalls", "--buffer-size", BUFFER_KB, "--pid", load.pid])
     events = int(load.communicate()[0])
     facts = json.loads((session / "session.json").read_text())
     lost = sum(loss["overwritten"] + loss["dropped"] for loss in facts["losses"])
-    size = (session / "trace.dat").stat().st_size
+    mib = (session / "trace.dat").stat().st_size / 2**20
+    if snapshot:
+        mib = float(re.search(r"nothing of the ([0-9.]+) MiB", done.stderr)[1])
     shutil.rmtree(session)
-    return {"cpu": cpu, "rss": rss, "lost": lost, "events": events, "mib": size / 2**20}
+    return {"cpu": cpu, "rss": rss, "lost": lost, "events": events, "mib": mib}
 
 
 def trace_cmd(build: Path, folder: Path, rate: float, seconds: float) -> dict:
@@ -101,12 +106,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rate", type=float, default=500_000)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--snapshot", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         where = Path(folder)
         if options.long:
             seconds = 1.0 / (options.rate * 48) * 2**30
             show("trapline", [trapline(options.build, where, options.rate, seconds * 1.15)])
+            return
+        if options.snapshot:
+            show("snapshot", [trapline(options.build, where, options.rate, options.seconds, True)
+                              for _ in range(options.rounds)])
             return
         ours, theirs = [], []
         for _ in range(options.rounds):

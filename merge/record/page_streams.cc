@@ -1,0 +1,135 @@
+#include "merge/record/page_streams.h"
+
+#include <unistd.h>
+
+#include <limits>
+
+namespace trapline::record {
+namespace {
+
+constexpr unsigned kPagesPerRound = 64;  // of a CPU, so that no CPU runs far ahead of the others
+constexpr unsigned kRoundsAtOnce = 64;   // before signals are looked at again
+
+std::string stats_of(const Instance& instance, unsigned cpu) {
+  return instance.get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
+}
+
+}  // namespace
+
+Result<PageStreams> PageStreams::open(const Instance& instance, const std::string& raw,
+                                      unsigned cpus, std::size_t page_size) {
+  auto pipe = PagePipe::open();
+  if (!pipe) return tl::unexpected(std::move(pipe).error());
+  PageStreams streams(std::move(*pipe), page_size);
+  for (unsigned cpu = 0; cpu < cpus; ++cpu) {
+    auto stream = PageStream::open(instance.path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu)),
+                                   fmt::format("{}cpu{}", raw, cpu), cpu, page_size);
+    if (!stream) return tl::unexpected(std::move(stream).error());
+    streams.streams_.push_back(std::move(*stream));
+  }
+  return streams;
+}
+
+void PageStreams::keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t ring_bytes) {
+  const SnapshotOptions options{around_ns, ring_bytes, page_size_,
+                                static_cast<unsigned>(streams_.size())};
+  // The streams are in a heap of their own: this object may move.
+  PageStream* streams = streams_.data();
+  snapshot_ = std::make_unique<Snapshot>(options, std::move(watch),
+                                         [streams](unsigned cpu, std::span<const std::byte> page) {
+                                           return streams[cpu].write_page(page);
+                                         });
+}
+
+// A few pages of every CPU: what is complete up to a moment takes all of them.
+Result<bool> PageStreams::watch_round() {
+  alignas(8) std::byte buffer[kLargestPage];
+  const std::span<std::byte> page(buffer, page_size_);
+  bool all_drained = true;
+  snapshot_->begin_round();
+  for (unsigned cpu = 0; cpu < streams_.size(); ++cpu) {
+    bool more = true;
+    for (unsigned pages = 0; more && pages < kPagesPerRound; ++pages) {
+      const auto got = streams_[cpu].read_page(page);
+      if (!got) return tl::unexpected(got.error());
+      more = *got;
+      if (!more) break;
+      read_ += page_size_;
+      if (auto added = snapshot_->add(cpu, page); !added) return tl::unexpected(added.error());
+    }
+    if (!more) snapshot_->drained(cpu);
+    all_drained &= !more;
+  }
+  if (auto ended = snapshot_->end_round(); !ended) return tl::unexpected(ended.error());
+  return all_drained;
+}
+
+Result<void> PageStreams::watch(unsigned rounds) {
+  for (unsigned round = 0; round < rounds; ++round) {
+    const auto drained = watch_round();
+    if (!drained) return tl::unexpected(drained.error());
+    if (*drained) break;
+  }
+  return {};
+}
+
+Result<void> PageStreams::drain(std::size_t cpu) {
+  if (snapshot_) return watch(kRoundsAtOnce);
+  auto more = streams_[cpu].drain(pipe_);
+  if (!more) return tl::unexpected(std::move(more).error());
+  return {};
+}
+
+Result<void> PageStreams::flush() {
+  if (snapshot_) return watch(kRoundsAtOnce);
+  for (PageStream& stream : streams_) {
+    if (auto flushed = stream.flush(pipe_, false); !flushed) return flushed;
+  }
+  return {};
+}
+
+Result<void> PageStreams::finish() {
+  if (snapshot_) {
+    if (auto watched = watch(std::numeric_limits<unsigned>::max()); !watched) return watched;
+    return snapshot_->finish([](ThreadId thread) {
+      return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) ==
+             0;
+    });
+  }
+  for (PageStream& stream : streams_) {
+    if (auto flushed = stream.flush(pipe_, true); !flushed) return flushed;
+  }
+  return {};
+}
+
+std::vector<CpuLoss> PageStreams::losses(const Instance& instance) const {
+  std::vector<CpuLoss> losses;
+  for (const PageStream& stream : streams_) {
+    CpuLoss loss = read_loss(stream.cpu(), stats_of(instance, stream.cpu()));
+    loss.unwritten_pages = stream.unwritten() / page_size_;
+    losses.push_back(loss);
+  }
+  return losses;
+}
+
+std::vector<std::string> PageStreams::stats(const Instance& instance) const {
+  std::vector<std::string> stats;
+  for (const PageStream& stream : streams_) {
+    stats.push_back(fmt::format("CPU: {}\n{}", stream.cpu(), stats_of(instance, stream.cpu())));
+  }
+  return stats;
+}
+
+std::uint64_t PageStreams::written() const {
+  std::uint64_t bytes = 0;
+  for (const PageStream& stream : streams_) bytes += stream.written();
+  return bytes;
+}
+
+std::uint64_t PageStreams::read() const { return snapshot_ ? read_ : written(); }
+
+void PageStreams::close() {
+  for (PageStream& stream : streams_) stream.close();
+}
+
+}  // namespace trapline::record

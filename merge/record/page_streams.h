@@ -1,0 +1,70 @@
+// The raw pages of all CPUs, from the instance's buffers to raw/cpu0, raw/cpu1, …: all of them, or
+// those around the hits that a Snapshot finds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/record/instance.h"
+#include "merge/record/page_stream.h"
+#include "merge/record/session.h"
+#include "merge/record/snapshot/snapshot.h"
+
+namespace trapline::record {
+
+// Guarantees: memory does not grow with the recording; after an error nothing more is written.
+class PageStreams {
+ public:
+  // `raw` is the session's folder raw/.
+  [[nodiscard]] static Result<PageStreams> open(const Instance& instance, const std::string& raw,
+                                                unsigned cpus, std::size_t page_size);
+
+  // Before the first page: from here on only what is around the watch's hits is written.
+  void keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t ring_bytes);
+  // Nothing where everything is written.
+  [[nodiscard]] const SnapshotFacts* snapshot() const {
+    return snapshot_ ? &snapshot_->facts() : nullptr;
+  }
+  // The stamps of sync records that went by since the last call.
+  [[nodiscard]] std::vector<SyncStamp> take_stamps() {
+    return snapshot_ ? snapshot_->take_stamps() : std::vector<SyncStamp>();
+  }
+
+  [[nodiscard]] std::size_t size() const { return streams_.size(); }
+  [[nodiscard]] int fd(std::size_t cpu) const { return streams_[cpu].fd(); }  // to poll
+
+  // The pages that one CPU has ready.
+  [[nodiscard]] Result<void> drain(std::size_t cpu);
+  // Those of every CPU, the pages still being filled too.
+  [[nodiscard]] Result<void> flush();
+  // All that is left, once tracing is off.
+  [[nodiscard]] Result<void> finish();
+
+  // What the kernel and the disk have lost so far.
+  [[nodiscard]] std::vector<CpuLoss> losses(const Instance& instance) const;
+  // What per_cpu/cpuN/stats says of each CPU, as trace.dat wants it.
+  [[nodiscard]] std::vector<std::string> stats(const Instance& instance) const;
+  [[nodiscard]] std::uint64_t written() const;  // bytes in all files
+  [[nodiscard]] std::uint64_t read() const;     // bytes that went by
+  // The kernel removes no instance whose buffers are open.
+  void close();
+
+ private:
+  PageStreams(PagePipe pipe, std::size_t page_size)
+      : pipe_(std::move(pipe)), page_size_(page_size) {}
+
+  // Whether every CPU was drained.
+  [[nodiscard]] Result<bool> watch_round();
+  [[nodiscard]] Result<void> watch(unsigned rounds);
+
+  PagePipe pipe_;
+  std::size_t page_size_;
+  std::vector<PageStream> streams_;
+  std::unique_ptr<Snapshot> snapshot_;
+  std::uint64_t read_ = 0;  // bytes of pages that were watched
+};
+
+}  // namespace trapline::record

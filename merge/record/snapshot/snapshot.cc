@@ -1,0 +1,271 @@
+#include "merge/record/snapshot/snapshot.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace trapline::record {
+namespace {
+
+using trace_dat::RingPage;
+
+constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
+
+constexpr std::uint64_t kLongestHeld = 10'000'000'000;  // how long an open exit holds its pages
+
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) { return a > kForEver - b ? kForEver : a + b; }
+
+}  // namespace
+
+Snapshot::Snapshot(const SnapshotOptions& options, HitWatch watch, Sink sink)
+    : options_(options),
+      watch_(std::move(watch)),
+      sink_(std::move(sink)),
+      cpus_(options.cpus),
+      out_(options.page_size),
+      empty_(options.page_size) {}
+
+Result<void> Snapshot::add(unsigned cpu, std::span<const std::byte> page) {
+  const auto facts = look_at_page(page);
+  if (!facts) {
+    return fail(ErrorKind::kDamaged, "CPU {}: what the kernel gave is not a ring-buffer page", cpu);
+  }
+  Cpu& state = cpus_[cpu];
+  if (facts->events == 0) {  // what it says was lost counts for the next
+    state.missing_unknown |= facts->lost < 0;
+    state.missing += facts->lost > 0 ? static_cast<std::uint64_t>(facts->lost) : 0;
+    return {};
+  }
+  newest_ = std::max(newest_, facts->last);
+  oldest_ = std::min(oldest_, facts->first);
+  state.complete = std::max(state.complete, facts->last);
+  // No more than its events: pages that were read while they filled are short.
+  auto bytes = std::make_unique_for_overwrite<std::byte[]>(facts->used);
+  std::memcpy(bytes.get(), page.data(), facts->used);
+  held_ += facts->used + sizeof(Page);
+  state.pages.push_back({std::move(bytes), *facts});
+  return {};
+}
+
+void Snapshot::drained(unsigned cpu) {
+  cpus_[cpu].complete = std::max(cpus_[cpu].complete, newest_before_);
+}
+
+std::uint64_t Snapshot::complete_to() const {
+  std::uint64_t time = kForEver;
+  for (const Cpu& cpu : cpus_) time = std::min(time, cpu.complete);
+  return time;
+}
+
+// Puts the next event that the watch wants in view, or, without data, the next hole.
+bool Snapshot::to_next_wanted(unsigned index) {
+  Cpu& cpu = cpus_[index];
+  for (;;) {
+    while (cpu.walk.next(cpu.next)) {
+      if (cpu.next.size >= 2 && watch_.wants(load<std::uint16_t>(cpu.next.data))) return true;
+    }
+    if (cpu.next_page == cpu.pages.size()) return false;
+    const Page& page = cpu.pages[cpu.next_page++];
+    (void)cpu.walk.load(page.span(), kCommitSize);  // look_at_page() has walked it
+    const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
+    if (page.facts.lost == RingPage::kNoneLost) continue;
+    cpu.next = {before, nullptr, 0};
+    cpu.lost_to = page.facts.first;
+    return true;
+  }
+}
+
+bool Snapshot::is_later(unsigned a, unsigned b) const {
+  return cpus_[a].next.time != cpus_[b].next.time ? cpus_[a].next.time > cpus_[b].next.time : a > b;
+}
+
+// Gives the watch the events up to `time`, in order over all CPUs.
+void Snapshot::watch_to(std::uint64_t time) {
+  const auto later = [this](unsigned a, unsigned b) { return is_later(a, b); };
+  for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
+    if (cpus_[cpu].in_heap || !to_next_wanted(cpu)) continue;
+    cpus_[cpu].in_heap = true;
+    heap_.push_back(cpu);
+    std::push_heap(heap_.begin(), heap_.end(), later);
+  }
+  while (!heap_.empty() && cpus_[heap_.front()].next.time <= time) {
+    std::pop_heap(heap_.begin(), heap_.end(), later);
+    const unsigned cpu = heap_.back();
+    heap_.pop_back();
+    bool more = true;
+    do {
+      if (cpus_[cpu].next.data == nullptr) {
+        watch_.on_lost(cpu, cpus_[cpu].next.time, cpus_[cpu].lost_to);
+      } else {
+        watch_.on(cpus_[cpu].next, cpu);
+      }
+      more = to_next_wanted(cpu);
+    } while (more && cpus_[cpu].next.time <= time &&
+             (heap_.empty() || is_later(heap_.front(), cpu)));
+    cpus_[cpu].in_heap = more;
+    if (!more) continue;
+    heap_.push_back(cpu);
+    std::push_heap(heap_.begin(), heap_.end(), later);
+  }
+}
+
+// A window for each new hit, as far back as nothing is decided yet.
+void Snapshot::take_hits() {
+  for (const Hit& hit : watch_.take_hits()) {
+    ++facts_.hits;
+    facts_.still_open += hit.open ? 1 : 0;
+    if (hit.end - hit.start > facts_.longest.end - facts_.longest.start) facts_.longest = hit;
+    if (facts_.first_hits.size() < SnapshotFacts::kMost) facts_.first_hits.push_back(hit);
+    const std::uint64_t from = minus(hit.start, options_.around_ns);
+    const bool kept =
+        std::any_of(windows_.all().begin(), windows_.all().end(),
+                    [&](const Window& w) { return w.from <= from && decided_ <= plus(w.to, 1); });
+    if (std::max(from, oldest_) < decided_ && !kept) ++facts_.shortened;
+    windows_.add({std::max(from, decided_), plus(hit.end, options_.around_ns)});
+  }
+}
+
+Result<void> Snapshot::end_round() {
+  const std::uint64_t complete = complete_to();
+  watch_to(complete);
+  take_hits();
+  // What a hit to come can reach back to. A thread that died in an exit would hold it for ever.
+  const std::uint64_t open =
+      std::max(watch_.earliest_open().value_or(kForEver), minus(complete, kLongestHeld));
+  if (auto decided = decide(minus(std::min(complete, open), options_.around_ns)); !decided) {
+    return decided;
+  }
+  return make_room();
+}
+
+Result<void> Snapshot::finish(const std::function<bool(ThreadId)>& alive) {
+  watch_to(kForEver);
+  watch_.finish(newest_, alive);
+  return decide(kForEver);
+}
+
+// The oldest pages go, whatever may yet be found. A hit found by a watch that had to look too early
+// at one CPU is at worst one that is none: its window is kept as well.
+Result<void> Snapshot::make_room() {
+  while (held_ > options_.ring_bytes) {
+    std::uint64_t oldest = kForEver;
+    for (const Cpu& cpu : cpus_) {
+      if (!cpu.pages.empty()) oldest = std::min(oldest, cpu.pages.front().facts.last);
+    }
+    if (auto decided = decide(plus(oldest, 1)); !decided) return decided;
+  }
+  return {};
+}
+
+// Writes or leaves out the pages whose events are all older than `before`, once they were watched.
+Result<void> Snapshot::decide(std::uint64_t before) {
+  before = std::max(before, decided_);
+  watch_to(before);
+  take_hits();
+  decided_ = before;
+  for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
+    while (!cpus_[cpu].pages.empty() &&
+           (cpus_[cpu].pages.front().facts.last < decided_ || decided_ == kForEver)) {
+      if (auto released = release_front(cpu); !released) return released;
+    }
+  }
+  // On each CPU, up to where nothing is held and nothing may come; windows before that are done.
+  std::uint64_t past = kForEver;
+  for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
+    std::uint64_t settled = newest_;
+    if (decided_ != kForEver) {
+      settled = minus(std::min(decided_, cpus_[cpu].complete), 1);
+      if (!cpus_[cpu].pages.empty()) {
+        settled = std::min(settled, minus(cpus_[cpu].pages.front().facts.first, 1));
+      }
+    }
+    if (auto wrote = write_edges(cpu, settled); !wrote) return wrote;
+    past = std::min(past, settled);
+  }
+  for (const Window& window : windows_.take_before(decided_ == kForEver ? kForEver : past)) {
+    ++facts_.windows;
+    if (facts_.first_windows.size() < SnapshotFacts::kMost) facts_.first_windows.push_back(window);
+  }
+  return {};
+}
+
+Result<void> Snapshot::release_front(unsigned index) {
+  Cpu& cpu = cpus_[index];
+  const Page page = std::move(cpu.pages.front());
+  cpu.pages.pop_front();
+  if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
+  held_ -= page.facts.used + sizeof(Page);
+  return write(index, page);
+}
+
+// The empty pages of the windows that begin or end up to `to`. All that is older was written.
+Result<void> Snapshot::write_edges(unsigned index, std::uint64_t to) {
+  Cpu& cpu = cpus_[index];
+  for (const Window& window : windows_.all()) {
+    if (window.from > to) break;
+    if (cpu.ended != kNoWindow && window.from <= cpu.ended) continue;
+    if (cpu.begun != window.from) {
+      cpu.begun = window.from;
+      cpu.fresh = RingPage::kNoneLost;
+      if (window.from > oldest_) {  // else nothing is left out before it
+        const bool counted = cpu.missing != 0 && !cpu.missing_unknown;
+        cpu.fresh = counted ? static_cast<std::int64_t>(cpu.missing) : RingPage::kUnknownLost;
+        auto wrote = write_empty(index, window.from, cpu.fresh);
+        if (!wrote) return wrote;
+      }
+      cpu.missing = 0;
+      cpu.missing_unknown = false;
+    }
+    if (window.to >= to) break;
+    if (auto wrote = write_empty(index, window.to, RingPage::kNoneLost); !wrote) return wrote;
+    cpu.ended = window.from;
+  }
+  return {};
+}
+
+Result<void> Snapshot::write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost) {
+  std::fill(empty_.begin(), empty_.end(), std::byte{0});
+  std::memcpy(empty_.data(), &time, sizeof time);
+  mark_missed(empty_, kPageHead, lost);
+  return sink_(cpu, empty_);
+}
+
+Result<void> Snapshot::write(unsigned index, const Page& page) {
+  Cpu& cpu = cpus_[index];
+  if (auto wrote = write_edges(index, minus(page.facts.first, 1)); !wrote) return wrote;
+  std::int64_t lost = page.facts.lost;  // before the page's first event
+  std::uint32_t done = 0;               // events of the page
+  const auto leave_out = [&](std::uint32_t up_to) {
+    if (up_to > done && lost != RingPage::kNoneLost) {
+      cpu.missing_unknown |= lost < 0;
+      cpu.missing += lost > 0 ? static_cast<std::uint64_t>(lost) : 0;
+      lost = RingPage::kNoneLost;
+    }
+    cpu.missing += up_to - done;
+    facts_.left_out_events += up_to - done;
+    done = up_to;
+  };
+  for (const Window& window : windows_.all()) {
+    if (window.from > page.facts.last || window.to < page.facts.first) continue;
+    const Piece piece = cut_page(page.span(), window.from, window.to, out_);
+    leave_out(piece.skipped);
+    if (auto wrote = write_edges(index, window.from); !wrote) return wrote;
+    if (piece.events == 0) continue;
+    done = piece.skipped + piece.events;
+    facts_.kept_events += piece.events;
+    if (lost != RingPage::kNoneLost) {
+      // The kernel's own loss, inside the window: not the one that its first page tells of.
+      if (cpu.fresh != RingPage::kNoneLost) {
+        if (auto wrote = write_empty(index, cpu.begun, RingPage::kNoneLost); !wrote) return wrote;
+      }
+      cpu.fresh = std::exchange(lost, RingPage::kNoneLost);
+    }
+    mark_missed(out_, piece.used, std::exchange(cpu.fresh, RingPage::kNoneLost));
+    if (auto sunk = sink_(index, out_); !sunk) return sunk;
+  }
+  leave_out(page.facts.events);
+  return {};
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,115 @@
+// Keeps, of all pages that stream by, the seconds around each hit.
+//
+//   pages of a CPU ─> ring in memory ─> watched for hits, in order of time over all CPUs ─┐
+//                          │                                      windows <────── hits ───┘
+//                          └─> once no hit can reach them: in a window? written : left out
+//
+// What is written is cut at the windows' edges to the event: inside a window the events of every
+// CPU are there, between windows those of none. On every CPU a window begins with an empty page of
+// the time of its edge that has the kernel's mark for events lost before it, and ends with an empty
+// page without: readers know the hole exactly, however long a CPU was idle before and after. The
+// first page with events has the mark once more, for readers that pass over empty ones (trace-cmd).
+//
+// Guarantees: at most `ring_bytes` of pages in memory; where they do not suffice, the oldest go,
+// and the hits whose time before was shortened by it are counted. Pages reach the sink in order.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "merge/record/snapshot/hit_watch.h"
+#include "merge/record/snapshot/page_cut.h"
+#include "merge/record/snapshot/windows.h"
+
+namespace trapline::record {
+
+struct SnapshotOptions {
+  std::uint64_t around_ns = 0;
+  std::size_t ring_bytes = 0;  // of all CPUs
+  std::size_t page_size = 4096;
+  unsigned cpus = 1;
+};
+
+struct SnapshotFacts {
+  static constexpr std::size_t kMost = 1000;  // of each list
+
+  std::uint64_t hits = 0, still_open = 0;
+  std::uint64_t shortened = 0;  // hits whose time before was in part out of the ring
+  Hit longest;
+  std::vector<Hit> first_hits;
+  std::uint64_t windows = 0;
+  std::vector<Window> first_windows;
+  std::uint64_t kept_events = 0, left_out_events = 0;
+};
+
+class Snapshot {
+ public:
+  using Sink = std::function<Result<void>(unsigned cpu, std::span<const std::byte> page)>;
+
+  Snapshot(const SnapshotOptions& options, HitWatch watch, Sink sink);
+
+  // A round: begin_round(), the pages of every CPU, drained() for those that had no more, and
+  // end_round(). Events of a CPU that was drained are older than this round or come in a later one.
+  void begin_round() { newest_before_ = newest_; }
+  [[nodiscard]] Result<void> add(unsigned cpu, std::span<const std::byte> page);
+  void drained(unsigned cpu);
+  [[nodiscard]] Result<void> end_round();
+  // After the last page; `alive` tells whether a thread is.
+  [[nodiscard]] Result<void> finish(const std::function<bool(ThreadId)>& alive);
+
+  [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
+  [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }
+  [[nodiscard]] std::size_t held_bytes() const { return held_; }
+
+ private:
+  static constexpr std::uint64_t kNoWindow = ~std::uint64_t{0};
+  struct Page {
+    std::unique_ptr<std::byte[]> bytes;
+    PageFacts facts;
+    [[nodiscard]] std::span<const std::byte> span() const { return {bytes.get(), facts.used}; }
+  };
+  struct Cpu {
+    std::deque<Page> pages;
+    std::size_t next_page = 0;      // the first one that the watch has not seen
+    trace_dat::RingPage walk;       // of the page before it
+    trace_dat::RecordedEvent next;  // the next event that the watch wants
+    std::uint64_t lost_to = 0;      // the end of the hole that `next` stands for, without data
+    bool in_heap = false;
+    std::uint64_t seen = 0;      // the last stamp of the pages walked
+    std::uint64_t complete = 0;  // no older event comes any more
+    std::uint64_t missing = 0;   // events left out or lost since the last window
+    bool missing_unknown = false;
+    std::uint64_t begun = kNoWindow;  // where the last window that has its first page begins
+    std::uint64_t ended = kNoWindow;  // and that of the last one that has its last page
+    std::int64_t fresh = 0;  // the mark of the first page, while no page with events followed it
+  };
+  [[nodiscard]] std::uint64_t complete_to() const;
+  [[nodiscard]] bool to_next_wanted(unsigned cpu);
+  [[nodiscard]] bool is_later(unsigned a, unsigned b) const;
+  void watch_to(std::uint64_t time);
+  void take_hits();
+  [[nodiscard]] Result<void> decide(std::uint64_t before);
+  [[nodiscard]] Result<void> release_front(unsigned cpu);
+  [[nodiscard]] Result<void> write(unsigned cpu, const Page& page);
+  [[nodiscard]] Result<void> write_edges(unsigned cpu, std::uint64_t to);
+  [[nodiscard]] Result<void> write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost);
+  [[nodiscard]] Result<void> make_room();
+
+  SnapshotOptions options_;
+  HitWatch watch_;
+  Sink sink_;
+  std::vector<Cpu> cpus_;
+  std::vector<unsigned> heap_;  // CPUs with a wanted event, the earliest on top
+  Windows windows_;
+  SnapshotFacts facts_;
+  std::vector<std::byte> out_, empty_;
+  std::size_t held_ = 0;
+  std::uint64_t newest_ = 0, newest_before_ = 0;  // stamps read, now and before this round
+  std::uint64_t oldest_ = ~std::uint64_t{0};      // the first stamp of all
+  std::uint64_t decided_ = 0;                     // what is older was written or left out
+};
+
+}  // namespace trapline::record

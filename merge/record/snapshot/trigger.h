@@ -1,0 +1,33 @@
+// What --snapshot-on waits for:
+//
+//   expression = "exit" [ "(" REASON ")" ] ">" TIME
+//   TIME       = digits [ "." digits ] ( "ns" | "us" | "ms" | "s" )
+//
+// An exit lasts from kvm_exit to the next kvm_entry of its thread. REASON is a name as
+// `trapline report` prints it; without one every exit counts but halts (HLT, WFI): a guest with
+// nothing to do is not slow.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline::record {
+
+struct Trigger {
+  std::string text;    // as it was given
+  std::string reason;  // empty: any but a halt
+  std::size_t reason_column = 0;
+  std::uint64_t longer_than_ns = 0;
+};
+
+// Errors (kUsage) say at which column, counted from 1, and what would be right.
+[[nodiscard]] Result<Trigger> parse_trigger(std::string_view text);
+
+// The same error for what only the recording's kernel can tell.
+[[nodiscard]] tl::unexpected<Error> trigger_error(std::string_view text, std::size_t column,
+                                                  std::string_view what);
+
+}  // namespace trapline::record

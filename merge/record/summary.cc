@@ -1,0 +1,81 @@
+#include "merge/record/summary.h"
+
+namespace trapline::record {
+namespace {
+
+double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+std::string duration(std::uint64_t ns) {
+  const auto value = static_cast<double>(ns);
+  if (ns < 1'000'000) return fmt::format("{:.1f} µs", value / 1e3);
+  if (ns < 1'000'000'000) return fmt::format("{:.2f} ms", value / 1e6);
+  return fmt::format("{:.2f} s", value / 1e9);
+}
+
+void add_snapshot(const Session& session, const Outcome& outcome, double seconds,
+                  std::vector<std::string>& lines) {
+  const SnapshotFacts& facts = session.snapshot;
+  const double around = static_cast<double>(session.around_ns) / 1e9;
+  if (facts.hits == 0) {
+    lines.push_back(
+        fmt::format("no hit of '{}' in {:.1f} s; nothing of the {:.1f} MiB that went by "
+                    "is kept",
+                    session.snapshot_on, seconds, mib(outcome.went_by)));
+    return;
+  }
+  lines.push_back(fmt::format("{} hit{} of '{}' in {:.1f} s, the longest {} ({}, thread {})",
+                              facts.hits, facts.hits == 1 ? "" : "s", session.snapshot_on, seconds,
+                              duration(facts.longest.end - facts.longest.start),
+                              facts.longest.reason,
+                              static_cast<std::int32_t>(facts.longest.thread)));
+  lines.push_back(
+      fmt::format("kept {:g} s before and after each, {} piece{}: {:.1f} of the {:.1f} "
+                  "MiB that went by",
+                  around, facts.windows, facts.windows == 1 ? "" : "s", mib(outcome.written),
+                  mib(outcome.went_by)));
+  if (facts.shortened != 0) {
+    lines.push_back(
+        fmt::format("{} of them lack a part of the time before, which was no longer in "
+                    "memory; give more (--ring-size) or ask for less (--around)",
+                    facts.shortened));
+  }
+}
+
+void add_losses(const Session& session, bool whole, std::vector<std::string>& lines) {
+  bool any = false;
+  std::uint64_t events = 0;
+  for (const CpuLoss& loss : session.losses) {
+    if (!loss.any()) continue;
+    any = true;
+    events += loss.overwritten + loss.dropped;
+    lines.push_back(
+        fmt::format("lost on CPU {}: {} events overwritten, {} without room, {} pages not written",
+                    loss.cpu, loss.overwritten, loss.dropped, loss.unwritten_pages));
+  }
+  if (!any && whole) lines.emplace_back("lost nothing");
+  if (events != 0) {
+    lines.push_back(
+        fmt::format("fewer are lost with larger buffers: --buffer-size {}", session.buffer_kb * 4));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> summary(const Session& session, const Outcome& outcome) {
+  std::vector<std::string> lines;
+  const double seconds = static_cast<double>(session.end_real_ns - session.start_real_ns) / 1e9;
+  if (session.snapshot_on.empty()) {
+    lines.push_back(fmt::format("recorded {:.1f} MiB in {:.1f} s", mib(outcome.written), seconds));
+  } else {
+    add_snapshot(session, outcome, seconds, lines);
+  }
+  add_losses(session, outcome.whole, lines);
+  if (session.snapshot_on.empty()) {
+    lines.push_back(fmt::format("next: trapline report {}", outcome.folder));
+  } else if (session.snapshot.hits != 0) {
+    lines.push_back(fmt::format("next: trapline timeline {} --around max", outcome.folder));
+  }
+  return lines;
+}
+
+}  // namespace trapline::record

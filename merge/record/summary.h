@@ -1,0 +1,22 @@
+// What the user is told when a recording has ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "merge/record/session.h"
+
+namespace trapline::record {
+
+struct Outcome {
+  std::string folder;
+  std::uint64_t written = 0;  // bytes of pages
+  std::uint64_t went_by = 0;  // bytes of pages that were read
+  bool whole = true;          // nothing cut the recording short
+};
+
+// A line each: how much, what was lost, what to type next.
+[[nodiscard]] std::vector<std::string> summary(const Session& session, const Outcome& outcome);
+
+}  // namespace trapline::record

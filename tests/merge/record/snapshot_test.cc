@@ -1,0 +1,186 @@
+// The parts of --snapshot-on that no recording shows: what is joined, and a vCPU that crosses CPUs
+// while nothing is kept.
+#include "merge/record/snapshot/snapshot.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "merge/correlate/exit_tracker.h"
+#include "tests/merge/record/replay.h"
+
+namespace trapline::record {
+namespace {
+
+using testing::Bytes;
+using ::testing::ElementsAre;
+using testing::Recorded;
+using trapline::testing::data_path;
+
+TEST(WindowsTest, JoinsWhatTouches) {
+  Windows windows;
+  windows.add({50, 60});
+  windows.add({10, 20});
+  windows.add({30, 40});
+  EXPECT_THAT(windows.all(), ElementsAre(Window{10, 20}, Window{30, 40}, Window{50, 60}));
+  windows.add({20, 35});
+  EXPECT_THAT(windows.all(), ElementsAre(Window{10, 40}, Window{50, 60}));
+  EXPECT_THAT(windows.take_before(50), ElementsAre(Window{10, 40}));
+  windows.add({0, 100});
+  EXPECT_THAT(windows.all(), ElementsAre(Window{0, 100}));
+}
+
+// A host of three CPUs with two vCPU threads, made of real events (box/demo-v6.dat).
+class SnapshotTest : public ::testing::Test {
+ protected:
+  static constexpr std::int32_t kA = 11, kB = 12;
+
+  SnapshotTest() : recorded_(data_path("box/demo-v6.dat")), formats_(recorded_.formats()) {
+    for (const auto& cpu : recorded_.events()) {
+      for (const Recorded& event : cpu) {
+        Event decoded;
+        const auto bytes = std::as_bytes(std::span(event.bytes));
+        (void)formats_.decode({event.time, bytes.data(), static_cast<std::uint32_t>(bytes.size())},
+                              decoded);
+        if (std::holds_alternative<KvmEntry>(decoded.payload)) entry_ = event.bytes;
+        const auto* exit = std::get_if<KvmExit>(&decoded.payload);
+        if (exit == nullptr) continue;
+        samples_[formats_.reasons().of_exit(exit->isa, exit->reason, 0)] = event.bytes;
+      }
+    }
+  }
+
+  void exit(std::uint64_t time, unsigned cpu, std::int32_t thread, const std::string& reason) {
+    add(time, cpu, thread, samples_.at(reason));
+  }
+  void halt(std::uint64_t time, unsigned cpu, std::int32_t thread) {
+    constexpr std::uint32_t kSvmHlt = 0x78;  // the recording has none: exit_reason, the first field
+    std::string bytes = samples_.at("io");
+    std::memcpy(bytes.data() + trace_dat::kCommonFields, &kSvmHlt, sizeof kSvmHlt);
+    add(time, cpu, thread, bytes);
+  }
+  void entry(std::uint64_t time, unsigned cpu, std::int32_t thread) {
+    add(time, cpu, thread, entry_);
+  }
+
+  // One event to a page, all read in one round of its own.
+  void cut(const std::string& trigger, std::uint64_t around) {
+    auto watch = HitWatch::open(*parse_trigger(trigger), recorded_.formats());
+    ASSERT_TRUE(watch);
+    kept_.assign(3, {});
+    Snapshot snapshot({around, 1u << 20, 4096, 3}, std::move(*watch),
+                      [this](unsigned cpu, std::span<const std::byte> page) {
+                        kept_[cpu].emplace_back(page.begin(), page.end());
+                        return Result<void>();
+                      });
+    for (const auto& [time, page] : pages_) {
+      snapshot.begin_round();
+      ASSERT_TRUE(snapshot.add(page.first, page.second));
+      for (unsigned cpu = 0; cpu < 3; ++cpu) snapshot.drained(cpu);
+      ASSERT_TRUE(snapshot.end_round());
+    }
+    ASSERT_TRUE(snapshot.finish([](ThreadId thread) { return thread != ThreadId{kB}; }));
+    facts_ = snapshot.facts();
+  }
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> exits_kept() const {
+    const std::string file = ::testing::TempDir() + "snapshot-unit-" + std::to_string(::getpid());
+    testing::write_trace_dat(data_path("box/demo-v6.dat"), file, kept_);
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> exits;
+    auto source = trace_dat::open_trace_dat(file, {});
+    EXPECT_TRUE(source) << source.error().message;
+    Names names;
+    QemuEventReader reader(names);
+    ExitModel model;
+    ExitTracker tracker(model, reader);
+    for (Event event; (*source)->next(event);) {
+      if (const ExitSpan* span = tracker.on(event)) {
+        exits.emplace_back(span->start.ns(), span->end.ns());
+      }
+    }
+    std::filesystem::remove(file);
+    return exits;
+  }
+
+  SnapshotFacts facts_;
+  std::vector<std::vector<Bytes>> kept_;
+
+ private:
+  void add(std::uint64_t time, unsigned cpu, std::int32_t thread, std::string bytes) {
+    std::memcpy(bytes.data() + 4, &thread, sizeof thread);  // common_pid
+    Bytes page(4096);
+    const std::uint64_t commit = 4 + bytes.size();
+    const auto header = static_cast<std::uint32_t>(bytes.size() / 4);
+    std::memcpy(page.data(), &time, 8);
+    std::memcpy(page.data() + 8, &commit, 8);
+    std::memcpy(page.data() + 16, &header, 4);
+    std::memcpy(page.data() + 20, bytes.data(), bytes.size());
+    pages_.emplace(time, std::pair(cpu, page));
+  }
+
+  testing::RecordedPages recorded_;
+  trace_dat::Formats formats_;
+  std::string entry_;
+  std::map<std::string, std::string> samples_;  // a kvm_exit of each reason
+  std::map<std::uint64_t, std::pair<unsigned, Bytes>> pages_;
+};
+
+TEST_F(SnapshotTest, NoExitIsPairedAcrossWhatWasLeftOut) {
+  exit(1000, 0, kA, "io");
+  entry(2000, 0, kA);
+  exit(2050, 0, kA, "cpuid");  // its entry is left out, on a CPU of its own
+  entry(2300, 1, kA);
+  exit(2400, 1, kA, "cpuid");
+  exit(5000, 2, kB, "io");
+  entry(5500, 2, kA);
+  entry(6000, 2, kB);
+  cut("exit(io) > 500ns", 100);
+  EXPECT_EQ(facts_.hits, 2u);
+  EXPECT_EQ(facts_.left_out_events, 2u);
+  EXPECT_THAT(exits_kept(), ElementsAre(std::pair(1000, 2000), std::pair(5000, 6000)));
+}
+
+TEST_F(SnapshotTest, AHitThatEndsOnACpuThatWasIdleIsInTheReport) {
+  exit(100, 1, kB, "cpuid");
+  entry(150, 1, kB);
+  exit(5000, 0, kA, "io");
+  entry(6000, 1, kA);  // the first event of CPU 1 for long
+  exit(9000, 0, kB, "cpuid");
+  entry(9001, 0, kB);
+  cut("exit > 500ns", 200);
+  EXPECT_EQ(facts_.hits, 1u);
+  EXPECT_THAT(exits_kept(), ElementsAre(std::pair(5000, 6000)));
+}
+
+TEST_F(SnapshotTest, HaltsCountOnlyByName) {
+  halt(1000, 0, kA);
+  entry(9000, 0, kA);
+  cut("exit > 500ns", 100);
+  EXPECT_EQ(facts_.hits, 0u);
+  EXPECT_EQ(facts_.left_out_events, 2u);
+  cut("exit(hlt) > 500ns", 100);
+  EXPECT_EQ(facts_.hits, 1u);
+}
+
+TEST_F(SnapshotTest, AnExitThatIsStillOpenCountsUnlessItsThreadIsDead) {
+  exit(1000, 0, kA, "io");
+  exit(1100, 1, kB, "io");
+  exit(8000, 2, 13, "io");
+  cut("exit > 500ns", 100);
+  EXPECT_EQ(facts_.hits, 1u);
+  EXPECT_EQ(facts_.still_open, 1u);
+  EXPECT_EQ(facts_.longest.thread, ThreadId{kA});
+}
+
+TEST_F(SnapshotTest, RefusesAReasonThatTheKernelDoesNotHave) {
+  testing::RecordedPages recorded(data_path("box/demo-v6.dat"));
+  const auto watch =
+      HitWatch::open(*parse_trigger("exit(IO_INSTRUCTIONS) > 1us"), recorded.formats());
+  ASSERT_FALSE(watch);
+  EXPECT_EQ(watch.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(watch.error().message,
+              ::testing::HasSubstr("column 6: this kernel has no such reason; did you mean "
+                                   "IO_INSTRUCTION?"));
+}
+
+}  // namespace
+}  // namespace trapline::record

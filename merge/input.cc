@@ -196,6 +196,7 @@ class ClockedParts {
       if (!clock) return tl::unexpected(std::move(clock).error());
       clocks.push_back(std::move(*clock));
     }
+    if (parts_.size() > 1) clocks::take_peers_clocks(clocks);
     std::vector<clocks::OffsetOption> offsets;
     for (const std::string& text : options_.offsets) {
       auto offset = clocks::parse_offset(text);

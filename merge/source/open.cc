@@ -149,6 +149,10 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
     clock.nanoseconds_of_tsc = clock.clock == "x86-tsc" && !clock.cycles;
     if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";
     if (trace->layout().time_shift) clock.applied = "time shift";
+    clock.shifted = trace->layout().time_shift;
+    clock.trace_id = trace->layout().trace_id;
+    clock.peer_id = trace->layout().peer_id;
+    clock.guest_trace_ids = trace->layout().guest_trace_ids;
     if (!with_syncs) return clock;
     clock.syncs = session_syncs(path);
     if (clock.syncs.empty()) clock.syncs = clocks::read_sync_markers(**source);

@@ -5,8 +5,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::size_t kFirstFrames = 24;
-
 class Nowhere final : public RecordSink {
  public:
   std::size_t append(std::uint32_t, std::span<const Record> records) override {
@@ -16,75 +14,7 @@ class Nowhere final : public RecordSink {
 };
 Nowhere nowhere;
 
-void set_up(Stack& stack, std::size_t frames) {
-  const auto depth = stack.frames.empty() ? 0 : stack.top - stack.floor();
-  stack.frames.resize(frames);
-  stack.frames[0].slot = ~std::uint64_t{0};
-  stack.frames[0].flags = Frame::kEvent | Frame::kSilent;  // off the fast path
-  stack.top = stack.floor() + depth;
-  stack.limit = stack.floor() + stack.frames.size();
-}
-
-bool is_kernel(std::uint64_t address) { return address >> 63 != 0; }
-
-std::uint64_t block_of(std::uint64_t stack_pointer) {
-  return (stack_pointer - 1) >> CallTracker::kBlockBits;
-}
-
-std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
-
-// The innermost slot that is known, else where the stack pointer was.
-std::uint64_t place_of(const Stack& stack) {
-  for (const Frame* frame = stack.top; frame != stack.floor(); --frame)
-    if (frame->slot != 0) return frame->slot;
-  return stack.hint;
-}
-
 }  // namespace
-
-Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
-                       Stack& left) {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (shared_) lock.lock();
-  left.owner = Stack::kNobody;
-  auto& stacks = stacks_[key];
-  for (auto& stack : stacks) {
-    if (stack->owner != Stack::kNobody) continue;
-    if (is_kernel(stack_pointer) ||
-        distance(place_of(*stack), stack_pointer) < CallTracker::kReach) {
-      stack->used = ++tick_;
-      stack->owner = vcpu;
-      return stack.get();
-    }
-  }
-  auto fresh = std::make_unique<Stack>();
-  set_up(*fresh, kFirstFrames);
-  fresh->key = key;
-  fresh->used = ++tick_;
-  fresh->owner = vcpu;
-  stacks.push_back(std::move(fresh));
-  Stack* result = stacks.back().get();
-  if (++count_ > kMaxStacks) drop_oldest();
-  return result;
-}
-
-// Half of those that are in no task's chain and have nothing open. Shared stacks may be in use by
-// another vCPU, so they stay.
-void StackPool::drop_oldest() {
-  if (shared_) return;
-  std::uint64_t border = tick_ - kMaxStacks / 2;
-  for (auto entry = stacks_.begin(); entry != stacks_.end();) {
-    std::erase_if(entry->second, [&](const std::unique_ptr<Stack>& stack) {
-      if (stack->used > border || stack->task == nullptr) return false;
-      const auto& chain = stack->task->chain;
-      for (const Task::Open& open : chain)
-        if (open.stack == stack.get()) return false;
-      --count_;
-      return true;
-    });
-    entry = entry->second.empty() ? stacks_.erase(entry) : std::next(entry);
-  }
-}
 
 CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
                          const FunctionFilter& filter, StackPool& pool,
@@ -96,7 +26,7 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
       options_(options),
       pool_(pool),
       nothing_(0, nowhere) {
-  set_up(nowhere_, 2);
+  nowhere_.resize(2);
   nowhere_.limit = nowhere_.floor();
   nowhere_.task = &nothing_;
   stack_ = &nowhere_;
@@ -135,17 +65,17 @@ void CallTracker::take_request() {
 
 bool CallTracker::same_stack(std::uint64_t stack_pointer) const {
   if (stack_ == &nowhere_) return false;
-  const std::uint64_t place = place_of(*stack_);
+  const std::uint64_t place = stack_->place();
   if (is_kernel(stack_pointer))
-    return block_of(stack_pointer) == block_of(place) ||
+    return stack_block(stack_pointer) == stack_block(place) ||
            (place > stack_pointer && place - stack_pointer < kNear);
-  return distance(place, stack_pointer) < kReach;
+  return within_reach(place, stack_pointer);
 }
 
 void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) {
   StackKey key{0, 0, level};
   if (is_kernel(stack_pointer))
-    key.block = block_of(stack_pointer);
+    key.block = stack_block(stack_pointer);
   else
     key.space = guest_.address_space();
   Stack* stack = pool_.find(key, stack_pointer, vcpu_, *stack_);
@@ -236,7 +166,7 @@ void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint
   Stack& stack = *stack_;
   if (stack.top + 1 >= stack.limit) {
     if (stack.frames.size() >= kMaxFrames) return;
-    set_up(stack, stack.frames.size() * 2);
+    stack.resize(stack.frames.size() * 2);
   }
   Frame& frame = *++stack.top;
   frame = Frame{slot, function, ret, 0, flags, 0};
@@ -304,10 +234,14 @@ void CallTracker::pop_rest_of_tail(Stack* stack) {
 }
 
 // Frames whose place on the stack is below `slot` are gone. A frame whose place is not known goes
-// with one further out that is gone.
+// with one further out that is gone. So does a handler whose return was not seen, where it ran on
+// this very stack.
 void CallTracker::unwind_below(std::uint64_t slot) {
   Frame* dead = nullptr;
-  for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
+  for (Frame* frame = stack_->top; frame != stack_->floor(); --frame) {
+    if ((frame->flags & Frame::kEvent) != 0 && (!options_.sites_know_slots || !is_kernel(slot) ||
+                                                stack_block(frame->slot) != stack_block(slot)))
+      break;
     if (frame->slot == 0) continue;
     if (frame->slot >= slot) break;
     dead = frame;
@@ -424,7 +358,7 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   const std::uint64_t stack_pointer = guest_.stack_pointer();
   if (level == level_ && stack_->top->slot == stack_pointer && !stack_->empty())
     return tail_call(address, stack_pointer);
-  if (options_.sites_know_slots && guest_.interrupt_frame_at(stack_pointer)) {
+  if (options_.sites_know_slots && !options_.told_of_events && is_event(level, stack_pointer)) {
     event(level, address);
     arrived_ = 0;
     return;
@@ -435,19 +369,35 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   if (stack_->top->function != address) tail_call(address, stack_pointer);
 }
 
-// The hardware gave the handler a stack afresh: what is below the stack pointer there is over.
-void CallTracker::discard_dead(std::uint64_t stack_pointer) {
-  Stack& stack = *stack_;
-  Frame* alive = stack.top;
-  while (alive != stack.floor() && alive->slot < stack_pointer) --alive;
-  if (alive == stack.top) return;
+// A function starts where the processor has pushed what it interrupted: a handler, or a label on
+// the handler's way back to it.
+bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
+  const int from = guest_.interrupted_level_at(stack_pointer);
+  if (from < 0) return false;
+  if (level != level_) return true;
+  if (rank(static_cast<unsigned>(from)) != rank(level)) return left_;
+  const Frame* frame = stack_->top;
+  while (frame != stack_->floor() && (frame->flags & Frame::kEvent) == 0) --frame;
+  constexpr std::uint64_t kVectorAndError = 16;
+  return frame == stack_->floor() || stack_pointer - frame->slot > kVectorAndError;
+}
+
+// The hardware gave the handler a stack afresh: what is at and below the stack pointer there is
+// over, or all that is there.
+void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
+  Frame* alive = stack_->top;
+  while (alive != stack_->floor() && (whole_stack || alive->slot <= stack_pointer)) --alive;
+  if (alive != stack_->top) discard_above(alive);
+}
+
+void CallTracker::discard_above(Frame* alive) {
   // Their exits must come before what nests in them goes on.
-  auto& chain = stack.task->chain;
+  auto& chain = stack_->task->chain;
   std::size_t first = 0;
-  while (first < chain.size() && chain[first].stack != &stack) ++first;
-  close_chain(*stack.task, first);
-  stack.top = alive;
-  chain.push_back({&stack, stack.depth()});
+  while (first < chain.size() && chain[first].stack != stack_) ++first;
+  close_chain(*stack_->task, first);
+  stack_->top = alive;
+  chain.push_back({stack_, stack_->depth()});
 }
 
 bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {
@@ -467,12 +417,23 @@ void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uin
 
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
-  const bool new_stack = !event_pending_ && level != level_ && level_ != ~0U;
+  const bool raised =
+      level_ != ~0U && (level == level_ ? left_ : !leaves_privilege(level));  // from outside
+  const bool system_call = event_pending_;
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
   // On the same level the handler nests, whatever stack it got.
-  if (level != level_ || stack_ == &nowhere_) resolve(level, stack_pointer, Via::kEvent);
-  if (new_stack && is_kernel(stack_pointer)) discard_dead(stack_pointer);
+  if (level != level_ || left_ || stack_ == &nowhere_) resolve(level, stack_pointer, Via::kEvent);
+  left_ = false;
+  if (raised) {
+    // The handler may begin on the stack pointer of what it interrupted: then only handlers are
+    // there, each over when the next one begins.
+    const bool borrowed = std::all_of(stack_->floor(), stack_->top + 1, [](const Frame& frame) {
+      return (frame.flags & Frame::kEvent) != 0;
+    });
+    if (borrowed || (!system_call && is_kernel(stack_pointer)))
+      discard_dead(stack_pointer, borrowed);
+  }
   resync_ = false;
   push_slow(0, handler, stack_pointer, Frame::kEvent);
   arrived_ = handler;
@@ -480,6 +441,7 @@ void CallTracker::event(unsigned level, std::uint64_t handler) {
 
 void CallTracker::system_return() {
   event_pending_ = false;
+  left_ = true;
   if (stack_ != &nowhere_) {
     const auto& chain = stack_->task->chain;
     const std::size_t base = !chain.empty() && chain.back().stack == stack_ ? chain.back().base : 0;
@@ -492,6 +454,8 @@ void CallTracker::interrupt_return(unsigned level) {
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
   if (level != level_) resolve(level, stack_pointer, Via::kReturn);
+  const int to = options_.sites_know_slots ? guest_.interrupted_level_at(stack_pointer) : -1;
+  left_ = to >= 0 && rank(static_cast<unsigned>(to)) != rank(level);
   Frame* frame = stack_->top;
   while (frame != stack_->floor() && (frame->flags & Frame::kEvent) == 0) --frame;
   if (frame != stack_->floor()) pop_through(frame);

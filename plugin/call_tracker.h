@@ -1,13 +1,5 @@
 // Follows the calls of one vCPU and writes their entries and exits.
 //
-// Frames lie on the guest stacks that they live on. A frame knows its return address, where on the
-// stack it is (`slot`: where the return address lies) and its function; a return takes the frame at
-// its slot, frames below it (longjmp, exceptions) are closed first. Kinds of frames:
-//   call    pushed by a call instruction
-//   tail    reached by a jump; shares its caller's return, and goes with it
-//   event   interrupt, exception or system call; ends with the return from interrupt. Whatever the
-//           stack pointer says, nothing below it ends before it.
-//
 // Each guest stack has a Stack (found by privilege level, address space and stack pointer), each
 // task (see TaskChooser) the chain of the stacks whose frames are open in its records, innermost
 // last. Going to another stack:
@@ -21,107 +13,20 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
-#include <vector>
 
-#include "plugin/record_buffer.h"
+#include "plugin/guest_stack.h"
 #include "plugin/record_clock.h"
 
 namespace trapline {
-
-struct Task {
-  Task(std::uint32_t tid, RecordSink& sink, std::size_t capacity = RecordBuffer::kLarge)
-      : buffer(tid, sink, capacity) {}
-  RecordBuffer buffer;
-  std::uint64_t depth = 0;  // open in the records
-  // The stacks whose frames are open in the records, innermost last. One may be there twice: what a
-  // kernel called before it went to user mode, and what it does in a system call from there. An
-  // entry's frames are those above `base`.
-  struct Open {
-    struct Stack* stack;
-    std::size_t base;
-  };
-  std::vector<Open> chain;
-};
-
-struct Frame {
-  enum Flags : std::uint32_t { kTail = 1, kEvent = 2, kSilent = 4, kPending = 8, kCovered = 16 };
-  std::uint64_t slot = 0;  // 0: not known (yet)
-  std::uint64_t function = 0;
-  std::uint64_t ret = 0;
-  std::uint64_t entered = 0;  // only with min_duration
-  std::uint32_t flags = 0;
-  std::uint32_t tails = 0;  // consecutive tail frames up to this one
-};
-
-struct StackKey {
-  std::uint64_t space = 0;
-  std::uint64_t block = 0;
-  std::uint64_t level = 0;
-  bool operator==(const StackKey&) const = default;
-};
-
-struct Stack {
-  Frame* top = nullptr;  // the innermost frame; frames[0] is a floor that no slot reaches
-  Frame* limit = nullptr;
-  std::vector<Frame> frames;
-  Task* task = nullptr;
-  StackKey key;
-  std::uint64_t hint = 0;    // a stack pointer that was on this stack
-  std::uint64_t used = 0;    // for the least recently used
-  unsigned owner = kNobody;  // the vCPU that is on it: nobody else reads or writes it meanwhile
-  static constexpr unsigned kNobody = ~0U;
-
-  [[nodiscard]] Frame* floor() { return frames.data(); }
-  [[nodiscard]] const Frame* floor() const { return frames.data(); }
-  [[nodiscard]] bool empty() const { return top == frames.data(); }
-  [[nodiscard]] std::size_t depth() const { return static_cast<std::size_t>(top - frames.data()); }
-};
-
-// The stacks that are known: one pool per vCPU or, when stacks have tasks of their own and wander
-// from vCPU to vCPU, one for all.
-class StackPool {
- public:
-  explicit StackPool(bool shared) : shared_(shared) {}
-  // The stack that the stack pointer is on; a new one (without task) when there is none. From now
-  // on it is the vCPU's, and `left`, where the vCPU was, is nobody's. What another vCPU is on is
-  // not looked at: two that start with the same stack pointer do not share a stack.
-  [[nodiscard]] Stack* find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
-                            Stack& left);
-  [[nodiscard]] bool shared() const { return shared_; }
-  template <typename Visit>
-  void for_each(Visit&& visit) {
-    std::scoped_lock lock(mutex_);
-    for (auto& [key, stacks] : stacks_)
-      for (auto& stack : stacks) visit(*stack);
-  }
-
-  static constexpr std::size_t kMaxStacks = 768;
-
- private:
-  struct Hash {
-    std::size_t operator()(const StackKey& key) const {
-      return (key.space ^ key.block * 0x9e3779b97f4a7c15U) + key.level;
-    }
-  };
-  void drop_oldest();
-
-  std::unordered_map<StackKey, std::vector<std::unique_ptr<Stack>>, Hash> stacks_;
-  std::size_t count_ = 0;
-  std::uint64_t tick_ = 0;
-  bool shared_;
-  std::mutex mutex_;
-};
 
 // The guest's registers; cold code only.
 class GuestState {
  public:
   virtual ~GuestState() = default;
   virtual std::uint64_t stack_pointer() = 0;
-  virtual std::uint64_t address_space() = 0;                         // CR3, TTBR0, satp
-  virtual bool interrupt_frame_at(std::uint64_t stack_pointer) = 0;  // x86: what the CPU pushes
+  virtual std::uint64_t address_space() = 0;  // CR3, TTBR0, satp
+  // x86: the level that what the processor pushes there came from; -1: no such frame.
+  virtual int interrupted_level_at(std::uint64_t stack_pointer) = 0;
 };
 
 class TaskChooser {
@@ -151,6 +56,7 @@ struct TrackerOptions {
   bool sites_know_slots = true;      // x86: calls and returns come with their slot
   bool higher_level_is_user = true;  // x86: ring 3; elsewhere level 0 is the least privileged
   bool know_starts = false;          // symbols are given
+  bool told_of_events = false;       // by QEMU; else x86's are seen where their handlers start
   bool filtered = false;             // include, exclude
   std::uint64_t min_duration = 0;    // ns
   std::uint64_t max_depth = ~std::uint64_t{0};
@@ -262,8 +168,6 @@ class CallTracker {
   [[nodiscard]] Task* task() { return stack_->task; }
 
   static constexpr std::uint64_t kNear = 4096;
-  static constexpr std::uint64_t kBlockBits = 14;      // kernel stacks: 16 KiB, aligned
-  static constexpr std::uint64_t kReach = 1U << 20;    // other stacks: this far is the same one
   static constexpr std::size_t kMaxFrames = 1U << 20;  // of one stack
   static constexpr std::size_t kMaxChain = 6;
   static constexpr std::uint32_t kMaxTails = 4096;
@@ -319,7 +223,9 @@ class CallTracker {
   void silence(Stack& stack, std::size_t base = 0);
   void close_chain(Task& task, std::size_t size);
   void uncover();
-  void discard_dead(std::uint64_t stack_pointer);
+  void discard_dead(std::uint64_t stack_pointer, bool whole_stack);
+  void discard_above(Frame* alive);
+  [[nodiscard]] bool is_event(unsigned level, std::uint64_t stack_pointer);
   void write_entry(Task& task, std::uint64_t time, std::uint64_t function);
   void write_exit(Task& task, std::uint64_t time, std::uint64_t function);
   [[nodiscard]] bool same_stack(std::uint64_t stack_pointer) const;
@@ -335,6 +241,7 @@ class CallTracker {
   bool resync_ = false;  // the stack pointer may be on another stack
   bool slow_ = false;    // filters, limits or a stop: nothing is on the fast path
   bool event_pending_ = false;
+  bool left_ = false;  // for a less privileged level; level_ stays until a function there is seen
   bool recording_ = true;
   std::atomic<int> requested_ = 0;
   RecordClock clock_;

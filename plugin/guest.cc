@@ -167,18 +167,18 @@ bool Guest::is_vector(std::uint64_t address) {
 
 // RIP, CS, RFLAGS, RSP, SS as the processor pushes them in 64-bit mode, with an error code or
 // without.
-bool Guest::interrupt_frame_at(std::uint64_t stack_pointer) {
+int Guest::interrupted_level_at(std::uint64_t stack_pointer) {
   std::uint64_t words[6];
-  if (!read_memory(stack_pointer, words, sizeof words)) return false;
+  if (!read_memory(stack_pointer, words, sizeof words)) return -1;
   for (int first = 0; first < 2; ++first) {
     const std::uint64_t* frame = words + first;
     const bool selectors =
         (frame[1] & ~std::uint64_t{3}) != 0 && frame[1] <= 0xffff && frame[4] <= 0xffff;
     constexpr std::uint64_t kNeverSet = 0x8028;
     const bool flags = (frame[2] & 2) != 0 && (frame[2] & kNeverSet) == 0 && frame[2] < (1U << 22);
-    if (selectors && flags) return true;
+    if (selectors && flags) return static_cast<int>(frame[1] & 3);
   }
-  return false;
+  return -1;
 }
 
 std::string level_name(const Architecture& arch, unsigned level) {

@@ -66,7 +66,7 @@ class Guest final : public GuestState {
   std::uint64_t stack_pointer() override { return registers_.value(stack_pointer_); }
   std::uint64_t frame_pointer() { return registers_.value(frame_pointer_); }
   std::uint64_t address_space() override;
-  bool interrupt_frame_at(std::uint64_t stack_pointer) override;
+  int interrupted_level_at(std::uint64_t stack_pointer) override;
   [[nodiscard]] std::uint64_t general(unsigned index);
   [[nodiscard]] std::uint64_t link() { return registers_.value(link_); }
   // x86: the ring, 4 in real mode; aarch64: EL, + 4 in secure state; riscv64: 0, 1, 3.

@@ -164,6 +164,7 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
     return fail(ErrorKind::kUsage,
                 "mode=frame-pointer needs QEMU 9.2 or newer (reading guest memory)");
   s.tracker_options.know_starts = s.filter->knows_starts() && !frames;
+  s.tracker_options.told_of_events = s.api.register_discontinuity != nullptr;
   s.tracker_options.filtered = s.filter->filters();
   s.tracker_options.min_duration = s.options.min_duration;
   s.tracker_options.max_depth = s.options.max_depth;

@@ -49,7 +49,7 @@ has "hello_end done$"
 TRAPLINE_EVENTS='device_*' TRAPLINE_LOG=/dev/null TRAPLINE_MONITOR="$work/monitor" \
   "$work/device/device" "$work/socket" "$work/disk" &
 server=$!
-for _ in $(seq 100); do
+for _ in $(seq 600); do
   if [ -S "$work/socket" ] && [ -S "$work/monitor" ]; then break; fi
   sleep 0.05
 done

@@ -31,7 +31,7 @@ mkdir "$instance"
 "$qemu" -accel tcg -m 16 -display none -nodefaults -S -machine pc \
   -qmp unix:"$work/qmp",server=on,wait=off -D "$instance/trace_marker" 2> /dev/null &
 pid=$!
-for _ in $(seq 200); do
+for _ in $(seq 600); do
   if [ -S "$work/qmp" ]; then break; fi
   sleep 0.05
 done

@@ -47,14 +47,14 @@ class CallTrackerTest : public ::testing::Test,
   const TrackerCounters& counters() const { return tracker_->counters(); }
 
   std::uint64_t sp_ = 0;
-  bool interrupt_frame_ = false;
+  int interrupted_level_ = -1;
   Site site_;
   std::unique_ptr<CallTracker> tracker_;
 
  private:
   std::uint64_t stack_pointer() override { return sp_; }
   std::uint64_t address_space() override { return 0; }
-  bool interrupt_frame_at(std::uint64_t) override { return interrupt_frame_; }
+  int interrupted_level_at(std::uint64_t) override { return interrupted_level_; }
   Task* task_for(unsigned, const StackKey&, std::uint64_t) override { return &task_; }
   bool recorded(std::uint64_t) const override { return true; }
   bool is_start(std::uint64_t address) const override { return address < 100; }
@@ -66,6 +66,8 @@ class CallTrackerTest : public ::testing::Test,
 
   std::vector<Record> records_;
   Task task_{1, *this};
+
+ protected:
   StackPool pool_{false};
 };
 
@@ -115,6 +117,50 @@ TEST_F(CallTrackerTest, AnInterruptEndsWithItsReturnWhereverItsStackIs) {
   tracker_->interrupt_return(0);
   ret(kStackA - 8);
   EXPECT_EQ(records(), "1( 7( 8( 8) 7) 1)");
+}
+
+TEST_F(CallTrackerTest, ALabelOnTheWayBackFromAnInterruptIsNoSecondOne) {
+  call(1, kStackA - 8);
+  interrupted_level_ = 0;
+  sp_ = kStackA - 64;
+  tracker_->function_start(0, 7);
+  call(8, kStackA - 200), ret(kStackA - 200);
+  sp_ = kStackA - 56;  // the error code is off the stack
+  tracker_->function_start(0, 9);
+  tracker_->interrupt_return(0);
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 7( 8( 8) 9( 9) 7) 1)");
+  EXPECT_EQ(counters().events, 1u);
+}
+
+TEST_F(CallTrackerTest, AHandlerThatDoesNotComeBackEndsWhereItsStackIsUsedAgain) {
+  call(1, kStackA - 8);
+  sp_ = kStackA - 64;
+  tracker_->event(0, 7);
+  call(8, kStackA - 200), call(2, kStackA - 40), ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 7( 8( 8) 7) 2( 2) 1)");
+}
+
+// The handler begins on the program's stack pointer.
+TEST_F(CallTrackerTest, AThousandSystemCallsLeaveNothingBehind) {
+  for (int i = 0; i < 1000; ++i) {
+    site_.level = 3;
+    site_.ret = 0x1000;
+    tracker_->call(site_, 1, 0x7fff00001000);
+    tracker_->system_call();
+    sp_ = 0x7fff00000ff8;
+    tracker_->function_start(0, 7);
+    site_.level = 0;
+    call(8, kStackA - 8), ret(kStackA - 8);
+    tracker_->system_return();
+    tracker_->return_at(3, 0x7fff00001000, [] { return std::uint64_t{0x1000}; });
+  }
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+  std::size_t frames = 0;
+  pool_.for_each([&](const Stack& stack) { frames += stack.depth(); });
+  EXPECT_LT(frames, 5u);
+  const std::string all = records();
+  EXPECT_EQ(all.substr(0, 36), "1( 7( 8( 8) 7) 1) 1( 7( 8( 8) 7) 1) ");
 }
 
 TEST_F(CallTrackerTest, AThreadSwitchClosesWhatIsOpenAndLaterReturnsAreSilent) {

@@ -30,11 +30,20 @@ std::uint64_t lost_records(const std::string& path) {
   return lost;
 }
 
-// A shell that runs QEMU as its child: $qemu is the command, quoted.
-Output shell(const std::vector<std::string>& qemu, const std::string& script) {
+// A shell that runs QEMU as its child: `qemu` is the command, `recorded BYTES` waits until the
+// records are that much, `until_true COMMAND` for a command to succeed; both for at most 30 s.
+Output shell(const std::vector<std::string>& qemu, const std::string& data,
+             const std::string& script) {
   std::string command = "qemu() { exec";
   for (const std::string& word : qemu) command += " '" + word + "'";
-  return run({"bash", "-c", command + " \"$@\"; }; " + script}, 60);
+  command +=
+      " \"$@\"; }; "
+      "until_true() { for _ in {1..1500}; do ! \"$@\" || return 0; sleep 0.02; done; }; "
+      "enough() { [ \"$(cat '" +
+      data +
+      "'/*.dat 2>/dev/null | wc -c)\" -ge \"$1\" ]; }; "
+      "recorded() { until_true enough \"$1\"; }; ";
+  return run({"bash", "-c", command + script}, 100);
 }
 
 class FaultsTest : public ::testing::TestWithParam<const char*> {
@@ -54,14 +63,15 @@ class FaultsTest : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(FaultsTest, AfterSigtermTheRecordsAreWholeAndBalanced) {
-  const Output output = shell(calls("out=" + data_), "qemu & sleep 0.6; kill -TERM $!; wait $!");
+  const Output output =
+      shell(calls("out=" + data_), data_, "qemu & recorded 1000000; kill -TERM $!; wait $!");
   EXPECT_THAT(output.err, HasSubstr("records, 0 lost"));
   EXPECT_THAT(imbalances(data_), IsEmpty());
   EXPECT_EQ(reported_calls(data_)["guest_main"], 1u);
 }
 
 TEST_P(FaultsTest, AfterSigkillWhatWasWrittenIsReadable) {
-  (void)shell(calls("out=" + data_), "qemu & sleep 0.8; kill -KILL $!; wait $!");
+  (void)shell(calls("out=" + data_), data_, "qemu & recorded 1000000; kill -KILL $!; wait $!");
   EXPECT_THAT(imbalances(data_, true), IsEmpty());
   EXPECT_GT(reported_calls(data_)["fib"], 1000u);
 }
@@ -91,8 +101,11 @@ TEST_P(FaultsTest, WhenTheDiskHasRoomAgainTheRecordsSayWhatWasLostAndGoOn) {
   std::filesystem::create_directory(mount);
   ASSERT_EQ(run({"mount", "-t", "tmpfs", "-o", "size=3m", "none", mount}).exit_code(), 0);
   const std::string data = mount + "/data";
-  const Output output = shell(
-      calls("out=" + data), "qemu & sleep 0.7; mount -o remount,size=1g '" + mount + "'; wait $!");
+  const std::string told = folder_ / "told";
+  const Output output =
+      shell(calls("out=" + data), data,
+            "qemu 2>'" + told + "' & until_true grep -q 'the guest goes on' '" + told +
+                "'; mount -o remount,size=1g '" + mount + "'; wait $!; cat '" + told + "' >&2");
   const auto faults = imbalances(data);
   const std::uint64_t lost = lost_records(data);
   (void)run({"umount", mount});
@@ -101,8 +114,8 @@ TEST_P(FaultsTest, WhenTheDiskHasRoomAgainTheRecordsSayWhatWasLostAndGoOn) {
 }
 
 TEST_P(FaultsTest, ARemovedDirectoryDoesNotStopTheGuest) {
-  const Output output =
-      shell(calls("out=" + data_), "qemu & sleep 0.5; rm -r '" + data_ + "'; wait $!");
+  const Output output = shell(calls("out=" + data_), data_,
+                              "qemu & recorded 1000000; rm -r '" + data_ + "'; wait $!");
   EXPECT_EQ(output.exit_code(), 1) << output.err;
 }
 
@@ -110,8 +123,12 @@ TEST_P(FaultsTest, AfterAResetTheRecordsAreBalancedAndGoOn) {
   auto command = calls("out=" + data_);
   std::erase(command, "-no-reboot");
   command.insert(command.end(), {"-monitor", "stdio"});
-  const Output output =
-      shell(command, "(sleep 0.6; echo system_reset; sleep 0.6; echo quit) | qemu; true");
+  const Output output = shell(command, data_,
+                              "(recorded 1000000; echo system_reset; sleep 0.1;"
+                              " before=$(cat '" +
+                                  data_ +
+                                  "'/*.dat | wc -c); recorded $((before + 100000000)); echo quit)"
+                                  " | qemu; true");
   EXPECT_THAT(imbalances(data_), IsEmpty()) << output.err;
   EXPECT_EQ(reported_calls(data_)["guest_main"], 2u);
 }
@@ -121,9 +138,10 @@ TEST_P(FaultsTest, AHotPluggedProcessorIsNoTrouble) {
   *std::find(command.begin(), command.end(), "2") = "1,maxcpus=2";
   command.insert(command.end(), {"-monitor", "stdio"});
   const Output output =
-      shell(command,
-            "(sleep 0.4; echo device_add qemu64-x86_64-cpu,socket-id=1,core-id=0,thread-id=0,id=c1;"
-            " sleep 0.3; echo quit) | qemu; true");
+      shell(command, data_,
+            "(recorded 1000000;"
+            " echo device_add qemu64-x86_64-cpu,socket-id=1,core-id=0,thread-id=0,id=c1;"
+            " recorded 20000000; echo quit) | qemu; true");
   EXPECT_THAT(imbalances(data_), IsEmpty()) << output.err;
   EXPECT_THAT(output.err, HasSubstr("records, 0 lost"));
 }
@@ -132,8 +150,9 @@ TEST_P(FaultsTest, ASavedAndLoadedMachineGoesOn) {
   const std::string state = folder_ / "state";
   auto command = calls("out=" + data_);
   command.insert(command.end(), {"-monitor", "stdio"});
-  (void)shell(command, "(sleep 0.4; echo 'migrate exec:cat>" + state +
-                           "'; sleep 0.6; echo quit) | qemu; true");
+  // The monitor reads on when the state is saved.
+  (void)shell(command, data_,
+              "(recorded 1000000; echo 'migrate exec:cat>" + state + "'; echo quit) | qemu; true");
   ASSERT_TRUE(std::filesystem::exists(state));
   const std::string second = folder_ / "second";
   auto load = calls("out=" + second);

@@ -39,7 +39,7 @@ TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
            " quiet panic=-1 nokaslr",
        "-plugin",
        plugin_path() + ",out=" + data + ",symbols=" + guest + "/kallsyms,contexts=" + contexts});
-  const Output output = run(command, 100);
+  const Output output = run(command, 250);
   EXPECT_THAT(output.out, ::testing::HasSubstr("BOOTED"));
   EXPECT_THAT(imbalances(data), IsEmpty());
   std::smatch counts;

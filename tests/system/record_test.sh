@@ -28,11 +28,11 @@ start_recorder() {  # start_recorder ARGUMENT... ; its pid in $recorder
 wait_for() {  # wait_for WHAT COMMAND...
   local what=$1 tries
   shift
-  for ((tries = 0; tries < 200; ++tries)); do
+  for ((tries = 0; tries < 600; ++tries)); do
     if "$@" 2>/dev/null; then return; fi
     sleep 0.05
   done
-  fail "no $what within 10 s"
+  fail "no $what within 30 s"
 }
 
 end_recorder() {  # its exit status in $status
@@ -166,12 +166,13 @@ records_a_running_process() {
   nothing_left "$recorder"
 }
 
+two_series() { [ "$(cat "$session"/raw/cpu* | grep -a -o 'trapline: sync 1 [0-9]* 0 before' | wc -l)" -ge 2 ]; }
+
 a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   sh -c 'while :; do sleep 0.01; done' &
   local target=$! dead first
   start_recorder --pid "$target" --events sched:sched_switch
-  wait_for "second tick" test -s "$session/raw/cpu0"
-  sleep 2.2
+  wait_for "second series of sync records on the disk" two_series
   kill -KILL "$recorder"
   end_recorder
   dead=$recorder
@@ -211,8 +212,9 @@ a_full_disk_stops_the_recording_and_not_the_command() {
   mkdir "$work/small"
   mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
   session=$work/small/run.trapline
-  start_recorder --no-kvm --syscalls -- timeout 20 sh -c \
-    'dd if=/dev/zero of=/dev/null bs=1 count=6000000 2>/dev/null; echo the command ended'
+  start_recorder --no-kvm --syscalls -- timeout 50 sh -c \
+    'until grep -q "No space" "$0"; do dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done
+     echo the command ended' "$work/stderr"
   end_recorder
   cat "$work/stderr"
   local text rest=0

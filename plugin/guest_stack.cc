@@ -1,0 +1,68 @@
+#include "plugin/guest_stack.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kFirstFrames = 24;
+
+}  // namespace
+
+std::uint64_t Stack::place() const {
+  for (const Frame* frame = top; frame != floor(); --frame)
+    if (frame->slot != 0) return frame->slot;
+  return hint;
+}
+
+void Stack::resize(std::size_t count) {
+  const auto open = frames.empty() ? 0 : top - floor();
+  frames.resize(count);
+  frames[0].slot = ~std::uint64_t{0};
+  frames[0].flags = Frame::kEvent | Frame::kSilent;  // off the fast path
+  top = floor() + open;
+  limit = floor() + frames.size();
+}
+
+Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
+                       Stack& left) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (shared_) lock.lock();
+  left.owner = Stack::kNobody;
+  auto& stacks = stacks_[key];
+  for (auto& stack : stacks) {
+    if (stack->owner != Stack::kNobody) continue;
+    if (is_kernel(stack_pointer) || within_reach(stack->place(), stack_pointer)) {
+      stack->used = ++tick_;
+      stack->owner = vcpu;
+      return stack.get();
+    }
+  }
+  auto fresh = std::make_unique<Stack>();
+  fresh->resize(kFirstFrames);
+  fresh->key = key;
+  fresh->used = ++tick_;
+  fresh->owner = vcpu;
+  stacks.push_back(std::move(fresh));
+  Stack* result = stacks.back().get();
+  if (++count_ > kMaxStacks) drop_oldest();
+  return result;
+}
+
+// Half of those that are in no task's chain and have nothing open. Shared stacks may be in use by
+// another vCPU, so they stay.
+void StackPool::drop_oldest() {
+  if (shared_) return;
+  std::uint64_t border = tick_ - kMaxStacks / 2;
+  for (auto entry = stacks_.begin(); entry != stacks_.end();) {
+    std::erase_if(entry->second, [&](const std::unique_ptr<Stack>& stack) {
+      if (stack->used > border || stack->task == nullptr) return false;
+      const auto& chain = stack->task->chain;
+      for (const Task::Open& open : chain)
+        if (open.stack == stack.get()) return false;
+      --count_;
+      return true;
+    });
+    entry = entry->second.empty() ? stacks_.erase(entry) : std::next(entry);
+  }
+}
+
+}  // namespace trapline

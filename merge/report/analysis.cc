@@ -244,19 +244,21 @@ std::string Analysis::vm_of(ThreadId thread) const {
   return found == vcpu_index_.end() ? "?" : vms_[found->second].name();
 }
 
-std::string Analysis::vcpu_text(ThreadId thread) const {
+std::string Analysis::vcpu_text(ThreadId thread, bool with_vm) const {
   const auto found = vcpu_index_.find(thread);
   const std::int32_t vcpu =
       found == vcpu_index_.end() ? kNoVcpu : vcpu_threads_[found->second].vcpu;
   const std::string number = vcpu == kNoVcpu
                                  ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
                                  : fmt::format("vcpu {}", vcpu);
-  return vm_count_ > 1 ? fmt::format("vm {} {}", vm_of(thread), number) : number;
+  return with_vm && vm_count_ > 1 ? fmt::format("vm {} {}", vm_of(thread), number) : number;
 }
 
 std::string Analysis::text_of(const GroupKey& key) const {
   std::string text;
   std::size_t at = 0;
+  const bool by_vm =
+      std::find(options_.by.begin(), options_.by.end(), Dimension::kVm) != options_.by.end();
   for (const Dimension dimension : options_.by) {
     if (at != 0) text += " / ";
     const std::uint64_t word = key.words[at++];
@@ -278,7 +280,7 @@ std::string Analysis::text_of(const GroupKey& key) const {
         text += printable(stacks_.text(static_cast<StackId>(word)));
         break;
       case Dimension::kVcpu:
-        text += vcpu_text(ThreadId{static_cast<std::int32_t>(word)});
+        text += vcpu_text(ThreadId{static_cast<std::int32_t>(word)}, !by_vm);
         break;
       case Dimension::kVm:
         text += vm_of(ThreadId{static_cast<std::int32_t>(word)});
@@ -452,7 +454,7 @@ void Analysis::report_slow_exits(Report& report) {
     const ExitSpan& span = slow.span;
     const Source& source = timeline_.source(span.source);
     ExitRow row{span,
-                vcpu_text(span.thread),
+                vcpu_text(span.thread, true),
                 slow.function == kNoName ? "[unknown]" : printable(names_[slow.function]),
                 printable(reason_text(source, span.reason)),
                 detail_text(span.detail),

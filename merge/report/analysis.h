@@ -75,7 +75,7 @@ class Analysis {
   [[nodiscard]] StackId stack_of(const ExitSpan& span);
   [[nodiscard]] GroupKey key_of(const ExitSpan& span, StackId stack) const;
   [[nodiscard]] std::string text_of(const GroupKey& key) const;
-  [[nodiscard]] std::string vcpu_text(ThreadId thread) const;
+  [[nodiscard]] std::string vcpu_text(ThreadId thread, bool with_vm) const;
   [[nodiscard]] std::string vm_of(ThreadId thread) const;
   [[nodiscard]] bool counts(ThreadId thread) const {
     return !options_.threads || options_.threads->contains(thread);

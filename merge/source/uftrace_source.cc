@@ -150,8 +150,6 @@ class UftraceSource final : public Source {
   std::string comm(ThreadId thread) const override {
     return printable(directory_.task_name(static_cast<std::uint32_t>(thread)));
   }
-  std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const override { return {}; }
-  std::string userspace_reason(std::uint32_t) const override { return {}; }
 
  private:
   static constexpr const char* kNames[] = {"guest:entry", "guest:exit",      "guest:lost",

@@ -296,8 +296,10 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
       --frame;
     return return_from(frame);
   }
-  if (leave_event(slot, target)) return;
-  if (!stack_->empty() && stack_->top->slot > slot) {
+  const bool called_from_here = stack_->empty() || stack_->top->slot <= slot;
+  if ((called_from_here || (stack_->top->flags & Frame::kEvent) != 0) && leave_event(slot, target))
+    return;
+  if (!called_from_here) {
     // Nothing was called from here: a jump that is spelled as a return (retpolines).
     if (target != 0 && (!options_.know_starts || filter_.is_start(target))) {
       tail_call(target, stack_->top->slot);

@@ -6,24 +6,18 @@
 #include <iterator>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/sync_words.h"
 
 namespace trapline {
 namespace {
 
 constexpr std::array<std::string_view, 3> kCounterNames{"tsc", "cntvct", "time"};
 
-std::string_view next_word(std::string_view& text, char separator = ' ') {
-  const auto end = text.find(separator);
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return word;
-}
-
 // Numbers separated by colons, exactly as many as there are places.
 template <std::size_t n>
 bool numbers(std::string_view text, std::array<std::uint64_t, n>& values) {
   for (std::uint64_t& value : values) {
-    const auto number = parse_number(next_word(text, ':'));
+    const auto number = parse_number(sync_words::next_word(text, ':'));
     if (!number) return false;
     value = *number;
   }
@@ -94,39 +88,15 @@ std::string format_guest_sync(const GuestSyncRecord& record) {
 }
 
 std::optional<GuestSyncRecord> parse_guest_sync(std::string_view text) {
-  if (!text.starts_with(kGuestSyncPrefix)) return std::nullopt;
-  text.remove_prefix(kGuestSyncPrefix.size());
-  while (text.ends_with('\n') || text.ends_with('\0')) text.remove_suffix(1);
-  const auto series = parse_number(next_word(text));
-  const auto index = parse_number(next_word(text));
-  if (!series || !index || !fits(*series) || !fits(*index)) return std::nullopt;
   GuestSyncRecord record;
-  record.series = static_cast<std::uint32_t>(*series);
-  record.index = static_cast<std::uint32_t>(*index);
-  std::optional<GuestReading>* part = nullptr;
-  while (!text.empty()) {
-    const std::string_view word = next_word(text);
-    if (word == "before" || word == "after") {
-      part = word == "before" ? &record.before : &record.after;
-      if (part->has_value()) return std::nullopt;
-      part->emplace();
-      continue;
-    }
-    const auto equals = word.find('=');
-    const std::string_view key = word.substr(0, equals);
-    const std::string_view value =
-        equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
-    bool good = true;
-    if (part != nullptr)
-      good = parse_reading(key, value, **part, record);
-    else if (key == "marker")
-      record.marker = true;
-    else if (key == "port" || key == "mmio")
-      good = parse_write(key == "mmio", value, record);
-    else if (key == "ptp")
-      good = parse_ptp(value, record);
-    if (!good) return std::nullopt;
-  }
+  const auto take = [&](GuestReading* reading, std::string_view key, std::string_view value) {
+    if (reading != nullptr) return parse_reading(key, value, *reading, record);
+    if (key == "marker") record.marker = true;
+    if (key == "port" || key == "mmio") return parse_write(key == "mmio", value, record);
+    if (key == "ptp") return parse_ptp(value, record);
+    return true;
+  };
+  if (!sync_words::walk(text, kGuestSyncPrefix, record, take)) return std::nullopt;
   if (!record.marker && !record.before && !record.after) return std::nullopt;
   return record;
 }

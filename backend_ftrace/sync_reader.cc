@@ -1,54 +1,19 @@
 // The reading half of sync.h, apart from the writing half: only this one needs the C++ library.
-#include <charconv>
-
 #include "backend_ftrace/sync.h"
+#include "backend_ftrace/sync_words.h"
 
 namespace trapline {
-namespace {
-
-// Words separated by single blanks.
-std::string_view next_word(std::string_view& text) {
-  const auto end = text.find(' ');
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return word;
-}
-
-template <typename T>
-bool number(std::string_view word, T& value) {
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, value);
-  return error == std::errc{} && stop == end && !word.empty();
-}
-
-}  // namespace
 
 std::optional<SyncRecord> parse_sync(std::string_view text) {
-  if (!text.starts_with(kSyncPrefix)) return std::nullopt;
-  text.remove_prefix(kSyncPrefix.size());
-  while (text.ends_with('\n') || text.ends_with('\0')) text.remove_suffix(1);
   SyncRecord record;
-  if (!number(next_word(text), record.series) || !number(next_word(text), record.index)) {
-    return std::nullopt;
-  }
-  std::optional<ClockReadings>* part = nullptr;
-  while (!text.empty()) {
-    const std::string_view word = next_word(text);
-    if (word == "before" || word == "after") {
-      part = word == "before" ? &record.before : &record.after;
-      if (part->has_value()) return std::nullopt;
-      part->emplace();
-      continue;
-    }
-    const auto equals = word.find('=');
+  const auto take = [](ClockReadings* readings, std::string_view key, std::string_view text_value) {
     std::uint64_t value = 0;
-    if (part == nullptr || equals == std::string_view::npos ||
-        !number(word.substr(equals + 1), value)) {
-      return std::nullopt;
-    }
-    const auto clock = clock_from_name(word.substr(0, equals));
-    if (clock && is_readable(*clock)) (*part)->values[static_cast<std::size_t>(*clock)] = value;
-  }
+    if (readings == nullptr || !sync_words::number(text_value, value)) return false;
+    const auto clock = clock_from_name(key);
+    if (clock && is_readable(*clock)) readings->values[static_cast<std::size_t>(*clock)] = value;
+    return true;
+  };
+  if (!sync_words::walk(text, kSyncPrefix, record, take)) return std::nullopt;
   if (!record.before && !record.after) return std::nullopt;
   return record;
 }

@@ -61,8 +61,9 @@ enum class DetailKind : std::uint8_t {
 };
 enum class Access : std::uint8_t { kNone, kRead, kWrite };
 struct KvmDetail {
+  static constexpr std::uint64_t kNoData = ~std::uint64_t{0};  // an access without its value
   std::uint64_t value;  // port, guest-physical address, MSR, leaf, number, packed system register
-  std::uint64_t data;   // the value read or written, 0 where there is none
+  std::uint64_t data;   // the value read or written, 0 for what is no access
   DetailKind kind;
   Access access;
   bool unsatisfied;  // an MMIO read that user space has yet to answer
@@ -88,7 +89,7 @@ struct KvmIrq {
   bool level;            // kLine, kPending: raised or lowered
   std::uint32_t pin;     // kLine: gsi; kPending: interrupt number
   std::uint32_t vector;  // where the step knows it, else kNoVector
-  std::int32_t vcpu;     // kAccept, kEoi: APIC id; kPending: vCPU
+  std::int32_t vcpu;     // kAccept, kEoi, posted kInject: APIC id; kPending: vCPU
 };
 inline constexpr std::uint32_t kNoVector = 0xffffffff;
 

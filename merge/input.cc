@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "backend_ftrace/base/paths.h"
 #include "merge/clock/relate.h"
 #include "merge/record/finish.h"
 #include "merge/source/guest_calls_source.h"
@@ -18,15 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kInstalledTraceEvents = "/usr/share/qemu/trace-events-all";
-
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-bool is_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
 
 // One thing to read. A session's own parts are left out, with a note, where nothing relates them;
 // what was named is refused.
@@ -196,6 +188,7 @@ class ClockedParts {
       if (!clock) return tl::unexpected(std::move(clock).error());
       clocks.push_back(std::move(*clock));
     }
+    if (parts_.size() > 1) clocks::take_peers_clocks(clocks);
     std::vector<clocks::OffsetOption> offsets;
     for (const std::string& text : options_.offsets) {
       auto offset = clocks::parse_offset(text);

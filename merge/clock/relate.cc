@@ -148,6 +148,11 @@ Result<RelatedSource> relate_one(std::span<const SourceClock> sources, std::size
   if (same(clock, timeline)) {
     RelatedSource related;
     related.method = source.applied.empty() ? "same clock" : source.applied;
+    if (source.shifted) {
+      related.notes.push_back(
+          fmt::format("{}: trace-cmd moved its times to its host's clock; their error is not known",
+                      source.path));
+    }
     return related;
   }
   if (!source.brackets_to.empty()) {
@@ -196,7 +201,30 @@ Result<Related> relate_to(std::span<const SourceClock> sources, const Clock& tim
   return all;
 }
 
+bool is_host_of(const SourceClock& host, const SourceClock& guest) {
+  const auto& ids = host.guest_trace_ids;
+  return (guest.peer_id != 0 && host.trace_id == guest.peer_id) ||
+         (guest.trace_id != 0 && std::find(ids.begin(), ids.end(), guest.trace_id) != ids.end());
+}
+
 }  // namespace
+
+void take_peers_clocks(std::span<SourceClock> sources) {
+  for (SourceClock& guest : sources) {
+    if (!guest.shifted) continue;
+    const auto host = std::find_if(sources.begin(), sources.end(), [&](const SourceClock& other) {
+      return &other != &guest && !other.shifted && is_host_of(other, guest);
+    });
+    if (host == sources.end()) {
+      guest.clock = "its host's";
+      continue;
+    }
+    guest.clock = host->clock;
+    guest.machine = host->machine;
+    guest.cycles = host->cycles;
+    guest.nanoseconds_of_tsc = host->nanoseconds_of_tsc;
+  }
+}
 
 bool same_clocks(std::span<const SourceClock> sources) {
   return std::all_of(sources.begin(), sources.end(), [&](const SourceClock& source) {

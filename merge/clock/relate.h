@@ -25,6 +25,11 @@ struct SourceClock {
   std::string machine;
   // What was applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
+  // trace-cmd's TIME_SHIFT: its times are on the clock of its host's recording, which has this
+  // trace id, or names this one's among its guests'.
+  bool shifted = false;
+  std::uint64_t trace_id = 0, peer_id = 0;
+  std::vector<std::uint64_t> guest_trace_ids;
   std::optional<Interval> interval;  // its times, where known
   std::vector<SyncEntry> syncs;      // stamps are on this source's clock
   // Between this source's times and `brackets_to`, from elsewhere (guest sync records).
@@ -55,6 +60,10 @@ struct Related {
 
 // Whether relate() needs no sync records: every clock is the same or has its offset.
 [[nodiscard]] bool same_clocks(std::span<const SourceClock> sources);
+
+// Gives sources with a time shift the clock of their host's recording; one whose host is not among
+// them is on a clock of its own.
+void take_peers_clocks(std::span<SourceClock> sources);
 
 // --offset SOURCE=NS: the source is the path as given, its end after a '/', or its number from 1.
 struct OffsetOption {

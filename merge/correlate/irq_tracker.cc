@@ -37,6 +37,15 @@ IrqSpan* IrqTracker::active(const Key& key) {
   return found == active_.end() ? nullptr : &found->second;
 }
 
+bool IrqTracker::inject(const Key& key, Timestamp at) {
+  const auto found = pending_.find(key);
+  if (found == pending_.end()) return false;
+  found->second.injected = at;
+  if (active_.size() < kMost) active_[key] = found->second;
+  pending_.erase(found);
+  return true;
+}
+
 const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadId process) {
   switch (irq.step) {
     case IrqStep::kLine:
@@ -47,7 +56,9 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
                 event.at, irq.level};
       return nullptr;
     }
-    case IrqStep::kAccept: pend({process, irq.vcpu, irq.vector}, event); return nullptr;
+    case IrqStep::kAccept:
+      pend({process, irq.vcpu, irq.vector}, event);
+      return nullptr;
     case IrqStep::kPending: {
       const Key key{process, irq.vcpu, irq.pin};
       if (irq.level) {
@@ -62,15 +73,14 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
       return nullptr;
     }
     case IrqStep::kInject: {
+      if (irq.vcpu != kNoVcpu) {
+        inject({process, irq.vcpu, irq.vector}, event.at);
+        return nullptr;
+      }
       Entering* thread = entering_.get(event.thread, kMostThreads);
       if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return nullptr;
       const Key key{process, thread->vcpu, irq.vector};
-      const auto found = pending_.find(key);
-      if (found == pending_.end()) return nullptr;
-      found->second.injected = event.at;
-      thread->injected.push_back(key);
-      if (active_.size() < kMost) active_[key] = found->second;
-      pending_.erase(found);
+      if (inject(key, event.at)) thread->injected.push_back(key);
       return nullptr;
     }
     case IrqStep::kEoi: {
@@ -81,7 +91,8 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
       active_.erase(found);
       return &done_;
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

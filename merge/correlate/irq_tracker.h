@@ -1,11 +1,13 @@
 // The way of an interrupt, by vector:
 //
-//   kvm_set_irq | kvm_msi_set_irq ──> kvm_apic_accept_irq ──> kvm_inj_virq ──> kvm_entry ──> kvm_eoi
+//   kvm_set_irq | kvm_msi_set_irq ──> kvm_apic_accept_irq ──> kvm_inj_virq ──> kvm_entry ──>
+//   kvm_eoi
 //        raised (pin or msi)            pending at the vCPU       injected      in guest    done
 //
 // An interrupt without a raise (the local timer) begins where its vCPU accepts it. One raised again
-// while it is pending is coalesced: the first raise counts. arm64 has vgic_update_irq_pending and
-// no injection or EOI: raised to the next entry of its vCPU only.
+// while it is pending is coalesced: the first raise counts. A posted interrupt (APICv) is injected
+// with its kvm_apicv_accept_irq, on the raising thread, and its entry is not known. arm64 has
+// vgic_update_irq_pending and no injection or EOI: raised to the next entry of its vCPU only.
 #pragma once
 
 #include <map>
@@ -55,6 +57,7 @@ class IrqTracker {
   const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
   const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
   void pend(const Key& key, const Event& event);
+  bool inject(const Key& key, Timestamp at);
   IrqSpan* active(const Key& key);
 
   ThreadTable<Raise> raises_;       // what the thread is just raising

@@ -18,6 +18,10 @@ bool split(std::string_view text, std::string& event, std::string& field) {
   return true;
 }
 
+bool same_start(const RequestSpec& a, const RequestSpec& b) {
+  return a.start == b.start && a.start_field == b.start_field;
+}
+
 // The number after the word `field`: "… req 0x55d0 …", "… req=0x55d0 …".
 bool number_after_word(std::string_view text, std::string_view field, std::uint64_t& value) {
   for (std::size_t at = text.find(field); at != std::string_view::npos;
@@ -39,7 +43,8 @@ bool number_after_word(std::string_view text, std::string_view field, std::uint6
 Result<RequestSpec> parse_request_spec(std::string_view text) {
   RequestSpec spec;
   const auto dots = text.find("..");
-  if (dots == std::string_view::npos || !split(text.substr(0, dots), spec.start, spec.start_field) ||
+  if (dots == std::string_view::npos ||
+      !split(text.substr(0, dots), spec.start, spec.start_field) ||
       !split(text.substr(dots + 2), spec.end, spec.end_field)) {
     return fail(ErrorKind::kUsage,
                 "--span: '{}' is not START:FIELD..END:FIELD; for example "
@@ -53,7 +58,8 @@ const std::vector<RequestSpec>& known_requests() {
   static const std::vector<RequestSpec> kKnown = {
       {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},
       {"virtio_blk_handle_write", "req", "virtio_blk_req_complete", "req"},
-      {"virtio_queue_notify", "vq", "virtio_notify", "vq"}};
+      {"virtio_queue_notify", "vq", "virtio_notify", "vq"},
+      {"virtio_queue_notify", "vq", "virtio_notify_irqfd", "vq"}};
   return kKnown;
 }
 
@@ -86,8 +92,28 @@ bool RequestSpans::value_of(std::string_view text, std::string_view field, std::
   return false;
 }
 
+bool RequestSpans::is_first_of(std::size_t spec) const {
+  return std::none_of(specs_.begin(), specs_.begin() + static_cast<std::ptrdiff_t>(spec),
+                      [&](const RequestSpec& other) { return same_start(other, specs_[spec]); });
+}
+
+std::size_t RequestSpans::open() const {
+  return static_cast<std::size_t>(std::count_if(open_.begin(), open_.end(), [&](const auto& entry) {
+    return is_first_of(std::get<0>(entry.first));
+  }));
+}
+
+// One begin may wait for several ends: the first that comes is its own.
+void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_t value) {
+  for (std::size_t other = 0; other < specs_.size(); ++other) {
+    if (other != spec && same_start(specs_[other], specs_[spec])) {
+      open_.erase({other, process, value});
+    }
+  }
+}
+
 const RequestSpan* RequestSpans::on(const Event& event, const Marker& marker, NameId name,
-                                    ThreadId process) {
+                                    ThreadId process, std::optional<Timestamp> notified) {
   if (name >= roles_.size() || roles_[name].empty()) return nullptr;
   const std::string_view text = event_part(marker.text);
   const RequestSpan* ended = nullptr;
@@ -98,9 +124,9 @@ const RequestSpan* RequestSpans::on(const Event& event, const Marker& marker, Na
     const std::tuple key{role.spec, process, value};
     const auto open = open_.find(key);
     if (role.is_start) {
-      if (open != open_.end()) ++restarted_;
+      if (open != open_.end() && is_first_of(role.spec)) ++restarted_;
       if (open != open_.end() || open_.size() < kMostOpen) {
-        open_[key] = {role.spec, event.at, {}, event.thread};
+        open_[key] = {role.spec, event.at, {}, event.thread, notified};
       }
     } else if (open == open_.end()) {
       // One end may serve several begins: only one of them is open.
@@ -112,6 +138,7 @@ const RequestSpan* RequestSpans::on(const Event& event, const Marker& marker, Na
       done_ = open->second;
       done_.end = event.at;
       open_.erase(open);
+      end_siblings(role.spec, process, value);
       ended = &done_;
     }
   }

@@ -43,10 +43,11 @@ Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text)
   const bool relative = !text.empty() && text.front() == '+';
   const auto ns = parse_time(relative ? text.substr(1) : text);
   if (!ns) {
-    return fail(ErrorKind::kUsage,
-                "{}: '{}' is no time; write seconds of the recording's clock (12.5), or a time from "
-                "its start (+500ms)",
-                option, text);
+    return fail(
+        ErrorKind::kUsage,
+        "{}: '{}' is no time; write seconds of the recording's clock (12.5), or a time from "
+        "its start (+500ms)",
+        option, text);
   }
   return TimeSpec{*ns, relative};
 }
@@ -58,8 +59,8 @@ Result<SortBy> parse_sort(std::string_view text) {
   for (const auto& [name, sort] : kSorts) {
     if (name == text) return sort;
   }
-  return fail(ErrorKind::kUsage, "--sort: unknown '{}'; there are total, count, mean, max, p99, key",
-              text);
+  return fail(ErrorKind::kUsage,
+              "--sort: unknown '{}'; there are total, count, mean, max, p99, key", text);
 }
 
 Analysis::Analysis(const Timeline& timeline, const Input& input, const ReportOptions& options)
@@ -75,7 +76,9 @@ Analysis::Analysis(const Timeline& timeline, const Input& input, const ReportOpt
       to_(std::numeric_limits<std::uint64_t>::max()),
       requests_(options.request_specs.empty() ? known_requests() : options.request_specs, names_,
                 input.declared),
-      request_rows_(requests_.specs().size()) {
+      request_path_(names_, requests_),
+      request_rows_(requests_.specs().size()),
+      request_paths_(requests_.specs().size()) {
   for (std::size_t i = 0; i < timeline.size(); ++i) has_guest_ |= !timeline.source(i).info().host;
   const auto by = [&](Dimension dimension) {
     return std::find(options.by.begin(), options.by.end(), dimension) != options.by.end();
@@ -94,7 +97,8 @@ bool Analysis::on(const Event& event) {
       return true;  // a hole before the first event
     }
   }
-  if (event.at > to_) [[unlikely]] return false;
+  if (event.at > to_) [[unlikely]]
+    return false;
   if (event.payload.index() == 0) [[likely]] {  // Other: of no correlator's interest
     if (event.at >= from_) {
       if (!start_) start_ = event.at;
@@ -104,7 +108,8 @@ bool Analysis::on(const Event& event) {
   }
   if (has_guest_ && on_guest(event)) return true;
   if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
-  if (event.at < from_) [[unlikely]] return true;
+  if (event.at < from_) [[unlikely]]
+    return true;
   if (is_event) {
     if (!start_) start_ = event.at;
     end_ = std::max(end_, event.at);
@@ -143,17 +148,29 @@ GroupKey Analysis::key_of(const ExitSpan& span, StackId stack) const {
   std::size_t at = 0;
   for (const Dimension dimension : options_.by) {
     switch (dimension) {
-      case Dimension::kReason: key.words[at++] = pack(span.reason); break;
+      case Dimension::kReason:
+        key.words[at++] = pack(span.reason);
+        break;
       case Dimension::kDetail:
         key.words[at++] = span.detail.value;
         key.words[at++] = pack_kind(span.detail);
         break;
-      case Dimension::kDevice: key.words[at++] = span.device; break;
-      case Dimension::kQemuEvent: key.words[at++] = span.qemu_event; break;
-      case Dimension::kFunction: key.words[at++] = stacks_.innermost(stack); break;
-      case Dimension::kStack: key.words[at++] = stack; break;
+      case Dimension::kDevice:
+        key.words[at++] = span.device;
+        break;
+      case Dimension::kQemuEvent:
+        key.words[at++] = span.qemu_event;
+        break;
+      case Dimension::kFunction:
+        key.words[at++] = stacks_.innermost(stack);
+        break;
+      case Dimension::kStack:
+        key.words[at++] = stack;
+        break;
       case Dimension::kVcpu:
-      case Dimension::kVm: key.words[at++] = static_cast<std::uint32_t>(span.thread); break;
+      case Dimension::kVm:
+        key.words[at++] = static_cast<std::uint32_t>(span.thread);
+        break;
     }
   }
   return key;
@@ -183,13 +200,24 @@ void Analysis::keep_slow(const ExitSpan& span, NameId function) {
 }
 
 void Analysis::on_request(const Event& event) {
-  if (std::holds_alternative<Lost>(event.payload)) return requests_.on_hole();
+  const ThreadId process = processes_.of(event.thread, {});
   const auto* marker = std::get_if<Marker>(&event.payload);
-  const QemuEvent* qemu = marker == nullptr ? nullptr : tracker_.last_qemu_event();
+  if (marker == nullptr) {
+    for (const Delivered& delivered : request_path_.on(event, process)) {
+      const RequestSpan& request = delivered.request;
+      RequestPathRow& row = request_paths_[request.spec];
+      row.to_injection.add(elapsed(request.end, delivered.injected));
+      if (request.notified) row.whole.add(elapsed(*request.notified, delivered.injected));
+    }
+    return;
+  }
+  const QemuEvent* qemu = tracker_.last_qemu_event();
   if (qemu == nullptr) return;
-  const RequestSpan* span =
-      requests_.on(event, *marker, qemu->name, processes_.of(event.thread, {}));
+  const RequestSpan* span = request_path_.on_marker(event, *marker, qemu->name, process);
   if (span == nullptr) return;
+  if (span->notified) {
+    request_paths_[span->spec].from_notify.add(elapsed(*span->notified, span->start));
+  }
   GroupRow& row = request_rows_[span->spec];
   const std::uint64_t total = elapsed(span->start, span->end);
   if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = span->start.ns();
@@ -216,19 +244,21 @@ std::string Analysis::vm_of(ThreadId thread) const {
   return found == vcpu_index_.end() ? "?" : vms_[found->second].name();
 }
 
-std::string Analysis::vcpu_text(ThreadId thread) const {
+std::string Analysis::vcpu_text(ThreadId thread, bool with_vm) const {
   const auto found = vcpu_index_.find(thread);
   const std::int32_t vcpu =
       found == vcpu_index_.end() ? kNoVcpu : vcpu_threads_[found->second].vcpu;
-  const std::string number =
-      vcpu == kNoVcpu ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
-                      : fmt::format("vcpu {}", vcpu);
-  return vm_count_ > 1 ? fmt::format("vm {} {}", vm_of(thread), number) : number;
+  const std::string number = vcpu == kNoVcpu
+                                 ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
+                                 : fmt::format("vcpu {}", vcpu);
+  return with_vm && vm_count_ > 1 ? fmt::format("vm {} {}", vm_of(thread), number) : number;
 }
 
 std::string Analysis::text_of(const GroupKey& key) const {
   std::string text;
   std::size_t at = 0;
+  const bool by_vm =
+      std::find(options_.by.begin(), options_.by.end(), Dimension::kVm) != options_.by.end();
   for (const Dimension dimension : options_.by) {
     if (at != 0) text += " / ";
     const std::uint64_t word = key.words[at++];
@@ -236,17 +266,25 @@ std::string Analysis::text_of(const GroupKey& key) const {
       case Dimension::kReason:
         text += printable(reason_text(timeline_.source(0), unpack_reason(word)));
         break;
-      case Dimension::kDetail: text += detail_text(unpack_detail(word, key.words[at++])); break;
+      case Dimension::kDetail:
+        text += detail_text(unpack_detail(word, key.words[at++]));
+        break;
       case Dimension::kDevice:
-      case Dimension::kQemuEvent: text += name_or_dash(names_, static_cast<NameId>(word)); break;
+      case Dimension::kQemuEvent:
+        text += name_or_dash(names_, static_cast<NameId>(word));
+        break;
       case Dimension::kFunction:
         text += word == kNoName ? "[unknown]" : printable(names_[static_cast<NameId>(word)]);
         break;
-      case Dimension::kStack: text += printable(stacks_.text(static_cast<StackId>(word))); break;
-      case Dimension::kVcpu:
-        text += vcpu_text(ThreadId{static_cast<std::int32_t>(word)});
+      case Dimension::kStack:
+        text += printable(stacks_.text(static_cast<StackId>(word)));
         break;
-      case Dimension::kVm: text += vm_of(ThreadId{static_cast<std::int32_t>(word)}); break;
+      case Dimension::kVcpu:
+        text += vcpu_text(ThreadId{static_cast<std::int32_t>(word)}, !by_vm);
+        break;
+      case Dimension::kVm:
+        text += vm_of(ThreadId{static_cast<std::int32_t>(word)});
+        break;
     }
   }
   return text;
@@ -349,17 +387,22 @@ void Analysis::report_groups(Report& report) {
   }
   const auto measure = [&](const GroupRow& row) -> std::uint64_t {
     switch (options_.sort) {
-      case SortBy::kCount: return row.total.count();
-      case SortBy::kMean: return row.total.mean();
-      case SortBy::kMax: return row.total.max();
-      case SortBy::kP99: return row.total.percentile(990);
-      case SortBy::kKey: return 0;
-      default: return model_.durations() ? row.total.total() : row.total.count();
+      case SortBy::kCount:
+        return row.total.count();
+      case SortBy::kMean:
+        return row.total.mean();
+      case SortBy::kMax:
+        return row.total.max();
+      case SortBy::kP99:
+        return row.total.percentile(990);
+      case SortBy::kKey:
+        return 0;
+      default:
+        return model_.durations() ? row.total.total() : row.total.count();
     }
   };
-  std::stable_sort(
-      report.rows.begin(), report.rows.end(),
-      [&](const GroupRow& a, const GroupRow& b) { return measure(a) > measure(b); });
+  std::stable_sort(report.rows.begin(), report.rows.end(),
+                   [&](const GroupRow& a, const GroupRow& b) { return measure(a) > measure(b); });
   if (options_.top != 0 && report.rows.size() > options_.top) {
     report.rows_left_out = report.rows.size() - options_.top;
     report.rows.resize(options_.top);
@@ -375,9 +418,14 @@ void Analysis::report_requests(Report& report) {
   report.counters.requests_restarted = requests_.restarted();
   report.counters.requests_end_only = requests_.end_without_start();
   report.counters.requests_open = requests_.open();
+  report.counters.notifies_ambiguous = request_path_.notifies_ambiguous();
+  report.counters.interrupts_ambiguous = request_path_.interrupts_ambiguous();
   for (std::size_t spec = 0; spec < request_rows_.size(); ++spec) {
     if (request_rows_[spec].total.count() == 0) continue;
     request_rows_[spec].key = printable(requests_.specs()[spec].name());
+    request_paths_[spec].key = request_rows_[spec].key;
+    request_paths_[spec].requests = request_rows_[spec].total.count();
+    report.request_paths.push_back(std::move(request_paths_[spec]));
     report.rows.push_back(std::move(request_rows_[spec]));
   }
 }
@@ -405,10 +453,13 @@ void Analysis::report_slow_exits(Report& report) {
   for (const SlowExit& slow : slow_) {
     const ExitSpan& span = slow.span;
     const Source& source = timeline_.source(span.source);
-    ExitRow row{span, vcpu_text(span.thread), slow.function == kNoName ? "[unknown]"
-                                                                       : printable(names_[slow.function]),
-                printable(reason_text(source, span.reason)), detail_text(span.detail),
-                name_or_dash(names_, span.device), "-"};
+    ExitRow row{span,
+                vcpu_text(span.thread, true),
+                slow.function == kNoName ? "[unknown]" : printable(names_[slow.function]),
+                printable(reason_text(source, span.reason)),
+                detail_text(span.detail),
+                name_or_dash(names_, span.device),
+                "-"};
     if (span.preempted_by != ThreadId{}) {
       row.preempted_by = fmt::format("{}-{}", printable(source.comm(span.preempted_by)),
                                      static_cast<std::int32_t>(span.preempted_by));
@@ -469,31 +520,36 @@ void Analysis::report_notes(Report& report) const {
                           "space are counted, without durations; enable syscalls:sys_enter_ioctl");
   }
   if (model_.durations() && model_.user_end == UserEnd::kReload && model_.userspace_exits) {
-    notes.push_back("user time ends where KVM reloads the guest's state; for its exact end record "
-                    "syscalls:sys_enter_ioctl as well");
+    notes.push_back(
+        "user time ends where KVM reloads the guest's state; for its exact end record "
+        "syscalls:sys_enter_ioctl as well");
   }
   if (model_.user_end == UserEnd::kEntry && model_.userspace_exits) {
-    notes.push_back("user time ends at kvm_entry and holds the kernel's way back; for its exact "
-                    "end record syscalls:sys_enter_ioctl as well");
+    notes.push_back(
+        "user time ends at kvm_entry and holds the kernel's way back; for its exact "
+        "end record syscalls:sys_enter_ioctl as well");
   }
   if (!model_.userspace_exits) {
     notes.push_back("kvm_userspace_exit was not recorded: user time is in the kernel part");
   }
   if (model_.durations() && !model_.sched_switch) {
-    notes.push_back("sched_switch was not recorded: preempted and blocked time is in the other "
-                    "parts");
+    notes.push_back(
+        "sched_switch was not recorded: preempted and blocked time is in the other "
+        "parts");
   } else if (model_.durations() && !model_.wakeups) {
     notes.push_back("no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
   }
   if (report.cycles) {
-    notes.push_back("times are cycles of the TSC: the recording does not tell its frequency; give "
-                    "--tsc-khz");
+    notes.push_back(
+        "times are cycles of the TSC: the recording does not tell its frequency; give "
+        "--tsc-khz");
   }
   const bool inferred = std::any_of(report.vcpus.begin(), report.vcpus.end(),
                                     [](const VcpuRow& row) { return row.vm_inferred; });
   if (vm_count_ > 1 && inferred) {
-    notes.push_back("which vCPU belongs to which VM (~) is inferred from their numbers; record "
-                    "task:task_newtask to know it");
+    notes.push_back(
+        "which vCPU belongs to which VM (~) is inferred from their numbers; record "
+        "task:task_newtask to know it");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "merge/correlate/halt_tracker.h"
 #include "merge/correlate/irq_tracker.h"
 #include "merge/correlate/processes.h"
+#include "merge/correlate/request_path.h"
 #include "merge/correlate/request_spans.h"
 #include "merge/input.h"
 #include "merge/report/groups.h"
@@ -74,7 +75,7 @@ class Analysis {
   [[nodiscard]] StackId stack_of(const ExitSpan& span);
   [[nodiscard]] GroupKey key_of(const ExitSpan& span, StackId stack) const;
   [[nodiscard]] std::string text_of(const GroupKey& key) const;
-  [[nodiscard]] std::string vcpu_text(ThreadId thread) const;
+  [[nodiscard]] std::string vcpu_text(ThreadId thread, bool with_vm) const;
   [[nodiscard]] std::string vm_of(ThreadId thread) const;
   [[nodiscard]] bool counts(ThreadId thread) const {
     return !options_.threads || options_.threads->contains(thread);
@@ -109,7 +110,9 @@ class Analysis {
   std::vector<SlowExit> slow_;  // a heap with the fastest in front once it is full
   std::uint64_t slow_left_out_ = 0;
   RequestSpans requests_;
-  std::vector<GroupRow> request_rows_;  // by spec
+  RequestPath request_path_;
+  std::vector<GroupRow> request_rows_;         // by spec
+  std::vector<RequestPathRow> request_paths_;  // by spec
   IrqTracker irq_;
   std::map<std::tuple<std::uint32_t, IrqSpan::Origin, std::uint32_t>, IrqRow> irq_rows_;
   HaltTracker halt_;

@@ -9,10 +9,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json source_json(const SourceRow& source) {
-  return {{"path", printable(source.path)}, {"kind", source.kind},
-          {"clock", printable(source.clock)}, {"events", source.events},
-          {"lost", source.lost},              {"method", source.method},
-          {"offset_ns", source.offset_ns},    {"error_ns", source.error_ns}};
+  return {{"path", printable(source.path)},
+          {"kind", source.kind},
+          {"clock", printable(source.clock)},
+          {"events", source.events},
+          {"lost", source.lost},
+          {"method", source.method},
+          {"offset_ns", source.offset_ns},
+          {"error_ns", source.error_ns}};
 }
 
 void add_parts(Json& json, const Parts& parts) {
@@ -90,6 +94,8 @@ Json counters_json(const ReportCounters& counters) {
           {"requests_restarted", counters.requests_restarted},
           {"requests_end_only", counters.requests_end_only},
           {"requests_open", counters.requests_open},
+          {"notifies_ambiguous", counters.notifies_ambiguous},
+          {"interrupts_ambiguous", counters.interrupts_ambiguous},
           {"groups_folded", counters.groups_folded}};
 }
 
@@ -117,6 +123,18 @@ Json guest_functions_json(const Report& report) {
                  {"guest_ns", row.times.guest_ns}};
     add_parts(json, row.times.parts);
     rows.push_back(std::move(json));
+  }
+  return rows;
+}
+
+Json request_paths_json(const Report& report) {
+  Json rows = Json::array();
+  for (const RequestPathRow& row : report.request_paths) {
+    rows.push_back({{"key", row.key},
+                    {"requests", row.requests},
+                    {"notify_to_start", distribution_json(row.from_notify)},
+                    {"end_to_injection", distribution_json(row.to_injection)},
+                    {"notify_to_injection", distribution_json(row.whole)}});
   }
   return rows;
 }
@@ -161,6 +179,7 @@ void print_json(const Report& report, std::ostream& out) {
                           {"left_out", report.slow_left_out},
                           {"exits", std::move(exits)}};
   }
+  if (report.requests) json["request_paths"] = request_paths_json(report);
   if (report.irqs) json["irqs"] = irqs_json(report);
   if (report.halts) json["halts"] = halts_json(report);
   if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);

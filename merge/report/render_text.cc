@@ -46,9 +46,13 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
                        printable(source.clock));
     out << '\n';
     if (source.method == "same clock") continue;
-    print_wrapped("  clock:", fmt::format("{}; offset {} ns ± {} ns", source.method, source.offset_ns,
-                                          source.error_ns),
-                  out, style);
+    // What the user or trace-cmd said of a clock is taken as it is.
+    const bool known = source.method != "offset option" && source.method != "time shift";
+    const std::string error =
+        known ? fmt::format(" ± {} ns", source.error_ns) : ", error not known";
+    print_wrapped(
+        "  clock:", fmt::format("{}; offset {} ns{}", source.method, source.offset_ns, error), out,
+        style);
   }
   out << fmt::format("{} exits in {}\n", grouped(report.counters.exits.exits),
                      duration_text(interval_of(report), report.cycles));
@@ -58,8 +62,8 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
   if (report.vcpus.empty()) return;
   std::set<std::string> vms;
   for (const VcpuRow& row : report.vcpus) vms.insert(row.vm);
-  TextTable table({"Share of wall time", "exits", "guest", "kernel", "user", "preempted", "blocked",
-                   "halted"});
+  TextTable table(
+      {"Share of wall time", "exits", "guest", "kernel", "user", "preempted", "blocked", "halted"});
   const std::uint64_t interval = interval_of(report);
   for (const VcpuRow& row : report.vcpus) {
     std::vector<std::string> cells = {vcpu_name(row, vms.size() > 1), grouped(row.totals.exits)};
@@ -90,22 +94,23 @@ void print_latency(const Report& report, std::ostream& out, const TextStyle& sty
   const Unit middle =
       unit_for(report.rows, cycles, [](const auto& r) { return r.total.percentile(500); });
   const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
-  TextTable table({report.by, report.requests ? "requests" : "exits", fmt::format("total/{}", total.name), "share",
-                   fmt::format("p50/{}", middle.name), fmt::format("p90/{}", middle.name),
-                   fmt::format("p99/{}", tail.name), fmt::format("max/{}", tail.name)});
+  TextTable table({report.by, report.requests ? "requests" : "exits",
+                   fmt::format("total/{}", total.name), "share", fmt::format("p50/{}", middle.name),
+                   fmt::format("p90/{}", middle.name), fmt::format("p99/{}", tail.name),
+                   fmt::format("max/{}", tail.name)});
   for (const GroupRow& row : report.rows) {
     if (!report.model.durations() && !report.requests) {
       table.add({row.key, grouped(row.total.count()), "-", "-", "-", "-", "-", "-"});
       continue;
     }
-    table.add({row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
-               report.requests ? "-"
-               : row.halts   ? "halt"
-                             : percent_text(row.total.total(), vcpu_time(report)),
-               in_unit(row.total.percentile(500), middle),
-               in_unit(row.total.percentile(900), middle),
-               in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
-              row.halts);
+    table.add(
+        {row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
+         report.requests ? "-"
+         : row.halts     ? "halt"
+                         : percent_text(row.total.total(), vcpu_time(report)),
+         in_unit(row.total.percentile(500), middle), in_unit(row.total.percentile(900), middle),
+         in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
+        row.halts);
   }
   out << '\n';
   table.print(out, style);
@@ -144,6 +149,33 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
   print_parts(report, out, style);
 }
 
+void print_request_paths(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.requests || report.rows.empty()) return;
+  std::vector<std::uint64_t> values;
+  for (const RequestPathRow& row : report.request_paths) {
+    for (const Histogram* histogram : {&row.from_notify, &row.to_injection, &row.whole}) {
+      values.push_back(histogram->percentile(500));
+    }
+  }
+  const Unit unit = choose_unit(values, report.cycles);
+  TextTable table({fmt::format("From notify to interrupt/{}", unit.name), "notified",
+                   "to start p50", "p99", "injected", "from end p50", "p99", "both", "in all p50",
+                   "p99"});
+  for (const RequestPathRow& row : report.request_paths) {
+    std::vector<std::string> cells = {row.key};
+    for (const Histogram* histogram : {&row.from_notify, &row.to_injection, &row.whole}) {
+      cells.push_back(grouped(histogram->count()));
+      for (const std::uint32_t per_mille : {500u, 990u}) {
+        cells.push_back(histogram->count() == 0 ? "-"
+                                                : in_unit(histogram->percentile(per_mille), unit));
+      }
+    }
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
 void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.slow_exits) return;
   out << fmt::format("\nExits of {} and more: {}\n",
@@ -155,8 +187,9 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
   }
   for (const ExitRow& row : *report.slow_exits) {
     out << fmt::format("{}{}{}  {}  {}  {}", style.colours ? "\x1b[1m" : "",
-                       time_text(row.span.start.ns(), report.cycles), style.colours ? "\x1b[0m" : "",
-                       row.vcpu, duration_text(row.span.total(), report.cycles), row.reason);
+                       time_text(row.span.start.ns(), report.cycles),
+                       style.colours ? "\x1b[0m" : "", row.vcpu,
+                       duration_text(row.span.total(), report.cycles), row.reason);
     if (row.detail != "-") out << ", " << row.detail;
     if (row.device != "-") out << ", " << row.device;
     if (row.function != "[unknown]") out << ", in " << row.function;
@@ -191,9 +224,8 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
                                       grouped(row.raised)};
     for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
       for (const std::uint32_t per_mille : {500u, 990u}) {
-        cells.push_back(histogram->count() == 0
-                            ? "-"
-                            : in_unit(histogram->percentile(per_mille), unit));
+        cells.push_back(histogram->count() == 0 ? "-"
+                                                : in_unit(histogram->percentile(per_mille), unit));
       }
     }
     table.add(std::move(cells));
@@ -239,8 +271,8 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   std::vector<std::uint64_t> values;
   for (const GuestFunctionRow& row : *report.guest_functions) values.push_back(row.times.own_ns());
   const Unit unit = choose_unit(values, report.cycles);
-  TextTable table({"own time of", "calls", "exits", fmt::format("own/{}", unit.name),
-                   "guest", "kernel", "user", "preempted", "blocked"});
+  TextTable table({"own time of", "calls", "exits", fmt::format("own/{}", unit.name), "guest",
+                   "kernel", "user", "preempted", "blocked"});
   for (const GuestFunctionRow& row : *report.guest_functions) {
     const std::uint64_t own = row.times.own_ns();
     std::vector<std::string> cells = {row.name, grouped(row.times.calls), grouped(row.times.exits),
@@ -278,6 +310,9 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.requests_restarted, "requests begun again before they ended"},
       {counters.requests_end_only, "ends of requests that nothing began"},
       {counters.requests_open, "requests that never ended"},
+      {counters.notifies_ambiguous, "notifies of more than one possible exit, left open"},
+      {counters.interrupts_ambiguous,
+       "interrupts by another way than their queue's before, left open"},
       {counters.groups_folded, "exits in [other]: more groups than are kept"}};
   std::string text;
   for (const auto& [value, sentence] : kSentences) {
@@ -292,6 +327,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_head(report, out, style);
   print_vcpus(report, out, style);
   print_groups(report, out, style);
+  print_request_paths(report, out, style);
   print_qemu_events(report, out, style);
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);

@@ -58,6 +58,15 @@ struct IrqRow {
   Histogram to_inject, to_entry, to_eoi;
 };
 
+// What comes before and after the requests of a row; without what was not seen or is ambiguous.
+struct RequestPathRow {
+  std::string key;
+  std::uint64_t requests = 0;
+  Histogram from_notify;   // the exit with the guest's notify to the request's begin
+  Histogram to_injection;  // its end to the injection of the interrupt
+  Histogram whole;         // the exit to the injection, of those that have both
+};
+
 struct GuestFunctionRow {
   std::string name;
   GuestFunctionTimes times;
@@ -75,6 +84,7 @@ struct ReportCounters {
   std::uint64_t lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
   std::uint64_t guest_records = 0;
   std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
+  std::uint64_t notifies_ambiguous = 0, interrupts_ambiguous = 0;
   std::uint64_t groups_folded = 0;  // exits in "[other]": more groups than are kept
 };
 
@@ -89,6 +99,7 @@ struct Report {
   std::string by;
   bool requests = false;  // the rows are requests, not exits: they have no parts
   std::vector<GroupRow> rows;
+  std::vector<RequestPathRow> request_paths;  // of the rows, in their order, where they are requests
   std::size_t rows_left_out = 0;  // by --top
   std::vector<QemuEventRow> qemu_events;
   std::optional<std::vector<ExitRow>> slow_exits;

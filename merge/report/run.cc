@@ -41,7 +41,7 @@ std::string frequent_events(const Timeline& timeline) {
 Need needs_of(const ReportOptions& options) {
   if (options.from || options.to) return Need::kAll;
   Need needs = Need::kExits;
-  if (options.irq) needs = needs | Need::kInterrupts;
+  if (options.irq || options.requests) needs = needs | Need::kInterrupts;
   if (options.halt) needs = needs | Need::kHalts;
   return needs;
 }

@@ -199,9 +199,13 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call) {
   if (place->vcpu == kNoVcpu) place->vcpu = call.vcpu;
   const std::string name = call.name.empty() ? fmt::format("{:#x}", call.function)
                                              : printable(call.name);
+  // What a source knows of arguments and return values stands behind the name.
+  const std::string text = timeline_.source_of(event).event_text(event);
+  const std::string values = text.starts_with(name) ? text.substr(name.size()) : "";
   print(event, place, 0, kGuest,
-        fmt::format("{:{}}{} {}()", "", 2 * std::min(call.depth, kMostIndent),
-                    call.entry ? "call" : "return from", name));
+        fmt::format("{:{}}{} {}{}{}", "", 2 * std::min(call.depth, kMostIndent),
+                    call.entry ? "call" : "return from", name,
+                    call.entry && !values.empty() ? "" : "()", values));
 }
 
 bool TimelineView::on(const Event& event) {

@@ -82,11 +82,6 @@ class GuestCallsSource final : public Source {
     return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
   }
   [[nodiscard]] std::string comm(ThreadId) const override { return "guest"; }
-  [[nodiscard]] std::string exit_reason(std::uint32_t, std::uint32_t,
-                                        std::uint32_t) const override {
-    return "";
-  }
-  [[nodiscard]] std::string userspace_reason(std::uint32_t) const override { return ""; }
 
  private:
   struct Lane {

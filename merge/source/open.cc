@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/source/file.h"
 #include "merge/source/qemu_log_source.h"
@@ -23,15 +24,6 @@ constexpr std::array<const char*, 4> kParts{"trace.dat", "uftrace.data", "qemu.l
 constexpr const char* kExpected =
     "expected a trace.dat, a uftrace data directory, a simpletrace file, a QEMU log with "
     "timestamps (-msg timestamp=on) or a session folder";
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
-bool is_folder(const fs::path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
 
 bool has_log_line(std::string_view text) {
   while (!text.empty()) {
@@ -149,6 +141,10 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
     clock.nanoseconds_of_tsc = clock.clock == "x86-tsc" && !clock.cycles;
     if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";
     if (trace->layout().time_shift) clock.applied = "time shift";
+    clock.shifted = trace->layout().time_shift;
+    clock.trace_id = trace->layout().trace_id;
+    clock.peer_id = trace->layout().peer_id;
+    clock.guest_trace_ids = trace->layout().guest_trace_ids;
     if (!with_syncs) return clock;
     clock.syncs = session_syncs(path);
     if (clock.syncs.empty()) clock.syncs = clocks::read_sync_markers(**source);

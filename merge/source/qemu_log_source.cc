@@ -63,9 +63,6 @@ class QemuLogSource final : public Source {
     return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
   }
   std::string event_text(const Event&) const override { return printable(current_.text); }
-  std::string comm(ThreadId) const override { return {}; }
-  std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const override { return {}; }
-  std::string userspace_reason(std::uint32_t) const override { return {}; }
 
  private:
   struct Held {

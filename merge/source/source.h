@@ -78,10 +78,12 @@ class Source {
   // Texts for people; printable. Empty where the source does not know.
   [[nodiscard]] virtual std::string event_name(const Event& event) const = 0;
   [[nodiscard]] virtual std::string event_text(const Event& event) const = 0;
-  [[nodiscard]] virtual std::string comm(ThreadId thread) const = 0;
-  [[nodiscard]] virtual std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
-                                                std::uint32_t exception_class) const = 0;
-  [[nodiscard]] virtual std::string userspace_reason(std::uint32_t reason) const = 0;
+  [[nodiscard]] virtual std::string comm(ThreadId) const { return {}; }
+  // By the kernel's own names: of isa, reason, exception class.
+  [[nodiscard]] virtual std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const {
+    return {};
+  }
+  [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
 };
 
 }  // namespace trapline

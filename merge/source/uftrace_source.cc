@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <map>
 
+#include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/clock/guest_relation.h"
 #include "merge/clock/sync_points.h"
+#include "merge/source/uftrace_switches.h"
+#include "merge/source/uftrace_values.h"
 #include "plugin/format/directory.h"
 
 namespace trapline {
@@ -38,8 +41,7 @@ std::string left_out(const std::string& path) {
   for (const auto& entry : fs::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
     const bool data =
-        name.ends_with(".dat") &&
-        (name.starts_with("kernel-cpu") || name.starts_with("perf-cpu") || name == "extern.dat");
+        name.ends_with(".dat") && (name.starts_with("kernel-cpu") || name == "extern.dat");
     if (data && entry.is_regular_file(error) && entry.file_size(error) > 0) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
@@ -50,7 +52,8 @@ std::string left_out(const std::string& path) {
 
 class UftraceSource final : public Source {
  public:
-  explicit UftraceSource(DataDirectory directory) : directory_(std::move(directory)) {
+  explicit UftraceSource(DataDirectory directory)
+      : directory_(std::move(directory)), values_(directory_.info()) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
     info_.host = false;
@@ -64,48 +67,49 @@ class UftraceSource final : public Source {
       if (!reader) return tl::unexpected(std::move(reader).error());
       struct stat status {};
       if (::stat(reader->path().c_str(), &status) == 0) size_ += size_of(status.st_size);
-      Lane lane{std::move(*reader), tid, vcpu_of(tid), nullptr, {}, 0};
+      Lane lane{std::move(*reader), tid, vcpu_of(tid), nullptr, {}};
       if (auto symbols = symbols_of(tid); symbols) {
         lane.symbols = *symbols;
       } else {
         return tl::unexpected(std::move(symbols).error());
       }
+      lane_of_[tid] = lanes_.size();
       lanes_.push_back(std::move(lane));
     }
+    auto switches = SwitchReader::open_all(directory_.path());
+    if (!switches) return tl::unexpected(std::move(switches).error());
+    switches_ = std::move(*switches);
+    switch_ahead_.resize(switches_.size());
+    ahead_.resize(lanes_.size() + switches_.size());
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      lanes_[i].reader.measure_payloads([this, i](const Record& record, auto bytes) {
+        return payload_size(lanes_[i], record, bytes);
+      });
       if (!fetch(i)) return status_;
     }
-    return choose_clock();
+    if (auto chosen = choose_clock(); !chosen) return chosen;
+    for (std::size_t i = 0; i < switches_.size(); ++i) {
+      size_ += switches_[i].size();
+      if (!fetch_switch(i)) return status_;
+    }
+    return {};
   }
 
   bool next(Event& event) override {
-    if (!status_ || heap_.empty()) return false;
-    std::pop_heap(heap_.begin(), heap_.end(), later_);
-    const std::size_t i = heap_.back();
-    heap_.pop_back();
-    Lane& lane = lanes_[i];
-    const Record record = lane.ahead;
-    event = {};
-    // uftrace stamps LOST with 0: it happened after the task's last record.
-    event.at = Timestamp(std::max(record.time(), lane.last));
-    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
-    event.type = static_cast<std::uint16_t>(record.type());
-    if (record.type() == RecordType::kLost) {
-      event.payload = Lost{Timestamp(lane.last), event.at, record.address()};
-      counters_.lost_events += record.address();
-      ++counters_.gaps;
-      if (record.address() == 0) ++counters_.gaps_uncounted;
-    } else if (record.type() != RecordType::kEvent) {
-      const Symbol* symbol = lane.symbols->find(record.address());
-      event.payload = GuestCall{record.type() == RecordType::kEntry, lane.vcpu,
-                                static_cast<std::uint32_t>(record.depth()), record.address(),
-                                symbol != nullptr ? symbol->name : std::string_view()};
+    while (status_ && !heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), later_);
+      const std::size_t i = heap_.back();
+      heap_.pop_back();
+      if (i < lanes_.size()) {
+        take_record(i, event);
+      } else if (!take_switch(i - lanes_.size(), event)) {
+        continue;
+      }
+      ++counts_[event.type];
+      ++counters_.events;
+      return true;
     }
-    ++counts_[event.type];
-    ++counters_.events;
-    lane.last = event.at.ns();
-    (void)fetch(i);  // what fails now is told after this event
-    return true;
+    return false;
   }
 
   const Result<void>& status() const override { return status_; }
@@ -140,17 +144,20 @@ class UftraceSource final : public Source {
     }
     const auto* call = std::get_if<GuestCall>(&event.payload);
     if (call == nullptr) return {};
-    return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
+    if (call->name.empty()) return fmt::format("{:#x}", call->function);
+    return printable(call->name) + values_.text(call->name, !call->entry, event.raw).value_or("");
   }
   std::string comm(ThreadId thread) const override {
     return printable(directory_.task_name(static_cast<std::uint32_t>(thread)));
   }
-  std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const override { return {}; }
-  std::string userspace_reason(std::uint32_t) const override { return {}; }
 
  private:
-  static constexpr const char* kNames[] = {"guest:entry", "guest:exit", "guest:lost",
-                                           "guest:event"};
+  static constexpr const char* kNames[] = {"guest:entry", "guest:exit",      "guest:lost",
+                                           "guest:event", "guest:sched_out", "guest:sched_in"};
+  static constexpr std::uint16_t kSchedOut = 4, kSchedIn = 5;
+  // As uftrace calls them: time off the CPU is a call of its own.
+  static constexpr std::string_view kSchedule = "linux:schedule",
+                                    kPreempted = "linux:schedule (pre-empted)";
   struct Lane {
     RecordReader reader;
     std::uint32_t tid;
@@ -158,6 +165,9 @@ class UftraceSource final : public Source {
     const SymbolTable* symbols;
     Record ahead;
     std::uint64_t last = 0;
+    std::uint32_t depth = 0;         // of what the task calls next
+    std::string_view off_cpu = {};   // not empty: how it was scheduled out
+    std::vector<char> payload = {};  // of the record that next() gave last
   };
   static std::uint64_t size_of(off_t size) {
     return size > 0 ? static_cast<std::uint64_t>(size) : 0;
@@ -179,6 +189,66 @@ class UftraceSource final : public Source {
     known->second = std::move(*table);
     return &known->second;
   }
+  // An event's data has its length in front; what a call's is, the specifications say.
+  std::size_t payload_size(const Lane& lane, const Record& record,
+                           std::span<const std::byte> bytes) {
+    if (record.type() == RecordType::kEvent) {
+      return bytes.size() < 2 ? 0 : (load<std::uint16_t>(bytes.data()) + 2u + 7u) / 8 * 8;
+    }
+    const Symbol* symbol = lane.symbols->find(record.address());
+    if (symbol == nullptr) return 0;
+    return values_.size(symbol->name, record.type() == RecordType::kExit, bytes);
+  }
+  void take_record(std::size_t i, Event& event) {
+    Lane& lane = lanes_[i];
+    const Record record = lane.ahead;
+    event = {};
+    // uftrace stamps LOST with 0: it happened after the task's last record.
+    event.at = Timestamp(std::max(record.time(), lane.last));
+    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
+    event.type = static_cast<std::uint16_t>(record.type());
+    if (record.type() == RecordType::kLost) {
+      event.payload = Lost{Timestamp(lane.last), event.at, record.address()};
+      counters_.lost_events += record.address();
+      ++counters_.gaps;
+      if (record.address() == 0) ++counters_.gaps_uncounted;
+    } else if (record.type() != RecordType::kEvent) {
+      const bool entry = record.type() == RecordType::kEntry;
+      const Symbol* symbol = lane.symbols->find(record.address());
+      event.payload =
+          GuestCall{entry, lane.vcpu, static_cast<std::uint32_t>(record.depth()), record.address(),
+                    symbol != nullptr ? symbol->name : std::string_view()};
+      lane.depth = static_cast<std::uint32_t>(record.depth()) + (entry ? 1 : 0);
+    }
+    lane.last = event.at.ns();
+    (void)fetch(i);  // what fails now is told after this event
+    if (record.has_payload()) {
+      lane.payload = lane.reader.payload();
+      event.raw = std::as_bytes(std::span(lane.payload));
+    }
+  }
+  // False for a change that tells nothing: of another's task, or an end without its begin.
+  bool take_switch(std::size_t i, Event& event) {
+    const TaskSwitch change = switch_ahead_[i];
+    (void)fetch_switch(i);
+    const auto found = lane_of_.find(change.tid);
+    if (found == lane_of_.end()) return false;
+    Lane& lane = lanes_[found->second];
+    if (change.out != lane.off_cpu.empty()) return false;
+    event = {};
+    event.at = Timestamp(change.time);
+    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
+    event.type = change.out ? kSchedOut : kSchedIn;
+    if (change.out) lane.off_cpu = change.preempted ? kPreempted : kSchedule;
+    event.payload = GuestCall{change.out, lane.vcpu, lane.depth, 0, lane.off_cpu};
+    if (!change.out) lane.off_cpu = {};
+    return true;
+  }
+  void push(std::size_t i, std::uint64_t time) {
+    ahead_[i] = time;
+    heap_.push_back(i);
+    std::push_heap(heap_.begin(), heap_.end(), later_);
+  }
   bool fetch(std::size_t i) {
     Lane& lane = lanes_[i];
     const std::uint64_t dropped = lane.reader.dropped_bytes();
@@ -190,8 +260,21 @@ class UftraceSource final : public Source {
     }
     if (!*record) return true;
     lane.ahead = **record;
-    heap_.push_back(i);
-    std::push_heap(heap_.begin(), heap_.end(), later_);
+    push(i, std::max(lane.ahead.time(), lane.last));
+    return true;
+  }
+  bool fetch_switch(std::size_t i) {
+    auto change = switches_[i].next();
+    if (!change) {
+      status_ = tl::unexpected(std::move(change).error());
+      return false;
+    }
+    if (!*change) {
+      if (switches_[i].damaged()) ++counters_.damaged_events;
+      return true;
+    }
+    switch_ahead_[i] = **change;
+    push(lanes_.size() + i, switch_ahead_[i].time);
     return true;
   }
   Result<void> choose_clock() {
@@ -209,19 +292,21 @@ class UftraceSource final : public Source {
 
   DataDirectory directory_;
   std::map<std::string, SymbolTable> symbols_;
+  mutable UftraceValues values_;  // learns functions as they come
   std::vector<Lane> lanes_;
-  std::vector<std::size_t> heap_;  // lanes with a record, the earliest in front
+  std::map<std::uint32_t, std::size_t> lane_of_;  // by task
+  std::vector<SwitchReader> switches_;
+  std::vector<TaskSwitch> switch_ahead_;
+  std::vector<std::uint64_t> ahead_;  // when the next of each comes: lanes, then switches
+  std::vector<std::size_t> heap_;     // of those that have a next one, the earliest in front
   struct Later {
-    const std::vector<Lane>* lanes;
+    const std::vector<std::uint64_t>* ahead;
     bool operator()(std::size_t a, std::size_t b) const {
-      const auto time = [this](std::size_t i) {
-        return std::max((*lanes)[i].ahead.time(), (*lanes)[i].last);
-      };
-      return time(a) != time(b) ? time(a) > time(b) : a > b;
+      return (*ahead)[a] != (*ahead)[b] ? (*ahead)[a] > (*ahead)[b] : a > b;
     }
-  } later_{&lanes_};
+  } later_{&ahead_};
   std::uint64_t size_ = 0;
-  std::uint64_t counts_[4] = {};
+  std::uint64_t counts_[std::size(kNames)] = {};
   SourceInfo info_;
   SourceCounters counters_;
   Result<void> status_;

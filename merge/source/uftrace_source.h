@@ -3,8 +3,10 @@
 // host: file versions 3 and 4, both forms of symbol files.
 //
 // The threads are uftrace's task ids; vcpu is that of the plugin's tasks, kNoVcpu for others. LOST
-// records are Lost events. Arguments, return values and user events are passed over;
-// kernel-cpu*.dat and perf-cpu*.dat are not read: facts() names them. A directory that was cut off
+// records are Lost events. A task that is off the CPU (perf-cpu*.dat) is in a call of
+// linux:schedule, as uftrace shows it. Arguments and return values are in event_text() and, as they
+// were recorded, in Event::raw. User events are passed over; kernel-cpu*.dat and extern.dat are not
+// read: facts() names them. A directory that was cut off
 // is read up to the cut; bytes that are no record are counted as damaged.
 #pragma once
 

@@ -80,13 +80,43 @@ Result<bool> RecordReader::ends_payload(const Record& record) {
   return behind.valid() && (behind.time() >= record.time() || behind.type() == RecordType::kLost);
 }
 
+void RecordReader::skip(std::size_t size) {
+  if (!in_payload_) {
+    dropped_ += size;
+  } else if (payload_.size() < kLongestPayload) {
+    const auto* from = buffer_.data() + at_;
+    payload_.insert(payload_.end(), from, from + size);
+  }
+  at_ += size;
+}
+
+// Passes over the payload when its length is known.
+Result<void> RecordReader::skip_measured() {
+  if (auto whole = fill(std::min(buffer_.size(), kMeasured)); !whole) {
+    return tl::unexpected(std::move(whole).error());
+  }
+  const auto bytes = std::as_bytes(std::span(buffer_)).subspan(at_, filled_ - at_);
+  const std::size_t size = measure_(last_, bytes.first(std::min(bytes.size(), kMeasured)));
+  if (size == 0 || size > bytes.size()) return {};
+  if (bytes.size() - size >= sizeof(Record)) {
+    const char* behind = buffer_.data() + at_ + size;
+    if (!Record(load(behind), load(behind + 8)).valid()) return {};
+  }
+  skip(size);
+  in_payload_ = false;
+  return {};
+}
+
 Result<std::optional<Record>> RecordReader::next() {
+  payload_.clear();
+  if (in_payload_ && measure_) {
+    if (auto skipped = skip_measured(); !skipped) return tl::unexpected(skipped.error());
+  }
   for (;;) {
     auto whole = fill();
     if (!whole) return tl::unexpected(std::move(whole).error());
     if (!*whole) {
-      if (!in_payload_) dropped_ += filled_ - at_;
-      at_ = filled_;
+      skip(filled_ - at_);
       return std::optional<Record>();
     }
     const Record record(load(buffer_.data() + at_), load(buffer_.data() + at_ + 8));
@@ -99,13 +129,13 @@ Result<std::optional<Record>> RecordReader::next() {
       is_record = *ends;
     }
     if (!is_record) {
-      if (!in_payload_) dropped_ += 8;
-      at_ += 8;
+      skip(8);
       continue;
     }
     at_ += sizeof(Record);
     last_time_ = std::max(last_time_, record.time());
     in_payload_ = record.has_payload();
+    last_ = record;
     return std::optional<Record>(record);
   }
 }

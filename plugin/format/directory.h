@@ -2,8 +2,11 @@
 // `uftrace record` inside a guest. Streaming: no memory grows with the recording.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +25,8 @@ namespace trapline {
 // Damage: a cut-off last record is the end of the file and counts as dropped bytes. Bytes that are
 // no record (wrong magic, a time before the last record's) are skipped in steps of 8 up to the next
 // record, and counted. Argument payloads (records with has_payload()) are skipped the same way, not
-// counted: their length is not in the file. What ends a payload must be followed by a record, too,
+// counted: their length is not in the file; payload() has them. Who knows it (measure_payloads())
+// spares guessing, where a payload may be taken for records. What ends a payload must be followed by a record, too,
 // and lie within an hour: an argument may look like a record.
 class RecordReader {
  public:
@@ -32,13 +36,26 @@ class RecordReader {
   // The next record; nothing at the end; an Error when reading itself fails.
   [[nodiscard]] Result<std::optional<Record>> next();
 
+  // How long the payload of a record is that `bytes` begin with, 0: not known. At most kMeasured
+  // bytes are shown, and only a length that a record or the file's end follows is believed.
+  using PayloadSize = std::function<std::size_t(const Record&, std::span<const std::byte> bytes)>;
+  void measure_payloads(PayloadSize measure) { measure_ = std::move(measure); }
+  static constexpr std::size_t kMeasured = 4096;
+
+  // The payload of the record before the one that next() returned last; at most kLongestPayload.
+  [[nodiscard]] const std::vector<char>& payload() const { return payload_; }
   [[nodiscard]] std::uint64_t dropped_bytes() const { return dropped_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
   RecordReader(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  static constexpr std::size_t kLongestPayload = 256 * 1024;
+
   [[nodiscard]] Result<bool> fill(std::size_t size = sizeof(Record));
   [[nodiscard]] Result<bool> ends_payload(const Record& record);
+  // Passes over bytes that are no record.
+  void skip(std::size_t size);
+  [[nodiscard]] Result<void> skip_measured();
 
   std::string path_;
   UniqueFd fd_;
@@ -48,6 +65,9 @@ class RecordReader {
   std::uint64_t last_time_ = 0;
   std::uint64_t dropped_ = 0;
   bool in_payload_ = false;
+  Record last_;
+  PayloadSize measure_;
+  std::vector<char> payload_;
 };
 
 class DataDirectory {

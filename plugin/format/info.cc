@@ -91,6 +91,14 @@ void parse_line(std::string_view line, UftraceInfo& info) {
     return;
   else if (take("argspec:"))
     info.argspecs.emplace_back(line);
+  else if (take("retspec:"))
+    info.retspecs.emplace_back(line);
+  else if (take("argauto:"))
+    info.argauto = line;
+  else if (take("retauto:"))
+    info.retauto = line;
+  else if (take("pattern_type:"))
+    info.pattern_type = line;
 }
 
 }  // namespace

@@ -25,7 +25,10 @@ struct UftraceInfo {
   std::string record_date;
   std::string elapsed_time;
   std::string version;
-  std::vector<std::string> argspecs;
+  // What arguments and return values were recorded: as the user asked, and of well-known functions.
+  std::vector<std::string> argspecs, retspecs;
+  std::string argauto, retauto;
+  std::string pattern_type;  // of the names in them: regex, glob, simple
 };
 
 inline constexpr std::uint64_t kFeatureTaskSession = 1U << 1;

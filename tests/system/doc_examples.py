@@ -2,8 +2,9 @@
 
 usage: doc_examples.py TRAPLINE DOCUMENT...
 
-An example is a ```console block whose first line is `$ trapline …` with a recording of tests/data.
-A line that is … alone stands for any lines.
+An example is a ```console block whose first line is `$ trapline …` with a recording of tests/data or
+tests/merge.
+A line that is … alone stands for any lines. An error, which begins with `trapline: `, is compared too.
 """
 import re
 import shlex
@@ -11,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BLOCK = re.compile(r"^```console\n\$ (trapline [^\n]*tests/data[^\n]*)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^```console\n\$ (trapline [^\n]*tests/(?:data|merge)/[^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
 def agrees(expected: str, actual: str) -> bool:
@@ -27,7 +28,9 @@ def main() -> None:
             ran += 1
             words = shlex.split(command)
             done = subprocess.run([trapline, *words[1:]], capture_output=True, text=True)
-            if done.returncode != 0 or not agrees(expected, done.stdout):
+            refused = expected.startswith("trapline: ")  # the example shows an error
+            printed = done.stderr if refused else done.stdout
+            if (done.returncode != 0) != refused or not agrees(expected, printed):
                 failed += 1
                 print(f"FAILED: {document}: {command}\nexpected:\n{expected}\ngot:\n{done.stdout}{done.stderr}")
     print(f"{ran} examples, {failed} failed")

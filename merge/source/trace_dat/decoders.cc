@@ -59,7 +59,7 @@ void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
                   type == kUnsatisfiedRead};
 }
 void kvm_fast_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmDetail{s.get(e, 0), 0, DetailKind::kMmio, Access::kWrite, false};
+  out = KvmDetail{s.get(e, 0), KvmDetail::kNoData, DetailKind::kMmio, Access::kWrite, false};
 }
 void kvm_msr(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kMsr, access(s.get(e, 0) != 0), false};
@@ -99,6 +99,10 @@ void kvm_ioapic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
 }
 void kvm_apic_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmIrq{IrqStep::kAccept, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
+}
+// A posted interrupt: the hardware injects it, without kvm_inj_virq.
+void kvm_apicv_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
 }
 void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 0), kNoVcpu};
@@ -160,6 +164,7 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq, Need::kInterrupts},
     {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, Need::kInterrupts},
     {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, Need::kInterrupts},
+    {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, Need::kInterrupts},
     {"kvm:kvm_inj_virq", {"vector"}, kvm_inj_virq},
     {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, Need::kInterrupts},
     {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending, Need::kInterrupts},

@@ -24,9 +24,24 @@ constexpr std::uint32_t kMostCpus = 8192;
 
 // Option ids; those of no interest here have no name.
 enum Option : std::uint16_t {
-  kDone = 0, kDate = 1, kBuffer = 3, kTraceClock = 4, kUname = 5, kOffset = 7, kCpuCount = 8,
-  kVersion = 9, kTraceId = 11, kTimeShift = 12, kTsc2Nsec = 14, kHeaderInfo = 16,
-  kFtraceEvents = 17, kEventFormats = 18, kKallsyms = 19, kPrintk = 20, kCmdlines = 21,
+  kDone = 0,
+  kDate = 1,
+  kBuffer = 3,
+  kTraceClock = 4,
+  kUname = 5,
+  kOffset = 7,
+  kCpuCount = 8,
+  kVersion = 9,
+  kTraceId = 11,
+  kTimeShift = 12,
+  kGuest = 13,
+  kTsc2Nsec = 14,
+  kHeaderInfo = 16,
+  kFtraceEvents = 17,
+  kEventFormats = 18,
+  kKallsyms = 19,
+  kPrintk = 20,
+  kCmdlines = 21,
 };
 
 struct SectionHeader {
@@ -96,16 +111,18 @@ class LayoutReader {
 
 Result<Layout> LayoutReader::read() {
   if (reader_.bytes(std::min<std::uint64_t>(kMagic.size(), file_.size())) != kMagic) {
-    return fail("{}: not a trace.dat file (its first bytes are not trace-cmd's); record one with "
-                "trace-cmd record or trapline record",
-                file_.path());
+    return fail(
+        "{}: not a trace.dat file (its first bytes are not trace-cmd's); record one with "
+        "trace-cmd record or trapline record",
+        file_.path());
   }
   const std::string version = reader_.c_string();
   layout_.version = version == "6" ? 6 : version == "7" ? 7 : 0;
   if (reader_.ok() && layout_.version == 0) {
-    return fail("{}: trace.dat version {} is not supported; convert it with trace-cmd convert "
-                "--file-version 7",
-                file_.path(), printable(version));
+    return fail(
+        "{}: trace.dat version {} is not supported; convert it with trace-cmd convert "
+        "--file-version 7",
+        file_.path(), printable(version));
   }
   layout_.order = reader_.number<std::uint8_t>() == 0 ? std::endian::little : std::endian::big;
   reader_.set_order(layout_.order);
@@ -113,8 +130,8 @@ Result<Layout> LayoutReader::read() {
   layout_.page_size = reader_.number<std::uint32_t>();
   if (!reader_.ok()) return tl::unexpected(reader_.status().error());
   if (layout_.long_size != 4 && layout_.long_size != 8) {
-    return fail(ErrorKind::kDamaged, "{}: damaged: a long of {} bytes in the header",
-                file_.path(), layout_.long_size);
+    return fail(ErrorKind::kDamaged, "{}: damaged: a long of {} bytes in the header", file_.path(),
+                layout_.long_size);
   }
   Result<void> rest;
   if (layout_.version == 6) {
@@ -132,8 +149,8 @@ Result<Layout> LayoutReader::read() {
   return std::move(layout_);
 }
 
-// Pages have a size that a kernel could have, and no byte is two CPUs' data: else a small file could
-// stand for a recording without end.
+// Pages have a size that a kernel could have, and no byte is two CPUs' data: else a small file
+// could stand for a recording without end.
 Result<void> LayoutReader::check_buffers() const {
   constexpr std::uint32_t kSmallest = 1024, kLargest = 16u << 20;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
@@ -388,13 +405,37 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
   ByteCursor cursor(std::as_bytes(std::span(body)), layout_.order);
   const std::string text = body.substr(0, body.find('\0'));
   switch (id) {
-    case kDate: layout_.offset_ns += signed_number(body) * 1000; break;
-    case kOffset: layout_.offset_ns += signed_number(body); break;
-    case kTraceClock: layout_.clock = chosen_clock(body); break;
-    case kUname: layout_.uname = text; break;
-    case kVersion: layout_.writer = text; break;
-    case kTimeShift: layout_.time_shift = body.size() >= 16; break;
-    case kTraceId: layout_.trace_id = cursor.number<std::uint64_t>().value_or(0); break;
+    case kDate:
+      layout_.offset_ns += signed_number(body) * 1000;
+      break;
+    case kOffset:
+      layout_.offset_ns += signed_number(body);
+      break;
+    case kTraceClock:
+      layout_.clock = chosen_clock(body);
+      break;
+    case kUname:
+      layout_.uname = text;
+      break;
+    case kVersion:
+      layout_.writer = text;
+      break;
+    case kTimeShift:
+      layout_.time_shift = body.size() >= 16;
+      layout_.peer_id = cursor.number<std::uint64_t>().value_or(0);
+      break;
+    case kGuest: {  // name, trace id, CPUs
+      constexpr std::size_t kMostGuests = 4096;
+      const auto name = cursor.c_string();
+      const auto trace_id = cursor.number<std::uint64_t>();
+      if (name && trace_id && layout_.guest_trace_ids.size() < kMostGuests) {
+        layout_.guest_trace_ids.push_back(*trace_id);
+      }
+      break;
+    }
+    case kTraceId:
+      layout_.trace_id = cursor.number<std::uint64_t>().value_or(0);
+      break;
     case kCpuCount:
       layout_.cpu_count = cursor.number<std::uint32_t>().value_or(layout_.cpu_count);
       break;
@@ -404,7 +445,8 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
       if (mult && shift && *mult != 0 && *shift < 64) layout_.tsc2nsec = {*mult, *shift};
       break;
     }
-    default: break;
+    default:
+      break;
   }
 }
 

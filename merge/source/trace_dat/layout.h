@@ -64,11 +64,13 @@ struct Layout {
 
   std::string clock = "local";  // the one in brackets of TRACECLOCK
   std::string uname;
-  std::string writer;           // trace-cmd's version
-  std::int64_t offset_ns = 0;   // options DATE and OFFSET: added to every time
+  std::string writer;          // trace-cmd's version
+  std::int64_t offset_ns = 0;  // options DATE and OFFSET: added to every time
   std::optional<Tsc2Nsec> tsc2nsec;
-  bool time_shift = false;      // a guest's recording with TIME_SHIFT: libtracecmd applies it
+  bool time_shift = false;  // a guest's recording with TIME_SHIFT: libtracecmd applies it
   std::uint64_t trace_id = 0;
+  std::uint64_t peer_id = 0;                   // TIME_SHIFT: the host's trace id
+  std::vector<std::uint64_t> guest_trace_ids;  // GUEST: of the guests recorded with this one
   std::uint32_t cpu_count = 0;
   std::vector<Buffer> buffers;
 };

@@ -67,6 +67,7 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
     facts.emplace_back(
         "TSC2NSEC", fmt::format("mult {} shift {}", layout.tsc2nsec->mult, layout.tsc2nsec->shift));
   }
+  if (layout.time_shift) facts.emplace_back("time shift", "to the clock of its host's recording");
   if (layout.offset_ns != 0) {
     facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
   }

@@ -40,9 +40,6 @@ class Recording final : public Source {
   double progress() const override { return 1; }
   std::string event_name(const Event&) const override { return ""; }
   std::string event_text(const Event&) const override { return ""; }
-  std::string comm(ThreadId) const override { return ""; }
-  std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const override { return ""; }
-  std::string userspace_reason(std::uint32_t) const override { return ""; }
 
  private:
   const std::vector<Event>& events_;

@@ -256,5 +256,47 @@ TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
   EXPECT_EQ(read->entries[1].point.after.at(ClockId::kMono), 12u);
 }
 
+// A host's recording and that of a guest whose times trace-cmd moved to the host's clock.
+std::vector<SourceClock> host_and_guest() {
+  std::vector<SourceClock> sources{source("host.dat", "mono"), source("guest.dat", "local")};
+  sources[0].machine = "host";
+  sources[1].machine = "guest";
+  sources[1].shifted = true;
+  sources[1].applied = "time shift";
+  sources[1].trace_id = 7;
+  sources[1].peer_id = 5;
+  return sources;
+}
+
+TEST(Relate, ATimeShiftPutsAGuestOnItsHostsClock) {
+  for (const bool by_guests : {false, true}) {
+    auto sources = host_and_guest();
+    if (by_guests) {
+      sources[0].guest_trace_ids = {3, 7};
+    } else {
+      sources[0].trace_id = 5;
+    }
+    take_peers_clocks(sources);
+    const auto related = relate(sources);
+    ASSERT_TRUE(related) << related.error().message;
+    EXPECT_EQ(related->sources[1].method, "time shift");
+    EXPECT_TRUE(related->sources[1].map.is_identity());
+    ASSERT_EQ(related->sources[1].notes.size(), 1u);
+    EXPECT_THAT(related->sources[1].notes[0], HasSubstr("error is not known"));
+  }
+}
+
+TEST(Relate, ATimeShiftToAnotherHostIsRefused) {
+  auto sources = host_and_guest();
+  sources[0].clock = "local";  // by its name the guest's own, before the shift
+  sources[0].machine = "guest";
+  sources[0].trace_id = 6;
+  sources[0].guest_trace_ids = {3};
+  take_peers_clocks(sources);
+  const auto related = relate(sources);
+  ASSERT_FALSE(related);
+  EXPECT_THAT(related.error().message, AllOf(HasSubstr("guest.dat"), HasSubstr("--offset")));
+}
+
 }  // namespace
 }  // namespace trapline::clocks

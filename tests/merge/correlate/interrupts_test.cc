@@ -64,6 +64,14 @@ TEST_F(IrqTrackerTest, RaisedAgainWhilePendingItIsCoalesced) {
   EXPECT_EQ(tracker_.coalesced(), 1u);
 }
 
+TEST_F(IrqTrackerTest, APostedInterruptIsInjectedWhereItIsRaised) {
+  play({exit(90), irq(100, IrqStep::kMsi, 0, 0x24, 0), irq(101, IrqStep::kAccept, 0, 0x24, 0),
+        irq(102, IrqStep::kInject, 0, 0x24, 0), irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].injected, Timestamp(102));
+  EXPECT_FALSE(done_[0].entered);
+}
+
 TEST_F(IrqTrackerTest, WhatNeverEndsIsHandedOutAtTheEnd) {
   play({exit(90), irq(100, IrqStep::kAccept, 0, 0x24, 0),
         irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0), entry(120)});

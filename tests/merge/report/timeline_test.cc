@@ -25,9 +25,6 @@ class ListSource : public Source {
   double progress() const override { return 1; }
   std::string event_name(const Event&) const override { return {}; }
   std::string event_text(const Event&) const override { return {}; }
-  std::string comm(ThreadId) const override { return {}; }
-  std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const override { return {}; }
-  std::string userspace_reason(std::uint32_t) const override { return {}; }
   bool fails_ = false;
 
  private:

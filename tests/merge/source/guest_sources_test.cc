@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <regex>
 #include <sstream>
 
 #include "merge/source/open.h"
@@ -20,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+const fs::path kNewer = fs::path(TRAPLINE_TEST_DATA).parent_path() / "merge/source/uftrace-0.19";
 
 constexpr const char* kProgram = R"(
 #include <string.h>
@@ -37,7 +40,7 @@ std::vector<std::string> lines_of(Source& source) {
   Event event;
   while (source.next(event)) {
     const auto* call = std::get_if<GuestCall>(&event.payload);
-    if (call == nullptr) continue;
+    if (call == nullptr || call->function == 0) continue;  // 0: off the CPU
     const std::uint64_t ns = event.at.ns();
     lines.push_back(fmt::format("{}.{:09} {} {} {} {:x} {}", ns / 1'000'000'000, ns % 1'000'000'000,
                                 static_cast<int>(event.thread), call->entry ? "entry" : "exit",
@@ -46,8 +49,8 @@ std::vector<std::string> lines_of(Source& source) {
   return lines;
 }
 
-std::vector<std::string> dumped(const std::string& directory) {
-  std::istringstream text(run({"uftrace", "dump", "--no-pager", "-d", directory}).out);
+std::vector<std::string> calls_in_dump(const std::string& dump) {
+  std::istringstream text(dump);
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) {
     char name[256], kind[8];
@@ -66,10 +69,51 @@ std::vector<std::string> dumped(const std::string& directory) {
   return lines;
 }
 
+std::vector<std::string> dumped(const std::string& directory) {
+  return calls_in_dump(run({"uftrace", "dump", "--no-pager", "-d", directory}).out);
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The arguments and the return values in uftrace's replay, each in its order.
+struct Values {
+  std::vector<std::string> calls, returns;
+};
+Values values_in_replay(const std::string& replay) {
+  Values values;
+  const std::regex call("\\| +(\\w+\\(.+\\))( \\{|;| = )"), back("\\)?\\}?( = [^;]+);");
+  std::istringstream text(replay);
+  std::smatch match;
+  for (std::string line; std::getline(text, line);) {
+    if (line.find("/* linux:") != line.npos) continue;
+    if (std::regex_search(line, match, call)) values.calls.push_back(match[1]);
+    if (std::regex_search(line, match, back)) values.returns.push_back(match[1]);
+  }
+  return values;
+}
+Values values_of(Source& source) {
+  Values values;
+  Event event;
+  while (source.next(event)) {
+    const auto* call = std::get_if<GuestCall>(&event.payload);
+    if (call == nullptr || event.raw.empty()) continue;
+    const std::string text = source.event_text(event);
+    if (call->entry) {
+      values.calls.push_back(text);
+    } else {
+      values.returns.push_back(text.substr(call->name.size()));
+    }
+  }
+  return values;
+}
+
 class UftraceRecord : public ::testing::Test {
  protected:
-  void record(const std::vector<std::string>& options) {
-    std::ofstream(folder_ / "t.c") << kProgram;
+  void record(const std::vector<std::string>& options, const char* program = kProgram) {
+    std::ofstream(folder_ / "t.c") << program;
     ASSERT_EQ(run({"cc", "-O1", "-pg", "-o", folder_ / "t", folder_ / "t.c"}).exit_code(), 0);
     std::vector<std::string> command{"uftrace", "record", "--no-pager", "-d", path_};
     command.insert(command.end(), options.begin(), options.end());
@@ -105,15 +149,131 @@ TEST_F(UftraceRecord, ArgumentsAndReturnValuesArePassedOver) {
   expect_same_as_dump();
 }
 
-TEST_F(UftraceRecord, PerfDataIsNamedWhereItIsLeftOut) {
+TEST_F(UftraceRecord, ArgumentsAndReturnValuesAreThoseOfUftraceReplay) {
+  record({"-A", "mix@arg1,arg2/s",
+          "-R", "mix@retval/i64",
+          "-A", "^nam.$@arg1/s",
+          "-R", "name@retval/s",
+          "-A", "real@fparg1,fparg2/32",
+          "-R", "real@retval/f64",
+          "-A", "small@arg1/c,arg2/i16,arg3/x32",
+          "-A", "small@arg4/u8",
+          "-R", "small@retval/i32",
+          "-A", "large@arg1,arg2/u,arg3/p"},
+         R"(
+__attribute__((noipa)) long mix(long a, const char *p) { return a * 7 + (p ? p[0] : 0); }
+__attribute__((noipa)) const char *name(const char *s) { __asm__ volatile(""); return s + 1; }
+__attribute__((noipa)) double real(double d, float f) { __asm__ volatile(""); return d / 2 + f; }
+__attribute__((noipa)) int small(char c, short s, unsigned u, unsigned char b) {
+  __asm__ volatile("");
+  return c + s - (int)u + b;
+}
+__attribute__((noipa)) void large(long a, long b, void *p) { __asm__ volatile("" ::"r"(a), "r"(b), "r"(p)); }
+int main(void) {
+  volatile long sum = 0;
+  for (int i = 0; i < 200; i++) {
+    sum += mix(-i, i % 3 ? "text" : "") + name("hello \" there")[0];
+    real(i, 1.5f);
+    small((char)('a' + i % 26), (short)-i, 7u << i % 28, (unsigned char)i);
+    large(i * 999L, i, (void *)(0x1000L * i));
+  }
+  sum += mix(1, 0);
+  return 0;
+})");
+  const Values expected =
+      values_in_replay(run({"uftrace", "replay", "--no-pager", "-d", path_}).out);
+  auto source = open_uftrace(path_);
+  ASSERT_TRUE(source) << source.error().message;
+  const Values values = values_of(**source);
+  ASSERT_EQ(values.calls.size(), 1001u);
+  ASSERT_EQ(values.returns.size(), 801u);
+  EXPECT_EQ(values.calls, expected.calls);
+  EXPECT_EQ(values.returns, expected.returns);
+}
+
+TEST(UftraceDirectory, ADirectoryOfANewerUftraceIsReadAsItReadsIt) {
+  const fs::path& path = kNewer;
+  const std::string dump = text_of(path / "dump.txt");
+  auto source = open_uftrace(path);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ(lines_of(**source), calls_in_dump(dump));
+  EXPECT_EQ((*source)->counters().damaged_events, 0u);
+  source = open_uftrace(path);
+  const Values values = values_of(**source),
+               expected = values_in_replay(text_of(path / "replay.txt"));
+  EXPECT_EQ(values.calls, expected.calls);
+  EXPECT_EQ(values.returns, expected.returns);
+  EXPECT_EQ(values.calls.size(), 6u);
+}
+
+TEST(UftraceDirectory, TimeOffTheCpuIsACallAsUftraceShowsIt) {
+  const fs::path& path = kNewer;
+  std::vector<std::string> expected;
+  std::istringstream dump(text_of(path / "dump.txt"));
+  const std::regex change("^(\\d+\\.\\d+) .*linux:sched-(in|out)( \\(pre-empted\\))?");
+  std::smatch match;
+  for (std::string line; std::getline(dump, line);) {
+    if (std::regex_search(line, match, change)) {
+      expected.push_back(fmt::format("{} {}{}", match[1].str(), match[2].str(), match[3].str()));
+    }
+  }
+  ASSERT_GT(expected.size(), 100u);
+  // The first change is an end: nothing was recorded before it.
+  if (expected.front().find(" in") != std::string::npos) expected.erase(expected.begin());
+  auto source = open_uftrace(path);
+  ASSERT_TRUE(source);
+  std::vector<std::string> changes;
+  Event event;
+  std::uint64_t last = 0;
+  while ((*source)->next(event)) {
+    EXPECT_GE(event.at.ns(), last);
+    last = event.at.ns();
+    const auto* call = std::get_if<GuestCall>(&event.payload);
+    if (call == nullptr || call->function != 0) continue;
+    const bool preempted = call->name == "linux:schedule (pre-empted)";
+    EXPECT_TRUE(preempted || call->name == "linux:schedule");
+    changes.push_back(fmt::format("{}.{:09} {}{}", last / 1'000'000'000, last % 1'000'000'000,
+                                  call->entry ? "out" : "in",
+                                  call->entry && preempted ? " (pre-empted)" : ""));
+  }
+  EXPECT_EQ(changes, expected);
+}
+
+TEST_F(UftraceRecord, ASwitchFileThatIsCutOffIsReadUpToTheCutAndCounted) {
+  fs::copy(kNewer, path_);
+  const auto count = [&] {
+    auto source = open_uftrace(path_);
+    EXPECT_TRUE(source);
+    Event event;
+    std::size_t changes = 0;
+    while ((*source)->next(event)) {
+      const auto* call = std::get_if<GuestCall>(&event.payload);
+      changes += call != nullptr && call->function == 0;
+    }
+    EXPECT_TRUE((*source)->status());
+    return std::pair(changes, (*source)->counters().damaged_events);
+  };
+  const auto whole = count();
+  const fs::path file = fs::path(path_) / "perf-cpu1.dat";
+  fs::resize_file(file, fs::file_size(file) / 2 + 3);
+  const auto cut = count();
+  EXPECT_EQ(whole.second, 0u);
+  EXPECT_EQ(cut.second, 1u);
+  EXPECT_LT(cut.first, whole.first);
+  EXPECT_GT(cut.first, whole.first / 3);
+  std::ofstream(file) << std::string(100, '\0');  // a record of no size
+  EXPECT_EQ(count(), std::pair(std::size_t{0}, std::uint64_t{1}));
+}
+
+TEST_F(UftraceRecord, KernelDataIsNamedWhereItIsLeftOut) {
   record({});
-  std::ofstream(path_ + "/perf-cpu7.dat") << "something";
+  std::ofstream(path_ + "/extern.dat") << "something";
   std::ofstream(path_ + "/kernel-cpu0.dat") << "something";
   auto source = open_uftrace(path_);
   ASSERT_TRUE(source);
   const auto facts = (*source)->facts();
   EXPECT_THAT(facts.back().second, HasSubstr("kernel-cpu0.dat"));
-  EXPECT_THAT(facts.back().second, HasSubstr("perf-cpu7.dat"));
+  EXPECT_THAT(facts.back().second, HasSubstr("extern.dat"));
 }
 
 TEST_F(UftraceRecord, ADirectoryThatIsCutOffIsReadUpToTheCut) {

@@ -1,0 +1,22 @@
+// What a path names. A path that cannot be looked at names nothing.
+#pragma once
+
+#include <filesystem>
+#include <system_error>
+
+namespace trapline {
+
+[[nodiscard]] inline bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+[[nodiscard]] inline bool is_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+[[nodiscard]] inline bool is_file(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+}  // namespace trapline

@@ -1,0 +1,55 @@
+// What sync records and guest sync records have in common (docs/formats/sync.md):
+//   PREFIX SERIES INDEX [WORD…] [before KEY=VALUE…] [after KEY=VALUE…]
+// Only for their readers.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace trapline::sync_words {
+
+inline std::string_view next_word(std::string_view& text, char separator = ' ') {
+  const auto end = text.find(separator);
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return word;
+}
+
+// The whole word is a decimal number that T holds.
+template <typename T>
+bool number(std::string_view word, T& value) {
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, value);
+  return error == std::errc{} && stop == end && !word.empty();
+}
+
+// Fills the record's series, index, before and after. take(part, key, value) gets what stands
+// between: the reading it belongs to, nullptr ahead of both, and an empty value where there is no
+// '='. False when take() is, or when the text is no such record.
+template <typename Record, typename Take>
+bool walk(std::string_view text, std::string_view prefix, Record& record, Take take) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  while (text.ends_with('\n') || text.ends_with('\0')) text.remove_suffix(1);
+  if (!number(next_word(text), record.series) || !number(next_word(text), record.index)) {
+    return false;
+  }
+  decltype(&record.before) part = nullptr;
+  while (!text.empty()) {
+    const std::string_view word = next_word(text);
+    if (word == "before" || word == "after") {
+      part = word == "before" ? &record.before : &record.after;
+      if (part->has_value()) return false;
+      part->emplace();
+      continue;
+    }
+    const auto equals = word.find('=');
+    const std::string_view value =
+        equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
+    if (!take(part == nullptr ? nullptr : &**part, word.substr(0, equals), value)) return false;
+  }
+  return true;
+}
+
+}  // namespace trapline::sync_words

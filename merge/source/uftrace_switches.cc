@@ -1,0 +1,83 @@
+#include "merge/source/uftrace_switches.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "backend_ftrace/base/bytes.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kBuffer = 64U << 10;  // the longest record, and more than most files
+constexpr std::size_t kHeader = 8, kSwitch = 24;
+constexpr std::uint32_t kTypeSwitch = 14;
+constexpr std::uint16_t kOut = 0x2000, kPreempted = 0x4000;
+
+}  // namespace
+
+Result<std::vector<SwitchReader>> SwitchReader::open_all(const std::string& directory) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("perf-cpu") && name.ends_with(".dat") && entry.is_regular_file(error) &&
+        entry.file_size(error) > 0) {
+      paths.push_back(entry.path().string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<SwitchReader> readers;
+  for (const std::string& path : paths) {
+    auto file = File::open(path);
+    if (!file) return tl::unexpected(std::move(file).error());
+    readers.push_back(SwitchReader(std::move(*file)));
+  }
+  return readers;
+}
+
+Result<const std::byte*> SwitchReader::peek(std::size_t size) {
+  if (at_ + size > file_.size()) return nullptr;
+  if (at_ < buffer_start_ || at_ + size > buffer_start_ + buffer_.size()) {
+    buffer_start_ = at_;
+    buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kBuffer, file_.size() - at_)));
+    if (auto read = file_.read(at_, buffer_); !read) return tl::unexpected(read.error());
+  }
+  return buffer_.data() + (at_ - buffer_start_);
+}
+
+Result<std::optional<TaskSwitch>> SwitchReader::next() {
+  while (!damaged_ && at_ < file_.size()) {
+    auto header = peek(kHeader);
+    if (!header) return tl::unexpected(std::move(header).error());
+    const auto type = *header == nullptr ? 0 : load<std::uint32_t>(*header);
+    const auto misc = *header == nullptr ? std::uint16_t{} : load<std::uint16_t>(*header + 4);
+    const auto size = *header == nullptr ? std::uint16_t{} : load<std::uint16_t>(*header + 6);
+    const bool is_switch = type == kTypeSwitch;
+    if (size < kHeader || size % 8 != 0 || (is_switch && size != kSwitch)) {
+      damaged_ = true;
+      break;
+    }
+    auto record = peek(size);
+    if (!record) return tl::unexpected(std::move(record).error());
+    if (*record == nullptr) {
+      damaged_ = true;  // cut off
+      break;
+    }
+    at_ += size;
+    if (!is_switch) continue;
+    TaskSwitch change;
+    change.tid = load<std::uint32_t>(*record + 12);
+    change.time = load<std::uint64_t>(*record + 16);
+    change.out = (misc & kOut) != 0;
+    change.preempted = change.out && (misc & kPreempted) != 0;
+    if (change.time < last_) {
+      damaged_ = true;
+      break;
+    }
+    last_ = change.time;
+    return std::optional(change);
+  }
+  return std::optional<TaskSwitch>();
+}
+
+}  // namespace trapline

@@ -1,0 +1,45 @@
+// perf-cpu<N>.dat of a uftrace data directory: when its tasks were scheduled out and in.
+//
+// Records as perf_event_open(2) has them: u32 type, u16 misc, u16 size, then the fields. SWITCH
+// (type 14, 24 bytes: u32 pid, u32 tid, u64 time; misc 0x2000 out, 0x4000 pre-empted) is read,
+// others are passed over. Times are of the directory's clock. What is no record ends the file and
+// counts as damaged.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/source/file.h"
+
+namespace trapline {
+
+struct TaskSwitch {
+  std::uint64_t time = 0;
+  std::uint32_t tid = 0;
+  bool out = false, preempted = false;
+};
+
+class SwitchReader {
+ public:
+  // The files of the directory, in the order of their names.
+  [[nodiscard]] static Result<std::vector<SwitchReader>> open_all(const std::string& directory);
+
+  [[nodiscard]] Result<std::optional<TaskSwitch>> next();
+  // Whether the file ended in something that is no record.
+  [[nodiscard]] bool damaged() const { return damaged_; }
+  [[nodiscard]] std::uint64_t size() const { return file_.size(); }
+
+ private:
+  explicit SwitchReader(File file) : file_(std::move(file)) {}
+  // The `size` bytes at at_, or nullptr where the file ends before.
+  [[nodiscard]] Result<const std::byte*> peek(std::size_t size);
+
+  File file_;
+  std::vector<std::byte> buffer_;
+  std::uint64_t buffer_start_ = 0, at_ = 0, last_ = 0;
+  bool damaged_ = false;
+};
+
+}  // namespace trapline

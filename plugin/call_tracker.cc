@@ -37,8 +37,10 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
 void CallTracker::set_recording(bool on) {
   if (!on && recording_) {
     pool_.for_each([this](Stack& stack) {
-      // What another vCPU is on, that one closes when it takes its own request.
-      if (stack.task == nullptr || (stack.owner != Stack::kNobody && stack.owner != vcpu_)) return;
+      // Stacks that wander from vCPU to vCPU: only the one that this vCPU is on. Another may be
+      // giving an idle one's buffer back; what is open there is closed by its return, or at the
+      // end.
+      if (stack.task == nullptr || (pool_.shared() && &stack != stack_)) return;
       for (auto open = stack.task->chain.rbegin(); open != stack.task->chain.rend(); ++open)
         silence(*open->stack, open->base);
     });

@@ -28,13 +28,21 @@ Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigne
   if (shared_) lock.lock();
   left.owner = Stack::kNobody;
   auto& stacks = stacks_[key];
+  // The nearest: in a handler two vCPUs have both let go of stacks that lie side by side.
+  Stack* nearest = nullptr;
   for (auto& stack : stacks) {
     if (stack->owner != Stack::kNobody) continue;
-    if (is_kernel(stack_pointer) || within_reach(stack->place(), stack_pointer)) {
-      stack->used = ++tick_;
-      stack->owner = vcpu;
-      return stack.get();
+    const std::uint64_t place = stack->place();
+    if (!is_kernel(stack_pointer) && !within_reach(place, stack_pointer)) continue;
+    if (nearest == nullptr ||
+        distance(place, stack_pointer) < distance(nearest->place(), stack_pointer)) {
+      nearest = stack.get();
     }
+  }
+  if (nearest != nullptr) {
+    nearest->used = ++tick_;
+    nearest->owner = vcpu;
+    return nearest;
   }
   auto fresh = std::make_unique<Stack>();
   fresh->resize(kFirstFrames);
@@ -47,8 +55,8 @@ Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigne
   return result;
 }
 
-// Half of those that are in no task's chain and have nothing open. Shared stacks may be in use by
-// another vCPU, so they stay.
+// Half of those that are in no task's chain and have nothing open. Shared stacks stay: each has a
+// task of its own, whose chain another vCPU may be changing.
 void StackPool::drop_oldest() {
   if (shared_) return;
   std::uint64_t border = tick_ - kMaxStacks / 2;

@@ -27,8 +27,11 @@ constexpr std::uint64_t kStackReach = 1U << 20;
 [[nodiscard]] constexpr std::uint64_t stack_block(std::uint64_t stack_pointer) {
   return (stack_pointer - 1) >> kStackBlockBits;
 }
+[[nodiscard]] constexpr std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
+  return a > b ? a - b : b - a;
+}
 [[nodiscard]] constexpr bool within_reach(std::uint64_t a, std::uint64_t b) {
-  return (a > b ? a - b : b - a) < kStackReach;
+  return distance(a, b) < kStackReach;
 }
 
 struct Task {

@@ -14,17 +14,18 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 // Adds the time since the thread's last mark to the part that it was in.
 void ExitTracker::account(Thread& thread, Timestamp at) {
   if (thread.phase != Thread::Phase::kExit || at <= thread.mark) return;
-  const Part which = thread.off_cpu ? (thread.asleep ? Part::kBlocked : Part::kPreempted)
+  const Part which = thread.off_cpu   ? (thread.asleep ? Part::kBlocked : Part::kPreempted)
                      : thread.in_user ? Part::kUser
                                       : Part::kKernel;
   part(thread.span.parts, which) += elapsed(thread.mark, at);
   thread.mark = at;
 }
 
-// Every event of the thread itself comes by here: it shows where the thread runs, and that a hole of
-// this CPU may have hidden what it did before.
+// Every event of the thread itself comes by here: it shows where the thread runs, and that a hole
+// of this CPU may have hidden what it did before.
 void ExitTracker::seen(Thread& thread, const Event& event) {
-  if (event.at < thread.last) [[unlikely]] ++counters_.clock_went_back;
+  if (event.at < thread.last) [[unlikely]]
+    ++counters_.clock_went_back;
   if (event.cpu < hole_end_.size() && hole_end_[event.cpu] > thread.last) [[unlikely]] {
     close_for_loss(thread);
   }
@@ -125,8 +126,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   }
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
-  const ExitSpan* previous =
-      thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
+  const ExitSpan* previous = thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
   if (thread->phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
   begin(*thread, event, {exit.reason, ExitReason::kIsaUserspace, 0}, 0);
   thread->in_user = true;
@@ -213,8 +213,8 @@ void ExitTracker::name_device(Thread& thread) {
   }
   span.device = chosen->region.region;
   // QEMU traces a read after the device answered, a write before the device sees it.
-  const NameId own = chosen->region.kind == QemuEvent::Kind::kRegionRead ? chosen->before
-                                                                         : chosen->after;
+  const NameId own =
+      chosen->region.kind == QemuEvent::Kind::kRegionRead ? chosen->before : chosen->after;
   span.qemu_event = own != kNoName ? own : chosen->region.name;
 }
 
@@ -262,8 +262,8 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
   ++count.count;
   if (thread == nullptr) return;
   set_vcpu(*thread, qemu_.vcpu);
-  const bool inside = thread->phase == Thread::Phase::kExit &&
-                      (thread->in_user || !model_.userspace_exits);
+  const bool inside =
+      thread->phase == Thread::Phase::kExit && (thread->in_user || !model_.userspace_exits);
   if (!inside) return;
   ++count.in_exits;
   ++counters_.qemu_events_in_exits;
@@ -274,7 +274,9 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
 // What the event in qemu_ tells of who serves the thread's exit.
 void ExitTracker::note_qemu_event(Thread& thread) const {
   switch (qemu_.kind) {
-    case QemuEvent::Kind::kAccelerator: thread.accelerator_event = qemu_.name; return;
+    case QemuEvent::Kind::kAccelerator:
+      thread.accelerator_event = qemu_.name;
+      return;
     case QemuEvent::Kind::kDevice: {
       thread.device_event = thread.before_access = qemu_.name;
       if (thread.accesses == 0) return;
@@ -282,7 +284,8 @@ void ExitTracker::note_qemu_event(Thread& thread) const {
       if (access.after == kNoName) access.after = qemu_.name;
       return;
     }
-    default: break;
+    default:
+      break;
   }
   // Full: the latest takes the last place, unless that is the exit's own already.
   if (thread.accesses == thread.access.size()) {
@@ -314,9 +317,7 @@ struct ExitTracker::Dispatch {
     tracker.on_exit(event, exit);
     return nullptr;
   }
-  const ExitSpan* operator()(const KvmEntry& entry) const {
-    return tracker.on_entry(event, entry);
-  }
+  const ExitSpan* operator()(const KvmEntry& entry) const { return tracker.on_entry(event, entry); }
   const ExitSpan* operator()(const KvmUserspaceExit& exit) const {
     return tracker.on_userspace_exit(event, exit);
   }

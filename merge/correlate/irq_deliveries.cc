@@ -42,9 +42,12 @@ void IrqDeliveries::raise(Thread& thread, const Route& route) {
 void IrqDeliveries::pend(Thread& thread, const Key& key) {
   thread.state = Thread::State::kIdle;
   std::vector<RequestSpan> requests = std::exchange(thread.requests, {});
-  if (pending_.size() >= kMost && !pending_.contains(key)) return;
+  if (pending_count_ + requests.size() > kMost) {  // interrupts are raised and none is injected
+    ++ambiguous_;
+    return;
+  }
+  pending_count_ += requests.size();
   auto& waiting = pending_[key];
-  if (waiting.size() >= kMost) return;
   waiting.insert(waiting.end(), requests.begin(), requests.end());
 }
 
@@ -52,6 +55,7 @@ void IrqDeliveries::deliver(const Key& key, Timestamp at) {
   const auto found = pending_.find(key);
   if (found == pending_.end()) return;
   for (const RequestSpan& request : found->second) delivered_.push_back({request, at});
+  pending_count_ -= found->second.size();
   pending_.erase(found);
 }
 
@@ -121,6 +125,7 @@ void IrqDeliveries::on_hole() {
     entry.state.requests.clear();
   }
   pending_.clear();
+  pending_count_ = 0;
 }
 
 }  // namespace trapline

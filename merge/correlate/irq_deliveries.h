@@ -72,6 +72,7 @@ class IrqDeliveries {
   ThreadTable<Thread> threads_;
   std::map<Queue, Route> routes_;
   std::map<Key, std::vector<RequestSpan>> pending_;
+  std::size_t pending_count_ = 0;  // requests, of all keys
   std::vector<Delivered> delivered_;
   std::uint64_t ambiguous_ = 0;
 };

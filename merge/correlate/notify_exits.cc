@@ -30,7 +30,8 @@ void NotifyExits::on(const Event& event, ThreadId process) {
     if (Thread* thread = threads_.get(event.thread, kMostThreads)) *thread = {true, event.at, {}};
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (Thread* thread = threads_.find(event.thread)) thread->in_exit = false;
-  } else if (std::holds_alternative<KvmUserspaceExit>(event.payload)) {
+  } else if (const auto* left = std::get_if<KvmUserspaceExit>(&event.payload)) {
+    if (left->error < 0) return;  // interrupted: the kernel has served the write
     // QEMU serves the write itself: no eventfd carries it.
     auto& writes = writes_[process].writes;
     const Thread* thread = threads_.find(event.thread);

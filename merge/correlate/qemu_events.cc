@@ -74,8 +74,8 @@ void QemuEventReader::learn(std::string_view name, Known& known) const {
   known.kind = name.starts_with("kvm_") ? QemuEvent::Kind::kAccelerator : QemuEvent::Kind::kDevice;
   if (is_region_event(name) && (name.ends_with("_read") || name.ends_with("_write"))) {
     known.layout = Layout::kRegion;
-    known.kind = name.ends_with("_read") ? QemuEvent::Kind::kRegionRead
-                                         : QemuEvent::Kind::kRegionWrite;
+    known.kind =
+        name.ends_with("_read") ? QemuEvent::Kind::kRegionRead : QemuEvent::Kind::kRegionWrite;
   } else if (name == kRunExit) {
     known.layout = Layout::kRunExit;
   } else {
@@ -117,10 +117,12 @@ bool QemuEventReader::read(std::string_view text, QemuEvent& event) {
   const std::string_view arguments = text.substr(length);  // with the blank in front
   event = {};
   event.name = names_->id(name);
-  if (event.name == Names::kOther) [[unlikely]] return true;  // too many names: counted, not read
+  if (event.name == Names::kOther) [[unlikely]]
+    return true;  // too many names: counted, not read
   if (event.name >= known_.size()) known_.resize(event.name + 1);
   Known& known = known_[event.name];
-  if (known.layout == Layout::kUnseen) [[unlikely]] learn(name, known);
+  if (known.layout == Layout::kUnseen) [[unlikely]]
+    learn(name, known);
   event.kind = known.kind;
   switch (known.layout) {
     case Layout::kRegion: {
@@ -136,7 +138,8 @@ bool QemuEventReader::read(std::string_view text, QemuEvent& event) {
     case Layout::kDeclared:
       read_declared(known, arguments.empty() ? arguments : arguments.substr(1), event);
       break;
-    default: break;
+    default:
+      break;
   }
   return true;
 }

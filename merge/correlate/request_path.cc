@@ -92,7 +92,7 @@ void RequestPath::after_spans(Thread& thread, Kind kind, const Event& event, std
   if (ended != nullptr) requests.push_back(*ended);
   (void)deliveries_.take(event.thread);
   if (!vq) return;
-  if ((*names_)[names_->id("virtio_notify_irqfd")] == text.substr(0, text.find(' '))) {
+  if (text.substr(0, text.find(' ')) == "virtio_notify_irqfd") {
     // It may be put off until its thread is done with a batch.
     if (thread.deferred.size() >= kMostDeferred) thread.deferred.clear();
     auto& deferred = thread.deferred[*vq];

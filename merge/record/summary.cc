@@ -36,7 +36,8 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
   if (facts.shortened != 0) {
     lines.push_back(
         fmt::format("{} of them lack a part of the time before, which was no longer in "
-                    "memory; give more (--ring-size) or ask for less (--around)",
+                    "memory; give more (--ring-size) or ask for less (--around); an exit of more "
+                    "than 10 s always lacks its beginning",
                     facts.shortened));
   }
 }

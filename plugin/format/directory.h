@@ -26,8 +26,8 @@ namespace trapline {
 // no record (wrong magic, a time before the last record's) are skipped in steps of 8 up to the next
 // record, and counted. Argument payloads (records with has_payload()) are skipped the same way, not
 // counted: their length is not in the file; payload() has them. Who knows it (measure_payloads())
-// spares guessing, where a payload may be taken for records. What ends a payload must be followed by a record, too,
-// and lie within an hour: an argument may look like a record.
+// spares guessing, where a payload may be taken for records. What ends a payload must be followed
+// by a record, too, and lie within an hour: an argument may look like a record.
 class RecordReader {
  public:
   [[nodiscard]] static Result<RecordReader> open(const std::string& path,

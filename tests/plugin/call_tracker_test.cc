@@ -202,5 +202,19 @@ TEST(StackPoolTest, AStackIsOneVcpusAtATimeAndGoesWithItsThread) {
   EXPECT_NE(pool.find({0, 0, 3}, 0x8000fff0, 0, *idle), thread);
 }
 
+TEST(StackPoolTest, StacksSideBySideAreFoundAgainByTheirPlaces) {
+  StackPool pool(true);
+  Stack nowhere;
+  const StackKey kernel{0, 0, 1}, machine{0, 0, 3};
+  Stack* first = pool.find(kernel, 0x80010000, 0, nowhere);
+  Stack* second = pool.find(kernel, 0x80014000, 1, nowhere);
+  ASSERT_NE(first, second);
+  first->hint = 0x80010000, second->hint = 0x80014000;
+  Stack* handler = pool.find(machine, 0x90000000, 0, *first);
+  Stack* other = pool.find(machine, 0x90000000, 1, *second);
+  EXPECT_EQ(pool.find(kernel, 0x80013ff0, 1, *other), second);
+  EXPECT_EQ(pool.find(kernel, 0x8000fff0, 0, *handler), first);
+}
+
 }  // namespace
 }  // namespace trapline

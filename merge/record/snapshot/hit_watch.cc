@@ -19,7 +19,8 @@ constexpr std::string_view kWanted[] = {
 using Phase = ExitTracker::Thread::Phase;
 
 bool is_known(const trace_dat::ReasonNames& names, const std::string& reason) {
-  if (reason.starts_with("0x") || reason.starts_with("class ") || reason.starts_with("ret ")) {
+  if (reason.starts_with("0x") || reason.starts_with("class ") || reason.starts_with("ret ") ||
+      reason.starts_with("KVM_EXIT 0x")) {
     return true;  // how a report prints a reason without a name
   }
   for (const auto* table :

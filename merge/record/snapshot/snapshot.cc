@@ -122,7 +122,9 @@ void Snapshot::take_hits() {
         std::any_of(windows_.all().begin(), windows_.all().end(),
                     [&](const Window& w) { return w.from <= from && decided_ <= plus(w.to, 1); });
     if (std::max(from, oldest_) < decided_ && !kept) ++facts_.shortened;
-    windows_.add({std::max(from, decided_), plus(hit.end, options_.around_ns)});
+    const std::uint64_t to = plus(hit.end, options_.around_ns);
+    if (to < decided_) continue;  // all of it is gone: the ring was too small
+    windows_.add({std::max(from, decided_), to});
   }
 }
 

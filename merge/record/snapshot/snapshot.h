@@ -10,8 +10,9 @@
 // page without: readers know the hole exactly, however long a CPU was idle before and after. The
 // first page with events has the mark once more, for readers that pass over empty ones (trace-cmd).
 //
-// Guarantees: at most `ring_bytes` of pages in memory; where they do not suffice, the oldest go,
-// and the hits whose time before was shortened by it are counted. Pages reach the sink in order.
+// Guarantees: at most `ring_bytes` of pages in memory after each round of reading; where they do
+// not suffice, the oldest go, and the hits whose time before was shortened by it are counted. Pages
+// reach the sink in order.
 #pragma once
 
 #include <deque>

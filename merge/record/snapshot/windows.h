@@ -15,7 +15,7 @@ struct Window {
 
 class Windows {
  public:
-  // Joins those that it touches.
+  // Joins those that it touches. `from` must not be after `to`.
   void add(Window window) {
     const auto first = std::find_if(windows_.begin(), windows_.end(),
                                     [&](const Window& w) { return w.to >= window.from; });

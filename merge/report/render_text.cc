@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 
 #include "backend_ftrace/base/text.h"
@@ -88,6 +89,21 @@ Unit unit_for(const std::vector<GroupRow>& rows, bool cycles, Get get) {
   return choose_unit(values, cycles);
 }
 
+// One unit for the medians of all these histograms of all rows.
+template <typename Row>
+Unit unit_of_medians(const std::vector<Row>& rows, std::initializer_list<Histogram Row::*> parts,
+                     bool cycles) {
+  std::vector<std::uint64_t> values;
+  for (const Row& row : rows) {
+    for (const auto part : parts) values.push_back((row.*part).percentile(500));
+  }
+  return choose_unit(values, cycles);
+}
+
+std::string percentile_cell(const Histogram& histogram, std::uint32_t per_mille, const Unit& unit) {
+  return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);
+}
+
 void print_latency(const Report& report, std::ostream& out, const TextStyle& style) {
   const bool cycles = report.cycles;
   const Unit total = unit_for(report.rows, cycles, [](const auto& r) { return r.total.total(); });
@@ -151,13 +167,10 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
 
 void print_request_paths(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.requests || report.rows.empty()) return;
-  std::vector<std::uint64_t> values;
-  for (const RequestPathRow& row : report.request_paths) {
-    for (const Histogram* histogram : {&row.from_notify, &row.to_injection, &row.whole}) {
-      values.push_back(histogram->percentile(500));
-    }
-  }
-  const Unit unit = choose_unit(values, report.cycles);
+  const Unit unit = unit_of_medians(
+      report.request_paths,
+      {&RequestPathRow::from_notify, &RequestPathRow::to_injection, &RequestPathRow::whole},
+      report.cycles);
   TextTable table({fmt::format("From notify to interrupt/{}", unit.name), "notified",
                    "to start p50", "p99", "injected", "from end p50", "p99", "both", "in all p50",
                    "p99"});
@@ -165,10 +178,8 @@ void print_request_paths(const Report& report, std::ostream& out, const TextStyl
     std::vector<std::string> cells = {row.key};
     for (const Histogram* histogram : {&row.from_notify, &row.to_injection, &row.whole}) {
       cells.push_back(grouped(histogram->count()));
-      for (const std::uint32_t per_mille : {500u, 990u}) {
-        cells.push_back(histogram->count() == 0 ? "-"
-                                                : in_unit(histogram->percentile(per_mille), unit));
-      }
+      cells.push_back(percentile_cell(*histogram, 500, unit));
+      cells.push_back(percentile_cell(*histogram, 990, unit));
     }
     table.add(std::move(cells));
   }
@@ -210,23 +221,16 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
            "kvm_inj_virq, kvm_eoi).\n";
     return;
   }
-  std::vector<std::uint64_t> values;
-  for (const IrqRow& row : *report.irqs) {
-    for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
-      values.push_back(histogram->percentile(500));
-    }
-  }
-  const Unit unit = choose_unit(values, report.cycles);
+  const Unit unit = unit_of_medians(
+      *report.irqs, {&IrqRow::to_inject, &IrqRow::to_entry, &IrqRow::to_eoi}, report.cycles);
   TextTable table({fmt::format("Interrupts/{}", unit.name), "raised", "inject p50", "p99",
                    "entry p50", "p99", "eoi p50", "p99"});
   for (const IrqRow& row : *report.irqs) {
     std::vector<std::string> cells = {fmt::format("vector {} {}", row.vector, row.pin),
                                       grouped(row.raised)};
     for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
-      for (const std::uint32_t per_mille : {500u, 990u}) {
-        cells.push_back(histogram->count() == 0 ? "-"
-                                                : in_unit(histogram->percentile(per_mille), unit));
-      }
+      cells.push_back(percentile_cell(*histogram, 500, unit));
+      cells.push_back(percentile_cell(*histogram, 990, unit));
     }
     table.add(std::move(cells));
   }
@@ -240,18 +244,13 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
 
 void print_halts(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.halts) return;
-  std::vector<std::uint64_t> values;
-  for (const HaltRow& row : *report.halts) {
-    for (const Histogram* histogram : {&row.polls_won, &row.slept, &row.wake_to_run}) {
-      values.push_back(histogram->percentile(500));
-    }
-  }
-  const Unit unit = choose_unit(values, report.cycles);
+  const Unit unit = unit_of_medians(
+      *report.halts, {&HaltRow::polls_won, &HaltRow::slept, &HaltRow::wake_to_run}, report.cycles);
   TextTable table({fmt::format("Halts/{}", unit.name), "polls won", "p50", "slept", "p50", "p99",
                    "wake-up p50", "p99"});
   for (const HaltRow& row : *report.halts) {
     const auto cell = [&](const Histogram& histogram, std::uint32_t per_mille) {
-      return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);
+      return percentile_cell(histogram, per_mille, unit);
     };
     table.add({row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu),
                grouped(row.polls_won.count()), cell(row.polls_won, 500), grouped(row.slept.count()),

@@ -273,8 +273,7 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
 // user program this way). Slot and target must both be right. `slot` 0: not known.
 bool CallTracker::leave_event(std::uint64_t slot, std::uint64_t target) {
   if (target == 0) return false;
-  Frame* frame = stack_->top;
-  while (frame != stack_->floor() && (frame->flags & Frame::kEvent) == 0) --frame;
+  Frame* frame = stack_->innermost_event();
   for (; frame != stack_->floor(); --frame)
     if (frame->ret == target && (slot == 0 || frame->slot == slot) &&
         (frame->flags & (Frame::kEvent | Frame::kTail)) == 0)
@@ -380,8 +379,7 @@ bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
   if (from < 0) return false;
   if (level != level_) return true;
   if (rank(static_cast<unsigned>(from)) != rank(level)) return left_;
-  const Frame* frame = stack_->top;
-  while (frame != stack_->floor() && (frame->flags & Frame::kEvent) == 0) --frame;
+  const Frame* frame = stack_->innermost_event();
   constexpr std::uint64_t kVectorAndError = 16;
   return frame == stack_->floor() || stack_pointer - frame->slot > kVectorAndError;
 }
@@ -391,10 +389,7 @@ bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
 void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
   Frame* alive = stack_->top;
   while (alive != stack_->floor() && (whole_stack || alive->slot <= stack_pointer)) --alive;
-  if (alive != stack_->top) discard_above(alive);
-}
-
-void CallTracker::discard_above(Frame* alive) {
+  if (alive == stack_->top) return;
   // Their exits must come before what nests in them goes on.
   auto& chain = stack_->task->chain;
   std::size_t first = 0;
@@ -460,8 +455,7 @@ void CallTracker::interrupt_return(unsigned level) {
   if (level != level_) resolve(level, stack_pointer, Via::kReturn);
   const int to = options_.sites_know_slots ? guest_.interrupted_level_at(stack_pointer) : -1;
   left_ = to >= 0 && rank(static_cast<unsigned>(to)) != rank(level);
-  Frame* frame = stack_->top;
-  while (frame != stack_->floor() && (frame->flags & Frame::kEvent) == 0) --frame;
+  Frame* frame = stack_->innermost_event();
   if (frame != stack_->floor()) pop_through(frame);
   resync_ = !options_.sites_know_slots;
 }

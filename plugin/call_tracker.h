@@ -224,7 +224,6 @@ class CallTracker {
   void close_chain(Task& task, std::size_t size);
   void uncover();
   void discard_dead(std::uint64_t stack_pointer, bool whole_stack);
-  void discard_above(Frame* alive);
   [[nodiscard]] bool is_event(unsigned level, std::uint64_t stack_pointer);
   void write_entry(Task& task, std::uint64_t time, std::uint64_t function);
   void write_exit(Task& task, std::uint64_t time, std::uint64_t function);

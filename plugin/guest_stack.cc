@@ -13,6 +13,12 @@ std::uint64_t Stack::place() const {
   return hint;
 }
 
+Frame* Stack::innermost_event() const {
+  Frame* frame = top;  // the floor is flagged as one
+  while ((frame->flags & Frame::kEvent) == 0) --frame;
+  return frame;
+}
+
 void Stack::resize(std::size_t count) {
   const auto open = frames.empty() ? 0 : top - floor();
   frames.resize(count);
@@ -30,14 +36,15 @@ Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigne
   auto& stacks = stacks_[key];
   // The nearest: in a handler two vCPUs have both let go of stacks that lie side by side.
   Stack* nearest = nullptr;
+  std::uint64_t least = 0;
   for (auto& stack : stacks) {
     if (stack->owner != Stack::kNobody) continue;
     const std::uint64_t place = stack->place();
     if (!is_kernel(stack_pointer) && !within_reach(place, stack_pointer)) continue;
-    if (nearest == nullptr ||
-        distance(place, stack_pointer) < distance(nearest->place(), stack_pointer)) {
-      nearest = stack.get();
-    }
+    const std::uint64_t apart = distance(place, stack_pointer);
+    if (nearest != nullptr && apart >= least) continue;
+    nearest = stack.get();
+    least = apart;
   }
   if (nearest != nullptr) {
     nearest->used = ++tick_;

@@ -83,6 +83,8 @@ struct Stack {
   [[nodiscard]] std::size_t depth() const { return static_cast<std::size_t>(top - frames.data()); }
   // The innermost slot that is known, else where the stack pointer was.
   [[nodiscard]] std::uint64_t place() const;
+  // The innermost handler that is open; the floor when none is.
+  [[nodiscard]] Frame* innermost_event() const;
   // Room for so many frames, the floor among them.
   void resize(std::size_t count);
 };

@@ -1,6 +1,7 @@
 #include "merge/record/recorder.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -56,6 +57,7 @@ class Recorder {
   void stop_tracing();
   Result<int> finish();
   Result<void> close_session();
+  [[nodiscard]] bool write_sync();
   void note_streams();
   void save_session();
 
@@ -76,7 +78,7 @@ class Recorder {
   SyncLog sync_;
   std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
   unsigned asked_ = 0;
-  bool tracing_ = false, running_ = true, session_made_ = false, nagged_ = false;
+  bool tracing_ = false, running_ = true, session_made_ = false, nagged_ = false, warned_ = false;
   std::optional<Error> broken_;  // what cut the recording short
 };
 
@@ -187,14 +189,25 @@ Result<void> Recorder::start() {
   }
   if (auto on = instance_->set("tracing_on", "1"); !on) return on;
   tracing_ = true;
-  if (!sync_.write_series(marker_.get())) {
+  if (!write_sync()) {
     return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
   }
   started_ = read_clock(ClockId::kMono);
   if (options_.duration_ns) deadline_ = started_ + *options_.duration_ns;
   for (const std::string& added : additions_.added) say("added to QEMU's command: " + added);
   for (const std::string& warning : additions_.warnings) say("warning: " + warning);
+  if (options_.functions && options_.snapshot) {
+    say("--functions: uftrace.data holds all of the run, not only what is around the hits");
+  }
   return command_ ? command_->start() : Result<void>{};
+}
+
+bool Recorder::write_sync() {
+  const int cpu = ::sched_getcpu();
+  if (!sync_.write_series(marker_.get())) return false;
+  if (sync_.brackets().empty()) return true;
+  streams_->expect_sync(sync_.brackets().back().series, cpu, ::sched_getcpu());
+  return true;
 }
 
 void Recorder::drain(std::size_t cpu) {
@@ -226,6 +239,10 @@ void Recorder::note_streams() {
     sync_.stamp(sync.series, sync.index, sync.stamp);
   }
   if (const SnapshotFacts* facts = streams_->snapshot()) session_.snapshot = *facts;
+  const std::string& never = session_.snapshot.cannot_hit;
+  if (!never.empty() && !std::exchange(warned_, true)) {
+    say(fmt::format("warning: --snapshot-on '{}': {}", session_.snapshot_on, never));
+  }
 }
 
 void Recorder::save_session() {
@@ -242,7 +259,8 @@ void Recorder::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
-  (void)sync_.write_series(marker_.get());
+  note_streams();  // of the last series, what came later than its flush
+  (void)write_sync();
   const std::size_t hits = session_.snapshot.first_hits.size();
   if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
   note_streams();
@@ -319,17 +337,21 @@ void Recorder::loop() {
 void Recorder::stop_tracing() {
   if (!tracing_) return;
   tracing_ = false;
-  if (!broken_) (void)sync_.write_series(marker_.get());
+  if (!broken_) {
+    note_streams();
+    (void)write_sync();
+  }
   (void)instance_->set("tracing_on", "0");
   session_.end_real_ns = read_clock(ClockId::kReal);
   (void)threads_.update();
-  if (!broken_) {
-    if (auto finished = streams_->finish(); !finished) {
-      broken_ = finished.error();
-      session_.ended_by = broken_->message;
-      say(broken_->message + "; the recording lacks its end");
-    }
+  if (broken_) {
+    streams_->settle();
+  } else if (auto finished = streams_->finish(); !finished) {
+    broken_ = finished.error();
+    session_.ended_by = broken_->message;
+    say(broken_->message + "; the recording lacks its end");
   }
+  note_streams();  // before the files are closed
   session_.losses = streams_->losses(*instance_);
 }
 

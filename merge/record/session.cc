@@ -43,6 +43,7 @@ json hit_facts(const Hit& hit) {
                 {"tid", static_cast<std::int32_t>(hit.thread)}};
   if (hit.vcpu != kNoVcpu) facts["vcpu"] = hit.vcpu;
   if (hit.open) facts["open"] = true;
+  if (hit.near_loss) facts["near_loss"] = true;
   return facts;
 }
 
@@ -57,8 +58,12 @@ json snapshot_facts(const Session& session) {
                {"around_ns", session.around_ns},
                {"hits", facts.hits},
                {"shortened", facts.shortened},
+               {"near_loss", facts.near_loss},
                {"kept_events", facts.kept_events},
-               {"left_out_events", facts.left_out_events}};
+               {"left_out_events", facts.left_out_events},
+               {"unwritten_events", facts.unwritten_events}};
+  if (!facts.cannot_hit.empty()) text["cannot_hit"] = facts.cannot_hit;
+  if (session.functions) text["whole_run"] = json::array({"uftrace.data"});
   if (facts.hits != 0) text["longest"] = hit_facts(facts.longest);
   text["first_hits"] = std::move(first);
   text["windows"] = facts.windows;

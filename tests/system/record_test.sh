@@ -83,6 +83,7 @@ records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
   expect_equal "clock" mono "$(json 's["clocks"]["trace.dat"]')"
   expect_equal "vCPU thread" True "$(json 'any(t["name"].startswith("CPU 0") for t in s["threads"])')"
   expect_equal "sync" True "$(json 'len(s["sync"]) >= 4')"
+  expect_equal "stamps" True "$(json 'all(e["before"]["mono"] <= e["stamp_ns"] <= e["after"]["mono"] for e in s["sync"])')"
   agrees_with_restore
   local kind
   for kind in kvm_userspace_exit sys_enter_ioctl sched_switch memory_region_ops_write \
@@ -228,6 +229,33 @@ a_full_disk_stops_the_recording_and_not_the_command() {
   expect_equal "exit status of info ($text)" 0 "$rest"
   [[ $text == *sys_enter* ]] || fail "info lacks the events: $text"
   expect_equal "closed" True "$(json 's["closed"]')"
+  nothing_left "$recorder"
+}
+
+# What the snapshot had in memory when the disk was full is counted.
+a_full_disk_costs_a_snapshot_what_it_says() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  mkdir "$work/small"
+  mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
+  session=$work/small/run.trapline
+  demo_qemu -accel kvm -cpu host
+  start_recorder --syscalls --snapshot-on 'exit > 20us' -- timeout 50 sh -c \
+    '"$@" & until grep -q "No space" "$0"; do
+       dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done; kill $!' \
+    "$work/stderr" "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  cp -r "$session" "$work/copy"
+  umount "$work/small"
+  session=$work/copy
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "No space left on device"
+  expect_contains "$work/stderr" "events around them were in memory and could not be written"
+  expect_equal "events counted" True "$(json 's["snapshot"]["unwritten_events"] > 0')"
+  expect_equal "pages counted" True "$(json 'sum(l["unwritten_pages"] for l in s["losses"]) > 0')"
+  expect_equal "closed" True "$(json 's["closed"]')"
+  trace-cmd report -N "$session/trace.dat" >"$work/text" 2>/dev/null
+  expect_equal "kept" "$(json 's["snapshot"]["kept_events"]')" "$(grep -c '\] ' "$work/text")"
   nothing_left "$recorder"
 }
 

@@ -205,7 +205,8 @@ Result<void> Recorder::start() {
 bool Recorder::write_sync() {
   const int cpu = ::sched_getcpu();
   if (!sync_.write_series(marker_.get())) return false;
-  if (sync_.brackets().empty()) return true;
+  const bool cycles = options_.clock == "x86-tsc" || options_.clock == "counter";
+  if (cycles || sync_.brackets().empty()) return true;
   streams_->expect_sync(sync_.brackets().back().series, cpu, ::sched_getcpu());
   return true;
 }

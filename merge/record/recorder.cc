@@ -171,10 +171,13 @@ Result<void> Recorder::open_streams() {
 Result<void> Recorder::start() {
   timer_ = open_ticks();
   if (!options_.command.empty()) {
-    CommandOptions how{additions_.words, target_.user, marker_.get(), "", ""};
-    if (target_.facts.tracing == QemuTracing::kFtrace && !options_.qemu_events.empty()) {
-      how.marker = instance_->path("trace_marker");
-      how.marker_target = instance_->tracefs() + "/trace_marker";
+    CommandOptions how{additions_.words,    target_.user,        marker_.get(), "",
+                       instance_->path(""), instance_->tracefs()};
+    // With both backends the events come through the log.
+    if (target_.facts.tracing == QemuTracing::kFtrace) {
+      how.shown_marker = instance_->path("trace_marker");
+    } else if (target_.facts.top_level_marker) {
+      how.shown_marker = "/dev/null";
     }
     auto command = Command::fork(how);
     if (!command) return tl::unexpected(std::move(command).error());

@@ -137,21 +137,43 @@ runs_the_command_as_a_user_with_the_marker() {
   nothing_left "$recorder"
 }
 
-# Stands for a QEMU built with the ftrace backend, which no package has: it writes into the top-level
-# marker, and its binary says so.
+# Stands for a QEMU built with the ftrace backend, which no package has: it switches the top-level
+# buffer on and writes into its marker, and its binary says so. $2: what -d help lists.
+ftrace_qemu() {
+  chmod 711 "$work"
+  printf '%s\n' '#!/bin/bash' "case \$1 in --version) echo version 1 ;; -d) echo $2 ;;" '*)' \
+    'echo 1 >/sys/kernel/tracing/tracing_on && echo "from $*" >/sys/kernel/tracing/trace_marker' \
+    'echo "top level: $(cat /sys/kernel/tracing/tracing_on)" ;; esac' >"$1"
+  chmod 755 "$1"
+}
+
 gives_a_qemu_with_the_ftrace_backend_the_instances_marker() {
-  local qemu=$work/qemu-system-ftrace
-  printf '%s\n' '#!/bin/bash' 'case $1 in --version) echo version 1 ;; -d) echo cpu ;;' \
-    '*) echo "from $*" >/sys/kernel/tracing/trace_marker ;; esac' >"$qemu"
-  chmod +x "$qemu"
+  local qemu=$work/qemu-system-ftrace user
+  ftrace_qemu "$qemu" cpu
+  for user in "" nobody; do
+    start_recorder ${user:+--user "$user"} --qemu-events 'virtio_*' -- "$qemu" -name vm
+    end_recorder
+    cat "$work/stderr"
+    expect_equal "exit status" 0 "$status"
+    expect_equal "top-level tracing_on is out of reach" "top level: " "$(cat "$work/stdout")"
+    trace-cmd report "$session/trace.dat" >"$work/text" 2>/dev/null
+    expect_contains "$work/text" \
+      "tracing_mark_write: from -name vm,debug-threads=on -trace virtio_*"
+    if grep -q -e ' -D ' "$work/stderr"; then fail "-D was added"; fi
+    nothing_left "$recorder"
+  done
+}
+
+records_a_qemu_with_both_backends_once() {
+  local qemu=$work/qemu-system-both
+  ftrace_qemu "$qemu" trace:PATTERN
   start_recorder --qemu-events 'virtio_*' -- "$qemu" -name vm
   end_recorder
-  cat "$work/stderr"
   expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "-D $instances/trapline-$recorder-"
+  expect_equal "top-level tracing_on is out of reach" "top level: " "$(cat "$work/stdout")"
   trace-cmd report "$session/trace.dat" >"$work/text" 2>/dev/null
-  expect_contains "$work/text" \
-    "tracing_mark_write: from -name vm,debug-threads=on -trace virtio_*"
-  if grep -q -e ' -D ' "$work/stderr"; then fail "-D was added"; fi
+  if grep -q "from -name" "$work/text"; then fail "its events come by both ways"; fi
   nothing_left "$recorder"
 }
 

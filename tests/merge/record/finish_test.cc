@@ -94,7 +94,7 @@ TEST_F(FinishTest, LeavesASessionAloneThatIsBeingWritten) {
 }
 
 TEST(QemuCommandTest, AddsWhatIsMissingAndKeepsWhatIsThere) {
-  const QemuFacts facts{QemuTracing::kLog, "10", ""};
+  const QemuFacts facts{QemuTracing::kLog, false, "10", ""};
   const QemuWishes wishes{{"virtio_*"}, "/marker", false, "", "", {}};
   const auto done =
       complete_qemu({"qemu-system-x86_64", "-name", "vm", "-D", "log"}, facts, wishes);

@@ -182,10 +182,7 @@ void Analysis::report_sources(Report& report) const {
 }
 
 void Analysis::report_vcpus(Report& report) {
-  std::vector<VcpuThread> threads;
-  for (const auto& entry : tracker_.threads()) {
-    threads.push_back({entry.thread, entry.state.totals.vcpu});
-  }
+  const std::vector<VcpuThread> threads = vcpu_threads(tracker_, timeline_);
   const std::vector<Vm> vms = find_vms(threads, processes_);
   for (std::size_t i = 0; i < threads.size(); ++i) {
     const VcpuThread& thread = threads[i];

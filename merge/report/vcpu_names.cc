@@ -4,6 +4,18 @@
 
 namespace trapline {
 
+std::vector<VcpuThread> vcpu_threads(const ExitTracker& tracker, const Timeline& timeline) {
+  std::vector<VcpuThread> threads;
+  for (const auto& entry : tracker.threads()) {
+    const VcpuTotals& totals = entry.state.totals;
+    const std::int32_t vcpu = totals.vcpu != kNoVcpu
+                                  ? totals.vcpu
+                                  : vcpu_of_name(timeline.source(totals.source).comm(entry.thread));
+    threads.push_back({entry.thread, vcpu});
+  }
+  return threads;
+}
+
 VcpuNames::VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
     several_vms_ |= vms[i].name() != vms[0].name();

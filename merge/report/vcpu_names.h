@@ -5,9 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "merge/correlate/exit_tracker.h"
 #include "merge/correlate/processes.h"
+#include "merge/timeline.h"
 
 namespace trapline {
+
+// The threads that the tracker met, in its order. Their vCPU is the one that events tell, else that
+// in the thread's name.
+[[nodiscard]] std::vector<VcpuThread> vcpu_threads(const ExitTracker& tracker,
+                                                   const Timeline& timeline);
 
 class VcpuNames {
  public:

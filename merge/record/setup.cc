@@ -160,8 +160,7 @@ Result<UniqueFd> open_signals() {
 
 UniqueFd open_ticks() {
   UniqueFd fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  // The first one soon: for the names of threads of a command that is short.
-  const itimerspec every_second{{1, 0}, {0, 100'000'000}};
+  const itimerspec every_second{{1, 0}, {1, 0}};
   if (fd) (void)::timerfd_settime(fd.get(), 0, &every_second, nullptr);
   return fd;
 }

@@ -117,6 +117,40 @@ records_guest_functions_of_a_tcg_qemu() {
   [ -s "$session/symbols/demo-guest.elf" ] || fail "no symbols in the session"
 }
 
+# What KernelShark's own library reads is what trace-cmd prints, event by event, and as many holes.
+agrees_with_kernelshark() {  # agrees_with_kernelshark PROGRAM
+  "$1" "$session/trace.dat" >"$work/kernelshark" || fail "KernelShark does not read it"
+  trace-cmd report -N -t "$session/trace.dat" >"$work/text" 2>/dev/null
+  expect_equal "holes" "$(grep -c 'EVENTS DROPPED\]$' "$work/text")" "$(head -n 1 "$work/kernelshark")"
+  sed 1d "$work/kernelshark" >"$work/theirs"
+  sed -nE 's/^ *.*-([0-9]+) +\[0*([0-9]+)\] +([0-9]+)\.([0-9]+): ([^:]+):.*/\3\4 \2 \1 \5/p' \
+    "$work/text" >"$work/ours"
+  [ -s "$work/ours" ] || fail "there are no events"
+  cmp "$work/ours" "$work/theirs" || fail "KernelShark reads other events"
+}
+
+kernelshark_reads_what_it_writes() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  local root library reader=$work/kshark_events
+  root=$(fetched kernelshark)/root
+  library=$(dirname "$(find "$root" -name libkshark.so)")
+  # shellcheck disable=SC2046 # words
+  cc -o "$reader" "$here/kshark_events.c" -I"$root/usr/include/kernelshark" -I"$root/usr/include" \
+    $(pkg-config --cflags libtracecmd libtracefs libtraceevent) -L"$library" -lkshark \
+    -Wl,-rpath,"$library"
+  demo_qemu -accel kvm -cpu host
+  start_recorder --sched --duration 1.5 -- "${qemu_command[@]}"
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  agrees_with_kernelshark "$reader"
+  start_recorder --snapshot-on 'exit > 20us' --around 2ms --duration 3 -- "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
+  agrees_with_kernelshark "$reader"
+  expect_equal "holes" True "$(json "$(head -n 1 "$work/kernelshark") >= 1")"
+}
+
 passes_signals_and_the_exit_status_on() {
   start_recorder -- sh -c 'trap "exit 7" TERM; touch "$0"; while :; do sleep 0.05; done' "$work/up"
   wait_for command test -e "$work/up"

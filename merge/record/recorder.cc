@@ -12,6 +12,7 @@ extern "C" {  // glibc 2.36's header has none
 #include <sys/pidfd.h>
 }
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -63,6 +64,7 @@ class Recorder {
   Result<void> close_session();
   [[nodiscard]] bool write_sync();
   void note_streams();
+  void look_at_instance();
   void save_session();
 
   void say(const std::string& line) const {
@@ -255,6 +257,29 @@ void Recorder::note_streams() {
   }
 }
 
+// Who writes into somebody else's instance costs him what is recorded, without a loss that the
+// kernel counts.
+void Recorder::look_at_instance() {
+  const auto warn = [this](const std::string& warning) {
+    const auto& said = session_.warnings;
+    if (std::find(said.begin(), said.end(), warning) != said.end()) return;
+    session_.warnings.push_back(warning);
+    say("warning: " + warning);
+  };
+  const auto is = [this](const char* file, std::string_view text) {
+    const auto now = instance_->get(file);
+    return !now || now->find(text) != std::string::npos;
+  };
+  if (!is("tracing_on", "1")) {
+    warn(fmt::format("somebody has written 0 into {}: events are missing",
+                     instance_->path("tracing_on")));
+  }
+  if (!is("trace_clock", "[" + options_.clock + "]")) {
+    warn(fmt::format("somebody has changed {}: the recording is on several clocks",
+                     instance_->path("trace_clock")));
+  }
+}
+
 void Recorder::save_session() {
   note_streams();
   session_.threads = threads_.threads();
@@ -269,6 +294,7 @@ void Recorder::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
+  look_at_instance();
   note_streams();  // of the last series, what came later than its flush
   (void)write_sync();
   const std::size_t hits = session_.snapshot.first_hits.size();
@@ -367,6 +393,7 @@ void Recorder::loop() {
 void Recorder::stop_tracing() {
   if (!tracing_) return;
   tracing_ = false;
+  look_at_instance();
   if (!broken_) {
     note_streams();
     (void)write_sync();

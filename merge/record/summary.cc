@@ -57,11 +57,12 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
     if (!loss.any()) continue;
     any = true;
     events += loss.overwritten + loss.dropped;
-    lines.push_back(
-        fmt::format("lost on CPU {}: {} events overwritten, {} without room, {} pages not written",
-                    loss.cpu, loss.overwritten, loss.dropped, loss.unwritten_pages));
+    lines.push_back(fmt::format(
+        "lost on CPU {}: {} events overwritten, {} without room, {} pages not written{}", loss.cpu,
+        loss.overwritten, loss.dropped, loss.unwritten_pages,
+        loss.unread == 0 ? "" : fmt::format(", {} events left in the kernel", loss.unread)));
   }
-  if (!any && whole) lines.emplace_back("lost nothing");
+  if (!any && whole && session.warnings.empty()) lines.emplace_back("lost nothing");
   if (events != 0) {
     lines.push_back(
         fmt::format("fewer are lost with larger buffers: --buffer-size {}", session.buffer_kb * 4));

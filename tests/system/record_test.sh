@@ -291,6 +291,7 @@ a_full_disk_stops_the_recording_and_not_the_command() {
   expect_contains "$work/stderr" "No space left on device"
   expect_equal "exit status of info ($text)" 0 "$rest"
   [[ $text == *sys_enter* ]] || fail "info lacks the events: $text"
+  expect_contains "$work/stderr" "events left in the kernel"
   expect_equal "closed" True "$(json 's["closed"]')"
   nothing_left "$recorder"
 }
@@ -337,6 +338,23 @@ dropped_by_trace_cmd() {
   trace-cmd report "$session/trace.dat" 2>/dev/null | sed -n 's/^CPU:\([0-9]*\) \[\(.*\)EVENTS DROPPED\]$/\1 \2/p' |
     awk 'NF < 2 { unknown = 1 } { sum[$1] += $2 }
       END { if (!unknown) for (cpu in sum) print cpu, sum[cpu] }' | sort
+}
+
+says_that_somebody_meddled_with_the_instance() {
+  local instance
+  start_recorder --duration 2
+  wait_for pages test -e "$session/raw/start.json"
+  instance=$(compgen -G "$instances/trapline-$recorder-*")
+  wait_for "recording" grep -q 1 "$instance/tracing_on"
+  echo local >"$instance/trace_clock"
+  echo 0 >"$instance/tracing_on"
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "somebody has written 0 into $instance/tracing_on"
+  expect_contains "$work/stderr" "somebody has changed $instance/trace_clock"
+  if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
+  expect_equal "warnings" 2 "$(json 'len(s["warnings"])')"
+  nothing_left "$recorder"
 }
 
 losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {

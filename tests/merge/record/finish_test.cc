@@ -121,6 +121,7 @@ TEST(LossTest, ReadsTheKernelsCounts) {
   EXPECT_EQ(loss.cpu, 3u);
   EXPECT_EQ(loss.overwritten, 12u);
   EXPECT_EQ(loss.dropped, 5u);
+  EXPECT_EQ(loss.unread, 5u);
   EXPECT_FALSE(read_loss(0, "overrun: 0\n").any());
 }
 

@@ -119,6 +119,7 @@ class SnapshotTest : public ::testing::Test {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> exits;
     auto source = trace_dat::open_trace_dat(file, {});
     EXPECT_TRUE(source) << source.error().message;
+    if (!source) return {};
     Names names;
     QemuEventReader reader(names);
     ExitModel model;

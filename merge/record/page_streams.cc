@@ -1,5 +1,6 @@
 #include "merge/record/page_streams.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <limits>
@@ -9,7 +10,14 @@ namespace {
 
 constexpr unsigned kRoundsAtOnce = 64;  // before signals are looked at again
 
-bool is_alive(ThreadId thread) {
+// In a pid namespace of its own, the recorder cannot look up the numbers that the kernel records.
+std::optional<bool> is_alive(ThreadId thread) {
+  constexpr ino_t kFirstNamespace = 0xeffffffc;  // PROC_PID_INIT_INO
+  static const bool can_know = [] {
+    struct stat status {};
+    return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == kFirstNamespace;
+  }();
+  if (!can_know) return std::nullopt;
   return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
 }
 

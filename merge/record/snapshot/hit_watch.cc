@@ -30,7 +30,7 @@ bool is_number(std::string_view reason) {
          reason.starts_with("KVM_EXIT 0x");
 }
 
-bool is_in(std::initializer_list<Table> tables, std::string_view reason) {
+bool has_name(std::initializer_list<Table> tables, std::string_view reason) {
   for (const Table table : tables) {
     for (const auto& [number, name] : *table) {
       if (name == reason) return true;
@@ -41,8 +41,8 @@ bool is_in(std::initializer_list<Table> tables, std::string_view reason) {
 
 bool is_known(const trace_dat::ReasonNames& names, const std::string& reason) {
   return is_number(reason) ||
-         is_in({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace},
-               reason);
+         has_name({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace},
+                  reason);
 }
 
 std::string nearest_reason(const trace_dat::ReasonNames& names, const std::string& reason) {
@@ -202,20 +202,20 @@ void HitWatch::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) 
   check(tracking_->tracker.on(event));
 }
 
-bool HitWatch::is_forgotten(ThreadId thread, std::uint64_t start) const {
-  const auto found = forgotten_.find(thread);
-  return found != forgotten_.end() && found->second == start;
+bool HitWatch::is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start) {
+  const auto found = exits.find(thread);
+  return found != exits.end() && found->second == start;
 }
 
 void HitWatch::look_after_open(std::uint64_t now, const Alive& alive) {
   now_ = now;
-  std::map<ThreadId, std::uint64_t> certain;
+  OpenExits certain;
   for (const auto& [thread, state] : tracking_->tracker.threads()) {
     if (state.phase != Phase::kExit || !may_hit(state.span.reason)) continue;
     const std::uint64_t start = state.span.start.ns();
-    if (now <= start || now - start < kAWhile || is_forgotten(thread, start)) continue;
-    const bool was_certain = certain_.contains(thread);
-    if (!alive(thread)) {
+    if (now <= start || now - start < kAWhile || is_in(forgotten_, thread, start)) continue;
+    const bool was_certain = is_in(certain_, thread, start);
+    if (alive(thread) == false) {
       forgotten_[thread] = start;
       if (!was_certain) continue;
       hits_.push_back({start, now, thread, state.totals.vcpu, reason_of(state.span.reason), true});
@@ -231,7 +231,9 @@ void HitWatch::finish(std::uint64_t now, const Alive& alive) {
     if (state.phase != Phase::kExit || !may_hit(state.span.reason)) continue;
     const std::uint64_t start = state.span.start.ns();
     if (now <= start || now - start <= trigger_.longer_than_ns) continue;
-    if (is_forgotten(thread, start) || (!certain_.contains(thread) && !alive(thread))) continue;
+    if (is_in(forgotten_, thread, start) ||
+        (!is_in(certain_, thread, start) && alive(thread) != true))
+      continue;
     hits_.push_back({start, now, thread, state.totals.vcpu, reason_of(state.span.reason), true});
   }
   while (const ExitSpan* span = tracking_->tracker.finish()) check(span);
@@ -245,7 +247,7 @@ std::optional<std::uint64_t> HitWatch::earliest_open() const {
     if (ended && elapsed(state.span.start, state.mark) <= trigger_.longer_than_ns) continue;
     if (!may_hit(state.span.reason)) continue;
     const std::uint64_t start = state.span.start.ns();
-    if (!ended && (is_forgotten(thread, start) || certain_.contains(thread))) continue;
+    if (!ended && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
     earliest = std::min(earliest.value_or(~std::uint64_t{0}), start);
   }
   for (const auto& [thread, exit] : doubtful_) {  // not for ever: its end may be lost as well
@@ -260,7 +262,7 @@ std::string HitWatch::cannot_hit(bool at_end) const {
   if (trigger_.reason.empty() || is_number(trigger_.reason)) return {};
   if (!tracking_->kvm_exit) {
     if (returns_to_user_ < (at_end ? 1 : kEnoughReturns)) return {};
-    if (is_in({&names.userspace}, trigger_.reason)) return {};
+    if (has_name({&names.userspace}, trigger_.reason)) return {};
     return fmt::format(
         "kvm_exit does not fire on this machine, so that an exit is the time in user space and {} "
         "is "
@@ -268,9 +270,9 @@ std::string HitWatch::cannot_hit(bool at_end) const {
         trigger_.reason);
   }
   const bool vmx = isa_ == 1u, svm = isa_ == 2u;
-  if (vmx   ? is_in({&names.vmx}, trigger_.reason)
-      : svm ? is_in({&names.svm}, trigger_.reason)
-            : is_in({&names.arm64_ret, &names.arm64_class}, trigger_.reason)) {
+  if (vmx   ? has_name({&names.vmx}, trigger_.reason)
+      : svm ? has_name({&names.svm}, trigger_.reason)
+            : has_name({&names.arm64_ret, &names.arm64_class}, trigger_.reason)) {
     return {};
   }
   return fmt::format("the exits of this machine are {}'s, and {} is none of their reasons{}",

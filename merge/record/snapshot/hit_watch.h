@@ -27,8 +27,11 @@ struct Hit {
   bool near_loss = false;  // the kernel lost events meanwhile: it may have been several exits
 };
 
-// Whether a thread is alive.
-using Alive = std::function<bool(ThreadId)>;
+// The starts of exits that have not ended.
+using OpenExits = std::map<ThreadId, std::uint64_t>;
+
+// Whether a thread is alive; nothing where that cannot be known.
+using Alive = std::function<std::optional<bool>(ThreadId)>;
 
 // A sync record's marker, with the stamp that the kernel gave it.
 struct SyncStamp {
@@ -71,7 +74,7 @@ class HitWatch {
   // The start of the earliest exit that may yet be a hit, those of certain() aside.
   [[nodiscard]] std::optional<std::uint64_t> earliest_open() const;
   // The starts of open exits that are hits whenever they end.
-  [[nodiscard]] const std::map<ThreadId, std::uint64_t>& certain() const { return certain_; }
+  [[nodiscard]] const OpenExits& certain() const { return certain_; }
   // Why no exit can be a hit on this machine, as soon as that is known; else empty. `at_end`: no
   // more events come.
   [[nodiscard]] std::string cannot_hit(bool at_end) const;
@@ -91,7 +94,7 @@ class HitWatch {
   void start_tracking(bool kvm_exit);
   [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
   [[nodiscard]] bool may_hit(const ExitReason& reason) const;
-  [[nodiscard]] bool is_forgotten(ThreadId thread, std::uint64_t start) const;
+  [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
   void check(const ExitSpan* span);
   void look_near_loss(const Event& event, const ExitSpan* span);
   void doubt(ThreadId thread, const ExitTracker::Thread& state);
@@ -102,7 +105,7 @@ class HitWatch {
   std::unique_ptr<Tracking> tracking_;
   std::vector<Hit> hits_;
   std::vector<SyncStamp> stamps_;
-  std::map<ThreadId, std::uint64_t> certain_, forgotten_;  // starts of open exits
+  OpenExits certain_, forgotten_;
   std::map<ThreadId, Doubtful> doubtful_;
   std::uint64_t now_ = 0;              // of the last look_after_open()
   std::uint64_t hole_end_ = 0;         // the latest

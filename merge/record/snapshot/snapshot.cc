@@ -29,7 +29,8 @@ Snapshot::Snapshot(const SnapshotOptions& options, HitWatch watch, Alive alive, 
       empty_(options.page_size) {
   // A quarter of the ring is for the pages of one round, so that they push no older ones out of it
   // before those of the same time on other CPUs were read.
-  const std::size_t of_all = std::max<std::size_t>(options.cpus, 1) * options.page_size;
+  const std::size_t of_all =
+      std::max<std::size_t>(options.cpus, 1) * (options.page_size + sizeof(Page));
   options_.ring_bytes = std::max(options.ring_bytes, kLeastOfACpu * of_all);
   round_pages_ = static_cast<unsigned>(
       std::clamp<std::size_t>(options_.ring_bytes / 4 / of_all, 1, kMostPerRound));
@@ -164,7 +165,8 @@ Result<void> Snapshot::end_round() {
   // What a hit to come can reach back to.
   const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
   decide(minus(std::min(complete, open), options_.around_ns));
-  make_room(options_.ring_bytes - round_pages_ * options_.cpus * options_.page_size);
+  make_room(options_.ring_bytes -
+            round_pages_ * options_.cpus * (options_.page_size + sizeof(Page)));
   return result();
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/source/file.h"
 #include "merge/source/qemu_log_source.h"
@@ -52,6 +53,7 @@ Result<SourceKind> kind_of_file(const std::string& path) {
     }
     if (first == kRfcMagic || byte_swapped(first) == kRfcMagic) return SourceKind::kSimpletrace;
   }
+  if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
   return fail("{} is no recording that can be read; {}", path, kExpected);
 }
@@ -122,6 +124,11 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
       return open_simpletrace(path, options.trace_events);
     case SourceKind::kQemuLog:
       return open_qemu_log(path);
+    case SourceKind::kGuestSync:
+      return fail(ErrorKind::kUsage,
+                  "{} holds guest sync records and no events; give it beside the recordings of the "
+                  "guest and of its host",
+                  path);
     case SourceKind::kSession:
       break;
   }

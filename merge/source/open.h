@@ -13,7 +13,15 @@
 
 namespace trapline {
 
-enum class SourceKind : std::uint8_t { kTraceDat, kUftrace, kSimpletrace, kQemuLog, kSession };
+// kGuestSync: what `trapline sync` printed, which is no recording and relates others.
+enum class SourceKind : std::uint8_t {
+  kTraceDat,
+  kUftrace,
+  kSimpletrace,
+  kQemuLog,
+  kGuestSync,
+  kSession
+};
 
 struct SourceOptions {
   std::string trace_events = "/usr/share/qemu/trace-events-all";  // for simpletrace files

@@ -81,6 +81,12 @@ class UftraceSource final : public Source {
     switches_ = std::move(*switches);
     switch_ahead_.resize(switches_.size());
     ahead_.resize(lanes_.size() + switches_.size());
+    auto cpus = first_cpus(directory_.path());
+    if (!cpus) return tl::unexpected(std::move(cpus).error());
+    for (const auto& [tid, cpu] : *cpus) {
+      const auto lane = lane_of_.find(tid);
+      if (lane != lane_of_.end()) lanes_[lane->second].vcpu = cpu;
+    }
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       lanes_[i].reader.measure_payloads([this, i](const Record& record, auto bytes) {
         return payload_size(lanes_[i], record, bytes);
@@ -173,7 +179,8 @@ class UftraceSource final : public Source {
     return size > 0 ? static_cast<std::uint64_t>(size) : 0;
   }
 
-  // Only the plugin's tasks, whose names begin with cpu, are numbered by vCPU.
+  // Only the plugin's tasks, whose names begin with cpu, are numbered by vCPU. The CPU of others is
+  // that of their schedule events.
   [[nodiscard]] std::int32_t vcpu_of(std::uint32_t tid) const {
     return directory_.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
   }
@@ -240,7 +247,9 @@ class UftraceSource final : public Source {
     event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
     event.type = change.out ? kSchedOut : kSchedIn;
     if (change.out) lane.off_cpu = change.preempted ? kPreempted : kSchedule;
+    lane.vcpu = change.cpu;
     event.payload = GuestCall{change.out, lane.vcpu, lane.depth, 0, lane.off_cpu};
+    std::get<GuestCall>(event.payload).off_cpu = true;
     if (!change.out) lane.off_cpu = {};
     return true;
   }

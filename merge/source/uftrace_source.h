@@ -2,8 +2,9 @@
 // own clock. From our plugin, from QEMU's uftrace plugin, from `uftrace record` in a guest or on a
 // host: file versions 3 and 4, both forms of symbol files.
 //
-// The threads are uftrace's task ids; vcpu is that of the plugin's tasks, kNoVcpu for others. LOST
-// records are Lost events. A task that is off the CPU (perf-cpu*.dat) is in a call of
+// The threads are uftrace's task ids; vcpu is that of the plugin's tasks, of others the CPU on which
+// the task was scheduled last (perf-cpu*.dat), kNoVcpu where nothing tells. LOST records are Lost
+// events. A task that is off the CPU (perf-cpu*.dat) is in a call of
 // linux:schedule, as uftrace shows it. Arguments and return values are in event_text() and, as they
 // were recorded, in Event::raw. User events are passed over; kernel-cpu*.dat and extern.dat are not
 // read: facts() names them. A directory that was cut off

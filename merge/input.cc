@@ -121,10 +121,21 @@ class GuestParts {
   void add_syncs(const std::string& path) {
     auto lines = read_guest_sync_file(path);
     syncs_.insert(syncs_.end(), lines.begin(), lines.end());
+    syncs_path_ = path;
+  }
+
+  // A file with sync records that relates nothing was given in vain.
+  [[nodiscard]] Result<void> all_used() const {
+    if (syncs_.empty() || used_) return {};
+    return fail(
+        ErrorKind::kUsage,
+        "{}: none of the recordings is of another machine than {}; where guest and host have "
+        "one name, put it into the guest's uftrace directory as sync.txt",
+        syncs_path_, host_);
   }
 
   // Nothing where the two have nothing in common.
-  Result<std::unique_ptr<Source>> open(const Part& part) const {
+  Result<std::unique_ptr<Source>> open(const Part& part) {
     if (part.kind == SourceKind::kUftrace && recorded_outside(part.path)) {
       auto directory = DataDirectory::open(part.path);
       if (!directory) return tl::unexpected(std::move(directory).error());
@@ -137,8 +148,13 @@ class GuestParts {
     if (!may || part.path == host_) return nullptr;
     auto source = opener(part.path)();
     if (!source) return tl::unexpected(std::move(source).error());
-    auto relation =
-        relate_guest(guest_recording(**source, opener(part.path), syncs_), opener(host_));
+    auto other = of_another_machine(part.path);
+    if (!other) return tl::unexpected(std::move(other).error());
+    const std::vector<GuestSyncLine> none;
+    const GuestRecording guest =
+        guest_recording(**source, opener(part.path), *other ? syncs_ : none);
+    used_ |= !guest.syncs.empty();
+    auto relation = relate_guest(guest, opener(host_));
     if (!relation) {
       return fail(relation.error().kind,
                   "{} and {}: {}; or give --offset {}=NS, what has to be added to its times",
@@ -151,6 +167,13 @@ class GuestParts {
   }
 
  private:
+  Result<bool> of_another_machine(const std::string& path) const {
+    const auto host = clock_of_source(host_, how_, false);
+    const auto part = clock_of_source(path, how_, false);
+    if (!host) return tl::unexpected(host.error());
+    if (!part) return tl::unexpected(part.error());
+    return host->machine != part->machine || host->machine.empty();
+  }
   // The plugin stamps what it sees.
   static bool recorded_outside(const std::string& folder) {
     const auto lines = read_guest_sync_file(folder + "/sync.txt");
@@ -163,6 +186,8 @@ class GuestParts {
   SourceOptions how_;
   std::string host_;
   std::vector<GuestSyncLine> syncs_;
+  std::string syncs_path_;
+  bool used_ = false;
 };
 
 // Opens the parts that have a clock of a machine, and puts them on the first one's.
@@ -264,9 +289,24 @@ bool has_offset(const InputOptions& options, const std::string& path) {
   });
 }
 
+// Of several recordings the host is the first one with events of KVM, wherever it was named.
+void put_host_first(std::vector<Part>& parts) {
+  for (auto part = parts.begin(); part != parts.end(); ++part) {
+    if (part->kind != SourceKind::kTraceDat) return;
+    const auto source = trace_dat::open_trace_dat(part->path, {});
+    if (!source || !(*source)->traits().any_kvm) continue;
+    std::rotate(parts.begin(), part, part + 1);
+    return;
+  }
+}
+
 Result<void> open_recordings(const InputOptions& options, Input& input) {
   auto parts = parts_of(options);
   if (!parts) return tl::unexpected(std::move(parts).error());
+  if (parts->size() > 1) put_host_first(*parts);
+  if (parts->front().kind == SourceKind::kGuestSync) {
+    return tl::unexpected(open_source(parts->front().path, {}).error());
+  }
   const bool has_host = parts->front().kind == SourceKind::kTraceDat;
   GuestParts of_guests(options, parts->front().path);
   for (const Part& part : *parts) {
@@ -286,6 +326,7 @@ Result<void> open_recordings(const InputOptions& options, Input& input) {
     }
     if (auto added = clocked.add(part); !added) return added;
   }
+  if (auto used = of_guests.all_used(); !used) return used;
   if (auto related = clocked.relate(); !related) return related;
   for (auto& guest : guests) input.sources.push_back(std::move(guest));
   return {};

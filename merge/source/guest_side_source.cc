@@ -35,7 +35,8 @@ class GuestSideSource final : public Source {
       lost->to = Timestamp(line_.at(lost->to.ns()));
     } else if (auto* call = std::get_if<GuestCall>(&event.payload)) {
       call->task = static_cast<std::int32_t>(event.thread);
-      event.thread = thread_of(call->vcpu, event.thread);
+      event.thread = thread_of(call->cpu, event.thread);
+      call->vcpu = call->cpu;
     } else {
       event.payload = Other{};
       event.thread = thread_of(static_cast<std::int32_t>(event.cpu), event.thread);
@@ -82,7 +83,7 @@ class GuestSideSource final : public Source {
 
 // The CPU of the guest that made an event: its own, or its task's; kNoVcpu where nothing tells.
 std::int32_t cpu_of(const Event& event, bool of_tasks) {
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) return call->vcpu;
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) return call->cpu;
   if (of_tasks || std::holds_alternative<Lost>(event.payload)) return kNoVcpu;
   return static_cast<std::int32_t>(event.cpu);
 }

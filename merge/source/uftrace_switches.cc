@@ -14,25 +14,26 @@ constexpr std::size_t kHeader = 8, kSwitch = 24;
 constexpr std::uint32_t kTypeSwitch = 14;
 constexpr std::uint16_t kOut = 0x2000, kPreempted = 0x4000;
 
-// "perf-cpu12.dat"
-std::optional<std::int32_t> cpu_of(std::string_view name) {
-  constexpr std::string_view kBefore = "perf-cpu", kBehind = ".dat";
-  if (!name.starts_with(kBefore) || !name.ends_with(kBehind)) return std::nullopt;
-  name.remove_prefix(kBefore.size());
+}  // namespace
+
+std::optional<std::int32_t> cpu_of_file(std::string_view name, std::string_view before) {
+  constexpr std::string_view kBehind = ".dat";
+  if (!name.starts_with(before) || !name.ends_with(kBehind) ||
+      name.size() < before.size() + kBehind.size())
+    return std::nullopt;
+  name.remove_prefix(before.size());
   name.remove_suffix(kBehind.size());
   const auto cpu = parse_number(name);
   if (!cpu || *cpu > 0xffff) return std::nullopt;
   return static_cast<std::int32_t>(*cpu);
 }
 
-}  // namespace
-
 Result<std::vector<SwitchReader>> SwitchReader::open_all(const std::string& directory) {
   std::vector<std::pair<std::string, std::int32_t>> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    const auto cpu = cpu_of(name);
+    const auto cpu = cpu_of_file(name, "perf-cpu");
     if (cpu && entry.is_regular_file(error) && entry.file_size(error) > 0) {
       paths.emplace_back(entry.path().string(), *cpu);
     }

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "merge/source/file.h"
@@ -22,6 +23,10 @@ struct TaskSwitch {
   std::int32_t cpu = 0;  // of the file's name
   bool out = false, preempted = false;
 };
+
+// The CPU of a file like perf-cpu12.dat, nothing for other names.
+[[nodiscard]] std::optional<std::int32_t> cpu_of_file(std::string_view name,
+                                                      std::string_view before);
 
 // Where each task was before its first change, if that was leaving a CPU.
 [[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(

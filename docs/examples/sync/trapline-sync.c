@@ -160,6 +160,7 @@ static void series(enum way way, uint32_t id) {
               after[i].counter);
     put(line);
   }
+  fflush(stdout); /* it may be ended by a signal */
 }
 
 int main(int argc, char** argv) {

@@ -62,11 +62,11 @@ void put_padded(Sink& sink, const Spec& spec, const char* text, std::size_t size
 // The digits of `value`, ending at `end`; returns where they begin. None for 0.
 char* digits_of(std::uint64_t value, char conversion, char* end) {
   static constexpr char kPairs[] =
-      "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445"
-      "464748"
-      "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394"
-      "959697"
-      "9899";
+      "0001020304050607080910111213141516171819"
+      "2021222324252627282930313233343536373839"
+      "4041424344454647484950515253545556575859"
+      "6061626364656667686970717273747576777879"
+      "8081828384858687888990919293949596979899";
   if (conversion == 'x' || conversion == 'X') {
     const char* digits = conversion == 'x' ? "0123456789abcdef" : "0123456789ABCDEF";
     for (; value != 0; value >>= 4) *--end = digits[value & 15];

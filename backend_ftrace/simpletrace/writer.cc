@@ -22,22 +22,15 @@
 #include "backend_ftrace/clock.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "backend_ftrace/simpletrace/ring.h"
+#include "backend_ftrace/simpletrace/trace_file.h"
 #include "trapline/events.h"
 
 namespace trapline::simpletrace {
 namespace {
 
 constexpr std::size_t kRings = 16;
-static_assert(sizeof(Header) + 32 * (8 + kMaxString) < Ring::kMaxBytes);
+static_assert(sizeof(Entry) + 32 * (8 + kMaxString) < Ring::kMaxBytes);
 constexpr std::size_t kDefaultRing = 1 << 20;
-
-// What a record holds in the ring; the arguments follow as in the file, strings padded to 8 bytes.
-struct Entry {
-  std::uint64_t id;
-  std::uint64_t timestamp;
-  std::uint32_t arguments;
-  std::uint32_t strings;  // bit i: argument i is a string
-};
 
 Ring rings[kRings];
 std::atomic<std::uint32_t> next_ring{0};
@@ -46,7 +39,6 @@ std::atomic<std::uint32_t> next_ring{0};
 
 std::atomic<bool> enabled{false};
 std::atomic<bool> alive{false};
-std::atomic<std::uint64_t> total_dropped{0};
 std::atomic<std::uint32_t> wake{0};       // futex: there is something to do
 std::atomic<std::uint32_t> requested{0};  // flushes
 std::atomic<std::uint32_t> completed{0};  // futex: flushes done
@@ -54,12 +46,7 @@ std::atomic<bool> stopping{false};
 pthread_t thread;
 pid_t owner = 0;
 
-// The file, the writer thread's own.
-int file = -1;
-bool rfc = false;
-unsigned char out[1 << 16];
-std::size_t out_size = 0;
-bool file_failed = false;
+TraceFile file;  // the writer thread's own
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* timeout) {
@@ -76,127 +63,6 @@ void kick() {
   if (wake.exchange(1, std::memory_order_release) == 0) {
     futex(wake, FUTEX_WAKE_PRIVATE, 1, nullptr);
   }
-}
-
-// --- the file -----------------------------------------------------------------------------------
-
-void drain_out() {
-  const unsigned char* at = out;
-  while (out_size > 0 && !file_failed) {
-    const ssize_t written = ::write(file, at, out_size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      file_failed = true;  // a full disk: what follows is counted as dropped
-      break;
-    }
-    at += written;
-    out_size -= static_cast<std::size_t>(written);
-  }
-  out_size = 0;
-}
-
-void put(const void* data, std::size_t size) {
-  if (out_size + size > sizeof out) drain_out();
-  std::memcpy(out + out_size, data, size);
-  out_size += size;
-}
-
-void put_u64(std::uint64_t value) { put(&value, sizeof value); }
-
-std::uint32_t mapped = 0;  // ids below have their mapping record
-
-void put_mapping(const trapline_event* event, void*) {
-  if (event->id < mapped) return;
-  const auto length = static_cast<std::uint32_t>(std::strlen(event->name));
-  put_u64(kRecordMapping);
-  put_u64(event->id);
-  put(&length, sizeof length);
-  put(event->name, length);
-}
-
-[[gnu::cold, gnu::noinline]] void put_mappings_slow() {
-  std::uint32_t highest = mapped;
-  trapline_events_each("*", put_mapping, nullptr);
-  trapline_events_each(
-      "*",
-      [](const trapline_event* event, void* context) {
-        auto& next = *static_cast<std::uint32_t*>(context);
-        if (event->id >= next) next = event->id + 1;
-      },
-      &highest);
-  mapped = highest;
-}
-
-// Sizes of strings in the ring are padded; in the file they are not.
-std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_t{7}; }
-
-void put_entry(const unsigned char* payload) {
-  Entry entry;
-  std::memcpy(&entry, payload, sizeof entry);
-  if (file_failed) [[unlikely]] {
-    total_dropped.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  // Events of a library that was loaded after the file was opened.
-  if (!rfc && entry.id >= mapped) [[unlikely]]
-    put_mappings_slow();
-  const unsigned char* at = payload + sizeof entry;
-  const unsigned char* const begin = at;
-  std::size_t length = 0;
-  for (std::uint32_t i = 0; i < entry.arguments; ++i) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, at, sizeof value);
-    at += 8;
-    if ((entry.strings >> i & 1) == 0) {
-      length += 8;
-    } else {
-      length += 4 + static_cast<std::size_t>(value);
-      at += padded(static_cast<std::size_t>(value));
-    }
-  }
-  if (rfc) {
-    const RfcEvent event{kRfcEventMagic, entry.id, entry.timestamp, entry.arguments};
-    put(&event, sizeof event);
-  } else {
-    const RecordHeader header{entry.id, entry.timestamp,
-                              static_cast<std::uint32_t>(sizeof(RecordHeader) + length),
-                              static_cast<std::uint32_t>(owner)};
-    put_u64(kRecordEvent);
-    put(&header, sizeof header);
-  }
-  if (entry.strings == 0 && !rfc) return put(begin, length);
-  at = begin;
-  for (std::uint32_t i = 0; i < entry.arguments; ++i) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, at, sizeof value);
-    at += 8;
-    const bool is_string = (entry.strings >> i & 1) != 0;
-    if (rfc) put_u64(is_string ? value : 8);
-    if (!is_string) {
-      put_u64(value);
-      continue;
-    }
-    const auto size = static_cast<std::uint32_t>(value);
-    if (!rfc) put(&size, sizeof size);
-    put(at, size);
-    at += padded(size);
-  }
-}
-
-void put_dropped(std::uint64_t count) {
-  const std::uint64_t now = read_clock(ClockId::kMono);
-  total_dropped.fetch_add(count, std::memory_order_relaxed);
-  if (rfc) {
-    const RfcEvent event{kRfcEventMagic, kDroppedId, now, 1};
-    put(&event, sizeof event);
-    put_u64(8);
-  } else {
-    const RecordHeader header{kDroppedId, now, sizeof(RecordHeader) + 8,
-                              static_cast<std::uint32_t>(owner)};
-    put_u64(kRecordEvent);
-    put(&header, sizeof header);
-  }
-  put_u64(count);
 }
 
 std::uint64_t timestamp_of(const unsigned char* payload) {
@@ -222,14 +88,14 @@ bool drain_rings(std::uint64_t limit) {
       best = i;
     }
     if (best == kRings) break;
-    put_entry(heads[best]);
+    file.put_entry(heads[best]);
     rings[best].pop(sizes[best]);
     heads[best] = rings[best].front(sizes[best]);
     any = true;
   }
   std::uint64_t dropped = 0;
   for (Ring& ring : rings) dropped += ring.take_dropped();
-  if (dropped != 0) put_dropped(dropped);
+  if (dropped != 0) file.put_dropped(dropped);
   return any;
 }
 
@@ -245,7 +111,7 @@ void* run(void*) {
     bool full = false;
     for (const Ring& ring : rings) full = full || ring.used() > ring.size() / 2;
     const bool any = drain_rings(flushing || full ? UINT64_MAX : now - kSettle);
-    drain_out();
+    file.drain();
     if (flushing) {
       completed.store(flush, std::memory_order_release);
       futex(completed, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
@@ -387,26 +253,13 @@ int trapline_simple_open(const trapline_simple_options* options, char* error, st
     ::close(fd);
     return refuse(error, size, path, "no memory for the rings");
   }
-  file = fd;
-  rfc = options->rfc;
-  out_size = 0;
-  file_failed = false;
   owner = ::getpid();
-  if (rfc) {
-    const RfcHeader header{kRfcHeaderMagic, static_cast<std::uint64_t>(owner), kRfcVersion,
-                           trapline::read_clock(trapline::ClockId::kMono)};
-    put(&header, sizeof header);
-  } else {
-    const Header header;
-    put(&header, sizeof header);
-    mapped = 0;
-    put_mappings_slow();
-  }
-  drain_out();
+  const bool written = file.open(fd, options->rfc, owner);
+  const int reason = errno;
   stopping = false;
-  if (file_failed || !start_thread()) {
-    ::close(fd);
-    return refuse(error, size, path, file_failed ? std::strerror(errno) : "no thread");
+  if (!written || !start_thread()) {
+    file.close();
+    return refuse(error, size, path, written ? "no thread" : std::strerror(reason));
   }
   if (options->flush_on_signals) watch_signals();
   alive.store(true, std::memory_order_release);
@@ -420,8 +273,7 @@ void trapline_simple_close(void) {
   stopping = true;
   kick();
   ::pthread_join(thread, nullptr);
-  ::close(file);
-  file = -1;
+  file.close();
 }
 
 void trapline_simple_flush(void) {
@@ -432,9 +284,7 @@ void trapline_simple_enable(bool on) { enabled.store(on && alive.load()); }
 
 bool trapline_simple_is_open(void) { return alive.load(std::memory_order_acquire); }
 
-std::uint64_t trapline_simple_dropped(void) {
-  return total_dropped.load(std::memory_order_relaxed);
-}
+std::uint64_t trapline_simple_dropped(void) { return file.dropped(); }
 
 void trapline_simple_integers(std::uint32_t id, const std::uint64_t* values, std::uint32_t count) {
   if (!enabled.load(std::memory_order_acquire)) return;

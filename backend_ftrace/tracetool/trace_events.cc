@@ -8,31 +8,27 @@
 
 #include "backend_ftrace/tracetool/c_format.h"
 #include "backend_ftrace/tracetool/c_type.h"
+#include "backend_ftrace/tracetool/text_cursor.h"
 
 namespace trapline::tracetool {
 namespace {
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-// Reads one file: a cursor over the text, one declaration after the other. An error skips to the
-// next line that begins a declaration.
-class Parser {
+// Reads one file, one declaration after the other. An error skips to the next line that begins a
+// declaration.
+class Parser : TextCursor {
  public:
-  Parser(std::string_view text, EventFile& out) : text_(text), out_(out) {}
+  Parser(std::string_view text, EventFile& out) : TextCursor(text), out_(out) {}
 
   void run() {
-    if (!text_.empty() && text_.back() != '\n') {
-      report(text_.size(), "the file does not end with a newline");
-    }
     while (at_ < text_.size()) {
       skip_blanks();
       if (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '#') {
         if (!declaration()) resume();
       }
       skip_line();
+    }
+    if (!text_.empty() && text_.back() != '\n') {
+      report(text_.size(), "the file does not end with a newline");
     }
   }
 
@@ -45,96 +41,17 @@ class Parser {
     int format_count = 0;
   };
 
-  // --- places -----------------------------------------------------------------------------------
   bool report(std::size_t offset, std::string message) {
-    offset = std::min(offset, text_.size());
-    count_lines(offset);
-    std::uint32_t line = line_;
-    std::size_t start = line_start_;
-    if (offset < line_start_) {  // an earlier place of the same declaration
-      const std::string_view before = text_.substr(0, offset);
-      line = 1 + static_cast<std::uint32_t>(std::count(before.begin(), before.end(), '\n'));
-      start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-    }
-    out_.errors.push_back(
-        {out_.name, line, static_cast<std::uint32_t>(offset - start + 1), std::move(message)});
+    const Place place = place_of(offset);
+    out_.errors.push_back({out_.name, place.line, place.column, std::move(message)});
     return false;
   }
 
-  void count_lines(std::size_t offset) {
-    for (;;) {
-      const std::size_t end = text_.find('\n', counted_to_);
-      if (end >= offset) break;
-      counted_to_ = line_start_ = end + 1;
-      ++line_;
-    }
-  }
-
-  std::uint32_t line_of(std::size_t offset) {
-    count_lines(offset);
-    return line_;
-  }
-
-  // --- cursor -----------------------------------------------------------------------------------
-  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  void skip_line() { at_ = std::min(text_.find('\n', at_), text_.size() - 1) + 1; }
-  void skip_blanks() {
-    for (;;) {
-      while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
-      if (peek() != '\\') return;
-      const std::size_t after = text_.find_first_not_of(" \t\r", at_ + 1);
-      if (after == std::string_view::npos || text_[after] != '\n') return;
-      at_ = after + 1;
-    }
-  }
-  void skip_space() {
-    for (skip_blanks(); peek() == '\n'; skip_blanks()) ++at_;
-  }
-  std::string_view word() {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-  // What stands here, for a message.
-  std::string here() const {
-    if (at_ >= text_.size()) return "the end of the file";
-    if (text_[at_] == '\n') return "the end of the line";
-    return fmt::format("'{}'", text_[at_]);
-  }
-  // Steps over line ends while the next line goes on with the format.
-  void skip_to_continuation() {
-    skip_blanks();
-    while (peek() == '\n') {
-      const std::size_t next = text_.find_first_not_of(" \t\r\n", at_);
-      if (next == std::string_view::npos) return;
-      std::size_t end = next;
-      while (end < text_.size() && is_word(text_[end])) ++end;
-      const bool macro = !pri_macro(text_.substr(next, end - next)).empty() &&
-                         (end >= text_.size() || text_[end] != '(');
-      if (text_[next] != '"' && !macro) return;
-      at_ = next;
-    }
-  }
-  // After an error: lines that only continue the bad declaration are not worth further messages.
-  void resume() {
-    for (;;) {
-      const std::size_t end = text_.find('\n', at_);
-      if (end == std::string_view::npos) return;
-      std::size_t last = end;
-      while (last > at_ && is_blank(text_[last - 1])) --last;
-      const bool continued = last > at_ && text_[last - 1] == '\\';
-      const std::size_t next = text_.find_first_not_of(" \t", end + 1);
-      if (!continued && (next == std::string_view::npos || text_[next] != '"')) return;
-      at_ = end + 1;
-    }
-  }
-
-  // --- grammar ----------------------------------------------------------------------------------
   bool declaration() {
     Draft draft;
     for (FormatText& resolved : texts_) resolved.text.clear(), resolved.runs.clear();
     draft.event.arguments.reserve(4);
-    draft.event.line = line_of(at_);
+    draft.event.line = place_of(at_).line;
     if (!head(draft) || !arguments(draft)) return false;
     if (!expression(draft, 0)) return false;
     skip_blanks();
@@ -376,7 +293,6 @@ class Parser {
     return true;
   }
 
-  // --- the event --------------------------------------------------------------------------------
   bool finish(Draft& draft) {
     if (draft.tcg && draft.format_count != 2) {
       return report(at_,
@@ -424,14 +340,9 @@ class Parser {
     return true;
   }
 
-  std::string_view text_;
   EventFile& out_;
   std::array<FormatText, 2> texts_;  // kept from event to event for their memory, like words_
   std::vector<std::string_view> words_;
-  std::size_t at_ = 0;
-  std::size_t counted_to_ = 0;
-  std::uint32_t line_ = 1;
-  std::size_t line_start_ = 0;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "merge/event.h"
@@ -38,6 +39,10 @@ struct VcpuThread {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
 };
+// The number in QEMU's name of a vCPU's thread (-name …,debug-threads=on), "CPU 3/KVM" or
+// "CPU 3/TCG"; kNoVcpu for other names.
+[[nodiscard]] std::int32_t vcpu_of_name(std::string_view comm);
+
 struct Vm {
   ThreadId process{};     // the lowest thread where the process is inferred
   bool inferred = false;

@@ -34,6 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kGrace = 10 * kSecond;
+constexpr std::uint64_t kFirstLook = 5'000'000;
 
 class Recorder {
  public:
@@ -51,6 +52,9 @@ class Recorder {
   void on_end_of_target();
   void ask_to_end(int signal, const char* why);
   void look_after_grace();
+  [[nodiscard]] bool look_at_threads();
+  void look_early();
+  [[nodiscard]] int wait_ms() const;
   void drain(std::size_t cpu);
   void cut_short(const Error& error);
   void stop_tracing();
@@ -75,6 +79,7 @@ class Recorder {
   ThreadTable threads_;
   SyncLog sync_;
   std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
+  std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
   unsigned asked_ = 0;
   bool tracing_ = false, running_ = true, session_made_ = false, nagged_ = false;
   std::optional<Error> broken_;  // what cut the recording short
@@ -191,6 +196,7 @@ Result<void> Recorder::start() {
     return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
   }
   started_ = read_clock(ClockId::kMono);
+  next_look_ = started_ + kFirstLook;
   if (options_.duration_ns) deadline_ = started_ + *options_.duration_ns;
   for (const std::string& added : additions_.added) say("added to QEMU's command: " + added);
   for (const std::string& warning : additions_.warnings) say("warning: " + warning);
@@ -246,7 +252,7 @@ void Recorder::on_tick() {
   const std::size_t hits = session_.snapshot.first_hits.size();
   if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
   note_streams();
-  if (threads_.update() || session_.snapshot.first_hits.size() != hits) save_session();
+  if (look_at_threads() || session_.snapshot.first_hits.size() != hits) save_session();
 }
 
 void Recorder::ask_to_end(int signal, const char* why) {
@@ -287,6 +293,32 @@ void Recorder::look_after_grace() {
   }
 }
 
+// Whether a virtual machine has another thread, or one another name. Of all others what the kernel
+// remembers is kept.
+bool Recorder::look_at_threads() {
+  auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
+  if (saved) threads_.add_names(*saved);
+  return threads_.update();
+}
+
+// Until the first tick, at ages that double: a short run has ended by then.
+void Recorder::look_early() {
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (next_look_ == 0 || now < next_look_) return;
+  (void)look_at_threads();
+  const std::uint64_t age = now - started_;
+  next_look_ = age < kSecond ? now + std::max(age, kFirstLook) : 0;
+}
+
+int Recorder::wait_ms() const {
+  std::uint64_t next = deadline_ == 0 ? next_look_ : deadline_;
+  if (next_look_ != 0) next = std::min(next, next_look_);
+  if (next == 0) return -1;
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (now >= next) return 0;
+  return static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
+}
+
 void Recorder::loop() {
   enum : std::size_t { kSignals, kTimer, kTarget, kStreams };
   std::vector<pollfd> polled(kStreams + streams_->size());
@@ -297,14 +329,7 @@ void Recorder::loop() {
     for (std::size_t i = 0; i < streams_->size(); ++i) {
       polled[kStreams + i] = {tracing_ ? streams_->fd(i) : -1, POLLIN, 0};
     }
-    int wait_ms = -1;
-    if (deadline_ != 0) {
-      const std::uint64_t now = read_clock(ClockId::kMono);
-      wait_ms = now >= deadline_ ? 0
-                                 : static_cast<int>(std::min<std::uint64_t>(
-                                       (deadline_ - now) / 1'000'000 + 1, 60'000));
-    }
-    if (::poll(polled.data(), polled.size(), wait_ms) < 0 && errno != EINTR) break;
+    if (::poll(polled.data(), polled.size(), wait_ms()) < 0 && errno != EINTR) break;
     for (std::size_t i = 0; i < streams_->size(); ++i) {
       if (polled[kStreams + i].revents != 0) drain(i);
     }
@@ -312,6 +337,7 @@ void Recorder::loop() {
     if (polled[kSignals].revents != 0) on_signal();
     if (polled[kTarget].revents != 0) on_end_of_target();
     look_after_grace();
+    look_early();
   }
 }
 
@@ -322,7 +348,7 @@ void Recorder::stop_tracing() {
   if (!broken_) (void)sync_.write_series(marker_.get());
   (void)instance_->set("tracing_on", "0");
   session_.end_real_ns = read_clock(ClockId::kReal);
-  (void)threads_.update();
+  (void)look_at_threads();
   if (!broken_) {
     if (auto finished = streams_->finish(); !finished) {
       broken_ = finished.error();

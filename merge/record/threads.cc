@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "backend_ftrace/base/text.h"
@@ -88,9 +89,24 @@ bool ThreadTable::update() {
   return changed;
 }
 
+void ThreadTable::add_names(std::string_view saved_cmdlines) {
+  while (!saved_cmdlines.empty()) {
+    const auto line = saved_cmdlines.substr(0, saved_cmdlines.find('\n'));
+    saved_cmdlines.remove_prefix(std::min(saved_cmdlines.size(), line.size() + 1));
+    const auto blank = line.find(' ');
+    const auto tid = parse_number(line.substr(0, blank));
+    if (!tid || blank == std::string_view::npos || line.substr(blank + 1) == "<...>") continue;
+    if (names_.size() >= kMostThreads) return;
+    names_[static_cast<pid_t>(*tid)] = line.substr(blank + 1);
+  }
+}
+
 std::string ThreadTable::cmdlines() const {
   std::string text;
   for (const auto& [tid, thread] : threads_) text += fmt::format("{} {}\n", tid, thread.name);
+  for (const auto& [tid, name] : names_) {
+    if (!threads_.contains(tid)) text += fmt::format("{} {}\n", tid, name);
+  }
   return text;
 }
 

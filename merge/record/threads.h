@@ -1,4 +1,5 @@
-// The threads of virtual machines, as /proc shows them: tells VMs apart in a recording.
+// The threads of virtual machines, as /proc shows them: tells VMs apart in a recording. And the names
+// of all others that the kernel remembers.
 #pragma once
 
 #include <sys/types.h>
@@ -6,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trapline::record {
@@ -29,6 +31,9 @@ class ThreadTable {
   bool update();
 
   [[nodiscard]] const std::map<pid_t, Thread>& threads() const { return threads_; }
+  // Threads of which the names alone are known: lines "TID NAME", of the kernel's saved_cmdlines.
+  // It keeps few (128 mostly), so look often.
+  void add_names(std::string_view saved_cmdlines);
   // "TID NAME\n" each, as trace.dat wants them.
   [[nodiscard]] std::string cmdlines() const;
 
@@ -39,6 +44,7 @@ class ThreadTable {
 
   pid_t root_;
   std::map<pid_t, Thread> threads_;
+  std::map<pid_t, std::string> names_;  // of other threads
 };
 
 // The thread ids of a process now.

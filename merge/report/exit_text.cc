@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "backend_ftrace/base/text.h"
+
 namespace trapline {
 namespace {
 
@@ -38,6 +40,14 @@ std::string detail_text(const KvmDetail& detail) {
     case DetailKind::kPageFault: return fmt::format("page-fault {:#x}", detail.value);
     default: return "-";
   }
+}
+
+std::string name_or_dash(const Names& names, NameId name) {
+  return name == kNoName ? "-" : printable(names[name]);
+}
+
+std::string function_text(const Names& names, NameId name) {
+  return name == kNoName ? "[unknown]" : printable(names[name]);
 }
 
 }  // namespace trapline

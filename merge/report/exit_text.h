@@ -4,6 +4,7 @@
 #include <string>
 
 #include "merge/correlate/exit_model.h"
+#include "merge/correlate/names.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -13,5 +14,9 @@ namespace trapline {
 // "port 0x402 write", "mmio 0xfed000f0 read", "msr 0x6e0 write", "cpuid 0x40000000",
 // "sysreg S3_0_C12_C11_5 write", "hypercall 0x5", "page-fault 0x1000"; "-" when there is none.
 [[nodiscard]] std::string detail_text(const KvmDetail& detail);
+// A device's or an event's name; "-" of none.
+[[nodiscard]] std::string name_or_dash(const Names& names, NameId name);
+// A guest function's name; "[unknown]" of none.
+[[nodiscard]] std::string function_text(const Names& names, NameId name);
 
 }  // namespace trapline

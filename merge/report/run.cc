@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/vcpu_names.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {
@@ -84,10 +85,7 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
     if (const auto* made = std::get_if<NewThread>(&event.payload)) processes.on(event, *made);
     tell(progress, timeline, events);
   }
-  std::vector<VcpuThread> threads;
-  for (const auto& entry : tracker.threads()) {
-    threads.push_back({entry.thread, entry.state.totals.vcpu});
-  }
+  const std::vector<VcpuThread> threads = vcpu_threads(tracker, timeline);
   const std::vector<Vm> vms = find_vms(threads, processes);
   std::set<ThreadId> matching;
   std::set<std::string> vm_names, vcpu_names;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/guest_sync.h"
+#include "backend_ftrace/sync.h"
 #include "merge/report/exit_text.h"
 #include "merge/report/units.h"
 
@@ -23,6 +25,18 @@ constexpr std::uint32_t kMostIndent = 20;
 std::string_view without_system(std::string_view name) {
   const auto colon = name.find(':');
   return colon == std::string_view::npos ? name : name.substr(colon + 1);
+}
+
+// A series of sync records is a line: the first one's, shortened; the others are empty.
+std::string without_readings(std::string_view text) {
+  if (const auto sync = parse_sync(text)) {
+    return sync->index != 0 ? "" : fmt::format("trapline: sync records, series {}", sync->series);
+  }
+  if (const auto sync = parse_guest_sync(text)) {
+    return sync->index != 0 ? "" : fmt::format("trapline: guest sync records, series {}",
+                                               sync->series);
+  }
+  return printable(trimmed(text));
 }
 
 }  // namespace
@@ -69,7 +83,7 @@ void TimelineView::print(const Event& event, const Place* place, unsigned depth,
 std::string TimelineView::plain(const Event& event) const {
   const Source& source = timeline_.source_of(event);
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    return printable(trimmed(event_part(marker->text)));
+    return without_readings(event_part(marker->text));
   }
   return fmt::format("{} {}", without_system(source.event_name(event)), source.event_text(event));
 }
@@ -191,7 +205,9 @@ void TimelineView::show(const Event& event, const ExitSpan* span) {
   const Place* place = places_.find(event.thread);
   if (place == nullptr && !options_.reason.empty()) return;
   const bool marker = std::holds_alternative<Marker>(event.payload);
-  print(event, place, place == nullptr ? 0 : place->depth, marker ? kQemu : kDim, plain(event));
+  const std::string text = plain(event);
+  if (text.empty()) return;
+  print(event, place, place == nullptr ? 0 : place->depth, marker ? kQemu : kDim, text);
 }
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.

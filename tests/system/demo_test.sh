@@ -4,7 +4,11 @@
 set -euo pipefail
 source "$(dirname -- "$0")/lib.sh"
 command -v trace-cmd >/dev/null || skip "trace-cmd is missing"
-for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
+case $1 in
+  arm64_*) needed=(qemu10 kernel-arm64 box-arm64) ;;
+  *) needed=(qemu10 kernel-amd64 box-amd64) ;;
+esac
+for thing in "${needed[@]}"; do fetched "$thing" >/dev/null; done
 
 session=$work/session.trapline
 
@@ -104,6 +108,26 @@ linux_guest_reads_and_writes_its_disk() {
     [ "$(grep -c "$event" "$work/text")" -ge 64 ] || fail "fewer than 64 of $event"
   done
   expect_contains "$session/symbols/kallsyms" " T vfs_read"
+}
+
+# The same on an arm64 host, whose oracle is the source and trace-cmd's text.
+arm64_guest_is_on_the_timeline_as_its_source_says() {
+  demo arm64 demo-guest-arm64.elf
+  python3 "$(dirname -- "$0")/exits_by_function.py" "$session/symbols/demo-guest-arm64.elf" \
+    "$work/text" >"$work/counts"
+  local line
+  for line in "rtc_read DABT_LOW 50" "touch_page DABT_LOW 16" "register_write DABT_LOW 32"; do
+    expect_contains "$work/counts" "$line"
+  done
+  # In the excerpt that the demo printed: the call, its exit, who served it, the return.
+  sed -n '/^\$ trapline timeline /,/^\$ trapline report /p' "$work/stdout" |
+    awk '/ call rtc_read\(\)$/ { at = 1 }
+         at == 1 && / exit DABT_LOW, in rtc_read\+/ { at = 2 }
+         at == 2 && / memory_region_ops_read .*pl031/ { at = 3 }
+         at == 3 && / entry after .*pl031$/ { at = 4 }
+         at == 4 && / return from rtc_read\(\)$/ { found = 1 }
+         END { exit !found }' || fail "no whole call of rtc_read in the excerpt: $(cat "$work/stdout")"
+  expect_contains "$work/stdout" " records 0 lie inside exits"
 }
 
 "$1"

@@ -1,4 +1,4 @@
-"""Counts kvm_exit lines of `trace-cmd report -N` by guest function and reason (x86).
+"""Counts kvm_exit lines of `trace-cmd report -N` by guest function and reason.
 
 usage: exits_by_function.py GUEST-ELF REPORT-TEXT
 
@@ -8,6 +8,9 @@ import collections
 import re
 import subprocess
 import sys
+
+kX86 = r" kvm_exit: .*reason (\S+) rip 0x([0-9a-f]+)"
+kArm64 = r" kvm_exit: .*\((\S+)\), PC: 0x([0-9a-f]+)"  # "TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: …"
 
 
 def functions(elf: str) -> list[tuple[int, int, str]]:
@@ -22,7 +25,7 @@ def main() -> None:
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     with open(report, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            match = re.search(r" kvm_exit: .*reason (\S+) rip 0x([0-9a-f]+)", line)
+            match = re.search(kX86, line) or re.search(kArm64, line)
             if not match:
                 continue
             rip = int(match[2], 16)

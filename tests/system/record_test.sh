@@ -94,6 +94,11 @@ records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
   run "$trapline" report "$session" --format json
   expect_equal "exit status of report" 0 "$status"
   expect_contains "$work/stdout" '"user_end": "ioctl"'
+  # Each series of sync records is a line of the timeline.
+  run "$trapline" timeline "$session"
+  expect_equal "series" "$(grep -c 'trapline: sync 1 [0-9]* 0 before' "$work/ours")" \
+    "$(grep -c 'trapline: sync records, series' "$work/stdout")"
+  if grep 'mono_raw=' "$work/stdout"; then fail "readings on the timeline"; fi
 }
 
 records_guest_functions_of_a_tcg_qemu() {
@@ -103,6 +108,8 @@ records_guest_functions_of_a_tcg_qemu() {
   cat "$work/stderr"
   nothing_left "$recorder"
   expect_equal "exit status is the guest's" 1 "$status"
+  # The guest runs for a fraction of a second: its threads are seen all the same.
+  expect_equal "vCPU thread" True "$(json 'any(t["name"].startswith("CPU 0") for t in s["threads"])')"
   agrees_with_restore
   uftrace report -d "$session/uftrace.data" >"$work/functions" 2>"$work/stderr"
   expect_contains "$work/functions" main

@@ -1,0 +1,60 @@
+// The file of the simple backend, in simpletrace's format or that of the RFC: entries as they lie
+// in a ring become records. Used by the writer thread alone, but for dropped().
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "trapline/events.h"
+
+namespace trapline::simpletrace {
+
+// What a record holds in the ring; the arguments follow as in the file, strings padded to 8 bytes.
+struct Entry {
+  std::uint64_t id;
+  std::uint64_t timestamp;
+  std::uint32_t arguments;
+  std::uint32_t strings;  // bit i: argument i is a string
+};
+
+// Strings in a ring are padded to 8 bytes; in the file they are not.
+constexpr std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_t{7}; }
+
+// One per program: its buffer is.
+class TraceFile {
+ public:
+  // Takes the descriptor and writes the header and the names of all events; false, with errno, when
+  // that fails. The file is closed by close() only.
+  bool open(int fd, bool rfc, pid_t process);
+  void close();
+
+  // An Entry and its arguments. After a failed write (a full disk) entries are counted as dropped.
+  void put_entry(const unsigned char* payload);
+  // Says in the file, too, that so many events found no place in the rings.
+  void put_dropped(std::uint64_t count);
+  // Writes out what is buffered.
+  void drain();
+
+  // Since the program began; any thread may ask.
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  void put(const void* data, std::size_t size);
+  void put_u64(std::uint64_t value) { put(&value, sizeof value); }
+  void put_header(const Entry& entry, std::size_t length);
+  void put_mapping(const trapline_event& event);
+  void put_mappings();
+
+  int fd_ = -1;
+  bool rfc_ = false;
+  bool failed_ = false;
+  pid_t process_ = 0;
+  std::uint32_t mapped_ = 0;  // ids below have their mapping record
+  std::atomic<std::uint64_t> dropped_{0};
+  std::size_t size_ = 0;  // of what is buffered
+};
+
+}  // namespace trapline::simpletrace

@@ -1,0 +1,56 @@
+#include "merge/report/notes.h"
+
+#include <algorithm>
+
+namespace trapline {
+
+std::vector<std::string> notes_of(const Report& report, const Traits& traits, bool several_vms) {
+  std::vector<std::string> notes;
+  const ExitModel& model = report.model;
+  if (!traits.kvm_exit && !traits.kvm_userspace_exit) {
+    notes.push_back("no VM exits were recorded: only the events in trace_marker are counted");
+    return notes;
+  }
+  if (model.from_userspace_exit) {
+    notes.push_back(model.durations()
+                        ? "no kvm_exit was recorded: exits are those to user space, and their time "
+                          "is the time in user space"
+                        : "neither kvm_exit nor an end of user time was recorded: exits to user "
+                          "space are counted, without durations; enable syscalls:sys_enter_ioctl");
+  }
+  if (model.durations() && model.user_end == UserEnd::kReload && model.userspace_exits) {
+    notes.push_back(
+        "user time ends where KVM reloads the guest's state; for its exact end record "
+        "syscalls:sys_enter_ioctl as well");
+  }
+  if (model.user_end == UserEnd::kEntry && model.userspace_exits) {
+    notes.push_back(
+        "user time ends at kvm_entry and holds the kernel's way back; for its exact "
+        "end record syscalls:sys_enter_ioctl as well");
+  }
+  if (!model.userspace_exits) {
+    notes.push_back("kvm_userspace_exit was not recorded: user time is in the kernel part");
+  }
+  if (model.durations() && !model.sched_switch) {
+    notes.push_back(
+        "sched_switch was not recorded: preempted and blocked time is in the other "
+        "parts");
+  } else if (model.durations() && !model.wakeups) {
+    notes.push_back("no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
+  }
+  if (report.cycles) {
+    notes.push_back(
+        "times are cycles of the TSC: the recording does not tell its frequency; give "
+        "--tsc-khz");
+  }
+  const bool inferred = std::any_of(report.vcpus.begin(), report.vcpus.end(),
+                                    [](const VcpuRow& row) { return row.vm_inferred; });
+  if (several_vms && inferred) {
+    notes.push_back(
+        "which vCPU belongs to which VM (~) is inferred from their numbers; record "
+        "task:task_newtask to know it");
+  }
+  return notes;
+}
+
+}  // namespace trapline

@@ -1,0 +1,17 @@
+// What a reader has to know of a report's figures: what was not recorded, and what that makes of
+// them. Notes of single sources come with the input.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "merge/report/report.h"
+#include "merge/source/traits.h"
+
+namespace trapline {
+
+// `report` has its model and its vCPUs.
+[[nodiscard]] std::vector<std::string> notes_of(const Report& report, const Traits& traits,
+                                                bool several_vms);
+
+}  // namespace trapline

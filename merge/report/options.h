@@ -1,0 +1,48 @@
+// What a report is asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/correlate/request_spans.h"
+#include "merge/event.h"
+#include "merge/report/groups.h"
+
+namespace trapline {
+
+// A point in time as users give it: on the recording's clock, or "+" from its first event.
+struct TimeSpec {
+  std::uint64_t ns = 0;
+  bool relative = false;
+  [[nodiscard]] Timestamp resolve(Timestamp first) const {
+    return Timestamp(relative ? first.ns() + ns : ns);
+  }
+};
+// `option` is the name that an Error gives.
+[[nodiscard]] Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text);
+
+enum class SortBy : std::uint8_t { kTotal, kCount, kMean, kMax, kP99, kKey };
+[[nodiscard]] Result<SortBy> parse_sort(std::string_view text);
+
+struct ReportOptions {
+  std::vector<Dimension> by = {Dimension::kReason};
+  std::string by_text = "reason";
+  SortBy sort = SortBy::kTotal;
+  std::size_t top = 0;  // 0: all
+  std::optional<std::uint64_t> slower_than;
+  // --by span: requests instead of exits; empty specs: those QEMU's own devices trace.
+  bool requests = false;
+  std::vector<RequestSpec> request_specs;
+  bool irq = false, halt = false, guest = false;
+  std::optional<TimeSpec> from, to;
+  // The vCPU threads that count; empty: all.
+  std::optional<std::set<ThreadId>> threads;
+};
+
+}  // namespace trapline

@@ -1,0 +1,53 @@
+#include "merge/report/slow_exits.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/exit_text.h"
+
+namespace trapline {
+
+void SlowExits::add(const ExitSpan& span, NameId function) {
+  const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
+    return a.span.total() > b.span.total();
+  };
+  ++added_;
+  if (kept_.size() >= kMost) {
+    if (kept_.front().span.total() >= span.total()) return;
+    std::pop_heap(kept_.begin(), kept_.end(), faster_last);
+    kept_.pop_back();
+  }
+  kept_.push_back({span, function, added_});
+  std::push_heap(kept_.begin(), kept_.end(), faster_last);
+}
+
+void SlowExits::report(Report& report, const Timeline& timeline, const Names& names,
+                       const VcpuNames& vcpus) {
+  if (!at_least_ns_) return;
+  report.slower_than_ns = *at_least_ns_;
+  report.slow_left_out = added_ - kept_.size();
+  std::sort(kept_.begin(), kept_.end(), [](const SlowExit& a, const SlowExit& b) {
+    return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
+  });
+  auto& rows = report.slow_exits.emplace();
+  for (const SlowExit& slow : kept_) {
+    const ExitSpan& span = slow.span;
+    const Source& source = timeline.source(span.source);
+    ExitRow row{span,
+                vcpus.vcpu(span.thread, true),
+                function_text(names, slow.function),
+                printable(reason_text(source, span.reason)),
+                detail_text(span.detail),
+                name_or_dash(names, span.device),
+                "-"};
+    if (span.preempted_by != ThreadId{}) {
+      row.preempted_by = fmt::format("{}-{}", printable(source.comm(span.preempted_by)),
+                                     static_cast<std::int32_t>(span.preempted_by));
+    }
+    rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace trapline

@@ -1,0 +1,41 @@
+// --slower-than: the exits that lasted at least so long, one by one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "merge/correlate/exit_tracker.h"
+#include "merge/report/report.h"
+#include "merge/report/vcpu_names.h"
+#include "merge/timeline.h"
+
+namespace trapline {
+
+class SlowExits {
+ public:
+  // So many are kept; of more, the slowest.
+  static constexpr std::size_t kMost = 20'000;
+
+  explicit SlowExits(std::optional<std::uint64_t> at_least_ns) : at_least_ns_(at_least_ns) {}
+
+  [[nodiscard]] bool wants(const ExitSpan& span) const {
+    return at_least_ns_ && span.total() >= *at_least_ns_;
+  }
+  // `function` is the guest's, kNoName where it is not known.
+  void add(const ExitSpan& span, NameId function);
+  // In the order of time; nothing where the option was not given. Call once.
+  void report(Report& report, const Timeline& timeline, const Names& names, const VcpuNames& vcpus);
+
+ private:
+  struct SlowExit {
+    ExitSpan span;
+    NameId function;
+    std::uint64_t order;  // in which it ended
+  };
+  std::optional<std::uint64_t> at_least_ns_;
+  std::vector<SlowExit> kept_;  // a heap with the fastest in front once it is full
+  std::uint64_t added_ = 0;
+};
+
+}  // namespace trapline

@@ -1,0 +1,40 @@
+#include "merge/report/vcpu_names.h"
+
+#include <fmt/format.h>
+
+namespace trapline {
+
+std::vector<VcpuThread> vcpu_threads(const ExitTracker& tracker, const Timeline& timeline) {
+  std::vector<VcpuThread> threads;
+  for (const auto& entry : tracker.threads()) {
+    const VcpuTotals& totals = entry.state.totals;
+    const std::int32_t vcpu = totals.vcpu != kNoVcpu
+                                  ? totals.vcpu
+                                  : vcpu_of_name(timeline.source(totals.source).comm(entry.thread));
+    threads.push_back({entry.thread, vcpu});
+  }
+  return threads;
+}
+
+VcpuNames::VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms) {
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    several_vms_ |= vms[i].name() != vms[0].name();
+    entries_[threads[i].thread] = {threads[i].vcpu, vms[i]};
+  }
+}
+
+std::string VcpuNames::vm(ThreadId thread) const {
+  const auto found = entries_.find(thread);
+  return found == entries_.end() ? "?" : found->second.vm.name();
+}
+
+std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
+  const auto found = entries_.find(thread);
+  const std::int32_t vcpu = found == entries_.end() ? kNoVcpu : found->second.vcpu;
+  const std::string number = vcpu == kNoVcpu
+                                 ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
+                                 : fmt::format("vcpu {}", vcpu);
+  return with_vm && several_vms_ ? fmt::format("vm {} {}", vm(thread), number) : number;
+}
+
+}  // namespace trapline

@@ -1,0 +1,41 @@
+// What vCPU threads and their VMs are called in reports.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "merge/correlate/exit_tracker.h"
+#include "merge/correlate/processes.h"
+#include "merge/timeline.h"
+
+namespace trapline {
+
+// The threads that the tracker met, in its order. Their vCPU is the one that events tell, else that
+// in the thread's name.
+[[nodiscard]] std::vector<VcpuThread> vcpu_threads(const ExitTracker& tracker,
+                                                   const Timeline& timeline);
+
+class VcpuNames {
+ public:
+  VcpuNames() = default;
+  // `vms` is that of each thread: find_vms().
+  VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms);
+
+  // "1234", "~1234" where it is inferred, "?" for a thread that is no vCPU.
+  [[nodiscard]] std::string vm(ThreadId thread) const;
+  // "vcpu 0", "tid 117" where its number is not known; with_vm: "vm 1234 vcpu 0" where there are
+  // several VMs.
+  [[nodiscard]] std::string vcpu(ThreadId thread, bool with_vm) const;
+  [[nodiscard]] bool several_vms() const { return several_vms_; }
+
+ private:
+  struct Entry {
+    std::int32_t vcpu = kNoVcpu;
+    Vm vm;
+  };
+  std::map<ThreadId, Entry> entries_;
+  bool several_vms_ = false;
+};
+
+}  // namespace trapline

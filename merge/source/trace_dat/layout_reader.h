@@ -1,0 +1,87 @@
+// How read_layout() reads: layout.cc what both versions have, layout_v6.cc and layout_v7.cc how each
+// finds it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "merge/source/trace_dat/layout.h"
+#include "merge/source/trace_dat/meta_reader.h"
+
+namespace trapline::trace_dat {
+
+constexpr std::uint32_t kMostCpus = 8192;
+
+// Option ids; those of no interest here have no name.
+enum Option : std::uint16_t {
+  kDone = 0,
+  kDate = 1,
+  kBuffer = 3,
+  kTraceClock = 4,
+  kUname = 5,
+  kOffset = 7,
+  kCpuCount = 8,
+  kVersion = 9,
+  kTraceId = 11,
+  kTimeShift = 12,
+  kGuest = 13,
+  kTsc2Nsec = 14,
+  kHeaderInfo = 16,
+  kFtraceEvents = 17,
+  kEventFormats = 18,
+  kKallsyms = 19,
+  kPrintk = 20,
+  kCmdlines = 21,
+};
+
+struct SectionHeader {
+  std::uint16_t id = 0;
+  Extent body;
+};
+
+// The buffers of a version 6 file: {file offset of the instance's own table, name}.
+struct InstanceTable {
+  std::uint64_t offset;
+  std::string name;
+};
+
+class LayoutReader {
+ public:
+  // Borrows `file`.
+  explicit LayoutReader(const File& file) : file_(file), reader_(file, 0, file.size()) {}
+
+  Result<Layout> read();
+
+ private:
+  Result<void> read_v6();
+  Result<void> read_v7(std::uint64_t first_options);
+  void read_header_info(MetaReader& reader);
+  Result<void> check_buffers() const;
+  void add_format(MetaReader& reader, const std::string& system);
+  void read_ftrace_formats(MetaReader& reader);
+  void read_event_formats(MetaReader& reader);
+  Extent sized_section(MetaReader& reader, std::uint64_t size);
+  void read_options_v6(std::vector<InstanceTable>& instances);
+  Result<void> read_instance_v6(const InstanceTable& instance);
+  Buffer read_table_v6(MetaReader& reader, std::string name);
+  Result<std::uint64_t> read_options_v7(std::uint64_t offset, std::vector<Extent>& by_option);
+  void handle_option(std::uint16_t id, const std::string& body);
+  Result<void> handle_buffer_v7(const std::string& body);
+  Result<SectionHeader> section_at(std::uint64_t offset);
+  Result<MetaReader> open_section(const Extent& body);
+  Result<void> read_sections_v7(const std::vector<Extent>& by_option);
+
+  MetaReader at(std::uint64_t offset) const {
+    MetaReader reader(file_, std::min(offset, file_.size()), file_.size());
+    reader.set_order(layout_.order);
+    return reader;
+  }
+
+  const File& file_;
+  MetaReader reader_;
+  Layout layout_;
+};
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,118 @@
+// Which stack the vCPU is on, and what that opens and closes in the tasks' records.
+#include "plugin/call_tracker.h"
+
+namespace trapline {
+
+bool CallTracker::same_stack(std::uint64_t stack_pointer) const {
+  if (stack_ == &nowhere_) return false;
+  const std::uint64_t place = stack_->place();
+  if (is_kernel(stack_pointer))
+    return stack_block(stack_pointer) == stack_block(place) ||
+           (place > stack_pointer && place - stack_pointer < kNear);
+  return within_reach(place, stack_pointer);
+}
+
+void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) {
+  StackKey key{0, 0, level};
+  if (is_kernel(stack_pointer))
+    key.block = stack_block(stack_pointer);
+  else
+    key.space = guest_.address_space();
+  Stack* stack = pool_.find(key, stack_pointer, vcpu_, *stack_);
+  if (stack->task == nullptr) stack->task = tasks_.task_for(vcpu_, key, stack_pointer);
+  if (stack->empty()) stack->hint = stack_pointer;
+  if (level_ != ~0U && level != level_) {
+    if (!leaves_privilege(level))
+      via = Via::kEvent;
+    else
+      via = stack_->empty() ? Via::kReturn : Via::kCall;  // a kernel that called user mode
+  }
+  level_ = level;
+  if (stack != stack_) switch_to(stack, via);
+}
+
+void CallTracker::switch_to(Stack* stack, Via via) {
+  ++counters_.stack_switches;
+  tasks_.entered(vcpu_, *stack->task);  // first: an idle task's buffer may be given back
+  auto& chain = stack->task->chain;
+  std::size_t known = chain.size();
+  while (known > 0 && chain[known - 1].stack != stack) --known;
+  if (known > 0 && via != Via::kEvent) {
+    close_chain(*stack->task, known);
+  } else {
+    while (!chain.empty() && chain.back().stack->depth() <= chain.back().base) chain.pop_back();
+    if (via == Via::kReturn || chain.size() >= kMaxChain) close_chain(*stack->task, 0);
+    chain.push_back({stack, stack->depth()});
+    stack->top->flags |= Frame::kCovered;
+  }
+  stack_ = stack;
+  stack->task->buffer.use_clock(&clock_);
+}
+
+// Closes the chain's innermost entries in the records until `size` are left.
+void CallTracker::close_chain(Task& task, std::size_t size) {
+  while (task.chain.size() > size) {
+    silence(*task.chain.back().stack, task.chain.back().base);
+    task.chain.pop_back();
+  }
+}
+
+// The top frame is about to end: what the chain has above it ends first.
+void CallTracker::uncover() {
+  auto& chain = stack_->task->chain;
+  std::size_t keep = chain.size();
+  while (keep > 0 && (chain[keep - 1].stack != stack_ || chain[keep - 1].base >= stack_->depth()))
+    --keep;
+  stack_->top->flags &= ~std::uint32_t{Frame::kCovered};
+  if (keep > 0) {
+    close_chain(*stack_->task, keep);
+  } else if (!chain.empty() && chain.back().stack == stack_) {
+    // Closed long ago: what comes in its place belongs to the present entry.
+    chain.back().base = stack_->depth() - 1;
+    stack_->top[-1].flags |= Frame::kCovered;
+  }
+}
+
+// Closes what is open in the records; the frames stay, for their returns will come.
+void CallTracker::silence(Stack& stack, std::size_t base) {
+  const std::uint64_t time = clock_.now();
+  for (Frame* frame = stack.top; frame > stack.floor() + base; --frame) {
+    if ((frame->flags & Frame::kPending) != 0) {
+      if (time - frame->entered >= options_.min_duration)
+        emit_pending(*stack.task);
+      else
+        frame->flags = (frame->flags | Frame::kSilent) & ~std::uint32_t{Frame::kPending};
+    }
+    if ((frame->flags & (Frame::kSilent | Frame::kPending)) == 0)
+      write_exit(*stack.task, time, frame->function);
+    frame->flags |= Frame::kSilent;
+  }
+}
+
+// The hardware gave the handler a stack afresh: what is at and below the stack pointer there is
+// over, or all that is there.
+void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
+  Frame* alive = stack_->top;
+  while (alive != stack_->floor() && (whole_stack || alive->slot <= stack_pointer)) --alive;
+  if (alive == stack_->top) return;
+  // Their exits must come before what nests in them goes on.
+  auto& chain = stack_->task->chain;
+  std::size_t first = 0;
+  while (first < chain.size() && chain[first].stack != stack_) ++first;
+  close_chain(*stack_->task, first);
+  stack_->top = alive;
+  chain.push_back({stack_, stack_->depth()});
+}
+
+void CallTracker::close_all() {
+  pool_.for_each([this](Stack& stack) {
+    if (stack.task != nullptr && stack.task->chain.empty()) silence(stack);
+  });
+  pool_.for_each([this](Stack& stack) {
+    if (stack.task == nullptr) return;
+    close_chain(*stack.task, 0);
+    stack.task->buffer.release();  // a thousand stacks' last records do not need a thousand buffers
+  });
+}
+
+}  // namespace trapline

@@ -63,7 +63,12 @@ Result<SourceKind> kind_of_file(const std::string& path) {
 std::vector<clocks::SyncEntry> session_syncs(const std::string& path) {
   std::ifstream file(fs::path(path).parent_path() / "session.json");
   const auto session = nlohmann::json::parse(file, nullptr, false);
-  if (!session.is_object() || !session.contains("sync")) return {};
+  if (!session.is_object() || !session.contains("sync") || !session["sync"].is_array()) return {};
+  // Thinned out, or not closed: the recording knows more, unless most of it was left out.
+  constexpr std::size_t kMost = 64;
+  const bool whole = session.contains("closed") && session["closed"] == true;
+  const bool all_there = whole && session["sync"].size() < kMost;
+  if (!all_there && !session.contains("snapshot")) return {};
   return clocks::sync_from_json(session["sync"]);
 }
 
@@ -157,7 +162,11 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
     clock.peer_id = trace->layout().peer_id;
     clock.guest_trace_ids = trace->layout().guest_trace_ids;
     if (!with_syncs) return clock;
-    clock.syncs = session_syncs(path);
+    if (const auto range = trace->range()) {
+      clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+    }
+    // The session's stamps are as recorded.
+    if (!clock.cycles && !clock.nanoseconds_of_tsc) clock.syncs = session_syncs(path);
     if (clock.syncs.empty()) clock.syncs = clocks::read_sync_markers(**source);
     return clock;
   }

@@ -9,6 +9,7 @@
 #include "merge/clock/relate.h"
 #include "merge/record/finish.h"
 #include "merge/source/guest_calls_source.h"
+#include "merge/source/guest_side_source.h"
 #include "merge/source/mapped_source.h"
 #include "merge/source/open.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
@@ -109,22 +110,85 @@ Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& opti
   return std::move(file->events);
 }
 
-// The guest's functions, where their directory's sync records name exits or markers of the host's
-// recording. Nothing where the two have nothing in common.
-Result<std::unique_ptr<Source>> open_as_guest(const std::string& folder, const std::string& host,
-                                              const trace_dat::Options& how) {
-  if (!is_file(fs::path(folder) / "sync.txt")) return nullptr;
-  auto directory = DataDirectory::open(folder);
-  if (!directory) return tl::unexpected(std::move(directory).error());
-  auto relation = relate_guest(*directory, [&]() -> Result<std::unique_ptr<Source>> {
-    auto source = trace_dat::open_trace_dat(host, how);
+// The recordings that sync records relate to their guest's host, the first recording.
+class GuestParts {
+ public:
+  GuestParts(const InputOptions& options, std::string host) : host_(std::move(host)) {
+    how_.tsc_khz = options.tsc_khz;
+    if (!options.trace_events.empty()) how_.trace_events = options.trace_events;
+  }
+  // What `trapline sync` printed in the guest.
+  void add_syncs(const std::string& path) {
+    auto lines = read_guest_sync_file(path);
+    syncs_.insert(syncs_.end(), lines.begin(), lines.end());
+    syncs_path_ = path;
+  }
+
+  // A file with sync records that relates nothing was given in vain.
+  [[nodiscard]] Result<void> all_used() const {
+    if (syncs_.empty() || used_) return {};
+    return fail(
+        ErrorKind::kUsage,
+        "{}: none of the recordings is of another machine than {}; where guest and host have "
+        "one name, put it into the guest's uftrace directory as sync.txt",
+        syncs_path_, host_);
+  }
+
+  // Nothing where the two have nothing in common.
+  Result<std::unique_ptr<Source>> open(const Part& part) {
+    if (part.kind == SourceKind::kUftrace && recorded_outside(part.path)) {
+      auto directory = DataDirectory::open(part.path);
+      if (!directory) return tl::unexpected(std::move(directory).error());
+      auto relation = relate_guest(guest_recording(*directory), opener(host_));
+      if (!relation) return tl::unexpected(std::move(relation).error());
+      if (!*relation) return nullptr;
+      return open_guest_calls(part.path, **relation);
+    }
+    const bool may = part.kind == SourceKind::kUftrace || part.kind == SourceKind::kTraceDat;
+    if (!may || part.path == host_) return nullptr;
+    auto source = opener(part.path)();
     if (!source) return tl::unexpected(std::move(source).error());
-    return std::unique_ptr<Source>(std::move(*source));
-  });
-  if (!relation) return tl::unexpected(std::move(relation).error());
-  if (!*relation) return nullptr;
-  return open_guest_calls(folder, **relation);
-}
+    auto other = of_another_machine(part.path);
+    if (!other) return tl::unexpected(std::move(other).error());
+    const std::vector<GuestSyncLine> none;
+    const GuestRecording guest =
+        guest_recording(**source, opener(part.path), *other ? syncs_ : none);
+    used_ |= !guest.syncs.empty();
+    auto relation = relate_guest(guest, opener(host_));
+    if (!relation) {
+      return fail(relation.error().kind,
+                  "{} and {}: {}; or give --offset {}=NS, what has to be added to its times",
+                  part.path, host_, relation.error().message, part.path);
+    }
+    if (!*relation) return nullptr;
+    auto again = opener(part.path)();
+    if (!again) return tl::unexpected(std::move(again).error());
+    return with_guest_relation(std::move(*again), **relation);
+  }
+
+ private:
+  Result<bool> of_another_machine(const std::string& path) const {
+    const auto host = clock_of_source(host_, how_, false);
+    const auto part = clock_of_source(path, how_, false);
+    if (!host) return tl::unexpected(host.error());
+    if (!part) return tl::unexpected(part.error());
+    return host->machine != part->machine || host->machine.empty();
+  }
+  // The plugin stamps what it sees.
+  static bool recorded_outside(const std::string& folder) {
+    const auto lines = read_guest_sync_file(folder + "/sync.txt");
+    return !lines.empty() && lines.front().stamp.has_value();
+  }
+  [[nodiscard]] OpenSource opener(const std::string& path) const {
+    return [path, how = how_] { return open_source(path, how); };
+  }
+
+  SourceOptions how_;
+  std::string host_;
+  std::vector<GuestSyncLine> syncs_;
+  std::string syncs_path_;
+  bool used_ = false;
+};
 
 // Opens the parts that have a clock of a machine, and puts them on the first one's.
 class ClockedParts {
@@ -217,17 +281,43 @@ class ClockedParts {
   std::vector<std::unique_ptr<Source>> sources_;
 };
 
+// Whether --offset names it: then the user relates it.
+bool has_offset(const InputOptions& options, const std::string& path) {
+  return std::ranges::any_of(options.offsets, [&path](const std::string& text) {
+    const auto offset = clocks::parse_offset(text);
+    return offset && (path == offset->source || path.ends_with("/" + offset->source));
+  });
+}
+
+// Of several recordings the host is the first one with events of KVM, wherever it was named.
+void put_host_first(std::vector<Part>& parts) {
+  for (auto part = parts.begin(); part != parts.end(); ++part) {
+    if (part->kind != SourceKind::kTraceDat) return;
+    const auto source = trace_dat::open_trace_dat(part->path, {});
+    if (!source || !(*source)->traits().any_kvm) continue;
+    std::rotate(parts.begin(), part, part + 1);
+    return;
+  }
+}
+
 Result<void> open_recordings(const InputOptions& options, Input& input) {
   auto parts = parts_of(options);
   if (!parts) return tl::unexpected(std::move(parts).error());
-  trace_dat::Options how;
-  how.tsc_khz = options.tsc_khz;
+  if (parts->size() > 1) put_host_first(*parts);
+  if (parts->front().kind == SourceKind::kGuestSync) {
+    return tl::unexpected(open_source(parts->front().path, {}).error());
+  }
   const bool has_host = parts->front().kind == SourceKind::kTraceDat;
+  GuestParts of_guests(options, parts->front().path);
+  for (const Part& part : *parts) {
+    if (part.kind == SourceKind::kGuestSync) of_guests.add_syncs(part.path);
+  }
   std::vector<std::unique_ptr<Source>> guests;
   ClockedParts clocked(options, input);
   for (const Part& part : *parts) {
-    if (part.kind == SourceKind::kUftrace && has_host) {
-      auto guest = open_as_guest(part.path, parts->front().path, how);
+    if (part.kind == SourceKind::kGuestSync) continue;
+    if (has_host && !has_offset(options, part.path)) {
+      auto guest = of_guests.open(part);
       if (!guest) return tl::unexpected(std::move(guest).error());
       if (*guest != nullptr) {
         guests.push_back(std::move(*guest));
@@ -236,6 +326,7 @@ Result<void> open_recordings(const InputOptions& options, Input& input) {
     }
     if (auto added = clocked.add(part); !added) return added;
   }
+  if (auto used = of_guests.all_used(); !used) return used;
   if (auto related = clocked.relate(); !related) return related;
   for (auto& guest : guests) input.sources.push_back(std::move(guest));
   return {};

@@ -6,12 +6,18 @@
 namespace trapline {
 
 void GuestBounds::add(std::uint64_t stamp, const GuestSyncRecord& record) {
-  add(std::optional(stamp), record);
+  add({stamp, stamp}, true, record);
 }
-void GuestBounds::add(const GuestSyncRecord& record) { add(std::nullopt, record); }
+void GuestBounds::add(const GuestSyncRecord& record) {
+  add({record.before ? record.before->clock : 0, record.after ? record.after->clock : 0}, false,
+      record);
+}
+void GuestBounds::add(const Placed& readings, const GuestSyncRecord& record) {
+  add(readings, false, record);
+}
 
 // The record `index` and the next one make the action `index`.
-void GuestBounds::add(std::optional<std::uint64_t> stamp, const GuestSyncRecord& record) {
+void GuestBounds::add(const Placed& at, bool by_stamp, const GuestSyncRecord& record) {
   if (++counters_.records > kMaxRecords) {
     ++counters_.dropped;
     return;
@@ -21,19 +27,20 @@ void GuestBounds::add(std::optional<std::uint64_t> stamp, const GuestSyncRecord&
     action.series = open_->series;
     action.index = open_->index;
     action.write = open_->write;
+    action.ptp = open_->ptp;
     action.clock = open_->clock;
     action.counter = open_->counter;
     action.clock_before = *open_->before;
     action.clock_after = *record.after;
-    action.by_stamp = stamp.has_value();
-    action.before = stamp ? open_stamp_ : open_->before->clock;
-    action.after = stamp ? *stamp : record.after->clock;
+    action.by_stamp = by_stamp;
+    action.before = open_before_;
+    action.after = at.after;
     // Bare metal reads no clock; and a clock that was set back in between says nothing.
     if (action.before != 0 && action.before <= action.after) {
-      const std::size_t at = actions_.size();
-      by_index_.emplace(key(action.series, action.index), at);
+      const std::size_t index = actions_.size();
+      by_index_.emplace(key(action.series, action.index), index);
       if (action.write)
-        by_write_.emplace(key(action.write->mmio, action.write->where, action.write->value), at);
+        by_write_.emplace(key(action.write->mmio, action.write->where, action.write->value), index);
       actions_.push_back(action);
     } else {
       ++counters_.dropped;
@@ -44,7 +51,7 @@ void GuestBounds::add(std::optional<std::uint64_t> stamp, const GuestSyncRecord&
   open_.reset();
   if (!record.before) return;
   open_ = record;
-  open_stamp_ = stamp.value_or(0);
+  open_before_ = at.before;
 }
 
 void GuestBounds::saw(Action& action, std::uint64_t first, std::uint64_t last) {
@@ -104,8 +111,9 @@ std::optional<std::uint64_t> GuestBounds::tsc_offset() const {
   return offset;
 }
 
-std::vector<ClockBound> GuestBounds::host_tsc_bounds() const {
+std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
   std::vector<ClockBound> all;
+  counters_.tsc = 0;
   const auto offset = tsc_offset();
   if (!offset) return all;
   for (const Action& action : actions_) {
@@ -113,11 +121,47 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() const {
     const std::uint64_t after = action.clock_after.counter - *offset;
     if (action.counter != GuestCounter::kTsc || action.clock_before.counter == 0 || before > after)
       continue;
+    ++counters_.tsc;
     if (action.by_stamp) {
       all.push_back({action.before, before, after});
     } else {  // the clock was read before the counter
       all.push_back({action.before, ClockBound::kNoLow, before});
       all.push_back({action.after, before, after});
+    }
+  }
+  return all;
+}
+
+// Whether the source's clock is the one that the guest read, beside which its wall clock stands
+// still.
+bool GuestBounds::by_the_readings(const Action& action) {
+  return action.before == action.clock_before.clock && action.after == action.clock_after.clock &&
+         action.ptp && action.ptp->real >= action.after;
+}
+
+std::vector<ClockBound> GuestBounds::host_real_bounds() {
+  std::vector<ClockBound> all;
+  counters_.ptp = 0;
+  for (std::size_t i = 0, end = 0; i < actions_.size(); i = end) {
+    // How far the guest's wall clock is ahead of the source's: the same in all of a series.
+    std::uint64_t least = 0, most = ~std::uint64_t{0};
+    for (end = i; end < actions_.size() && actions_[end].series == actions_[i].series; ++end) {
+      const Action& action = actions_[end];
+      if (!by_the_readings(action)) continue;
+      least = std::max(least, action.ptp->real - action.after);
+      most = std::min(most, action.ptp->real - action.before);
+    }
+    for (std::size_t at = i; at < end; ++at) {
+      const Action& action = actions_[at];
+      if (!action.ptp) continue;
+      ++counters_.ptp;
+      std::uint64_t before = action.before, after = action.after;
+      if (least <= most && by_the_readings(action)) {  // it was not set meanwhile
+        before = std::max(before, action.ptp->real - most);
+        after = std::min(after, action.ptp->real - least);
+      }
+      all.push_back({before, ClockBound::kNoLow, action.ptp->host_real});
+      all.push_back({after, action.ptp->host_real, ClockBound::kNoHigh});
     }
   }
   return all;
@@ -166,7 +210,6 @@ std::vector<ClockBound> GuestBounds::bounds() {
   }
   if (target_ == ClockId::kTsc) {
     const auto by_offset = host_tsc_bounds();
-    counters_.readings += by_offset.size();
     all.insert(all.end(), by_offset.begin(), by_offset.end());
   }
   std::ranges::stable_sort(all, {}, &ClockBound::source);

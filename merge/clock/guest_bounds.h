@@ -43,6 +43,8 @@ struct GuestSyncCounters {
   std::uint64_t exits = 0;      // writes that the recording shows as an exit
   std::uint64_t markers = 0;    // markers that the recording stamped
   std::uint64_t readings = 0;   // readings of the recording's own clock
+  std::uint64_t tsc = 0;        // readings of the TSC, where its offset was recorded
+  std::uint64_t ptp = 0;        // moments on the host's wall clock
   std::uint64_t ambiguous = 0;  // values that were seen twice
   std::uint64_t not_found = 0;  // writes and markers that the recording does not show
   std::uint64_t dropped = 0;    // records beyond kMaxRecords, or whose neighbour was lost
@@ -54,9 +56,14 @@ class GuestBounds {
   explicit GuestBounds(std::optional<ClockId> target) : target_(target) {}
 
   // The source, in its order: a record that the plugin stamped (sync.txt), or one that stands for
-  // itself (what `trapline sync` printed): then the source's clock is that of its readings.
+  // itself (what `trapline sync` printed): then its readings are placed on the source's clock, the
+  // first of `readings` at or before `before`, the last at or behind `after`.
   void add(std::uint64_t stamp, const GuestSyncRecord& record);
-  void add(const GuestSyncRecord& record);
+  void add(const GuestSyncRecord& record);  // the source's clock is that of the readings
+  struct Placed {
+    std::uint64_t before = 0, after = 0;
+  };
+  void add(const Placed& readings, const GuestSyncRecord& record);
 
   // The recording, in order of time, after the source.
   void on_exit(ThreadId thread, std::uint64_t at);
@@ -74,7 +81,11 @@ class GuestBounds {
   [[nodiscard]] const GuestSyncCounters& counters() const { return counters_; }
   // The same on the host's TSC, for relations that go through it; empty when its offset is not
   // known.
-  [[nodiscard]] std::vector<ClockBound> host_tsc_bounds() const;
+  [[nodiscard]] std::vector<ClockBound> host_tsc_bounds();
+  // The same on the host's CLOCK_REALTIME, from PTP_KVM. Its reading is one moment on two clocks:
+  // where the readings of a series leave room, what is between the guest's wall clock and the
+  // source's is the same in all of them.
+  [[nodiscard]] std::vector<ClockBound> host_real_bounds();
   // Whether the recording holds texts of these series: then it was made by the machine that
   // executed the no-ops, not by that machine's host.
   [[nodiscard]] bool made_by_the_guest() const { return !own_series_.empty(); }
@@ -89,6 +100,7 @@ class GuestBounds {
     GuestCounter counter = GuestCounter::kTsc;
     std::uint32_t series = 0, index = 0;
     std::optional<GuestWrite> write;
+    std::optional<PtpReading> ptp;
     std::uint64_t first = 0, last = 0;  // in the recording: kvm_exit and kvm_entry, or the marker
     bool by_stamp = false;
     bool twice = false;
@@ -100,7 +112,8 @@ class GuestBounds {
   };
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  void add(std::optional<std::uint64_t> stamp, const GuestSyncRecord& record);
+  void add(const Placed& at, bool by_stamp, const GuestSyncRecord& record);
+  [[nodiscard]] static bool by_the_readings(const Action& action);
   void saw(Action& action, std::uint64_t first, std::uint64_t last);
   [[nodiscard]] std::optional<std::uint64_t> tsc_offset() const;
   [[nodiscard]] static std::uint64_t key(bool mmio, std::uint64_t where, std::uint64_t value) {
@@ -112,7 +125,7 @@ class GuestBounds {
 
   std::optional<ClockId> target_;
   std::optional<GuestSyncRecord> open_;
-  std::uint64_t open_stamp_ = 0;
+  std::uint64_t open_before_ = 0;
   std::vector<Action> actions_;
   std::unordered_map<std::uint64_t, std::size_t> by_write_;
   std::unordered_map<std::uint64_t, std::size_t> by_index_;

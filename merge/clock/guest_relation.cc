@@ -1,60 +1,30 @@
 #include "merge/clock/guest_relation.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 #include <variant>
+
+#include "merge/clock/relation.h"
 
 namespace trapline {
 namespace {
 
-// Records of one vCPU that are looked at; of more, every n-th.
-constexpr std::uint64_t kMostRecords = 65'536;
-
-// Lines "STAMP RECORD"; others are comments or records of other kinds.
-bool read_guest_syncs(const std::string& path, GuestBounds& bounds) {
-  std::ifstream file(path);
-  bool any = false;
-  for (std::string line; std::getline(file, line);) {
-    const auto blank = line.find(' ');
-    std::uint64_t stamp = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), stamp);
-    if (blank == line.npos || error != std::errc{} || end != line.data() + blank) continue;
-    const auto record = parse_guest_sync(std::string_view(line).substr(blank + 1));
-    if (!record) continue;
-    bounds.add(stamp, *record);
-    any = true;
-  }
-  return any;
-}
-
-using Times = std::map<std::int32_t, std::vector<std::uint64_t>>;  // by vCPU
-
-Result<Times> sample_records(const DataDirectory& directory) {
-  Times times;
+Result<TimesByCpu> sample_records(const DataDirectory& directory) {
+  TimeSample sample;
   for (const std::uint32_t tid : directory.tids()) {
     const std::int32_t vcpu = vcpu_of_task(tid);
     if (vcpu == kNoVcpu) continue;
     auto reader = directory.records(tid);
     if (!reader) return tl::unexpected(std::move(reader).error());
-    struct stat status {};
-    const bool known = ::stat(reader->path().c_str(), &status) == 0;
-    const std::uint64_t count =
-        known ? static_cast<std::uint64_t>(status.st_size) / sizeof(Record) : 0;
-    const std::uint64_t step = count / kMostRecords + 1;
-    for (std::uint64_t i = 0;; ++i) {
+    while (true) {
       auto record = reader->next();
       if (!record) return tl::unexpected(std::move(record).error());
       if (!*record) break;
-      if (i % step == 0 && (*record)->type() != RecordType::kLost)
-        times[vcpu].push_back((*record)->time());
+      if ((*record)->type() != RecordType::kLost) sample.add(vcpu, (*record)->time());
     }
   }
-  for (auto& [vcpu, all] : times) std::sort(all.begin(), all.end());
-  return times;
+  return sample.take();
 }
 
 // Which thread is which vCPU, and when they ran. Where the exits do not say which (arm64), the
@@ -95,17 +65,17 @@ Result<void> read_all(const OpenSource& open, Visit&& visit) {
   return {};  // a damaged recording serves up to the damage; its reader tells of it
 }
 
-Result<void> check_gaps(GuestRelation& relation, const Times& times, const OpenSource& open,
+Result<void> check_gaps(GuestRelation& relation, const TimesByCpu& times, const OpenSource& open,
                         std::vector<ClockBound>& bounds) {
   std::map<ThreadId, GuestGaps> gaps;
   for (const auto& [vcpu, all] : times) {
-    const auto thread = relation.threads.find(vcpu);
-    if (thread == relation.threads.end()) continue;
+    const auto thread = thread_of_cpu(relation.threads, vcpu);
+    if (!thread) continue;
     std::vector<PlacedRecord> placed;
     for (const std::uint64_t time : all)
       if (time >= relation.line.from && time <= relation.line.to)
         placed.push_back({time, relation.line.at(time), relation.line.error_at(time)});
-    gaps.emplace(thread->second, std::move(placed));
+    gaps.emplace(*thread, std::move(placed));
   }
   auto read = read_all(open, [&gaps](const Event& event) {
     if (std::holds_alternative<Lost>(event.payload))
@@ -131,7 +101,32 @@ Result<void> check_gaps(GuestRelation& relation, const Times& times, const OpenS
   return {};
 }
 
-std::string describe(const GuestRelation& relation) {
+// The bounds of all ways that agree: each is taken if a line still meets all of them.
+struct Ways {
+  std::vector<ClockBound> bounds;
+  std::vector<std::string> left_out;
+
+  // Whether it was taken.
+  bool add(const std::vector<ClockBound>& more, std::string_view name) {
+    if (more.empty()) return false;
+    std::vector<ClockBound> all = bounds;
+    all.insert(all.end(), more.begin(), more.end());
+    std::ranges::stable_sort(all, {}, &ClockBound::source);
+    const auto line = fit_line(all, all.front().source, all.back().source);
+    if (line && line->tolerance > tolerance && !bounds.empty()) {
+      left_out.emplace_back(name);
+      return false;
+    }
+    if (line) tolerance = line->tolerance;
+    bounds = std::move(all);
+    return true;
+  }
+
+ private:
+  std::uint64_t tolerance = 0;
+};
+
+std::string describe(const GuestRelation& relation, const std::vector<std::string>& left_out) {
   std::string ways;
   const auto add = [&ways](std::uint64_t count, std::string_view what) {
     if (count != 0) ways += fmt::format("{}{} {}", ways.empty() ? "" : ", ", count, what);
@@ -139,46 +134,152 @@ std::string describe(const GuestRelation& relation) {
   add(relation.syncs.readings, "readings");
   add(relation.syncs.markers, "markers");
   add(relation.syncs.exits, "exits");
+  add(relation.syncs.tsc, "TSC readings");
+  add(relation.syncs.ptp, "PTP readings");
   std::string text = "sync records of the guest: " + ways;
+  for (const std::string& way : left_out)
+    text += fmt::format("; {} contradicts and is left out", way);
   if (relation.gaps.records != 0)
     text += fmt::format("; of {} records {} lie inside exits, residual {} ns",
                         relation.gaps.records, relation.gaps.impossible, relation.gaps.residual_ns);
   return text;
 }
 
+std::optional<clocks::Interval> interval_of(const TimesByCpu& times) {
+  std::optional<clocks::Interval> interval;
+  for (const auto& [cpu, all] : times) {
+    if (all.empty()) continue;
+    if (!interval) interval = {all.front(), all.back()};
+    interval = {std::min(interval->first, all.front()), std::max(interval->last, all.back())};
+  }
+  return interval;
+}
+
+// What the recording shows of the host: pass 1.
+struct HostSide {
+  Vcpus vcpus;
+  clocks::SyncGatherer syncs;
+  std::string clock;
+  bool cycles = false;
+};
+
+Result<HostSide> read_host(const OpenSource& open, GuestBounds& guest) {
+  HostSide host;
+  auto source = open();
+  if (!source) return tl::unexpected(std::move(source).error());
+  Event event;
+  while ((*source)->next(event)) {
+    guest.on_event(event);
+    host.vcpus.on(event);
+    const auto* marker = std::get_if<Marker>(&event.payload);
+    if (marker == nullptr || !marker->text.starts_with(kSyncPrefix)) continue;
+    if (const auto record = parse_sync(marker->text)) host.syncs.add(*record, event.at.ns());
+  }
+  return host;
+}
+
 }  // namespace
+
+void TimeSample::add(std::int32_t cpu, std::uint64_t time) {
+  Cpu& of = cpus_[cpu];
+  of.last = std::max(of.last, time);
+  if (of.seen++ % of.step != 0) return;
+  of.times.push_back(time);
+  if (of.times.size() < 2 * kMost) return;
+  for (std::size_t i = 0; 2 * i < of.times.size(); ++i) of.times[i] = of.times[2 * i];
+  of.times.resize(kMost);
+  of.step *= 2;
+}
+
+TimesByCpu TimeSample::take() {
+  TimesByCpu times;
+  for (auto& [cpu, of] : cpus_) {
+    of.times.push_back(of.last);
+    std::sort(of.times.begin(), of.times.end());
+    times[cpu] = std::move(of.times);
+  }
+  return times;
+}
+
+std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vcpus,
+                                      std::int32_t cpu) {
+  if (vcpus.empty() || cpu < 0) return std::nullopt;
+  const auto count = static_cast<std::int32_t>(vcpus.size());
+  if (vcpus.rbegin()->first < count || cpu >= count) {  // none is left out, or one was not seen
+    const auto found = vcpus.find(cpu);
+    return found == vcpus.end() ? std::nullopt : std::optional(found->second);
+  }
+  return std::next(vcpus.begin(), cpu)->second;
+}
 
 std::int32_t vcpu_of_task(std::uint32_t tid) {
   constexpr std::uint32_t kFirstStackTask = 100'000;
   return tid >= 100 && tid < kFirstStackTask ? static_cast<std::int32_t>(tid / 100) - 1 : kNoVcpu;
 }
 
-Result<std::optional<GuestRelation>> relate_guest(const DataDirectory& directory,
+GuestRecording guest_recording(const DataDirectory& directory) {
+  GuestRecording guest;
+  guest.syncs = read_guest_sync_file(directory.path() + "/sync.txt");
+  guest.times = [&directory] { return sample_records(directory); };
+  return guest;
+}
+
+Result<std::optional<GuestRelation>> relate_guest(const GuestRecording& guest,
                                                   const OpenSource& open) {
-  auto first = open();
-  if (!first) return tl::unexpected(std::move(first).error());
-  GuestBounds guest(clock_from_name((*first)->info().clock));
-  if (!read_guest_syncs(directory.path() + "/sync.txt", guest)) return std::nullopt;
-  Vcpus vcpus;
-  Event event;
-  while ((*first)->next(event)) {
-    guest.on_event(event);
-    vcpus.on(event);
+  if (guest.syncs.empty()) return std::nullopt;
+  std::string clock;
+  bool cycles = false;
+  {
+    auto source = open();
+    if (!source) return tl::unexpected(std::move(source).error());
+    clock = (*source)->info().clock;
+    cycles = (*source)->info().cycles;
   }
-  first->reset();
-  std::vector<ClockBound> bounds = guest.bounds();
-  if (bounds.empty()) return std::nullopt;
-  auto times = sample_records(directory);
+  auto id = clock_from_name(clock);
+  if (id == ClockId::kTsc && !cycles) id.reset();  // nanoseconds that a file made of it
+  GuestBounds readings(id);
+  if (auto added = add_readings(readings, guest.syncs, guest.clock, guest.cycles, guest.brackets);
+      !added)
+    return tl::unexpected(std::move(added).error());
+  auto host = read_host(open, readings);
+  if (!host) return tl::unexpected(std::move(host).error());
+  const auto brackets = host->syncs.take();
+  Ways ways;
+  ways.add(readings.bounds(), "the exits");
+  GuestSyncCounters counters = readings.counters();
+  if (id != ClockId::kTsc) {
+    const auto tsc = readings.host_tsc_bounds();
+    const bool taken = ways.add(bounds_through(ClockId::kTsc, tsc, brackets, cycles), "the TSC");
+    counters.tsc = taken ? readings.counters().tsc : 0;
+  }
+  const auto ptp = readings.host_real_bounds();
+  const bool taken = ways.add(bounds_through(ClockId::kReal, ptp, brackets, cycles), "PTP");
+  counters.ptp = taken ? readings.counters().ptp : 0;
+  const std::vector<ClockBound>& bounds = ways.bounds;
+  if (bounds.empty()) {
+    if (!guest.inside || host->vcpus.last() == 0 || readings.made_by_the_guest())
+      return std::nullopt;
+    return fail(
+        "what `trapline sync` did in the guest is not in the host's recording; record there with "
+        "-e kvm (kvm_pio, kvm_mmio, kvm_write_tsc_offset), and for PTP_KVM with trapline record");
+  }
+  auto times = guest.times();
   if (!times) return tl::unexpected(std::move(times).error());
   auto line = fit_line(bounds, bounds.front().source, bounds.back().source);
   if (!line) return tl::unexpected(std::move(line).error());
-  // What matters is the time in which the vCPUs ran; without exits, that of the bounds.
-  if (vcpus.last() != 0)
+  // What matters is the time of the guest's records, or that in which the vCPUs ran; without both,
+  // that of the bounds.
+  const Vcpus& vcpus = host->vcpus;
+  const auto inside = guest.inside ? interval_of(*times) : std::nullopt;
+  if (inside)
+    line = fit_line(bounds, inside->first, inside->last);
+  else if (vcpus.last() != 0)
     line = fit_line(bounds, line->source_of(vcpus.first()), line->source_of(vcpus.last()));
   if (!line) return tl::unexpected(std::move(line).error());
   GuestRelation relation;
   relation.line = *line;
-  relation.syncs = guest.counters();
+  relation.clock = clock;
+  relation.syncs = counters;
   relation.threads = vcpus.threads();
   // Each round decides more records than the last. More bounds can only narrow the band, unless
   // they contradict: then the line stays, and the residual says by how much.
@@ -195,7 +296,7 @@ Result<std::optional<GuestRelation>> relate_guest(const DataDirectory& directory
     relation.line = *refined;
     if (!much) break;
   }
-  relation.method = describe(relation);
+  relation.method = describe(relation, ways.left_out);
   return relation;
 }
 

@@ -43,10 +43,16 @@ GuestFunctionTimes& GuestStacks::times(NameId function) {
   return functions_[function];
 }
 
+const GuestStacks::Frames& GuestStacks::frames_of(const Thread& thread) const {
+  if (thread.task == 0) return thread.frames;
+  return tasks_.find(thread.task)->second;
+}
+
 // Adds the guest's time since the last mark to the innermost function.
 void GuestStacks::account(Thread& thread, Timestamp at) {
-  if (thread.in_guest && !thread.frames.empty() && at > thread.mark) {
-    times(innermost(thread.frames.back())).guest_ns += elapsed(thread.mark, at);
+  const Frames& frames = frames_of(thread);
+  if (thread.in_guest && !frames.empty() && at > thread.mark) {
+    times(innermost(frames.back())).guest_ns += elapsed(thread.mark, at);
   }
   thread.mark = std::max(thread.mark, at);
 }
@@ -56,15 +62,28 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
   account(*thread, event.at);
+  if (call.task != 0) {
+    const std::uint64_t task =
+        std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
+    if (call.off_cpu && call.entry) {  // it may have moved already
+      if (thread->task == task) thread->task = 0;
+      return;
+    }
+    if (tasks_.size() >= kMostThreads && !tasks_.contains(task)) return;
+    tasks_.try_emplace(task);
+    thread->task = task;
+    if (call.off_cpu) return;
+  }
+  Frames& frames = call.task == 0 ? thread->frames : tasks_.find(thread->task)->second;
   const std::size_t depth = std::min<std::size_t>(call.depth, kMostDepth);
-  if (thread->frames.size() > depth) thread->frames.resize(depth);
+  if (frames.size() > depth) frames.resize(depth);
   if (!call.entry) return;
   const NameId function =
       call.name.empty() ? names_->id(fmt::format("{:#x}", call.function)) : names_->id(call.name);
-  const StackId caller = thread->frames.empty() ? kNoStack : thread->frames.back();
+  const StackId caller = frames.empty() ? kNoStack : frames.back();
   // Frames whose calls were not seen are taken to be their caller's.
-  thread->frames.resize(depth, caller);
-  thread->frames.push_back(child(caller, function));
+  frames.resize(depth, caller);
+  frames.push_back(child(caller, function));
   ++times(function).calls;
 }
 
@@ -97,7 +116,9 @@ void GuestStacks::on_span(const ExitSpan& span, StackId stack) {
 
 StackId GuestStacks::stack_of(ThreadId thread) const {
   const Thread* state = threads_.find(thread);
-  return state == nullptr || state->frames.empty() ? kNoStack : state->frames.back();
+  if (state == nullptr) return kNoStack;
+  const Frames& frames = frames_of(*state);
+  return frames.empty() ? kNoStack : frames.back();
 }
 
 StackId GuestStacks::with_innermost(StackId stack, NameId function) {

@@ -7,6 +7,9 @@
 //   kvm_entry            ┘
 //   return g    pop to g's depth
 //
+// Where a guest's tasks take turns on a vCPU (GuestCall::task), each has a stack of its own: the
+// one that counts is that of the task whose records came last, none while that is off the CPU.
+//
 // A stack is a node of a tree of (caller's node, function): a span holds a number. Records that do
 // not fit (a return without its call) resynchronise by depth. Bounded: after kMostNodes different
 // stacks new ones are their caller's.
@@ -14,6 +17,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "merge/correlate/exit_model.h"
@@ -67,13 +71,16 @@ class GuestStacks {
     StackId caller = kNoStack;
     NameId function = kNoName;
   };
+  using Frames = std::vector<StackId>;  // by depth
   struct Thread {
-    std::vector<StackId> frames;  // by depth
-    bool in_guest = false;        // since `mark`, as far as the recording shows
+    Frames frames;           // of the thread itself
+    std::uint64_t task = 0;  // of the task that runs, in tasks_; 0: none
+    bool in_guest = false;   // since `mark`, as far as the recording shows
     Timestamp mark;
   };
   void on_call(const Event& event, const GuestCall& call);
   void account(Thread& thread, Timestamp at);
+  [[nodiscard]] const Frames& frames_of(const Thread& thread) const;
   [[nodiscard]] StackId child(StackId caller, NameId function);
   [[nodiscard]] std::size_t slot_of(StackId caller, NameId function) const;
   GuestFunctionTimes& times(NameId function);
@@ -83,6 +90,7 @@ class GuestStacks {
   std::vector<StackId> children_;  // open addressing by (caller, function), at most half full
   std::vector<GuestFunctionTimes> functions_;
   mutable ThreadTable<Thread> threads_;
+  std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
@@ -56,7 +58,9 @@ std::string TimelineView::who(const Event& event, const Place* place) const {
   if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
   if (place != nullptr && place->vcpu != kNoVcpu) return fmt::format("vcpu {}", place->vcpu);
   const std::string comm = timeline_.source_of(event).comm(event.thread);
-  return printable(fmt::format("{}-{}", comm.substr(0, 10), static_cast<std::int32_t>(event.thread)));
+  // Tasks of a guest have negative numbers (merge/source/guest_side_source.h).
+  return printable(
+      fmt::format("{}-{}", comm.substr(0, 10), std::abs(static_cast<std::int32_t>(event.thread))));
 }
 
 void TimelineView::print(const Event& event, const Place* place, unsigned depth,

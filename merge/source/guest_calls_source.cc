@@ -16,7 +16,7 @@ class GuestCallsSource final : public Source {
     info_.path = directory_.path();
     info_.kind = "uftrace";
     info_.host = false;
-    info_.clock = "mono";
+    info_.clock = relation.clock;
     info_.method = relation.method;
     info_.offset_ns = static_cast<std::int64_t>(line_.target - line_.source);
     info_.error_ns = line_.error;
@@ -32,11 +32,10 @@ class GuestCallsSource final : public Source {
         symbols_ = std::move(*symbols);
       }
       const std::int32_t vcpu = vcpu_of_task(tid);
-      const auto thread = relation.threads.find(vcpu);
+      const auto thread = thread_of_cpu(relation.threads, vcpu);
       lanes_.push_back({std::move(*reader),
-                        thread != relation.threads.end() ? thread->second
-                                                         : ThreadId{static_cast<std::int32_t>(tid)},
-                        vcpu, std::nullopt});
+                        thread.value_or(ThreadId{static_cast<std::int32_t>(tid)}), vcpu,
+                        std::nullopt});
       if (!fetch(lanes_.back())) return status_;
     }
     return {};

@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/source/file.h"
 #include "merge/source/qemu_log_source.h"
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLook = 64U << 10;
 constexpr std::array<const char*, 4> kParts{"trace.dat", "uftrace.data", "qemu.log", "trace.bin"};
+constexpr const char* kGuestSyncs = "sync.txt";  // beside them
 constexpr const char* kExpected =
     "expected a trace.dat, a uftrace data directory, a simpletrace file, a QEMU log with "
     "timestamps (-msg timestamp=on) or a session folder";
@@ -52,6 +54,7 @@ Result<SourceKind> kind_of_file(const std::string& path) {
     }
     if (first == kRfcMagic || byte_swapped(first) == kRfcMagic) return SourceKind::kSimpletrace;
   }
+  if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
   return fail("{} is no recording that can be read; {}", path, kExpected);
 }
@@ -69,17 +72,18 @@ std::vector<clocks::SyncEntry> session_syncs(const std::string& path) {
   return clocks::sync_from_json(session["sync"]);
 }
 
-// The name of the machine that was recorded, empty where the recording does not say: of a host's
-// "Linux NAME 6.1.0 …", of a directory's osinfo.
+// The name of the machine that was recorded, empty where the recording does not say or the machine
+// was given none: of a host's "Linux NAME 6.1.0 …", of a directory's osinfo.
 std::string machine_of(const Source& source) {
+  std::string machine;
   for (const auto& [name, text] : source.facts()) {
-    if (name == "machine") return text;
-    if (name != "host") continue;
-    const auto start = text.find(' ');
-    if (start == std::string::npos) return "";
-    return text.substr(start + 1, text.find(' ', start + 1) - start - 1);
+    if (name == "machine") machine = text;
+    const auto start = name == "host" ? text.find(' ') : std::string::npos;
+    if (start != std::string::npos) {
+      machine = text.substr(start + 1, text.find(' ', start + 1) - start - 1);
+    }
   }
-  return "";
+  return machine == "(none)" || machine == "localhost" ? "" : machine;
 }
 
 }  // namespace
@@ -107,6 +111,8 @@ Result<std::vector<std::string>> parts_of_source(const std::string& path) {
     if (is_there(inside) && kind_of_source(inside)) parts.push_back(inside);
   }
   if (parts.empty()) return fail("{}: none of the session's recordings can be read", path);
+  const std::string syncs = (fs::path(path) / kGuestSyncs).string();
+  if (is_file(syncs) && kind_of_source(syncs) == SourceKind::kGuestSync) parts.push_back(syncs);
   return parts;
 }
 
@@ -127,6 +133,11 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
       return open_simpletrace(path, options.trace_events);
     case SourceKind::kQemuLog:
       return open_qemu_log(path);
+    case SourceKind::kGuestSync:
+      return fail(ErrorKind::kUsage,
+                  "{} holds guest sync records and no events; give it beside the recordings of the "
+                  "guest and of its host",
+                  path);
     case SourceKind::kSession:
       break;
   }

@@ -13,7 +13,15 @@
 
 namespace trapline {
 
-enum class SourceKind : std::uint8_t { kTraceDat, kUftrace, kSimpletrace, kQemuLog, kSession };
+// kGuestSync: what `trapline sync` printed, which is no recording and relates others.
+enum class SourceKind : std::uint8_t {
+  kTraceDat,
+  kUftrace,
+  kSimpletrace,
+  kQemuLog,
+  kGuestSync,
+  kSession
+};
 
 struct SourceOptions {
   std::string trace_events = "/usr/share/qemu/trace-events-all";  // for simpletrace files
@@ -24,7 +32,7 @@ struct SourceOptions {
 [[nodiscard]] Result<SourceKind> kind_of_source(const std::string& path);
 
 // The recordings of a session folder: trace.dat, uftrace.data, qemu.log, trace.bin, as far as they
-// are there; anything else is its own part.
+// are there, and sync.txt with what `trapline sync` printed; anything else is its own part.
 [[nodiscard]] Result<std::vector<std::string>> parts_of_source(const std::string& path);
 
 // One recording; a session folder is refused: open its parts.

@@ -10,6 +10,8 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/clock/guest_relation.h"
 #include "merge/clock/sync_points.h"
+#include "merge/source/uftrace_facts.h"
+#include "merge/source/uftrace_kernel.h"
 #include "merge/source/uftrace_switches.h"
 #include "merge/source/uftrace_values.h"
 #include "plugin/format/directory.h"
@@ -22,33 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kYear2001 = 1'000'000'000'000'000'000;
 constexpr std::size_t kReadAhead = 16U << 20;  // all tasks together
 constexpr std::size_t kSmallest = 4U << 10, kLargest = 256U << 10;
-
-// The value of --clock in a command line.
-std::string clock_option(std::string_view cmdline) {
-  constexpr std::string_view kOption = "--clock";
-  const auto at = cmdline.find(kOption);
-  if (at == cmdline.npos) return {};
-  std::string_view rest = cmdline.substr(at + kOption.size());
-  if (rest.empty() || (rest.front() != '=' && rest.front() != ' ')) return {};
-  rest.remove_prefix(1);
-  return std::string(rest.substr(0, rest.find(' ')));
-}
-
-// Data that uftrace replays and this does not.
-std::string left_out(const std::string& path) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool data =
-        name.ends_with(".dat") && (name.starts_with("kernel-cpu") || name == "extern.dat");
-    if (data && entry.is_regular_file(error) && entry.file_size(error) > 0) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 class UftraceSource final : public Source {
  public:
@@ -80,7 +55,18 @@ class UftraceSource final : public Source {
     if (!switches) return tl::unexpected(std::move(switches).error());
     switches_ = std::move(*switches);
     switch_ahead_.resize(switches_.size());
-    ahead_.resize(lanes_.size() + switches_.size());
+    auto kernel = KernelCallReader::open_all(directory_.path());
+    if (!kernel) return tl::unexpected(std::move(kernel).error());
+    kernel_ = std::move(*kernel);
+    kernel_ahead_.resize(kernel_.size());
+    if (auto loaded = load_kernel_symbols(); !loaded) return loaded;
+    ahead_.resize(lanes_.size() + switches_.size() + kernel_.size());
+    auto cpus = first_cpus(directory_.path());
+    if (!cpus) return tl::unexpected(std::move(cpus).error());
+    for (const auto& [tid, cpu] : *cpus) {
+      const auto lane = lane_of_.find(tid);
+      if (lane != lane_of_.end()) lanes_[lane->second].cpu = cpu;
+    }
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       lanes_[i].reader.measure_payloads([this, i](const Record& record, auto bytes) {
         return payload_size(lanes_[i], record, bytes);
@@ -92,6 +78,10 @@ class UftraceSource final : public Source {
       size_ += switches_[i].size();
       if (!fetch_switch(i)) return status_;
     }
+    for (std::size_t i = 0; i < kernel_.size(); ++i) {
+      size_ += kernel_[i].size();
+      if (!fetch_kernel(i)) return status_;
+    }
     return {};
   }
 
@@ -102,7 +92,8 @@ class UftraceSource final : public Source {
       heap_.pop_back();
       if (i < lanes_.size()) {
         take_record(i, event);
-      } else if (!take_switch(i - lanes_.size(), event)) {
+      } else if (i < lanes_.size() + switches_.size() ? !take_switch(i - lanes_.size(), event)
+                                                      : !take_kernel(i, event)) {
         continue;
       }
       ++counts_[event.type];
@@ -126,7 +117,7 @@ class UftraceSource final : public Source {
             {"command", info.cmdline},
             {"machine", info.hostname},
             {"tasks", std::to_string(lanes_.size())},
-            {"not read", left_out(directory_.path())}};
+            {"not read", left_out(directory_.path(), !kernel_.empty())}};
   }
   std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
     std::vector<std::pair<std::string, std::uint64_t>> all;
@@ -145,6 +136,7 @@ class UftraceSource final : public Source {
     const auto* call = std::get_if<GuestCall>(&event.payload);
     if (call == nullptr) return {};
     if (call->name.empty()) return fmt::format("{:#x}", call->function);
+    if (call->function >= kKernel) return printable(call->name);
     return printable(call->name) + values_.text(call->name, !call->entry, event.raw).value_or("");
   }
   std::string comm(ThreadId thread) const override {
@@ -155,6 +147,7 @@ class UftraceSource final : public Source {
   static constexpr const char* kNames[] = {"guest:entry", "guest:exit",      "guest:lost",
                                            "guest:event", "guest:sched_out", "guest:sched_in"};
   static constexpr std::uint16_t kSchedOut = 4, kSchedIn = 5;
+  static constexpr std::uint64_t kKernel = std::uint64_t{1} << 63;  // addresses from here on
   // As uftrace calls them: time off the CPU is a call of its own.
   static constexpr std::string_view kSchedule = "linux:schedule",
                                     kPreempted = "linux:schedule (pre-empted)";
@@ -164,8 +157,10 @@ class UftraceSource final : public Source {
     std::int32_t vcpu;
     const SymbolTable* symbols;
     Record ahead;
+    std::int32_t cpu = kNoVcpu;
     std::uint64_t last = 0;
     std::uint32_t depth = 0;         // of what the task calls next
+    std::uint32_t kernel_depth = 0;  // the same of its kernel functions, above that
     std::string_view off_cpu = {};   // not empty: how it was scheduled out
     std::vector<char> payload = {};  // of the record that next() gave last
   };
@@ -173,7 +168,8 @@ class UftraceSource final : public Source {
     return size > 0 ? static_cast<std::uint64_t>(size) : 0;
   }
 
-  // Only the plugin's tasks, whose names begin with cpu, are numbered by vCPU.
+  // Only the plugin's tasks, whose names begin with cpu, are numbered by vCPU. The CPU of others is
+  // that of their schedule events.
   [[nodiscard]] std::int32_t vcpu_of(std::uint32_t tid) const {
     return directory_.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
   }
@@ -199,6 +195,13 @@ class UftraceSource final : public Source {
     if (symbol == nullptr) return 0;
     return values_.size(symbol->name, record.type() == RecordType::kExit, bytes);
   }
+  static GuestCall call_of(const Lane& lane, bool entry, std::uint32_t depth,
+                           std::uint64_t function, const Symbol* symbol) {
+    GuestCall call{entry, lane.vcpu, depth, function, {}};
+    if (symbol != nullptr) call.name = symbol->name;
+    call.cpu = lane.cpu;
+    return call;
+  }
   void take_record(std::size_t i, Event& event) {
     Lane& lane = lanes_[i];
     const Record record = lane.ahead;
@@ -215,9 +218,8 @@ class UftraceSource final : public Source {
     } else if (record.type() != RecordType::kEvent) {
       const bool entry = record.type() == RecordType::kEntry;
       const Symbol* symbol = lane.symbols->find(record.address());
-      event.payload =
-          GuestCall{entry, lane.vcpu, static_cast<std::uint32_t>(record.depth()), record.address(),
-                    symbol != nullptr ? symbol->name : std::string_view()};
+      event.payload = call_of(lane, entry, static_cast<std::uint32_t>(record.depth()),
+                              record.address(), symbol);
       lane.depth = static_cast<std::uint32_t>(record.depth()) + (entry ? 1 : 0);
     }
     lane.last = event.at.ns();
@@ -240,9 +242,42 @@ class UftraceSource final : public Source {
     event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
     event.type = change.out ? kSchedOut : kSchedIn;
     if (change.out) lane.off_cpu = change.preempted ? kPreempted : kSchedule;
-    event.payload = GuestCall{change.out, lane.vcpu, lane.depth, 0, lane.off_cpu};
+    lane.cpu = change.cpu;
+    GuestCall call = call_of(lane, change.out, lane.depth + lane.kernel_depth, 0, nullptr);
+    call.name = lane.off_cpu;
+    call.off_cpu = true;
+    event.payload = call;
     if (!change.out) lane.off_cpu = {};
     return true;
+  }
+  // Functions of the kernel lie above those of the task that called it. False for other tasks.
+  bool take_kernel(std::size_t i, Event& event) {
+    const std::size_t file = i - lanes_.size() - switches_.size();
+    const KernelCall call = kernel_ahead_[file];
+    (void)fetch_kernel(file);
+    const auto found = lane_of_.find(call.tid);
+    if (found == lane_of_.end()) return false;
+    Lane& lane = lanes_[found->second];
+    lane.cpu = call.cpu;
+    lane.kernel_depth = call.entry ? call.depth + 1 : call.depth;
+    const Symbol* symbol = kernel_symbols_.find(call.function);
+    event = {};
+    event.at = Timestamp(call.time);
+    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
+    event.type = static_cast<std::uint16_t>(call.entry ? RecordType::kEntry : RecordType::kExit);
+    event.payload = call_of(lane, call.entry, lane.depth + call.depth, call.function, symbol);
+    return true;
+  }
+  Result<void> load_kernel_symbols() {
+    const std::string path = directory_.path() + "/kallsyms";
+    std::error_code error;
+    if (kernel_.empty() || !fs::is_regular_file(path, error) || fs::file_size(path, error) == 0)
+      return {};
+    const SymbolFileSpec file{path, 0};
+    auto table = SymbolTable::load(std::span(&file, 1));
+    if (!table) return tl::unexpected(std::move(table).error());
+    kernel_symbols_ = std::move(*table);
+    return {};
   }
   void push(std::size_t i, std::uint64_t time) {
     ahead_[i] = time;
@@ -277,6 +312,24 @@ class UftraceSource final : public Source {
     push(lanes_.size() + i, switch_ahead_[i].time);
     return true;
   }
+  bool fetch_kernel(std::size_t i) {
+    auto call = kernel_[i].next();
+    const auto losses = kernel_[i].take_losses();
+    counters_.lost_events += losses.events;
+    counters_.gaps += losses.gaps;
+    counters_.gaps_uncounted += losses.uncounted;
+    if (!call) {
+      status_ = tl::unexpected(std::move(call).error());
+      return false;
+    }
+    if (!*call) {
+      if (kernel_[i].damaged()) ++counters_.damaged_events;
+      return true;
+    }
+    kernel_ahead_[i] = **call;
+    push(lanes_.size() + switches_.size() + i, (*call)->time);
+    return true;
+  }
   Result<void> choose_clock() {
     auto sync = clocks::read_sync_file(directory_.path() + "/sync.txt");
     if (!sync) return tl::unexpected(std::move(sync).error());
@@ -297,7 +350,10 @@ class UftraceSource final : public Source {
   std::map<std::uint32_t, std::size_t> lane_of_;  // by task
   std::vector<SwitchReader> switches_;
   std::vector<TaskSwitch> switch_ahead_;
-  std::vector<std::uint64_t> ahead_;  // when the next of each comes: lanes, then switches
+  std::vector<KernelCallReader> kernel_;
+  std::vector<KernelCall> kernel_ahead_;
+  SymbolTable kernel_symbols_;
+  std::vector<std::uint64_t> ahead_;  // when the next of each comes: lanes, switches, kernel
   std::vector<std::size_t> heap_;     // of those that have a next one, the earliest in front
   struct Later {
     const std::vector<std::uint64_t>* ahead;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
@@ -15,24 +16,56 @@ constexpr std::uint16_t kOut = 0x2000, kPreempted = 0x4000;
 
 }  // namespace
 
+std::optional<std::int32_t> cpu_of_file(std::string_view name, std::string_view before) {
+  constexpr std::string_view kBehind = ".dat";
+  if (!name.starts_with(before) || !name.ends_with(kBehind) ||
+      name.size() < before.size() + kBehind.size())
+    return std::nullopt;
+  name.remove_prefix(before.size());
+  name.remove_suffix(kBehind.size());
+  const auto cpu = parse_number(name);
+  if (!cpu || *cpu > 0xffff) return std::nullopt;
+  return static_cast<std::int32_t>(*cpu);
+}
+
 Result<std::vector<SwitchReader>> SwitchReader::open_all(const std::string& directory) {
-  std::vector<std::string> paths;
+  std::vector<std::pair<std::string, std::int32_t>> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("perf-cpu") && name.ends_with(".dat") && entry.is_regular_file(error) &&
-        entry.file_size(error) > 0) {
-      paths.push_back(entry.path().string());
+    const auto cpu = cpu_of_file(name, "perf-cpu");
+    if (cpu && entry.is_regular_file(error) && entry.file_size(error) > 0) {
+      paths.emplace_back(entry.path().string(), *cpu);
     }
   }
   std::sort(paths.begin(), paths.end());
   std::vector<SwitchReader> readers;
-  for (const std::string& path : paths) {
+  for (const auto& [path, cpu] : paths) {
     auto file = File::open(path);
     if (!file) return tl::unexpected(std::move(file).error());
-    readers.push_back(SwitchReader(std::move(*file)));
+    readers.push_back(SwitchReader(std::move(*file), cpu));
   }
   return readers;
+}
+
+Result<std::map<std::uint32_t, std::int32_t>> first_cpus(const std::string& directory) {
+  auto readers = SwitchReader::open_all(directory);
+  if (!readers) return tl::unexpected(std::move(readers).error());
+  std::map<std::uint32_t, TaskSwitch> firsts;
+  for (SwitchReader& reader : *readers) {
+    while (true) {
+      auto change = reader.next();
+      if (!change) return tl::unexpected(std::move(change).error());
+      if (!*change) break;
+      const auto [known, is_new] = firsts.emplace((*change)->tid, **change);
+      if (!is_new && (*change)->time < known->second.time) known->second = **change;
+    }
+  }
+  std::map<std::uint32_t, std::int32_t> cpus;
+  for (const auto& [tid, change] : firsts) {
+    if (change.out) cpus.emplace(tid, change.cpu);
+  }
+  return cpus;
 }
 
 Result<const std::byte*> SwitchReader::peek(std::size_t size) {
@@ -68,6 +101,7 @@ Result<std::optional<TaskSwitch>> SwitchReader::next() {
     TaskSwitch change;
     change.tid = load<std::uint32_t>(*record + 12);
     change.time = load<std::uint64_t>(*record + 16);
+    change.cpu = cpu_;
     change.out = (misc & kOut) != 0;
     change.preempted = change.out && (misc & kPreempted) != 0;
     if (change.time < last_) {

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "merge/source/file.h"
@@ -18,8 +20,17 @@ namespace trapline {
 struct TaskSwitch {
   std::uint64_t time = 0;
   std::uint32_t tid = 0;
+  std::int32_t cpu = 0;  // of the file's name
   bool out = false, preempted = false;
 };
+
+// The CPU of a file like perf-cpu12.dat, nothing for other names.
+[[nodiscard]] std::optional<std::int32_t> cpu_of_file(std::string_view name,
+                                                      std::string_view before);
+
+// Where each task was before its first change, if that was leaving a CPU.
+[[nodiscard]] Result<std::map<std::uint32_t, std::int32_t>> first_cpus(
+    const std::string& directory);
 
 class SwitchReader {
  public:
@@ -32,11 +43,12 @@ class SwitchReader {
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 
  private:
-  explicit SwitchReader(File file) : file_(std::move(file)) {}
+  SwitchReader(File file, std::int32_t cpu) : file_(std::move(file)), cpu_(cpu) {}
   // The `size` bytes at at_, or nullptr where the file ends before.
   [[nodiscard]] Result<const std::byte*> peek(std::size_t size);
 
   File file_;
+  std::int32_t cpu_;
   std::vector<std::byte> buffer_;
   std::uint64_t buffer_start_ = 0, at_ = 0, last_ = 0;
   bool damaged_ = false;

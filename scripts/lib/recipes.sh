@@ -13,6 +13,7 @@ recipe_list() {
   kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
   kernel-amd64-backports    a newer one, from bookworm-backports
   kernel-arm64    the arm64 cloud kernel
+  guest-amd64     modules of the cloud kernel that only guests load: ptp_kvm.ko
   box-amd64       the files inside the KVM host in a box: base.cpio (busybox, QEMU 10, trace-cmd)
   box-arm64       the same for arm64
   kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
@@ -62,6 +63,16 @@ recipe_kernel() {  # recipe_kernel FOLDER APT ARCH KVM-MODULE SUITE...
   # shellcheck disable=SC2086 # $kvm may be empty
   pack_modules "$apt/root" "$folder/modules.cpio" virtio_ring virtio virtio_pci_modern_dev \
     virtio_pci_legacy_dev virtio_pci virtio_mmio virtio_blk irqbypass kvm $kvm
+}
+
+recipe_guest_amd64() {
+  local folder=$1 apt=$2 package
+  private_apt_create "$apt" amd64 "${kBookworm[@]}"
+  package=$(private_apt_kernel "$apt" amd64 bookworm-security)
+  private_apt_unpack_only "$apt" "$apt/root" "$package"
+  find "$apt/root/lib/modules" -name 'ptp_kvm.ko*' -exec cp -t "$folder" -- {} +
+  find "$folder" -name '*.xz' -exec xz -d -- {} +
+  [ -f "$folder/ptp_kvm.ko" ] || die "the kernel has no ptp_kvm module: please report it"
 }
 
 # The name of the kernel's package, a version of linux-image-cloud's dependency.

@@ -8,6 +8,7 @@
  * port. What it prints, and writes to trace_marker, is described in docs/formats/sync.md. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <linux/ptp_clock.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@
 #include <unistd.h>
 #include "trapline-noop.h"
 #if defined(__x86_64__)
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/io.h>
 #define COUNTER "tsc"
 #elif defined(__aarch64__)
@@ -33,6 +36,72 @@ static const char* const kNames[] = {"noop", "port", "mmio", "ptp", "marker"};
 static unsigned long port = 0x80, mmio;
 static volatile uint32_t* mmio_page;
 static int ptp = -1, marker = -1;
+static int device_ports = -1; /* a PCI device's, through sysfs */
+static off_t port_in_device;
+
+#if defined(__x86_64__)
+/* The device whose ports contain `port`: the kernel writes to it for us. */
+static int open_device_ports(void) {
+  glob_t devices;
+  char path[300];
+  if (glob("/sys/bus/pci/devices/*/resource", 0, NULL, &devices) != 0) return -1;
+  for (size_t i = 0; i < devices.gl_pathc && device_ports < 0; ++i) {
+    unsigned long first, last, flags;
+    FILE* regions = fopen(devices.gl_pathv[i], "r");
+    for (int n = 0; regions && fscanf(regions, "%lx %lx %lx", &first, &last, &flags) == 3; ++n) {
+      if ((flags & 0x100) == 0 || port < first || port + 3 > last) continue;
+      snprintf(path, sizeof path, "%s%d", devices.gl_pathv[i], n);
+      device_ports = open(path, O_WRONLY);
+      port_in_device = (off_t)(port - first);
+    }
+    if (regions) fclose(regions);
+  }
+  globfree(&devices);
+  return device_ports;
+}
+
+/* Programs may use ports where the kernel has iopl() (CONFIG_X86_IOPL_IOPERM) and where it works:
+ * in a guest of a KVM that QEMU emulates it returns 0 and the write faults. */
+static sigjmp_buf refused;
+static void on_fault(int signal) { siglongjmp(refused, signal); }
+static int open_port(void) {
+  volatile int allowed = 0;
+  struct sigaction before, fault;
+  memset(&fault, 0, sizeof fault);
+  fault.sa_handler = on_fault;
+  if (port == 0) return 0;
+  sigaction(SIGSEGV, &fault, &before);
+  if (iopl(3) == 0 && sigsetjmp(refused, 1) == 0) {
+    outl(0, (unsigned short)port);
+    allowed = 1;
+  }
+  sigaction(SIGSEGV, &before, NULL);
+  return allowed || open_device_ports() >= 0;
+}
+static void write_port(uint32_t value) {
+  if (device_ports < 0)
+    outl(value, (unsigned short)port);
+  else if (pwrite(device_ports, &value, sizeof value, port_in_device) < 0)
+    port = 0;
+}
+#endif
+
+/* PTP_KVM's device, by its name where udev makes no link: another clock's would not be the host's.
+ */
+static int open_ptp(const char* device) {
+  char path[40], name[32];
+  int file = open(device, O_RDWR);
+  for (int i = 0; file < 0 && i < 8; ++i) {
+    sprintf(path, "/sys/class/ptp/ptp%d/clock_name", i);
+    FILE* text = fopen(path, "r");
+    if (text == NULL) continue;
+    sprintf(path, "/dev/ptp%d", i);
+    if (fgets(name, sizeof name, text) != NULL && strncmp(name, "KVM virtual PTP", 15) == 0)
+      file = open(path, O_RDWR);
+    fclose(text);
+  }
+  return file;
+}
 
 static struct trapline_reading take_reading(void) {
   struct timespec now;
@@ -66,10 +135,11 @@ static void series(enum way way, uint32_t id) {
     trapline_noop(trapline_header(id, i, both, TRAPLINE_MONO), trapline_write(where, value),
                   before[i], after[i]);
 #if defined(__x86_64__)
-    if (way == kPort) outl(value, (unsigned short)port);
+    if (way == kPort) write_port(value);
 #endif
     if (way == kMmio) *mmio_page = value;
-    if (way == kPtp) ioctl(ptp, PTP_SYS_OFFSET_PRECISE2, &precise[i]);
+    if (way == kPtp && ioctl(ptp, PTP_SYS_OFFSET_PRECISE2, &precise[i]) != 0)
+      precise[i].device.sec = 0;
     if (way == kMarker && write(marker, texts[i], strlen(texts[i])) < 0) return;
     after[i + 1] = take_reading();
   }
@@ -79,7 +149,7 @@ static void series(enum way way, uint32_t id) {
     int n = sprintf(line, "trapline: guest 1 %" PRIu32 " %u", id, i);
     if (i < kTries && where)
       n += sprintf(line + n, " %s=0x%x:0x%" PRIx32, kNames[way], where, trapline_value(id, i));
-    if (i < kTries && way == kPtp)
+    if (i < kTries && way == kPtp && precise[i].device.sec != 0)
       n += sprintf(line + n, " ptp=%" PRIu64 ":%" PRIu64 ":%" PRIu64, ns(precise[i].device),
                    ns(precise[i].sys_realtime), ns(precise[i].sys_monoraw));
     if (i < kTries)
@@ -90,6 +160,7 @@ static void series(enum way way, uint32_t id) {
               after[i].counter);
     put(line);
   }
+  fflush(stdout); /* it may be ended by a signal */
 }
 
 int main(int argc, char** argv) {
@@ -119,7 +190,7 @@ int main(int argc, char** argv) {
     }
   int available[kWays] = {[kNoop] = 1};
 #if defined(__x86_64__)
-  available[kPort] = port != 0 && iopl(3) == 0;
+  available[kPort] = open_port();
 #endif
   int memory = mmio != 0 ? open("/dev/mem", O_RDWR | O_SYNC) : -1;
   char* page = memory < 0
@@ -128,7 +199,7 @@ int main(int argc, char** argv) {
   available[kMmio] = page != MAP_FAILED && mmio < 1ul << 32;
   mmio_page = (volatile uint32_t*)(page + (mmio & 4095));
   struct ptp_sys_offset_precise probe;
-  ptp = open(device, O_RDWR);
+  ptp = open_ptp(device);
   available[kPtp] = ptp >= 0 && ioctl(ptp, PTP_SYS_OFFSET_PRECISE2, &probe) == 0;
   marker = open(trace, O_WRONLY);
   available[kMarker] = marker >= 0;

@@ -33,7 +33,9 @@ void limit_self(std::uint64_t file_size, bool compressed) {
   const rlimit cpu{seconds, seconds};
   const rlimit memory{bytes, bytes};
   (void)::setrlimit(RLIMIT_CPU, &cpu);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow takes terabytes
   (void)::setrlimit(RLIMIT_AS, &memory);
+#endif
 }
 
 Result<Child> start_child(const File& file, bool compressed) {

@@ -119,7 +119,7 @@ class GuestRelationTest : public ::testing::Test {
     return std::move(*directory);
   }
   Result<std::optional<GuestRelation>> relate(const DataDirectory& directory) {
-    return relate_guest(directory, [this]() -> Result<std::unique_ptr<Source>> {
+    return relate_guest(guest_recording(directory), [this]() -> Result<std::unique_ptr<Source>> {
       return std::make_unique<Recording>(events_);
     });
   }

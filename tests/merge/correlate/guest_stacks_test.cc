@@ -16,6 +16,17 @@ Event leave(std::uint64_t at, std::uint32_t depth) {
   return make(at, 0, kVcpu0, GuestCall{false, 0, depth, 0x1000, "f"});
 }
 
+Event of_task(std::int32_t task, Event event, ThreadId vcpu = kVcpu0) {
+  std::get<GuestCall>(event.payload).task = task;
+  event.thread = vcpu;
+  return event;
+}
+Event off_cpu(std::uint64_t at, bool out) {
+  Event event = make(at, 0, kVcpu0, GuestCall{out, 0, 1, 0, "linux:schedule"});
+  std::get<GuestCall>(event.payload).off_cpu = true;
+  return event;
+}
+
 class GuestStacksTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
@@ -46,6 +57,26 @@ TEST_F(GuestStacksTest, OneStackHasOneNumber) {
   const StackId first = stacks_.stack_of(kVcpu0);
   play({leave(30, 1), call(40, 1, "f")});
   EXPECT_EQ(stacks_.stack_of(kVcpu0), first);
+}
+
+TEST_F(GuestStacksTest, TasksThatTakeTurnsOnAVcpuHaveStacksOfTheirOwn) {
+  play({of_task(5, call(10, 0, "main")), of_task(5, call(20, 1, "f")),
+        of_task(5, off_cpu(30, true))});
+  EXPECT_EQ(now(), "[unknown]");  // what runs now is not known
+  play({of_task(6, off_cpu(40, false)), of_task(6, call(50, 0, "other"))});
+  EXPECT_EQ(now(), "other");
+  play({of_task(6, off_cpu(60, true)), of_task(5, off_cpu(70, false))});
+  EXPECT_EQ(now(), "main;f");
+}
+
+TEST_F(GuestStacksTest, ATaskTakesItsStackAlongToAnotherVcpu) {
+  play({of_task(5, call(10, 0, "main")), of_task(5, off_cpu(20, true)),
+        of_task(5, off_cpu(30, false), kVcpu1)});
+  EXPECT_EQ(now(), "[unknown]");
+  EXPECT_EQ(stacks_.text(stacks_.stack_of(kVcpu1)), "main");
+  // The vCPU it left learns of it late.
+  play({of_task(6, call(40, 0, "other")), of_task(5, off_cpu(50, true))});
+  EXPECT_EQ(now(), "other");
 }
 
 TEST_F(GuestStacksTest, ADepthWithoutItsCallsDoesNotBreakTheStack) {

@@ -336,6 +336,9 @@ TEST_F(UftraceRecord, DamageIsAnErrorOrIsCountedNeverACrash) {
 }
 
 TEST(Uftrace, ThePluginsDirectoryHasItsVcpusAndClock) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "QEMU cannot load a plugin with a sanitizer in it";
+#endif
   const std::string qemu = qemu_folder("10");
   TRAPLINE_REQUIRE(!qemu.empty(), "QEMU 10 cannot be had");
   TemporaryFolder folder;

@@ -18,7 +18,6 @@ using trapline::testing::data_path;
 using trapline::testing::Mutator;
 using trapline::testing::TemporaryFile;
 
-constexpr std::uint64_t kMutations = 200;
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 constexpr std::uint64_t kFirst = 10'000;  // of every second pair of mutations, to save time
 constexpr double kMostSeconds = 20;       // of processor time, one file, children included
@@ -26,8 +25,10 @@ constexpr long kMostKiB = 256 << 10;
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kMemoryCounts = false;
+constexpr std::uint64_t kMutations = 40;  // each takes ten times as long
 #else
 constexpr bool kMemoryCounts = true;
+constexpr std::uint64_t kMutations = 200;
 #endif
 
 double cpu_seconds() {

@@ -1,0 +1,171 @@
+#include "merge/clock/guest_syncs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+#include "merge/clock/relation.h"
+
+namespace trapline {
+namespace {
+
+using clocks::Bracket;
+using clocks::Interval;
+using clocks::Relation;
+
+ClockReadings readings_of(const GuestSyncRecord& record, const GuestReading& reading) {
+  ClockReadings readings;
+  readings.values[static_cast<std::size_t>(record.clock)] = reading.clock;
+  if (record.counter == GuestCounter::kTsc)
+    readings.values[static_cast<std::size_t>(ClockId::kTsc)] = reading.counter;
+  return readings;
+}
+
+// From a clock that was read to the one that stamped.
+Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntry>& entries,
+                               bool cycles, Interval interval) {
+  std::vector<Bracket> brackets;
+  for (const clocks::SyncEntry& entry : entries) {
+    const std::uint64_t before = entry.point.before.at(clock), after = entry.point.after.at(clock);
+    if (before == 0 || after == 0) continue;
+    brackets.push_back(Bracket::reading(before, after, entry.point.stamp, entry.series));
+  }
+  if (brackets.empty()) return fail("no sync record has both clocks");
+  const bool same_unit = cycles == (clock == ClockId::kTsc);
+  return Relation::fit(brackets, same_unit ? clocks::kNanoseconds : clocks::kAnyRate, interval);
+}
+
+void widen(Interval& interval, std::uint64_t time) {
+  interval.first = std::min(interval.first, time);
+  interval.last = std::max(interval.last, time);
+}
+
+}  // namespace
+
+std::vector<GuestSyncLine> read_guest_sync_file(const std::string& path) {
+  std::vector<GuestSyncLine> lines;
+  std::ifstream file(path);
+  for (std::string text; lines.size() < GuestBounds::kMaxRecords && std::getline(file, text);) {
+    std::string_view rest = text;
+    GuestSyncLine line;
+    std::uint64_t stamp = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), stamp);
+    if (error == std::errc{} && end != text.data() + text.size() && *end == ' ') {
+      line.stamp = stamp;
+      rest.remove_prefix(static_cast<std::size_t>(end + 1 - text.data()));
+    }
+    const auto record = parse_guest_sync(rest);
+    if (!record) continue;
+    line.record = *record;
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+void GuestSyncMarkers::add(std::uint64_t stamp, std::string_view text) {
+  if (!text.starts_with(kGuestSyncPrefix)) return;
+  const auto record = parse_guest_sync(text);
+  if (!record || lines_.size() + actions_.size() >= GuestBounds::kMaxRecords) return;
+  if (record->before || record->after)
+    lines_.push_back({std::nullopt, *record});
+  else
+    actions_.emplace_back(stamp, *record);
+}
+
+std::vector<clocks::SyncEntry> GuestSyncMarkers::clocks() const {
+  std::vector<clocks::SyncEntry> entries;
+  std::size_t next = 0;
+  // The texts of a series come behind its actions, in the same order.
+  for (std::size_t i = 0; i + 1 < lines_.size(); ++i) {
+    const GuestSyncRecord &record = lines_[i].record, &following = lines_[i + 1].record;
+    std::size_t found = next;
+    while (found < actions_.size() && (actions_[found].second.series != record.series ||
+                                       actions_[found].second.index != record.index))
+      ++found;
+    if (found == actions_.size()) continue;
+    next = found + 1;
+    if (following.series != record.series || following.index != record.index + 1) continue;
+    if (!record.before || !following.after || following.after->clock < record.before->clock)
+      continue;
+    entries.push_back({record.series,
+                       {actions_[found].first, readings_of(record, *record.before),
+                        readings_of(record, *following.after)}});
+  }
+  return entries;
+}
+
+Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>& lines,
+                          const std::string& clock, bool cycles,
+                          const std::vector<clocks::SyncEntry>& brackets) {
+  std::optional<Interval> interval;
+  const ClockId* other = nullptr;
+  const auto id = clock_from_name(clock);
+  const auto visit = [](const GuestSyncRecord& record, auto&& with) {
+    if (record.before) with(*record.before);
+    if (record.after) with(*record.after);
+  };
+  for (const GuestSyncLine& line : lines) {
+    if (line.stamp || (cycles && id == ClockId::kTsc) || id == line.record.clock) continue;
+    if (other != nullptr && *other != line.record.clock) continue;
+    other = &line.record.clock;
+    visit(line.record, [&interval](const GuestReading& reading) {
+      if (!interval) interval = Interval{reading.clock, reading.clock};
+      widen(*interval, reading.clock);
+    });
+  }
+  std::optional<Relation> relation;
+  if (other != nullptr) {
+    auto fitted = relation_from(*other, brackets, cycles, *interval);
+    if (!fitted) return tl::unexpected(std::move(fitted).error());
+    relation = std::move(*fitted);
+  }
+  for (const GuestSyncLine& line : lines) {
+    const GuestSyncRecord& record = line.record;
+    if (line.stamp) {
+      bounds.add(*line.stamp, record);
+    } else if (id == record.clock) {
+      bounds.add(record);
+    } else if (cycles && id == ClockId::kTsc) {
+      if (record.counter == GuestCounter::kTsc)
+        bounds.add(
+            {record.before ? record.before->counter : 0, record.after ? record.after->counter : 0},
+            record);
+    } else if (relation && record.clock == *other) {
+      GuestBounds::Placed placed;
+      if (record.before) {
+        const std::uint64_t at = record.before->clock;
+        placed.before = relation->map()(at) - relation->error_at(at);
+      }
+      if (record.after) {
+        const std::uint64_t at = record.after->clock;
+        placed.after = relation->map()(at) + relation->error_at(at);
+      }
+      bounds.add(placed, record);
+    }
+  }
+  return {};
+}
+
+std::vector<ClockBound> bounds_through(ClockId clock, const std::vector<ClockBound>& bounds,
+                                       const std::vector<clocks::SyncEntry>& brackets,
+                                       bool cycles) {
+  std::vector<ClockBound> all;
+  if (bounds.empty()) return all;
+  Interval interval{~std::uint64_t{0}, 0};
+  for (const ClockBound& bound : bounds) {
+    if (bound.lo != ClockBound::kNoLow) widen(interval, bound.lo);
+    if (bound.hi != ClockBound::kNoHigh) widen(interval, bound.hi);
+  }
+  const auto relation = relation_from(clock, brackets, cycles, interval);
+  if (!relation) return all;
+  for (ClockBound bound : bounds) {
+    if (bound.lo != ClockBound::kNoLow)
+      bound.lo = relation->map()(bound.lo) - relation->error_at(bound.lo);
+    if (bound.hi != ClockBound::kNoHigh)
+      bound.hi = relation->map()(bound.hi) + relation->error_at(bound.hi);
+    all.push_back(bound);
+  }
+  return all;
+}
+
+}  // namespace trapline

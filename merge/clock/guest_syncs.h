@@ -1,0 +1,61 @@
+// Guest sync records, read from where they are kept: sync.txt, and markers of a guest's recording.
+// docs/formats/sync.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/guest_sync.h"
+#include "merge/clock/guest_bounds.h"
+#include "merge/clock/sync_points.h"
+
+namespace trapline {
+
+// A record, and its stamp on the records' clock where the plugin gave it one.
+struct GuestSyncLine {
+  std::optional<std::uint64_t> stamp;
+  GuestSyncRecord record;
+};
+
+// A file with lines "STAMP RECORD" (the plugin's sync.txt) or "RECORD" (what `trapline sync`
+// prints); other lines are passed over. Nothing where there is no such file. At most
+// GuestBounds::kMaxRecords lines are kept.
+[[nodiscard]] std::vector<GuestSyncLine> read_guest_sync_file(const std::string& path);
+
+// Gathers them from the markers of the guest's own recording, in its order. Those that were
+// themselves the action tell how the recording's clock stands beside the readings'.
+class GuestSyncMarkers {
+ public:
+  void add(std::uint64_t stamp, std::string_view text);
+  [[nodiscard]] const std::vector<GuestSyncLine>& lines() const { return lines_; }
+  [[nodiscard]] std::vector<clocks::SyncEntry> clocks() const;
+
+ private:
+  std::vector<GuestSyncLine> lines_;
+  std::vector<std::pair<std::uint64_t, GuestSyncRecord>> actions_;  // by stamp
+};
+
+// Puts the readings on the clock of the guest's records.
+//
+//   clock of the records    a reading is
+//   that of the readings    itself
+//   the TSC, in cycles      its counter
+//   another                 placed by the brackets between the two, and widened by their error
+//
+// An error where nothing relates the two clocks.
+[[nodiscard]] Result<void> add_readings(GuestBounds& bounds,
+                                        const std::vector<GuestSyncLine>& lines,
+                                        const std::string& clock, bool cycles,
+                                        const std::vector<clocks::SyncEntry>& brackets);
+
+// Bounds on one of the host's clocks, put on its recording's by the recording's own sync records.
+// Empty where it has none of that clock.
+[[nodiscard]] std::vector<ClockBound> bounds_through(ClockId clock,
+                                                     const std::vector<ClockBound>& bounds,
+                                                     const std::vector<clocks::SyncEntry>& brackets,
+                                                     bool cycles);
+
+}  // namespace trapline

@@ -1,0 +1,42 @@
+"""Checks which exits the functions of a guest caused, as uftrace recorded them inside the guest.
+
+usage: guest_functions.py TRAPLINE FOLDER
+
+FOLDER is guest-clock: work.c says how often each function is called, and each call of cpuid_read and
+device_write is one exit of a kind of its own. One of its three threads moves between the vCPUs.
+"""
+import json
+import subprocess
+import sys
+
+# Exits by reason and function, and by the function's caller.
+FUNCTIONS = {"cpuid / cpuid_read": 120, "npf / device_write": 120}
+STACKS = {"cpuid / reader;cpuid_read": 100, "npf / writer;device_write": 100,
+          "cpuid / wanderer;cpuid_read": 20, "npf / wanderer;device_write": 20}
+
+
+def rows(trapline: str, folder: str, by: str) -> dict[str, int]:
+    text = subprocess.run(
+        [trapline, "report", f"{folder}/host.dat", f"{folder}/uftrace.data", f"{folder}/sync.txt", "--by",
+         by, "--top", "1000", "--format", "json"], check=True, capture_output=True, text=True).stdout
+    return {row["key"]: row["count"] for row in json.loads(text)["groups"]["rows"]}
+
+
+def main() -> None:
+    trapline, folder = sys.argv[1:]
+    wrong = 0
+    for by, expected in (("reason,function", FUNCTIONS), ("reason,stack", STACKS)):
+        counts = rows(trapline, folder, by)
+        for key, count in expected.items():
+            print(f"{key}: {counts.get(key, 0)}, expected {count}")
+            wrong += counts.get(key, 0) != count
+        # Nothing else of the program makes such exits, and it computes in between.
+        for key, count in counts.items():
+            kind, _, what = key.partition(" / ")
+            if kind in ("cpuid", "npf") and what != "[unknown]" and key not in expected:
+                print(f"{key}: {count}")
+                wrong += kind == "cpuid"
+    raise SystemExit(1 if wrong else 0)
+
+
+main()

@@ -1,0 +1,132 @@
+// The kernel's function graph in a uftrace directory: the header's text, and pages that are
+// damaged.
+#include "merge/source/uftrace_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace trapline {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string real_folder() {
+  return std::string(TRAPLINE_SOURCE_DIR) + "/tests/merge/kernel-calls/uftrace.data";
+}
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class UftraceKernelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::copy_file(real_folder() + "/kernel_header", folder_ + "/kernel_header");
+    pages_ = read(real_folder() + "/kernel-cpu0.dat");
+    ASSERT_GT(pages_.size(), 4 * 4096u);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  // Writes the pages and reads them to the end.
+  std::vector<KernelCall> calls() {
+    std::ofstream(folder_ + "/kernel-cpu3.dat", std::ios::binary) << pages_;
+    auto readers = KernelCallReader::open_all(folder_);
+    EXPECT_TRUE(readers);
+    std::vector<KernelCall> all;
+    if (!readers || readers->empty()) return all;
+    while (true) {
+      auto call = readers->front().next();
+      EXPECT_TRUE(call);
+      if (!call || !*call) break;
+      all.push_back(**call);
+    }
+    damaged_ = readers->front().damaged();
+    losses_ = readers->front().take_losses();
+    return all;
+  }
+  std::string folder_ = testing::TempDir() + "/uftrace-kernel-test";
+  std::string pages_;
+  bool damaged_ = false;
+  KernelCallReader::Losses losses_;
+};
+
+TEST(KernelFormatTest, TakesIdsAndOffsetsFromTheText) {
+  const auto format = KernelFormat::parse(read(real_folder() + "/kernel_header"));
+  ASSERT_TRUE(format);
+  EXPECT_EQ(format->page_size, 4096u);
+  EXPECT_EQ(format->entry.id, 11);
+  EXPECT_EQ(format->exit.id, 10);
+  EXPECT_EQ(format->exit.func, 8u);
+  EXPECT_EQ(format->exit.depth, 16u);
+}
+
+TEST(KernelFormatTest, WithoutAFunctionGraphOrOfOtherMachinesThereIsNone) {
+  std::string text = read(real_folder() + "/kernel_header");
+  EXPECT_FALSE(KernelFormat::parse(""));
+  std::string big = text;
+  big.replace(big.find("ENDIAN: LE"), 10, "ENDIAN: BE");
+  EXPECT_FALSE(KernelFormat::parse(big));
+  EXPECT_FALSE(KernelFormat::parse(text.substr(0, text.find("name: funcgraph_exit"))));
+  std::string far = text;
+  far.replace(far.find("offset:8;\tsize:8;\tsigned:0;\n\tfield:int depth"), 9, "offset:9999999;");
+  EXPECT_FALSE(KernelFormat::parse(far));
+}
+
+TEST_F(UftraceKernelTest, EveryFunctionIsEnteredAndLeftInOrder) {
+  const auto all = calls();
+  EXPECT_FALSE(damaged_);
+  EXPECT_GT(all.size(), 600u);
+  std::uint64_t last = 0;
+  for (const KernelCall& call : all) {
+    EXPECT_EQ(call.cpu, 3);
+    EXPECT_GE(call.time, last);
+    EXPECT_LE(call.depth, 1u);
+    EXPECT_EQ(call.function >> 63, 1u);
+    last = call.time;
+  }
+}
+
+TEST_F(UftraceKernelTest, AFileThatWasCutOffEndsThereAndIsDamaged) {
+  const std::size_t whole = calls().size();
+  pages_.resize(pages_.size() - 100);
+  EXPECT_LT(calls().size(), whole);
+  EXPECT_TRUE(damaged_);
+}
+
+TEST_F(UftraceKernelTest, LossesAreCounted) {
+  std::uint64_t commit = 0;
+  std::memcpy(&commit, pages_.data() + 4096 + 8, 8);
+  commit |= std::uint64_t{1} << 31;
+  std::memcpy(pages_.data() + 4096 + 8, &commit, 8);
+  (void)calls();
+  EXPECT_EQ(losses_.gaps, 1u);
+  EXPECT_EQ(losses_.uncounted, 1u);
+}
+
+TEST_F(UftraceKernelTest, APageFromThePastEndsTheFile) {
+  const std::size_t whole = calls().size();
+  pages_ += pages_.substr(0, 4096);
+  EXPECT_EQ(calls().size(), whole);
+  EXPECT_TRUE(damaged_);
+}
+
+TEST_F(UftraceKernelTest, DamageEndsTheFileNeverTheProgram) {
+  const std::string good = pages_;
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) {
+    pages_ = good;
+    for (int changes = 0; changes < 20; ++changes) {
+      pages_[random() % pages_.size()] = static_cast<char>(random());
+    }
+    (void)calls();
+  }
+}
+
+}  // namespace
+}  // namespace trapline

@@ -101,7 +101,8 @@ Result<void> check_gaps(GuestRelation& relation, const TimesByCpu& times, const 
   return {};
 }
 
-// The bounds of all ways that agree: each is taken if a line still meets all of them.
+// The bounds of all ways that agree: each is taken if a line still meets all of them, or misses
+// them by less than was known before.
 struct Ways {
   std::vector<ClockBound> bounds;
   std::vector<std::string> left_out;
@@ -113,17 +114,22 @@ struct Ways {
     all.insert(all.end(), more.begin(), more.end());
     std::ranges::stable_sort(all, {}, &ClockBound::source);
     const auto line = fit_line(all, all.front().source, all.back().source);
-    if (line && line->tolerance > tolerance && !bounds.empty()) {
+    // Clocks are corrected now and then: a line that misses a little and still knows more is
+    // better.
+    if (line && line->tolerance > tolerance_ && line->error >= error_ && !bounds.empty()) {
       left_out.emplace_back(name);
       return false;
     }
-    if (line) tolerance = line->tolerance;
+    if (line) {
+      tolerance_ = line->tolerance;
+      error_ = line->error;
+    }
     bounds = std::move(all);
     return true;
   }
 
  private:
-  std::uint64_t tolerance = 0;
+  std::uint64_t tolerance_ = 0, error_ = ~std::uint64_t{0};
 };
 
 std::string describe(const GuestRelation& relation, const std::vector<std::string>& left_out) {

@@ -130,6 +130,7 @@ Result<RelatedSource> by_offset(const SourceClock& source) {
   RelatedSource related;
   related.map = ClockMap::offset(*source.offset);
   related.offset_ns = *source.offset;
+  related.error_ns.reset();
   related.method = "offset option";
   related.notes.push_back(
       fmt::format("{}: the offset is the user's; its error is not known", source.path));
@@ -149,6 +150,7 @@ Result<RelatedSource> relate_one(std::span<const SourceClock> sources, std::size
     RelatedSource related;
     related.method = source.applied.empty() ? "same clock" : source.applied;
     if (source.shifted) {
+      related.error_ns.reset();
       related.notes.push_back(
           fmt::format("{}: trace-cmd moved its times to its host's clock; their error is not known",
                       source.path));

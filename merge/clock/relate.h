@@ -42,7 +42,8 @@ struct RelatedSource {
   ClockMap map;
   std::string method;
   std::int64_t offset_ns = 0;  // timeline less source, at the source's first time
-  std::uint64_t error_ns = 0;  // guaranteed, outside steps
+  // Guaranteed, outside steps; nothing where a user or trace-cmd said the offset.
+  std::optional<std::uint64_t> error_ns = 0;
   double drift_ppm = 0;
   std::vector<Step> steps;
   // Sentences for the report: steps, a drift that was assumed.

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <mntent.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +16,9 @@ extern "C" {  // glibc 2.36's header has none
 #include <sys/pidfd.h>
 }
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -42,12 +46,49 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// The marker of our instance in the place where the command looks for the top-level one.
+bool show(const std::string& file, const std::string& place) {
+  return ::mount(file.c_str(), place.c_str(), nullptr, MS_BIND, nullptr) == 0;
+}
+
+// Where tracefs is mounted: a program may look for the first one.
+std::vector<std::string> tracefs_mounts() {
+  std::vector<std::string> places;
+  FILE* mounts = ::setmntent("/proc/self/mounts", "r");
+  if (mounts == nullptr) return places;
+  while (const mntent* mount = ::getmntent(mounts)) {
+    if (std::strcmp(mount->mnt_type, "tracefs") == 0) places.emplace_back(mount->mnt_dir);
+  }
+  ::endmntent(mounts);
+  return places;
+}
+
+// The marker that is shown in the place where the command looks for the top-level one. QEMU
+// switches tracing on there as well: that goes nowhere.
 bool show_marker(const CommandOptions& options) {
-  return ::unshare(CLONE_NEWNS) == 0 &&
-         ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 &&
-         ::mount(options.marker.c_str(), options.marker_target.c_str(), nullptr, MS_BIND,
-                 nullptr) == 0;
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    return false;
+  }
+  std::vector<std::string> places = tracefs_mounts();
+  if (options.user) {
+    // Only root may pass through tracefs: in its place, the instance, where all but the marker is
+    // root's as well.
+    for (const std::string& place : places) {
+      if (place != options.tracefs) (void)::umount2(place.c_str(), MNT_DETACH);
+    }
+    if (::chmod(options.instance.c_str(), 0711) != 0 || !show(options.instance, options.tracefs)) {
+      return false;
+    }
+    places.clear();
+  }
+  if (std::find(places.begin(), places.end(), options.tracefs) == places.end()) {
+    places.push_back(options.tracefs);
+  }
+  const bool is_there = options.user && options.shown_marker.starts_with(options.instance);
+  return std::all_of(places.begin(), places.end(), [&](const std::string& place) {
+    return (is_there || show(options.shown_marker, place + "/trace_marker")) &&
+           show("/dev/null", place + "/tracing_on");
+  });
 }
 
 bool become(const User& user) {
@@ -58,7 +99,7 @@ bool become(const User& user) {
 [[noreturn]] void run_child(const CommandOptions& options, int gate, int verdict) {
   char open = 0;
   if (::read(gate, &open, 1) != 1) ::_exit(127);  // the recorder is gone
-  if (!options.marker_target.empty() && !show_marker(options)) give_up(verdict, "mount namespace");
+  if (!options.shown_marker.empty() && !show_marker(options)) give_up(verdict, "mount namespace");
   if (options.marker_fd >= 0) {
     ::fcntl(options.marker_fd, F_SETFD, 0);
     ::setenv("TRAPLINE_FTRACE_FD", std::to_string(options.marker_fd).c_str(), 1);

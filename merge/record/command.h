@@ -26,8 +26,11 @@ struct CommandOptions {
   std::vector<std::string> words;
   std::optional<User> user;
   int marker_fd = -1;  // inherited, and named in TRAPLINE_FTRACE_FD
-  std::string marker;  // the instance's, and where it is to appear in the command's own mount
-  std::string marker_target;  // namespace; empty: nowhere
+  // For a program that writes into the top-level marker: what it finds there, in a mount namespace
+  // of its own. Empty: the top-level one.
+  std::string shown_marker;
+  // The folder of that marker, and where tracefs is mounted, for a user who may not look into it.
+  std::string instance, tracefs;
 };
 
 // Guarantees: the child exists, and so has a pid to filter for, before a single instruction of the

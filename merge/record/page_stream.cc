@@ -33,7 +33,7 @@ Result<PageStream> PageStream::open(const std::string& source, const std::string
   PageStream stream;
   stream.source_.reset(::open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!stream.source_) return fail("{}: {}", source, std::strerror(errno));
-  stream.target_.reset(::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  stream.target_.reset(::open(target.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!stream.target_) return fail("{}: {}", target, std::strerror(errno));
   stream.source_path_ = source;
   stream.target_path_ = target;

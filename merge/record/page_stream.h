@@ -52,6 +52,8 @@ class PageStream {
   [[nodiscard]] Result<void> write_page(std::span<const std::byte> page);
 
   [[nodiscard]] int fd() const { return source_.get(); }
+  [[nodiscard]] int target() const { return target_.get(); }  // to read what was written
+  [[nodiscard]] std::size_t page_size() const { return page_size_; }
   [[nodiscard]] unsigned cpu() const { return cpu_; }
   [[nodiscard]] std::uint64_t written() const { return written_; }      // bytes in the file
   [[nodiscard]] std::uint64_t unwritten() const { return unwritten_; }  // bytes read and not kept

@@ -1,5 +1,6 @@
 #include "merge/record/page_streams.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <limits>
@@ -7,8 +8,18 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kPagesPerRound = 64;  // of a CPU, so that no CPU runs far ahead of the others
-constexpr unsigned kRoundsAtOnce = 64;   // before signals are looked at again
+constexpr unsigned kRoundsAtOnce = 64;  // before signals are looked at again
+
+// In a pid namespace of its own, the recorder cannot look up the numbers that the kernel records.
+std::optional<bool> is_alive(ThreadId thread) {
+  constexpr ino_t kFirstNamespace = 0xeffffffc;  // PROC_PID_INIT_INO
+  static const bool can_know = [] {
+    struct stat status {};
+    return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == kFirstNamespace;
+  }();
+  if (!can_know) return std::nullopt;
+  return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
+}
 
 std::string stats_of(const Instance& instance, unsigned cpu) {
   return instance.get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
@@ -35,7 +46,7 @@ void PageStreams::keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t
                                 static_cast<unsigned>(streams_.size())};
   // The streams are in a heap of their own: this object may move.
   PageStream* streams = streams_.data();
-  snapshot_ = std::make_unique<Snapshot>(options, std::move(watch),
+  snapshot_ = std::make_unique<Snapshot>(options, std::move(watch), is_alive,
                                          [streams](unsigned cpu, std::span<const std::byte> page) {
                                            return streams[cpu].write_page(page);
                                          });
@@ -49,7 +60,7 @@ Result<bool> PageStreams::watch_round() {
   snapshot_->begin_round();
   for (unsigned cpu = 0; cpu < streams_.size(); ++cpu) {
     bool more = true;
-    for (unsigned pages = 0; more && pages < kPagesPerRound; ++pages) {
+    for (unsigned pages = 0; more && pages < snapshot_->pages_per_round(); ++pages) {
       const auto got = streams_[cpu].read_page(page);
       if (!got) return tl::unexpected(got.error());
       more = *got;
@@ -91,10 +102,7 @@ Result<void> PageStreams::flush() {
 Result<void> PageStreams::finish() {
   if (snapshot_) {
     if (auto watched = watch(std::numeric_limits<unsigned>::max()); !watched) return watched;
-    return snapshot_->finish([](ThreadId thread) {
-      return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) ==
-             0;
-    });
+    return snapshot_->finish();
   }
   for (PageStream& stream : streams_) {
     if (auto flushed = stream.flush(pipe_, true); !flushed) return flushed;
@@ -102,11 +110,16 @@ Result<void> PageStreams::finish() {
   return {};
 }
 
+void PageStreams::settle() {
+  if (snapshot_) (void)snapshot_->finish();
+}
+
 std::vector<CpuLoss> PageStreams::losses(const Instance& instance) const {
   std::vector<CpuLoss> losses;
   for (const PageStream& stream : streams_) {
     CpuLoss loss = read_loss(stream.cpu(), stats_of(instance, stream.cpu()));
-    loss.unwritten_pages = stream.unwritten() / page_size_;
+    loss.unwritten_pages =
+        snapshot_ ? snapshot_->unwritten_pages(stream.cpu()) : stream.unwritten() / page_size_;
     losses.push_back(loss);
   }
   return losses;

@@ -12,6 +12,7 @@
 #include "merge/record/page_stream.h"
 #include "merge/record/session.h"
 #include "merge/record/snapshot/snapshot.h"
+#include "merge/record/sync_stamps.h"
 
 namespace trapline::record {
 
@@ -28,9 +29,13 @@ class PageStreams {
   [[nodiscard]] const SnapshotFacts* snapshot() const {
     return snapshot_ ? &snapshot_->facts() : nullptr;
   }
-  // The stamps of sync records that went by since the last call.
+  // A sync series was just written, by a thread that was first on this CPU and then on that.
+  void expect_sync(std::uint64_t series, int first_cpu, int last_cpu) {
+    if (!snapshot_) stamps_.expect(streams_, series, first_cpu, last_cpu);
+  }
+  // The stamps of sync records that were found since the last call.
   [[nodiscard]] std::vector<SyncStamp> take_stamps() {
-    return snapshot_ ? snapshot_->take_stamps() : std::vector<SyncStamp>();
+    return snapshot_ ? snapshot_->take_stamps() : stamps_.find(streams_);
   }
 
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
@@ -42,6 +47,8 @@ class PageStreams {
   [[nodiscard]] Result<void> flush();
   // All that is left, once tracing is off.
   [[nodiscard]] Result<void> finish();
+  // After an error: what is in memory is written where that can be done, and counted where not.
+  void settle();
 
   // What the kernel and the disk have lost so far.
   [[nodiscard]] std::vector<CpuLoss> losses(const Instance& instance) const;
@@ -64,6 +71,7 @@ class PageStreams {
   std::size_t page_size_;
   std::vector<PageStream> streams_;
   std::unique_ptr<Snapshot> snapshot_;
+  SyncStamps stamps_;
   std::uint64_t read_ = 0;  // bytes of pages that were watched
 };
 

@@ -138,9 +138,10 @@ QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user) 
   if (at != std::string::npos) {
     facts.version = std::string(trimmed(version.substr(at + 8, version.find('\n', at) - at - 8)));
   }
+  facts.top_level_marker = file_contains(program, "trace_marker");
   if (output_of({program, "-d", "help"}, user).find("trace:PATTERN") != std::string::npos) {
     facts.tracing = QemuTracing::kLog;
-  } else if (file_contains(program, "trace_marker")) {
+  } else if (facts.top_level_marker) {
     facts.tracing = QemuTracing::kFtrace;
   }
   facts.trace_events = find_trace_events(program);

@@ -19,6 +19,7 @@ enum class QemuTracing {
 
 struct QemuFacts {
   QemuTracing tracing = QemuTracing::kNone;
+  bool top_level_marker = false;  // it opens that one, whatever else it has
   std::string version;
   std::string trace_events;  // its trace-events-all; empty when not found
 };

@@ -43,6 +43,7 @@ json hit_facts(const Hit& hit) {
                 {"tid", static_cast<std::int32_t>(hit.thread)}};
   if (hit.vcpu != kNoVcpu) facts["vcpu"] = hit.vcpu;
   if (hit.open) facts["open"] = true;
+  if (hit.near_loss) facts["near_loss"] = true;
   return facts;
 }
 
@@ -57,8 +58,12 @@ json snapshot_facts(const Session& session) {
                {"around_ns", session.around_ns},
                {"hits", facts.hits},
                {"shortened", facts.shortened},
+               {"near_loss", facts.near_loss},
                {"kept_events", facts.kept_events},
-               {"left_out_events", facts.left_out_events}};
+               {"left_out_events", facts.left_out_events},
+               {"unwritten_events", facts.unwritten_events}};
+  if (!facts.cannot_hit.empty()) text["cannot_hit"] = facts.cannot_hit;
+  if (session.functions) text["whole_run"] = json::array({"uftrace.data"});
   if (facts.hits != 0) text["longest"] = hit_facts(facts.longest);
   text["first_hits"] = std::move(first);
   text["windows"] = facts.windows;
@@ -85,7 +90,8 @@ json lists_of(const Session& session, const char* what) {
       list.push_back({{"cpu", loss.cpu},
                       {"overwritten", loss.overwritten},
                       {"dropped", loss.dropped},
-                      {"unwritten_pages", loss.unwritten_pages}});
+                      {"unwritten_pages", loss.unwritten_pages},
+                      {"unread", loss.unread}});
     }
   } else {
     for (const EventName& event : session.events) list.push_back(event.system + ":" + event.name);
@@ -120,6 +126,7 @@ std::string session_text(const Session& session) {
       {"instance", session.instance}, {"pid", ::getpid()}, {"buffer_kb", session.buffer_kb}};
   if (!session.snapshot_on.empty()) text["snapshot"] = snapshot_facts(session);
   if (!session.ended_by.empty()) text["ended_by"] = session.ended_by;
+  if (!session.warnings.empty()) text["warnings"] = session.warnings;
   if (session.exit_status) text["exit_status"] = *session.exit_status;
   for (const char* what : {"losses", "events", "threads", "sync"}) {
     text[what] = lists_of(session, what);
@@ -175,7 +182,8 @@ CpuLoss read_loss(unsigned cpu, const std::string& stats) {
                trimmed(std::string_view(stats).substr(from, stats.find('\n', from) - from)))
         .value_or(0);
   };
-  return {cpu, value("overrun"), value("dropped events") + value("commit overrun"), 0};
+  return {cpu, value("overrun"), value("dropped events") + value("commit overrun"), 0,
+          value("entries")};
 }
 
 }  // namespace trapline::record

@@ -21,7 +21,8 @@ struct CpuLoss {
   std::uint64_t overwritten = 0;      // events that the kernel overwrote before they were read
   std::uint64_t dropped = 0;          // events that found no room
   std::uint64_t unwritten_pages = 0;  // read from the kernel and not written to disk
-  [[nodiscard]] bool any() const { return overwritten + dropped + unwritten_pages != 0; }
+  std::uint64_t unread = 0;  // events left in the kernel, where the recording was cut short
+  [[nodiscard]] bool any() const { return overwritten + dropped + unwritten_pages + unread != 0; }
 };
 
 struct Session {
@@ -39,7 +40,8 @@ struct Session {
   std::map<pid_t, Thread> threads;
   std::vector<SyncBracket> sync;
   std::vector<CpuLoss> losses;
-  std::string ended_by;  // "command", "duration", "signal", or an error
+  std::string ended_by;               // "command", "duration", "signal", or an error
+  std::vector<std::string> warnings;  // what somebody else did to the instance
   std::optional<int> exit_status;
   std::string snapshot_on;  // the expression; empty: everything is kept
   std::uint64_t around_ns = 0;

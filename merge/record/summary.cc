@@ -33,12 +33,20 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
                   "MiB that went by",
                   around, facts.windows, facts.windows == 1 ? "" : "s", mib(outcome.written),
                   mib(outcome.went_by)));
+  if (facts.near_loss != 0) {
+    lines.push_back(fmt::format("{} of them may be several exits: the kernel lost events meanwhile",
+                                facts.near_loss));
+  }
   if (facts.shortened != 0) {
     lines.push_back(
         fmt::format("{} of them lack a part of the time before, which was no longer in "
                     "memory; give more (--ring-size) or ask for less (--around); an exit of more "
-                    "than 10 s always lacks its beginning",
+                    "than a minute always lacks its middle",
                     facts.shortened));
+  }
+  if (facts.unwritten_events != 0) {
+    lines.push_back(fmt::format("{} events around them were in memory and could not be written",
+                                facts.unwritten_events));
   }
 }
 
@@ -49,11 +57,12 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
     if (!loss.any()) continue;
     any = true;
     events += loss.overwritten + loss.dropped;
-    lines.push_back(
-        fmt::format("lost on CPU {}: {} events overwritten, {} without room, {} pages not written",
-                    loss.cpu, loss.overwritten, loss.dropped, loss.unwritten_pages));
+    lines.push_back(fmt::format(
+        "lost on CPU {}: {} events overwritten, {} without room, {} pages not written{}", loss.cpu,
+        loss.overwritten, loss.dropped, loss.unwritten_pages,
+        loss.unread == 0 ? "" : fmt::format(", {} events left in the kernel", loss.unread)));
   }
-  if (!any && whole) lines.emplace_back("lost nothing");
+  if (!any && whole && session.warnings.empty()) lines.emplace_back("lost nothing");
   if (events != 0) {
     lines.push_back(
         fmt::format("fewer are lost with larger buffers: --buffer-size {}", session.buffer_kb * 4));

@@ -1,5 +1,5 @@
-// The threads of virtual machines, as /proc shows them: tells VMs apart in a recording. And the names
-// of all others that the kernel remembers.
+// The threads of virtual machines, as /proc shows them: tells VMs apart in a recording. And the
+// names of all others that the kernel remembers.
 #pragma once
 
 #include <sys/types.h>

@@ -16,7 +16,7 @@ Json source_json(const SourceRow& source) {
           {"lost", source.lost},
           {"method", source.method},
           {"offset_ns", source.offset_ns},
-          {"error_ns", source.error_ns}};
+          {"error_ns", source.error_ns ? Json(*source.error_ns) : Json()}};
 }
 
 void add_parts(Json& json, const Parts& parts) {

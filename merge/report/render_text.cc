@@ -47,10 +47,8 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
                        printable(source.clock));
     out << '\n';
     if (source.method == "same clock") continue;
-    // What the user or trace-cmd said of a clock is taken as it is.
-    const bool known = source.method != "offset option" && source.method != "time shift";
     const std::string error =
-        known ? fmt::format(" ± {} ns", source.error_ns) : ", error not known";
+        source.error_ns ? fmt::format(" ± {} ns", *source.error_ns) : ", error not known";
     print_wrapped(
         "  clock:", fmt::format("{}; offset {} ns{}", source.method, source.offset_ns, error), out,
         style);

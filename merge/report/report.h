@@ -18,7 +18,7 @@ struct SourceRow {
   std::uint64_t events = 0, lost = 0;
   std::string method = "same clock";  // how its clock was related to the timeline's
   std::int64_t offset_ns = 0;
-  std::uint64_t error_ns = 0;
+  std::optional<std::uint64_t> error_ns = 0;  // nothing: not known
 };
 
 struct VcpuRow {

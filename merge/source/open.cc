@@ -59,12 +59,24 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   return fail("{} is no recording that can be read; {}", path, kExpected);
 }
 
-// The directory of a session whose part this is: its session.json lists the sync records.
-std::vector<clocks::SyncEntry> session_syncs(const std::string& path) {
-  std::ifstream file(fs::path(path).parent_path() / "session.json");
-  const auto session = nlohmann::json::parse(file, nullptr, false);
-  if (!session.is_object() || !session.contains("sync")) return {};
-  return clocks::sync_from_json(session["sync"]);
+struct SessionSyncs {
+  std::vector<clocks::SyncEntry> entries;
+  bool all = false;  // the recording has no more
+};
+
+// What the session.json beside a recording lists of its sync records.
+SessionSyncs session_syncs(const std::string& path) {
+  const fs::path file(path);
+  if (file.filename() != "trace.dat") return {};  // another one that lies beside it
+  std::ifstream in(file.parent_path() / "session.json");
+  const auto session = nlohmann::json::parse(in, nullptr, false);
+  if (!session.is_object() || !session.contains("sync") || !session["sync"].is_array()) return {};
+  // From so many on they are thinned out, unless they had to be; of a cut session the last are
+  // missing.
+  constexpr std::size_t kMost = 64;
+  const bool closed = session.contains("closed") && session["closed"] == true;
+  const bool whole = closed && session["sync"].size() < kMost;
+  return {clocks::sync_from_json(session["sync"]), whole || session.contains("snapshot")};
 }
 
 // The name of the machine that was recorded, empty where the recording does not say or the machine
@@ -157,8 +169,15 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
     clock.peer_id = trace->layout().peer_id;
     clock.guest_trace_ids = trace->layout().guest_trace_ids;
     if (!with_syncs) return clock;
-    clock.syncs = session_syncs(path);
+    if (const auto range = trace->range()) {
+      clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+    }
+    // The session's stamps are as recorded.
+    const bool as_recorded = !clock.cycles && !clock.nanoseconds_of_tsc;
+    const SessionSyncs session = as_recorded ? session_syncs(path) : SessionSyncs();
+    if (session.all) clock.syncs = session.entries;
     if (clock.syncs.empty()) clock.syncs = clocks::read_sync_markers(**source);
+    if (clock.syncs.empty()) clock.syncs = session.entries;
     return clock;
   }
   if (!with_syncs) return clock;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,10 +21,10 @@ struct SourceInfo {
   std::string clock;  // "mono"
   bool cycles = false;  // times are cycles of a counter that nothing converts to nanoseconds
   bool host = true;  // it records the host's kernel: what it lost may be events of an exit
-  // How its clock was related to the recording's; the error is guaranteed.
+  // How its clock was related to the recording's; the error is guaranteed, nothing: not known.
   std::string method = "same clock";
   std::int64_t offset_ns = 0;
-  std::uint64_t error_ns = 0;
+  std::optional<std::uint64_t> error_ns = 0;
 };
 
 struct SourceCounters {

@@ -16,6 +16,7 @@ recipe_list() {
   guest-amd64     modules of the cloud kernel that only guests load: ptp_kvm.ko
   box-amd64       the files inside the KVM host in a box: base.cpio (busybox, QEMU 10, trace-cmd)
   box-arm64       the same for arm64
+  kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
 END
 }
 
@@ -35,6 +36,13 @@ recipe_qemu() {  # recipe_qemu FOLDER APT BACKPORTS SUITE...
   drop_documentation "$folder/root"
   write_qemu_wrappers "$folder"
   "$folder/bin/qemu-system-x86_64" --version >&2 || die "the QEMU that was unpacked does not start"
+}
+
+# Without its window's libraries.
+recipe_kernelshark() {  # recipe_kernelshark FOLDER APT
+  private_apt_create "$2" "$(dpkg --print-architecture)" "${kBookworm[@]}"
+  private_apt_unpack_only "$2" "$1/root" libkshark2 libkshark-dev libjson-c5 libjson-c-dev
+  drop_documentation "$1/root"
 }
 
 recipe_kernel_amd64() { recipe_kernel "$1" "$2" amd64 kvm-amd "${kBookworm[@]}"; }

@@ -8,6 +8,7 @@ writes into a guest's file) and OFFSET; every kvm_exit and kvm_entry that Trapli
 where trace-cmd report has it. HOST and GUEST are a real pair of one kernel: the guest's events have to
 stand where trace-cmd has them, beside the same events of the host.
 """
+import json
 import re
 import struct
 import subprocess
@@ -108,6 +109,18 @@ def check_pair(trapline, host, guest):
     return (len(missing) != 0) + (len(in_guest) < 100) + (len(apart) < 50 or max(apart) > 2_000_000)
 
 
+def check_unknown_error(trapline, recording):
+    """What nobody knows of a clock is no 0 in the report."""
+    with tempfile.TemporaryDirectory() as folder:
+        other = Path(folder) / "other.dat"
+        other.write_bytes(Path(recording).read_bytes())
+        report = subprocess.run([trapline, "report", recording, other, "--offset", f"{other}=5000",
+                                 "--format", "json"], check=True, capture_output=True)
+    errors = [source["error_ns"] for source in json.loads(report.stdout)["sources"]]
+    print(f"errors with --offset: {errors}")
+    return errors != [0, None]
+
+
 def main():
     trapline, recording, host, guest = sys.argv[1:]
     data = Path(recording).read_bytes()
@@ -132,7 +145,7 @@ def main():
         "offset": [(OFFSET, b"12345678\0")],
         "shift and offset": [shift([(first, 5 * SECOND, 1, 0)]), (OFFSET, b"-1000\0")],
     }
-    failed = check_pair(trapline, host, guest)
+    failed = check_pair(trapline, host, guest) + check_unknown_error(trapline, recording)
     for name, options in cases.items():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "guest.dat"

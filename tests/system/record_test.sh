@@ -83,6 +83,7 @@ records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
   expect_equal "clock" mono "$(json 's["clocks"]["trace.dat"]')"
   expect_equal "vCPU thread" True "$(json 'any(t["name"].startswith("CPU 0") for t in s["threads"])')"
   expect_equal "sync" True "$(json 'len(s["sync"]) >= 4')"
+  expect_equal "stamps" True "$(json 'all(e["before"]["mono"] <= e["stamp_ns"] <= e["after"]["mono"] for e in s["sync"])')"
   agrees_with_restore
   local kind
   for kind in kvm_userspace_exit sys_enter_ioctl sched_switch memory_region_ops_write \
@@ -102,6 +103,9 @@ records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
 }
 
 records_guest_functions_of_a_tcg_qemu() {
+  if grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
+    skip "QEMU cannot load a plugin with a sanitizer in it"
+  fi
   demo_qemu -accel tcg
   start_recorder --functions -- "${qemu_command[@]}"
   end_recorder
@@ -114,6 +118,40 @@ records_guest_functions_of_a_tcg_qemu() {
   uftrace report -d "$session/uftrace.data" >"$work/functions" 2>"$work/stderr"
   expect_contains "$work/functions" main
   [ -s "$session/symbols/demo-guest.elf" ] || fail "no symbols in the session"
+}
+
+# What KernelShark's own library reads is what trace-cmd prints, event by event, and as many holes.
+agrees_with_kernelshark() {  # agrees_with_kernelshark PROGRAM
+  "$1" "$session/trace.dat" >"$work/kernelshark" || fail "KernelShark does not read it"
+  trace-cmd report -N -t "$session/trace.dat" >"$work/text" 2>/dev/null
+  expect_equal "holes" "$(grep -c 'EVENTS DROPPED\]$' "$work/text")" "$(head -n 1 "$work/kernelshark")"
+  sed 1d "$work/kernelshark" >"$work/theirs"
+  sed -nE 's/^ *.*-([0-9]+) +\[0*([0-9]+)\] +([0-9]+)\.([0-9]+): ([^:]+):.*/\3\4 \2 \1 \5/p' \
+    "$work/text" >"$work/ours"
+  [ -s "$work/ours" ] || fail "there are no events"
+  cmp "$work/ours" "$work/theirs" || fail "KernelShark reads other events"
+}
+
+kernelshark_reads_what_it_writes() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  local root library reader=$work/kshark_events
+  root=$(fetched kernelshark)/root
+  library=$(dirname "$(find "$root" -name libkshark.so)")
+  # shellcheck disable=SC2046 # words
+  cc -o "$reader" "$here/kshark_events.c" -I"$root/usr/include/kernelshark" -I"$root/usr/include" \
+    $(pkg-config --cflags libtracecmd libtracefs libtraceevent) -L"$library" -lkshark \
+    -Wl,-rpath,"$library"
+  demo_qemu -accel kvm -cpu host
+  start_recorder --sched --duration 1.5 -- "${qemu_command[@]}"
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  agrees_with_kernelshark "$reader"
+  start_recorder --snapshot-on 'exit > 20us' --around 2ms --duration 3 -- "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
+  agrees_with_kernelshark "$reader"
+  expect_equal "holes" True "$(json "$(head -n 1 "$work/kernelshark") >= 1")"
 }
 
 passes_signals_and_the_exit_status_on() {
@@ -143,21 +181,43 @@ runs_the_command_as_a_user_with_the_marker() {
   nothing_left "$recorder"
 }
 
-# Stands for a QEMU built with the ftrace backend, which no package has: it writes into the top-level
-# marker, and its binary says so.
+# Stands for a QEMU built with the ftrace backend, which no package has: it switches the top-level
+# buffer on and writes into its marker, and its binary says so. $2: what -d help lists.
+ftrace_qemu() {
+  chmod 711 "$work"
+  printf '%s\n' '#!/bin/bash' "case \$1 in --version) echo version 1 ;; -d) echo $2 ;;" '*)' \
+    'echo 1 >/sys/kernel/tracing/tracing_on && echo "from $*" >/sys/kernel/tracing/trace_marker' \
+    'echo "top level: $(cat /sys/kernel/tracing/tracing_on)" ;; esac' >"$1"
+  chmod 755 "$1"
+}
+
 gives_a_qemu_with_the_ftrace_backend_the_instances_marker() {
-  local qemu=$work/qemu-system-ftrace
-  printf '%s\n' '#!/bin/bash' 'case $1 in --version) echo version 1 ;; -d) echo cpu ;;' \
-    '*) echo "from $*" >/sys/kernel/tracing/trace_marker ;; esac' >"$qemu"
-  chmod +x "$qemu"
+  local qemu=$work/qemu-system-ftrace user
+  ftrace_qemu "$qemu" cpu
+  for user in "" nobody; do
+    start_recorder ${user:+--user "$user"} --qemu-events 'virtio_*' -- "$qemu" -name vm
+    end_recorder
+    cat "$work/stderr"
+    expect_equal "exit status" 0 "$status"
+    expect_equal "top-level tracing_on is out of reach" "top level: " "$(cat "$work/stdout")"
+    trace-cmd report "$session/trace.dat" >"$work/text" 2>/dev/null
+    expect_contains "$work/text" \
+      "tracing_mark_write: from -name vm,debug-threads=on -trace virtio_*"
+    if grep -q -e ' -D ' "$work/stderr"; then fail "-D was added"; fi
+    nothing_left "$recorder"
+  done
+}
+
+records_a_qemu_with_both_backends_once() {
+  local qemu=$work/qemu-system-both
+  ftrace_qemu "$qemu" trace:PATTERN
   start_recorder --qemu-events 'virtio_*' -- "$qemu" -name vm
   end_recorder
-  cat "$work/stderr"
   expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "-D $instances/trapline-$recorder-"
+  expect_equal "top-level tracing_on is out of reach" "top level: " "$(cat "$work/stdout")"
   trace-cmd report "$session/trace.dat" >"$work/text" 2>/dev/null
-  expect_contains "$work/text" \
-    "tracing_mark_write: from -name vm,debug-threads=on -trace virtio_*"
-  if grep -q -e ' -D ' "$work/stderr"; then fail "-D was added"; fi
+  if grep -q "from -name" "$work/text"; then fail "its events come by both ways"; fi
   nothing_left "$recorder"
 }
 
@@ -234,7 +294,35 @@ a_full_disk_stops_the_recording_and_not_the_command() {
   expect_contains "$work/stderr" "No space left on device"
   expect_equal "exit status of info ($text)" 0 "$rest"
   [[ $text == *sys_enter* ]] || fail "info lacks the events: $text"
+  expect_contains "$work/stderr" "events left in the kernel"
   expect_equal "closed" True "$(json 's["closed"]')"
+  nothing_left "$recorder"
+}
+
+# What the snapshot had in memory when the disk was full is counted.
+a_full_disk_costs_a_snapshot_what_it_says() {
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  mkdir "$work/small"
+  mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
+  session=$work/small/run.trapline
+  demo_qemu -accel kvm -cpu host
+  start_recorder --syscalls --snapshot-on 'exit > 20us' -- timeout 50 sh -c \
+    '"$@" & until grep -q "No space" "$0"; do
+       dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done; kill $!' \
+    "$work/stderr" "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  cp -r "$session" "$work/copy"
+  umount "$work/small"
+  session=$work/copy
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "No space left on device"
+  expect_contains "$work/stderr" "events around them were in memory and could not be written"
+  expect_equal "events counted" True "$(json 's["snapshot"]["unwritten_events"] > 0')"
+  expect_equal "pages counted" True "$(json 'sum(l["unwritten_pages"] for l in s["losses"]) > 0')"
+  expect_equal "closed" True "$(json 's["closed"]')"
+  trace-cmd report -N "$session/trace.dat" >"$work/text" 2>/dev/null
+  expect_equal "kept" "$(json 's["snapshot"]["kept_events"]')" "$(grep -c '\] ' "$work/text")"
   nothing_left "$recorder"
 }
 
@@ -253,6 +341,23 @@ dropped_by_trace_cmd() {
   trace-cmd report "$session/trace.dat" 2>/dev/null | sed -n 's/^CPU:\([0-9]*\) \[\(.*\)EVENTS DROPPED\]$/\1 \2/p' |
     awk 'NF < 2 { unknown = 1 } { sum[$1] += $2 }
       END { if (!unknown) for (cpu in sum) print cpu, sum[cpu] }' | sort
+}
+
+says_that_somebody_meddled_with_the_instance() {
+  local instance
+  start_recorder --duration 2
+  wait_for pages test -e "$session/raw/start.json"
+  instance=$(compgen -G "$instances/trapline-$recorder-*")
+  wait_for "recording" grep -q 1 "$instance/tracing_on"
+  echo local >"$instance/trace_clock"
+  echo 0 >"$instance/tracing_on"
+  end_recorder
+  expect_equal "exit status" 0 "$status"
+  expect_contains "$work/stderr" "somebody has written 0 into $instance/tracing_on"
+  expect_contains "$work/stderr" "somebody has changed $instance/trace_clock"
+  if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
+  expect_equal "warnings" 2 "$(json 'len(s["warnings"])')"
+  nothing_left "$recorder"
 }
 
 losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {

@@ -17,19 +17,32 @@ constexpr std::string_view kWanted[] = {
     kFpu,  "sched:sched_switch", "ftrace:print"};
 
 using Phase = ExitTracker::Thread::Phase;
+using Table = const trace_dat::SymbolNames*;
 
-bool is_known(const trace_dat::ReasonNames& names, const std::string& reason) {
-  if (reason.starts_with("0x") || reason.starts_with("class ") || reason.starts_with("ret ") ||
-      reason.starts_with("KVM_EXIT 0x")) {
-    return true;  // how a report prints a reason without a name
-  }
-  for (const auto* table :
-       {&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace}) {
+// An exit that is open for so long is not waited for any more, and whether its thread is alive is
+// asked only of those that are open for a while.
+constexpr std::uint64_t kLongOpen = 1'000'000'000, kAWhile = 50'000'000;
+constexpr std::uint64_t kEnoughReturns = 1000;  // to user space: kvm_exit would have come
+
+// How a report prints a reason without a name.
+bool is_number(std::string_view reason) {
+  return reason.starts_with("0x") || reason.starts_with("class ") || reason.starts_with("ret ") ||
+         reason.starts_with("KVM_EXIT 0x");
+}
+
+bool has_name(std::initializer_list<Table> tables, std::string_view reason) {
+  for (const Table table : tables) {
     for (const auto& [number, name] : *table) {
       if (name == reason) return true;
     }
   }
   return false;
+}
+
+bool is_known(const trace_dat::ReasonNames& names, const std::string& reason) {
+  return is_number(reason) ||
+         has_name({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace},
+                  reason);
 }
 
 std::string nearest_reason(const trace_dat::ReasonNames& names, const std::string& reason) {
@@ -135,11 +148,52 @@ void HitWatch::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
     }
     return;
   }
-  if (!tracking_->kvm_exit && std::holds_alternative<KvmExit>(event.payload)) start_tracking(true);
-  check(tracking_->tracker.on(event));
+  const auto* exit = std::get_if<KvmExit>(&event.payload);
+  if (exit != nullptr && !tracking_->kvm_exit) start_tracking(true);
+  if (exit != nullptr && !isa_) isa_ = exit->isa;
+  if (std::holds_alternative<KvmUserspaceExit>(event.payload)) ++returns_to_user_;
+  const ExitSpan* span = tracking_->tracker.on(event);
+  check(span);
+  if (!doubtful_.empty() || recorded.time < hole_end_) look_near_loss(event, span);
+}
+
+void HitWatch::doubt(ThreadId thread, const ExitTracker::Thread& state) {
+  if (state.phase != Phase::kExit || !may_hit(state.span.reason)) return;
+  doubtful_[thread] = {state.span.start.ns(), state.totals.vcpu, state.span.reason};
+}
+
+// Exits that the tracker gave up for a hole, or gives up though the report does not.
+void HitWatch::look_near_loss(const Event& event, const ExitSpan* span) {
+  const bool begins = tracking_->kvm_exit ? std::holds_alternative<KvmExit>(event.payload)
+                                          : std::holds_alternative<KvmUserspaceExit>(event.payload);
+  if (begins) {
+    doubtful_.erase(event.thread);
+    if (event.at.ns() >= hole_end_) return;
+    for (const auto& [thread, state] : tracking_->tracker.threads()) {
+      if (thread == event.thread) doubt(thread, state);
+    }
+    return;
+  }
+  const bool ends = std::holds_alternative<KvmEntry>(event.payload) ||
+                    (!tracking_->kvm_exit && (std::holds_alternative<IoctlEnter>(event.payload) ||
+                                              std::holds_alternative<KvmReload>(event.payload)));
+  const auto found = ends ? doubtful_.find(event.thread) : doubtful_.end();
+  if (found == doubtful_.end()) return;
+  const Doubtful open = found->second;
+  doubtful_.erase(found);
+  if (span != nullptr && span->start.ns() == open.start) return;  // it was whole
+  for (const auto& [thread, state] : tracking_->tracker.threads()) {
+    const bool ended = thread == event.thread && state.phase == Phase::kEnded;
+    if (ended && state.span.start.ns() == open.start) return;
+  }
+  const std::uint64_t end = event.at.ns();
+  if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
+  hits_.push_back({open.start, end, event.thread, open.vcpu, reason_of(open.reason), false, true});
 }
 
 void HitWatch::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
+  hole_end_ = std::max(hole_end_, to);
+  for (const auto& [thread, state] : tracking_->tracker.threads()) doubt(thread, state);
   Event event;
   event.at = Timestamp(from);
   event.cpu = cpu;
@@ -148,11 +202,38 @@ void HitWatch::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) 
   check(tracking_->tracker.on(event));
 }
 
-void HitWatch::finish(std::uint64_t now, const std::function<bool(ThreadId)>& alive) {
+bool HitWatch::is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start) {
+  const auto found = exits.find(thread);
+  return found != exits.end() && found->second == start;
+}
+
+void HitWatch::look_after_open(std::uint64_t now, const Alive& alive) {
+  now_ = now;
+  OpenExits certain;
   for (const auto& [thread, state] : tracking_->tracker.threads()) {
-    if (state.phase != Phase::kExit || !may_hit(state.span.reason) || !alive(thread)) continue;
+    if (state.phase != Phase::kExit || !may_hit(state.span.reason)) continue;
+    const std::uint64_t start = state.span.start.ns();
+    if (now <= start || now - start < kAWhile || is_in(forgotten_, thread, start)) continue;
+    const bool was_certain = is_in(certain_, thread, start);
+    if (alive(thread) == false) {
+      forgotten_[thread] = start;
+      if (!was_certain) continue;
+      hits_.push_back({start, now, thread, state.totals.vcpu, reason_of(state.span.reason), true});
+    } else if (was_certain || now - start > std::max(trigger_.longer_than_ns, kLongOpen)) {
+      certain[thread] = start;
+    }
+  }
+  certain_ = std::move(certain);
+}
+
+void HitWatch::finish(std::uint64_t now, const Alive& alive) {
+  for (const auto& [thread, state] : tracking_->tracker.threads()) {
+    if (state.phase != Phase::kExit || !may_hit(state.span.reason)) continue;
     const std::uint64_t start = state.span.start.ns();
     if (now <= start || now - start <= trigger_.longer_than_ns) continue;
+    if (is_in(forgotten_, thread, start) ||
+        (!is_in(certain_, thread, start) && alive(thread) != true))
+      continue;
     hits_.push_back({start, now, thread, state.totals.vcpu, reason_of(state.span.reason), true});
   }
   while (const ExitSpan* span = tracking_->tracker.finish()) check(span);
@@ -165,9 +246,43 @@ std::optional<std::uint64_t> HitWatch::earliest_open() const {
     if (state.phase != Phase::kExit && !ended) continue;
     if (ended && elapsed(state.span.start, state.mark) <= trigger_.longer_than_ns) continue;
     if (!may_hit(state.span.reason)) continue;
-    earliest = std::min(earliest.value_or(~std::uint64_t{0}), state.span.start.ns());
+    const std::uint64_t start = state.span.start.ns();
+    if (!ended && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
+    earliest = std::min(earliest.value_or(~std::uint64_t{0}), start);
+  }
+  for (const auto& [thread, exit] : doubtful_) {  // not for ever: its end may be lost as well
+    if (now_ > exit.start + std::max(trigger_.longer_than_ns, kLongOpen)) continue;
+    earliest = std::min(earliest.value_or(~std::uint64_t{0}), exit.start);
   }
   return earliest;
+}
+
+std::string HitWatch::cannot_hit(bool at_end) const {
+  const trace_dat::ReasonNames& names = formats_.reasons();
+  if (trigger_.reason.empty() || is_number(trigger_.reason)) return {};
+  if (!tracking_->kvm_exit) {
+    if (returns_to_user_ < (at_end ? 1 : kEnoughReturns)) return {};
+    if (has_name({&names.userspace}, trigger_.reason)) return {};
+    return fmt::format(
+        "kvm_exit does not fire on this machine, so that an exit is the time in user space and {} "
+        "is "
+        "none of its reasons; these begin with KVM_EXIT_, as KVM_EXIT_IO",
+        trigger_.reason);
+  }
+  const bool vmx = isa_ == 1u, svm = isa_ == 2u;
+  if (vmx   ? has_name({&names.vmx}, trigger_.reason)
+      : svm ? has_name({&names.svm}, trigger_.reason)
+            : has_name({&names.arm64_ret, &names.arm64_class}, trigger_.reason)) {
+    return {};
+  }
+  return fmt::format("the exits of this machine are {}'s, and {} is none of their reasons{}",
+                     vmx   ? "VMX"
+                     : svm ? "SVM"
+                           : "arm64",
+                     trigger_.reason,
+                     vmx   ? "; these are like IO_INSTRUCTION"
+                     : svm ? "; these are like io"
+                           : "; these are like DABT_LOW");
 }
 
 }  // namespace trapline::record

@@ -11,20 +11,30 @@ using trace_dat::RingPage;
 
 constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
 
-constexpr std::uint64_t kLongestHeld = 10'000'000'000;  // how long an open exit holds its pages
+constexpr std::uint64_t kLongestKept = 60'000'000'000;    // of an exit that does not end
+constexpr unsigned kMostPerRound = 64, kLeastOfACpu = 4;  // pages
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) { return a > kForEver - b ? kForEver : a + b; }
 
 }  // namespace
 
-Snapshot::Snapshot(const SnapshotOptions& options, HitWatch watch, Sink sink)
+Snapshot::Snapshot(const SnapshotOptions& options, HitWatch watch, Alive alive, Sink sink)
     : options_(options),
       watch_(std::move(watch)),
+      alive_(std::move(alive)),
       sink_(std::move(sink)),
       cpus_(options.cpus),
       out_(options.page_size),
-      empty_(options.page_size) {}
+      empty_(options.page_size) {
+  // A quarter of the ring is for the pages of one round, so that they push no older ones out of it
+  // before those of the same time on other CPUs were read.
+  const std::size_t of_all =
+      std::max<std::size_t>(options.cpus, 1) * (options.page_size + sizeof(Page));
+  options_.ring_bytes = std::max(options.ring_bytes, kLeastOfACpu * of_all);
+  round_pages_ = static_cast<unsigned>(
+      std::clamp<std::size_t>(options_.ring_bytes / 4 / of_all, 1, kMostPerRound));
+}
 
 Result<void> Snapshot::add(unsigned cpu, std::span<const std::byte> page) {
   const auto facts = look_at_page(page);
@@ -45,6 +55,12 @@ Result<void> Snapshot::add(unsigned cpu, std::span<const std::byte> page) {
   std::memcpy(bytes.get(), page.data(), facts->used);
   held_ += facts->used + sizeof(Page);
   state.pages.push_back({std::move(bytes), *facts});
+  if (held_ > options_.ring_bytes) make_room(options_.ring_bytes);
+  return {};
+}
+
+Result<void> Snapshot::result() const {
+  if (broken_) return tl::unexpected(*broken_);
   return {};
 }
 
@@ -115,6 +131,7 @@ void Snapshot::take_hits() {
   for (const Hit& hit : watch_.take_hits()) {
     ++facts_.hits;
     facts_.still_open += hit.open ? 1 : 0;
+    facts_.near_loss += hit.near_loss ? 1 : 0;
     if (hit.end - hit.start > facts_.longest.end - facts_.longest.start) facts_.longest = hit;
     if (facts_.first_hits.size() < SnapshotFacts::kMost) facts_.first_hits.push_back(hit);
     const std::uint64_t from = minus(hit.start, options_.around_ns);
@@ -128,40 +145,53 @@ void Snapshot::take_hits() {
   }
 }
 
+// The windows of exits that go on, as far as they go by now.
+void Snapshot::keep_certain(std::uint64_t complete) {
+  for (const auto& [thread, start] : watch_.certain()) {
+    const std::uint64_t from = minus(start, options_.around_ns);
+    const std::uint64_t to =
+        plus(std::min(complete, plus(start, kLongestKept)), options_.around_ns);
+    if (to >= decided_) windows_.add({std::max(from, decided_), to});
+  }
+}
+
 Result<void> Snapshot::end_round() {
   const std::uint64_t complete = complete_to();
   watch_to(complete);
+  watch_.look_after_open(complete, alive_);
   take_hits();
-  // What a hit to come can reach back to. A thread that died in an exit would hold it for ever.
-  const std::uint64_t open =
-      std::max(watch_.earliest_open().value_or(kForEver), minus(complete, kLongestHeld));
-  if (auto decided = decide(minus(std::min(complete, open), options_.around_ns)); !decided) {
-    return decided;
-  }
-  return make_room();
+  keep_certain(complete);
+  if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(false);
+  // What a hit to come can reach back to.
+  const std::uint64_t open = watch_.earliest_open().value_or(kForEver);
+  decide(minus(std::min(complete, open), options_.around_ns));
+  make_room(options_.ring_bytes -
+            round_pages_ * options_.cpus * (options_.page_size + sizeof(Page)));
+  return result();
 }
 
-Result<void> Snapshot::finish(const std::function<bool(ThreadId)>& alive) {
+Result<void> Snapshot::finish() {
   watch_to(kForEver);
-  watch_.finish(newest_, alive);
-  return decide(kForEver);
+  watch_.finish(newest_, alive_);
+  if (facts_.cannot_hit.empty()) facts_.cannot_hit = watch_.cannot_hit(true);
+  decide(kForEver);
+  return result();
 }
 
 // The oldest pages go, whatever may yet be found. A hit found by a watch that had to look too early
 // at one CPU is at worst one that is none: its window is kept as well.
-Result<void> Snapshot::make_room() {
-  while (held_ > options_.ring_bytes) {
+void Snapshot::make_room(std::size_t bytes) {
+  while (held_ > bytes) {
     std::uint64_t oldest = kForEver;
     for (const Cpu& cpu : cpus_) {
       if (!cpu.pages.empty()) oldest = std::min(oldest, cpu.pages.front().facts.last);
     }
-    if (auto decided = decide(plus(oldest, 1)); !decided) return decided;
+    decide(plus(oldest, 1));
   }
-  return {};
 }
 
 // Writes or leaves out the pages whose events are all older than `before`, once they were watched.
-Result<void> Snapshot::decide(std::uint64_t before) {
+void Snapshot::decide(std::uint64_t before) {
   before = std::max(before, decided_);
   watch_to(before);
   take_hits();
@@ -169,7 +199,7 @@ Result<void> Snapshot::decide(std::uint64_t before) {
   for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
     while (!cpus_[cpu].pages.empty() &&
            (cpus_[cpu].pages.front().facts.last < decided_ || decided_ == kForEver)) {
-      if (auto released = release_front(cpu); !released) return released;
+      release_front(cpu);
     }
   }
   // On each CPU, up to where nothing is held and nothing may come; windows before that are done.
@@ -182,27 +212,26 @@ Result<void> Snapshot::decide(std::uint64_t before) {
         settled = std::min(settled, minus(cpus_[cpu].pages.front().facts.first, 1));
       }
     }
-    if (auto wrote = write_edges(cpu, settled); !wrote) return wrote;
+    write_edges(cpu, settled);
     past = std::min(past, settled);
   }
   for (const Window& window : windows_.take_before(decided_ == kForEver ? kForEver : past)) {
     ++facts_.windows;
     if (facts_.first_windows.size() < SnapshotFacts::kMost) facts_.first_windows.push_back(window);
   }
-  return {};
 }
 
-Result<void> Snapshot::release_front(unsigned index) {
+void Snapshot::release_front(unsigned index) {
   Cpu& cpu = cpus_[index];
   const Page page = std::move(cpu.pages.front());
   cpu.pages.pop_front();
   if (cpu.next_page > 0 && --cpu.next_page == 0) cpu.walk = RingPage();
   held_ -= page.facts.used + sizeof(Page);
-  return write(index, page);
+  write(index, page);
 }
 
 // The empty pages of the windows that begin or end up to `to`. All that is older was written.
-Result<void> Snapshot::write_edges(unsigned index, std::uint64_t to) {
+void Snapshot::write_edges(unsigned index, std::uint64_t to) {
   Cpu& cpu = cpus_[index];
   for (const Window& window : windows_.all()) {
     if (window.from > to) break;
@@ -213,29 +242,40 @@ Result<void> Snapshot::write_edges(unsigned index, std::uint64_t to) {
       if (window.from > oldest_) {  // else nothing is left out before it
         const bool counted = cpu.missing != 0 && !cpu.missing_unknown;
         cpu.fresh = counted ? static_cast<std::int64_t>(cpu.missing) : RingPage::kUnknownLost;
-        auto wrote = write_empty(index, window.from, cpu.fresh);
-        if (!wrote) return wrote;
+        write_empty(index, window.from, cpu.fresh);
       }
       cpu.missing = 0;
       cpu.missing_unknown = false;
     }
     if (window.to >= to) break;
-    if (auto wrote = write_empty(index, window.to, RingPage::kNoneLost); !wrote) return wrote;
+    write_empty(index, window.to, RingPage::kNoneLost);
     cpu.ended = window.from;
   }
-  return {};
 }
 
-Result<void> Snapshot::write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost) {
+void Snapshot::write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost) {
   std::fill(empty_.begin(), empty_.end(), std::byte{0});
   std::memcpy(empty_.data(), &time, sizeof time);
   mark_missed(empty_, kPageHead, lost);
-  return sink_(cpu, empty_);
+  sink(cpu, empty_, 0);
 }
 
-Result<void> Snapshot::write(unsigned index, const Page& page) {
+void Snapshot::sink(unsigned cpu, std::span<const std::byte> page, std::uint32_t events) {
+  if (!broken_) {
+    const auto sunk = sink_(cpu, page);
+    if (sunk) {
+      facts_.kept_events += events;
+      return;
+    }
+    broken_ = sunk.error();
+  }
+  facts_.unwritten_events += events;
+  if (events != 0) ++cpus_[cpu].unwritten;
+}
+
+void Snapshot::write(unsigned index, const Page& page) {
   Cpu& cpu = cpus_[index];
-  if (auto wrote = write_edges(index, minus(page.facts.first, 1)); !wrote) return wrote;
+  write_edges(index, minus(page.facts.first, 1));
   std::int64_t lost = page.facts.lost;  // before the page's first event
   std::uint32_t done = 0;               // events of the page
   const auto leave_out = [&](std::uint32_t up_to) {
@@ -252,22 +292,18 @@ Result<void> Snapshot::write(unsigned index, const Page& page) {
     if (window.from > page.facts.last || window.to < page.facts.first) continue;
     const Piece piece = cut_page(page.span(), window.from, window.to, out_);
     leave_out(piece.skipped);
-    if (auto wrote = write_edges(index, window.from); !wrote) return wrote;
+    write_edges(index, window.from);
     if (piece.events == 0) continue;
     done = piece.skipped + piece.events;
-    facts_.kept_events += piece.events;
     if (lost != RingPage::kNoneLost) {
       // The kernel's own loss, inside the window: not the one that its first page tells of.
-      if (cpu.fresh != RingPage::kNoneLost) {
-        if (auto wrote = write_empty(index, cpu.begun, RingPage::kNoneLost); !wrote) return wrote;
-      }
+      if (cpu.fresh != RingPage::kNoneLost) write_empty(index, cpu.begun, RingPage::kNoneLost);
       cpu.fresh = std::exchange(lost, RingPage::kNoneLost);
     }
     mark_missed(out_, piece.used, std::exchange(cpu.fresh, RingPage::kNoneLost));
-    if (auto sunk = sink_(index, out_); !sunk) return sunk;
+    sink(index, out_, piece.events);
   }
   leave_out(page.facts.events);
-  return {};
 }
 
 }  // namespace trapline::record

@@ -10,9 +10,13 @@
 // page without: readers know the hole exactly, however long a CPU was idle before and after. The
 // first page with events has the mark once more, for readers that pass over empty ones (trace-cmd).
 //
-// Guarantees: at most `ring_bytes` of pages in memory after each round of reading; where they do
-// not suffice, the oldest go, and the hits whose time before was shortened by it are counted. Pages
-// reach the sink in order.
+// An exit that is open for long is written while it goes on, its first minute at most: that it is a
+// hit is certain before it ends.
+//
+// Guarantees: at most `ring_bytes` of pages in memory, but never less than four for each CPU; where
+// they do not suffice, the oldest go, and the hits whose time before was shortened by it are
+// counted. Pages reach the sink in order. After the sink's first error nothing more is given to it,
+// and what would have been is counted.
 #pragma once
 
 #include <deque>
@@ -43,27 +47,34 @@ struct SnapshotFacts {
   std::vector<Hit> first_hits;
   std::uint64_t windows = 0;
   std::vector<Window> first_windows;
+  std::uint64_t near_loss = 0;  // hits that a loss of the kernel's may have made of several exits
   std::uint64_t kept_events = 0, left_out_events = 0;
+  std::uint64_t unwritten_events = 0;  // that were to be kept, after the sink's error
+  std::string cannot_hit;              // why no exit can be a hit on this machine
 };
 
 class Snapshot {
  public:
   using Sink = std::function<Result<void>(unsigned cpu, std::span<const std::byte> page)>;
 
-  Snapshot(const SnapshotOptions& options, HitWatch watch, Sink sink);
+  Snapshot(const SnapshotOptions& options, HitWatch watch, Alive alive, Sink sink);
 
   // A round: begin_round(), the pages of every CPU, drained() for those that had no more, and
   // end_round(). Events of a CPU that was drained are older than this round or come in a later one.
+  // A round of at most pages_per_round() of each CPU leaves all of the ring's time to the hits.
+  [[nodiscard]] unsigned pages_per_round() const { return round_pages_; }
   void begin_round() { newest_before_ = newest_; }
   [[nodiscard]] Result<void> add(unsigned cpu, std::span<const std::byte> page);
   void drained(unsigned cpu);
   [[nodiscard]] Result<void> end_round();
-  // After the last page; `alive` tells whether a thread is.
-  [[nodiscard]] Result<void> finish(const std::function<bool(ThreadId)>& alive);
+  // After the last page, or after an error, so that what is in memory is written or counted.
+  [[nodiscard]] Result<void> finish();
 
   [[nodiscard]] const SnapshotFacts& facts() const { return facts_; }
   [[nodiscard]] std::vector<SyncStamp> take_stamps() { return watch_.take_stamps(); }
   [[nodiscard]] std::size_t held_bytes() const { return held_; }
+  // Pages that were to be written after the sink's error.
+  [[nodiscard]] std::uint64_t unwritten_pages(unsigned cpu) const { return cpus_[cpu].unwritten; }
 
  private:
   static constexpr std::uint64_t kNoWindow = ~std::uint64_t{0};
@@ -86,22 +97,29 @@ class Snapshot {
     std::uint64_t begun = kNoWindow;  // where the last window that has its first page begins
     std::uint64_t ended = kNoWindow;  // and that of the last one that has its last page
     std::int64_t fresh = 0;  // the mark of the first page, while no page with events followed it
+    std::uint64_t unwritten = 0;  // pages
   };
   [[nodiscard]] std::uint64_t complete_to() const;
   [[nodiscard]] bool to_next_wanted(unsigned cpu);
   [[nodiscard]] bool is_later(unsigned a, unsigned b) const;
   void watch_to(std::uint64_t time);
   void take_hits();
-  [[nodiscard]] Result<void> decide(std::uint64_t before);
-  [[nodiscard]] Result<void> release_front(unsigned cpu);
-  [[nodiscard]] Result<void> write(unsigned cpu, const Page& page);
-  [[nodiscard]] Result<void> write_edges(unsigned cpu, std::uint64_t to);
-  [[nodiscard]] Result<void> write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost);
-  [[nodiscard]] Result<void> make_room();
+  void keep_certain(std::uint64_t complete);
+  void decide(std::uint64_t before);
+  void release_front(unsigned cpu);
+  void write(unsigned cpu, const Page& page);
+  void write_edges(unsigned cpu, std::uint64_t to);
+  void write_empty(unsigned cpu, std::uint64_t time, std::int64_t lost);
+  void sink(unsigned cpu, std::span<const std::byte> page, std::uint32_t events);
+  void make_room(std::size_t bytes);
+  [[nodiscard]] Result<void> result() const;
 
   SnapshotOptions options_;
   HitWatch watch_;
+  Alive alive_;
   Sink sink_;
+  std::optional<Error> broken_;  // the sink's
+  unsigned round_pages_ = 0;
   std::vector<Cpu> cpus_;
   std::vector<unsigned> heap_;  // CPUs with a wanted event, the earliest on top
   Windows windows_;

@@ -6,6 +6,7 @@
 #include "merge/source/trace_dat/compression.h"
 #include "merge/source/trace_dat/fallback_source.h"
 #include "merge/source/trace_dat/page_source.h"
+#include "merge/source/trace_dat/time_range.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -47,6 +48,12 @@ bool any_data(const Layout& layout) {
 }
 
 }  // namespace
+
+std::optional<std::pair<Timestamp, Timestamp>> TraceDatSource::range() const {
+  const auto stamps = time_range(recording_.file, recording_.layout);
+  if (!stamps) return std::nullopt;
+  return std::pair(recording_.scale(stamps->first), recording_.scale(stamps->second));
+}
 
 std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   const Layout& layout = recording_.layout;
@@ -90,8 +97,10 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   event.cpu = cpu;
   event.raw = {recorded.data, recorded.size};
   count(event.at);
-  if (!recording_.formats.decode(recorded, event)) [[unlikely]] ++counters_.damaged_events;
-  if (recorded.size >= kCommonFields) [[likely]] ++recording_.counts[event.type];
+  if (!recording_.formats.decode(recorded, event)) [[unlikely]]
+    ++counters_.damaged_events;
+  if (recorded.size >= kCommonFields) [[likely]]
+    ++recording_.counts[event.type];
 }
 
 void TraceDatSource::want(Need need) {

@@ -3,8 +3,8 @@
 //   file → Layout → per CPU: PageReader → RingPage → CpuEvents ─┐
 //                   Formats (libtraceevent) ───── decode ───────┴→ merge by time → Event
 //
-// This path reads little-endian recordings with raw or zstd data. The rest (big-endian hosts, guests
-// with a time shift) goes through libtracecmd: fallback_source.h; open_trace_dat() chooses.
+// This path reads little-endian recordings with raw or zstd data. The rest (big-endian hosts,
+// guests with a time shift) goes through libtracecmd: fallback_source.h; open_trace_dat() chooses.
 #pragma once
 
 #include <memory>
@@ -40,6 +40,8 @@ class TraceDatSource : public Source {
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
   [[nodiscard]] const Traits& traits() const { return traits_; }
+  // When its first and last event were, without reading it all; nothing where that is not known.
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 

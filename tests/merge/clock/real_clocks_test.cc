@@ -83,17 +83,17 @@ TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
   ASSERT_TRUE(related) << related.error().message;
   const RelatedSource& found = related->sources[1];
   std::printf("[ figures  ] %s: error %llu ns, drift %.3f ppm, offset %lld ns, %zu brackets\n",
-              name.c_str(), static_cast<unsigned long long>(found.error_ns),
+              name.c_str(), static_cast<unsigned long long>(found.error_ns.value()),
               sources[1].cycles ? 0.0 : found.drift_ppm, static_cast<long long>(found.offset_ns),
               recorded.syncs.size());
   for (const std::string& note : found.notes) std::printf("[ note     ] %s\n", note.c_str());
   // uptime counts hundredths of a second.
-  EXPECT_LT(found.error_ns, name == "uptime" ? 25'000'000u : 5000u);
+  EXPECT_LT(found.error_ns.value(), name == "uptime" ? 25'000'000u : 5000u);
   // Each known marker was written between its two readings of mono.
   for (const Recorded::Known& known : recorded.known) {
     const std::uint64_t at = found.map(known.stamp);
-    EXPECT_GE(at + found.error_ns, known.before);
-    EXPECT_LE(at, known.after + found.error_ns);
+    EXPECT_GE(at + found.error_ns.value(), known.before);
+    EXPECT_LE(at, known.after + found.error_ns.value());
   }
 }
 INSTANTIATE_TEST_SUITE_P(Every, RealClock,
@@ -128,9 +128,9 @@ TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
     const std::uint64_t reading = read_clock(clock);
     const std::uint64_t after = read_clock(ClockId::kMono);
     const std::uint64_t slack = 5000;
-    EXPECT_LT(found.error_ns, 5000u) << clock_name(clock);
-    EXPECT_GE(found.map(reading) + found.error_ns + slack, before) << clock_name(clock);
-    EXPECT_LE(found.map(reading), after + found.error_ns + slack) << clock_name(clock);
+    EXPECT_LT(found.error_ns.value(), 5000u) << clock_name(clock);
+    EXPECT_GE(found.map(reading) + found.error_ns.value() + slack, before) << clock_name(clock);
+    EXPECT_LE(found.map(reading), after + found.error_ns.value() + slack) << clock_name(clock);
   }
 }
 

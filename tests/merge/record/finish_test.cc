@@ -94,7 +94,7 @@ TEST_F(FinishTest, LeavesASessionAloneThatIsBeingWritten) {
 }
 
 TEST(QemuCommandTest, AddsWhatIsMissingAndKeepsWhatIsThere) {
-  const QemuFacts facts{QemuTracing::kLog, "10", ""};
+  const QemuFacts facts{QemuTracing::kLog, false, "10", ""};
   const QemuWishes wishes{{"virtio_*"}, "/marker", false, "", "", {}};
   const auto done =
       complete_qemu({"qemu-system-x86_64", "-name", "vm", "-D", "log"}, facts, wishes);
@@ -121,6 +121,7 @@ TEST(LossTest, ReadsTheKernelsCounts) {
   EXPECT_EQ(loss.cpu, 3u);
   EXPECT_EQ(loss.overwritten, 12u);
   EXPECT_EQ(loss.dropped, 5u);
+  EXPECT_EQ(loss.unread, 5u);
   EXPECT_FALSE(read_loss(0, "overrun: 0\n").any());
 }
 

@@ -121,6 +121,7 @@ class Replay {
             // What was lost before the page is told with its first events.
             if (piece.skipped == 0) mark_missed(out, piece.used, facts->lost);
             if (auto added = snapshot.add(cpu, out); !added) return added;
+            largest = std::max(largest, snapshot.held_bytes());
           }
           given[cpu] = (whole ? facts->last : now) + 1;
           if (!whole) break;
@@ -132,10 +133,10 @@ class Replay {
       if (auto ended = snapshot.end_round(); !ended) return ended;
       largest = std::max(largest, snapshot.held_bytes());
     }
-    return snapshot.finish([](ThreadId) { return true; });
+    return snapshot.finish();
   }
 
-  std::size_t largest = 0;  // bytes that were held after a round
+  std::size_t largest = 0;  // bytes that were held
 
  private:
   const RecordedPages& recorded_;

@@ -83,11 +83,13 @@ struct Cut {
       : pages(recorded.cpus()) {
     auto watch = HitWatch::open(*parse_trigger(trigger), recorded.formats());
     EXPECT_TRUE(watch) << watch.error().message;
-    Snapshot snapshot({kAround, ring_bytes, 4096, recorded.cpus()}, std::move(*watch),
-                      [this](unsigned cpu, std::span<const std::byte> page) {
-                        pages[cpu].emplace_back(page.begin(), page.end());
-                        return Result<void>();
-                      });
+    Snapshot snapshot(
+        {kAround, ring_bytes, 4096, recorded.cpus()}, std::move(*watch),
+        [](ThreadId) { return true; },
+        [this](unsigned cpu, std::span<const std::byte> page) {
+          pages[cpu].emplace_back(page.begin(), page.end());
+          return Result<void>();
+        });
     testing::Replay replay(recorded, step, burst);
     const auto done = replay.into(snapshot);
     EXPECT_TRUE(done) << done.error().message;
@@ -97,7 +99,7 @@ struct Cut {
   [[nodiscard]] std::set<SpanKey> hits() const {
     std::set<SpanKey> keys;
     for (const Hit& hit : facts.first_hits) {
-      if (!hit.open) keys.insert({hit.start, hit.end, hit.thread});
+      if (!hit.open && !hit.near_loss) keys.insert({hit.start, hit.end, hit.thread});
     }
     return keys;
   }
@@ -190,8 +192,13 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
     EXPECT_EQ(missing(cut.hits(), slow), "");
   } else {
     // A hole of the kernel's own is known when the next page comes, later than the report knows it:
-    // an exit near it may be taken for one that it hides.
-    EXPECT_GE(cut.hits().size(), slow.size() / 2);
+    // an exit near it may be taken for one that it hides. But what is slow is kept.
+    for (const auto& [start, end, thread] : slow) {
+      const auto& windows = cut.facts.first_windows;
+      EXPECT_TRUE(std::any_of(windows.begin(), windows.end(), [&](const Window& window) {
+        return window.from <= start && window.to >= end;
+      })) << fmt::format("[{}, {}] of {} is not kept", start, end, static_cast<int>(thread));
+    }
   }
   EXPECT_EQ(cut.facts.shortened, 0u);
   Windows expected;
@@ -214,7 +221,9 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
   // libtracecmd knows no moments: it may see fewer exits, never others.
   const Exits theirs(file, true);
   EXPECT_EQ(theirs.events, cut.facts.kept_events);
-  EXPECT_EQ(missing(theirs.all(), whole.all()), "");
+  std::set<SpanKey> known = whole.all();
+  if (whole.gaps != 0) known.merge(Exits(path, true).all());  // near the kernel's own it guesses
+  EXPECT_EQ(missing(theirs.all(), known), "");
 
   const std::string text = output_of("trace-cmd report -N -t " + file + " 2>/dev/null");
   const std::regex dropped("CPU:[0-9]+ \\[([0-9]+ )?EVENTS DROPPED\\]");

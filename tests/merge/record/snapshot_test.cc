@@ -33,7 +33,9 @@ TEST(WindowsTest, JoinsWhatTouches) {
 // A host of three CPUs with two vCPU threads, made of real events (box/demo-v6.dat).
 class SnapshotTest : public ::testing::Test {
  protected:
-  static constexpr std::int32_t kA = 11, kB = 12;
+  static constexpr std::int32_t kA = 11, kB = 12, kBusy = 99;  // kB is dead
+  static constexpr std::uint64_t kSecond = 1'000'000'000;
+  using RingPage = trace_dat::RingPage;
 
   SnapshotTest() : recorded_(data_path("box/demo-v6.dat")), formats_(recorded_.formats()) {
     for (const auto& cpu : recorded_.events()) {
@@ -43,6 +45,7 @@ class SnapshotTest : public ::testing::Test {
         (void)formats_.decode({event.time, bytes.data(), static_cast<std::uint32_t>(bytes.size())},
                               decoded);
         if (std::holds_alternative<KvmEntry>(decoded.payload)) entry_ = event.bytes;
+        if (std::holds_alternative<KvmUserspaceExit>(decoded.payload)) to_user_ = event.bytes;
         const auto* exit = std::get_if<KvmExit>(&decoded.payload);
         if (exit == nullptr) continue;
         samples_[formats_.reasons().of_exit(exit->isa, exit->reason, 0)] = event.bytes;
@@ -62,25 +65,53 @@ class SnapshotTest : public ::testing::Test {
   void entry(std::uint64_t time, unsigned cpu, std::int32_t thread) {
     add(time, cpu, thread, entry_);
   }
+  void to_user(std::uint64_t time, unsigned cpu, std::int32_t thread) {
+    add(time, cpu, thread, to_user_);
+  }
+  // The page of that time tells that events were lost before it.
+  void lost_before(std::uint64_t time) {
+    auto& [cpu, page] = pages_.at(time);
+    mark_missed(page, look_at_page(page)->used, RingPage::kUnknownLost);
+  }
+  // One vCPU that runs and exits all the time, on a CPU of its own.
+  void busy(std::uint64_t from, std::uint64_t to, std::uint64_t step, unsigned cpu) {
+    for (std::uint64_t time = from; time < to; time += step) {
+      exit(time, cpu, kBusy, "cpuid");
+      entry(time + 10, cpu, kBusy);
+    }
+  }
 
   // One event to a page, all read in one round of its own.
   void cut(const std::string& trigger, std::uint64_t around) {
     auto watch = HitWatch::open(*parse_trigger(trigger), recorded_.formats());
     ASSERT_TRUE(watch);
     kept_.assign(3, {});
-    Snapshot snapshot({around, 1u << 20, 4096, 3}, std::move(*watch),
-                      [this](unsigned cpu, std::span<const std::byte> page) {
-                        kept_[cpu].emplace_back(page.begin(), page.end());
-                        return Result<void>();
-                      });
+    std::size_t written = 0;
+    Snapshot snapshot(
+        {around, 1u << 20, 4096, 3}, std::move(*watch),
+        [](ThreadId thread) { return thread != ThreadId{kB}; },
+        [&](unsigned cpu, std::span<const std::byte> page) -> Result<void> {
+          if (written++ == room_) return fail("No space left on device");
+          kept_[cpu].emplace_back(page.begin(), page.end());
+          return {};
+        });
+    bool broken = false;
+    largest_ = 0;
     for (const auto& [time, page] : pages_) {
       snapshot.begin_round();
       ASSERT_TRUE(snapshot.add(page.first, page.second));
+      ++read_;
       for (unsigned cpu = 0; cpu < 3; ++cpu) snapshot.drained(cpu);
-      ASSERT_TRUE(snapshot.end_round());
+      broken = !snapshot.end_round();
+      largest_ = std::max(largest_, snapshot.held_bytes());
+      if (broken) break;  // as the recorder does
     }
-    ASSERT_TRUE(snapshot.finish([](ThreadId thread) { return thread != ThreadId{kB}; }));
+    EXPECT_EQ(snapshot.finish().has_value(), written <= room_);
+    if (broken) {
+      EXPECT_EQ(written, room_ + 1) << "the sink was given more after its error";
+    }
     facts_ = snapshot.facts();
+    for (unsigned cpu = 0; cpu < 3; ++cpu) unwritten_pages_ += snapshot.unwritten_pages(cpu);
   }
   [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> exits_kept() const {
     const std::string file = ::testing::TempDir() + "snapshot-unit-" + std::to_string(::getpid());
@@ -88,6 +119,7 @@ class SnapshotTest : public ::testing::Test {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> exits;
     auto source = trace_dat::open_trace_dat(file, {});
     EXPECT_TRUE(source) << source.error().message;
+    if (!source) return {};
     Names names;
     QemuEventReader reader(names);
     ExitModel model;
@@ -103,6 +135,9 @@ class SnapshotTest : public ::testing::Test {
 
   SnapshotFacts facts_;
   std::vector<std::vector<Bytes>> kept_;
+  std::size_t room_ = ~std::size_t{0};  // pages that the sink takes
+  std::size_t largest_ = 0;             // bytes held after a round
+  std::uint64_t read_ = 0, unwritten_pages_ = 0;
 
  private:
   void add(std::uint64_t time, unsigned cpu, std::int32_t thread, std::string bytes) {
@@ -119,7 +154,7 @@ class SnapshotTest : public ::testing::Test {
 
   testing::RecordedPages recorded_;
   trace_dat::Formats formats_;
-  std::string entry_;
+  std::string entry_, to_user_;
   std::map<std::string, std::string> samples_;  // a kvm_exit of each reason
   std::map<std::uint64_t, std::pair<unsigned, Bytes>> pages_;
 };
@@ -169,6 +204,95 @@ TEST_F(SnapshotTest, AnExitThatIsStillOpenCountsUnlessItsThreadIsDead) {
   EXPECT_EQ(facts_.hits, 1u);
   EXPECT_EQ(facts_.still_open, 1u);
   EXPECT_EQ(facts_.longest.thread, ThreadId{kA});
+}
+
+TEST_F(SnapshotTest, WhatADiskThatFillsUpLosesOfTheRingIsCounted) {
+  busy(100, 20'000, 100, 2);
+  exit(10'050, 0, kA, "io");
+  entry(15'050, 0, kA);
+  room_ = 20;  // inside the window
+  cut("exit(io) > 500ns", 3000);
+  EXPECT_EQ(facts_.hits, 1u);
+  EXPECT_GT(facts_.kept_events, 0u);
+  EXPECT_GT(facts_.unwritten_events, 30u);
+  EXPECT_EQ(unwritten_pages_, facts_.unwritten_events);  // one event to a page
+  EXPECT_EQ(facts_.kept_events + facts_.left_out_events + facts_.unwritten_events, read_);
+  std::uint64_t kept = 0;
+  for (const auto& cpu : kept_) {
+    for (const Bytes& page : cpu) kept += look_at_page(page)->events;
+  }
+  EXPECT_EQ(facts_.kept_events, kept);
+}
+
+TEST_F(SnapshotTest, ALongExitIsWrittenWhileItGoesOn) {
+  busy(100, 40 * kSecond, kSecond / 20, 2);
+  exit(5 * kSecond + 1, 0, kA, "io");
+  entry(35 * kSecond + 1, 1, kA);
+  cut("exit > 1ms", kSecond / 10);
+  EXPECT_EQ(facts_.hits, 1u);
+  EXPECT_EQ(facts_.shortened, 0u);
+  EXPECT_THAT(facts_.first_windows,
+              ElementsAre(Window{5 * kSecond + 1 - kSecond / 10, 35 * kSecond + 1 + kSecond / 10}));
+  EXPECT_THAT(exits_kept(), ::testing::Contains(std::pair(5 * kSecond + 1, 35 * kSecond + 1)));
+  // A second and a tenth of forty events a second, not thirty of them.
+  EXPECT_LT(largest_, 60u * 300u);
+}
+
+TEST_F(SnapshotTest, OfAnExitThatDoesNotEndTheMiddleIsLeftOut) {
+  busy(100, 200 * kSecond, kSecond, 2);
+  exit(5 * kSecond + 1, 0, kA, "io");
+  entry(150 * kSecond + 1, 0, kA);
+  cut("exit > 1ms", 2 * kSecond);
+  EXPECT_EQ(facts_.hits, 1u);
+  EXPECT_EQ(facts_.shortened, 1u);
+  EXPECT_EQ(facts_.longest.end - facts_.longest.start, 145 * kSecond);
+  ASSERT_EQ(facts_.windows, 2u);
+  EXPECT_EQ(facts_.first_windows[0], (Window{3 * kSecond + 1, 67 * kSecond + 1}));
+  EXPECT_GE(facts_.first_windows[1].from, 147 * kSecond);
+  EXPECT_EQ(facts_.first_windows[1].to, 152 * kSecond + 1);
+}
+
+TEST_F(SnapshotTest, AThreadThatDiesInAnExitHoldsNothingBack) {
+  exit(1000, 0, kB, "io");
+  busy(2000, 20 * kSecond, kSecond / 50, 2);
+  cut("exit > 15s", kSecond / 10);
+  EXPECT_EQ(facts_.hits, 0u);
+  EXPECT_EQ(facts_.kept_events, 0u);
+  EXPECT_LT(largest_, 20u * 300u);
+}
+
+TEST_F(SnapshotTest, WhatMayBeAHitNearALossIsKept) {
+  exit(1000, 0, kA, "io");
+  busy(1500, 5500, 500, 2);
+  entry(5050, 0, kA);  // of that exit, or of one after it
+  lost_before(5050);
+  exit(20'000, 1, kBusy, "cpuid");
+  cut("exit > 500ns", 100);
+  EXPECT_EQ(facts_.hits, 1u);
+  EXPECT_EQ(facts_.near_loss, 1u);
+  EXPECT_THAT(facts_.first_windows, ElementsAre(Window{900, 5150}));
+  EXPECT_THAT(exits_kept(), ::testing::Not(::testing::Contains(std::pair(1000, 5050))));
+}
+
+TEST_F(SnapshotTest, SaysThatAReasonOfAnotherKindOfMachineCannotHit) {
+  exit(1000, 0, kA, "io");
+  entry(9000, 0, kA);
+  cut("exit(KVM_EXIT_IO) > 500ns", 100);
+  EXPECT_EQ(facts_.hits, 0u);
+  EXPECT_THAT(facts_.cannot_hit, ::testing::HasSubstr("SVM's, and KVM_EXIT_IO is none of their"));
+  cut("exit(IO_INSTRUCTION) > 500ns", 100);
+  EXPECT_THAT(facts_.cannot_hit, ::testing::HasSubstr("IO_INSTRUCTION is none of their"));
+  cut("exit(io) > 500ns", 100);
+  EXPECT_EQ(facts_.cannot_hit, "");
+  EXPECT_EQ(facts_.hits, 1u);
+}
+
+TEST_F(SnapshotTest, SaysThatAReasonOfKvmExitCannotHitWhereThatDoesNotFire) {
+  to_user(1000, 0, kA);
+  cut("exit(io) > 500ns", 100);
+  EXPECT_THAT(facts_.cannot_hit, ::testing::HasSubstr("kvm_exit does not fire on this machine"));
+  cut("exit(KVM_EXIT_IO) > 500ns", 100);
+  EXPECT_EQ(facts_.cannot_hit, "");
 }
 
 TEST_F(SnapshotTest, RefusesAReasonThatTheKernelDoesNotHave) {

@@ -371,7 +371,7 @@ TEST(Uftrace, ThePluginsDirectoryHasItsVcpusAndClock) {
   real.clock = "real";
   const auto related = clocks::relate(std::vector{*clock, real});
   ASSERT_TRUE(related) << related.error().message;
-  EXPECT_LT(related->sources[1].error_ns, 50'000u);
+  EXPECT_LT(related->sources[1].error_ns.value(), 50'000u);
 }
 
 TEST(QemuLog, LinesAreThoseWithATimestampOnly) {
@@ -448,6 +448,11 @@ TEST(OpenSource, ASessionIsItsParts) {
               "real": 1795250191000000000}, "after": {"mono": 1400, "real": 1795250191000000400}}]})";
   clocks.front() = *clock_of_source(parts->front(), {}, true);
   EXPECT_TRUE(clocks::relate(clocks));
+  ASSERT_TRUE(clocks.front().interval);
+  EXPECT_LT(clocks.front().interval->first, clocks.front().interval->last);
+  // It is of trace.dat only.
+  fs::copy_file(folder / "trace.dat", folder / "guest.dat");
+  EXPECT_TRUE(clock_of_source(folder / "guest.dat", {}, true)->syncs.empty());
 }
 
 }  // namespace

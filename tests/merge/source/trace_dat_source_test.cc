@@ -93,6 +93,23 @@ TEST_P(Recordings, ThePagePathAndLibtracecmdGiveTheSameEventStream) {
   EXPECT_EQ(pages.counters.damaged_events, 0u);
 }
 
+TEST_P(Recordings, TheRangeIsThatOfTheEvents) {
+  auto source = open_trace_dat(data_path(GetParam()), {});
+  ASSERT_TRUE(source) << source.error().message;
+  const auto range = (*source)->range();
+  std::uint64_t first = ~std::uint64_t{0}, last = 0;
+  for (Event event; (*source)->next(event);) {
+    first = std::min(first, event.at.ns());
+    last = std::max(last, event.at.ns());
+  }
+  if (!range) {  // libtracecmd's
+    EXPECT_TRUE((*source)->layout().time_shift || (*source)->counters().events == 0);
+    return;
+  }
+  EXPECT_EQ(range->first.ns(), first);
+  EXPECT_EQ(range->second.ns(), last);
+}
+
 TEST_P(Recordings, EventsComeInOrderOfTimeAndHolesBeforeWhatFollowsThem) {
   const auto source = open(data_path(GetParam()));
   ASSERT_TRUE(source);

@@ -1,0 +1,260 @@
+#include "merge/record/recording.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "backend_ftrace/clock.h"
+#include "merge/record/finish.h"
+#include "merge/record/summary.h"
+#include "merge/record/text_file.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kGrace = 10 * kSecond;
+
+}  // namespace
+
+bool Recording::write_sync() {
+  const int cpu = ::sched_getcpu();
+  if (!sync_.write_series(marker_.get())) return false;
+  const bool cycles = options_.clock == "x86-tsc" || options_.clock == "counter";
+  if (cycles || sync_.brackets().empty()) return true;
+  streams_->expect_sync(sync_.brackets().back().series, cpu, ::sched_getcpu());
+  return true;
+}
+
+void Recording::drain(std::size_t cpu) {
+  if (!tracing_) return;
+  if (auto moved = streams_->drain(cpu); !moved) cut_short(moved.error());
+}
+
+// The recording ends here, the command goes on.
+void Recording::cut_short(const Error& error) {
+  broken_ = error;
+  session_.ended_by = error.message;
+  stop_tracing();
+  if (auto closed = close_session(); !closed) {
+    say(closed.error().message);
+  }
+  if (command_ && !command_->reap()) {
+    say(fmt::format("{}; recording has stopped, what came before is in {}; the command goes on",
+                    error.message, options_.folder));
+  } else {
+    say(fmt::format("{}; recording has stopped, what came before is in {}", error.message,
+                    options_.folder));
+    running_ = false;
+  }
+}
+
+// What the streams have learned of the recording.
+void Recording::note_streams() {
+  for (const SyncStamp& sync : streams_->take_stamps()) {
+    sync_.stamp(sync.series, sync.index, sync.stamp);
+  }
+  if (const SnapshotFacts* facts = streams_->snapshot()) session_.snapshot = *facts;
+  const std::string& never = session_.snapshot.cannot_hit;
+  if (!never.empty() && !std::exchange(warned_, true)) {
+    say(fmt::format("warning: --snapshot-on '{}': {}", session_.snapshot_on, never));
+  }
+}
+
+// Who writes into somebody else's instance costs him what is recorded, without a loss that the
+// kernel counts.
+void Recording::look_at_instance() {
+  const auto warn = [this](const std::string& warning) {
+    const auto& said = session_.warnings;
+    if (std::find(said.begin(), said.end(), warning) != said.end()) return;
+    session_.warnings.push_back(warning);
+    say("warning: " + warning);
+  };
+  const auto is = [this](const char* file, std::string_view text) {
+    const auto now = instance_->get(file);
+    return !now || now->find(text) != std::string::npos;
+  };
+  if (!is("tracing_on", "1")) {
+    warn(fmt::format("somebody has written 0 into {}: events are missing",
+                     instance_->path("tracing_on")));
+  }
+  if (!is("trace_clock", "[" + options_.clock + "]")) {
+    warn(fmt::format("somebody has changed {}: the recording is on several clocks",
+                     instance_->path("trace_clock")));
+  }
+}
+
+void Recording::save_session() {
+  note_streams();
+  session_.threads = threads_.threads();
+  session_.sync = sync_.brackets();
+  // Both are better than nothing where the disk is nearly full: what fails is written at the end.
+  const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
+  (void)replace_file(options_.folder + "/raw/cmdlines", own + threads_.cmdlines());
+  (void)write_session(options_.folder, session_);
+}
+
+void Recording::on_tick() {
+  std::uint64_t ticks = 0;
+  (void)!::read(timer_.get(), &ticks, sizeof ticks);
+  if (!tracing_) return;
+  look_at_instance();
+  note_streams();  // of the last series, what came later than its flush
+  (void)write_sync();
+  const std::size_t hits = session_.snapshot.first_hits.size();
+  if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
+  note_streams();
+  if (look_at_threads() || session_.snapshot.first_hits.size() != hits) save_session();
+}
+
+void Recording::ask_to_end(int signal, const char* why) {
+  if (session_.ended_by.empty()) session_.ended_by = why;
+  if (!command_) {
+    running_ = false;
+    return;
+  }
+  command_->signal(signal);
+  asked_at_ = read_clock(ClockId::kMono);
+  ++asked_;
+}
+
+void Recording::on_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+  const int number = static_cast<int>(info.ssi_signo);
+  // A terminal sends Ctrl-C to the command as well.
+  const bool from_terminal = info.ssi_code == SI_KERNEL;
+  ask_to_end(asked_ > 0 ? SIGKILL : from_terminal ? 0 : number, "signal");
+}
+
+void Recording::on_end_of_target() {
+  if (command_ && !command_->reap()) return;
+  if (session_.ended_by.empty()) session_.ended_by = command_ ? "command" : "process";
+  running_ = false;
+}
+
+void Recording::look_after_grace() {
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (deadline_ != 0 && now >= deadline_) {
+    deadline_ = 0;
+    if (asked_ == 0) ask_to_end(SIGTERM, "duration");
+  }
+  if (asked_ > 0 && !nagged_ && now >= asked_at_ + kGrace) {
+    nagged_ = true;
+    say("the command does not end; Ctrl-C (or SIGTERM) once more kills it");
+  }
+}
+
+// Whether a virtual machine has another thread, or one another name. Of all others what the kernel
+// remembers is kept.
+bool Recording::look_at_threads() {
+  auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
+  if (saved) threads_.add_names(*saved);
+  return threads_.update();
+}
+
+// Until the first tick, at ages that double: a short run has ended by then.
+void Recording::look_early() {
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (next_look_ == 0 || now < next_look_) return;
+  (void)look_at_threads();
+  const std::uint64_t age = now - started_;
+  next_look_ = age < kSecond ? now + std::max(age, kFirstLook) : 0;
+}
+
+int Recording::wait_ms() const {
+  std::uint64_t next = deadline_ == 0 ? next_look_ : deadline_;
+  if (next_look_ != 0) next = std::min(next, next_look_);
+  if (next == 0) return -1;
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (now >= next) return 0;
+  return static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
+}
+
+void Recording::loop() {
+  enum : std::size_t { kSignals, kTimer, kTarget, kStreams };
+  std::vector<pollfd> polled(kStreams + streams_->size());
+  while (running_) {
+    polled[kSignals] = {signals_.get(), POLLIN, 0};
+    polled[kTimer] = {timer_.get(), POLLIN, 0};
+    polled[kTarget] = {pidfd_.get(), POLLIN, 0};
+    for (std::size_t i = 0; i < streams_->size(); ++i) {
+      polled[kStreams + i] = {tracing_ ? streams_->fd(i) : -1, POLLIN, 0};
+    }
+    if (::poll(polled.data(), polled.size(), wait_ms()) < 0 && errno != EINTR) break;
+    for (std::size_t i = 0; i < streams_->size(); ++i) {
+      if (polled[kStreams + i].revents != 0) drain(i);
+    }
+    if (polled[kTimer].revents != 0) on_tick();
+    if (polled[kSignals].revents != 0) on_signal();
+    if (polled[kTarget].revents != 0) on_end_of_target();
+    look_after_grace();
+    look_early();
+  }
+}
+
+// The last sync records, the last pages, the counts.
+void Recording::stop_tracing() {
+  if (!tracing_) return;
+  tracing_ = false;
+  look_at_instance();
+  if (!broken_) {
+    note_streams();
+    (void)write_sync();
+  }
+  (void)instance_->set("tracing_on", "0");
+  session_.end_real_ns = read_clock(ClockId::kReal);
+  (void)look_at_threads();
+  if (broken_) {
+    streams_->settle();
+  } else if (auto finished = streams_->finish(); !finished) {
+    broken_ = finished.error();
+    session_.ended_by = broken_->message;
+    say(broken_->message + "; the recording lacks its end");
+  }
+  note_streams();  // before the files are closed
+  session_.losses = streams_->losses(*instance_);
+}
+
+Result<void> Recording::close_session() {
+  const std::vector<std::string> stats = streams_->stats(*instance_);
+  streams_->close();
+  // First of all the reserve: what follows must have room on a full disk.
+  ::unlink((options_.folder + "/raw/reserve").c_str());
+  save_session();
+  auto finished = finish_locked(options_.folder, stats);
+  session_.closed = finished.has_value();
+  auto wrote = write_session(options_.folder, session_);
+  lock_.reset();
+  if (!finished) {
+    return fail("{}; the pages are in {}/raw: make room and give: trapline report {}",
+                finished.error().message, options_.folder, options_.folder);
+  }
+  return wrote;
+}
+
+Result<int> Recording::finish() {
+  stop_tracing();
+  Result<void> closed;
+  if (!session_.closed) {
+    if (command_) session_.exit_status = command_->reap();
+    closed = close_session();
+  } else if (command_) {
+    session_.exit_status = command_->reap();
+    (void)write_session(options_.folder, session_);
+  }
+  marker_.reset();
+  if (auto removed = instance_->remove(); !removed) say(removed.error().message);
+  if (!closed) return tl::unexpected(std::move(closed).error());
+  const Outcome outcome{options_.folder, streams_->written(), streams_->read(), !broken_};
+  for (const std::string& line : summary(session_, outcome)) say(line);
+  const int status = session_.exit_status.value_or(0);
+  return status == 0 && broken_ ? 1 : status;
+}
+
+}  // namespace trapline::record

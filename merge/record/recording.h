@@ -1,0 +1,73 @@
+// One recording, in its own words: recorder.h tells what it does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "merge/record/command.h"
+#include "merge/record/instance.h"
+#include "merge/record/page_streams.h"
+#include "merge/record/recorder.h"
+#include "merge/record/session.h"
+#include "merge/record/target.h"
+
+namespace trapline::record {
+
+class Recording {
+ public:
+  explicit Recording(const RecordOptions& options) : options_(options) {}
+  Result<int> run();
+
+ private:
+  // recorder.cc: up to the command's start.
+  Result<void> prepare();
+  Result<void> open_session();
+  Result<void> open_streams();
+  Result<void> start();
+
+  // recording.cc: while it goes on, and its end.
+  void loop();
+  void on_signal();
+  void on_tick();
+  void on_end_of_target();
+  void ask_to_end(int signal, const char* why);
+  void look_after_grace();
+  [[nodiscard]] bool look_at_threads();
+  void look_early();
+  [[nodiscard]] int wait_ms() const;
+  void drain(std::size_t cpu);
+  void cut_short(const Error& error);
+  void stop_tracing();
+  Result<int> finish();
+  Result<void> close_session();
+  [[nodiscard]] bool write_sync();
+  void note_streams();
+  void look_at_instance();
+  void save_session();
+
+  void say(const std::string& line) const {
+    if (options_.say) options_.say(line);
+  }
+
+  static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads
+
+  const RecordOptions& options_;
+  Target target_;
+  Session session_;
+  std::optional<Instance> instance_;  // the files below hold it open: they go before it
+  UniqueFd marker_, lock_, signals_, timer_, pidfd_;
+  std::optional<HitWatch> watch_;  // until the streams have it
+  std::optional<PageStreams> streams_;
+  std::optional<Command> command_;
+  QemuAdditions additions_;
+  ThreadTable threads_;
+  SyncLog sync_;
+  std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
+  std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
+  unsigned asked_ = 0;
+  bool tracing_ = false, running_ = true, session_made_ = false, nagged_ = false, warned_ = false;
+  std::optional<Error> broken_;  // what cut the recording short
+};
+
+}  // namespace trapline::record

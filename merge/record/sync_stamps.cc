@@ -1,0 +1,70 @@
+#include "merge/record/sync_stamps.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "merge/record/page_stream.h"
+#include "merge/record/snapshot/page_cut.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr std::size_t kPiece = 256u << 10;  // a multiple of every page size
+
+void append_stamps(std::span<const std::byte> page, std::vector<SyncStamp>& stamps) {
+  trace_dat::RingPage walk;
+  if (!walk.load(page, kCommitSize)) return;
+  for (trace_dat::RecordedEvent event; walk.next(event);) {
+    std::string_view text(reinterpret_cast<const char*>(event.data), event.size);
+    const auto at = text.find(kSyncPrefix);
+    if (at == std::string_view::npos) continue;
+    text.remove_prefix(at);
+    const auto sync = parse_sync(text.substr(0, text.find_first_of(std::string_view("\n\0", 2))));
+    if (sync) stamps.push_back({sync->series, sync->index, event.time});
+  }
+}
+
+bool holds_prefix(std::span<const std::byte> page) {
+  return ::memmem(page.data(), page.size(), kSyncPrefix.data(), kSyncPrefix.size()) != nullptr;
+}
+
+}  // namespace
+
+void SyncStamps::expect(const std::vector<PageStream>& streams, std::uint64_t series, int first_cpu,
+                        int last_cpu) {
+  last_series_ = series;
+  for (const int cpu : {first_cpu, last_cpu}) {
+    const auto index = static_cast<std::size_t>(cpu);
+    // What an earlier series waits for comes before.
+    if (cpu >= 0 && index < streams.size()) places_.try_emplace(index, streams[index].written());
+  }
+}
+
+std::vector<SyncStamp> SyncStamps::find(const std::vector<PageStream>& streams) {
+  std::vector<SyncStamp> stamps;
+  std::vector<std::byte> buffer(places_.empty() ? 0 : kPiece);
+  for (auto& [cpu, from] : places_) {
+    const PageStream& stream = streams[cpu];
+    const std::uint64_t end = std::min(stream.written(), from + kMostAtOnce);
+    while (from < end) {
+      const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(end - from, kPiece));
+      const ssize_t got = ::pread(stream.target(), buffer.data(), wanted, static_cast<off_t>(from));
+      if (got != static_cast<ssize_t>(wanted)) break;
+      for (std::size_t at = 0; at + stream.page_size() <= wanted; at += stream.page_size()) {
+        const auto page = std::span<const std::byte>(buffer).subspan(at, stream.page_size());
+        if (holds_prefix(page)) append_stamps(page, stamps);
+      }
+      from += wanted;
+    }
+  }
+  // The last record of a series has the last index.
+  const auto is_last = [this](const SyncStamp& stamp) {
+    return stamp.series == last_series_ && stamp.index == kSyncTries;
+  };
+  if (std::any_of(stamps.begin(), stamps.end(), is_last)) places_.clear();
+  return stamps;
+}
+
+}  // namespace trapline::record

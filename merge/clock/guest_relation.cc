@@ -101,7 +101,8 @@ Result<void> check_gaps(GuestRelation& relation, const TimesByCpu& times, const 
   return {};
 }
 
-// The bounds of all ways that agree: each is taken if a line still meets all of them.
+// The bounds of all ways that agree: each is taken if a line still meets all of them, or misses
+// them by less than was known before.
 struct Ways {
   std::vector<ClockBound> bounds;
   std::vector<std::string> left_out;
@@ -113,17 +114,22 @@ struct Ways {
     all.insert(all.end(), more.begin(), more.end());
     std::ranges::stable_sort(all, {}, &ClockBound::source);
     const auto line = fit_line(all, all.front().source, all.back().source);
-    if (line && line->tolerance > tolerance && !bounds.empty()) {
+    // Clocks are corrected now and then: a line that misses a little and still knows more is
+    // better.
+    if (line && line->tolerance > tolerance_ && line->error >= error_ && !bounds.empty()) {
       left_out.emplace_back(name);
       return false;
     }
-    if (line) tolerance = line->tolerance;
+    if (line) {
+      tolerance_ = line->tolerance;
+      error_ = line->error;
+    }
     bounds = std::move(all);
     return true;
   }
 
  private:
-  std::uint64_t tolerance = 0;
+  std::uint64_t tolerance_ = 0, error_ = ~std::uint64_t{0};
 };
 
 std::string describe(const GuestRelation& relation, const std::vector<std::string>& left_out) {
@@ -155,27 +161,81 @@ std::optional<clocks::Interval> interval_of(const TimesByCpu& times) {
   return interval;
 }
 
-// What the recording shows of the host: pass 1.
+// What the recording shows of the host.
 struct HostSide {
   Vcpus vcpus;
-  clocks::SyncGatherer syncs;
+  std::vector<clocks::SyncEntry> brackets;
   std::string clock;
   bool cycles = false;
 };
 
-Result<HostSide> read_host(const OpenSource& open, GuestBounds& guest) {
+// All that both sides say: pass 1.
+struct Known {
+  Ways ways;
+  GuestSyncCounters counters;
   HostSide host;
-  auto source = open();
-  if (!source) return tl::unexpected(std::move(source).error());
+  bool made_by_the_guest = false;
+};
+
+void read_host(Source& source, GuestBounds& guest, HostSide& host) {
+  clocks::SyncGatherer syncs;
   Event event;
-  while ((*source)->next(event)) {
+  while (source.next(event)) {
     guest.on_event(event);
     host.vcpus.on(event);
     const auto* marker = std::get_if<Marker>(&event.payload);
     if (marker == nullptr || !marker->text.starts_with(kSyncPrefix)) continue;
-    if (const auto record = parse_sync(marker->text)) host.syncs.add(*record, event.at.ns());
+    if (const auto record = parse_sync(marker->text)) syncs.add(*record, event.at.ns());
   }
-  return host;
+  host.brackets = syncs.take();
+}
+
+Result<Known> look_at(const GuestRecording& guest, const OpenSource& open) {
+  auto source = open();
+  if (!source) return tl::unexpected(std::move(source).error());
+  Known known;
+  HostSide& host = known.host;
+  host.clock = (*source)->info().clock;
+  host.cycles = (*source)->info().cycles;
+  auto id = clock_from_name(host.clock);
+  if (id == ClockId::kTsc && !host.cycles) id.reset();  // nanoseconds that a file made of it
+  GuestBounds readings(id);
+  auto added = add_readings(readings, guest.syncs, guest.clock, guest.cycles, guest.brackets);
+  if (!added) return tl::unexpected(std::move(added).error());
+  read_host(**source, readings, host);
+  known.made_by_the_guest = readings.made_by_the_guest();
+  known.ways.add(readings.bounds(), "the exits");
+  known.counters = readings.counters();
+  if (id != ClockId::kTsc) {
+    const auto tsc = readings.host_tsc_bounds();
+    const bool taken =
+        known.ways.add(bounds_through(ClockId::kTsc, tsc, host.brackets, host.cycles), "the TSC");
+    known.counters.tsc = taken ? readings.counters().tsc : 0;
+  }
+  const auto ptp = readings.host_real_bounds();
+  const bool taken =
+      known.ways.add(bounds_through(ClockId::kReal, ptp, host.brackets, host.cycles), "PTP");
+  known.counters.ptp = taken ? readings.counters().ptp : 0;
+  return known;
+}
+
+// Pass 2, some times: each round decides more records than the last. More bounds can only narrow
+// the band, unless they contradict: then the line stays, and the residual says by how much.
+Result<void> refine(GuestRelation& relation, const TimesByCpu& times, const OpenSource& open,
+                    const std::vector<ClockBound>& bounds) {
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<ClockBound> all = bounds;
+    if (auto checked = check_gaps(relation, times, open, all); !checked) return checked;
+    const auto refined = fit_line(all, relation.line.from, relation.line.to);
+    if (!refined || refined->tolerance > relation.line.tolerance ||
+        refined->error >= relation.line.error)
+      break;
+    const bool much = refined->error < relation.line.error - relation.line.error / 10;
+    relation.line = *refined;
+    if (!much) break;
+  }
+  return {};
 }
 
 }  // namespace
@@ -227,38 +287,12 @@ GuestRecording guest_recording(const DataDirectory& directory) {
 Result<std::optional<GuestRelation>> relate_guest(const GuestRecording& guest,
                                                   const OpenSource& open) {
   if (guest.syncs.empty()) return std::nullopt;
-  std::string clock;
-  bool cycles = false;
-  {
-    auto source = open();
-    if (!source) return tl::unexpected(std::move(source).error());
-    clock = (*source)->info().clock;
-    cycles = (*source)->info().cycles;
-  }
-  auto id = clock_from_name(clock);
-  if (id == ClockId::kTsc && !cycles) id.reset();  // nanoseconds that a file made of it
-  GuestBounds readings(id);
-  if (auto added = add_readings(readings, guest.syncs, guest.clock, guest.cycles, guest.brackets);
-      !added)
-    return tl::unexpected(std::move(added).error());
-  auto host = read_host(open, readings);
-  if (!host) return tl::unexpected(std::move(host).error());
-  const auto brackets = host->syncs.take();
-  Ways ways;
-  ways.add(readings.bounds(), "the exits");
-  GuestSyncCounters counters = readings.counters();
-  if (id != ClockId::kTsc) {
-    const auto tsc = readings.host_tsc_bounds();
-    const bool taken = ways.add(bounds_through(ClockId::kTsc, tsc, brackets, cycles), "the TSC");
-    counters.tsc = taken ? readings.counters().tsc : 0;
-  }
-  const auto ptp = readings.host_real_bounds();
-  const bool taken = ways.add(bounds_through(ClockId::kReal, ptp, brackets, cycles), "PTP");
-  counters.ptp = taken ? readings.counters().ptp : 0;
-  const std::vector<ClockBound>& bounds = ways.bounds;
+  auto known = look_at(guest, open);
+  if (!known) return tl::unexpected(std::move(known).error());
+  const std::vector<ClockBound>& bounds = known->ways.bounds;
+  const Vcpus& vcpus = known->host.vcpus;
   if (bounds.empty()) {
-    if (!guest.inside || host->vcpus.last() == 0 || readings.made_by_the_guest())
-      return std::nullopt;
+    if (!guest.inside || vcpus.last() == 0 || known->made_by_the_guest) return std::nullopt;
     return fail(
         "what `trapline sync` did in the guest is not in the host's recording; record there with "
         "-e kvm (kvm_pio, kvm_mmio, kvm_write_tsc_offset), and for PTP_KVM with trapline record");
@@ -269,7 +303,6 @@ Result<std::optional<GuestRelation>> relate_guest(const GuestRecording& guest,
   if (!line) return tl::unexpected(std::move(line).error());
   // What matters is the time of the guest's records, or that in which the vCPUs ran; without both,
   // that of the bounds.
-  const Vcpus& vcpus = host->vcpus;
   const auto inside = guest.inside ? interval_of(*times) : std::nullopt;
   if (inside)
     line = fit_line(bounds, inside->first, inside->last);
@@ -278,25 +311,12 @@ Result<std::optional<GuestRelation>> relate_guest(const GuestRecording& guest,
   if (!line) return tl::unexpected(std::move(line).error());
   GuestRelation relation;
   relation.line = *line;
-  relation.clock = clock;
-  relation.syncs = counters;
+  relation.clock = known->host.clock;
+  relation.syncs = known->counters;
   relation.threads = vcpus.threads();
-  // Each round decides more records than the last. More bounds can only narrow the band, unless
-  // they contradict: then the line stays, and the residual says by how much.
-  constexpr int kRounds = 4;
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<ClockBound> all = bounds;
-    if (auto checked = check_gaps(relation, *times, open, all); !checked)
-      return tl::unexpected(std::move(checked).error());
-    const auto refined = fit_line(all, relation.line.from, relation.line.to);
-    if (!refined || refined->tolerance > relation.line.tolerance ||
-        refined->error >= relation.line.error)
-      break;
-    const bool much = refined->error < relation.line.error - relation.line.error / 10;
-    relation.line = *refined;
-    if (!much) break;
-  }
-  relation.method = describe(relation, ways.left_out);
+  if (auto refined = refine(relation, *times, open, bounds); !refined)
+    return tl::unexpected(std::move(refined).error());
+  relation.method = describe(relation, known->ways.left_out);
   return relation;
 }
 

@@ -18,7 +18,6 @@ class GuestSideSource final : public Source {
         info_(source_->info()) {
     info_.host = false;
     info_.cycles = false;
-    info_.clock = relation.clock;
     info_.method = relation.method;
     info_.offset_ns = static_cast<std::int64_t>(line_.at(line_.from) - line_.from);
     info_.error_ns = line_.error;

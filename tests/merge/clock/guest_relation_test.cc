@@ -8,9 +8,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <sstream>
 
 #include "merge/source/guest_calls_source.h"
 #include "plugin/format/directory_writer.h"
@@ -124,6 +126,67 @@ class GuestRelationTest : public ::testing::Test {
     });
   }
 
+  // What was recorded inside: `trapline sync` printed what the plugin would have stamped.
+  GuestRecording recorded_inside() {
+    GuestRecording guest;
+    guest.inside = true;
+    guest.clock = "mono";
+    std::istringstream lines(sync_);
+    for (std::string line; std::getline(lines, line);) {
+      const auto blank = line.find(' ');
+      auto record = parse_guest_sync(line.substr(blank + 1));
+      EXPECT_TRUE(record) << line;
+      const std::uint64_t at = std::stoull(line);
+      if (record->before) record->before = GuestReading{at, 0};
+      if (record->after) record->after = GuestReading{at, 0};
+      guest.syncs.push_back({std::nullopt, *record});
+    }
+    guest.times = [this]() -> Result<TimesByCpu> {
+      TimeSample sample;
+      for (const Record& record : records_) sample.add(0, record.time());
+      return sample.take();
+    };
+    return guest;
+  }
+  // PTP_KVM's moments, whose host is `off` ahead; the host's sync records with its wall clock.
+  void ptp_series(GuestRecording& guest, std::int64_t off) {
+    constexpr std::uint64_t kReal = 1'700'000'000'000'000'000;
+    const auto at = [this](std::uint64_t i) { return kStart + i * (now_ - kStart) / 8; };
+    for (std::uint32_t i = 0; i <= 8; ++i) {
+      GuestSyncRecord record;
+      record.series = 77;
+      record.index = i;
+      if (i < 8) {
+        record.before = GuestReading{at(i) - 100, 0};
+        record.ptp = PtpReading{truth(at(i)) + kReal + static_cast<std::uint64_t>(off), 1, 1};
+      }
+      if (i > 0) record.after = GuestReading{at(i - 1) + 100, 0};
+      guest.syncs.push_back({std::nullopt, record});
+      const std::uint64_t stamp = truth(at(i));
+      texts_.push_back(
+          fmt::format("trapline: sync 1 5 {}{}{}", i,
+                      i < 8 ? fmt::format(" before real={}", stamp + kReal - 200) : "",
+                      i > 0 ? fmt::format(" after real={}", truth(at(i - 1)) + kReal + 200) : ""));
+      Event marker;
+      marker.at = Timestamp(stamp);
+      marker.payload = Marker{texts_.back()};
+      events_.push_back(marker);
+    }
+  }
+  Result<std::optional<GuestRelation>> relate(const GuestRecording& guest) {
+    return relate_guest(guest, [this]() -> Result<std::unique_ptr<Source>> {
+      return std::make_unique<Recording>(events_);
+    });
+  }
+  void expect_true(const GuestRelation& found) {
+    for (const Record& record : records_) {
+      const std::uint64_t at = found.line.at(record.time());
+      const std::uint64_t right = truth(record.time());
+      EXPECT_LE(at > right ? at - right : right - at, found.line.error);
+    }
+  }
+
+  std::deque<std::string> texts_;
   std::mt19937 random_{11};
   std::uint64_t now_ = kStart;
   std::vector<Event> events_;
@@ -147,6 +210,47 @@ TEST_F(GuestRelationTest, TheTrueRelationIsInsideTheErrorAndNoRecordInsideAnExit
     const std::uint64_t right = truth(record.time());
     EXPECT_LE(at > right ? at - right : right - at, found.line.error);
   }
+}
+
+TEST_F(GuestRelationTest, WhatWasRecordedInsideIsRelatedByItsReadings) {
+  run_guest();
+  const auto relation = relate(recorded_inside());
+  ASSERT_TRUE(relation && *relation);
+  EXPECT_EQ((*relation)->syncs.exits, 32u);
+  EXPECT_EQ((*relation)->gaps.impossible, 0u);
+  expect_true(**relation);
+}
+
+TEST_F(GuestRelationTest, ThePtpClockOfTheHostRelatesAlone) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  guest.syncs.clear();
+  ptp_series(guest, 0);
+  const auto relation = relate(guest);
+  ASSERT_TRUE(relation && *relation);
+  EXPECT_EQ((*relation)->syncs.ptp, 8u);
+  EXPECT_LE((*relation)->line.error, 2'000u);
+  expect_true(**relation);
+}
+
+TEST_F(GuestRelationTest, AClockThatIsNotTheHostsIsLeftOutAndNamed) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  ptp_series(guest, 50'000'000);
+  const auto relation = relate(guest);
+  ASSERT_TRUE(relation && *relation);
+  EXPECT_THAT((*relation)->method, ::testing::HasSubstr("PTP contradicts and is left out"));
+  EXPECT_EQ((*relation)->syncs.ptp, 0u);
+  expect_true(**relation);
+}
+
+TEST_F(GuestRelationTest, InsideAGuestOfAHostThatSawNoneOfItIsRefused) {
+  run_guest();
+  std::erase_if(events_,
+                [](const Event& e) { return std::holds_alternative<KvmDetail>(e.payload); });
+  const auto relation = relate(recorded_inside());
+  ASSERT_FALSE(relation);
+  EXPECT_THAT(relation.error().message, ::testing::HasSubstr("kvm_pio"));
 }
 
 TEST_F(GuestRelationTest, RecordsThatLieInsideExitsAreCountedWithTheirDistance) {

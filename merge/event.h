@@ -35,7 +35,7 @@ class Timestamp {
 enum class ThreadId : std::int32_t {};
 inline constexpr std::int32_t kNoVcpu = -1;
 
-// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is the field ret and `exception_class` esr_ec.
+// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec.
 inline constexpr std::uint32_t kIsaArm64 = 0xa64;
 struct KvmExit {
   std::uint32_t reason, isa, exception_class;
@@ -57,7 +57,14 @@ struct KvmReload {
 
 // What an exit was about. The order is the priority: a smaller kind wins.
 enum class DetailKind : std::uint8_t {
-  kPort, kMmio, kMsr, kSysReg, kCpuid, kHypercall, kPageFault, kNone
+  kPort,
+  kMmio,
+  kMsr,
+  kSysReg,
+  kCpuid,
+  kHypercall,
+  kPageFault,
+  kNone
 };
 enum class Access : std::uint8_t { kNone, kRead, kWrite };
 struct KvmDetail {
@@ -127,13 +134,13 @@ struct GuestCall {
   // Of several tasks that take turns on a vCPU each has a stack of its own; 0: the vCPU's one.
   std::int32_t task = 0;
   std::int32_t cpu = kNoVcpu;  // of the recorded machine: the one that ran the task, where known
-  bool off_cpu = false;  // no function: the task leaves its CPU (entry), or is back on one
+  bool off_cpu = false;        // no function: the task leaves its CPU (entry), or is back on one
 };
 struct Other {};
 
 using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmReload, KvmDetail,
-                             KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
-                             IoctlEnter, NewThread, Marker, Lost, GuestCall>;
+                             KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch,
+                             SchedWakeup, IoctlEnter, NewThread, Marker, Lost, GuestCall>;
 
 struct Event {
   Timestamp at;

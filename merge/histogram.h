@@ -53,7 +53,8 @@ class Histogram {
         static_cast<std::size_t>(octave == 0 ? value : (value >> (octave - 1)) - kSubBuckets);
     if (octaves_.empty()) octaves_.resize(kOctaves);
     auto& buckets = octaves_[octave];
-    if (buckets == nullptr) [[unlikely]] buckets = std::make_unique<Octave>();
+    if (buckets == nullptr) [[unlikely]]
+      buckets = std::make_unique<Octave>();
     return (*buckets)[index];
   }
   void spill();

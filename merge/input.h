@@ -18,10 +18,10 @@ namespace trapline {
 
 struct InputOptions {
   std::vector<std::string> paths;
-  std::vector<std::string> symbols;       // FILE[@OFFSET]
-  std::string trace_events;               // empty: the session's, else the installed one
+  std::vector<std::string> symbols;  // FILE[@OFFSET]
+  std::string trace_events;          // empty: the session's, else the installed one
   std::optional<std::uint64_t> tsc_khz;
-  std::vector<std::string> offsets;       // SOURCE=NS, clock/relate.h
+  std::vector<std::string> offsets;  // SOURCE=NS, clock/relate.h
 };
 
 struct Input {
@@ -29,7 +29,7 @@ struct Input {
   Traits traits;
   Processes processes;  // what session.json tells
   SymbolTable symbols;
-  std::vector<std::string> notes;  // what a reader of the report has to know of the sources
+  std::vector<std::string> notes;          // what a reader of the report has to know of the sources
   std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none
 };
 

@@ -15,7 +15,8 @@ class Timeline {
   // Fills `event` and returns true; false at the end, and when a source failed: see status().
   // Views in the event stay valid until the next call.
   [[nodiscard]] bool next(Event& event) {
-    if (lanes_.size() == 1) [[likely]] return lanes_[0].source->next(event);
+    if (lanes_.size() == 1) [[likely]]
+      return lanes_[0].source->next(event);
     return next_of_many(event);
   }
   // The first source's error, or success. What was read before it stays good.

@@ -45,8 +45,7 @@ class ByteCursor {
   [[nodiscard]] std::optional<std::string_view> c_string() {
     const void* end = rest_.empty() ? nullptr : std::memchr(rest_.data(), 0, rest_.size());
     if (end == nullptr) return fail<std::string_view>();
-    const auto length =
-        static_cast<std::size_t>(static_cast<const std::byte*>(end) - rest_.data());
+    const auto length = static_cast<std::size_t>(static_cast<const std::byte*>(end) - rest_.data());
     const auto text = *take(length + 1);
     return std::string_view(reinterpret_cast<const char*>(text.data()), length);
   }

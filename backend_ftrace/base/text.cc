@@ -66,8 +66,8 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 }
 
 std::optional<std::uint64_t> parse_time(std::string_view text, std::uint64_t default_unit) {
-  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> kUnits{{
-      {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}}};
+  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> kUnits{
+      {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}}};
   std::uint64_t unit = default_unit;
   for (const auto& [suffix, nanoseconds] : kUnits) {
     if (!text.ends_with(suffix)) continue;
@@ -141,8 +141,7 @@ std::string printable(std::string_view text) {
     const auto c = static_cast<unsigned char>(text[0]);
     const std::size_t length = utf8_length(text);
     // U+0080 to U+009f are control characters too; some terminals act on them.
-    const bool c1_control =
-        length == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    const bool c1_control = length == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (c == '\n') {
       out += "\\n";
     } else if (c == '\t') {

@@ -1,5 +1,6 @@
 // Where the parser of trace-events files is in its text, and the lexical rules: a backslash at a
-// line's end joins it with the next, a string or PRI macro at a line's begin goes on with the format.
+// line's end joins it with the next, a string or PRI macro at a line's begin goes on with the
+// format.
 #pragma once
 
 #include <cstddef>

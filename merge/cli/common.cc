@@ -14,16 +14,22 @@
 namespace trapline::cli {
 
 void add_input_options(CLI::App& command, InputOptions& options) {
-  command.add_option("recording", options.paths, "trace.dat files, uftrace directories, simpletrace files, "
-                     "QEMU logs, or session folders")->required();
-  command.add_option("--symbols", options.symbols,
-                     "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
+  command
+      .add_option("recording", options.paths,
+                  "trace.dat files, uftrace directories, simpletrace files, "
+                  "QEMU logs, or session folders")
+      ->required();
+  command
+      .add_option("--symbols", options.symbols,
+                  "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
       ->type_name("FILE[@OFFSET]");
-  command.add_option("--trace-events", options.trace_events,
-                     "The trace-events-all of the QEMU that was recorded")
+  command
+      .add_option("--trace-events", options.trace_events,
+                  "The trace-events-all of the QEMU that was recorded")
       ->type_name("FILE");
-  command.add_option("--offset", options.offsets,
-                     "SOURCE=NS: add this to a source's times, where nothing relates its clock")
+  command
+      .add_option("--offset", options.offsets,
+                  "SOURCE=NS: add this to a source's times, where nothing relates its clock")
       ->type_name("SOURCE=NS");
   command.add_option("--tsc-khz", options.tsc_khz,
                      "The TSC's frequency: converts an x86-tsc recording to nanoseconds");
@@ -62,7 +68,8 @@ TextStyle stdout_style() {
   TextStyle style;
   if (::isatty(STDOUT_FILENO) == 0) return style;
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) style.width = size.ws_col;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
+    style.width = size.ws_col;
   const char* no_color = std::getenv("NO_COLOR");
   style.colours = no_color == nullptr || *no_color == '\0';
   return style;

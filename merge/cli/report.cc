@@ -46,9 +46,8 @@ Result<void> complete(Options& options) {
                   options.slower_than);
     }
   }
-  for (const auto& [text, name, place] :
-       {std::tuple{&options.from, "--from", &options.report.from},
-        std::tuple{&options.to, "--to", &options.report.to}}) {
+  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.report.from},
+                                          std::tuple{&options.to, "--to", &options.report.to}}) {
     if (text->empty()) continue;
     auto time = parse_time_spec(name, *text);
     if (!time) return tl::unexpected(std::move(time).error());
@@ -80,11 +79,11 @@ int run(Options& options) {
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
   if (counters.gaps == 0) return 0;
-  fmt::print(stderr, "trapline: {} events were lost in {} gaps{}: exits next to a gap are left out\n",
-             counters.lost_events, counters.gaps,
-             counters.gaps_uncounted == 0
-                 ? ""
-                 : fmt::format(" ({} without a count)", counters.gaps_uncounted));
+  fmt::print(
+      stderr, "trapline: {} events were lost in {} gaps{}: exits next to a gap are left out\n",
+      counters.lost_events, counters.gaps,
+      counters.gaps_uncounted == 0 ? ""
+                                   : fmt::format(" ({} without a count)", counters.gaps_uncounted));
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }
 
@@ -96,9 +95,10 @@ void add_report(CLI::App& app, int& status) {
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
   command
-      ->add_option("--by", options->report.by_text,
-                   "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, several "
-                   "with commas; or span: requests, by the pointers in QEMU's events")
+      ->add_option(
+          "--by", options->report.by_text,
+          "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, several "
+          "with commas; or span: requests, by the pointers in QEMU's events")
       ->capture_default_str();
   command
       ->add_option("--span", options->spans,
@@ -110,7 +110,8 @@ void add_report(CLI::App& app, int& status) {
   command->add_option("--slower-than", options->slower_than, "List the exits of at least this time")
       ->type_name("TIME");
   command->add_flag("--irq", options->report.irq, "Latency of interrupts, by vector and pin");
-  command->add_flag("--halt", options->report.halt, "Halts: polls won and lost, wake-up to running");
+  command->add_flag("--halt", options->report.halt,
+                    "Halts: polls won and lost, wake-up to running");
   command->add_flag("--guest", options->report.guest,
                     "What guest functions' own time went to, where guest records are there");
   command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")

@@ -43,9 +43,9 @@ Result<Longest> find_longest(const Options& options,
     if (events % 65536 == 0 && progress) progress(timeline.progress());
     const ExitSpan* span = tracker.on(event);
     if (span == nullptr || (threads && !threads->contains(span->thread))) continue;
-    if (options.reason.empty() ? is_halt(span->reason)
-                               : !matches(options.reason, reason_text(timeline.source(span->source),
-                                                                      span->reason))) {
+    if (options.reason.empty()
+            ? is_halt(span->reason)
+            : !matches(options.reason, reason_text(timeline.source(span->source), span->reason))) {
       continue;
     }
     if (!longest.span || span->total() > longest.span->total()) longest.span = *span;

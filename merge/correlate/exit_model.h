@@ -67,11 +67,16 @@ struct ExitReason {
 [[nodiscard]] constexpr bool is_halt(const ExitReason& exit) {
   constexpr std::uint32_t kVmxHlt = 12, kSvmHlt = 0x78, kArm64Trap = 2, kWfx = 1, kUserHlt = 5;
   switch (exit.isa) {
-    case 1: return (exit.reason & 0xffff) == kVmxHlt;
-    case 2: return exit.reason == kSvmHlt;
-    case kIsaArm64: return exit.reason == kArm64Trap && exit.exception_class == kWfx;
-    case ExitReason::kIsaUserspace: return exit.reason == kUserHlt;
-    default: return false;
+    case 1:
+      return (exit.reason & 0xffff) == kVmxHlt;
+    case 2:
+      return exit.reason == kSvmHlt;
+    case kIsaArm64:
+      return exit.reason == kArm64Trap && exit.exception_class == kWfx;
+    case ExitReason::kIsaUserspace:
+      return exit.reason == kUserHlt;
+    default:
+      return false;
   }
 }
 
@@ -88,15 +93,15 @@ struct ExitSpan {
   std::uint32_t cpu = 0;        // the host CPU it began on
   std::uint16_t source = 0;     // index in the timeline
   ExitReason reason;
-  std::uint64_t rip = 0;        // 0 in the fallback
+  std::uint64_t rip = 0;  // 0 in the fallback
   Parts parts{};
   KvmDetail detail = kNoDetail;
   std::uint32_t userspace_reason = kNoUserspaceReason;
   std::uint32_t qemu_events = 0;
-  NameId device = kNoName;      // the memory region that served it
-  NameId qemu_event = kNoName;  // the handler: the event that tells who served it
+  NameId device = kNoName;             // the memory region that served it
+  NameId qemu_event = kNoName;         // the handler: the event that tells who served it
   std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
-  ThreadId preempted_by{};      // who ran when it was first preempted; 0: it was not
+  ThreadId preempted_by{};             // who ran when it was first preempted; 0: it was not
 
   [[nodiscard]] std::uint64_t total() const { return elapsed(start, end); }
 };

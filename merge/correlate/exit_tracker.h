@@ -31,12 +31,12 @@ struct ExitCounters {
   std::uint64_t exits = 0;
   std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end came first
   std::uint64_t entry_without_exit = 0;
-  std::uint64_t closed_by_loss = 0;      // open spans that a hole could have hidden the end of
-  std::uint64_t user_without_end = 0;    // user intervals that only kvm_entry ended
-  std::uint64_t clock_went_back = 0;     // events of a thread stamped before its last one
+  std::uint64_t closed_by_loss = 0;    // open spans that a hole could have hidden the end of
+  std::uint64_t user_without_end = 0;  // user intervals that only kvm_entry ended
+  std::uint64_t clock_went_back = 0;   // events of a thread stamped before its last one
   std::uint64_t qemu_events = 0;
   std::uint64_t qemu_events_in_exits = 0;
-  std::uint64_t threads_left_out = 0;    // kvm events of threads beyond the most that are followed
+  std::uint64_t threads_left_out = 0;  // kvm events of threads beyond the most that are followed
 };
 
 // What is known of a thread that runs a vCPU.
@@ -77,7 +77,9 @@ class ExitTracker {
   // Indexed by NameId.
   [[nodiscard]] const std::vector<QemuEventCount>& qemu_events() const { return event_counts_; }
   // The QEMU event of the last Marker given to on(), or nullptr when that was none.
-  [[nodiscard]] const QemuEvent* last_qemu_event() const { return is_qemu_event_ ? &qemu_ : nullptr; }
+  [[nodiscard]] const QemuEvent* last_qemu_event() const {
+    return is_qemu_event_ ? &qemu_ : nullptr;
+  }
 
   // A memory region access inside a span, with the device's own events around it.
   struct Access {

@@ -23,7 +23,7 @@ class Names {
 
   [[nodiscard]] NameId id(std::string_view text) {
     const std::size_t mask = table_.size() - 1;
-    std::size_t slot = std::hash<std::string_view>{}(text) & mask;
+    std::size_t slot = std::hash<std::string_view>{}(text)&mask;
     while (table_[slot] != kNoName) {
       if (texts_[table_[slot]] == text) return table_[slot];
       slot = (slot + 1) & mask;

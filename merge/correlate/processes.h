@@ -44,7 +44,7 @@ struct VcpuThread {
 [[nodiscard]] std::int32_t vcpu_of_name(std::string_view comm);
 
 struct Vm {
-  ThreadId process{};     // the lowest thread where the process is inferred
+  ThreadId process{};  // the lowest thread where the process is inferred
   bool inferred = false;
   // "1234", or "~1234" for an inferred one.
   [[nodiscard]] std::string name() const {

@@ -1,9 +1,9 @@
 // QEMU's trace events as they stand in markers: "NAME ARGS".
 //
 // What the exit model needs of them is the name, the memory region that an access went to, and the
-// vCPU. memory_region_* and kvm_run_exit are known as QEMU 2.x to 11 prints them; where the program's
-// trace-events-all is given and declares them otherwise, its formats are used. Texts come from
-// whoever may write trace_marker, and in part from the guest: nothing in them is trusted.
+// vCPU. memory_region_* and kvm_run_exit are known as QEMU 2.x to 11 prints them; where the
+// program's trace-events-all is given and declares them otherwise, its formats are used. Texts come
+// from whoever may write trace_marker, and in part from the guest: nothing in them is trusted.
 #pragma once
 
 #include <memory>
@@ -27,8 +27,8 @@ struct QemuEvent {
   NameId name = kNoName;
   Kind kind = Kind::kDevice;
   bool has_address = false;
-  std::uint64_t address = 0;   // kRegion*: port or guest-physical address
-  NameId region = kNoName;     // kRegion*: the region's name
+  std::uint64_t address = 0;    // kRegion*: port or guest-physical address
+  NameId region = kNoName;      // kRegion*: the region's name
   std::int32_t vcpu = kNoVcpu;  // kvm_run_exit
 };
 

@@ -15,9 +15,12 @@ std::string system_register(std::uint64_t packed) {
 
 std::string_view access_text(Access access) {
   switch (access) {
-    case Access::kRead: return " read";
-    case Access::kWrite: return " write";
-    default: return "";
+    case Access::kRead:
+      return " read";
+    case Access::kWrite:
+      return " write";
+    default:
+      return "";
   }
 }
 
@@ -31,14 +34,22 @@ std::string reason_text(const Source& source, const ExitReason& reason) {
 std::string detail_text(const KvmDetail& detail) {
   const std::string_view access = access_text(detail.access);
   switch (detail.kind) {
-    case DetailKind::kPort: return fmt::format("port {:#x}{}", detail.value, access);
-    case DetailKind::kMmio: return fmt::format("mmio {:#x}{}", detail.value, access);
-    case DetailKind::kMsr: return fmt::format("msr {:#x}{}", detail.value, access);
-    case DetailKind::kSysReg: return "sysreg " + system_register(detail.value) + std::string(access);
-    case DetailKind::kCpuid: return fmt::format("cpuid {:#x}", detail.value);
-    case DetailKind::kHypercall: return fmt::format("hypercall {:#x}", detail.value);
-    case DetailKind::kPageFault: return fmt::format("page-fault {:#x}", detail.value);
-    default: return "-";
+    case DetailKind::kPort:
+      return fmt::format("port {:#x}{}", detail.value, access);
+    case DetailKind::kMmio:
+      return fmt::format("mmio {:#x}{}", detail.value, access);
+    case DetailKind::kMsr:
+      return fmt::format("msr {:#x}{}", detail.value, access);
+    case DetailKind::kSysReg:
+      return "sysreg " + system_register(detail.value) + std::string(access);
+    case DetailKind::kCpuid:
+      return fmt::format("cpuid {:#x}", detail.value);
+    case DetailKind::kHypercall:
+      return fmt::format("hypercall {:#x}", detail.value);
+    case DetailKind::kPageFault:
+      return fmt::format("page-fault {:#x}", detail.value);
+    default:
+      return "-";
   }
 }
 

@@ -15,7 +15,14 @@
 namespace trapline {
 
 enum class Dimension : std::uint8_t {
-  kReason, kDetail, kDevice, kQemuEvent, kFunction, kStack, kVcpu, kVm
+  kReason,
+  kDetail,
+  kDevice,
+  kQemuEvent,
+  kFunction,
+  kStack,
+  kVcpu,
+  kVm
 };
 // "reason,device"; an Error names what is unknown and what there is.
 [[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text);

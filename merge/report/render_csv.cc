@@ -19,7 +19,8 @@ std::string csv_cell(const std::string& text) {
 }  // namespace
 
 void print_csv(const Report& report, std::ostream& out) {
-  out << "key,count,total_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,min_ns,mean_ns,p50_ns,p90_ns,"
+  out << "key,count,total_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,min_ns,mean_ns,p50_ns,p90_"
+         "ns,"
          "p99_ns,p999_ns,max_ns,max_at_ns\n";
   for (const GroupRow& row : report.rows) {
     const Histogram& total = row.total;

@@ -99,7 +99,8 @@ struct Report {
   std::string by;
   bool requests = false;  // the rows are requests, not exits: they have no parts
   std::vector<GroupRow> rows;
-  std::vector<RequestPathRow> request_paths;  // of the rows, in their order, where they are requests
+  std::vector<RequestPathRow>
+      request_paths;              // of the rows, in their order, where they are requests
   std::size_t rows_left_out = 0;  // by --top
   std::vector<QemuEventRow> qemu_events;
   std::optional<std::vector<ExitRow>> slow_exits;

@@ -29,7 +29,8 @@ std::string frequent_events(const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     for (auto& event : timeline.source(i).event_counts()) all.push_back(std::move(event));
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i) {
     text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", all[i].first, all[i].second);
@@ -49,8 +50,8 @@ Need needs_of(const ReportOptions& options) {
 
 // Whether the report has something to say of events in trace_marker alone.
 bool counts_markers(const ReportOptions& options) {
-  return options.requests || std::find(options.by.begin(), options.by.end(),
-                                       Dimension::kQemuEvent) != options.by.end();
+  return options.requests ||
+         std::find(options.by.begin(), options.by.end(), Dimension::kQemuEvent) != options.by.end();
 }
 
 bool has_exits(const Traits& traits) { return traits.kvm_exit || traits.kvm_userspace_exit; }
@@ -63,11 +64,12 @@ Error no_exits(const Timeline& timeline) {
       events.find("ftrace:print") != std::string::npos && events.find("kvm:") == std::string::npos
           ? "; trace-cmd record -P follows the main thread only, record without -P"
           : "";
-  return {fmt::format("{}: holds no VM exits, neither kvm_exit nor kvm_userspace_exit; it has {}{}; "
-                      "record with: trace-cmd record -e kvm -e sched:sched_switch -e "
-                      "sched:sched_waking -e syscalls:sys_enter_ioctl",
-                      timeline.source(0).info().path, events, hint),
-          ErrorKind::kRuntime};
+  return {
+      fmt::format("{}: holds no VM exits, neither kvm_exit nor kvm_userspace_exit; it has {}{}; "
+                  "record with: trace-cmd record -e kvm -e sched:sched_switch -e "
+                  "sched:sched_waking -e syscalls:sys_enter_ioctl",
+                  timeline.source(0).info().path, events, hint),
+      ErrorKind::kRuntime};
 }
 
 Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const VcpuFilter& filter,
@@ -92,14 +94,15 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
   for (std::size_t i = 0; i < threads.size(); ++i) {
     vm_names.insert(vms[i].name());
     vcpu_names.insert(threads[i].vcpu == kNoVcpu ? "unknown" : std::to_string(threads[i].vcpu));
-    const bool vm_fits = filter.vm.empty() || vms[i].name() == filter.vm ||
-                         vms[i].name() == "~" + filter.vm;
+    const bool vm_fits =
+        filter.vm.empty() || vms[i].name() == filter.vm || vms[i].name() == "~" + filter.vm;
     if (vm_fits && (!filter.vcpu || threads[i].vcpu == *filter.vcpu)) {
       matching.insert(threads[i].thread);
     }
   }
   if (matching.empty()) {
-    return fail(ErrorKind::kUsage, "--vm/--vcpu: nothing matches; there are the VMs {} and the vCPUs {}",
+    return fail(ErrorKind::kUsage,
+                "--vm/--vcpu: nothing matches; there are the VMs {} and the vCPUs {}",
                 choices(vm_names), choices(vcpu_names));
   }
   return matching;

@@ -33,8 +33,8 @@ std::string without_readings(std::string_view text) {
     return sync->index != 0 ? "" : fmt::format("trapline: sync records, series {}", sync->series);
   }
   if (const auto sync = parse_guest_sync(text)) {
-    return sync->index != 0 ? "" : fmt::format("trapline: guest sync records, series {}",
-                                               sync->series);
+    return sync->index != 0 ? ""
+                            : fmt::format("trapline: guest sync records, series {}", sync->series);
   }
   return printable(trimmed(text));
 }
@@ -98,12 +98,13 @@ void TimelineView::on_exit(const Event& event, const KvmExit& exit) {
   Place* place = places_.get(event.thread, ExitTracker::kMostThreads);
   if (place == nullptr) return;
   if (exit.vcpu != kNoVcpu) place->vcpu = exit.vcpu;
-  const std::string reason = reason_text(timeline_.source_of(event),
-                                         {exit.reason, exit.isa, exit.exception_class});
+  const std::string reason =
+      reason_text(timeline_.source_of(event), {exit.reason, exit.isa, exit.exception_class});
   place->shown = options_.reason.empty() || matches(options_.reason, reason);
   place->depth = 1;
   if (event.at < options_.from) return;
-  print(event, place, 0, kBold, fmt::format("exit {}, {}", printable(reason), function_of(exit.rip)));
+  print(event, place, 0, kBold,
+        fmt::format("exit {}, {}", printable(reason), function_of(exit.rip)));
 }
 
 void TimelineView::on_entry(const Event& event, const ExitSpan* span) {
@@ -144,7 +145,8 @@ bool TimelineView::on_user_end(const Event& event) {
   if (place == nullptr || place->depth != 2) return false;
   place->depth = model_.from_userspace_exit ? 0 : 1;
   if (event.at >= options_.from) {
-    print(event, place, 1, {}, "back in KVM after " + duration(elapsed(place->user_start, event.at)));
+    print(event, place, 1, {},
+          "back in KVM after " + duration(elapsed(place->user_start, event.at)));
   }
   return true;
 }
@@ -217,8 +219,8 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call) {
   Place* place = places_.get(event.thread, ExitTracker::kMostThreads);
   if (place == nullptr) return;
   if (place->vcpu == kNoVcpu) place->vcpu = call.vcpu;
-  const std::string name = call.name.empty() ? fmt::format("{:#x}", call.function)
-                                             : printable(call.name);
+  const std::string name =
+      call.name.empty() ? fmt::format("{:#x}", call.function) : printable(call.name);
   // What a source knows of arguments and return values stands behind the name.
   const std::string text = timeline_.source_of(event).event_text(event);
   const std::string values = text.starts_with(name) ? text.substr(name.size()) : "";

@@ -1,5 +1,5 @@
-// The timeline as lines of text: events of kernel and QEMU and the spans derived from them, in order,
-// indented by where the vCPU is (guest, exit, user space), each end with its duration.
+// The timeline as lines of text: events of kernel and QEMU and the spans derived from them, in
+// order, indented by where the vCPU is (guest, exit, user space), each end with its duration.
 //
 //   call rtc_read()                            guest functions, where a plugin recorded them
 //     exit io, in rtc_read                     kvm_exit
@@ -23,9 +23,9 @@
 namespace trapline {
 
 struct TimelineOptions {
-  Timestamp from, to;                       // both included
+  Timestamp from, to;                         // both included
   std::optional<std::set<ThreadId>> threads;  // vCPU threads whose events are shown; empty: all
-  std::string reason;                       // a pattern: only exits with this reason, whole
+  std::string reason;                         // a pattern: only exits with this reason, whole
   TextStyle style;
 };
 
@@ -41,8 +41,8 @@ class TimelineView {
 
  private:
   struct Place {
-    unsigned depth = 0;    // 0 guest or unknown, 1 in an exit, 2 in user space
-    bool shown = true;     // of an exit with another reason, nothing is
+    unsigned depth = 0;  // 0 guest or unknown, 1 in an exit, 2 in user space
+    bool shown = true;   // of an exit with another reason, nothing is
     Timestamp user_start, off_start;
     std::int32_t vcpu = kNoVcpu;
   };

@@ -17,10 +17,10 @@ namespace trapline {
 // The names a source has for the numbers in its events; what a report needs to be read.
 struct SourceInfo {
   std::string path;
-  std::string kind;   // "trace.dat"
-  std::string clock;  // "mono"
+  std::string kind;     // "trace.dat"
+  std::string clock;    // "mono"
   bool cycles = false;  // times are cycles of a counter that nothing converts to nanoseconds
-  bool host = true;  // it records the host's kernel: what it lost may be events of an exit
+  bool host = true;     // it records the host's kernel: what it lost may be events of an exit
   // How its clock was related to the recording's; the error is guaranteed, nothing: not known.
   std::string method = "same clock";
   std::int64_t offset_ns = 0;
@@ -29,7 +29,7 @@ struct SourceInfo {
 
 struct SourceCounters {
   std::uint64_t events = 0;
-  std::uint64_t lost_events = 0;     // the counted ones
+  std::uint64_t lost_events = 0;  // the counted ones
   std::uint64_t gaps = 0;
   std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
   Timestamp first, last;             // of the events

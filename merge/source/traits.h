@@ -11,7 +11,7 @@ struct Traits {
   bool run_ioctl = false;  // sys_enter_ioctl with KVM_RUN
   bool reload = false;     // kvm_fpu load, kvm_get_timer_map, kvm_timer_restore_state
   bool sched_switch = false;
-  bool wakeups = false;    // sched_waking or sched_wakeup
+  bool wakeups = false;  // sched_waking or sched_wakeup
   bool markers = false;
 
   void merge(const Traits& other) {

@@ -2,14 +2,14 @@
 // own clock. From our plugin, from QEMU's uftrace plugin, from `uftrace record` in a guest or on a
 // host: file versions 3 and 4, both forms of symbol files.
 //
-// The threads are uftrace's task ids; vcpu is that of the plugin's tasks, kNoVcpu for others, whose cpu
-// is the one on which they were seen last (perf-cpu*.dat, kernel-cpu*.dat). LOST records are Lost
-// events. A task that is off the CPU is in a call of linux:schedule, as uftrace shows it. Functions of
-// the kernel (kernel-cpu*.dat, names from kallsyms) are the task's that called them, above its own;
-// those of tasks that the directory does not list are passed over. Arguments and return values are in
-// event_text() and, as they were recorded, in Event::raw. User events are passed over; extern.dat is
-// not read: facts() names it. A directory that was cut off is read up to the cut; bytes that are no
-// record are counted as damaged.
+// The threads are uftrace's task ids; vcpu is that of the plugin's tasks, kNoVcpu for others, whose
+// cpu is the one on which they were seen last (perf-cpu*.dat, kernel-cpu*.dat). LOST records are
+// Lost events. A task that is off the CPU is in a call of linux:schedule, as uftrace shows it.
+// Functions of the kernel (kernel-cpu*.dat, names from kallsyms) are the task's that called them,
+// above its own; those of tasks that the directory does not list are passed over. Arguments and
+// return values are in event_text() and, as they were recorded, in Event::raw. User events are
+// passed over; extern.dat is not read: facts() names it. A directory that was cut off is read up to
+// the cut; bytes that are no record are counted as damaged.
 #pragma once
 
 #include <memory>

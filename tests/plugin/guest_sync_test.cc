@@ -72,8 +72,7 @@ TEST(DemoGuestTest, BracketsEachPortWriteAndOnlyTheCodeAskedForIsFollowed) {
       run({qemu_folder("10") + "/bin/qemu-system-x86_64", "-accel", "tcg", "-machine", "pc,hpet=on",
            "-m", "64", "-display", "none", "-nodefaults", "-no-reboot", "-kernel", elf, "-device",
            "isa-debug-exit,iobase=0x501", "-plugin",
-           plugin_path() + ",out=" + data + ",symbols=" + elf +
-               ",code=symbols,exclude=start*"});
+           plugin_path() + ",out=" + data + ",symbols=" + elf + ",code=symbols,exclude=start*"});
   EXPECT_EQ(output.exit_code(), 1) << output.err;
   const std::map<std::string, std::uint64_t> expected = {
       {"kmain", 1},       {"console_write", 3}, {"console_char", 41}, {"rtc_read", 400},

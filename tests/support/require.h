@@ -16,10 +16,10 @@ inline bool system_required() {
 
 }  // namespace trapline::testing
 
-#define TRAPLINE_REQUIRE(condition, reason)                                        \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
+#define TRAPLINE_REQUIRE(condition, reason)                                              \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
       if (trapline::testing::system_required()) FAIL() << "required here: " << (reason); \
-      GTEST_SKIP() << (reason);                                                    \
-    }                                                                              \
+      GTEST_SKIP() << (reason);                                                          \
+    }                                                                                    \
   } while (false)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int main(int argc, char **argv) {
-  struct kshark_context *kshark = NULL;
-  struct kshark_entry **rows = NULL;
+int main(int argc, char** argv) {
+  struct kshark_context* kshark = NULL;
+  struct kshark_entry** rows = NULL;
   ssize_t count, i, holes = 0;
   int stream;
 
@@ -27,8 +27,8 @@ int main(int argc, char **argv) {
   printf("%zd\n", holes);
   for (i = 0; i < count; ++i) {
     if (rows[i]->event_id != KS_EVENT_OVERFLOW) {
-      char *name = kshark_get_event_name(rows[i]);  // "SYSTEM/NAME"
-      const char *slash = strchr(name, '/');
+      char* name = kshark_get_event_name(rows[i]);  // "SYSTEM/NAME"
+      const char* slash = strchr(name, '/');
       printf("%" PRId64 " %d %d %s\n", rows[i]->ts, rows[i]->cpu, kshark_get_pid(rows[i]),
              slash == NULL ? name : slash + 1);
       free(name);

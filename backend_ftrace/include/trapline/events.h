@@ -30,18 +30,18 @@ extern "C" {
 /* --- catalogue ---------------------------------------------------------------------------- */
 
 struct trapline_event {
-  const char *name;
-  const char *types; /* one letter per argument: i integer or pointer, s string */
-  uint32_t *state;   /* 0 or 1; the word that the event's call tests */
+  const char* name;
+  const char* types; /* one letter per argument: i integer or pointer, s string */
+  uint32_t* state;   /* 0 or 1; the word that the event's call tests */
   uint32_t id;       /* in the order of registration, for the simple backend */
 };
 
 struct trapline_event_group {
-  const char *name;
-  struct trapline_event *events;
+  const char* name;
+  struct trapline_event* events;
   size_t count;
   uint32_t backends;                 /* TRAPLINE_BACKEND_* that the group was generated for */
-  struct trapline_event_group *next; /* the library's */
+  struct trapline_event_group* next; /* the library's */
 };
 
 #define TRAPLINE_BACKEND_LOG 1u
@@ -50,44 +50,44 @@ struct trapline_event_group {
 #define TRAPLINE_BACKEND_SYSLOG 8u
 
 /* Called by a constructor in the generated source; opens what the group's backends need. */
-TRAPLINE_API void trapline_events_register(struct trapline_event_group *group);
-TRAPLINE_API void trapline_events_unregister(struct trapline_event_group *group);
+TRAPLINE_API void trapline_events_register(struct trapline_event_group* group);
+TRAPLINE_API void trapline_events_unregister(struct trapline_event_group* group);
 
 /* Switches every event that matches `pattern` (* and ?) on or off; how many matched. */
-TRAPLINE_API size_t trapline_events_set(const char *pattern, bool on);
+TRAPLINE_API size_t trapline_events_set(const char* pattern, bool on);
 
-/* A list as in TRAPLINE_EVENTS. 0, or -1 when something matched nothing or a file could not be read:
- * the rest is applied all the same, and `error` names the first and what is nearest to it. */
-TRAPLINE_API int trapline_events_apply(const char *patterns, char *error, size_t error_size);
+/* A list as in TRAPLINE_EVENTS. 0, or -1 when something matched nothing or a file could not be
+ * read: the rest is applied all the same, and `error` names the first and what is nearest to it. */
+TRAPLINE_API int trapline_events_apply(const char* patterns, char* error, size_t error_size);
 
 /* An events file: one pattern per line, '-' in front switches off, # comments. As above. */
-TRAPLINE_API int trapline_events_load(const char *path, char *error, size_t error_size);
+TRAPLINE_API int trapline_events_load(const char* path, char* error, size_t error_size);
 
 /* NULL when there is none of that name. */
-TRAPLINE_API const struct trapline_event *trapline_events_find(const char *name);
+TRAPLINE_API const struct trapline_event* trapline_events_find(const char* name);
 
 /* Calls `each` for every event that matches, groups in order of registration. */
-TRAPLINE_API void trapline_events_each(const char *pattern,
-                                       void (*each)(const struct trapline_event *, void *),
-                                       void *context);
+TRAPLINE_API void trapline_events_each(const char* pattern,
+                                       void (*each)(const struct trapline_event*, void*),
+                                       void* context);
 
 /* The nearest name, for messages; "" when none is near. */
-TRAPLINE_API void trapline_events_nearest(const char *wanted, char *nearest, size_t size);
+TRAPLINE_API void trapline_events_nearest(const char* wanted, char* nearest, size_t size);
 
 /* Listens on a Unix socket for `info trace-events [PATTERN]`, `trace-event PATTERN on|off` and
  * `trace-file on|off|flush|set PATH`. Every answer ends with a line "ok" or "error: …". One
  * monitor; -1 with the reason on failure. */
-TRAPLINE_API int trapline_monitor_start(const char *path, char *error, size_t error_size);
+TRAPLINE_API int trapline_monitor_start(const char* path, char* error, size_t error_size);
 TRAPLINE_API void trapline_monitor_stop(void);
 
 /* Carries out one line as the monitor does; the answer is written to `out`. */
-TRAPLINE_API void trapline_monitor_command(const char *line, int out);
+TRAPLINE_API void trapline_monitor_command(const char* line, int out);
 
-static inline bool trapline_state_is_on(const uint32_t *state) {
+static inline bool trapline_state_is_on(const uint32_t* state) {
 #if defined(__GNUC__)
   return __builtin_expect(__atomic_load_n(state, __ATOMIC_RELAXED) != 0, 0) != 0;
 #else
-  return *(const volatile uint32_t *)state != 0;
+  return *(const volatile uint32_t*)state != 0;
 #endif
 }
 
@@ -99,27 +99,27 @@ static inline bool trapline_state_is_on(const uint32_t *state) {
 
 /* The marker that generated code writes into. Opened when the first group with the ftrace backend
  * registers; opened again, into `options`, by this call. -1 with the reason on failure. */
-TRAPLINE_API int trapline_ftrace_set_default(const struct trapline_ftrace_options *options,
-                                             char *error, size_t error_size);
-TRAPLINE_API trapline_ftrace *trapline_ftrace_default(void);
-TRAPLINE_API void trapline_ftrace_event(const char *format, ...) TRAPLINE_PRINTF(1, 2);
+TRAPLINE_API int trapline_ftrace_set_default(const struct trapline_ftrace_options* options,
+                                             char* error, size_t error_size);
+TRAPLINE_API trapline_ftrace* trapline_ftrace_default(void);
+TRAPLINE_API void trapline_ftrace_event(const char* format, ...) TRAPLINE_PRINTF(1, 2);
 
 /* One line, one write. `fd` < 0: standard error. */
 TRAPLINE_API void trapline_log_set(int fd, bool with_thread_and_time);
-TRAPLINE_API void trapline_log_event(const char *format, ...) TRAPLINE_PRINTF(1, 2);
+TRAPLINE_API void trapline_log_event(const char* format, ...) TRAPLINE_PRINTF(1, 2);
 
-TRAPLINE_API void trapline_syslog_event(const char *format, ...) TRAPLINE_PRINTF(1, 2);
+TRAPLINE_API void trapline_syslog_event(const char* format, ...) TRAPLINE_PRINTF(1, 2);
 
 /* --- simple backend ----------------------------------------------------------------------- */
 
 struct trapline_simple_options {
-  const char *path;
-  bool rfc;               /* the layout of the 2011 design instead of QEMU's version 4 */
-  bool flush_on_signals;  /* on fatal signals that the program does not handle itself */
-  size_t ring_bytes;      /* of each of 16 rings; a power of two; 0: 1 MiB */
+  const char* path;
+  bool rfc;              /* the layout of the 2011 design instead of QEMU's version 4 */
+  bool flush_on_signals; /* on fatal signals that the program does not handle itself */
+  size_t ring_bytes;     /* of each of 16 rings; a power of two; 0: 1 MiB */
 };
 
-TRAPLINE_API int trapline_simple_open(const struct trapline_simple_options *options, char *error,
+TRAPLINE_API int trapline_simple_open(const struct trapline_simple_options* options, char* error,
                                       size_t error_size);
 TRAPLINE_API void trapline_simple_close(void); /* flushes */
 TRAPLINE_API void trapline_simple_flush(void); /* returns when everything before is in the file */
@@ -128,14 +128,14 @@ TRAPLINE_API bool trapline_simple_is_open(void);
 TRAPLINE_API uint64_t trapline_simple_dropped(void);
 
 struct trapline_simple_argument {
-  const char *text; /* of a string; NULL: `value` is the argument */
+  const char* text; /* of a string; NULL: `value` is the argument */
   uint64_t value;   /* of a string: its length */
 };
-TRAPLINE_API void trapline_simple_integers(uint32_t id, const uint64_t *values, uint32_t count);
+TRAPLINE_API void trapline_simple_integers(uint32_t id, const uint64_t* values, uint32_t count);
 TRAPLINE_API void trapline_simple_mixed(uint32_t id,
-                                        const struct trapline_simple_argument *arguments,
+                                        const struct trapline_simple_argument* arguments,
                                         uint32_t count);
-TRAPLINE_API struct trapline_simple_argument trapline_simple_string(const char *text);
+TRAPLINE_API struct trapline_simple_argument trapline_simple_string(const char* text);
 
 #ifdef __cplusplus
 }
@@ -144,10 +144,10 @@ TRAPLINE_API struct trapline_simple_argument trapline_simple_string(const char *
 #ifdef __cplusplus
 #define TRAPLINE_AS(type, value) static_cast<type>(value)
 #define TRAPLINE_ADDRESS(pointer) \
-  static_cast<uint64_t>(reinterpret_cast<uintptr_t>(static_cast<const void *>(pointer)))
+  static_cast<uint64_t>(reinterpret_cast<uintptr_t>(static_cast<const void*>(pointer)))
 #else
 #define TRAPLINE_AS(type, value) ((type)(value))
-#define TRAPLINE_ADDRESS(pointer) ((uint64_t)(uintptr_t)(const void *)(pointer))
+#define TRAPLINE_ADDRESS(pointer) ((uint64_t)(uintptr_t)(const void*)(pointer))
 #endif
 
 #endif

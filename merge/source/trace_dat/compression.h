@@ -1,4 +1,5 @@
-// The blocks of a compressed trace.dat. Debian's trace-cmd writes zstd; others are named in an error.
+// The blocks of a compressed trace.dat. Debian's trace-cmd writes zstd; others are named in an
+// error.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace trapline::trace_dat {
 
-// Decompresses one zstd block into `into`; the number of bytes, or nothing when the block is damaged
-// or holds more.
+// Decompresses one zstd block into `into`; the number of bytes, or nothing when the block is
+// damaged or holds more.
 [[nodiscard]] std::optional<std::size_t> decompress(std::span<const std::byte> block,
                                                     std::span<std::byte> into);
 

@@ -32,7 +32,8 @@ class CpuEvents {
   // Moves to the next event: true when peek() has it, false at the end and on damage.
   [[nodiscard]] bool advance() {
     lost_ = RingPage::kNoneLost;
-    if (page_.next(next_)) [[likely]] return true;
+    if (page_.next(next_)) [[likely]]
+      return true;
     return advance_page();
   }
   // A moment has no data and the size 0.

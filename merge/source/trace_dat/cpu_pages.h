@@ -37,7 +37,7 @@ class PageReader {
   const File* file_;
   Extent extent_;
   std::uint32_t page_size_;
-  std::uint64_t at_;   // where the next refill reads in the file
+  std::uint64_t at_;  // where the next refill reads in the file
   std::uint64_t end_;
   std::uint64_t blocks_left_ = 0;
   bool started_ = false;

@@ -1,6 +1,6 @@
 // What the page reader does not know goes through libtracecmd, in a child process: it pushes
-// records where a source is pulled, and it crashes on damaged files. The child writes records into a
-// pipe; its crash is an error of this source.
+// records where a source is pulled, and it crashes on damaged files. The child writes records into
+// a pipe; its crash is an error of this source.
 #pragma once
 
 #include <vector>

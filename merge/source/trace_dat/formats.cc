@@ -166,8 +166,8 @@ Result<Formats> Formats::parse(const std::string& name, const Layout& layout) {
 void Formats::parse_needed(const Layout& layout) {
   tep_.reset(tep_alloc());
   tep_set_long_size(tep_.get(), static_cast<int>(layout.long_size));
-  tep_set_file_bigendian(tep_.get(), layout.order == std::endian::big ? TEP_BIG_ENDIAN
-                                                                      : TEP_LITTLE_ENDIAN);
+  tep_set_file_bigendian(tep_.get(),
+                         layout.order == std::endian::big ? TEP_BIG_ENDIAN : TEP_LITTLE_ENDIAN);
   for (const EventFormat& format : layout.formats) {
     const auto id = parse_number(line_value(format.text, "ID:"));
     if (!id || *id >= kTypes) continue;

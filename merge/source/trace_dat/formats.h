@@ -45,11 +45,16 @@ struct Schema {
                                   std::uint64_t fallback = 0) const {
     const std::byte* at = event.data + fields[i].offset;
     switch (fields[i].size) {
-      case 1: return load<std::uint8_t>(at);
-      case 2: return load<std::uint16_t>(at);
-      case 4: return load<std::uint32_t>(at);
-      case 8: return load<std::uint64_t>(at);
-      default: return fallback;
+      case 1:
+        return load<std::uint8_t>(at);
+      case 2:
+        return load<std::uint16_t>(at);
+      case 4:
+        return load<std::uint32_t>(at);
+      case 8:
+        return load<std::uint64_t>(at);
+      default:
+        return fallback;
     }
   }
 };
@@ -89,11 +94,12 @@ class Formats {
       return false;
     }
     event.type = load<std::uint16_t>(recorded.data);
-    event.thread = ThreadId{
-        static_cast<std::int32_t>(load<std::uint32_t>(recorded.data + thread_.offset))};
+    event.thread =
+        ThreadId{static_cast<std::int32_t>(load<std::uint32_t>(recorded.data + thread_.offset))};
     if (event.type >= schemas_.size() || schemas_[event.type].decode == nullptr) return true;
     const Schema& schema = schemas_[event.type];
-    if (recorded.size < schema.min_size) [[unlikely]] return false;
+    if (recorded.size < schema.min_size) [[unlikely]]
+      return false;
     schema.decode(schema, recorded, event.payload);
     return true;
   }

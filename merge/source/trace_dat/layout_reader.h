@@ -1,5 +1,5 @@
-// How read_layout() reads: layout.cc what both versions have, layout_v6.cc and layout_v7.cc how each
-// finds it.
+// How read_layout() reads: layout.cc what both versions have, layout_v6.cc and layout_v7.cc how
+// each finds it.
 #pragma once
 
 #include <algorithm>

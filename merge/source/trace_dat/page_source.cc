@@ -105,8 +105,8 @@ bool PageSource::next(Event& event) {
       const PendingLoss loss = losses_.back();
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
-      fill_lost(stream.cpu(), loss.from, recording_.scale(stream.peek().time),
-                stream.lost_before(), event);
+      fill_lost(stream.cpu(), loss.from, recording_.scale(stream.peek().time), stream.lost_before(),
+                event);
       return true;
     }
     if (ended_) return false;

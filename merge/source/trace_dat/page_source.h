@@ -27,14 +27,14 @@ class PageSource final : public TraceDatSource {
   };
 
   std::vector<CpuEvents> streams_;
-  std::vector<std::size_t> heap_;         // the other streams, the earliest on top
-  std::size_t current_ = 0;               // the stream with the earliest event
-  std::uint64_t limit_ = 0;               // current_ goes on up to here without a look at the heap
+  std::vector<std::size_t> heap_;  // the other streams, the earliest on top
+  std::size_t current_ = 0;        // the stream with the earliest event
+  std::uint64_t limit_ = 0;        // current_ goes on up to here without a look at the heap
   bool limit_inclusive_ = false;
   bool started_ = false;
   bool ended_ = false;
-  bool consumed_ = false;                 // current_'s event was handed out, its bytes still in use
-  std::vector<PendingLoss> losses_;       // known, not handed out yet
+  bool consumed_ = false;            // current_'s event was handed out, its bytes still in use
+  std::vector<PendingLoss> losses_;  // known, not handed out yet
 };
 
 }  // namespace trapline::trace_dat

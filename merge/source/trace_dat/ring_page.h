@@ -9,7 +9,8 @@
 //     30    time extend: u32, delta += value << 27
 //     31    absolute time: u32, low 59 bits of the time
 //
-// Source: Linux kernel/trace/ring_buffer.c and include/linux/ring_buffer.h; docs/formats/trace-dat.md.
+// Source: Linux kernel/trace/ring_buffer.c and include/linux/ring_buffer.h;
+// docs/formats/trace-dat.md.
 //
 // libtraceevent's kbuffer walks the same pages and trusts them: damaged ones crash it. Using it
 // safely takes this walk beforehand, so this walk is all there is; a test holds it to kbuffer's
@@ -46,9 +47,8 @@ class RingPage {
     at_ = end_ = nullptr;
     if (page.size() < 8 + commit_size) return false;
     time_ = trapline::load<std::uint64_t>(page.data());
-    const std::uint64_t commit = commit_size == 8
-                                     ? trapline::load<std::uint64_t>(page.data() + 8)
-                                     : trapline::load<std::uint32_t>(page.data() + 8);
+    const std::uint64_t commit = commit_size == 8 ? trapline::load<std::uint64_t>(page.data() + 8)
+                                                  : trapline::load<std::uint32_t>(page.data() + 8);
     const std::uint64_t used = commit & kCommitMask;
     const std::byte* first = page.data() + 8 + commit_size;
     const auto room = static_cast<std::uint64_t>(page.data() + page.size() - first);
@@ -59,9 +59,8 @@ class RingPage {
     if ((commit & kMissed) != 0) {
       lost_ = kUnknownLost;
       if ((commit & kMissedStored) != 0 && room - used >= commit_size) {
-        lost_ = static_cast<std::int64_t>(commit_size == 8
-                                              ? trapline::load<std::uint64_t>(end_)
-                                              : trapline::load<std::uint32_t>(end_));
+        lost_ = static_cast<std::int64_t>(commit_size == 8 ? trapline::load<std::uint64_t>(end_)
+                                                           : trapline::load<std::uint32_t>(end_));
         if (lost_ <= 0) lost_ = kUnknownLost;
       }
     }

@@ -13,7 +13,8 @@ class TimeScale {
   // ns = count · mult >> shift + offset. A shift of 0 with mult 1 leaves counts as they are.
   TimeScale(std::uint64_t mult, std::uint32_t shift, std::int64_t offset)
       : mult_(mult), shift_(shift), offset_(offset), identity_(mult == 1 && shift == 0) {}
-  // A TSC that ticks `khz` times per millisecond: 10^6 / khz nanoseconds each, in 32.32 fixed point.
+  // A TSC that ticks `khz` times per millisecond: 10^6 / khz nanoseconds each, in 32.32 fixed
+  // point.
   static TimeScale from_khz(std::uint64_t khz, std::int64_t offset) {
     return {(std::uint64_t{1'000'000} << 32) / khz, 32, offset};
   }

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <trace-cmd.h>
 
-static int write_record(struct tracecmd_input *handle, struct tep_record *record, int cpu,
-                        void *context) {
-  FILE *out = context;
+static int write_record(struct tracecmd_input* handle, struct tep_record* record, int cpu,
+                        void* context) {
+  FILE* out = context;
   /* `cpu` counts on from buffer to buffer, record->cpu does not. */
-  const struct trapline_record head = {record->ts, record->missed_events, (uint32_t)record->cpu,
+  const struct trapline_record head = {record->ts,    record->missed_events,  (uint32_t)record->cpu,
                                        (uint32_t)cpu, (uint32_t)record->size, 0};
   (void)handle;
   if (record->size < 0) return -1;
@@ -16,10 +16,10 @@ static int write_record(struct tracecmd_input *handle, struct tep_record *record
   return fwrite(record->data, 1, head.size, out) == head.size ? 0 : -1;
 }
 
-int trapline_stream_records(const char *path, int fd) {
-  struct tracecmd_input **handles;
-  struct tracecmd_input *top;
-  FILE *out = fdopen(fd, "w");
+int trapline_stream_records(const char* path, int fd) {
+  struct tracecmd_input** handles;
+  struct tracecmd_input* top;
+  FILE* out = fdopen(fd, "w");
   int instances;
   int count = 0;
   int status;
@@ -32,7 +32,7 @@ int trapline_stream_records(const char *path, int fd) {
   if (!handles) return -1;
   handles[count++] = top;
   for (int i = 0; i < instances; i++) {
-    struct tracecmd_input *instance = tracecmd_buffer_instance_handle(top, i);
+    struct tracecmd_input* instance = tracecmd_buffer_instance_handle(top, i);
     if (instance) handles[count++] = instance;
   }
   status = tracecmd_iterate_events_multi(handles, count, write_record, out);

@@ -1,4 +1,5 @@
-/* The least a libtracecmd program does: open, visit every event of every CPU in order of time, count. */
+/* The least a libtracecmd program does: open, visit every event of every CPU in order of time,
+ * count. */
 #include <stdio.h>
 #include <trace-cmd.h>
 
@@ -6,8 +7,8 @@ struct totals {
   unsigned long long count, bytes;
 };
 
-static int visit(struct tracecmd_input *handle, struct tep_record *record, int cpu, void *context) {
-  struct totals *totals = context;
+static int visit(struct tracecmd_input* handle, struct tep_record* record, int cpu, void* context) {
+  struct totals* totals = context;
   (void)handle;
   (void)cpu;
   totals->count++;
@@ -15,9 +16,9 @@ static int visit(struct tracecmd_input *handle, struct tep_record *record, int c
   return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   struct totals totals = {0, 0};
-  struct tracecmd_input *handle;
+  struct tracecmd_input* handle;
 
   if (argc != 2) return 2;
   handle = tracecmd_open(argv[1], TRACECMD_FL_LOAD_NO_PLUGINS);

@@ -71,7 +71,8 @@ TEST(Relate, TheTimelineKeepsTheFirstSourcesClockWhereItCan) {
   EXPECT_TRUE(related->sources[0].map.is_identity());
   EXPECT_EQ(related->sources[1].method, "sync records");
   EXPECT_LE(related->sources[1].error_ns.value(), 600u);
-  expect_near(related->sources[1].map(101 * kSecond), 61 * kSecond, related->sources[1].error_ns.value());
+  expect_near(related->sources[1].map(101 * kSecond), 61 * kSecond,
+              related->sources[1].error_ns.value());
   EXPECT_NEAR(static_cast<double>(related->sources[1].offset_ns), -40e9, 600);
 }
 

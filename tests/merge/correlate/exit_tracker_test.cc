@@ -150,7 +150,8 @@ TEST_F(ExitTrackerTest, EveryExitAndEntryIsASpanOrCounted) {
 }
 
 TEST_F(ExitTrackerTest, TheMostSpecificDetailWins) {
-  play({exit(100, kSvmNpf), make(101, 0, kVcpu0, KvmDetail{0xfee, 0, DetailKind::kPageFault, Access::kNone, false}),
+  play({exit(100, kSvmNpf),
+        make(101, 0, kVcpu0, KvmDetail{0xfee, 0, DetailKind::kPageFault, Access::kNone, false}),
         make(102, 0, kVcpu0, KvmDetail{0xfed000f0, 0, DetailKind::kMmio, Access::kRead, true}),
         entry(110)});
   EXPECT_EQ(spans_[0].detail.kind, DetailKind::kMmio);
@@ -175,9 +176,10 @@ TEST_F(ExitTrackerTest, WithoutAnAddressTheLastRegionNamesTheDevice) {
 
 TEST_F(ExitTrackerTest, TheHandlerIsTheDevicesOwnEvent) {
   model(UserEnd::kReload);
-  play({exit(100), port(101, 0x3f8), to_user(110), marker(111, "kvm_run_exit cpu_index 0, reason 2"),
-        marker(112, kWriteSerial), marker(113, "serial_write write addr 0x00 val 0x41"),
-        marker(114, "serial_update"), reload(120), entry(130)});
+  play({exit(100), port(101, 0x3f8), to_user(110),
+        marker(111, "kvm_run_exit cpu_index 0, reason 2"), marker(112, kWriteSerial),
+        marker(113, "serial_write write addr 0x00 val 0x41"), marker(114, "serial_update"),
+        reload(120), entry(130)});
   EXPECT_EQ(handler(0), "serial_write");
 }
 
@@ -275,7 +277,8 @@ TEST_F(ExitTrackerTest, WithoutAnyEndExitsAreCountedOnly) {
 
 TEST_F(ExitTrackerTest, PartsSumToTheTotalEvenWhenAClockGoesBack) {
   model(UserEnd::kIoctl);
-  play({exit(100), to_user(140), switch_out(130, true), switch_in(160), run_ioctl(150), entry(155)});
+  play(
+      {exit(100), to_user(140), switch_out(130, true), switch_in(160), run_ioctl(150), entry(155)});
   ASSERT_THAT(spans_, SizeIs(1));
   std::uint64_t sum = 0;
   for (const std::uint64_t part : spans_[0].parts) sum += part;

@@ -27,8 +27,9 @@ class IrqTrackerTest : public testing::Test {
 
 TEST_F(IrqTrackerTest, FollowsALineFromRaiseToEoi) {
   play({exit(90), irq(100, IrqStep::kLine, 4, kNoVector, kNoVcpu),
-        irq(101, IrqStep::kAccept, 0, 0x24, 0), irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0),
-        entry(120), exit(130), irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+        irq(101, IrqStep::kAccept, 0, 0x24, 0),
+        irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0), entry(120), exit(130),
+        irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
   ASSERT_EQ(done_.size(), 1u);
   EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLine);
   EXPECT_EQ(done_[0].pin, 4u);
@@ -49,7 +50,8 @@ TEST_F(IrqTrackerTest, WithoutARaiseItBeginsWhereTheVcpuAcceptsIt) {
 
 TEST_F(IrqTrackerTest, ARaiseCountsForTheNextAcceptOfItsThreadOnly) {
   play({exit(90), irq(95, IrqStep::kMsi, 0, 0x30, 0), irq(96, IrqStep::kAccept, 0, 0x30, 0),
-        irq(101, IrqStep::kAccept, 0, 0xec, 0), irq(110, IrqStep::kInject, 0, 0xec, kNoVcpu, kVcpu0),
+        irq(101, IrqStep::kAccept, 0, 0xec, 0),
+        irq(110, IrqStep::kInject, 0, 0xec, kNoVcpu, kVcpu0),
         irq(131, IrqStep::kEoi, 0, 0xec, 0, kVcpu0)});
   ASSERT_EQ(done_.size(), 1u);
   EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLocal);
@@ -91,10 +93,9 @@ TEST_F(IrqTrackerTest, NothingIsFollowedAcrossAHole) {
 
 TEST(HaltTrackerTest, TellsPollsFromSleepAndTimesTheWayFromWakeUpToRunning) {
   HaltTracker tracker;
-  for (const Event& event :
-       {exit(90, kSvmHlt), make(95, 0, kVcpu0, KvmVcpuWakeup{5, false, true}), exit(100, kSvmHlt),
-        switch_out(110, false), wake(150), wake(152), switch_in(170),
-        make(171, 0, kVcpu0, KvmVcpuWakeup{70, true, true})}) {
+  for (const Event& event : {exit(90, kSvmHlt), make(95, 0, kVcpu0, KvmVcpuWakeup{5, false, true}),
+                             exit(100, kSvmHlt), switch_out(110, false), wake(150), wake(152),
+                             switch_in(170), make(171, 0, kVcpu0, KvmVcpuWakeup{70, true, true})}) {
     tracker.on(event);
   }
   ASSERT_EQ(tracker.threads().size(), 1u);

@@ -34,8 +34,8 @@ TEST(ProcessesTest, WhatIsKnownIsNotInferred) {
 TEST(ProcessesTest, QemuNamesTheThreadsOfItsVcpus) {
   EXPECT_EQ(vcpu_of_name("CPU 0/KVM"), 0);
   EXPECT_EQ(vcpu_of_name("CPU 127/TCG"), 127);
-  for (const auto* other : {"", "CPU ", "CPU /KVM", "CPU -1/KVM", "CPU 1", "CPU 1/HVF", "CPU 1/KVMx",
-                            "CPU 99999999999/KVM", "qemu-system-x86"}) {
+  for (const auto* other : {"", "CPU ", "CPU /KVM", "CPU -1/KVM", "CPU 1", "CPU 1/HVF",
+                            "CPU 1/KVMx", "CPU 99999999999/KVM", "qemu-system-x86"}) {
     EXPECT_EQ(vcpu_of_name(other), kNoVcpu) << other;
   }
 }

@@ -14,11 +14,12 @@ class RequestSpansTest : public testing::Test {
     declared_ = tracetool::parse_trace_events(declarations, "test").events;
     spans_.emplace(std::move(specs), names_, declared_);
   }
-  std::optional<RequestSpan> mark(std::uint64_t at, std::string_view text,
-                                  ThreadId thread = kVcpu0, ThreadId process = ThreadId{1}) {
+  std::optional<RequestSpan> mark(std::uint64_t at, std::string_view text, ThreadId thread = kVcpu0,
+                                  ThreadId process = ThreadId{1}) {
     QemuEvent qemu;
     if (!reader_.read(text, qemu)) return std::nullopt;
-    const RequestSpan* span = spans_->on(marker(at, text, thread), Marker{text}, qemu.name, process);
+    const RequestSpan* span =
+        spans_->on(marker(at, text, thread), Marker{text}, qemu.name, process);
     return span == nullptr ? std::nullopt : std::optional(*span);
   }
   Names names_;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 #define PLAIN __attribute__((noinline, noclone))
 static volatile int sink;
-PLAIN void look(const char *path) {
+PLAIN void look(const char* path) {
   char text[64];
   int file = open(path, O_RDONLY);
   sink += (int)read(file, text, sizeof text);

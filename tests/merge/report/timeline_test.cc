@@ -48,10 +48,10 @@ TEST(TimelineTest, MergesByTimeAndTiesGoToTheSourceAddedFirst) {
   sources.push_back(std::make_unique<ListSource>(std::vector<std::uint64_t>{}));
   sources.push_back(std::make_unique<ListSource>(std::vector<std::uint64_t>{0, 5, 7}));
   Timeline timeline(std::move(sources));
-  EXPECT_THAT(merged(timeline),
-              testing::ElementsAre(std::pair{0, 2}, std::pair{1, 0}, std::pair{5, 0},
-                                   std::pair{5, 0}, std::pair{5, 2}, std::pair{7, 2},
-                                   std::pair{9, 0}));
+  EXPECT_THAT(
+      merged(timeline),
+      testing::ElementsAre(std::pair{0, 2}, std::pair{1, 0}, std::pair{5, 0}, std::pair{5, 0},
+                           std::pair{5, 2}, std::pair{7, 2}, std::pair{9, 0}));
   EXPECT_TRUE(timeline.status());
 }
 

@@ -152,8 +152,8 @@ TEST_F(Unreadable, AFileCutAnywhereGivesWhatIsThereOrAnError) {
 }
 
 TEST_F(Unreadable, OptionSectionsInACircleAreDamage) {
-  // An option section is {u16 id, u16 flags, u32 name, u64 size}, its options, of which the last ends
-  // in the u64 offset of the next section: 0 at the end of the chain.
+  // An option section is {u16 id, u16 flags, u32 name, u64 size}, its options, of which the last
+  // ends in the u64 offset of the next section: 0 at the end of the chain.
   std::string seven = contents(data_path(kVersion7));
   const auto number = [&seven](std::uint64_t at) {
     std::uint64_t value = 0;

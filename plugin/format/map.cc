@@ -42,7 +42,8 @@ Result<std::vector<MapLine>> parse_map(std::string_view file, const std::string&
     if (end == file.npos) break;  // cut off
     std::string_view text = file.substr(0, end);
     file.remove_prefix(end + 1);
-    if (trimmed(text).empty()) continue;
+    // Comments: QEMU's own plugin and its uftrace_symbols.py write some.
+    if (trimmed(text).empty() || text.front() == '#') continue;
     MapLine line;
     const auto start = take_hex(text, '-');
     const auto stop = start ? take_hex(text, ' ') : std::nullopt;

@@ -39,12 +39,13 @@ std::optional<T> number(std::optional<std::string_view> text, int base = 10) {
   return value;
 }
 
-// SEC.NNNNNNNNN
+// SEC.NNNNNNNNN. Fewer digits are a number of nanoseconds all the same, as uftrace reads them: QEMU's
+// own plugin writes 0.0.
 std::optional<std::uint64_t> stamp(std::string_view line) {
   const auto text = field(line, "timestamp");
   if (!text) return std::nullopt;
   const std::size_t dot = text->find('.');
-  if (dot == text->npos || text->size() - dot - 1 != 9) return std::nullopt;
+  if (dot == text->npos || text->size() - dot - 1 > 9) return std::nullopt;
   const auto seconds = number<std::uint64_t>(text->substr(0, dot));
   const auto fraction = number<std::uint64_t>(text->substr(dot + 1));
   if (!seconds || !fraction || *seconds > ~std::uint64_t{0} / kSecond - 1) return std::nullopt;

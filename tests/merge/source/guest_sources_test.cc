@@ -23,6 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const fs::path kNewer = fs::path(TRAPLINE_TEST_DATA).parent_path() / "merge/source/uftrace-0.19";
+const fs::path kQemus = fs::path(TRAPLINE_TEST_DATA).parent_path() / "merge/source/uftrace-qemu";
 
 constexpr const char* kProgram = R"(
 #include <string.h>
@@ -42,9 +43,11 @@ std::vector<std::string> lines_of(Source& source) {
     const auto* call = std::get_if<GuestCall>(&event.payload);
     if (call == nullptr || call->function == 0) continue;  // 0: off the CPU
     const std::uint64_t ns = event.at.ns();
-    lines.push_back(fmt::format("{}.{:09} {} {} {} {:x} {}", ns / 1'000'000'000, ns % 1'000'000'000,
-                                static_cast<int>(event.thread), call->entry ? "entry" : "exit",
-                                call->name, call->function, call->depth));
+    lines.push_back(fmt::format(
+        "{}.{:09} {} {} {} {:x} {}", ns / 1'000'000'000, ns % 1'000'000'000,
+        static_cast<int>(event.thread), call->entry ? "entry" : "exit",
+        call->name.empty() ? fmt::format("<{:x}>", call->function) : std::string(call->name),
+        call->function, call->depth));
   }
   return lines;
 }
@@ -204,6 +207,19 @@ TEST(UftraceDirectory, ADirectoryOfANewerUftraceIsReadAsItReadsIt) {
   EXPECT_EQ(values.calls, expected.calls);
   EXPECT_EQ(values.returns, expected.returns);
   EXPECT_EQ(values.calls.size(), 6u);
+}
+
+TEST(UftraceDirectory, ThatOfQemusOwnPluginIsOnTheWallClock) {
+  auto source = open_uftrace(kQemus);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->info().clock, "real");
+  auto lines = lines_of(**source);
+  auto expected = dumped(kQemus);  // one task after the other
+  EXPECT_EQ(expected.size(), 569u);
+  std::sort(lines.begin(), lines.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(lines, expected);
+  EXPECT_EQ((*source)->counters().damaged_events, 0u);
 }
 
 TEST(UftraceDirectory, TimeOffTheCpuIsACallAsUftraceShowsIt) {

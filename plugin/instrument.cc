@@ -235,11 +235,14 @@ void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruc
     case Flow::kCallFar:
       api.register_memory(insn, pushed_far, qemu::kReadRegisters, qemu::kReadWrite, keep());
       break;
+    // They only read; but QEMU 9.0 takes callbacks for reads to be for writes, and never calls
+    // them.
     case Flow::kReturn:
-      api.register_memory(insn, popped, qemu::kReadRegisters, qemu::kRead, level_data(site.level));
+      api.register_memory(insn, popped, qemu::kReadRegisters, qemu::kReadWrite,
+                          level_data(site.level));
       break;
     case Flow::kReturnFar:
-      api.register_memory(insn, popped_far, qemu::kReadRegisters, qemu::kRead,
+      api.register_memory(insn, popped_far, qemu::kReadRegisters, qemu::kReadWrite,
                           level_data(site.level));
       break;
     default:

@@ -5,17 +5,15 @@
 #include <utility>
 
 #include "backend_ftrace/base/paths.h"
+#include "merge/source/wrapped_source.h"
 
 namespace trapline {
 namespace {
 
-class GuestSideSource final : public Source {
+class GuestSideSource final : public WrappedSource {
  public:
   GuestSideSource(std::unique_ptr<Source> source, const GuestRelation& relation)
-      : source_(std::move(source)),
-        line_(relation.line),
-        threads_(relation.threads),
-        info_(source_->info()) {
+      : WrappedSource(std::move(source)), line_(relation.line), threads_(relation.threads) {
     info_.host = false;
     info_.cycles = false;
     info_.method = relation.method;
@@ -23,40 +21,18 @@ class GuestSideSource final : public Source {
     info_.error_ns = line_.error;
   }
 
-  void want(Need need) override { source_->want(need); }
   bool next(Event& event) override {
-    const bool more = source_->next(event);
-    count();
-    if (!more) return false;
-    event.at = Timestamp(line_.at(event.at.ns()));
-    if (auto* lost = std::get_if<Lost>(&event.payload)) {
-      lost->from = Timestamp(line_.at(lost->from.ns()));
-      lost->to = Timestamp(line_.at(lost->to.ns()));
-    } else if (auto* call = std::get_if<GuestCall>(&event.payload)) {
+    const auto place = [this](Timestamp at) { return Timestamp(line_.at(at.ns())); };
+    if (!next_placed(event, place)) return false;
+    if (auto* call = std::get_if<GuestCall>(&event.payload)) {
       call->task = static_cast<std::int32_t>(event.thread);
       event.thread = thread_of(call->cpu, event.thread);
       call->vcpu = call->cpu;
-    } else {
+    } else if (!std::holds_alternative<Lost>(event.payload)) {
       event.payload = Other{};
       event.thread = thread_of(static_cast<std::int32_t>(event.cpu), event.thread);
     }
     return true;
-  }
-  [[nodiscard]] const Result<void>& status() const override { return source_->status(); }
-  [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
-  [[nodiscard]] double progress() const override { return source_->progress(); }
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
-    return source_->facts();
-  }
-  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
-    return source_->event_counts();
-  }
-  [[nodiscard]] std::string event_name(const Event& event) const override {
-    return source_->event_name(event);
-  }
-  [[nodiscard]] std::string event_text(const Event& event) const override {
-    return source_->event_text(event);
   }
   [[nodiscard]] std::string comm(ThreadId thread) const override {
     return source_->comm(ThreadId{-static_cast<std::int32_t>(thread)});
@@ -67,17 +43,9 @@ class GuestSideSource final : public Source {
   [[nodiscard]] ThreadId thread_of(std::int32_t cpu, ThreadId task) const {
     return thread_of_cpu(threads_, cpu).value_or(ThreadId{-static_cast<std::int32_t>(task)});
   }
-  void count() {
-    counters_ = source_->counters();
-    counters_.first = Timestamp(line_.at(counters_.first.ns()));
-    counters_.last = Timestamp(line_.at(counters_.last.ns()));
-  }
 
-  std::unique_ptr<Source> source_;
   ClockLine line_;
   std::map<std::int32_t, ThreadId> threads_;
-  SourceInfo info_;
-  SourceCounters counters_;
 };
 
 // The CPU of the guest that made an event: its own, or its task's; kNoVcpu where nothing tells.

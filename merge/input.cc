@@ -148,11 +148,9 @@ class GuestParts {
     if (!may || part.path == host_) return nullptr;
     auto source = opener(part.path)();
     if (!source) return tl::unexpected(std::move(source).error());
-    auto other = of_another_machine(part.path);
-    if (!other) return tl::unexpected(std::move(other).error());
-    const std::vector<GuestSyncLine> none;
-    const GuestRecording guest =
-        guest_recording(**source, opener(part.path), *other ? syncs_ : none);
+    auto syncs = syncs_of(part.path);
+    if (!syncs) return tl::unexpected(std::move(syncs).error());
+    const GuestRecording guest = guest_recording(**source, opener(part.path), *syncs);
     used_ |= !guest.syncs.empty();
     auto relation = relate_guest(guest, opener(host_));
     if (!relation) {
@@ -167,12 +165,15 @@ class GuestParts {
   }
 
  private:
-  Result<bool> of_another_machine(const std::string& path) const {
+  // Those that were given beside the recordings, for one of another machine than the host.
+  Result<std::vector<GuestSyncLine>> syncs_of(const std::string& path) const {
+    if (syncs_.empty()) return syncs_;
     const auto host = clock_of_source(host_, how_, false);
     const auto part = clock_of_source(path, how_, false);
     if (!host) return tl::unexpected(host.error());
     if (!part) return tl::unexpected(part.error());
-    return host->machine != part->machine || host->machine.empty();
+    const bool another = host->machine != part->machine || host->machine.empty();
+    return another ? syncs_ : std::vector<GuestSyncLine>();
   }
   // The plugin stamps what it sees.
   static bool recorded_outside(const std::string& folder) {

@@ -15,31 +15,21 @@ for noop, whose readings of the TSC are all that relates then. Without WAY it is
 """
 import bisect
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 
-RECORD = re.compile(r"(\d+) trapline: guest 1 (\d+) (\d+)(.*)")
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from guest_brackets import narrowest  # noqa: E402
+
 SHOWN = re.compile(r"^ *(\d+)\.(\d{9}) ")
 
 
 def brackets(path: str, series_of_guest: set[int]) -> tuple[list, list]:
     """(stamp, low, high) of the host's no-ops and of the guest's: the narrowest of each series."""
-    best: dict[int, tuple[int, int, int]] = {}
-    last = None
-    for line in open(path, encoding="utf-8"):
-        match = RECORD.match(line)
-        if not match:
-            continue
-        stamp, series, index = (int(match[i]) for i in (1, 2, 3))
-        after = re.search(r" after mono=(\d+)", match[4])
-        if last and after and last[1:3] == (series, index - 1):
-            low, high = last[3], int(after[1])
-            if series not in best or high - low < best[series][2] - best[series][1]:
-                best[series] = (last[0], low, high)
-        before = re.search(r" before mono=(\d+)", match[4])
-        last = (stamp, series, index, int(before[1])) if before else None
+    best = narrowest(path)
     host = [b for series, b in best.items() if series not in series_of_guest]
     guest = [b for series, b in best.items() if series in series_of_guest]
     # Series with an action in each bracket are wide.

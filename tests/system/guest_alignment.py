@@ -10,11 +10,14 @@ to the relation, to show that a wrong one does not pass.
 """
 import bisect
 import collections
+import os
 import re
 import subprocess
 import sys
 
-RECORD = re.compile(r"(\d+) trapline: guest 1 (\d+) (\d+)(.*)")
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from guest_brackets import narrowest  # noqa: E402
+
 EXIT = re.compile(r"(\d+)\.(\d{9}): +kvm_exit: .*? rip 0x([0-9a-f]+)")
 DUMP = re.compile(r"(\d+)\.(\d{9}) +\d+: \[(entry|exit )\] (\S+)\(([0-9a-f]+)\)")
 
@@ -22,20 +25,7 @@ DUMP = re.compile(r"(\d+)\.(\d{9}) +\d+: \[(entry|exit )\] (\S+)\(([0-9a-f]+)\)"
 def brackets(path: str) -> list[tuple[int, int, int]]:
     """(stamp of the plugin, the box's mono before, after): of each series the narrowest, without the
     series whose action (a marker) makes all of theirs wide."""
-    best: dict[int, tuple[int, int, int]] = {}
-    last = None
-    for line in open(path, encoding="utf-8"):
-        match = RECORD.match(line)
-        if not match:
-            continue
-        stamp, series, index = (int(match[i]) for i in (1, 2, 3))
-        after = re.search(r" after mono=(\d+)", match[4])
-        if last and after and last[1:3] == (series, index - 1):
-            low, high = last[3], int(after[1])
-            if series not in best or high - low < best[series][2] - best[series][1]:
-                best[series] = (last[0], low, high)
-        before = re.search(r" before mono=(\d+)", match[4])
-        last = (stamp, series, index, int(before[1])) if before else None
+    best = narrowest(path)
     narrow = 2 * min(high - low for _, low, high in best.values())
     return sorted(b for b in best.values() if b[2] - b[1] <= narrow)
 

@@ -6,8 +6,8 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/render/timeline_view.h"
 #include "merge/report/exit_text.h"
-#include "merge/report/timeline_view.h"
 
 namespace trapline::cli {
 namespace {

@@ -4,11 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "merge/correlate/exit_tracker.h"
-#include "merge/correlate/guest_stacks.h"
-#include "merge/correlate/halt_tracker.h"
-#include "merge/correlate/processes.h"
-#include "merge/input.h"
+#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/guest_stacks.h"
+#include "merge/analyze/halt_tracker.h"
+#include "merge/model/processes.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
 #include "merge/report/irq_table.h"
@@ -17,7 +16,8 @@
 #include "merge/report/request_table.h"
 #include "merge/report/slow_exits.h"
 #include "merge/report/vcpu_names.h"
-#include "merge/timeline.h"
+#include "merge/session/input.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
 

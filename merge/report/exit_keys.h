@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "merge/correlate/exit_model.h"
-#include "merge/correlate/guest_stacks.h"
+#include "merge/analyze/exit_model.h"
+#include "merge/analyze/guest_stacks.h"
 #include "merge/report/groups.h"
 #include "merge/report/vcpu_names.h"
 #include "merge/source/source.h"

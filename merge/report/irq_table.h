@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "merge/correlate/irq_tracker.h"
+#include "merge/analyze/irq_tracker.h"
 #include "merge/report/report.h"
 
 namespace trapline {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/correlate/request_spans.h"
-#include "merge/event.h"
+#include "merge/analyze/request_spans.h"
+#include "merge/model/event.h"
 #include "merge/report/groups.h"
 
 namespace trapline {

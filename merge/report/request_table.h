@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "merge/correlate/request_path.h"
-#include "merge/correlate/request_spans.h"
+#include "merge/analyze/request_path.h"
+#include "merge/analyze/request_spans.h"
 #include "merge/report/report.h"
 
 namespace trapline {

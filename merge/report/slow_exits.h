@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "merge/correlate/exit_tracker.h"
+#include "merge/analyze/exit_tracker.h"
 #include "merge/report/report.h"
 #include "merge/report/vcpu_names.h"
-#include "merge/timeline.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "merge/correlate/exit_tracker.h"
-#include "merge/correlate/processes.h"
-#include "merge/timeline.h"
+#include "merge/analyze/exit_tracker.h"
+#include "merge/model/processes.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
 

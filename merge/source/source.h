@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/event.h"
+#include "merge/model/event.h"
 
 namespace trapline {
 

@@ -12,9 +12,9 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/sync.h"
-#include "merge/correlate/exit_tracker.h"
+#include "merge/analyze/exit_tracker.h"
 #include "merge/record/snapshot/trigger.h"
-#include "merge/source/trace_dat/formats.h"
+#include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {
 

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "merge/clock/guest_relation.h"
 #include "merge/clock/line_band.h"
+#include "merge/session/guest_relation.h"
 
 namespace trapline {
 namespace {

@@ -126,7 +126,10 @@ bool Pipeline::push(const Event& event) {
 
 void Pipeline::on_guest(const Event& event) {
   tracker_.pass();
-  if (builder_ && !stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
+  if (builder_) {
+    if (!stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
+    if (stacks_.begun()) builder_->on_call(*stacks_.begun());
+  }
   if (!event_sinks_.empty()) tell(event);
 }
 

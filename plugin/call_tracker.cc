@@ -1,6 +1,7 @@
 #include "plugin/call_tracker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trapline {
 namespace {
@@ -265,7 +266,9 @@ void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) 
 
 void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   arrived_ = 0;
-  if (event_pending_) {
+  // Its handler, unless that is not followed (code=) and the program is here again.
+  if (std::exchange(event_pending_, false) && rank(level) < rank(caller_level_)) {
+    event_pending_ = true;
     event(level, address);
     arrived_ = 0;
     return;
@@ -283,7 +286,26 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   if (level != level_ || !same_stack(stack_pointer)) resolve(level, stack_pointer, Via::kReturn);
   if (resync_) unwind_below(stack_pointer);
   resync_ = false;
+  if (options_.sites_know_slots && entered_or_resumed(address, stack_pointer)) return;
   if (stack_->top->function != address) tail_call(address, stack_pointer);
+}
+
+// The stack pointer is where a function's return address lies when it starts. Below the innermost
+// frame's: something else than a call began the function there, as a kernel begins a program's
+// signal handler. At that frame's: the program goes on where it was interrupted, at the first
+// instruction, or the function was reached by a jump; then the answer is no.
+bool CallTracker::entered_or_resumed(std::uint64_t address, std::uint64_t stack_pointer) {
+  Frame* dead = stack_->top + 1;
+  while ((dead[-1].flags & Frame::kEvent) == 0 && dead[-1].slot < stack_pointer) --dead;
+  if (dead <= stack_->top) {
+    counters_.unwound += static_cast<std::uint64_t>(stack_->top - dead) + 1;
+    pop_through(dead);
+  }
+  const Frame& top = *stack_->top;
+  if ((top.flags & Frame::kEvent) != 0) return false;
+  if (top.slot == stack_pointer) return top.function == address;
+  push_slow(0, address, stack_pointer, 0);
+  return true;
 }
 
 // A function starts where the processor has pushed what it interrupted: a handler, or a label on

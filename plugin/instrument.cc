@@ -132,7 +132,9 @@ void at_vector(unsigned index, void* data) {
   session->vcpu(index).tracker->event(site.level, site.function);
 }
 
-void system_call(unsigned index, void*) { session->vcpu(index).tracker->system_call(); }
+void system_call(unsigned index, void* data) {
+  session->vcpu(index).tracker->system_call(level_of(data));
+}
 void system_return(unsigned index, void*) { session->vcpu(index).tracker->system_return(); }
 void interrupt_return(unsigned index, void* data) {
   session->vcpu(index).tracker->interrupt_return(level_of(data));
@@ -282,7 +284,7 @@ void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction
   } else if (session->arch->link.empty()) {
     instrument_x86(api, insn, what, site);
     if (what.flow == Flow::kSystemCall)
-      api.register_instruction(insn, system_call, qemu::kNoRegisters, nullptr);
+      api.register_instruction(insn, system_call, qemu::kNoRegisters, level_data(site.level));
   } else {
     instrument_linking(api, insn, what, site);
   }

@@ -67,14 +67,15 @@ void CallTracker::take_request() {
 }
 
 void CallTracker::write_entry(Task& task, std::uint64_t time, std::uint64_t function) {
-  if (options_.text != nullptr) options_.text->write(true, vcpu_, task.depth, function);
+  if (options_.text != nullptr) options_.text->write(true, task.buffer.tid(), task.depth, function);
   if (options_.records) task.buffer.add(RecordType::kEntry, time, task.depth, function);
   ++task.depth;
 }
 
 void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t function) {
   --task.depth;
-  if (options_.text != nullptr) options_.text->write(false, vcpu_, task.depth, function);
+  if (options_.text != nullptr)
+    options_.text->write(false, task.buffer.tid(), task.depth, function);
   if (options_.records) task.buffer.add(RecordType::kExit, time, task.depth, function);
 }
 

@@ -328,6 +328,7 @@ void translated(qemu::Block* block) {
   Session& s = *session;
   const qemu::Api& api = s.api;
   std::scoped_lock lock(s.translation);
+  s.guest_ran.store(true, std::memory_order_relaxed);
   if (!s.translation_guest) return;
   // Blocks are translated for one privilege level: it is part of their identity.
   const unsigned level = s.translation_guest->level();

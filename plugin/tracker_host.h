@@ -30,7 +30,8 @@ class TaskChooser {
 class CallText {
  public:
   virtual ~CallText() = default;
-  virtual void write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) = 0;
+  virtual void write(bool entry, std::uint32_t task, std::uint64_t depth,
+                     std::uint64_t function) = 0;
 };
 
 // What the functions are; empty tables mean: everything is recorded, no starts are known.

@@ -1,4 +1,5 @@
 // Translation: which instructions get which callback, and the callbacks themselves (hot).
+#include <cstdio>
 #include <utility>
 
 #include "plugin/session.h"
@@ -188,6 +189,17 @@ bool read_frame(Vcpu& vcpu, std::uint64_t frame, std::uint64_t (&saved)[2]) {
   return frame != 0 && frame % 8 == 0 && vcpu.guest.read_memory(at, saved, sizeof saved);
 }
 
+// A guest's memory can hold a chain of any length.
+constexpr std::size_t kMostFrames = 1024;
+
+void tell_of_deep_stack_slow() {
+  if (session->told_of_deep_stack.exchange(true)) return;
+  std::fprintf(stderr,
+               "trapline plugin: a stack had more than %zu frames that were not seen before; those "
+               "further out are recorded when the guest returns to them\n",
+               kMostFrames);
+}
+
 // A block begins. When the frame pointer is another than at the last block, a function was entered
 // (its first block is the last one) or left; further frames that were never seen are found through
 // the saved frame pointers.
@@ -201,21 +213,19 @@ void block_begins(unsigned index, void* data) {
   vcpu.frame_level = site.level;
   std::uint64_t saved[2];
   if (!read_frame(vcpu, frame, saved) || vcpu.tracker->frame_known(site.level, frame)) return;
-  constexpr std::size_t kMax = 64;
-  struct {
-    std::uint64_t frame, ret, function;
-  } missing[kMax];
-  std::size_t count = 0;
+  auto& missing = vcpu.missing_frames;
+  missing.clear();
   std::uint64_t function = entry, at = frame;
   do {
-    missing[count++] = {at, saved[1], function};
+    missing.push_back({at, saved[1], function});
     function = session->filter->start_of(saved[1]);
     if (saved[0] <= at) break;  // frames lie further up the older they are
     at = saved[0];
-  } while (count < kMax && read_frame(vcpu, at, saved) &&
+    if (missing.size() == kMostFrames) tell_of_deep_stack_slow();
+  } while (missing.size() < kMostFrames && read_frame(vcpu, at, saved) &&
            !vcpu.tracker->frame_known(site.level, at));
-  while (count-- > 0)
-    vcpu.tracker->frame_entered(missing[count].frame, missing[count].ret, missing[count].function);
+  for (auto one = missing.rbegin(); one != missing.rend(); ++one)
+    vcpu.tracker->frame_entered(one->frame, one->ret, one->function);
 }
 
 void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,

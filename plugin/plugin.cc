@@ -6,10 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
+#include "plugin/accelerator.h"
 #include "plugin/session.h"
 
 #define TRAPLINE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -74,19 +73,11 @@ void subscribe_to_all(PluginId id) {
         id, old_api::exiting, nullptr);
 }
 
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (char& c : text)
-    if (c == '\0') c = ' ';
-  return text;
-}
-
 UftraceInfo describe(const Architecture& arch) {
   UftraceInfo info;
   info.features = kOurFeatures;
   info.exename = fmt::format("qemu-system-{}", arch.name);
-  info.cmdline = command_line();
+  for (const std::string& word : command_line()) info.cmdline += word + " ";
   info.cpus = std::max(1U, std::thread::hardware_concurrency());
   info.cpu_description = fmt::format("guest: {}", arch.name);
   char hostname[256] = "";
@@ -259,6 +250,13 @@ int install(PluginId id, const qemu::Info* info, int argc, char** argv) {
   if (!done) {
     std::fprintf(stderr, "trapline plugin: %s\n", done.error().message.c_str());
     return 1;
+  }
+  if (runs_under_kvm()) {
+    fresh->told_of_kvm = true;
+    std::fputs(
+        "trapline plugin: the guest runs under KVM, where a plugin sees nothing: no function will "
+        "be recorded; use -accel tcg for that\n",
+        stderr);
   }
   session = fresh.release();
   subscribe_to_all(id);

@@ -120,6 +120,11 @@ void ended() {
     lost += task.buffer.lost();
   });
   s.recording->finish(s.guest_ran);
+  if (!s.guest_ran && !s.told_of_kvm)
+    std::fputs(
+        "trapline plugin: the guest ran no code that QEMU translated (-accel tcg), and a "
+        "plugin sees no other: no function was recorded\n",
+        stderr);
   std::string of_markers;
   if (s.markers) {
     s.markers->end();

@@ -40,7 +40,11 @@ struct alignas(64) Vcpu {
   std::uint64_t frame_pointer = 0;
   unsigned frame_level = ~0U;
   std::uint64_t last_block = 0;
-  std::vector<StampedSync> syncs;  // of a series that is under way
+  struct MissingFrame {
+    std::uint64_t frame, ret, function;
+  };
+  std::vector<MissingFrame> missing_frames;  // innermost first
+  std::vector<StampedSync> syncs;            // of a series that is under way
 };
 
 // Call sites, each kept once however often its block is translated. Addresses stay valid. Open
@@ -87,6 +91,8 @@ struct Session {
   SitePool sites;
   std::unique_ptr<Guest> translation_guest;
   std::atomic<bool> guest_ran = false;  // some of its code was translated
+  bool told_of_kvm = false;
+  std::atomic<bool> told_of_deep_stack = false;
   std::atomic<bool> ended = false;
 
   static constexpr unsigned kMaxVcpus = 4096;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "plugin/format/directory.h"
+#include "plugin/format/symbol_table.h"
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
@@ -46,26 +47,30 @@ Output shell(const std::vector<std::string>& qemu, const std::string& data,
   return run({"bash", "-c", command + script}, 100);
 }
 
-// ns; the records are balanced.
-std::uint64_t shortest_call(const std::string& path) {
-  std::uint64_t shortest = ~std::uint64_t{0};
+struct Shape {
+  std::uint64_t shortest = ~std::uint64_t{0};  // ns, of a call
+  std::size_t deepest = 0;
+};
+Shape shape_of(const std::string& path) {
+  Shape shape;
   auto directory = DataDirectory::open(path);
-  if (!directory) return 0;
+  if (!directory) return {0, 0};
   for (const std::uint32_t tid : directory->tids()) {
     auto reader = directory->records(tid);
-    if (!reader) return 0;
+    if (!reader) return {0, 0};
     std::vector<std::uint64_t> entered;
     for (auto next = reader->next(); next && *next; next = reader->next()) {
       const Record record = **next;
       if (record.type() == RecordType::kEntry) {
         entered.push_back(record.time());
+        shape.deepest = std::max(shape.deepest, entered.size());
       } else if (record.type() == RecordType::kExit && !entered.empty()) {
-        shortest = std::min(shortest, record.time() - entered.back());
+        shape.shortest = std::min(shape.shortest, record.time() - entered.back());
         entered.pop_back();
       }
     }
   }
-  return shortest;
+  return shape;
 }
 
 class FaultsTest : public ::testing::TestWithParam<const char*> {
@@ -236,6 +241,38 @@ TEST_P(FaultsTest, ASmallBufferRecordsTheSame) {
   EXPECT_THAT(imbalances(data_), IsEmpty());
 }
 
+// A plugin sees what TCG translates: of a guest that is not started, as of one under KVM, nothing.
+TEST_P(FaultsTest, AGuestThatPluginsDoNotSeeIsToldOf) {
+  (void)run(guest_command(GetParam(), "x86_64", "O2",
+                          "out=" + data_ + ",include=fib,symbols=" + guest_path("x86_64", "O2")));
+  auto unseen = calls("out=" + data_);
+  unseen.push_back("-S");
+  const Output output = shell(unseen, data_, "qemu & sleep 1; kill -TERM $!; wait $!");
+  EXPECT_THAT(output.err, HasSubstr("a plugin sees no other: no function was recorded"));
+  EXPECT_THAT(output.err, HasSubstr("is the earlier recording"));
+  EXPECT_EQ(reported_calls(data_)["fib"], 1973u);
+}
+
+TEST_P(FaultsTest, AFramePointerChainIsFollowedOverAThousandFrames) {
+  const std::string guest = guest_path("x86_64", "O0");
+  const auto symbols = load_symbol_file(guest);
+  ASSERT_TRUE(symbols);
+  const Symbol* recurse = symbols->by_name("recurse");
+  ASSERT_NE(recurse, nullptr);
+  // Only what runs after the call in it is seen: by then it is 3,000 frames deep.
+  const Output output =
+      run(guest_command(GetParam(), "x86_64", "O0",
+                        "out=" + data_ + ",mode=frame-pointer,include=recurse,symbols=" + guest +
+                            fmt::format(",code={:#x}-{:#x}", recurse->address + recurse->size / 2,
+                                        recurse->address + recurse->size)));
+  // And the innermost, whose start was not seen.
+  EXPECT_EQ(shape_of(data_).deepest, 1023u) << output.err;
+  EXPECT_THAT(imbalances(data_), IsEmpty());
+  const auto told = output.err.find("more than 1024 frames");
+  ASSERT_NE(told, std::string::npos) << output.err;
+  EXPECT_EQ(output.err.find("more than 1024 frames", told + 1), std::string::npos);
+}
+
 TEST_P(FaultsTest, TwoPluginsRecordTheSame) {
   const std::string copy = folder_ / "other.so";
   std::filesystem::copy_file(plugin_path(), copy);
@@ -312,7 +349,7 @@ TEST_P(FaultsTest, FiltersSelectWhatIsRecorded) {
   EXPECT_EQ(reported_calls(data_), between);
   (void)run(guest_command(GetParam(), "x86_64", "O2", guest + ",min-duration=10ms"));
   EXPECT_EQ(reported_calls(data_)["guest_main"], 1u);
-  EXPECT_GE(shortest_call(data_), 10'000'000u);
+  EXPECT_GE(shape_of(data_).shortest, 10'000'000u);
   EXPECT_THAT(imbalances(data_), IsEmpty());
 }
 

@@ -317,8 +317,7 @@ bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
   if (level != level_) return true;
   if (rank(static_cast<unsigned>(from)) != rank(level)) return left_;
   const Frame* frame = stack_->innermost_event();
-  constexpr std::uint64_t kVectorAndError = 16;
-  return frame == stack_->floor() || stack_pointer - frame->slot > kVectorAndError;
+  return frame == stack_->floor() || stack_pointer - frame->slot > options_.handler_reach;
 }
 
 bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {

@@ -184,8 +184,7 @@ void synchronized(unsigned index, void*) {
 
 // The saved frame pointer and return address of the frame at `frame`.
 bool read_frame(Vcpu& vcpu, std::uint64_t frame, std::uint64_t (&saved)[2]) {
-  // RISC-V's frame pointer points behind the pair.
-  const std::uint64_t at = session->arch->id == ArchId::kRiscv64 ? frame - 16 : frame;
+  const std::uint64_t at = frame + static_cast<std::uint64_t>(session->arch->saved_pair);
   return frame != 0 && frame % 8 == 0 && vcpu.guest.read_memory(at, saved, sizeof saved);
 }
 

@@ -131,7 +131,7 @@ Result<LoadedSymbols> load_symbols(Session& s) {
 }
 
 Result<void> choose_functions(Session& s, const SymbolTable& table) {
-  auto filter = SymbolFilter::make(s.options, table);
+  auto filter = SymbolFilter::make(s.options, table, s.arch->return_thunks);
   if (!filter) return tl::unexpected(std::move(filter).error());
   s.filter = std::move(*filter);
   for (const auto& [text, address, has] : {std::tie(s.options.start, s.start_address, s.has_start),
@@ -197,10 +197,11 @@ Result<void> open_outputs(Session& s) {
 Result<void> set_up(Session& s, const qemu::Info& info) {
   s.arch = architecture(info.target_name);
   if (s.arch == nullptr)
-    return fail(ErrorKind::kUsage,
-                "the guest architecture {} is not known; x86_64, i386, aarch64 and riscv64 are",
-                info.target_name);
+    return fail(ErrorKind::kUsage, "the guest architecture {} is not known; {} are",
+                info.target_name, known_architectures());
   if (!info.system_emulation) return fail(ErrorKind::kUsage, "only qemu-system is supported");
+  if (s.options.clock == ClockChoice::kTsc && !host_counter::kIsTsc)
+    return fail(ErrorKind::kUsage, "clock=tsc: this machine has no TSC; use clock=mono");
   const bool frames = s.options.mode == Detection::kFramePointer;
   if (frames && s.api.read_memory == nullptr)
     return fail(ErrorKind::kUsage,
@@ -210,6 +211,7 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
   ::malloc_trim(0);  // the symbols' text is gone: give its memory back
   s.tracker_options.sites_know_slots = s.arch->link.empty();
   s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
+  s.tracker_options.handler_reach = s.arch->handler_reach;
   s.tracker_options.know_starts = s.filter->knows_starts() && !frames;
   s.tracker_options.told_of_events = s.api.register_discontinuity != nullptr;
   s.tracker_options.filtered = s.filter->filters();

@@ -92,7 +92,7 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
   std::string name = fmt::format("cpu{}", vcpu);
   if (options_.contexts == Contexts::kPrivilege) {
     tid += static_cast<std::uint32_t>(stack.level);
-    name += " " + level_name(arch_, static_cast<unsigned>(stack.level));
+    name += " " + arch_.level_name(static_cast<unsigned>(stack.level));
   } else if (options_.contexts == Contexts::kStack) {
     tid = next_stack_++;
     // uftrace shows 15 characters.
@@ -157,13 +157,10 @@ void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
           stderr);
     return;
   }
-  const GuestCounter counter = arch_.id == ArchId::kX86       ? GuestCounter::kTsc
-                               : arch_.id == ArchId::kAarch64 ? GuestCounter::kCntvct
-                                                              : GuestCounter::kTime;
   std::string text;
   std::scoped_lock lock(mutex_);
   for (const StampedSync& sync : syncs) {
-    const auto record = guest_sync_of(sync.operands, counter);
+    const auto record = guest_sync_of(sync.operands, arch_.counter);
     if (!record) continue;
     if (++guest_syncs_ > kMaxGuestSyncs) break;
     text += fmt::format("{} {}\n", sync.stamp, format_guest_sync(*record));

@@ -54,8 +54,8 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   if (bytes.size() == 2)
     return decode_compressed(static_cast<std::uint32_t>(bytes[0] | bytes[1] << 8));
   if (bytes.size() != 4) return {};
-  const std::uint32_t word =
-      bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+  std::uint32_t word = 0;  // little-endian, on every host
+  for (std::size_t i = 4; i-- > 0;) word = word << 8 | bytes[i];
   const unsigned rd = bits(word, 7, 5);
   const unsigned rs1 = bits(word, 15, 5);
   Instruction out;

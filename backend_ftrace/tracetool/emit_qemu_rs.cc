@@ -75,15 +75,13 @@ std::string wanted(const Options& options, const Event& event) {
   std::string condition;
   if (has_own_state(options)) {
     condition =
-        fmt::format("(unsafe {{ trace_events_enabled_count != 0 && _TRACE_{}_DSTATE != 0 }})",
-                    upper(event.name));
+        fmt::format("trace_events_enabled_count != 0 && _TRACE_{}_DSTATE != 0", upper(event.name));
   }
   if (options.has(Backend::kDtrace)) {
-    condition +=
-        fmt::format("{}(unsafe {{ std::ptr::addr_of!(qemu_{}_semaphore).read_volatile() != 0 }})",
-                    condition.empty() ? "" : " || ", event.name);
+    condition += fmt::format("{}std::ptr::addr_of!(qemu_{}_semaphore).read_volatile() != 0",
+                             condition.empty() ? "" : " || ", event.name);
   }
-  return condition.empty() ? "false" : condition;
+  return condition.empty() ? "false" : fmt::format("unsafe {{ {} }}", condition);
 }
 
 void emit_externals(const Options& options, std::span<const Declared> events, Output& out) {

@@ -75,9 +75,10 @@ std::string probe_argument(const Argument& argument) {
       "string",   "stringof", "struct", "switch", "this",      "typedef",  "union",   "unsigned",
       "void",     "volatile", "while",  "xlate",  "translator"};
   std::string type = argument.type;
-  // dtrace(1) warns about long long.
-  if (type == "long long" || type == "signed long long") type = "int64_t";
-  if (type == "unsigned long long") type = "uint64_t";
+  // dtrace(1) takes one word after unsigned and none after signed.
+  if (argument.kind == TypeKind::kSigned) type = fmt::format("int{}_t", 8 * argument.bytes);
+  if (argument.kind == TypeKind::kUnsigned && type != "bool")
+    type = fmt::format("uint{}_t", 8 * argument.bytes);
   return fmt::format("{} {}{}", type, argument.name, kKeywords.contains(argument.name) ? "_" : "");
 }
 

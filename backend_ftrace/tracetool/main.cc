@@ -212,7 +212,8 @@ void add_options(CLI::App& app, Command& command) {
   app.add_option("--group", options.group, "Name of the group; root for the top folder");
   app.add_option("--backends,--backend", command.backends,
                  fmt::format("Comma-separated: {}", kBackendNames))
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);  // what follows is a file
   app.add_option("--output-dir,-o", command.directory, "Where the generated files go");
   app.add_option("--events-all", command.merged, "Also write the merged trace-events file here");
   app.add_option("--provider", options.provider, "Provider name of UST and SDT probes");
@@ -228,7 +229,8 @@ void add_options(CLI::App& app, Command& command) {
   app.add_flag("--list-formats", command.list_formats, "Print the formats")->group(kQemu);
   app.add_flag("--check-backends", command.check_backends, "Exit with 1 if a backend is unknown")
       ->group(kQemu);
-  app.add_option("--target-type,--target-name", command.target, "Taken and ignored")->group(kQemu);
+  for (const char* ignored : {"--target-type", "--target-name"})
+    app.add_option(ignored, command.target, "Taken and ignored")->group(kQemu);
 }
 
 }  // namespace

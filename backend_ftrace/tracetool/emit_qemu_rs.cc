@@ -85,7 +85,7 @@ std::string wanted(const Options& options, const Event& event) {
 }
 
 void emit_externals(const Options& options, std::span<const Declared> events, Output& out) {
-  out.line("#[allow(dead_code)]\nextern \"C\" {");
+  out.line("#[allow(dead_code, non_snake_case)]\nextern \"C\" {");
   if (has_own_state(options)) out.line("    static mut trace_events_enabled_count: u32;");
   for (const Declared& declared : events) {
     const Event& event = *declared.event;
@@ -108,9 +108,9 @@ void emit_qemu_rust(const Options& options, std::span<const Declared> events, Ou
     const Event& event = *declared.event;
     const std::string condition = wanted(options, event);
     out.blank();
-    out.line("#[inline(always)]\n#[allow(dead_code)]");
+    out.line("#[inline(always)]\n#[allow(dead_code, non_snake_case)]");
     out.line(fmt::format("pub fn trace_{}_enabled() -> bool {{ {} }}", event.name, condition));
-    out.line("#[inline(always)]\n#[allow(dead_code)]");
+    out.line("#[inline(always)]\n#[allow(dead_code, non_snake_case)]");
     out.line(fmt::format("pub fn trace_{}({}) {{", event.name, rust_parameters(event, false)));
     if (condition != "false") {
       out.line(fmt::format(

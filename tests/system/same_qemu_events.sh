@@ -12,6 +12,7 @@ build=$2 qemus=("$3" "$4") events_all=$5 firmware=$6
 tracefs=/sys/kernel/tracing
 work=$(mktemp -d)
 instance=$tracefs/instances/trapline-same-$$
+# shellcheck disable=SC2317 # called by the trap
 finish() {
   rmdir "$instance" 2> /dev/null || true
   rm -rf -- "$work"

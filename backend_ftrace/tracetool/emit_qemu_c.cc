@@ -33,6 +33,11 @@ void emit_call(const Options& options, const Event& event, Output& out) {
     out.line(fmt::format("extern struct lttng_ust_tracepoint lttng_ust_tracepoint_qemu___{};",
                          event.name));
   }
+  if (options.has(Backend::kDtrace) && is_enabled(event)) {
+    // Not every dtrace(1) makes this one.
+    out.line(
+        fmt::format("#ifndef QEMU_{0}_ENABLED\n#define QEMU_{0}_ENABLED() true\n#endif", name));
+  }
   const std::string condition = wanted(options, event);
   out.line(fmt::format("#define TRACE_{}_BACKEND_DSTATE() ({})", name, condition));
   if (condition == "false") {

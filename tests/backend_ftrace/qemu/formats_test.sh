@@ -67,6 +67,23 @@ every_type_says_what_printf_says() {
   echo "$(wc -l < expected) lines were the same through four backends, as QEMU 10.0, 10.2 and 11.1"
 }
 
+# QEMU 10's and 11's own events, as the packages of the distribution list them.
+every_event_of_qemu_compiles() {
+  local version folder
+  for version in "10 0" "11 1"; do
+    folder=$("$2/scripts/fetch" "qemu${version% *}") || skip "scripts/fetch qemu${version% *} failed"
+    for format in h c rs; do
+      generate all ftrace,log,simple,syslog "$folder/root/usr/share/qemu/trace-events-all" $format \
+        trace-all.$format
+    done
+    compile "$version" trace-all.c -O0 -fsyntax-only
+    if command -v rustc > /dev/null; then
+      rustc --edition=2021 -D warnings --crate-type lib --emit metadata -o all.meta trace-all.rs
+    fi
+    echo "QEMU ${version/ /.}: $(grep -c '^void trapline_emit_' trace-all.c) events"
+  done
+}
+
 rust_says_what_c_says() {
   command -v rustc > /dev/null || skip "needs rustc (apt-get install rustc)"
   generate rust ftrace,log,simple "$here/rust.trace-events" h trace-rust.h
@@ -164,4 +181,4 @@ the_options_are_those_of_qemus_generator() {
   done
 }
 
-"$case"
+"$case" "$@"

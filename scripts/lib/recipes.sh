@@ -10,6 +10,8 @@ recipe_list() {
   cat <<'END'
   qemu10          QEMU 10.0 (bookworm-backports): bin/qemu-system-{x86_64,aarch64,riscv64,...}
   qemu11          QEMU 11 (trixie-backports), the same
+  qemu10-source   the source package of QEMU 10, meson and firmware: scripts/qemu-with-ftrace
+  qemu11-source   of QEMU 11, the same
   kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
   kernel-amd64-backports    a newer one, from bookworm-backports
   kernel-arm64    the arm64 cloud kernel
@@ -36,6 +38,29 @@ recipe_qemu() {  # recipe_qemu FOLDER APT BACKPORTS SUITE...
   drop_documentation "$folder/root"
   write_qemu_wrappers "$folder"
   "$folder/bin/qemu-system-x86_64" --version >&2 || die "the QEMU that was unpacked does not start"
+}
+
+recipe_qemu10_source() { recipe_qemu_source "$1" "$2" 10 "${kTrixie[@]}"; }
+recipe_qemu11_source() { recipe_qemu_source "$1" "$2" 11 "${kTrixie[@]}" trixie-backports; }
+
+# package/: the source package. meson/: the release's meson, which QEMU wants newer than bookworm's;
+# it is Python only. firmware/: what QEMU's source package leaves out.
+recipe_qemu_source() {  # recipe_qemu_source FOLDER APT MAJOR SUITE...
+  local folder=$1 apt=$2 major=$3 suite=${*: -1} file
+  shift 3
+  private_apt_create "$apt" amd64 "$@"
+  private_apt_add_sources "$apt"
+  mkdir "$folder/package" "$folder/firmware"
+  private_apt_source "$apt" "$folder/package" qemu "^([0-9]+:)?$major\." >"$folder/version"
+  local data=qemu-system-data
+  if [[ $suite == *-backports ]]; then data=$data/$suite; fi
+  private_apt_unpack_only "$apt" "$apt/root" meson "$data" seabios
+  mv -- "$apt/root/usr/lib/python3/dist-packages" "$folder/meson"
+  cp -- "$apt/root/usr/bin/meson" "$folder/meson/"
+  while read -r file; do
+    cp --dereference -- "$file" "$folder/firmware/"
+  done < <(find "$apt/root/usr/share/qemu" "$apt/root/usr/share/seabios" -maxdepth 1 \
+    \( -name '*.bin' -o -name '*.rom' -o -name '*.img' \) -type f)
 }
 
 # Without its window's libraries.

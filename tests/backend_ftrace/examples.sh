@@ -45,6 +45,8 @@ has "hello_start argc=3$"
 has "hello_word index=2 word='t'wo'$"
 has "hello_end done$"
 [ "$(wc -l < "$work/hello.log")" = 4 ]
+TRAPLINE_EVENTS='hello_wrod' "$work/three-lines/hello" one 2> "$work/stderr"
+grep -x "trapline: TRAPLINE_EVENTS: no event matches 'hello_wrod'; did you mean hello_word?" "$work/stderr" > /dev/null
 
 TRAPLINE_EVENTS='device_*' TRAPLINE_LOG=/dev/null TRAPLINE_MONITOR="$work/monitor" \
   "$work/device/device" "$work/socket" "$work/disk" &

@@ -48,6 +48,7 @@ recipe_clean_root() {  # recipe_clean_root FOLDER APT
   mkdir -p "$2"
   for suite in "${kBookworm[@]}"; do
     base=$(archive_of "$suite" "$archives") || continue
+    # shellcheck disable=SC2154 # private_apt.sh sets it
     printf 'deb [signed-by=%s] %s %s main\n' "$kKeyring" "$base" "$suite"
   done >"$2/sources.list"
   # shellcheck disable=SC2016 # mmdebstrap gives the hook its folder as $1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
 # The completions in a real bash; zsh's and fish's are parsed where those shells are.
 set -euo pipefail
-# shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 files=$TRAPLINE_BINARY_DIR/completions
 bash -n "$files/trapline.bash"

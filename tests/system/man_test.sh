@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
 # Man pages against --help.
 set -euo pipefail
-# shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 command -v groff >/dev/null || skip "groff is missing: apt-get install groff-base"
 python3 "$TRAPLINE_SOURCE_DIR/tests/system/man_pages.py" "$TRAPLINE_SOURCE_DIR" \

@@ -16,7 +16,7 @@ cd /tmp
 all_files >before
 
 step "install"
-apt-get -q install -y --no-download /tmp/input/*.deb >log 2>&1 || { tail -30 log >&2; fail "apt-get install"; }
+apt-get -q install -y /tmp/input/*.deb >log 2>&1 || { tail -30 log >&2; fail "apt-get install"; }
 
 step "the command"
 trapline --version
@@ -30,6 +30,11 @@ bash -euc '
   COMP_WORDS=(trapline rep) COMP_CWORD=1
   _trapline
   [ "${COMPREPLY[*]}" = report ]' || fail "completion"
+
+step "a recording as in a container: tracefs bound, no capability"
+setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \
+  trapline record --no-kvm --events sched:sched_switch -o run -- sleep 0.1 2>log || { cat log >&2; fail "trapline record"; }
+trapline info run | grep -E '^ *sched:sched_switch +[1-9]' || { trapline info run; fail "nothing was recorded"; }
 
 step "the plugin"
 plugin=$(dpkg -L trapline-qemu-plugin | grep '\.so$')

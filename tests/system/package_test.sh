@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
 # The Debian packages of the present build: what lintian says, and what they do in a clean root.
 set -euo pipefail
-# shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
 packages=$TRAPLINE_BINARY_DIR/test-packages
 names=(trapline libtrapline-ftrace0 libtrapline-ftrace-dev trapline-qemu-plugin trapline-doc)
@@ -39,7 +39,7 @@ programs_are_small_and_their_debug_information_is_apart() {
     if ! { [ "$size" -gt 100000 ] && [ "$size" -lt 5000000 ]; }; then fail "$file has $size bytes"; fi
   done
   for name in trapline trapline-qemu-plugin libtrapline-ftrace0; do
-    dpkg-deb -c "$packages/$name-dbgsym"_*.ddeb | grep -q '/usr/lib/debug/.build-id/' ||
+    dpkg-deb -c "$packages/$name-dbgsym"_*.ddeb | grep '/usr/lib/debug/.build-id/' >/dev/null ||
       fail "$name-dbgsym has no debug information"
   done
 }
@@ -56,6 +56,7 @@ every_man_page_is_in_a_package() {
 they_install_work_and_leave_nothing_in_a_clean_root() {
   local root qemu
   [ "$(id -u)" = 0 ] || skip "needs root, for a root of its own"
+  [ -w /sys/kernel/tracing/trace_marker ] || skip "needs tracefs at /sys/kernel/tracing"
   root=$(fetched clean-root)/root
   qemu=$(fetched qemu10)
   mkdir -p "$work/input"
@@ -76,6 +77,9 @@ they_install_work_and_leave_nothing_in_a_clean_root() {
     mount -t proc proc "$work/root/proc"
     mount -t tmpfs tmpfs "$work/root/tmp"
     mount --rbind /dev "$work/root/dev"
+    mount -t tmpfs tmpfs "$work/root/sys"
+    mkdir -p "$work/root/sys/kernel/tracing"
+    mount --bind /sys/kernel/tracing "$work/root/sys/kernel/tracing"
     mkdir "$work/root/tmp/input" "$work/root/tmp/qemu"
     mount --bind "$work/input" "$work/root/tmp/input"
     mount --bind "$qemu" "$work/root/tmp/qemu"

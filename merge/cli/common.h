@@ -8,9 +8,9 @@
 #include <ostream>
 #include <string>
 
-#include "merge/input.h"
+#include "merge/render/text_table.h"
 #include "merge/report/run.h"
-#include "merge/report/text_table.h"
+#include "merge/session/input.h"
 
 namespace trapline::cli {
 

@@ -6,8 +6,8 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
-#include "merge/report/units.h"
-#include "merge/timeline.h"
+#include "merge/render/units.h"
+#include "merge/source/timeline.h"
 
 namespace trapline::cli {
 namespace {

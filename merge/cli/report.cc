@@ -4,7 +4,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
-#include "merge/report/render.h"
+#include "merge/render/render.h"
 #include "merge/report/run.h"
 
 namespace trapline::cli {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "merge/event.h"
+#include "merge/model/event.h"
 
 namespace trapline {
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "backend_ftrace/guest_sync.h"
-#include "merge/event.h"
+#include "merge/model/event.h"
 
 namespace trapline {
 

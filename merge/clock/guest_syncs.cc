@@ -1,8 +1,6 @@
 #include "merge/clock/guest_syncs.h"
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 
 #include "merge/clock/relation.h"
 
@@ -41,26 +39,6 @@ void widen(Interval& interval, std::uint64_t time) {
 }
 
 }  // namespace
-
-std::vector<GuestSyncLine> read_guest_sync_file(const std::string& path) {
-  std::vector<GuestSyncLine> lines;
-  std::ifstream file(path);
-  for (std::string text; lines.size() < GuestBounds::kMaxRecords && std::getline(file, text);) {
-    std::string_view rest = text;
-    GuestSyncLine line;
-    std::uint64_t stamp = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), stamp);
-    if (error == std::errc{} && end != text.data() + text.size() && *end == ' ') {
-      line.stamp = stamp;
-      rest.remove_prefix(static_cast<std::size_t>(end + 1 - text.data()));
-    }
-    const auto record = parse_guest_sync(rest);
-    if (!record) continue;
-    line.record = *record;
-    lines.push_back(line);
-  }
-  return lines;
-}
 
 void GuestSyncMarkers::add(std::uint64_t stamp, std::string_view text) {
   if (!text.starts_with(kGuestSyncPrefix)) return;

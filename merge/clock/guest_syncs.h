@@ -1,5 +1,5 @@
-// Guest sync records, read from where they are kept: sync.txt, and markers of a guest's recording.
-// docs/formats/sync.md.
+// Guest sync records put on a clock: of sync.txt, and of markers of a guest's recording. Pure;
+// their files are read by merge/session/sync_records.h. docs/formats/sync.md.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,6 @@ struct GuestSyncLine {
   std::optional<std::uint64_t> stamp;
   GuestSyncRecord record;
 };
-
-// A file with lines "STAMP RECORD" (the plugin's sync.txt) or "RECORD" (what `trapline sync`
-// prints); other lines are passed over. Nothing where there is no such file. At most
-// GuestBounds::kMaxRecords lines are kept.
-[[nodiscard]] std::vector<GuestSyncLine> read_guest_sync_file(const std::string& path);
 
 // Gathers them from the markers of the guest's own recording, in its order. Those that were
 // themselves the action tell how the recording's clock stands beside the readings'.

@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/tracefs.h"
-#include "merge/record/text_file.h"
 
 namespace trapline::record {
 namespace {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "merge/record/text_file.h"
+#include "backend_ftrace/base/text_file.h"
 
 namespace trapline::record {
 

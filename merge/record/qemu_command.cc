@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/record/text_file.h"
+#include "backend_ftrace/base/text_file.h"
 
 namespace trapline::record {
 namespace {

@@ -12,9 +12,9 @@ extern "C" {  // glibc 2.36's header has none
 #include <filesystem>
 
 #include "backend_ftrace/clock.h"
-#include "merge/record/finish.h"
 #include "merge/record/recording.h"
 #include "merge/record/setup.h"
+#include "merge/session/finish.h"
 
 namespace trapline::record {
 

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
-#include "merge/record/finish.h"
 #include "merge/record/summary.h"
-#include "merge/record/text_file.h"
+#include "merge/session/finish.h"
 
 namespace trapline::record {
 namespace {

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/record/finish.h"
-#include "merge/record/text_file.h"
+#include "backend_ftrace/base/text_file.h"
+#include "merge/session/finish.h"
 
 namespace trapline::record {
 namespace {

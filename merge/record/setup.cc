@@ -13,8 +13,8 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
-#include "merge/record/text_file.h"
 #include "merge/record/threads.h"
 
 namespace trapline::record {

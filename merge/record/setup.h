@@ -7,10 +7,10 @@
 
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/record/command.h"
-#include "merge/record/finish.h"
 #include "merge/record/instance.h"
 #include "merge/record/recorder.h"
 #include "merge/record/snapshot/hit_watch.h"
+#include "merge/session/finish.h"
 
 namespace trapline::record {
 

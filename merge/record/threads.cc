@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/record/text_file.h"
+#include "backend_ftrace/base/text_file.h"
 
 namespace trapline::record {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "merge/correlate/exit_model.h"
-#include "merge/correlate/names.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/names.h"
 #include "merge/source/source.h"
 
 namespace trapline {

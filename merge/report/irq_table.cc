@@ -6,7 +6,7 @@
 
 namespace trapline {
 
-void IrqTable::take(const IrqSpan& span) {
+void IrqTable::add(const IrqSpan& span) {
   const std::tuple key{span.vector, span.origin,
                        span.origin == IrqSpan::Origin::kLine ? span.pin : 0};
   if (rows_.size() >= kMostRows && !rows_.contains(key)) return;
@@ -20,12 +20,12 @@ void IrqTable::take(const IrqSpan& span) {
   if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
 }
 
-void IrqTable::report(Report& report) {
-  while (const IrqSpan* span = tracker_.finish()) take(*span);
-  report.irqs_coalesced = tracker_.coalesced();
+void IrqTable::report(Report& report, const IrqTracker& tracker) const {
+  report.irqs_coalesced = tracker.coalesced();
   auto& rows = report.irqs.emplace();
-  for (auto& [key, row] : rows_) {
+  for (const auto& [key, counted] : rows_) {
     const auto& [vector, origin, pin] = key;
+    IrqRow row = counted;
     row.vector = vector == kNoVector ? "-" : fmt::format("{:#x}", vector);
     row.pin = origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", pin)
               : origin == IrqSpan::Origin::kMsi ? "msi"

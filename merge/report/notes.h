@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "merge/model/capabilities.h"
 #include "merge/report/report.h"
-#include "merge/source/traits.h"
 
 namespace trapline {
 

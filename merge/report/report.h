@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "merge/correlate/exit_model.h"
-#include "merge/correlate/exit_tracker.h"
-#include "merge/correlate/guest_stacks.h"
-#include "merge/histogram.h"
+#include "merge/analyze/exit_model.h"
+#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/guest_stacks.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/histogram.h"
 
 namespace trapline {
 

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "merge/correlate/exit_tracker.h"
-#include "merge/correlate/processes.h"
-#include "merge/timeline.h"
+#include "merge/analyze/exit_tracker.h"
+#include "merge/model/processes.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
 
 // The threads that the tracker met, in its order. Their vCPU is the one that events tell, else that
 // in the thread's name.
-[[nodiscard]] std::vector<VcpuThread> vcpu_threads(const ExitTracker& tracker,
+[[nodiscard]] std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
                                                    const Timeline& timeline);
 
 class VcpuNames {

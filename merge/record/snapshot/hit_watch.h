@@ -12,9 +12,9 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/sync.h"
-#include "merge/correlate/exit_tracker.h"
+#include "merge/analyze/exit_tracker.h"
 #include "merge/record/snapshot/trigger.h"
-#include "merge/source/trace_dat/formats.h"
+#include "merge/source/kernel_events/formats.h"
 
 namespace trapline::record {
 
@@ -97,7 +97,7 @@ class HitWatch {
   [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
   void check(const ExitSpan* span);
   void look_near_loss(const Event& event, const ExitSpan* span);
-  void doubt(ThreadId thread, const ExitTracker::Thread& state);
+  void doubt(const OpenExit& exit);
 
   Trigger trigger_;
   trace_dat::Formats formats_;

@@ -2,8 +2,8 @@
 // whole file only when no kvm_exit was seen, since its absence changes what a span is.
 #pragma once
 
-#include "merge/source/trace_dat/formats.h"
-#include "merge/source/traits.h"
+#include "merge/model/capabilities.h"
+#include "merge/source/kernel_events/formats.h"
 
 namespace trapline::trace_dat {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "merge/event.h"
+#include "merge/model/event.h"
 
 namespace trapline::trace_dat {
 

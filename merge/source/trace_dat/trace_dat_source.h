@@ -11,11 +11,11 @@
 #include <optional>
 #include <vector>
 
+#include "merge/model/capabilities.h"
+#include "merge/source/kernel_events/formats.h"
 #include "merge/source/source.h"
 #include "merge/source/trace_dat/cpu_events.h"
-#include "merge/source/trace_dat/formats.h"
 #include "merge/source/trace_dat/time_scale.h"
-#include "merge/source/traits.h"
 
 namespace trapline::trace_dat {
 

@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "merge/correlate/exit_tracker.h"
+#include "merge/analyze/exit_tracker.h"
 #include "tests/merge/record/replay.h"
 
 namespace trapline::record {

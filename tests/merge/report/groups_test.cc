@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "merge/report/text_table.h"
-#include "merge/report/units.h"
+#include "merge/render/text_table.h"
+#include "merge/render/units.h"
 
 namespace trapline {
 namespace {

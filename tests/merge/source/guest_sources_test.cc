@@ -9,9 +9,9 @@
 #include <regex>
 #include <sstream>
 
-#include "merge/source/open.h"
-#include "merge/source/qemu_log_source.h"
-#include "merge/source/uftrace_source.h"
+#include "merge/session/open.h"
+#include "merge/source/qemu_log/qemu_log_source.h"
+#include "merge/source/uftrace/uftrace_source.h"
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 

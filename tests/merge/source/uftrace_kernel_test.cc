@@ -1,6 +1,6 @@
 // The kernel's function graph in a uftrace directory: the header's text, and pages that are
 // damaged.
-#include "merge/source/uftrace_kernel.h"
+#include "merge/source/uftrace/kernel_functions.h"
 
 #include <gtest/gtest.h>
 

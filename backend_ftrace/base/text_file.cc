@@ -1,0 +1,62 @@
+#include "backend_ftrace/base/text_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "backend_ftrace/base/unique_fd.h"
+
+namespace trapline {
+
+Result<std::string> read_text(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  std::string text;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t size = ::read(fd.get(), buffer, sizeof buffer);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return fail("{}: {}", path, std::strerror(errno));
+    if (size == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(size));
+  }
+}
+
+Result<void> write_text(const std::string& path, std::string_view text, bool append) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC)));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return fail("{}: '{}' is refused: {}", path, text, std::strerror(errno));
+  }
+  return {};
+}
+
+Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return fail("{}: {}", path, std::strerror(size < 0 ? errno : ENOSPC));
+    bytes.remove_prefix(static_cast<std::size_t>(size));
+  }
+  return {};
+}
+
+Result<void> replace_file(const std::string& path, std::string_view text) {
+  const std::string fresh = path + ".new";
+  {
+    const UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!fd) return fail("{}: {}", fresh, std::strerror(errno));
+    if (auto written = write_all(fd.get(), text, fresh); !written) {
+      ::unlink(fresh.c_str());
+      return written;
+    }
+  }
+  if (::rename(fresh.c_str(), path.c_str()) != 0) {
+    return fail("{}: {}", path, std::strerror(errno));
+  }
+  return {};
+}
+
+}  // namespace trapline

@@ -1,0 +1,48 @@
+// How a recording lets VM exits be cut into parts. Chosen once for the whole recording, from the
+// witnesses that it holds, so that all of its figures mean the same.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "merge/model/capabilities.h"
+
+namespace trapline {
+
+// What ends the time in user space.
+enum class UserEnd : std::uint8_t {
+  kIoctl,   // sys_enter_ioctl with KVM_RUN: exact
+  kReload,  // the kernel restores the guest's state: kvm_fpu load, arm64's timer
+  kEntry,   // kvm_entry: user time holds the kernel's way back into the guest too
+  kNone,    // nothing tells: exits are counted, without durations
+};
+[[nodiscard]] constexpr std::string_view name_of(UserEnd end) {
+  constexpr std::string_view kNames[] = {"ioctl", "reload", "entry", "none"};
+  return kNames[static_cast<std::size_t>(end)];
+}
+
+struct ExitModel {
+  bool from_userspace_exit = false;  // no kvm_exit: spans are the time in user space alone
+  bool userspace_exits = true;       // kvm_userspace_exit is recorded
+  bool sched_switch = true;          // without: preempted and blocked stay in the other parts
+  bool wakeups = true;               // without: sleeping threads are blocked until they run
+  UserEnd user_end = UserEnd::kEntry;
+
+  // Whether an exit has a duration.
+  [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
+};
+
+[[nodiscard]] constexpr ExitModel choose_exit_model(const Traits& traits) {
+  ExitModel model;
+  model.from_userspace_exit = !traits.kvm_exit;
+  model.userspace_exits = traits.kvm_userspace_exit;
+  model.sched_switch = traits.sched_switch;
+  model.wakeups = traits.wakeups;
+  model.user_end = traits.run_ioctl  ? UserEnd::kIoctl
+                   : traits.reload   ? UserEnd::kReload
+                   : traits.kvm_exit ? UserEnd::kEntry
+                                     : UserEnd::kNone;
+  return model;
+}
+
+}  // namespace trapline

@@ -1,0 +1,451 @@
+#include "merge/analyze/exit_tracker.h"
+
+#include <utility>
+
+namespace trapline {
+namespace {
+
+constexpr std::uint32_t kMostCpus = 1u << 16;
+
+std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::size_t>(which)]; }
+
+}  // namespace
+
+// Adds the time since the thread's last mark to the part that it was in.
+void ExitTracker::account(Thread& thread, Timestamp at) {
+  if (thread.phase != Thread::Phase::kExit || at <= thread.mark) return;
+  const Part which = thread.off_cpu   ? (thread.asleep ? Part::kBlocked : Part::kPreempted)
+                     : thread.in_user ? Part::kUser
+                                      : Part::kKernel;
+  part(thread.span.parts, which) += elapsed(thread.mark, at);
+  if (detail_ == Detail::kIntervals) keep(thread, which, at);
+  thread.mark = at;
+}
+
+// Adds the interval up to `at`, or makes the last one longer where the part goes on.
+void ExitTracker::keep(Thread& thread, Part which, Timestamp at) {
+  std::vector<PartInterval>& intervals = thread.intervals;
+  if (!intervals.empty() && intervals.back().part == which && intervals.back().end == thread.mark) {
+    intervals.back().end = at;
+  } else if (intervals.size() < kMostIntervals) {
+    intervals.push_back({which, thread.mark, at});
+  } else {
+    ++counters_.intervals_left_out;
+  }
+}
+
+// Every event of the thread itself comes by here: it shows where the thread runs, and that a hole
+// of this CPU may have hidden what it did before.
+void ExitTracker::seen(Thread& thread, const Event& event) {
+  if (event.at < thread.last) [[unlikely]]
+    ++counters_.clock_went_back;
+  if (event.cpu < hole_end_.size() && hole_end_[event.cpu] > thread.last) [[unlikely]] {
+    close_for_loss(thread);
+  }
+  thread.cpu = event.cpu;
+  thread.last = std::max(thread.last, event.at);
+}
+
+// The thread is on a CPU: it was switched in, or does what no scheduler code does for it. (Other
+// events prove nothing: arm64 saves the timers of a thread after its sched_switch.)
+void ExitTracker::runs(Thread& thread, Timestamp at) {
+  if (!thread.off_cpu) return;
+  account(thread, at);
+  thread.off_cpu = thread.asleep = false;
+}
+
+void ExitTracker::close_for_loss(Thread& thread) {
+  if (thread.phase == Thread::Phase::kExit) ++counters_.closed_by_loss;
+  // Keep the completed exit, but attach no detail seen after the loss.
+  if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kUnknown;
+  thread.sealed = true;
+  thread.waiting = kNoDetail;
+  thread.off_cpu = thread.asleep = thread.in_user = false;
+}
+
+void ExitTracker::set_vcpu(Thread& thread, std::int32_t vcpu) {
+  if (vcpu != kNoVcpu) thread.totals.vcpu = vcpu;
+}
+
+// The state of the event's thread, made when it is the thread's first kvm event.
+ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr) {
+    ++counters_.threads_left_out;
+    return nullptr;
+  }
+  thread->totals.source = event.source;
+  seen(*thread, event);
+  runs(*thread, event.at);
+  return thread;
+}
+
+void ExitTracker::begin(Thread& thread, const Event& event, const ExitReason& reason,
+                        std::uint64_t rip) {
+  thread.phase = Thread::Phase::kExit;
+  thread.in_user = thread.off_cpu = thread.asleep = thread.sealed = false;
+  thread.accesses = 0;
+  thread.device_event = thread.accelerator_event = thread.before_access = kNoName;
+  thread.mark = event.at;
+  thread.span = {};
+  thread.span.start = event.at;
+  thread.span.thread = event.thread;
+  thread.span.cpu = event.cpu;
+  thread.span.source = event.source;
+  thread.span.reason = reason;
+  thread.span.rip = rip;
+  thread.user_begin = {};
+  thread.intervals.clear();
+  thread.handlers.clear();
+}
+
+void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
+  Thread* thread = vcpu_thread(event);
+  if (thread == nullptr) return;
+  set_vcpu(*thread, exit.vcpu);
+  if (thread->phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
+  if (thread->phase == Thread::Phase::kGuest) {
+    thread->totals.guest_ns += elapsed(thread->mark, event.at);
+    has_run_ = true;
+    run_ = {event.thread, thread->totals.vcpu, thread->mark, event.at};
+  }
+  begin(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
+}
+
+const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry) {
+  Thread* thread = vcpu_thread(event);
+  if (thread == nullptr) return nullptr;
+  set_vcpu(*thread, entry.vcpu);
+  if (model_.from_userspace_exit) return nullptr;
+  const ExitSpan* span = nullptr;
+  if (thread->phase == Thread::Phase::kExit) {
+    if (thread->in_user && model_.user_end != UserEnd::kEntry) ++counters_.user_without_end;
+    account(*thread, event.at);
+    span = emit(*thread);
+  } else {
+    ++counters_.entry_without_exit;
+  }
+  thread->phase = Thread::Phase::kGuest;
+  thread->mark = event.at;
+  return span;
+}
+
+const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUserspaceExit& exit) {
+  if (!model_.from_userspace_exit) {
+    Thread* thread = threads_.find(event.thread);
+    if (thread == nullptr) return nullptr;
+    seen(*thread, event);
+    runs(*thread, event.at);
+    if (thread->phase != Thread::Phase::kExit) return nullptr;
+    account(*thread, event.at);
+    thread->in_user = true;
+    thread->user_begin = event.at;
+    thread->span.userspace_reason = exit.reason;
+    return nullptr;
+  }
+  Thread* thread = vcpu_thread(event);
+  if (thread == nullptr) return nullptr;
+  const ExitSpan* previous = thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
+  if (thread->phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
+  begin(*thread, event, {exit.reason, ExitReason::kIsaUserspace, 0}, 0);
+  thread->in_user = true;
+  thread->user_begin = event.at;
+  thread->span.userspace_reason = exit.reason;
+  thread->span.detail = std::exchange(thread->waiting, kNoDetail);
+  if (!model_.durations()) {  // the span is a point; what follows may still tell its detail
+    thread->phase = Thread::Phase::kEnded;
+  }
+  return previous;
+}
+
+void ExitTracker::on_user_end(const Event& event, UserEnd by) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr) return;
+  seen(*thread, event);
+  if (by != model_.user_end || thread->phase != Thread::Phase::kExit || !thread->in_user) {
+    return;
+  }
+  account(*thread, event.at);
+  thread->in_user = false;
+  user_ended_ = thread->user_begin;
+  if (model_.from_userspace_exit) thread->phase = Thread::Phase::kEnded;
+}
+
+const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& detail) {
+  if (model_.from_userspace_exit) return on_fallback_detail(event, detail);
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr) return nullptr;
+  seen(*thread, event);
+  if (thread->phase == Thread::Phase::kExit && detail.kind < thread->span.detail.kind) {
+    thread->span.detail = detail;
+  }
+  return nullptr;
+}
+
+// A write, or a read yet to be answered, comes before the exit that it is about; an answered read
+// after it.
+const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDetail& detail) {
+  if (detail.kind > DetailKind::kMmio) return nullptr;
+  Thread* thread = vcpu_thread(event);
+  if (thread == nullptr) return nullptr;
+  if (detail.access == trapline::Access::kWrite || detail.unsatisfied) {
+    thread->waiting = detail;
+    return thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
+  }
+  if (thread->phase != Thread::Phase::kEnded) return nullptr;
+  if (thread->span.detail.kind == DetailKind::kNone && !thread->sealed) {
+    thread->span.detail = detail;
+  }
+  return emit(*thread);
+}
+
+// Sums up a span whose end is known.
+const ExitSpan* ExitTracker::emit(Thread& thread) {
+  name_device(thread);
+  thread.phase = Thread::Phase::kUnknown;
+  thread.span.end = thread.mark;
+  thread.span.vcpu = thread.totals.vcpu;
+  VcpuTotals& totals = thread.totals;
+  ++totals.exits;
+  for (std::size_t i = 0; i < kParts; ++i) totals.parts[i] += thread.span.parts[i];
+  if (is_halt(thread.span.reason)) totals.halt_ns += thread.span.total();
+  ++counters_.exits;
+  done_ = thread.span;
+  if (detail_ == Detail::kIntervals) {
+    done_intervals_.swap(thread.intervals);
+    done_handlers_.swap(thread.handlers);
+    done_.intervals = done_intervals_;
+    done_.handlers = done_handlers_;
+  }
+  return &done_;
+}
+
+// The region whose address is the exit's names the device, else the last one accessed: writes that
+// KVM coalesced are replayed inside a later exit, before its own access.
+void ExitTracker::name_device(Thread& thread) {
+  ExitSpan& span = thread.span;
+  if (thread.accesses == 0) {
+    span.qemu_event =
+        thread.device_event != kNoName ? thread.device_event : thread.accelerator_event;
+    return;
+  }
+  const Access* chosen = &thread.access[thread.accesses - 1u];
+  if (span.detail.kind <= DetailKind::kMmio) {
+    for (std::size_t i = 0; i < thread.accesses; ++i) {
+      const Access& access = thread.access[i];
+      if (access.region.has_address && access.region.address == span.detail.value) {
+        chosen = &access;
+      }
+    }
+  }
+  span.device = chosen->region.region;
+  // QEMU traces a read after the device answered, a write before the device sees it.
+  const NameId own =
+      chosen->region.kind == QemuEvent::Kind::kRegionRead ? chosen->before : chosen->after;
+  span.qemu_event = own != kNoName ? own : chosen->region.name;
+}
+
+void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
+  if (Thread* prev = threads_.find(sched.prev); prev != nullptr) {
+    seen(*prev, event);
+    // While another CPU's hole lasts, the thread may run there unseen.
+    if (event.at < latest_hole_end_) [[unlikely]] {
+      for (std::size_t cpu = 0; cpu < hole_end_.size(); ++cpu) {
+        if (cpu != event.cpu && hole_end_[cpu] > event.at) close_for_loss(*prev);
+      }
+    }
+    account(*prev, event.at);
+    prev->off_cpu = true;
+    prev->off_since = event.at;
+    prev->asleep = !sched.runnable;
+    if (sched.runnable && prev->phase == Thread::Phase::kExit &&
+        prev->span.preempted_by == ThreadId{}) {
+      prev->span.preempted_by = sched.next;
+    }
+  }
+  if (Thread* next = threads_.find(sched.next); next != nullptr) {
+    seen(*next, event);
+    runs(*next, event.at);
+  }
+}
+
+void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
+  Thread* thread = threads_.find(woken);
+  if (thread == nullptr || !thread->asleep) return;
+  account(*thread, event.at);
+  thread->asleep = false;
+}
+
+void ExitTracker::on_marker(const Event& event, const Marker& marker) {
+  is_qemu_event_ = reader_->read(marker.text, qemu_);
+  Thread* thread = threads_.find(event.thread);
+  if (thread != nullptr) {
+    seen(*thread, event);
+    runs(*thread, event.at);
+  }
+  if (!is_qemu_event_) return;
+  ++counters_.qemu_events;
+  if (qemu_.name >= event_counts_.size()) event_counts_.resize(qemu_.name + 1);
+  QemuEventCount& count = event_counts_[qemu_.name];
+  ++count.count;
+  if (thread == nullptr) return;
+  set_vcpu(*thread, qemu_.vcpu);
+  const bool inside =
+      thread->phase == Thread::Phase::kExit && (thread->in_user || !model_.userspace_exits);
+  if (!inside) return;
+  ++count.in_exits;
+  ++counters_.qemu_events_in_exits;
+  ++thread->span.qemu_events;
+  if (detail_ == Detail::kIntervals && thread->handlers.size() < kMostIntervals) {
+    thread->handlers.push_back(
+        {event.at, qemu_.name, qemu_.region, qemu_.kind == QemuEvent::Kind::kRegionRead});
+  }
+  note_qemu_event(*thread);
+}
+
+// What the event in qemu_ tells of who serves the thread's exit.
+void ExitTracker::note_qemu_event(Thread& thread) const {
+  switch (qemu_.kind) {
+    case QemuEvent::Kind::kAccelerator:
+      thread.accelerator_event = qemu_.name;
+      return;
+    case QemuEvent::Kind::kDevice: {
+      thread.device_event = thread.before_access = qemu_.name;
+      if (thread.accesses == 0) return;
+      Access& access = thread.access[thread.accesses - 1u];
+      if (access.after == kNoName) access.after = qemu_.name;
+      return;
+    }
+    default:
+      break;
+  }
+  // Full: the latest takes the last place, unless that is the exit's own already.
+  if (thread.accesses == thread.access.size()) {
+    const Access& last = thread.access.back();
+    if (thread.span.detail.kind <= DetailKind::kMmio &&
+        last.region.address == thread.span.detail.value) {
+      return;
+    }
+    --thread.accesses;
+  }
+  thread.access[thread.accesses++] = {qemu_, std::exchange(thread.before_access, kNoName), kNoName};
+}
+
+void ExitTracker::on_lost(const Event& event, const Lost& lost) {
+  if (event.cpu < kMostCpus) {
+    if (event.cpu >= hole_end_.size()) hole_end_.resize(event.cpu + 1);
+    hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
+  }
+  latest_hole_end_ = std::max(latest_hole_end_, lost.to);
+  for (auto& entry : threads_.entries()) {
+    if (entry.state.cpu == event.cpu || entry.state.off_cpu) close_for_loss(entry.state);
+  }
+}
+
+struct ExitTracker::Dispatch {
+  ExitTracker& tracker;
+  const Event& event;
+  const ExitSpan* operator()(const KvmExit& exit) const {
+    tracker.on_exit(event, exit);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const KvmEntry& entry) const { return tracker.on_entry(event, entry); }
+  const ExitSpan* operator()(const KvmUserspaceExit& exit) const {
+    return tracker.on_userspace_exit(event, exit);
+  }
+  const ExitSpan* operator()(const KvmReload& reload) const {
+    if (Thread* thread = tracker.threads_.find(event.thread)) set_vcpu(*thread, reload.vcpu);
+    tracker.on_user_end(event, UserEnd::kReload);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const IoctlEnter& ioctl) const {
+    if (ioctl.command == kKvmRun) tracker.on_user_end(event, UserEnd::kIoctl);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const KvmDetail& detail) const {
+    return tracker.on_detail(event, detail);
+  }
+  const ExitSpan* operator()(const KvmIrq& irq) const {
+    if (irq.step != IrqStep::kInject) return nullptr;
+    if (Thread* thread = tracker.threads_.find(event.thread)) thread->span.injected = irq.vector;
+    return nullptr;
+  }
+  const ExitSpan* operator()(const SchedSwitch& sched) const {
+    tracker.on_switch(event, sched);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const SchedWakeup& wakeup) const {
+    tracker.on_wakeup(event, wakeup.thread);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const Marker& marker) const {
+    tracker.on_marker(event, marker);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const Lost& lost) const {
+    tracker.on_lost(event, lost);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const auto&) const { return nullptr; }
+};
+
+const ExitSpan* ExitTracker::on(const Event& event) {
+  pass();
+  return std::visit(Dispatch{*this, event}, event.payload);
+}
+
+OpenExit ExitTracker::open_exit(ThreadId thread, const Thread& state) {
+  OpenExit open{thread, state.totals.vcpu, state.span.start, state.span.reason, {}};
+  if (state.phase == Thread::Phase::kEnded) open.end = state.mark;
+  return open;
+}
+
+std::vector<OpenExit> ExitTracker::open() const {
+  std::vector<OpenExit> exits;
+  for (const auto& [thread, state] : threads_.entries()) {
+    if (state.phase < Thread::Phase::kExit) continue;
+    exits.push_back(open_exit(thread, state));
+  }
+  return exits;
+}
+
+std::optional<OpenExit> ExitTracker::open(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr || state->phase < Thread::Phase::kExit) return std::nullopt;
+  return open_exit(thread, *state);
+}
+
+std::vector<VcpuTotalsOf> ExitTracker::vcpus() const {
+  std::vector<VcpuTotalsOf> vcpus;
+  for (const auto& [thread, state] : threads_.entries()) vcpus.push_back({thread, state.totals});
+  return vcpus;
+}
+
+std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr) return std::nullopt;
+  VcpuState result;
+  result.vcpu = state->totals.vcpu;
+  result.off_cpu = state->off_since;
+  result.user_begin = state->user_begin;
+  if (state->phase == Thread::Phase::kGuest) {
+    result.where = VcpuState::Where::kGuest;
+    result.begin = state->mark;
+  } else if (state->phase == Thread::Phase::kExit) {
+    result.where = state->in_user ? VcpuState::Where::kUser : VcpuState::Where::kKernel;
+    result.begin = state->span.start;
+    result.reason = state->span.reason;
+  }
+  return result;
+}
+
+const ExitSpan* ExitTracker::finish() {
+  while (finished_ < threads_.entries().size()) {
+    Thread& thread = threads_.entries()[finished_++].state;
+    if (thread.phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
+    if (thread.phase == Thread::Phase::kEnded) return emit(thread);
+  }
+  return nullptr;
+}
+
+}  // namespace trapline

@@ -1,0 +1,210 @@
+// Cuts the events of vCPU threads into exit spans: docs/formats/report.md, "Exit model".
+//
+// State is per thread: a span goes on across CPU migration, and vCPU 0 of two QEMUs stay apart.
+//
+//                  kvm_exit                        kvm_entry / emit span
+//   ┌─> in guest ────────────> in exit (kernel) ──────────────────────────> in guest
+//   │                              │      ^
+//   │          kvm_userspace_exit  │      │  ioctl KVM_RUN | reload | kvm_entry
+//   │                              v      │
+//   │                            in exit (user)
+//   └── unknown: at the start, and after a hole that could hide one of the thread's events
+//
+//   Off the CPU, wherever in a span: runnable -> preempted; asleep -> blocked until it is woken.
+//
+// Guarantees: the parts of a span sum to its total; no span bridges a hole that could hide one of
+// its events; what does not fit is counted. Every kvm_exit is a span, an exit_without_entry or a
+// closed_by_loss; every kvm_entry ends a span or is an entry_without_exit.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "merge/analyze/exit_model.h"
+#include "merge/analyze/qemu_events.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/thread_table.h"
+
+namespace trapline {
+
+struct ExitCounters {
+  std::uint64_t exits = 0;
+  std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end came first
+  std::uint64_t entry_without_exit = 0;
+  std::uint64_t closed_by_loss = 0;    // open spans that a hole could have hidden the end of
+  std::uint64_t user_without_end = 0;  // user intervals that only kvm_entry ended
+  std::uint64_t clock_went_back = 0;   // events of a thread stamped before its last one
+  std::uint64_t qemu_events = 0;
+  std::uint64_t qemu_events_in_exits = 0;
+  std::uint64_t intervals_left_out = 0;  // beyond ExitTracker::kMostIntervals of an exit
+  std::uint64_t threads_left_out = 0;    // kvm events of threads beyond the most that are followed
+};
+
+// What is known of a thread that runs a vCPU.
+struct VcpuTotals {
+  std::int32_t vcpu = kNoVcpu;
+  std::uint16_t source = 0;
+  std::uint64_t exits = 0;
+  std::uint64_t guest_ns = 0;
+  Parts parts{};
+  std::uint64_t halt_ns = 0;  // of the parts, those of exits that are halts
+};
+
+// How often a QEMU event came, and how often inside an exit.
+struct QemuEventCount {
+  std::uint64_t count = 0;
+  std::uint64_t in_exits = 0;
+};
+
+// What of an exit is kept beside its sums.
+enum class Detail : std::uint8_t { kSums, kIntervals };
+
+// An exit that has not been handed out yet.
+struct OpenExit {
+  ThreadId thread{};
+  std::int32_t vcpu = kNoVcpu;
+  Timestamp begin;
+  ExitReason reason;
+  // Its end is known, and the next event of its thread hands it out (recordings without kvm_exit).
+  std::optional<Timestamp> end;
+};
+
+// Where a thread that runs a vCPU is, as far as its last event tells.
+struct VcpuState {
+  enum class Where : std::uint8_t { kUnknown, kGuest, kKernel, kUser };
+  Where where = Where::kUnknown;
+  std::int32_t vcpu = kNoVcpu;
+  ExitReason reason;                 // kKernel, kUser
+  Timestamp begin;                   // of the guest's run, or of the exit
+  Timestamp user_begin;              // of the last time in user space, 0 for none yet
+  std::optional<Timestamp> off_cpu;  // when the thread was last switched out
+};
+
+// A time that the guest ran: from kvm_entry to kvm_exit.
+struct GuestRun {
+  ThreadId thread{};
+  std::int32_t vcpu = kNoVcpu;
+  Timestamp begin, end;
+};
+
+// A thread that runs a vCPU, and what it spent its time on.
+struct VcpuTotalsOf {
+  ThreadId thread{};
+  VcpuTotals totals;
+};
+
+class ExitTracker {
+ public:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  // Intervals, and handlers, of one exit. What comes after is summed up, and counted.
+  static constexpr std::size_t kMostIntervals = 1u << 15;
+
+  // `reader` is borrowed; `model` stays as it is.
+  ExitTracker(const ExitModel& model, QemuEventReader& reader, Detail detail = Detail::kSums)
+      : model_(model), reader_(&reader), detail_(detail) {}
+
+  // The span that the event completes, or nullptr; valid until the next call.
+  [[nodiscard]] const ExitSpan* on(const Event& event);
+  // After the last event, until it returns nullptr: spans that were complete but for a look ahead.
+  // What is still open is then counted.
+  [[nodiscard]] const ExitSpan* finish();
+
+  // Another event came that concerns no exit: what the last one told is past.
+  void pass() {
+    is_qemu_event_ = has_run_ = false;
+    user_ended_.reset();
+  }
+
+  [[nodiscard]] const ExitModel& model() const { return model_; }
+  [[nodiscard]] const ExitCounters& counters() const { return counters_; }
+  // The threads that run vCPUs, in order of first sight.
+  [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
+  // Nothing for a thread without an event of KVM.
+  [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
+  [[nodiscard]] std::vector<OpenExit> open() const;
+  [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
+  // The guest's run that the last event ended, or nullptr.
+  [[nodiscard]] const GuestRun* guest_run() const { return has_run_ ? &run_ : nullptr; }
+  // When the time in user space began that the last event ended, where its end is an event of its
+  // own (UserEnd::kIoctl, kReload).
+  [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
+  // Indexed by NameId.
+  [[nodiscard]] const std::vector<QemuEventCount>& qemu_events() const { return event_counts_; }
+  // The QEMU event of the last Marker given to on(), or nullptr when that was none.
+  [[nodiscard]] const QemuEvent* last_qemu_event() const {
+    return is_qemu_event_ ? &qemu_ : nullptr;
+  }
+
+ private:
+  // A memory region access inside a span, with the device's own events around it.
+  struct Access {
+    QemuEvent region;
+    NameId before = kNoName, after = kNoName;
+  };
+  struct Thread {
+    enum class Phase : std::uint8_t { kUnknown, kGuest, kExit, kEnded };  // kEnded: fallback only
+    VcpuTotals totals;
+    Phase phase = Phase::kUnknown;
+    bool in_user = false, off_cpu = false, asleep = false;
+    bool sealed = false;  // fallback: events were lost, so no later one is the span's detail
+    std::uint8_t accesses = 0;
+    std::uint32_t cpu = 0;
+    Timestamp mark;  // up to where the open interval is accounted
+    Timestamp last;  // of the thread's last event
+    ExitSpan span;
+    KvmDetail waiting = kNoDetail;  // fallback: what the next exit is about
+    NameId device_event = kNoName, accelerator_event = kNoName;
+    NameId before_access = kNoName;
+    std::array<Access, 8> access{};
+    Timestamp user_begin;
+    std::optional<Timestamp> off_since;
+    std::vector<PartInterval> intervals;  // Detail::kIntervals
+    std::vector<HandlerEvent> handlers;
+  };
+  struct Dispatch;
+  void account(Thread& thread, Timestamp at);
+  void keep(Thread& thread, Part part, Timestamp at);
+  void seen(Thread& thread, const Event& event);
+  void runs(Thread& thread, Timestamp at);
+  void close_for_loss(Thread& thread);
+  void begin(Thread& thread, const Event& event, const ExitReason& reason, std::uint64_t rip);
+  const ExitSpan* emit(Thread& thread);
+  static void name_device(Thread& thread);
+  static void set_vcpu(Thread& thread, std::int32_t vcpu);
+  static OpenExit open_exit(ThreadId thread, const Thread& state);
+  Thread* vcpu_thread(const Event& event);
+
+  void on_exit(const Event& event, const KvmExit& exit);
+  const ExitSpan* on_entry(const Event& event, const KvmEntry& entry);
+  const ExitSpan* on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
+  void on_user_end(const Event& event, UserEnd by);
+  const ExitSpan* on_detail(const Event& event, const KvmDetail& detail);
+  const ExitSpan* on_fallback_detail(const Event& event, const KvmDetail& detail);
+  void on_switch(const Event& event, const SchedSwitch& sched);
+  void on_wakeup(const Event& event, ThreadId thread);
+  void on_marker(const Event& event, const Marker& marker);
+  void note_qemu_event(Thread& thread) const;
+  void on_lost(const Event& event, const Lost& lost);
+
+  ExitModel model_;
+  QemuEventReader* reader_;
+  Detail detail_;
+  ThreadTable<Thread> threads_;
+  ExitCounters counters_;
+  std::vector<QemuEventCount> event_counts_;
+  std::vector<Timestamp> hole_end_;  // by CPU
+  Timestamp latest_hole_end_;
+  QemuEvent qemu_;
+  bool is_qemu_event_ = false;
+  bool has_run_ = false;
+  GuestRun run_;
+  std::optional<Timestamp> user_ended_;
+  ExitSpan done_;
+  std::vector<PartInterval> done_intervals_;
+  std::vector<HandlerEvent> done_handlers_;
+  std::size_t finished_ = 0;  // threads that finish() has looked at
+};
+
+}  // namespace trapline

@@ -1,0 +1,173 @@
+#include "merge/analyze/guest_stacks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kMostThreads = 1u << 16;
+
+}  // namespace
+
+std::size_t GuestStacks::slot_of(StackId caller, NameId function) const {
+  const std::uint64_t key = (std::uint64_t{caller} << 32 | function) * 0x9e3779b97f4a7c15;
+  const std::size_t mask = children_.size() - 1;
+  std::size_t slot = static_cast<std::size_t>(key >> 32) & mask;
+  while (children_[slot] != kNoStack && (nodes_[children_[slot]].caller != caller ||
+                                         nodes_[children_[slot]].function != function)) {
+    slot = (slot + 1) & mask;
+  }
+  return slot;
+}
+
+StackId GuestStacks::child(StackId caller, NameId function) {
+  const std::size_t slot = slot_of(caller, function);
+  if (children_[slot] != kNoStack) return children_[slot];
+  if (nodes_.size() >= kMostNodes) return caller;
+  const auto id = static_cast<StackId>(nodes_.size());
+  nodes_.push_back({caller, function});
+  children_[slot] = id;
+  if (nodes_.size() * 2 > children_.size()) {
+    children_.assign(children_.size() * 2, kNoStack);
+    for (StackId node = 1; node < nodes_.size(); ++node) {
+      children_[slot_of(nodes_[node].caller, nodes_[node].function)] = node;
+    }
+  }
+  return id;
+}
+
+GuestFunctionTimes& GuestStacks::times(NameId function) {
+  if (function >= functions_.size()) functions_.resize(function + 1);
+  return functions_[function];
+}
+
+const GuestStacks::Frames& GuestStacks::frames_of(const Thread& thread) const {
+  if (thread.task == 0) return thread.frames;
+  return tasks_.find(thread.task)->second;
+}
+
+// Adds the guest's time since the last mark to the innermost function.
+void GuestStacks::account(Thread& thread, Timestamp at) {
+  const Frames& frames = frames_of(thread);
+  if (thread.in_guest && !frames.empty() && at > thread.mark) {
+    times(innermost(frames.back().stack)).guest_ns += elapsed(thread.mark, at);
+  }
+  thread.mark = std::max(thread.mark, at);
+}
+
+// Ends the calls at `depth` and above. Only that at `depth` itself can have returned.
+void GuestStacks::cut(Frames& frames, std::size_t depth, const Event& event, std::uint64_t task,
+                      bool is_return) {
+  for (std::size_t at = frames.size(); keep_calls_ && at-- > depth;) {
+    const Frame& frame = frames[at];
+    if (!frame.seen) continue;
+    ended_.push_back({event.thread, event.machine, task, frame.stack,
+                      static_cast<std::uint32_t>(at), frame.begin, event.at,
+                      is_return && at == depth});
+  }
+  if (frames.size() > depth) frames.resize(depth);
+}
+
+void GuestStacks::on_call(const Event& event, const GuestCall& call) {
+  ++records_;
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr) return;
+  account(*thread, event.at);
+  thread->machine = event.machine;
+  if (call.task != 0) {
+    const std::uint64_t task =
+        std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
+    if (call.off_cpu && call.entry) {  // it may have moved already
+      if (thread->task == task) thread->task = 0;
+      return;
+    }
+    if (tasks_.size() >= kMostThreads && !tasks_.contains(task)) return;
+    tasks_.try_emplace(task);
+    thread->task = task;
+    if (call.off_cpu) return;
+  }
+  Frames& frames = call.task == 0 ? thread->frames : tasks_.find(thread->task)->second;
+  const std::size_t depth = std::min<std::size_t>(call.depth, kMostDepth);
+  cut(frames, depth, event, call.task == 0 ? 0 : thread->task, !call.entry);
+  if (!call.entry) return;
+  const NameId function =
+      call.name.empty() ? names_->id(fmt::format("{:#x}", call.function)) : names_->id(call.name);
+  const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
+  // Frames whose calls were not seen are taken to be their caller's.
+  frames.resize(depth, {caller, false, {}});
+  frames.push_back({child(caller, function), true, event.at});
+  ++times(function).calls;
+}
+
+void GuestStacks::finish(Timestamp at) {
+  ended_.clear();
+  Event event;
+  event.at = at;
+  for (auto& [thread, state] : threads_.entries()) {
+    event.thread = thread;
+    event.machine = state.machine;
+    cut(state.frames, 0, event, 0, false);
+  }
+  event.thread = {};
+  for (auto& [task, frames] : tasks_) cut(frames, 0, event, task, false);
+}
+
+void GuestStacks::on(const Event& event) {
+  ended_.clear();
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) return on_call(event, *call);
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    Thread* thread = threads_.find(event.thread);
+    if (thread == nullptr) return;
+    account(*thread, event.at);
+    thread->in_guest = false;
+  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread == nullptr) return;
+    thread->in_guest = true;
+    thread->mark = event.at;
+  } else if (std::holds_alternative<Lost>(event.payload)) {
+    // What was lost may be calls and returns, or an exit: nothing is known until the next entry.
+    for (auto& entry : threads_.entries()) {
+      entry.state.in_guest = false;
+    }
+  }
+}
+
+void GuestStacks::on_span(const ExitSpan& span, StackId stack) {
+  if (stack == kNoStack) return;
+  GuestFunctionTimes& function = times(innermost(stack));
+  ++function.exits;
+  for (std::size_t i = 0; i < kParts; ++i) function.parts[i] += span.parts[i];
+}
+
+StackId GuestStacks::stack_of(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr) return kNoStack;
+  const Frames& frames = frames_of(*state);
+  return frames.empty() ? kNoStack : frames.back().stack;
+}
+
+StackId GuestStacks::with_innermost(StackId stack, NameId function) {
+  for (StackId node = stack; node != kNoStack; node = nodes_[node].caller) {
+    if (nodes_[node].function == function) return node;
+  }
+  return child(stack, function);
+}
+
+std::string GuestStacks::text(StackId stack) const {
+  if (stack == kNoStack) return "[unknown]";
+  std::vector<NameId> functions;
+  for (StackId node = stack; node != kNoStack; node = nodes_[node].caller) {
+    functions.push_back(nodes_[node].function);
+  }
+  std::string text;
+  for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
+    if (!text.empty()) text += ';';
+    text += (*names_)[*function];
+  }
+  return text;
+}
+
+}  // namespace trapline

@@ -1,0 +1,124 @@
+// The guest's call stacks, from the records of its function entries and exits, and what each
+// function's own time was spent on.
+//
+//   call f      push f ──┐            own time of the innermost function:
+//   call g      push g   │              guest      between records, while the vCPU runs
+//   kvm_exit             │ in exit      the exit's parts: kernel, user, preempted, blocked
+//   kvm_entry            ┘
+//   return g    pop to g's depth
+//
+// Where a guest's tasks take turns on a vCPU (GuestCall::task), each has a stack of its own: the
+// one that counts is that of the task whose records came last, none while that is off the CPU.
+//
+// A stack is a node of a tree of (caller's node, function): a span holds a number. Records that do
+// not fit (a return without its call) resynchronise by depth. Bounded: after kMostNodes different
+// stacks new ones are their caller's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "merge/model/exit_span.h"
+#include "merge/model/thread_table.h"
+
+namespace trapline {
+
+using StackId = std::uint32_t;
+inline constexpr StackId kNoStack = 0;
+
+// What a guest function's own time, without its callees, went to.
+struct GuestFunctionTimes {
+  std::uint64_t calls = 0;
+  std::uint64_t exits = 0;
+  std::uint64_t guest_ns = 0;
+  Parts parts{};
+  [[nodiscard]] std::uint64_t own_ns() const {
+    std::uint64_t sum = guest_ns;
+    for (const std::uint64_t part : parts) sum += part;
+    return sum;
+  }
+};
+
+// A call of a guest function that ended.
+struct EndedCall {
+  ThreadId thread{};  // of the vCPU
+  MachineId machine = MachineId::kHost;
+  std::uint64_t task = 0;  // 0: the vCPU's only stack
+  StackId stack = kNoStack;
+  std::uint32_t depth = 0;
+  Timestamp begin, end;
+  bool complete = true;  // its own return was recorded
+};
+
+class GuestStacks {
+ public:
+  static constexpr std::size_t kMostNodes = 1u << 16;
+  static constexpr std::size_t kMostDepth = 1024;
+
+  // `keep_calls`: ended() tells the calls that an event ended.
+  explicit GuestStacks(Names& names, bool keep_calls = false)
+      : names_(&names), nodes_{{}}, children_(256, kNoStack), keep_calls_(keep_calls) {}
+
+  // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
+  void on(const Event& event);
+  // The calls that the last event ended, the innermost first.
+  [[nodiscard]] const std::vector<EndedCall>& ended() const { return ended_; }
+  // After the last event: what is open ends there, not complete.
+  void finish(Timestamp at);
+  // The exit that a KvmEntry ended: its parts belong to the function it interrupted.
+  void on_span(const ExitSpan& span, StackId stack);
+
+  // The stack of the vCPU's thread now, kNoStack where no record covers it.
+  [[nodiscard]] StackId stack_of(ThreadId thread) const;
+  // The stack with `function` innermost: the same where it is that already, its caller's part where
+  // it is one of the frames, else with the function added as called by it.
+  [[nodiscard]] StackId with_innermost(StackId stack, NameId function);
+
+  [[nodiscard]] NameId innermost(StackId stack) const { return nodes_[stack].function; }
+  // "main;f;g", the innermost last; "[unknown]" of kNoStack.
+  [[nodiscard]] std::string text(StackId stack) const;
+  // Indexed by NameId.
+  [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }
+  [[nodiscard]] std::uint64_t records() const { return records_; }
+
+ private:
+  struct Node {
+    StackId caller = kNoStack;
+    NameId function = kNoName;
+  };
+  struct Frame {
+    StackId stack = kNoStack;
+    bool seen = false;  // its call was recorded
+    Timestamp begin;
+  };
+  using Frames = std::vector<Frame>;  // by depth
+  struct Thread {
+    Frames frames;           // of the thread itself
+    std::uint64_t task = 0;  // of the task that runs, in tasks_; 0: none
+    bool in_guest = false;   // since `mark`, as far as the recording shows
+    Timestamp mark;
+    MachineId machine = MachineId::kHost;  // of the records
+  };
+  void cut(Frames& frames, std::size_t depth, const Event& event, std::uint64_t task,
+           bool is_return);
+  void on_call(const Event& event, const GuestCall& call);
+  void account(Thread& thread, Timestamp at);
+  [[nodiscard]] const Frames& frames_of(const Thread& thread) const;
+  [[nodiscard]] StackId child(StackId caller, NameId function);
+  [[nodiscard]] std::size_t slot_of(StackId caller, NameId function) const;
+  GuestFunctionTimes& times(NameId function);
+
+  Names* names_;
+  std::vector<Node> nodes_;        // [0] is kNoStack
+  std::vector<StackId> children_;  // open addressing by (caller, function), at most half full
+  std::vector<GuestFunctionTimes> functions_;
+  ThreadTable<Thread> threads_;
+  std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
+  std::uint64_t records_ = 0;
+  bool keep_calls_;
+  std::vector<EndedCall> ended_;
+};
+
+}  // namespace trapline

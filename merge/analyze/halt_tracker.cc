@@ -1,0 +1,39 @@
+#include "merge/analyze/halt_tracker.h"
+
+namespace trapline {
+
+void HaltTracker::on(const Event& event) {
+  if (const auto* wakeup = std::get_if<KvmVcpuWakeup>(&event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread == nullptr) return;
+    if (!wakeup->valid) ++thread->invalid;
+    (wakeup->waited ? thread->slept : thread->polls_won).add(wakeup->ns);
+  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+    Thread* thread = threads_.get(event.thread, kMostThreads);
+    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
+  } else if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
+    Thread* thread = threads_.find(event.thread);
+    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
+  } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
+    // The first of waking and wakeup counts.
+    Thread* thread = threads_.find(woken->thread);
+    if (thread != nullptr && thread->asleep && !thread->woken) thread->woken = event.at;
+  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    if (Thread* prev = threads_.find(sched->prev)) {
+      prev->asleep = !sched->runnable;
+      prev->woken.reset();
+    }
+    Thread* next = threads_.find(sched->next);
+    if (next == nullptr) return;
+    if (next->woken) next->wake_to_run.add(elapsed(*next->woken, event.at));
+    next->woken.reset();
+    next->asleep = false;
+  } else if (std::holds_alternative<Lost>(event.payload)) {
+    for (auto& entry : threads_.entries()) {
+      entry.state.woken.reset();
+      entry.state.asleep = false;
+    }
+  }
+}
+
+}  // namespace trapline

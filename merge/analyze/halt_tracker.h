@@ -1,0 +1,32 @@
+// Halts of vCPU threads: polls that won (an interrupt came while KVM polled), polls that were lost
+// (the thread slept), and how long a woken thread waited until it ran.
+#pragma once
+
+#include <optional>
+
+#include "merge/model/event.h"
+#include "merge/model/histogram.h"
+#include "merge/model/thread_table.h"
+
+namespace trapline {
+
+class HaltTracker {
+ public:
+  struct Thread {
+    std::int32_t vcpu = kNoVcpu;
+    Histogram polls_won, slept, wake_to_run;
+    std::uint64_t invalid = 0;  // halts whose time KVM itself calls invalid
+    std::optional<Timestamp> woken;
+    bool asleep = false;
+  };
+  void on(const Event& event);
+  [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
+    return threads_.entries();
+  }
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  ThreadTable<Thread> threads_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,70 @@
+// The way of an interrupt, by vector:
+//
+//   kvm_set_irq | kvm_msi_set_irq ──> kvm_apic_accept_irq ──> kvm_inj_virq ──> kvm_entry ──>
+//   kvm_eoi
+//        raised (pin or msi)            pending at the vCPU       injected      in guest    done
+//
+// An interrupt without a raise (the local timer) begins where its vCPU accepts it. One raised again
+// while it is pending is coalesced: the first raise counts. A posted interrupt (APICv) is injected
+// with its kvm_apicv_accept_irq, on the raising thread, and its entry is not known. arm64 has
+// vgic_update_irq_pending and no injection or EOI: raised to the next entry of its vCPU only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "merge/model/event.h"
+#include "merge/model/thread_table.h"
+
+namespace trapline {
+
+// One interrupt that was handed to a guest. Times that were not seen are absent.
+struct IrqSpan {
+  enum class Origin : std::uint8_t { kLine, kMsi, kLocal };
+  Origin origin = Origin::kLocal;
+  std::uint32_t pin = 0;  // kLine
+  std::uint32_t vector = kNoVector;
+  Timestamp raised;
+  std::optional<Timestamp> injected, entered, ended;
+};
+
+class IrqTracker {
+ public:
+  // `process` is that of the event's thread: interrupts of one VM do not end another's.
+  // The interrupt that the event completes, or nullptr; valid until the next call.
+  [[nodiscard]] const IrqSpan* on(const Event& event, ThreadId process);
+  // Until it returns nullptr: what was injected and never ended.
+  [[nodiscard]] const IrqSpan* finish();
+
+  [[nodiscard]] std::uint64_t coalesced() const { return coalesced_; }
+
+ private:
+  using Key = std::tuple<ThreadId, std::int32_t, std::uint32_t>;  // process, vCPU, vector
+  static constexpr std::size_t kMost = 1u << 16;
+  struct Raise {
+    IrqSpan::Origin origin = IrqSpan::Origin::kLocal;
+    std::uint32_t pin = 0;
+    Timestamp at;
+    bool open = false;
+  };
+  struct Entering {
+    std::vector<Key> injected;  // since the thread's last entry
+    std::int32_t vcpu = kNoVcpu;
+  };
+
+  const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
+  const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
+  void pend(const Key& key, const Event& event);
+  bool inject(const Key& key, Timestamp at);
+  IrqSpan* active(const Key& key);
+
+  ThreadTable<Raise> raises_;       // what the thread is just raising
+  ThreadTable<Entering> entering_;  // by vCPU thread
+  std::map<Key, IrqSpan> pending_, active_;
+  std::uint64_t coalesced_ = 0;
+  IrqSpan done_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,131 @@
+#include "merge/analyze/notify_exits.h"
+
+#include <algorithm>
+
+namespace trapline {
+namespace {
+
+constexpr unsigned kEnough = 2;  // notifies that an address must have stood in
+
+bool contains(const std::vector<std::uint64_t>& values, std::uint64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
+void NotifyExits::on_write(const Event& event, ThreadId process, const KvmDetail& detail) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr || !thread->in_exit) return;
+  thread->written = detail.data;
+  Writes& of_process = writes_[process];
+  if (of_process.writes.size() >= kMostWrites) {
+    of_process.complete_from = of_process.writes.front().at;
+    of_process.writes.pop_front();
+  }
+  of_process.writes.push_back({thread->exit, event.at, event.thread, detail.value, detail.data});
+}
+
+void NotifyExits::on(const Event& event, ThreadId process) {
+  if (std::holds_alternative<KvmExit>(event.payload)) {
+    if (Thread* thread = threads_.get(event.thread, kMostThreads)) *thread = {true, event.at, {}};
+  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+    if (Thread* thread = threads_.find(event.thread)) thread->in_exit = false;
+  } else if (const auto* left = std::get_if<KvmUserspaceExit>(&event.payload)) {
+    if (left->error < 0) return;  // interrupted: the kernel has served the write
+    // QEMU serves the write itself: no eventfd carries it.
+    auto& writes = writes_[process].writes;
+    const Thread* thread = threads_.find(event.thread);
+    if (thread == nullptr || !thread->in_exit) return;
+    const auto of_exit = [&](const Write& w) {
+      return w.thread == event.thread && w.exit == thread->exit;
+    };
+    const auto last = std::find_if(writes.rbegin(), writes.rend(), of_exit);
+    if (last != writes.rend()) writes.erase(std::next(last).base());
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
+    if (is_access && detail->access == Access::kWrite) on_write(event, process, *detail);
+  }
+}
+
+// Keeps of the queue's possible addresses those in `window`; false where they contradict.
+bool NotifyExits::narrow(Queue& queue, const std::vector<const Write*>& window) {
+  std::vector<std::uint64_t> written;
+  for (const Write* write : window) {
+    if (!contains(written, write->address)) written.push_back(write->address);
+  }
+  if (queue.seen == 0) {
+    queue.addresses = std::move(written);
+    queue.seen = 1;
+    return true;
+  }
+  std::vector<std::uint64_t> both;
+  for (const std::uint64_t address : written) {
+    if (contains(queue.addresses, address)) both.push_back(address);
+  }
+  if (both.empty()) {
+    // A kick of QEMU's own has no write; a device that the guest moved has another address.
+    if (queue.seen < kEnough || ++queue.missed >= kEnough) {
+      queue.addresses = std::move(written);
+      queue.seen = 1;
+      queue.missed = 0;
+    }
+    return false;
+  }
+  queue.addresses = std::move(both);
+  queue.missed = 0;
+  ++queue.seen;
+  return true;
+}
+
+std::optional<Timestamp> NotifyExits::find(Queue& queue, const std::vector<const Write*>& window) {
+  const bool doubtful = queue.doubtful;
+  queue.doubtful = false;
+  if (window.empty()) return std::nullopt;
+  if (!narrow(queue, window) || queue.seen < kEnough || queue.addresses.size() != 1) {
+    ++ambiguous_;
+    return std::nullopt;
+  }
+  const auto is_own = [&](const Write* write) { return write->address == queue.addresses[0]; };
+  queue.doubtful = std::count_if(window.begin(), window.end(), is_own) > 1;
+  if (doubtful) {
+    ++ambiguous_;
+    return std::nullopt;
+  }
+  return (*std::find_if(window.begin(), window.end(), is_own))->exit;
+}
+
+std::optional<Timestamp> NotifyExits::on_notify(const Event& event, ThreadId process,
+                                                std::uint64_t vq, std::uint64_t n) {
+  const std::pair key{process, vq};
+  if (queues_.size() >= kMostQueues && !queues_.contains(key)) return std::nullopt;
+  Queue& queue = queues_[key];
+  const auto before = std::exchange(queue.last, event.at);
+  const auto carries = [&](std::uint64_t value) {
+    return value == KvmDetail::kNoData || (value & kNumber) == n;
+  };
+  const Thread* thread = threads_.find(event.thread);
+  if (thread != nullptr && thread->in_exit) {
+    if (thread->written && carries(*thread->written)) return thread->exit;
+    return std::nullopt;
+  }
+  const Writes& of_process = writes_[process];
+  if (!before || *before < of_process.complete_from) return std::nullopt;
+  std::vector<const Write*> window;
+  for (auto write = of_process.writes.rbegin();
+       write != of_process.writes.rend() && write->at > *before; ++write) {
+    if (carries(write->value)) window.push_back(&*write);
+  }
+  std::reverse(window.begin(), window.end());
+  return find(queue, window);
+}
+
+void NotifyExits::on_hole() {
+  for (auto& entry : threads_.entries()) entry.state = {};
+  writes_.clear();
+  for (auto& [key, queue] : queues_) {
+    queue.last.reset();
+    queue.doubtful = false;
+  }
+}
+
+}  // namespace trapline

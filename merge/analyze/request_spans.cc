@@ -1,0 +1,148 @@
+#include "merge/analyze/request_spans.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/analyze/qemu_events.h"
+
+namespace trapline {
+namespace {
+
+// "EVENT:FIELD"
+bool split(std::string_view text, std::string& event, std::string& field) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) return false;
+  event = text.substr(0, colon);
+  field = text.substr(colon + 1);
+  return true;
+}
+
+bool same_start(const RequestSpec& a, const RequestSpec& b) {
+  return a.start == b.start && a.start_field == b.start_field;
+}
+
+// The number after the word `field`: "… req 0x55d0 …", "… req=0x55d0 …".
+bool number_after_word(std::string_view text, std::string_view field, std::uint64_t& value) {
+  for (std::size_t at = text.find(field); at != std::string_view::npos;
+       at = text.find(field, at + 1)) {
+    std::string_view rest = text.substr(at + field.size());
+    if (at == 0 || text[at - 1] != ' ' || rest.size() < 2) continue;
+    if (rest[0] != ' ' && rest[0] != '=') continue;
+    rest.remove_prefix(1);
+    const bool hex = rest.starts_with("0x");
+    if (hex) rest.remove_prefix(2);
+    return std::from_chars(rest.data(), rest.data() + rest.size(), value, hex ? 16 : 10).ec ==
+           std::errc{};
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<RequestSpec> parse_request_spec(std::string_view text) {
+  RequestSpec spec;
+  const auto dots = text.find("..");
+  if (dots == std::string_view::npos ||
+      !split(text.substr(0, dots), spec.start, spec.start_field) ||
+      !split(text.substr(dots + 2), spec.end, spec.end_field)) {
+    return fail(ErrorKind::kUsage,
+                "--span: '{}' is not START:FIELD..END:FIELD; for example "
+                "virtio_blk_handle_read:req..virtio_blk_req_complete:req",
+                text);
+  }
+  return spec;
+}
+
+const std::vector<RequestSpec>& known_requests() {
+  static const std::vector<RequestSpec> kKnown = {
+      {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},
+      {"virtio_blk_handle_write", "req", "virtio_blk_req_complete", "req"},
+      {"virtio_queue_notify", "vq", "virtio_notify", "vq"},
+      {"virtio_queue_notify", "vq", "virtio_notify_irqfd", "vq"}};
+  return kKnown;
+}
+
+RequestSpans::RequestSpans(std::vector<RequestSpec> specs, Names& names,
+                           std::span<const tracetool::Event> declared)
+    : specs_(std::move(specs)), parser_(declared) {
+  const auto add = [&](const std::string& event, Role role) {
+    const NameId name = names.id(event);
+    if (name >= roles_.size()) roles_.resize(name + 1);
+    roles_[name].push_back(role);
+  };
+  for (std::size_t spec = 0; spec < specs_.size(); ++spec) {
+    add(specs_[spec].start, {spec, true});
+    add(specs_[spec].end, {spec, false});
+  }
+}
+
+bool RequestSpans::value_of(std::string_view text, std::string_view field, std::uint64_t& value) {
+  tracetool::ParsedMarker parsed;
+  if (!parser_.parse(text, parsed) || !parsed.matched) {
+    return number_after_word(text, field, value);
+  }
+  const auto& arguments = parsed.event->arguments;
+  for (std::size_t i = 0; i < arguments.size() && i < parsed.count; ++i) {
+    if (arguments[i].name != field) continue;
+    value = parsed.values[i].bits;
+    return parsed.values[i].kind != tracetool::ValueKind::kAbsent &&
+           parsed.values[i].kind != tracetool::ValueKind::kString;
+  }
+  return false;
+}
+
+bool RequestSpans::is_first_of(std::size_t spec) const {
+  return std::none_of(specs_.begin(), specs_.begin() + static_cast<std::ptrdiff_t>(spec),
+                      [&](const RequestSpec& other) { return same_start(other, specs_[spec]); });
+}
+
+std::size_t RequestSpans::open() const {
+  return static_cast<std::size_t>(std::count_if(open_.begin(), open_.end(), [&](const auto& entry) {
+    return is_first_of(std::get<0>(entry.first));
+  }));
+}
+
+// One begin may wait for several ends: the first that comes is its own.
+void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_t value) {
+  for (std::size_t other = 0; other < specs_.size(); ++other) {
+    if (other != spec && same_start(specs_[other], specs_[spec])) {
+      open_.erase({other, process, value});
+    }
+  }
+}
+
+const RequestSpan* RequestSpans::on(const Event& event, const Marker& marker, NameId name,
+                                    ThreadId process, std::optional<Timestamp> notified) {
+  if (name >= roles_.size() || roles_[name].empty()) return nullptr;
+  const std::string_view text = event_part(marker.text);
+  const RequestSpan* ended = nullptr;
+  for (const Role& role : roles_[name]) {
+    const RequestSpec& spec = specs_[role.spec];
+    std::uint64_t value = 0;
+    if (!value_of(text, role.is_start ? spec.start_field : spec.end_field, value)) continue;
+    const std::tuple key{role.spec, process, value};
+    const auto open = open_.find(key);
+    if (role.is_start) {
+      if (open != open_.end() && is_first_of(role.spec)) ++restarted_;
+      if (open != open_.end() || open_.size() < kMostOpen) {
+        open_[key] = {role.spec, event.at, {}, event.thread, notified};
+      }
+    } else if (open == open_.end()) {
+      // One end may serve several begins: only one of them is open.
+      const bool shared = std::any_of(specs_.begin(), specs_.end(), [&](const RequestSpec& other) {
+        return &other != &spec && other.end == spec.end;
+      });
+      if (!shared) ++end_without_start_;
+    } else {
+      done_ = open->second;
+      done_.end = event.at;
+      open_.erase(open);
+      end_siblings(role.spec, process, value);
+      ended = &done_;
+    }
+  }
+  return ended;
+}
+
+}  // namespace trapline

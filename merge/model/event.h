@@ -1,0 +1,161 @@
+// What a source yields: one event of the timeline, decoded.
+//
+// An Event is a value; `raw` and the views in a payload point into the source's buffer and stay
+// valid until the source's next() is called again. Fields an architecture or a kernel version does
+// not have carry the value named here.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "merge/model/machine.h"
+
+namespace trapline {
+
+// A point on the timeline: nanoseconds of the timeline's clock (cycles where a report says so).
+// Only sources and the clock converter make one from a number.
+class Timestamp {
+ public:
+  constexpr Timestamp() = default;
+  constexpr explicit Timestamp(std::uint64_t ns) : ns_(ns) {}
+  [[nodiscard]] constexpr std::uint64_t ns() const { return ns_; }
+  friend constexpr auto operator<=>(Timestamp, Timestamp) = default;
+  // The time from `earlier` to `later`, 0 where a damaged clock ran backwards.
+  friend constexpr std::uint64_t elapsed(Timestamp earlier, Timestamp later) {
+    return later.ns_ > earlier.ns_ ? later.ns_ - earlier.ns_ : 0;
+  }
+
+ private:
+  std::uint64_t ns_ = 0;
+};
+
+// A thread of the host. 0 is every CPU's idle thread.
+enum class ThreadId : std::int32_t {};
+inline constexpr std::int32_t kNoVcpu = -1;
+
+// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec.
+inline constexpr std::uint32_t kIsaArm64 = 0xa64;
+struct KvmExit {
+  std::uint32_t reason, isa, exception_class;
+  std::int32_t vcpu;
+  std::uint64_t rip;
+};
+struct KvmEntry {
+  std::int32_t vcpu;
+};
+struct KvmUserspaceExit {
+  std::uint32_t reason;
+  std::int32_t error;  // negative errno, -4 when the run was interrupted
+};
+// What a kernel does first when a thread is back from user space: kvm_fpu load (x86),
+// kvm_get_timer_map or kvm_timer_restore_state (arm64).
+struct KvmReload {
+  std::int32_t vcpu;
+};
+
+// What an exit was about. The order is the priority: a smaller kind wins.
+enum class DetailKind : std::uint8_t {
+  kPort,
+  kMmio,
+  kMsr,
+  kSysReg,
+  kCpuid,
+  kHypercall,
+  kPageFault,
+  kNone
+};
+enum class Access : std::uint8_t { kNone, kRead, kWrite };
+struct KvmDetail {
+  static constexpr std::uint64_t kNoData = ~std::uint64_t{0};  // an access without its value
+  std::uint64_t value;  // port, guest-physical address, MSR, leaf, number, packed system register
+  std::uint64_t data;   // the value read or written, 0 for what is no access
+  DetailKind kind;
+  Access access;
+  bool unsatisfied;  // an MMIO read that user space has yet to answer
+};
+
+// The guest's TSC is the host's plus `next` from now on (kvm_write_tsc_offset).
+struct KvmTscOffset {
+  std::int32_t vcpu;
+  std::uint64_t previous, next;
+};
+
+struct KvmVcpuWakeup {
+  std::uint64_t ns;
+  bool waited, valid;  // waited: polling lost and the thread slept
+};
+struct KvmHaltPoll {
+  std::uint32_t now, before;
+  std::int32_t vcpu;
+};
+enum class IrqStep : std::uint8_t { kLine, kMsi, kRoute, kAccept, kInject, kEoi, kPending };
+struct KvmIrq {
+  IrqStep step;
+  bool level;            // kLine, kPending: raised or lowered
+  std::uint32_t pin;     // kLine: gsi; kPending: interrupt number
+  std::uint32_t vector;  // where the step knows it, else kNoVector
+  std::int32_t vcpu;     // kAccept, kEoi, posted kInject: APIC id; kPending: vCPU
+};
+inline constexpr std::uint32_t kNoVector = 0xffffffff;
+
+struct SchedSwitch {
+  ThreadId prev, next;
+  bool runnable;  // prev could have gone on: it was preempted
+  std::string_view next_comm;
+};
+struct SchedWakeup {
+  ThreadId thread;
+};
+struct IoctlEnter {
+  std::uint32_t command;
+};
+// task_newtask; the event's thread is the one that made it.
+struct NewThread {
+  ThreadId child;
+  bool same_process;
+};
+struct Marker {
+  std::string_view text;
+};
+// A hole in one CPU's record. The event's time is `from`, that of the CPU's last event before it.
+struct Lost {
+  Timestamp from, to;
+  std::uint64_t count;  // 0: the kernel did not say how many
+};
+// A guest function was entered or left, as a plugin recorded it; `name` is empty without a symbol.
+struct GuestCall {
+  bool entry;
+  std::int32_t vcpu;
+  std::uint32_t depth;
+  std::uint64_t function;
+  std::string_view name;
+  // Of several tasks that take turns on a vCPU each has a stack of its own; 0: the vCPU's one.
+  std::int32_t task = 0;
+  std::int32_t cpu = kNoVcpu;  // of the recorded machine: the one that ran the task, where known
+  bool off_cpu = false;        // no function: the task leaves its CPU (entry), or is back on one
+};
+struct Other {};
+
+using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmReload, KvmDetail,
+                             KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch,
+                             SchedWakeup, IoctlEnter, NewThread, Marker, Lost, GuestCall>;
+
+struct Event {
+  Timestamp at;
+  std::uint32_t cpu = 0;
+  ThreadId thread{};
+  std::uint16_t source = 0;  // index in the timeline
+  std::uint16_t type = 0;    // the event's id in its source
+  MachineId machine = MachineId::kHost;
+  // Of a guest's event: its own task, while `thread` is the host's thread of the vCPU that ran it
+  // (0: not known).
+  ThreadId task{};
+  Payload payload;
+  std::span<const std::byte> raw;  // the event's record, empty for Lost
+};
+
+}  // namespace trapline

@@ -1,0 +1,70 @@
+#include "merge/model/histogram.h"
+
+#include <algorithm>
+
+namespace trapline {
+
+void Histogram::spill() {
+  for (const std::uint64_t value : values_) ++bucket(value);
+  values_.clear();
+  values_.shrink_to_fit();
+}
+
+Histogram& Histogram::operator=(const Histogram& other) {
+  if (this == &other) return *this;
+  count_ = other.count_;
+  total_ = other.total_;
+  min_ = other.min_;
+  max_ = other.max_;
+  values_ = other.values_;
+  octaves_.clear();
+  for (const auto& octave : other.octaves_) {
+    octaves_.push_back(octave == nullptr ? nullptr : std::make_unique<Octave>(*octave));
+  }
+  return *this;
+}
+
+void Histogram::merge(const Histogram& other) {
+  if (other.count_ == 0) return;
+  for (const std::uint64_t value : other.values_) add(value);
+  if (!other.values_.empty()) return;
+  spill();
+  count_ += other.count_;
+  total_ += other.total_;
+  min_ = std::min(min_, other.min_);
+  max_ = std::max(max_, other.max_);
+  if (octaves_.empty()) octaves_.resize(kOctaves);
+  for (std::size_t octave = 0; octave < other.octaves_.size(); ++octave) {
+    if (other.octaves_[octave] == nullptr) continue;
+    if (octaves_[octave] == nullptr) octaves_[octave] = std::make_unique<Octave>();
+    for (std::size_t i = 0; i < kSubBuckets; ++i) {
+      (*octaves_[octave])[i] += (*other.octaves_[octave])[i];
+    }
+  }
+}
+
+std::uint64_t Histogram::percentile(std::uint32_t per_mille) const {
+  if (count_ == 0) return 0;
+  // Without overflow for any count.
+  const std::uint64_t rank = std::max<std::uint64_t>(
+      1, count_ / 1000 * per_mille + (count_ % 1000 * per_mille + 999) / 1000);
+  if (!values_.empty()) {
+    auto sorted = values_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[static_cast<std::size_t>(rank - 1)];
+  }
+  std::uint64_t below = 0;
+  for (std::size_t octave = 0; octave < octaves_.size(); ++octave) {
+    if (octaves_[octave] == nullptr) continue;
+    for (std::size_t i = 0; i < kSubBuckets; ++i) {
+      below += (*octaves_[octave])[i];
+      if (below < rank) continue;
+      if (octave == 0) return std::clamp<std::uint64_t>(i, min(), max());
+      const std::uint64_t width = std::uint64_t{1} << (octave - 1);
+      return std::clamp((kSubBuckets + i) * width + (width - 1) / 2, min(), max());
+    }
+  }
+  return max();
+}
+
+}  // namespace trapline

@@ -1,0 +1,75 @@
+// Durations of one group: exact count, sum, minimum and maximum; percentiles by nearest rank.
+//
+// The first kExact values are kept as they are, and percentiles are then exact. More go into
+// buckets, 128 to each power of two: a percentile is off by at most 1/256 of its value. An octave's
+// buckets are allocated when its first value comes, so a group costs a few KiB whatever its spread.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace trapline {
+
+class Histogram {
+ public:
+  Histogram() = default;
+  Histogram(const Histogram& other) { *this = other; }
+  Histogram& operator=(const Histogram& other);
+  Histogram(Histogram&&) noexcept = default;
+  Histogram& operator=(Histogram&&) noexcept = default;
+  ~Histogram() = default;
+
+  static constexpr std::size_t kExact = 32;
+
+  void add(std::uint64_t value) {
+    ++count_;
+    total_ += value;
+    min_ = value < min_ ? value : min_;
+    max_ = value > max_ ? value : max_;
+    if (count_ > kExact) [[likely]] {
+      if (!values_.empty()) spill();
+      ++bucket(value);
+    } else {
+      values_.push_back(value);
+    }
+  }
+  void merge(const Histogram& other);
+
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+  [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
+  [[nodiscard]] std::uint64_t max() const { return max_; }
+  [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
+  // The value of rank ceil(per_mille * count / 1000), 0 of an empty histogram.
+  [[nodiscard]] std::uint64_t percentile(std::uint32_t per_mille) const;
+
+ private:
+  static constexpr unsigned kSubBits = 7;
+  static constexpr std::size_t kSubBuckets = std::size_t{1} << kSubBits;
+  // Octave 0 holds the values below 128 as they are, octave n those of 128 << (n - 1) up.
+  static constexpr std::size_t kOctaves = 64 - kSubBits + 1;
+  using Octave = std::array<std::uint64_t, kSubBuckets>;
+
+  [[nodiscard]] std::uint64_t& bucket(std::uint64_t value) {
+    const auto octave = static_cast<std::size_t>(std::bit_width(value >> kSubBits));
+    const auto index =
+        static_cast<std::size_t>(octave == 0 ? value : (value >> (octave - 1)) - kSubBuckets);
+    if (octaves_.empty()) octaves_.resize(kOctaves);
+    auto& buckets = octaves_[octave];
+    if (buckets == nullptr) [[unlikely]]
+      buckets = std::make_unique<Octave>();
+    return (*buckets)[index];
+  }
+  void spill();
+
+  std::uint64_t count_ = 0, total_ = 0, max_ = 0;
+  std::uint64_t min_ = std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::uint64_t> values_;  // of the first kExact
+  std::vector<std::unique_ptr<Octave>> octaves_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,58 @@
+// Which process a thread belongs to, and so which VM: QEMU runs each vCPU as a thread of its own.
+//
+// Known from task_newtask events and from a session's list of threads. Where neither tells, VMs are
+// inferred: threads in ascending order of id, a new VM where a vCPU number repeats; such a VM is
+// marked as inferred.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/model/event.h"
+
+namespace trapline {
+
+class Processes {
+ public:
+  static constexpr std::size_t kMost = 1u << 20;
+
+  void set(ThreadId thread, ThreadId process) {
+    if (process_.size() < kMost) process_[thread] = process;
+  }
+  void on(const Event& event, const NewThread& made) {
+    set(made.child, made.same_process ? of(event.thread, event.thread) : made.child);
+  }
+  // The thread's process, or `otherwise`.
+  [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
+    const auto found = process_.find(thread);
+    return found != process_.end() ? found->second : otherwise;
+  }
+  [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
+
+ private:
+  std::map<ThreadId, ThreadId> process_;
+};
+
+struct VcpuThread {
+  ThreadId thread{};
+  std::int32_t vcpu = kNoVcpu;
+};
+// The number in QEMU's name of a vCPU's thread (-name …,debug-threads=on), "CPU 3/KVM" or
+// "CPU 3/TCG"; kNoVcpu for other names.
+[[nodiscard]] std::int32_t vcpu_of_name(std::string_view comm);
+
+struct Vm {
+  ThreadId process{};  // the lowest thread where the process is inferred
+  bool inferred = false;
+  // "1234", or "~1234" for an inferred one.
+  [[nodiscard]] std::string name() const {
+    return (inferred ? "~" : "") + std::to_string(static_cast<std::int32_t>(process));
+  }
+};
+// The VM of each thread, in the order of `threads`.
+[[nodiscard]] std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads,
+                                       const Processes& processes);
+
+}  // namespace trapline

@@ -1,0 +1,191 @@
+#include <nlohmann/json.hpp>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/render/render.h"
+
+namespace trapline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json source_json(const SourceRow& source) {
+  return {{"path", printable(source.path)},
+          {"kind", source.kind},
+          {"clock", printable(source.clock)},
+          {"events", source.events},
+          {"lost", source.lost},
+          {"method", source.method},
+          {"offset_ns", source.offset_ns},
+          {"error_ns", source.error_ns ? Json(*source.error_ns) : Json()}};
+}
+
+void add_parts(Json& json, const Parts& parts) {
+  for (std::size_t i = 0; i < kParts; ++i) {
+    json[std::string(kPartNames[i]) + "_ns"] = parts[i];
+  }
+}
+
+Json vcpu_json(const VcpuRow& row) {
+  Json json = {{"vm", row.vm},
+               {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
+               {"tid", row.tid},
+               {"exits", row.totals.exits},
+               {"guest_ns", row.totals.guest_ns}};
+  add_parts(json, row.totals.parts);
+  json["halt_ns"] = row.totals.halt_ns;
+  return json;
+}
+
+void add_distribution(Json& json, const Histogram& histogram) {
+  json["min_ns"] = histogram.min();
+  json["mean_ns"] = histogram.mean();
+  json["p50_ns"] = histogram.percentile(500);
+  json["p90_ns"] = histogram.percentile(900);
+  json["p99_ns"] = histogram.percentile(990);
+  json["p999_ns"] = histogram.percentile(999);
+  json["max_ns"] = histogram.max();
+}
+
+Json row_json(const GroupRow& row) {
+  Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
+  add_parts(json, row.parts);
+  add_distribution(json, row.total);
+  json["max_at_ns"] = row.max_at_ns;
+  return json;
+}
+
+Json distribution_json(const Histogram& histogram) {
+  Json json = {{"count", histogram.count()}, {"total_ns", histogram.total()}};
+  add_distribution(json, histogram);
+  return json;
+}
+
+Json exit_json(const ExitRow& row) {
+  Json json = {{"start_ns", row.span.start.ns()}, {"total_ns", row.span.total()}};
+  add_parts(json, row.span.parts);
+  json["vcpu"] = row.span.vcpu == kNoVcpu ? Json() : Json(row.span.vcpu);
+  json["tid"] = static_cast<std::int32_t>(row.span.thread);
+  json["reason"] = row.reason;
+  json["detail"] = row.detail;
+  json["device"] = row.device;
+  json["function"] = row.function;
+  json["preempted_by"] = row.preempted_by;
+  json["qemu_events"] = row.span.qemu_events;
+  if (row.span.injected != kNoVector) json["injected_vector"] = row.span.injected;
+  return json;
+}
+
+Json counters_json(const ReportCounters& counters) {
+  const ExitCounters& exits = counters.exits;
+  return {{"exits", exits.exits},
+          {"exit_without_entry", exits.exit_without_entry},
+          {"entry_without_exit", exits.entry_without_exit},
+          {"closed_by_loss", exits.closed_by_loss},
+          {"lost_events", counters.lost_events},
+          {"gaps", counters.gaps},
+          {"gaps_uncounted", counters.gaps_uncounted},
+          {"qemu_events", exits.qemu_events},
+          {"qemu_events_in_exits", exits.qemu_events_in_exits},
+          {"guest_records", counters.guest_records},
+          {"user_without_end", exits.user_without_end},
+          {"clock_went_back", exits.clock_went_back},
+          {"threads_left_out", exits.threads_left_out},
+          {"damaged_events", counters.damaged_events},
+          {"requests_restarted", counters.requests_restarted},
+          {"requests_end_only", counters.requests_end_only},
+          {"requests_open", counters.requests_open},
+          {"notifies_ambiguous", counters.notifies_ambiguous},
+          {"interrupts_ambiguous", counters.interrupts_ambiguous},
+          {"groups_folded", counters.groups_folded}};
+}
+
+Json irqs_json(const Report& report) {
+  Json rows = Json::array();
+  for (const IrqRow& row : *report.irqs) {
+    rows.push_back({{"vector", row.vector},
+                    {"pin", row.pin},
+                    {"raised", row.raised},
+                    {"injected", row.injected},
+                    {"raise_to_inject", distribution_json(row.to_inject)},
+                    {"raise_to_entry", distribution_json(row.to_entry)},
+                    {"inject_to_eoi", distribution_json(row.to_eoi)}});
+  }
+  return {{"coalesced", report.irqs_coalesced}, {"rows", std::move(rows)}};
+}
+
+Json guest_functions_json(const Report& report) {
+  Json rows = Json::array();
+  for (const GuestFunctionRow& row : *report.guest_functions) {
+    Json json = {{"name", row.name},
+                 {"calls", row.times.calls},
+                 {"exits", row.times.exits},
+                 {"own_ns", row.times.own_ns()},
+                 {"guest_ns", row.times.guest_ns}};
+    add_parts(json, row.times.parts);
+    rows.push_back(std::move(json));
+  }
+  return rows;
+}
+
+Json request_paths_json(const Report& report) {
+  Json rows = Json::array();
+  for (const RequestPathRow& row : report.request_paths) {
+    rows.push_back({{"key", row.key},
+                    {"requests", row.requests},
+                    {"notify_to_start", distribution_json(row.from_notify)},
+                    {"end_to_injection", distribution_json(row.to_injection)},
+                    {"notify_to_injection", distribution_json(row.whole)}});
+  }
+  return rows;
+}
+
+Json halts_json(const Report& report) {
+  Json rows = Json::array();
+  for (const HaltRow& row : *report.halts) {
+    rows.push_back({{"vm", row.vm},
+                    {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
+                    {"polls_won", distribution_json(row.polls_won)},
+                    {"slept", distribution_json(row.slept)},
+                    {"wake_to_run", distribution_json(row.wake_to_run)},
+                    {"invalid", row.invalid}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+void print_json(const Report& report, std::ostream& out) {
+  Json json = {{"version", 1}};
+  for (const SourceRow& source : report.sources) json["sources"].push_back(source_json(source));
+  json["interval"] = {{"start_ns", report.start_ns}, {"end_ns", report.end_ns}};
+  json["time_unit"] = report.cycles ? "cycles" : "ns";
+  json["user_end"] = name_of(report.model.user_end);
+  json["from_userspace_exit"] = report.model.from_userspace_exit;
+  json["vcpus"] = Json::array();
+  for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row));
+  Json rows = Json::array();
+  for (const GroupRow& row : report.rows) rows.push_back(row_json(row));
+  json["groups"] = {{"by", report.by}, {"rows", std::move(rows)}};
+  if (report.rows_left_out != 0) json["groups"]["rows_left_out"] = report.rows_left_out;
+  json["qemu_events"] = Json::array();
+  for (const QemuEventRow& row : report.qemu_events) {
+    json["qemu_events"].push_back(
+        {{"name", row.name}, {"count", row.count.count}, {"in_exits", row.count.in_exits}});
+  }
+  if (report.slow_exits) {
+    Json exits = Json::array();
+    for (const ExitRow& row : *report.slow_exits) exits.push_back(exit_json(row));
+    json["slow_exits"] = {{"slower_than_ns", report.slower_than_ns},
+                          {"left_out", report.slow_left_out},
+                          {"exits", std::move(exits)}};
+  }
+  if (report.requests) json["request_paths"] = request_paths_json(report);
+  if (report.irqs) json["irqs"] = irqs_json(report);
+  if (report.halts) json["halts"] = halts_json(report);
+  if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);
+  json["counters"] = counters_json(report.counters);
+  json["notes"] = report.notes;
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace trapline

@@ -1,0 +1,17 @@
+// The forms a report is printed in. docs/formats/report.md describes them.
+#pragma once
+
+#include <ostream>
+
+#include "merge/render/text_table.h"
+#include "merge/report/report.h"
+
+namespace trapline {
+
+void print_text(const Report& report, std::ostream& out, const TextStyle& style);
+// Version 1 of the schema.
+void print_json(const Report& report, std::ostream& out);
+// The groups, a row each, with the columns of the JSON rows.
+void print_csv(const Report& report, std::ostream& out);
+
+}  // namespace trapline

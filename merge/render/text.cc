@@ -1,0 +1,338 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <set>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/render/render.h"
+#include "merge/render/units.h"
+
+namespace trapline {
+namespace {
+
+std::uint64_t interval_of(const Report& report) { return report.end_ns - report.start_ns; }
+// The wall time of all vCPUs.
+std::uint64_t vcpu_time(const Report& report) {
+  return interval_of(report) * std::max<std::size_t>(report.vcpus.size(), 1);
+}
+
+// Breaks the text at blanks; further lines begin under its first word.
+void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
+                   const TextStyle& style) {
+  std::string line(label);
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const auto blank = std::min(text.find(' ', start), text.size());
+    const std::string word = text.substr(start, blank - start);
+    if (text_width(line) + 1 + text_width(word) > style.width) {
+      out << line << '\n';
+      line.assign(label.size(), ' ');
+    }
+    line += ' ' + word;
+    start = blank + 1;
+  }
+  out << line << '\n';
+}
+
+std::string vcpu_name(const VcpuRow& row, bool several_vms) {
+  std::string name = row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu);
+  if (several_vms) name = fmt::format("VM {} {}", row.vm, name);
+  return fmt::format("{} (tid {})", name, row.tid);
+}
+
+void print_head(const Report& report, std::ostream& out, const TextStyle& style) {
+  for (const SourceRow& source : report.sources) {
+    out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),
+                       printable(source.clock));
+    out << '\n';
+    if (source.method == "same clock") continue;
+    const std::string error =
+        source.error_ns ? fmt::format(" ± {} ns", *source.error_ns) : ", error not known";
+    print_wrapped(
+        "  clock:", fmt::format("{}; offset {} ns{}", source.method, source.offset_ns, error), out,
+        style);
+  }
+  out << fmt::format("{} exits in {}\n", grouped(report.counters.exits.exits),
+                     duration_text(interval_of(report), report.cycles));
+}
+
+void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.vcpus.empty()) return;
+  std::set<std::string> vms;
+  for (const VcpuRow& row : report.vcpus) vms.insert(row.vm);
+  TextTable table(
+      {"Share of wall time", "exits", "guest", "kernel", "user", "preempted", "blocked", "halted"});
+  const std::uint64_t interval = interval_of(report);
+  for (const VcpuRow& row : report.vcpus) {
+    std::vector<std::string> cells = {vcpu_name(row, vms.size() > 1), grouped(row.totals.exits)};
+    const bool known = report.model.durations();
+    cells.push_back(known && !report.model.from_userspace_exit
+                        ? percent_text(row.totals.guest_ns, interval)
+                        : "-");
+    for (const std::uint64_t part : row.totals.parts) {
+      cells.push_back(known ? percent_text(part, interval) : "-");
+    }
+    cells.push_back(known ? percent_text(row.totals.halt_ns, interval) : "-");
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+template <typename Get>
+Unit unit_for(const std::vector<GroupRow>& rows, bool cycles, Get get) {
+  std::vector<std::uint64_t> values;
+  for (const GroupRow& row : rows) values.push_back(get(row));
+  return choose_unit(values, cycles);
+}
+
+// One unit for the medians of all these histograms of all rows.
+template <typename Row>
+Unit unit_of_medians(const std::vector<Row>& rows, std::initializer_list<Histogram Row::*> parts,
+                     bool cycles) {
+  std::vector<std::uint64_t> values;
+  for (const Row& row : rows) {
+    for (const auto part : parts) values.push_back((row.*part).percentile(500));
+  }
+  return choose_unit(values, cycles);
+}
+
+std::string percentile_cell(const Histogram& histogram, std::uint32_t per_mille, const Unit& unit) {
+  return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);
+}
+
+void print_latency(const Report& report, std::ostream& out, const TextStyle& style) {
+  const bool cycles = report.cycles;
+  const Unit total = unit_for(report.rows, cycles, [](const auto& r) { return r.total.total(); });
+  const Unit middle =
+      unit_for(report.rows, cycles, [](const auto& r) { return r.total.percentile(500); });
+  const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
+  TextTable table({report.by, report.requests ? "requests" : "exits",
+                   fmt::format("total/{}", total.name), "share", fmt::format("p50/{}", middle.name),
+                   fmt::format("p90/{}", middle.name), fmt::format("p99/{}", tail.name),
+                   fmt::format("max/{}", tail.name)});
+  for (const GroupRow& row : report.rows) {
+    if (!report.model.durations() && !report.requests) {
+      table.add({row.key, grouped(row.total.count()), "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
+    table.add(
+        {row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
+         report.requests ? "-"
+         : row.halts     ? "halt"
+                         : percent_text(row.total.total(), vcpu_time(report)),
+         in_unit(row.total.percentile(500), middle), in_unit(row.total.percentile(900), middle),
+         in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
+        row.halts);
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_parts(const Report& report, std::ostream& out, const TextStyle& style) {
+  TextTable table({"Where their time went", "kernel", "user (QEMU)", "preempted", "blocked"});
+  for (const GroupRow& row : report.rows) {
+    std::vector<std::string> cells = {row.key};
+    for (const std::uint64_t part : row.parts) {
+      cells.push_back(percent_text(part, row.total.total()));
+    }
+    table.add(std::move(cells), row.halts);
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.rows.empty()) {
+    out << (report.requests ? "\nno requests\n" : "\nno exits\n");
+    return;
+  }
+  print_latency(report, out, style);
+  if (report.rows_left_out != 0) {
+    out << fmt::format("and {} more (--top)\n", grouped(report.rows_left_out));
+  }
+  if (!report.model.durations() || report.requests) return;
+  std::uint64_t overhead = 0;
+  for (const VcpuRow& row : report.vcpus) {
+    for (const std::uint64_t part : row.totals.parts) overhead += part;
+    overhead -= row.totals.halt_ns;
+  }
+  out << fmt::format("All exits but halts: {} of the vCPUs' wall time.\n",
+                     percent_text(overhead, vcpu_time(report)));
+  print_parts(report, out, style);
+}
+
+void print_request_paths(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.requests || report.rows.empty()) return;
+  const Unit unit = unit_of_medians(
+      report.request_paths,
+      {&RequestPathRow::from_notify, &RequestPathRow::to_injection, &RequestPathRow::whole},
+      report.cycles);
+  TextTable table({fmt::format("From notify to interrupt/{}", unit.name), "notified",
+                   "to start p50", "p99", "injected", "from end p50", "p99", "both", "in all p50",
+                   "p99"});
+  for (const RequestPathRow& row : report.request_paths) {
+    std::vector<std::string> cells = {row.key};
+    for (const Histogram* histogram : {&row.from_notify, &row.to_injection, &row.whole}) {
+      cells.push_back(grouped(histogram->count()));
+      cells.push_back(percentile_cell(*histogram, 500, unit));
+      cells.push_back(percentile_cell(*histogram, 990, unit));
+    }
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.slow_exits) return;
+  out << fmt::format("\nExits of {} and more: {}\n",
+                     duration_text(report.slower_than_ns, report.cycles),
+                     grouped(report.slow_exits->size() + report.slow_left_out));
+  if (report.slow_left_out != 0) {
+    out << fmt::format("the {} slowest of them; raise --slower-than to see them all\n",
+                       grouped(report.slow_exits->size()));
+  }
+  for (const ExitRow& row : *report.slow_exits) {
+    out << fmt::format("{}{}{}  {}  {}  {}", style.colours ? "\x1b[1m" : "",
+                       time_text(row.span.start.ns(), report.cycles),
+                       style.colours ? "\x1b[0m" : "", row.vcpu,
+                       duration_text(row.span.total(), report.cycles), row.reason);
+    if (row.detail != "-") out << ", " << row.detail;
+    if (row.device != "-") out << ", " << row.device;
+    if (row.function != "[unknown]") out << ", in " << row.function;
+    out << "\n    ";
+    for (std::size_t i = 0; i < kParts; ++i) {
+      if (row.span.parts[i] == 0) continue;
+      out << fmt::format("{} {}  ", kPartNames[i], duration_text(row.span.parts[i], report.cycles));
+    }
+    if (row.preempted_by != "-") out << "preempted by " << row.preempted_by;
+    out << '\n';
+  }
+}
+
+void print_irqs(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.irqs) return;
+  if (report.irqs->empty()) {
+    out << "\nNo interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, "
+           "kvm_inj_virq, kvm_eoi).\n";
+    return;
+  }
+  const Unit unit = unit_of_medians(
+      *report.irqs, {&IrqRow::to_inject, &IrqRow::to_entry, &IrqRow::to_eoi}, report.cycles);
+  TextTable table({fmt::format("Interrupts/{}", unit.name), "raised", "inject p50", "p99",
+                   "entry p50", "p99", "eoi p50", "p99"});
+  for (const IrqRow& row : *report.irqs) {
+    std::vector<std::string> cells = {fmt::format("vector {} {}", row.vector, row.pin),
+                                      grouped(row.raised)};
+    for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
+      cells.push_back(percentile_cell(*histogram, 500, unit));
+      cells.push_back(percentile_cell(*histogram, 990, unit));
+    }
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+  if (report.irqs_coalesced != 0) {
+    out << fmt::format("{} were raised again while they were pending.\n",
+                       grouped(report.irqs_coalesced));
+  }
+}
+
+void print_halts(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.halts) return;
+  const Unit unit = unit_of_medians(
+      *report.halts, {&HaltRow::polls_won, &HaltRow::slept, &HaltRow::wake_to_run}, report.cycles);
+  TextTable table({fmt::format("Halts/{}", unit.name), "polls won", "p50", "slept", "p50", "p99",
+                   "wake-up p50", "p99"});
+  for (const HaltRow& row : *report.halts) {
+    const auto cell = [&](const Histogram& histogram, std::uint32_t per_mille) {
+      return percentile_cell(histogram, per_mille, unit);
+    };
+    table.add({row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu),
+               grouped(row.polls_won.count()), cell(row.polls_won, 500), grouped(row.slept.count()),
+               cell(row.slept, 500), cell(row.slept, 990), cell(row.wake_to_run, 500),
+               cell(row.wake_to_run, 990)});
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_guest_functions(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.guest_functions) return;
+  if (report.counters.guest_records == 0) {
+    out << "\nNo guest functions were recorded (docs/plugin.md).\n";
+    return;
+  }
+  std::vector<std::uint64_t> values;
+  for (const GuestFunctionRow& row : *report.guest_functions) values.push_back(row.times.own_ns());
+  const Unit unit = choose_unit(values, report.cycles);
+  TextTable table({"own time of", "calls", "exits", fmt::format("own/{}", unit.name), "guest",
+                   "kernel", "user", "preempted", "blocked"});
+  for (const GuestFunctionRow& row : *report.guest_functions) {
+    const std::uint64_t own = row.times.own_ns();
+    std::vector<std::string> cells = {row.name, grouped(row.times.calls), grouped(row.times.exits),
+                                      in_unit(own, unit), percent_text(row.times.guest_ns, own)};
+    for (const std::uint64_t part : row.times.parts) cells.push_back(percent_text(part, own));
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_qemu_events(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.by.find("qemu-event") == std::string::npos || report.qemu_events.empty()) return;
+  TextTable table({"Events in trace_marker", "all", "in exits"});
+  for (const QemuEventRow& row : report.qemu_events) {
+    table.add({row.name, grouped(row.count.count), grouped(row.count.in_exits)});
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_counters(const Report& report, std::ostream& out) {
+  const ReportCounters& counters = report.counters;
+  const std::pair<std::uint64_t, std::string_view> kSentences[] = {
+      {counters.lost_events, "events lost"},
+      {counters.gaps, "gaps in the record"},
+      {counters.gaps_uncounted, "of them without a count"},
+      {counters.exits.closed_by_loss, "exits left out: a gap may hide their end"},
+      {counters.exits.exit_without_entry, "kvm_exit without a kvm_entry after it"},
+      {counters.exits.entry_without_exit, "kvm_entry without a kvm_exit before it"},
+      {counters.exits.user_without_end, "user intervals that only kvm_entry ended"},
+      {counters.exits.clock_went_back, "events stamped before their thread's last one"},
+      {counters.exits.threads_left_out, "kvm events of threads beyond the most that are followed"},
+      {counters.damaged_events, "events shorter than their format"},
+      {counters.requests_restarted, "requests begun again before they ended"},
+      {counters.requests_end_only, "ends of requests that nothing began"},
+      {counters.requests_open, "requests that never ended"},
+      {counters.notifies_ambiguous, "notifies of more than one possible exit, left open"},
+      {counters.interrupts_ambiguous,
+       "interrupts by another way than their queue's before, left open"},
+      {counters.groups_folded, "exits in [other]: more groups than are kept"}};
+  std::string text;
+  for (const auto& [value, sentence] : kSentences) {
+    if (value != 0) text += fmt::format("  {:>12}  {}\n", grouped(value), sentence);
+  }
+  if (!text.empty()) out << "\nCounters\n" << text;
+}
+
+}  // namespace
+
+void print_text(const Report& report, std::ostream& out, const TextStyle& style) {
+  print_head(report, out, style);
+  print_vcpus(report, out, style);
+  print_groups(report, out, style);
+  print_request_paths(report, out, style);
+  print_qemu_events(report, out, style);
+  print_slow_exits(report, out, style);
+  print_irqs(report, out, style);
+  print_halts(report, out, style);
+  print_guest_functions(report, out, style);
+  print_counters(report, out);
+  if (!report.notes.empty()) out << '\n';
+  for (const std::string& note : report.notes) print_wrapped("note:", note, out, style);
+}
+
+}  // namespace trapline

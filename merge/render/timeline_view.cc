@@ -1,0 +1,232 @@
+#include "merge/render/timeline_view.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/guest_sync.h"
+#include "backend_ftrace/sync.h"
+#include "merge/render/units.h"
+#include "merge/report/exit_text.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::string_view kBold = "\x1b[1m";
+constexpr std::string_view kDim = "\x1b[2m";
+constexpr std::string_view kQemu = "\x1b[36m";
+constexpr std::string_view kGuest = "\x1b[32m";
+constexpr std::string_view kWarning = "\x1b[31m";
+constexpr std::string_view kNormal = "\x1b[0m";
+constexpr std::size_t kWhoWidth = 16;
+constexpr std::uint32_t kMostIndent = 20;
+
+std::string_view without_system(std::string_view name) {
+  const auto colon = name.find(':');
+  return colon == std::string_view::npos ? name : name.substr(colon + 1);
+}
+
+// A series of sync records is a line: the first one's, shortened; the others are empty.
+std::string without_readings(std::string_view text) {
+  if (const auto sync = parse_sync(text)) {
+    return sync->index != 0 ? "" : fmt::format("trapline: sync records, series {}", sync->series);
+  }
+  if (const auto sync = parse_guest_sync(text)) {
+    return sync->index != 0 ? ""
+                            : fmt::format("trapline: guest sync records, series {}", sync->series);
+  }
+  return printable(trimmed(text));
+}
+
+}  // namespace
+
+TimelineView::TimelineView(const Timeline& timeline, const TimelineOptions& options,
+                           std::ostream& out)
+    : timeline_(timeline),
+      options_(options),
+      out_(out),
+      cycles_(timeline.source(0).info().cycles) {}
+
+std::string TimelineView::duration(std::uint64_t ns) const { return duration_text(ns, cycles_); }
+
+TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
+                                           const Pipeline& pipeline) const {
+  Place place;
+  const auto state = pipeline.vcpu(thread);
+  if (!state) {
+    const auto found = vcpus_of_calls_.find(thread);
+    if (found == vcpus_of_calls_.end()) return place;
+    place.vcpu = found->second;
+  }
+  place.is_vcpu = true;
+  place.shown = options_.reason.empty();
+  if (!state) return place;
+  place.vcpu = state->vcpu;
+  const bool in_exit =
+      state->where == VcpuState::Where::kKernel || state->where == VcpuState::Where::kUser;
+  if (!in_exit) return place;
+  place.depth = state->where == VcpuState::Where::kUser ? 2 : 1;
+  place.shown = options_.reason.empty() ||
+                matches(options_.reason, reason_text(timeline_.source_of(event), state->reason));
+  return place;
+}
+
+std::string TimelineView::who(const Event& event, const Place& place) const {
+  if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
+  if (place.is_vcpu && place.vcpu != kNoVcpu) return fmt::format("vcpu {}", place.vcpu);
+  const std::string comm = timeline_.source_of(event).comm(event.thread);
+  // Tasks of a guest have negative numbers (merge/session/guest_kernel_source.h).
+  return printable(
+      fmt::format("{}-{}", comm.substr(0, 10), std::abs(static_cast<std::int32_t>(event.thread))));
+}
+
+void TimelineView::print(const Event& event, const Place& place, unsigned depth,
+                         std::string_view colour, const std::string& text) {
+  if (!place.shown) return;
+  ++lines_;
+  const std::string name = who(event, place);
+  const std::size_t width = text_width(name);
+  std::string line = time_text(event.at.ns(), cycles_) + "  " + name;
+  line.append(width < kWhoWidth ? kWhoWidth - width : 1, ' ');
+  line.append(std::size_t{2} * depth, ' ');
+  if (options_.style.colours && !colour.empty()) {
+    out_ << line << colour << text << kNormal << '\n';
+  } else {
+    out_ << line << text << '\n';
+  }
+}
+
+// "kvm_pio pio_write at 0x71 size 1 count 1 val 0x4"
+std::string TimelineView::plain(const Event& event) const {
+  const Source& source = timeline_.source_of(event);
+  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    return without_readings(event_part(marker->text));
+  }
+  return fmt::format("{} {}", without_system(source.event_name(event)), source.event_text(event));
+}
+
+namespace {
+
+std::string function_of(const SymbolTable* symbols, std::uint64_t rip) {
+  const Symbol* symbol = symbols == nullptr ? nullptr : symbols->find(rip);
+  if (symbol == nullptr) return fmt::format("at {:#x}", rip);
+  return fmt::format("in {}+{:#x}", printable(symbol->name), rip - symbol->address);
+}
+
+// "after 203 µs: kernel 60.4 µs, user 143 µs; port 0x71 read, rtc"
+std::string exit_summary(const ExitSpan& exit, const Names& names, bool cycles) {
+  std::string text = "after " + duration_text(exit.total(), cycles) + ':';
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (exit.parts[i] != 0) {
+      text += fmt::format(" {} {},", kPartNames[i], duration_text(exit.parts[i], cycles));
+    }
+  }
+  text.pop_back();
+  const std::string detail = detail_text(exit.detail);
+  if (detail != "-") text += "; " + detail;
+  if (exit.device != kNoName) text += ", " + printable(names[exit.device]);
+  return text;
+}
+
+}  // namespace
+
+void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place& place,
+                           const Pipeline& pipeline) {
+  const std::string reason =
+      reason_text(timeline_.source_of(event), {exit.reason, exit.isa, exit.exception_class});
+  print(event, place, 0, kBold,
+        fmt::format("exit {}, {}", printable(reason), function_of(pipeline.symbols(), exit.rip)));
+}
+
+void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pipeline) {
+  std::string text = "entry";
+  if (const ExitSpan* exit = pipeline.ended()) {
+    text += " " + exit_summary(*exit, pipeline.names(), cycles_);
+    place.shown = options_.reason.empty() ||
+                  matches(options_.reason, reason_text(timeline_.source_of(event), exit->reason));
+  }
+  print(event, place, 0, kBold, text);
+}
+
+void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
+                             const Pipeline& pipeline) {
+  const Place prev = place_of(sched.prev, event, pipeline);
+  const Place next = place_of(sched.next, event, pipeline);
+  if (prev.is_vcpu && pipeline.counts(sched.prev)) {
+    print(event, prev, prev.depth, {},
+          fmt::format("{}: {}-{} runs", sched.runnable ? "preempted" : "sleeps",
+                      printable(sched.next_comm), static_cast<std::int32_t>(sched.next)));
+  }
+  if (next.is_vcpu && pipeline.counts(sched.next)) {
+    Event of_next = event;
+    of_next.thread = sched.next;
+    const auto state = pipeline.vcpu(sched.next);
+    print(of_next, next, next.depth, {},
+          !state || !state->off_cpu
+              ? "runs again"
+              : "runs again after " + duration(elapsed(*state->off_cpu, event.at)));
+  }
+  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && options_.reason.empty()) {
+    print(event, {}, 0, kDim, plain(event));
+  }
+}
+
+void TimelineView::show(const Event& event, const Place& place, const Pipeline& pipeline) {
+  if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+    return on_exit(event, *exit, place, pipeline);
+  }
+  if (std::holds_alternative<KvmEntry>(event.payload)) return on_entry(event, place, pipeline);
+  if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload)) {
+    const std::string reason = timeline_.source_of(event).userspace_reason(exit->reason);
+    return print(event, place, 1, {}, "to user space: " + printable(reason));
+  }
+  if (const auto begin = pipeline.exits().user_ended()) {
+    return print(event, place, 1, {}, "back in KVM after " + duration(elapsed(*begin, event.at)));
+  }
+  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    return print(event, {}, 0, kWarning,
+                 lost->count == 0 ? "events lost (count unknown)"
+                                  : fmt::format("{} events lost", grouped(lost->count)));
+  }
+  if (!place.is_vcpu && !options_.reason.empty()) return;
+  const bool marker = std::holds_alternative<Marker>(event.payload);
+  const std::string text = plain(event);
+  if (!text.empty()) print(event, place, place.depth, marker ? kQemu : kDim, text);
+}
+
+// The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
+void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Place place) {
+  if (!place.is_vcpu && vcpus_of_calls_.size() < ExitTracker::kMostThreads) {
+    vcpus_of_calls_.try_emplace(event.thread, call.vcpu);
+  }
+  place.is_vcpu = true;
+  if (place.vcpu == kNoVcpu) place.vcpu = call.vcpu;
+  place.shown = options_.reason.empty() || (place.depth != 0 && place.shown);
+  const std::string name =
+      call.name.empty() ? fmt::format("{:#x}", call.function) : printable(call.name);
+  // What a source knows of arguments and return values follows the name.
+  const std::string text = timeline_.source_of(event).event_text(event);
+  const std::string values = text.starts_with(name) ? text.substr(name.size()) : "";
+  print(event, place, 0, kGuest,
+        fmt::format("{:{}}{} {}{}{}", "", 2 * std::min(call.depth, kMostIndent),
+                    call.entry ? "call" : "return from", name,
+                    call.entry && !values.empty() ? "" : "()", values));
+}
+
+void TimelineView::event(const Event& event, const Pipeline& pipeline) {
+  if (event.at < options_.from) return;
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+      sched != nullptr && !is_guest(event.machine)) {
+    return on_switch(event, *sched, pipeline);
+  }
+  const bool counts = pipeline.counts(event.thread) || std::holds_alternative<Lost>(event.payload);
+  if (!counts) return;
+  const Place place = place_of(event.thread, event, pipeline);
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    return on_guest_call(event, *call, place);
+  }
+  show(event, place, pipeline);
+}
+
+}  // namespace trapline

@@ -1,0 +1,68 @@
+// The timeline as lines of text: events of kernel and QEMU and the spans derived from them, in
+// order, indented by where the vCPU is (guest, exit, user space), each end with its duration.
+//
+//   call rtc_read()                            guest functions, where a plugin recorded them
+//     exit io, in rtc_read                     kvm_exit
+//     kvm_pio pio_write at 0x71 …              kernel events of the vCPU's thread
+//       to user space: KVM_EXIT_IO             kvm_userspace_exit
+//       memory_region_ops_write …              QEMU's events
+//       back in KVM after 77.0 µs
+//     entry after 132 µs: kernel …, user …     kvm_entry
+#pragma once
+
+#include <map>
+#include <ostream>
+#include <string>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/render/text_table.h"
+#include "merge/source/timeline.h"
+
+namespace trapline {
+
+struct TimelineOptions {
+  Timestamp from, to;  // both included
+  std::string reason;  // a pattern: only exits with this reason, whole
+  TextStyle style;
+};
+
+// A sink that prints. What it knows of exits and threads is the pipeline's.
+class TimelineView : public SpanSink {
+ public:
+  // Borrows everything.
+  TimelineView(const Timeline& timeline, const TimelineOptions& options, std::ostream& out);
+
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kEvents; }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  [[nodiscard]] std::uint64_t lines() const { return lines_; }
+
+ private:
+  // How a line of a thread is printed; of no vCPU where `is_vcpu` is false.
+  struct Place {
+    bool is_vcpu = false;
+    bool shown = true;   // an exit with another reason than the wanted one is not
+    unsigned depth = 0;  // 0 in the guest or unknown, 1 in an exit, 2 in user space
+    std::int32_t vcpu = kNoVcpu;
+  };
+  [[nodiscard]] Place place_of(ThreadId thread, const Event& event, const Pipeline& pipeline) const;
+  void print(const Event& event, const Place& place, unsigned depth, std::string_view colour,
+             const std::string& text);
+  [[nodiscard]] std::string who(const Event& event, const Place& place) const;
+  [[nodiscard]] std::string plain(const Event& event) const;
+  void show(const Event& event, const Place& place, const Pipeline& pipeline);
+  void on_exit(const Event& event, const KvmExit& exit, const Place& place,
+               const Pipeline& pipeline);
+  void on_entry(const Event& event, Place place, const Pipeline& pipeline);
+  void on_guest_call(const Event& event, const GuestCall& call, Place place);
+  void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
+  [[nodiscard]] std::string duration(std::uint64_t ns) const;
+
+  const Timeline& timeline_;
+  const TimelineOptions& options_;
+  std::ostream& out_;
+  std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
+  std::uint64_t lines_ = 0;
+  bool cycles_;
+};
+
+}  // namespace trapline

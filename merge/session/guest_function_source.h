@@ -1,0 +1,16 @@
+// A uftrace directory of the plugin's as a source: entries and exits of the guest's functions, put
+// on the recording's clock by a relation. The events belong to the threads of the guest's vCPUs.
+#pragma once
+
+#include <memory>
+
+#include "merge/session/guest_relation.h"
+#include "merge/source/source.h"
+
+namespace trapline {
+
+// `path` is the directory; what the relation's threads do not name gets the task's own number.
+[[nodiscard]] Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
+                                                               const GuestRelation& relation);
+
+}  // namespace trapline

@@ -1,0 +1,26 @@
+// What was recorded inside a guest (by uftrace or trace-cmd) as a source on its host's clock.
+//
+// Its events belong to the host's thread of the vCPU that made them; where that is not known (a
+// task of which no schedule event tells the CPU) to a thread whose number is that of the guest's
+// task, negative. What is no function call is the guest kernel's own: it is shown, and correlated
+// with nothing of the host's.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "merge/session/guest_relation.h"
+#include "merge/source/source.h"
+
+namespace trapline {
+
+// What relate_guest() needs of a recording made inside a guest: of a trace.dat the guest's markers,
+// of a uftrace directory its sync.txt, and of either `more`. Reads the source to its end. `open`
+// opens it again, for its times.
+[[nodiscard]] GuestRecording guest_recording(Source& source, const OpenSource& open,
+                                             const std::vector<GuestSyncLine>& more);
+
+[[nodiscard]] std::unique_ptr<Source> with_guest_relation(std::unique_ptr<Source> source,
+                                                          const GuestRelation& relation);
+
+}  // namespace trapline

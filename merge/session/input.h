@@ -1,0 +1,38 @@
+// What the user named, opened: recordings, guest directories, logs, or session folders
+// (docs/recording.md), on one timeline, and what they tell of themselves.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/tracetool/trace_events.h"
+#include "merge/model/capabilities.h"
+#include "merge/model/processes.h"
+#include "merge/source/source.h"
+#include "plugin/format/symbol_table.h"
+
+namespace trapline {
+
+struct InputOptions {
+  std::vector<std::string> paths;
+  std::vector<std::string> symbols;  // FILE[@OFFSET]
+  std::string trace_events;          // empty: the session's, else the installed one
+  std::optional<std::uint64_t> tsc_khz;
+  std::vector<std::string> offsets;  // SOURCE=NS, clock/relate.h
+};
+
+struct Input {
+  std::vector<std::unique_ptr<Source>> sources;
+  Traits traits;
+  Processes processes;  // what session.json tells
+  SymbolTable symbols;
+  std::vector<std::string> notes;          // what a reader of the report has to know of the sources
+  std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none
+};
+
+[[nodiscard]] Result<Input> open_input(const InputOptions& options);
+
+}  // namespace trapline

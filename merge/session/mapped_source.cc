@@ -1,0 +1,34 @@
+#include "merge/session/mapped_source.h"
+
+#include <utility>
+
+#include "merge/source/wrapped_source.h"
+
+namespace trapline {
+namespace {
+
+class MappedSource final : public WrappedSource {
+ public:
+  MappedSource(std::unique_ptr<Source> source, const clocks::RelatedSource& related)
+      : WrappedSource(std::move(source)), map_(related.map) {
+    info_.method = related.method;
+    info_.offset_ns = related.offset_ns;
+    info_.error_ns = related.error_ns;
+  }
+
+  bool next(Event& event) override { return next_placed(event, map_); }
+
+ private:
+  ClockMap map_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
+                                   const clocks::RelatedSource& related,
+                                   const std::string& timeline_clock) {
+  if (related.map.is_identity() && source->info().clock == timeline_clock) return source;
+  return std::make_unique<MappedSource>(std::move(source), related);
+}
+
+}  // namespace trapline

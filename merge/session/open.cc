@@ -1,0 +1,200 @@
+#include "merge/session/open.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/guest_sync.h"
+#include "backend_ftrace/simpletrace/format.h"
+#include "merge/session/sync_records.h"
+#include "merge/source/file.h"
+#include "merge/source/qemu_log/qemu_log_source.h"
+#include "merge/source/simpletrace/simpletrace_source.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
+#include "merge/source/uftrace/uftrace_source.h"
+
+namespace trapline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLook = 64U << 10;
+constexpr std::array<const char*, 4> kParts{"trace.dat", "uftrace.data", "qemu.log", "trace.bin"};
+constexpr const char* kGuestSyncs = "sync.txt";  // beside them
+constexpr const char* kExpected =
+    "expected a trace.dat, a uftrace data directory, a simpletrace file, a QEMU log with "
+    "timestamps (-msg timestamp=on) or a session folder";
+
+bool has_log_line(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (parse_qemu_log_line(text.substr(0, end))) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+Result<SourceKind> kind_of_file(const std::string& path) {
+  auto file = File::open(path);
+  if (!file) return tl::unexpected(std::move(file).error());
+  std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file->size(), kLook)), '\0');
+  if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read) {
+    return tl::unexpected(std::move(read).error());
+  }
+  if (head.starts_with("\x17\x08\x44tracing")) return SourceKind::kTraceDat;
+  if (head.size() >= 16) {
+    // QEMU's: the id -1 and the magic; as first proposed: the magic in either byte order.
+    const auto* bytes = reinterpret_cast<const std::byte*>(head.data());
+    const auto first = load<std::uint64_t>(bytes), second = load<std::uint64_t>(bytes + 8);
+    constexpr std::uint64_t kMagic = 0xf2b177cb0aa429b4, kRfcMagic = 0xaa0011ff;
+    if (first == ~std::uint64_t{0} && (second == kMagic || byte_swapped(second) == kMagic)) {
+      return SourceKind::kSimpletrace;
+    }
+    if (first == kRfcMagic || byte_swapped(first) == kRfcMagic) return SourceKind::kSimpletrace;
+  }
+  if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
+  if (has_log_line(head)) return SourceKind::kQemuLog;
+  return fail("{} is no recording that can be read; {}", path, kExpected);
+}
+
+struct SessionSyncs {
+  std::vector<clocks::SyncEntry> entries;
+  bool all = false;  // the recording has no more
+};
+
+// What the session.json beside a recording lists of its sync records.
+SessionSyncs session_syncs(const std::string& path) {
+  const fs::path file(path);
+  if (file.filename() != "trace.dat") return {};  // another one that lies beside it
+  std::ifstream in(file.parent_path() / "session.json");
+  const auto session = nlohmann::json::parse(in, nullptr, false);
+  if (!session.is_object() || !session.contains("sync") || !session["sync"].is_array()) return {};
+  // From so many on they are thinned out, unless they had to be; of a cut session the last are
+  // missing.
+  constexpr std::size_t kMost = 64;
+  const bool closed = session.contains("closed") && session["closed"] == true;
+  const bool whole = closed && session["sync"].size() < kMost;
+  return {clocks::sync_from_json(session["sync"]), whole || session.contains("snapshot")};
+}
+
+// The name of the machine that was recorded, empty where the recording does not say or the machine
+// was given none: of a host's "Linux NAME 6.1.0 …", of a directory's osinfo.
+std::string machine_of(const Source& source) {
+  std::string machine;
+  for (const auto& [name, text] : source.facts()) {
+    if (name == "machine") machine = text;
+    const auto start = name == "host" ? text.find(' ') : std::string::npos;
+    if (start != std::string::npos) {
+      machine = text.substr(start + 1, text.find(' ', start + 1) - start - 1);
+    }
+  }
+  return machine == "(none)" || machine == "localhost" ? "" : machine;
+}
+
+}  // namespace
+
+Result<SourceKind> kind_of_source(const std::string& path) {
+  if (!is_folder(path)) return kind_of_file(path);
+  if (is_there(fs::path(path) / "info") && is_there(fs::path(path) / "task.txt")) {
+    return SourceKind::kUftrace;
+  }
+  for (const char* part : kParts) {
+    if (is_there(fs::path(path) / part)) return SourceKind::kSession;
+  }
+  return fail("{} is a folder without info and task.txt (uftrace) and without {} (a session); {}",
+              path, kParts.front(), kExpected);
+}
+
+Result<std::vector<std::string>> parts_of_source(const std::string& path) {
+  auto kind = kind_of_source(path);
+  if (!kind) return tl::unexpected(std::move(kind).error());
+  if (*kind != SourceKind::kSession) return std::vector{path};
+  std::vector<std::string> parts;
+  for (const char* part : kParts) {
+    const std::string inside = (fs::path(path) / part).string();
+    // A QEMU log without timestamps, or one that is empty, has nothing for a timeline.
+    if (is_there(inside) && kind_of_source(inside)) parts.push_back(inside);
+  }
+  if (parts.empty()) return fail("{}: none of the session's recordings can be read", path);
+  const std::string syncs = (fs::path(path) / kGuestSyncs).string();
+  if (is_file(syncs) && kind_of_source(syncs) == SourceKind::kGuestSync) parts.push_back(syncs);
+  return parts;
+}
+
+Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
+  auto kind = kind_of_source(path);
+  if (!kind) return tl::unexpected(std::move(kind).error());
+  switch (*kind) {
+    case SourceKind::kTraceDat: {
+      trace_dat::Options how;
+      how.tsc_khz = options.tsc_khz;
+      auto source = trace_dat::open_trace_dat(path, how);
+      if (!source) return tl::unexpected(std::move(source).error());
+      return std::unique_ptr<Source>(std::move(*source));
+    }
+    case SourceKind::kUftrace:
+      return open_uftrace(path);
+    case SourceKind::kSimpletrace:
+      return open_simpletrace(path, options.trace_events);
+    case SourceKind::kQemuLog:
+      return open_qemu_log(path);
+    case SourceKind::kGuestSync:
+      return fail(ErrorKind::kUsage,
+                  "{} holds guest sync records and no events; give it beside the recordings of the "
+                  "guest and of its host",
+                  path);
+    case SourceKind::kSession:
+      break;
+  }
+  return fail(ErrorKind::kUsage, "{} is a session of several recordings", path);
+}
+
+Result<clocks::SourceClock> clock_of_source(const std::string& path, const SourceOptions& options,
+                                            bool with_syncs) {
+  auto source = open_source(path, options);
+  if (!source) return tl::unexpected(std::move(source).error());
+  clocks::SourceClock clock;
+  clock.path = path;
+  clock.clock = (*source)->info().clock;
+  clock.cycles = (*source)->info().cycles;
+  clock.machine = machine_of(**source);
+  if (const auto* trace = dynamic_cast<const trace_dat::TraceDatSource*>(source->get())) {
+    clock.nanoseconds_of_tsc = clock.clock == "x86-tsc" && !clock.cycles;
+    if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";
+    if (trace->layout().time_shift) clock.applied = "time shift";
+    clock.shifted = trace->layout().time_shift;
+    clock.trace_id = trace->layout().trace_id;
+    clock.peer_id = trace->layout().peer_id;
+    clock.guest_trace_ids = trace->layout().guest_trace_ids;
+    if (!with_syncs) return clock;
+    if (const auto range = trace->range()) {
+      clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+    }
+    // The session's stamps are as recorded.
+    const bool as_recorded = !clock.cycles && !clock.nanoseconds_of_tsc;
+    const SessionSyncs session = as_recorded ? session_syncs(path) : SessionSyncs();
+    if (session.all) clock.syncs = session.entries;
+    if (clock.syncs.empty()) clock.syncs = clocks::read_sync_markers(**source);
+    if (clock.syncs.empty()) clock.syncs = session.entries;
+    return clock;
+  }
+  if (!with_syncs) return clock;
+  if (is_folder(path)) {
+    auto sync = clocks::read_sync_file(path + "/sync.txt");
+    if (!sync) return tl::unexpected(std::move(sync).error());
+    clock.syncs = std::move(sync->entries);
+  }
+  Event event;
+  std::optional<clocks::Interval> interval;
+  while ((*source)->next(event)) {
+    if (!interval) interval = clocks::Interval{event.at.ns(), event.at.ns()};
+    interval->last = event.at.ns();
+  }
+  clock.interval = interval;
+  return clock;
+}
+
+}  // namespace trapline

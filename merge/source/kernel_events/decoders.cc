@@ -1,0 +1,183 @@
+#include "merge/source/kernel_events/decoders.h"
+
+#include <cstring>
+
+namespace trapline::trace_dat {
+namespace {
+
+std::uint32_t u32(const Schema& schema, const RecordedEvent& event, std::size_t field,
+                  std::uint32_t fallback = 0) {
+  return static_cast<std::uint32_t>(schema.get(event, field, fallback));
+}
+std::int32_t i32(const Schema& schema, const RecordedEvent& event, std::size_t field,
+                 std::int32_t fallback = 0) {
+  return static_cast<std::int32_t>(u32(schema, event, field, static_cast<std::uint32_t>(fallback)));
+}
+Access access(bool write) { return write ? Access::kWrite : Access::kRead; }
+
+// A char array or the flexible array at an event's end, without what follows its zero byte.
+std::string_view text_at(const RecordedEvent& event, std::size_t offset, std::size_t longest) {
+  if (offset >= event.size) return {};
+  const auto* text = reinterpret_cast<const char*>(event.data + offset);
+  return {text, ::strnlen(text, std::min<std::size_t>(longest, event.size - offset))};
+}
+
+void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
+  KvmExit exit{};
+  exit.rip = s.get(e, 1);
+  exit.vcpu = i32(s, e, 3, kNoVcpu);
+  if (s.has(4)) {  // arm64
+    exit.reason = u32(s, e, 4);
+    exit.exception_class = u32(s, e, 5);
+    exit.isa = kIsaArm64;
+    exit.rip = s.get(e, 6);
+  } else {
+    exit.reason = u32(s, e, 0);
+    exit.isa = u32(s, e, 2);
+  }
+  out = exit;
+}
+void kvm_entry(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmEntry{i32(s, e, 0, kNoVcpu)};
+}
+void kvm_userspace_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmUserspaceExit{u32(s, e, 0), i32(s, e, 1)};
+}
+void kvm_fpu(const Schema& s, const RecordedEvent& e, Payload& out) {
+  if (s.get(e, 0) != 0) out = KvmReload{kNoVcpu};
+}
+void timer_reload(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmReload{i32(s, e, 0, kNoVcpu)};
+}
+void kvm_pio(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kPort, access(s.get(e, 0) != 0), false};
+}
+void kvm_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
+  constexpr std::uint64_t kUnsatisfiedRead = 0, kWrite = 2;
+  const std::uint64_t type = s.get(e, 0);
+  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kMmio, access(type == kWrite),
+                  type == kUnsatisfiedRead};
+}
+void kvm_fast_mmio(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 0), KvmDetail::kNoData, DetailKind::kMmio, Access::kWrite, false};
+}
+void kvm_msr(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kMsr, access(s.get(e, 0) != 0), false};
+}
+void kvm_sys_access(const Schema& s, const RecordedEvent& e, Payload& out) {
+  const std::uint64_t packed = (s.get(e, 1) << 14) | (s.get(e, 2) << 11) | (s.get(e, 3) << 7) |
+                               (s.get(e, 4) << 3) | s.get(e, 5);
+  out = KvmDetail{packed, 0, DetailKind::kSysReg, access(s.get(e, 0) != 0), false};
+}
+void kvm_cpuid(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 0), s.get(e, 1), DetailKind::kCpuid, Access::kNone, false};
+}
+void kvm_hypercall(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 0), 0, DetailKind::kHypercall, Access::kNone, false};
+}
+void page_fault(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 0), 0, DetailKind::kPageFault, Access::kNone, false};
+}
+void kvm_write_tsc_offset(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmTscOffset{i32(s, e, 0, kNoVcpu), s.get(e, 1), s.get(e, 2)};
+}
+void kvm_vcpu_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmVcpuWakeup{s.get(e, 0), s.get(e, 1) != 0, s.get(e, 2) != 0};
+}
+void kvm_halt_poll_ns(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmHaltPoll{u32(s, e, 0), u32(s, e, 1), i32(s, e, 2, kNoVcpu)};
+}
+void kvm_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kLine, s.get(e, 1) != 0, u32(s, e, 0), kNoVector, kNoVcpu};
+}
+void kvm_msi_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  const auto destination = static_cast<std::int32_t>((s.get(e, 0) >> 12) & 0xff);
+  out = KvmIrq{IrqStep::kMsi, true, 0, u32(s, e, 1) & 0xff, destination};
+}
+void kvm_ioapic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kRoute, true, u32(s, e, 1), u32(s, e, 0) & 0xff, kNoVcpu};
+}
+void kvm_apic_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kAccept, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
+}
+// A posted interrupt: the hardware injects it, without kvm_inj_virq.
+void kvm_apicv_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
+}
+void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 0), kNoVcpu};
+}
+void kvm_eoi(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kEoi, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
+}
+void vgic_pending(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmIrq{IrqStep::kPending, s.get(e, 2) != 0, u32(s, e, 1), kNoVector, i32(s, e, 0)};
+}
+void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
+  // The states of a sleeping thread are in the low eight bits; above stands "preempted" (R+).
+  constexpr std::uint64_t kSleeping = 0xff;
+  out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (s.get(e, 1) & kSleeping) == 0,
+                    text_at(e, s.fields[3].offset, 16)};
+}
+void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = SchedWakeup{ThreadId{i32(s, e, 0)}};
+}
+void sys_enter_ioctl(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = IoctlEnter{u32(s, e, 0)};
+}
+void task_newtask(const Schema& s, const RecordedEvent& e, Payload& out) {
+  constexpr std::uint64_t kCloneThread = 0x10000;  // CLONE_THREAD of linux/sched.h
+  out = NewThread{ThreadId{i32(s, e, 0)}, (s.get(e, 1) & kCloneThread) != 0};
+}
+void marker(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = Marker{text_at(e, s.fields[0].offset, e.size)};
+}
+
+constexpr KnownEvent kKnown[] = {
+    {"kvm:kvm_exit",
+     {"exit_reason", "guest_rip", "isa", "vcpu_id", "ret", "esr_ec", "vcpu_pc"},
+     kvm_exit},
+    {"kvm:kvm_entry", {"vcpu_id"}, kvm_entry},
+    {"kvm:kvm_userspace_exit", {"reason", "errno"}, kvm_userspace_exit},
+    {"kvm:kvm_fpu", {"load"}, kvm_fpu},
+    {"kvm:kvm_get_timer_map", {"vcpu_id"}, timer_reload},
+    {"kvm:kvm_timer_restore_state", {}, timer_reload},
+    {"kvm:kvm_pio", {"rw", "port", "val"}, kvm_pio},
+    {"kvm:kvm_mmio", {"type", "gpa", "val"}, kvm_mmio},
+    {"kvm:kvm_fast_mmio", {"gpa"}, kvm_fast_mmio},
+    {"kvm:kvm_msr", {"write", "ecx", "data"}, kvm_msr},
+    {"kvm:kvm_sys_access", {"is_write", "Op0", "Op1", "CRn", "CRm", "Op2"}, kvm_sys_access},
+    {"kvm:kvm_cpuid", {"function", "index"}, kvm_cpuid},
+    {"kvm:kvm_hypercall", {"nr"}, kvm_hypercall},
+    {"kvm:kvm_xen_hypercall", {"nr"}, kvm_hypercall},
+    {"kvm:kvm_hv_hypercall", {"code"}, kvm_hypercall},
+    {"kvm:kvm_hvc_arm64", {"r0"}, kvm_hypercall},
+    {"kvm:kvm_page_fault", {"fault_address"}, page_fault},
+    {"kvm:kvm_guest_fault", {"ipa"}, page_fault},
+    {"kvm:kvm_write_tsc_offset",
+     {"vcpu_id", "previous_tsc_offset", "next_tsc_offset"},
+     kvm_write_tsc_offset},
+    {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup, Need::kHalts},
+    {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns, Need::kHalts},
+    {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq, Need::kInterrupts},
+    {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq, Need::kInterrupts},
+    {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq, Need::kInterrupts},
+    {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, Need::kInterrupts},
+    {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, Need::kInterrupts},
+    {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, Need::kInterrupts},
+    {"kvm:kvm_inj_virq", {"vector"}, kvm_inj_virq},
+    {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, Need::kInterrupts},
+    {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending, Need::kInterrupts},
+    {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},
+    {"sched:sched_wakeup", {"pid"}, sched_wakeup},
+    {"sched:sched_waking", {"pid"}, sched_wakeup},
+    {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},
+    {"syscalls:sys_enter_ioctl", {"cmd"}, sys_enter_ioctl},
+    {"ftrace:print", {"buf"}, marker},
+};
+
+}  // namespace
+
+std::span<const KnownEvent> known_events() { return kKnown; }
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,21 @@
+// The events the merge understands and how each becomes a Payload. A new event is one row of the
+// table in decoders.cc: its name, its fields, and a function of a few lines.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "merge/source/kernel_events/formats.h"
+
+namespace trapline::trace_dat {
+
+struct KnownEvent {
+  std::string_view name;  // system:event
+  std::array<const char*, Schema::kMostFields> fields;
+  Schema::Decode decode;
+  Need need = Need::kExits;
+};
+
+[[nodiscard]] std::span<const KnownEvent> known_events();
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,137 @@
+// The event formats of one recording: fields looked up by name once, names and texts of events.
+//
+// Parsing is libtraceevent's. No plugins are loaded: its kvm plugin hides vcpu_id and does not know
+// arm64; reason names come from the event's own print format instead. A format text that crashes
+// libtraceevent does so in a child process that parses it first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/model/event.h"
+#include "merge/source/source.h"
+#include "merge/source/trace_dat/layout.h"
+#include "merge/source/trace_dat/ring_page.h"
+
+struct tep_handle;
+struct tep_event;
+
+namespace trapline::trace_dat {
+
+// An integer field of an event; absent ones read as the fallback.
+struct Field {
+  std::uint16_t offset = 0;
+  std::uint8_t size = 0;  // 1, 2, 4 or 8; 0: this recording's event does not have it
+};
+
+// How to decode the events of one type. Field positions are those of the decoder's own list.
+struct Schema {
+  static constexpr std::size_t kMostFields = 8;
+  using Decode = void (*)(const Schema&, const RecordedEvent&, Payload&);
+
+  Decode decode = nullptr;     // null: nothing of the type is needed
+  Need need = Need::kOthers;   // by whom
+  std::uint32_t min_size = 0;  // a shorter event is damaged
+  std::array<Field, kMostFields> fields{};
+
+  [[nodiscard]] bool has(std::size_t i) const { return fields[i].size != 0; }
+  [[nodiscard]] std::uint64_t get(const RecordedEvent& event, std::size_t i,
+                                  std::uint64_t fallback = 0) const {
+    const std::byte* at = event.data + fields[i].offset;
+    switch (fields[i].size) {
+      case 1:
+        return load<std::uint8_t>(at);
+      case 2:
+        return load<std::uint16_t>(at);
+      case 4:
+        return load<std::uint32_t>(at);
+      case 8:
+        return load<std::uint64_t>(at);
+      default:
+        return fallback;
+    }
+  }
+};
+
+inline constexpr std::uint32_t kCommonFields = 8;  // bytes that every event begins with
+
+// The names that a recording gives to numbers, from __print_symbolic of the print format.
+using SymbolNames = std::map<std::uint32_t, std::string>;
+struct ReasonNames {
+  SymbolNames vmx, svm, arm64_ret, arm64_class, userspace;
+
+  // The name of a kvm_exit's reason, or its number where the recording has none.
+  [[nodiscard]] std::string of_exit(std::uint32_t isa, std::uint32_t reason,
+                                    std::uint32_t exception_class) const;
+  [[nodiscard]] std::string of_userspace(std::uint32_t reason) const;
+};
+
+class Formats {
+ public:
+  // Parses the formats that the merge needs. kDamaged when one of them cannot be parsed.
+  [[nodiscard]] static Result<Formats> parse(const File& file, const Layout& layout);
+  // Without the names of threads; errors call the recording `name`.
+  [[nodiscard]] static Result<Formats> parse(const std::string& name, const Layout& layout);
+  Formats(Formats&&) noexcept;
+  Formats& operator=(Formats&&) noexcept;
+  ~Formats();
+
+  // Indexed by common_type; types beyond its size need nothing.
+  [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
+  [[nodiscard]] Field thread_field() const { return thread_; }
+  // Fills type, thread and payload; false when the record is shorter than its format says.
+  [[nodiscard]] bool decode(const RecordedEvent& recorded, Event& event) const {
+    event.payload.emplace<Other>();
+    if (recorded.size < kCommonFields) [[unlikely]] {
+      event.type = 0;
+      event.thread = ThreadId{-1};
+      return false;
+    }
+    event.type = load<std::uint16_t>(recorded.data);
+    event.thread =
+        ThreadId{static_cast<std::int32_t>(load<std::uint32_t>(recorded.data + thread_.offset))};
+    if (event.type >= schemas_.size() || schemas_[event.type].decode == nullptr) return true;
+    const Schema& schema = schemas_[event.type];
+    if (recorded.size < schema.min_size) [[unlikely]]
+      return false;
+    schema.decode(schema, recorded, event.payload);
+    return true;
+  }
+  [[nodiscard]] const ReasonNames& reasons() const { return reasons_; }
+  // "kvm:kvm_exit"; empty when the recording has no such type.
+  [[nodiscard]] std::string_view name(std::uint16_t type) const;
+  // The type of system:name, or -1.
+  [[nodiscard]] int type(std::string_view name) const;
+  // The event's fields as trace-cmd prints them, printable. Parses all formats at the first call.
+  [[nodiscard]] std::string text(std::uint16_t type, std::span<const std::byte> raw,
+                                 std::uint32_t cpu) const;
+  // The command's name of a thread, or empty.
+  [[nodiscard]] std::string comm(ThreadId thread) const;
+
+ private:
+  Formats() = default;
+  void parse_needed(const Layout& layout);
+  void look_up_fields();
+  void read_reason_names();
+  Result<void> read_comms(const File& file, const Layout& layout);
+
+  struct FreeTep {
+    void operator()(tep_handle* tep) const;
+  };
+  std::unique_ptr<tep_handle, FreeTep> tep_;
+  std::vector<Schema> schemas_;
+  Field thread_{4, 4};
+  ReasonNames reasons_;
+  std::vector<std::string> names_;  // by type
+  std::map<std::int32_t, std::string> comms_;
+  std::shared_ptr<const Layout> layout_;  // for the formats not parsed yet
+  mutable bool all_parsed_ = false;
+};
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,152 @@
+#include "merge/source/qemu_log/qemu_log_source.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/source/file.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kBlock = 256U << 10;
+constexpr std::size_t kLongestLine = 64U << 10;
+constexpr std::size_t kWindow = 1024;
+
+template <typename T>
+bool take(std::string_view& text, T& value, char until) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end == text.data() + text.size() || *end != until) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  return true;
+}
+
+class QemuLogSource final : public Source {
+ public:
+  explicit QemuLogSource(File file) : file_(std::move(file)) {
+    info_.path = file_.path();
+    info_.kind = "QEMU log";
+    info_.clock = "real";
+    info_.role = Role::kHostProgram;
+  }
+
+  bool next(Event& event) override {
+    while (!ended_ && window_.size() < kWindow) hold();
+    if (window_.empty()) return false;
+    std::pop_heap(window_.begin(), window_.end(), later);
+    current_ = std::move(window_.back());
+    window_.pop_back();
+    if (current_.at < last_) {
+      ++counters_.damaged_events;
+      current_.at = last_;
+    }
+    last_ = current_.at;
+    event = {};
+    event.at = Timestamp(current_.at);
+    event.thread = ThreadId{current_.thread};
+    event.payload = Marker{current_.text};
+    ++counters_.events;
+    return true;
+  }
+
+  const Result<void>& status() const override { return status_; }
+  const SourceInfo& info() const override { return info_; }
+  const SourceCounters& counters() const override { return counters_; }
+  double progress() const override {
+    return static_cast<double>(offset_) / static_cast<double>(file_.size());
+  }
+  std::vector<std::pair<std::string, std::string>> facts() const override {
+    return {{"format", "QEMU log with timestamps"}, {"other lines", std::to_string(other_lines_)}};
+  }
+  std::string event_name(const Event&) const override {
+    return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
+  }
+  std::string event_text(const Event&) const override { return printable(current_.text); }
+
+ private:
+  struct Held {
+    std::uint64_t at = 0;
+    std::uint64_t number = 0;  // keeps the file's order among equal times
+    std::int32_t thread = 0;
+    std::string text;
+  };
+  static bool later(const Held& a, const Held& b) {
+    return std::pair(a.at, a.number) > std::pair(b.at, b.number);
+  }
+
+  // Another block behind what is left of the last one; false at the end.
+  bool fill() {
+    block_.erase(0, at_);
+    at_ = 0;
+    const std::uint64_t left = file_.size() - offset_;
+    if (left == 0) return false;
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left, kBlock));
+    const std::size_t before = block_.size();
+    block_.resize(before + size);
+    status_ = file_.read(offset_, std::as_writable_bytes(std::span(block_).subspan(before)));
+    if (!status_) {
+      block_.resize(before);
+      return false;
+    }
+    offset_ += size;
+    return true;
+  }
+
+  // The next line into the window, when it is an event's. A last line without its end was cut off.
+  void hold() {
+    std::size_t end = block_.find('\n', at_);
+    while (end == block_.npos && block_.size() - at_ < kLongestLine) {
+      if (!fill()) {
+        ended_ = true;
+        return;
+      }
+      end = block_.find('\n', at_);
+    }
+    const std::size_t size = std::min(end, block_.size()) - at_;
+    const auto line = parse_qemu_log_line(std::string_view(block_).substr(at_, size));
+    at_ += size + (end == block_.npos ? 0 : 1);
+    if (!line) {
+      ++other_lines_;
+      return;
+    }
+    window_.push_back({line->at, number_++, line->thread, std::string(line->text)});
+    std::push_heap(window_.begin(), window_.end(), later);
+  }
+
+  File file_;
+  std::string block_;
+  std::size_t at_ = 0;
+  std::uint64_t offset_ = 0;
+  std::vector<Held> window_;
+  Held current_;
+  std::uint64_t number_ = 0, last_ = 0, other_lines_ = 0;
+  bool ended_ = false;
+  SourceInfo info_;
+  SourceCounters counters_;
+  Result<void> status_;
+};
+
+}  // namespace
+
+std::optional<QemuLogLine> parse_qemu_log_line(std::string_view line) {
+  constexpr std::uint64_t kMostSeconds = 1ULL << 32;
+  QemuLogLine parsed;
+  std::uint64_t seconds = 0, micros = 0;
+  if (!take(line, parsed.thread, '@') || !take(line, seconds, '.') || parsed.thread < 0) return {};
+  // Six digits, always.
+  if (line.find(':') != 6 || !take(line, micros, ':') || seconds > kMostSeconds) return {};
+  while (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.empty()) return {};
+  parsed.at = seconds * 1'000'000'000 + micros * 1000;
+  parsed.text = line;
+  return parsed;
+}
+
+Result<std::unique_ptr<Source>> open_qemu_log(const std::string& path) {
+  auto file = File::open(path);
+  if (!file) return tl::unexpected(std::move(file).error());
+  return std::make_unique<QemuLogSource>(std::move(*file));
+}
+
+}  // namespace trapline

@@ -1,0 +1,147 @@
+#include "merge/source/simpletrace/simpletrace_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/simpletrace/reader.h"
+#include "backend_ftrace/tracetool/event_text.h"
+
+namespace trapline {
+namespace {
+
+class SimpletraceSource : public Source {
+ public:
+  SimpletraceSource(std::string path, std::unique_ptr<tracetool::EventFile> declarations,
+                    simpletrace::Reader reader, std::uint64_t size)
+      : declarations_(std::move(declarations)), reader_(std::move(reader)), size_(size) {
+    info_.path = std::move(path);
+    info_.kind = "simpletrace";
+    info_.role = Role::kHostProgram;
+    info_.clock = "mono";
+  }
+
+  bool next(Event& event) override {
+    fill();
+    if (window_.empty()) return false;
+    std::pop_heap(window_.begin(), window_.end(), later);
+    current_ = std::move(window_.back());
+    window_.pop_back();
+    if (current_.time < last_) {  // out of order by more than the window
+      ++counters_.damaged_events;
+      current_.time = last_;
+    }
+    event = Event{};
+    event.at = Timestamp(current_.time);
+    event.thread = ThreadId{static_cast<std::int32_t>(current_.pid)};
+    if (current_.dropped != 0) {
+      event.payload = Lost{Timestamp(last_), event.at, current_.dropped};
+      event.at = Timestamp(last_);
+      counters_.lost_events += current_.dropped;
+      ++counters_.gaps;
+    } else {
+      event.payload = Marker{current_.text};
+      ++counters_.events;
+    }
+    last_ = current_.time;
+    return true;
+  }
+
+  const Result<void>& status() const override { return status_; }
+  const SourceInfo& info() const override { return info_; }
+  const SourceCounters& counters() const override { return counters_; }
+  double progress() const override {
+    return size_ == 0 ? 1.0 : static_cast<double>(reader_.offset()) / static_cast<double>(size_);
+  }
+  std::string event_name(const Event&) const override {
+    return printable(std::string_view(current_.text).substr(0, current_.text.find(' ')));
+  }
+  std::string event_text(const Event&) const override { return printable(current_.text); }
+
+ private:
+  static constexpr std::size_t kWindow = 4096;
+
+  struct Held {
+    std::uint64_t time = 0;
+    std::uint64_t number = 0;  // keeps the file's order among equal times
+    std::uint64_t dropped = 0;
+    std::uint32_t pid = 0;
+    std::string text;
+  };
+  static bool later(const Held& a, const Held& b) {
+    return std::pair(a.time, a.number) > std::pair(b.time, b.number);
+  }
+
+  void fill() {
+    while (!ended_ && window_.size() < kWindow) {
+      auto more = reader_.next(record_);
+      if (!more) {
+        status_ = tl::unexpected(more.error());
+        ended_ = true;
+      } else if (!*more) {
+        ended_ = true;
+        if (reader_.cut_bytes() != 0) {
+          status_ =
+              fail(ErrorKind::kDamaged, "{}: cut off: {} bytes at the end are no whole record",
+                   info_.path, reader_.cut_bytes());
+        }
+      } else {
+        hold();
+      }
+    }
+  }
+
+  void hold() {
+    Held held;
+    held.time = record_.timestamp;
+    held.number = number_++;
+    held.pid = record_.pid;
+    if (record_.dropped) {
+      held.dropped = std::max<std::uint64_t>(record_.count, 1);
+    } else {
+      held.text =
+          record_.name.empty() ? fmt::format("event_{}", record_.id) : std::string(record_.name);
+      held.text += ' ';
+      if (record_.event != nullptr && record_.values.size() == record_.event->arguments.size()) {
+        tracetool::append_text(*record_.event, record_.values, held.text);
+      }
+    }
+    window_.push_back(std::move(held));
+    std::push_heap(window_.begin(), window_.end(), later);
+  }
+
+  std::unique_ptr<tracetool::EventFile> declarations_;
+  simpletrace::Reader reader_;
+  simpletrace::Record record_;
+  std::vector<Held> window_;  // a heap, the earliest first
+  Held current_;
+  std::uint64_t number_ = 0;
+  std::uint64_t last_ = 0;
+  std::uint64_t size_;
+  bool ended_ = false;
+  Result<void> status_;
+  SourceInfo info_;
+  SourceCounters counters_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> open_simpletrace(const std::string& path,
+                                                 const std::string& events_path) {
+  auto declarations = tracetool::read_trace_events(events_path);
+  if (!declarations) return tl::unexpected(declarations.error());
+  auto kept = std::make_unique<tracetool::EventFile>(std::move(*declarations));
+  auto reader = simpletrace::Reader::open(path, *kept);
+  if (!reader) return tl::unexpected(reader.error());
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(path, ignored);
+  return std::make_unique<SimpletraceSource>(path, std::move(kept), std::move(*reader),
+                                             ignored ? 0 : size);
+}
+
+}  // namespace trapline

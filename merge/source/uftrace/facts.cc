@@ -1,0 +1,41 @@
+#include "merge/source/uftrace/facts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+namespace trapline {
+
+namespace fs = std::filesystem;
+
+std::string clock_option(std::string_view cmdline) {
+  constexpr std::string_view kOption = "--clock";
+  const auto at = cmdline.find(kOption);
+  if (at == cmdline.npos) return {};
+  std::string_view rest = cmdline.substr(at + kOption.size());
+  if (rest.empty() || (rest.front() != '=' && rest.front() != ' ')) return {};
+  rest.remove_prefix(1);
+  return std::string(rest.substr(0, rest.find(' ')));
+}
+
+std::string left_out(const std::string& path, bool with_kernel) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool data = name.ends_with(".dat") &&
+                      ((!with_kernel && name.starts_with("kernel-cpu")) || name == "extern.dat");
+    if (data && entry.is_regular_file(error) && entry.file_size(error) > 0) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::int32_t vcpu_of_task(std::uint32_t tid) {
+  constexpr std::uint32_t kFirstStackTask = 100'000;
+  return tid >= 100 && tid < kFirstStackTask ? static_cast<std::int32_t>(tid / 100) - 1 : kNoVcpu;
+}
+
+}  // namespace trapline

@@ -1,0 +1,147 @@
+#include "merge/source/uftrace/kernel_functions.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/text.h"
+#include "merge/source/uftrace/switches.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::uint64_t kLongestHeader = 1U << 20;
+
+// What follows `key` on its line, up to `end`.
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key, char end) {
+  const auto at = text.find(key);
+  if (at == text.npos) return std::nullopt;
+  text.remove_prefix(at + key.size());
+  return parse_number(trimmed(text.substr(0, text.find(end))));
+}
+
+// "field:unsigned long func;	offset:8;	size:8;": its offset where it has this size.
+std::optional<std::uint32_t> field(std::string_view format, std::string_view name,
+                                   std::uint64_t size) {
+  const std::string key = fmt::format(" {};", name);
+  const auto at = format.find(key);
+  if (at == format.npos) return std::nullopt;
+  const std::string_view line = format.substr(at, format.find('\n', at) - at);
+  const auto offset = number_after(line, "offset:", ';'), width = number_after(line, "size:", ';');
+  if (!offset || width != size || *offset > 4096) return std::nullopt;
+  return static_cast<std::uint32_t>(*offset);
+}
+
+}  // namespace
+
+std::optional<KernelFormat> KernelFormat::parse(std::string_view header) {
+  KernelFormat format;
+  const auto page = number_after(header, "PAGE_SIZE:", '\n');
+  const auto word = number_after(header, "LONG_SIZE:", '\n');
+  if (!page || *page < 64 || *page > kLongestHeader || !word || (*word != 4 && *word != 8) ||
+      header.find("ENDIAN: LE") == header.npos)
+    return std::nullopt;
+  format.page_size = static_cast<std::uint32_t>(*page);
+  format.long_size = static_cast<std::uint32_t>(*word);
+  for (auto [name, event] :
+       {std::pair{"funcgraph_entry", &format.entry}, std::pair{"funcgraph_exit", &format.exit}}) {
+    const auto at = header.find(fmt::format("name: {}\n", name));
+    if (at == header.npos) return std::nullopt;
+    std::string_view text = header.substr(at);
+    text = text.substr(0, text.find("print fmt:"));
+    const auto id = number_after(text, "ID:", '\n');
+    const auto pid = field(text, "common_pid", 4);
+    const auto func = field(text, "func", format.long_size), depth = field(text, "depth", 4);
+    if (!id || *id > 0xffff || !pid || !func || !depth) return std::nullopt;
+    *event = {static_cast<std::uint16_t>(*id), *func, *depth};
+    format.pid = *pid;
+  }
+  return format;
+}
+
+Result<std::vector<KernelCallReader>> KernelCallReader::open_all(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::vector<KernelCallReader> readers;
+  std::error_code error;
+  const std::string header_path = directory + "/kernel_header";
+  if (!fs::is_regular_file(header_path, error) || fs::file_size(header_path, error) == 0)
+    return readers;
+  auto header = File::open(header_path);
+  if (!header) return tl::unexpected(std::move(header).error());
+  std::string text(static_cast<std::size_t>(std::min(header->size(), kLongestHeader)), '\0');
+  if (auto read = header->read(0, std::as_writable_bytes(std::span(text))); !read)
+    return tl::unexpected(read.error());
+  const auto format = KernelFormat::parse(text);
+  if (!format) return readers;
+  std::vector<std::pair<std::string, std::int32_t>> paths;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const auto cpu = cpu_of_file(entry.path().filename().string(), "kernel-cpu");
+    if (cpu && entry.is_regular_file(error) && entry.file_size(error) > 0)
+      paths.emplace_back(entry.path().string(), *cpu);
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const auto& [path, cpu] : paths) {
+    auto file = File::open(path);
+    if (!file) return tl::unexpected(std::move(file).error());
+    readers.push_back(KernelCallReader(std::move(*file), cpu, *format));
+  }
+  return readers;
+}
+
+std::optional<KernelCall> KernelCallReader::decode(const trace_dat::RecordedEvent& event) const {
+  if (event.size < 2) return std::nullopt;
+  const auto id = load<std::uint16_t>(event.data);
+  const bool entry = id == format_.entry.id;
+  if (!entry && id != format_.exit.id) return std::nullopt;
+  const KernelFormat::Event& at = entry ? format_.entry : format_.exit;
+  if (event.size < std::max({at.func + format_.long_size, at.depth + 4, format_.pid + 4}))
+    return std::nullopt;
+  KernelCall call;
+  call.time = event.time;
+  call.cpu = cpu_;
+  call.entry = entry;
+  call.tid = load<std::uint32_t>(event.data + format_.pid);
+  call.depth = load<std::uint32_t>(event.data + at.depth);
+  call.function = format_.long_size == 8 ? load<std::uint64_t>(event.data + at.func)
+                                         : load<std::uint32_t>(event.data + at.func);
+  return call;
+}
+
+Result<std::optional<KernelCall>> KernelCallReader::next() {
+  trace_dat::RecordedEvent event;
+  while (!damaged_) {
+    while (in_page_ && page_.next(event)) {
+      const auto call = decode(event);
+      if (!call) continue;
+      if (call->time < last_) {
+        damaged_ = true;
+        return std::optional<KernelCall>();
+      }
+      last_ = call->time;
+      return call;
+    }
+    if (in_page_ && page_.damaged()) break;
+    in_page_ = false;
+    if (!file_.holds(next_page_, format_.page_size)) {
+      damaged_ |= next_page_ != file_.size();  // cut off
+      return std::optional<KernelCall>();
+    }
+    if (auto read = file_.read(next_page_, buffer_); !read) return tl::unexpected(read.error());
+    next_page_ += format_.page_size;
+    if (!page_.load(buffer_, format_.long_size)) break;
+    in_page_ = true;
+    if (page_.lost() == trace_dat::RingPage::kNoneLost) continue;
+    ++losses_.gaps;
+    if (page_.lost() > 0)
+      losses_.events += static_cast<std::uint64_t>(page_.lost());
+    else
+      ++losses_.uncounted;
+  }
+  damaged_ = true;
+  return std::optional<KernelCall>();
+}
+
+KernelCallReader::Losses KernelCallReader::take_losses() { return std::exchange(losses_, {}); }
+
+}  // namespace trapline

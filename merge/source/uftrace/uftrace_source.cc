@@ -1,0 +1,380 @@
+#include "merge/source/uftrace/uftrace_source.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/text.h"
+#include "merge/source/uftrace/facts.h"
+#include "merge/source/uftrace/kernel_functions.h"
+#include "merge/source/uftrace/switches.h"
+#include "merge/source/uftrace/sync_file.h"
+#include "merge/source/uftrace/values.h"
+#include "plugin/format/directory.h"
+
+namespace trapline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kYear2001 = 1'000'000'000'000'000'000;
+constexpr std::size_t kReadAhead = 16U << 20;  // all tasks together
+constexpr std::size_t kSmallest = 4U << 10, kLargest = 256U << 10;
+
+class UftraceSource final : public Source {
+ public:
+  explicit UftraceSource(DataDirectory directory)
+      : directory_(std::move(directory)), values_(directory_.info()) {
+    info_.path = directory_.path();
+    info_.kind = "uftrace";
+    info_.role = Role::kGuest;
+  }
+
+  Result<void> open() {
+    const std::size_t count = std::max<std::size_t>(directory_.tids().size(), 1);
+    const std::size_t buffer = std::clamp(kReadAhead / count, kSmallest, kLargest);
+    for (const std::uint32_t tid : directory_.tids()) {
+      auto reader = directory_.records(tid, buffer);
+      if (!reader) return tl::unexpected(std::move(reader).error());
+      struct stat status {};
+      if (::stat(reader->path().c_str(), &status) == 0) size_ += size_of(status.st_size);
+      Lane lane{std::move(*reader), tid, vcpu_of(tid), nullptr, {}};
+      if (auto symbols = symbols_of(tid); symbols) {
+        lane.symbols = *symbols;
+      } else {
+        return tl::unexpected(std::move(symbols).error());
+      }
+      lane_of_[tid] = lanes_.size();
+      lanes_.push_back(std::move(lane));
+    }
+    auto switches = SwitchReader::open_all(directory_.path());
+    if (!switches) return tl::unexpected(std::move(switches).error());
+    switches_ = std::move(*switches);
+    switch_ahead_.resize(switches_.size());
+    auto kernel = KernelCallReader::open_all(directory_.path());
+    if (!kernel) return tl::unexpected(std::move(kernel).error());
+    kernel_ = std::move(*kernel);
+    kernel_ahead_.resize(kernel_.size());
+    if (auto loaded = load_kernel_symbols(); !loaded) return loaded;
+    ahead_.resize(lanes_.size() + switches_.size() + kernel_.size());
+    auto cpus = first_cpus(directory_.path());
+    if (!cpus) return tl::unexpected(std::move(cpus).error());
+    for (const auto& [tid, cpu] : *cpus) {
+      const auto lane = lane_of_.find(tid);
+      if (lane != lane_of_.end()) lanes_[lane->second].cpu = cpu;
+    }
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      lanes_[i].reader.measure_payloads([this, i](const Record& record, auto bytes) {
+        return payload_size(lanes_[i], record, bytes);
+      });
+      if (!fetch(i)) return status_;
+    }
+    if (auto chosen = choose_clock(); !chosen) return chosen;
+    for (std::size_t i = 0; i < switches_.size(); ++i) {
+      size_ += switches_[i].size();
+      if (!fetch_switch(i)) return status_;
+    }
+    for (std::size_t i = 0; i < kernel_.size(); ++i) {
+      size_ += kernel_[i].size();
+      if (!fetch_kernel(i)) return status_;
+    }
+    return {};
+  }
+
+  bool next(Event& event) override {
+    while (status_ && !heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), later_);
+      const std::size_t i = heap_.back();
+      heap_.pop_back();
+      if (i < lanes_.size()) {
+        take_record(i, event);
+      } else if (i < lanes_.size() + switches_.size() ? !take_switch(i - lanes_.size(), event)
+                                                      : !take_kernel(i, event)) {
+        continue;
+      }
+      ++counts_[event.type];
+      ++counters_.events;
+      return true;
+    }
+    return false;
+  }
+
+  const Result<void>& status() const override { return status_; }
+  const SourceInfo& info() const override { return info_; }
+  const SourceCounters& counters() const override { return counters_; }
+  double progress() const override {
+    const auto read = static_cast<double>(counters_.events * sizeof(Record));
+    return size_ == 0 ? 1 : std::min(1.0, read / static_cast<double>(size_));
+  }
+  std::vector<std::pair<std::string, std::string>> facts() const override {
+    const UftraceInfo& info = directory_.info();
+    return {{"format", "uftrace data directory"},
+            {"recorded by", info.version},
+            {"command", info.cmdline},
+            {"machine", info.hostname},
+            {"tasks", std::to_string(lanes_.size())},
+            {"not read", left_out(directory_.path(), !kernel_.empty())}};
+  }
+  std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
+    std::vector<std::pair<std::string, std::uint64_t>> all;
+    for (std::size_t i = 0; i < std::size(kNames); ++i) {
+      if (counts_[i] != 0) all.emplace_back(kNames[i], counts_[i]);
+    }
+    return all;
+  }
+  std::string event_name(const Event& event) const override {
+    return event.type < std::size(kNames) ? kNames[event.type] : "";
+  }
+  std::string event_text(const Event& event) const override {
+    if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+      return fmt::format("{} records", lost->count);
+    }
+    const auto* call = std::get_if<GuestCall>(&event.payload);
+    if (call == nullptr) return {};
+    if (call->name.empty()) return fmt::format("{:#x}", call->function);
+    if (call->function >= kKernel) return printable(call->name);
+    return printable(call->name) + values_.text(call->name, !call->entry, event.raw).value_or("");
+  }
+  std::string comm(ThreadId thread) const override {
+    return printable(directory_.task_name(static_cast<std::uint32_t>(thread)));
+  }
+
+ private:
+  static constexpr const char* kNames[] = {"guest:entry", "guest:exit",      "guest:lost",
+                                           "guest:event", "guest:sched_out", "guest:sched_in"};
+  static constexpr std::uint16_t kSchedOut = 4, kSchedIn = 5;
+  static constexpr std::uint64_t kKernel = std::uint64_t{1} << 63;  // addresses from here on
+  // As uftrace calls them: time off the CPU is a call of its own.
+  static constexpr std::string_view kSchedule = "linux:schedule",
+                                    kPreempted = "linux:schedule (pre-empted)";
+  struct Lane {
+    RecordReader reader;
+    std::uint32_t tid;
+    std::int32_t vcpu;
+    const SymbolTable* symbols;
+    Record ahead;
+    std::int32_t cpu = kNoVcpu;
+    std::uint64_t last = 0;
+    std::uint32_t depth = 0;         // of what the task calls next
+    std::uint32_t kernel_depth = 0;  // the same of its kernel functions, above that
+    std::string_view off_cpu = {};   // not empty: how it was scheduled out
+    std::vector<char> payload = {};  // of the record that next() gave last
+  };
+  static std::uint64_t size_of(off_t size) {
+    return size > 0 ? static_cast<std::uint64_t>(size) : 0;
+  }
+
+  // Only the plugin's tasks, whose names begin with cpu, are numbered by vCPU. The CPU of others is
+  // that of their schedule events.
+  [[nodiscard]] std::int32_t vcpu_of(std::uint32_t tid) const {
+    return directory_.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
+  }
+  // Sessions share a table; what has no map has no names.
+  Result<const SymbolTable*> symbols_of(std::uint32_t tid) {
+    const std::string sid = directory_.session_of(tid);
+    const auto [known, is_new] = symbols_.try_emplace(sid);
+    if (!is_new || sid.empty()) return &known->second;
+    std::error_code error;
+    if (!fs::exists(directory_.path() + "/sid-" + sid + ".map", error)) return &known->second;
+    auto table = directory_.symbols(sid);
+    if (!table) return tl::unexpected(std::move(table).error());
+    known->second = std::move(*table);
+    return &known->second;
+  }
+  // An event's data has its length in front; what a call's is, the specifications say.
+  std::size_t payload_size(const Lane& lane, const Record& record,
+                           std::span<const std::byte> bytes) {
+    if (record.type() == RecordType::kEvent) {
+      return bytes.size() < 2 ? 0 : (load<std::uint16_t>(bytes.data()) + 2u + 7u) / 8 * 8;
+    }
+    const Symbol* symbol = lane.symbols->find(record.address());
+    if (symbol == nullptr) return 0;
+    return values_.size(symbol->name, record.type() == RecordType::kExit, bytes);
+  }
+  static GuestCall call_of(const Lane& lane, bool entry, std::uint32_t depth,
+                           std::uint64_t function, const Symbol* symbol) {
+    GuestCall call{entry, lane.vcpu, depth, function, {}};
+    if (symbol != nullptr) call.name = symbol->name;
+    call.cpu = lane.cpu;
+    return call;
+  }
+  void take_record(std::size_t i, Event& event) {
+    Lane& lane = lanes_[i];
+    const Record record = lane.ahead;
+    event = {};
+    // uftrace stamps LOST with 0: it happened after the task's last record.
+    event.at = Timestamp(std::max(record.time(), lane.last));
+    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
+    event.type = static_cast<std::uint16_t>(record.type());
+    if (record.type() == RecordType::kLost) {
+      event.payload = Lost{Timestamp(lane.last), event.at, record.address()};
+      counters_.lost_events += record.address();
+      ++counters_.gaps;
+      if (record.address() == 0) ++counters_.gaps_uncounted;
+    } else if (record.type() != RecordType::kEvent) {
+      const bool entry = record.type() == RecordType::kEntry;
+      const Symbol* symbol = lane.symbols->find(record.address());
+      event.payload = call_of(lane, entry, static_cast<std::uint32_t>(record.depth()),
+                              record.address(), symbol);
+      lane.depth = static_cast<std::uint32_t>(record.depth()) + (entry ? 1 : 0);
+    }
+    lane.last = event.at.ns();
+    (void)fetch(i);  // what fails now is told after this event
+    if (record.has_payload()) {
+      lane.payload = lane.reader.payload();
+      event.raw = std::as_bytes(std::span(lane.payload));
+    }
+  }
+  // False for a change that tells nothing: of another's task, or an end without its begin.
+  bool take_switch(std::size_t i, Event& event) {
+    const TaskSwitch change = switch_ahead_[i];
+    (void)fetch_switch(i);
+    const auto found = lane_of_.find(change.tid);
+    if (found == lane_of_.end()) return false;
+    Lane& lane = lanes_[found->second];
+    if (change.out != lane.off_cpu.empty()) return false;
+    event = {};
+    event.at = Timestamp(change.time);
+    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
+    event.type = change.out ? kSchedOut : kSchedIn;
+    if (change.out) lane.off_cpu = change.preempted ? kPreempted : kSchedule;
+    lane.cpu = change.cpu;
+    GuestCall call = call_of(lane, change.out, lane.depth + lane.kernel_depth, 0, nullptr);
+    call.name = lane.off_cpu;
+    call.off_cpu = true;
+    event.payload = call;
+    if (!change.out) lane.off_cpu = {};
+    return true;
+  }
+  // Functions of the kernel lie above those of the task that called it. False for other tasks.
+  bool take_kernel(std::size_t i, Event& event) {
+    const std::size_t file = i - lanes_.size() - switches_.size();
+    const KernelCall call = kernel_ahead_[file];
+    (void)fetch_kernel(file);
+    const auto found = lane_of_.find(call.tid);
+    if (found == lane_of_.end()) return false;
+    Lane& lane = lanes_[found->second];
+    lane.cpu = call.cpu;
+    lane.kernel_depth = call.entry ? call.depth + 1 : call.depth;
+    const Symbol* symbol = kernel_symbols_.find(call.function);
+    event = {};
+    event.at = Timestamp(call.time);
+    event.thread = ThreadId{static_cast<std::int32_t>(lane.tid)};
+    event.type = static_cast<std::uint16_t>(call.entry ? RecordType::kEntry : RecordType::kExit);
+    event.payload = call_of(lane, call.entry, lane.depth + call.depth, call.function, symbol);
+    return true;
+  }
+  Result<void> load_kernel_symbols() {
+    const std::string path = directory_.path() + "/kallsyms";
+    std::error_code error;
+    if (kernel_.empty() || !fs::is_regular_file(path, error) || fs::file_size(path, error) == 0)
+      return {};
+    const SymbolFileSpec file{path, 0};
+    auto table = SymbolTable::load(std::span(&file, 1));
+    if (!table) return tl::unexpected(std::move(table).error());
+    kernel_symbols_ = std::move(*table);
+    return {};
+  }
+  void push(std::size_t i, std::uint64_t time) {
+    ahead_[i] = time;
+    heap_.push_back(i);
+    std::push_heap(heap_.begin(), heap_.end(), later_);
+  }
+  bool fetch(std::size_t i) {
+    Lane& lane = lanes_[i];
+    const std::uint64_t dropped = lane.reader.dropped_bytes();
+    auto record = lane.reader.next();
+    counters_.damaged_events += (lane.reader.dropped_bytes() - dropped + 15) / sizeof(Record);
+    if (!record) {
+      status_ = tl::unexpected(std::move(record).error());
+      return false;
+    }
+    if (!*record) return true;
+    lane.ahead = **record;
+    push(i, std::max(lane.ahead.time(), lane.last));
+    return true;
+  }
+  bool fetch_switch(std::size_t i) {
+    auto change = switches_[i].next();
+    if (!change) {
+      status_ = tl::unexpected(std::move(change).error());
+      return false;
+    }
+    if (!*change) {
+      if (switches_[i].damaged()) ++counters_.damaged_events;
+      return true;
+    }
+    switch_ahead_[i] = **change;
+    push(lanes_.size() + i, switch_ahead_[i].time);
+    return true;
+  }
+  bool fetch_kernel(std::size_t i) {
+    auto call = kernel_[i].next();
+    const auto losses = kernel_[i].take_losses();
+    counters_.lost_events += losses.events;
+    counters_.gaps += losses.gaps;
+    counters_.gaps_uncounted += losses.uncounted;
+    if (!call) {
+      status_ = tl::unexpected(std::move(call).error());
+      return false;
+    }
+    if (!*call) {
+      if (kernel_[i].damaged()) ++counters_.damaged_events;
+      return true;
+    }
+    kernel_ahead_[i] = **call;
+    push(lanes_.size() + switches_.size() + i, (*call)->time);
+    return true;
+  }
+  Result<void> choose_clock() {
+    auto sync = read_stamped_syncs(directory_.path() + "/sync.txt");
+    if (!sync) return tl::unexpected(std::move(sync).error());
+    info_.clock = std::move(sync->clock);
+    if (info_.clock.empty()) info_.clock = clock_option(directory_.info().cmdline);
+    if (info_.clock.empty()) {
+      const bool real = !heap_.empty() && lanes_[heap_.front()].ahead.time() > kYear2001;
+      info_.clock = real ? "real" : "mono";
+    }
+    info_.cycles = info_.clock == "tsc";
+    return {};
+  }
+
+  DataDirectory directory_;
+  std::map<std::string, SymbolTable> symbols_;
+  mutable UftraceValues values_;  // learns functions as they come
+  std::vector<Lane> lanes_;
+  std::map<std::uint32_t, std::size_t> lane_of_;  // by task
+  std::vector<SwitchReader> switches_;
+  std::vector<TaskSwitch> switch_ahead_;
+  std::vector<KernelCallReader> kernel_;
+  std::vector<KernelCall> kernel_ahead_;
+  SymbolTable kernel_symbols_;
+  std::vector<std::uint64_t> ahead_;  // when the next of each comes: lanes, switches, kernel
+  std::vector<std::size_t> heap_;     // of those that have a next one, the earliest in front
+  struct Later {
+    const std::vector<std::uint64_t>* ahead;
+    bool operator()(std::size_t a, std::size_t b) const {
+      return (*ahead)[a] != (*ahead)[b] ? (*ahead)[a] > (*ahead)[b] : a > b;
+    }
+  } later_{&ahead_};
+  std::uint64_t size_ = 0;
+  std::uint64_t counts_[std::size(kNames)] = {};
+  SourceInfo info_;
+  SourceCounters counters_;
+  Result<void> status_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> open_uftrace(const std::string& path) {
+  auto directory = DataDirectory::open(path);
+  if (!directory) return tl::unexpected(std::move(directory).error());
+  auto source = std::make_unique<UftraceSource>(std::move(*directory));
+  if (auto opened = source->open(); !opened) return tl::unexpected(std::move(opened).error());
+  return source;
+}
+
+}  // namespace trapline

@@ -1,0 +1,249 @@
+#include "merge/source/uftrace/values.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <regex.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <limits>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kMostSpecs = 4096, kMostItems = 32, kLongestPattern = 256;
+
+template <typename Take>
+void each_part(std::string_view text, char separator, Take take) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    if (end != 0) take(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+std::uint64_t load(std::span<const std::byte> bytes) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof value));
+  return value;
+}
+
+std::int64_t with_sign(std::uint64_t value, unsigned size) {
+  const unsigned unused = size >= 8 ? 0 : 64 - 8 * size;
+  return static_cast<std::int64_t>(value << unused) >> unused;
+}
+
+std::string number_text(char format, unsigned size, std::span<const std::byte> bytes) {
+  const std::uint64_t value = load(bytes);
+  const std::int64_t number = with_sign(value, size);
+  switch (format) {
+    case 'i':
+      return std::to_string(number);
+    case 'u':
+      return std::to_string(value);
+    case 'o':
+      return fmt::format("{:#o}", value);
+    case 'x':
+    case 'p':
+      return value == 0 ? "0" : fmt::format("{:#x}", value);
+    case 'c': {
+      const char character = static_cast<char>(value);
+      return fmt::format("'{}'", printable(std::string_view(&character, 1)));
+    }
+    case 'f':
+      if (size == 4) {
+        float real = 0;
+        std::memcpy(&real, bytes.data(), sizeof real);
+        return fmt::format("{:f}", real);
+      }
+      if (size == 8) {
+        double real = 0;
+        std::memcpy(&real, bytes.data(), sizeof real);
+        return fmt::format("{:f}", real);
+      }
+      return "?";  // the x87's 80 bits
+    default: {
+      // Without a format it may be anything: small ones are numbers, others look like addresses.
+      constexpr std::int64_t kSmall = 100'000;
+      if (-kSmall <= number && number <= kSmall) return std::to_string(number);
+      return fmt::format("{:#x}", size == 8 ? value : value & ((std::uint64_t{1} << 8 * size) - 1));
+    }
+  }
+}
+
+bool is_string(char format) { return format == 's' || format == 'S'; }
+
+std::string string_text(std::span<const std::byte> bytes) {
+  constexpr unsigned char kNull[4] = {0xff, 0xff, 0xff, 0xff};
+  if (bytes.size() == sizeof kNull && std::memcmp(bytes.data(), kNull, sizeof kNull) == 0) {
+    return "NULL";
+  }
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  text = text.substr(0, text.find('\0'));
+  return fmt::format("\"{}\"", printable(text));
+}
+
+// A pattern of what regcomp() cannot be made to need much time or memory for.
+bool is_plain_regex(const std::string& pattern) {
+  return pattern.size() <= kLongestPattern && pattern.find_first_of("\\{}") == std::string::npos;
+}
+
+bool regex_matches(const std::string& pattern, const std::string& function) {
+  regex_t compiled;
+  if (!is_plain_regex(pattern)) return false;
+  if (::regcomp(&compiled, pattern.c_str(), REG_NOSUB | REG_EXTENDED) != 0) return false;
+  const bool matches = ::regexec(&compiled, function.c_str(), 0, nullptr, 0) == 0;
+  ::regfree(&compiled);
+  return matches;
+}
+
+}  // namespace
+
+UftraceValues::UftraceValues(const UftraceInfo& info)
+    : glob_(info.pattern_type == "glob"), regex_(info.pattern_type != "simple" && !glob_) {
+  for (const std::string& list : info.argspecs) add(list, given_[0]);
+  for (const std::string& list : info.retspecs) add(list, given_[1]);
+  add(info.argauto, automatic_[0]);
+  add(info.retauto, automatic_[1]);
+}
+
+// "arg2/x32%rsi": place, then after a slash format and bits, then the register it was in.
+std::optional<UftraceValues::Item> UftraceValues::parse_item(std::string_view text) {
+  text = text.substr(0, text.find('%'));
+  const auto slash = text.find('/');
+  Item item;
+  item.place = text.substr(0, slash);
+  const auto is_place = [&](std::string_view kind) {
+    return item.place.starts_with(kind) && item.place.size() > kind.size() &&
+           item.place.find_first_not_of("0123456789", kind.size()) == std::string::npos;
+  };
+  if (is_place("fparg")) {
+    item.format = 'f';
+  } else if (!is_place("arg") && item.place != "retval") {
+    return std::nullopt;  // another action, or a module
+  }
+  if (slash == text.npos) return item;
+  std::string_view how = text.substr(slash + 1);
+  if (!how.empty() && (how.front() < '0' || how.front() > '9')) {
+    item.format = how.front();
+    how.remove_prefix(1);
+  }
+  if (item.format == 'e') return item;  // "e:NAME", its number
+  if (std::string_view("diuxoscfSp").find(item.format) == std::string_view::npos) {
+    item.size = 0;  // a structure by value, or what a later uftrace knows
+    return item;
+  }
+  if (item.format == 'c') item.size = 1;
+  if (how.empty()) return item;
+  unsigned bits = 0;
+  const auto parsed = std::from_chars(how.data(), how.data() + how.size(), bits);
+  const bool fits =
+      bits == 8 || bits == 16 || bits == 32 || bits == 64 || (bits == 80 && item.format == 'f');
+  item.size = parsed.ec == std::errc{} && fits ? bits / 8 : 0;
+  return item;
+}
+
+void UftraceValues::add(std::string_view list, Specs& specs) {
+  each_part(list, ';', [&](std::string_view text) {
+    const auto at = text.find('@');
+    if (at == text.npos || at == 0 || specs.size() >= kMostSpecs) return;
+    Spec spec{std::string(text.substr(0, at)), {}};
+    each_part(text.substr(at + 1), ',', [&](std::string_view item) {
+      if (auto parsed = parse_item(item); parsed && spec.items.size() < kMostItems) {
+        spec.items.push_back(std::move(*parsed));
+      }
+    });
+    if (!spec.items.empty()) specs.push_back(std::move(spec));
+  });
+}
+
+bool UftraceValues::matches(const std::string& pattern, const std::string& function) const {
+  if (pattern == function) return true;
+  if (glob_) {
+    return pattern.size() <= kLongestPattern && pattern.find_first_of("*?[") != pattern.npos &&
+           ::fnmatch(pattern.c_str(), function.c_str(), 0) == 0;
+  }
+  return regex_ && pattern.find_first_of(".?*+-^|$()[]{}\\") != pattern.npos &&
+         regex_matches(pattern, function);
+}
+
+// A place that two specifications name has the later one's format, where it stood first; a name
+// goes before a pattern.
+UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::string& function) const {
+  Items items;
+  std::vector<bool> exact;
+  for (const Spec& spec : specs) {
+    if (!matches(spec.pattern, function)) continue;
+    const bool is_exact = spec.pattern == function;
+    for (const Item& item : spec.items) {
+      const auto same = std::find_if(items.begin(), items.end(),
+                                     [&](const Item& other) { return other.place == item.place; });
+      if (same == items.end()) {
+        items.push_back(item);
+        exact.push_back(is_exact);
+      } else if (const auto i = static_cast<std::size_t>(same - items.begin());
+                 is_exact || !exact[i]) {
+        *same = item;
+        exact[i] = is_exact;
+      }
+    }
+  }
+  return items;
+}
+
+const UftraceValues::Items& UftraceValues::items_of(std::string_view function, bool is_return) {
+  auto& known = functions_[is_return];
+  const auto found = known.find(function);
+  if (found != known.end()) return found->second;
+  if (known.size() >= kMostFunctions) known.clear();
+  const std::string name(function);
+  Items items = collect(given_[is_return], name);
+  if (items.empty()) items = collect(automatic_[is_return], name);
+  return known.emplace(name, std::move(items)).first->second;
+}
+
+std::optional<std::span<const std::byte>> UftraceValues::take(const Item& item,
+                                                              std::span<const std::byte> bytes,
+                                                              std::size_t& at) {
+  std::size_t size = item.size;
+  if (size == 0 || at > bytes.size()) return std::nullopt;
+  if (is_string(item.format)) {
+    if (bytes.size() - at < 2) return std::nullopt;
+    size = static_cast<std::size_t>(load(bytes.subspan(at, 2)));
+    at += 2;
+  }
+  if (bytes.size() - at < size) return std::nullopt;
+  const auto value = bytes.subspan(at, size);
+  at = (at + size + 3) / 4 * 4;
+  return value;
+}
+
+std::size_t UftraceValues::size(std::string_view function, bool is_return,
+                                std::span<const std::byte> bytes) {
+  std::size_t at = 0;
+  for (const Item& item : items_of(function, is_return)) {
+    if (!take(item, bytes, at)) return 0;
+  }
+  return (at + 7) / 8 * 8;
+}
+
+std::optional<std::string> UftraceValues::text(std::string_view function, bool is_return,
+                                               std::span<const std::byte> bytes) {
+  const Items& items = items_of(function, is_return);
+  std::string text;
+  std::size_t at = 0;
+  for (const Item& item : items) {
+    const auto value = take(item, bytes, at);
+    if (!value) return std::nullopt;
+    if (!text.empty()) text += ", ";
+    text +=
+        is_string(item.format) ? string_text(*value) : number_text(item.format, item.size, *value);
+  }
+  if (items.empty() || (at + 7) / 8 * 8 != bytes.size()) return std::nullopt;
+  return is_return ? " = " + text : "(" + text + ")";
+}
+
+}  // namespace trapline

@@ -1,0 +1,296 @@
+#include "merge/analyze/exit_tracker.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::string_view kWriteSerial =
+    "memory_region_ops_write cpu 0 mr 0x55 addr 0x3f8 value 0x41 size 1 name 'serial'\n";
+constexpr std::string_view kReadRtc =
+    "memory_region_ops_read cpu 0 mr 0x55 addr 0x71 value 0x1 size 1 name 'rtc'\n";
+constexpr std::string_view kWriteRtcIndex =
+    "memory_region_ops_write cpu 0 mr 0x55 addr 0x70 value 0x1 size 1 name 'rtc-index'\n";
+
+class ExitTrackerTest : public testing::Test {
+ protected:
+  void model(UserEnd end, bool from_userspace_exit = false) {
+    model_.user_end = end;
+    model_.from_userspace_exit = from_userspace_exit;
+    tracker_.emplace(model_, reader_);
+  }
+  void play(std::initializer_list<Event> events) {
+    if (!tracker_) tracker_.emplace(model_, reader_);
+    for (const Event& event : events) {
+      if (const ExitSpan* span = tracker_->on(event)) spans_.push_back(*span);
+    }
+  }
+  void finish() {
+    while (const ExitSpan* span = tracker_->finish()) spans_.push_back(*span);
+  }
+  [[nodiscard]] std::string device(std::size_t span) const {
+    return std::string(names_[spans_[span].device]);
+  }
+  [[nodiscard]] std::string handler(std::size_t span) const {
+    return std::string(names_[spans_[span].qemu_event]);
+  }
+  [[nodiscard]] const ExitCounters& counters() const { return tracker_->counters(); }
+
+  Names names_;
+  QemuEventReader reader_{names_};
+  ExitModel model_;
+  std::optional<ExitTracker> tracker_;
+  std::vector<ExitSpan> spans_;
+};
+
+// kernel, user, preempted, blocked
+auto parts(std::uint64_t kernel, std::uint64_t user, std::uint64_t preempted,
+           std::uint64_t blocked) {
+  return ElementsAre(kernel, user, preempted, blocked);
+}
+
+TEST_F(ExitTrackerTest, AnExitWithoutMoreIsKernelTime) {
+  play({exit(100), entry(150)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].total(), 50u);
+  EXPECT_THAT(spans_[0].parts, parts(50, 0, 0, 0));
+  EXPECT_EQ(spans_[0].rip, 0x1000u);
+  EXPECT_EQ(spans_[0].vcpu, 0);
+}
+
+TEST_F(ExitTrackerTest, UserTimeEndsAtTheChosenWitnessOnly) {
+  for (const auto& [end, user] :
+       {std::pair{UserEnd::kIoctl, 30u}, {UserEnd::kReload, 40u}, {UserEnd::kEntry, 80u}}) {
+    spans_.clear();
+    model(end);
+    play({exit(100), to_user(120), run_ioctl(150), reload(160), entry(200)});
+    ASSERT_THAT(spans_, SizeIs(1));
+    EXPECT_THAT(spans_[0].parts, parts(100 - user, user, 0, 0)) << name_of(end);
+    EXPECT_EQ(counters().user_without_end, 0u);
+  }
+}
+
+TEST_F(ExitTrackerTest, SeveralUserIntervalsAreSummed) {
+  model(UserEnd::kIoctl);
+  play({exit(100), to_user(110), run_ioctl(130), to_user(140), run_ioctl(145), entry(150)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_THAT(spans_[0].parts, parts(25, 25, 0, 0));
+}
+
+TEST_F(ExitTrackerTest, AUserIntervalWithoutItsEndFallsToTheEntryAndIsCounted) {
+  model(UserEnd::kIoctl);
+  play({exit(100), to_user(110), entry(150)});
+  EXPECT_THAT(spans_[0].parts, parts(10, 40, 0, 0));
+  EXPECT_EQ(counters().user_without_end, 1u);
+}
+
+TEST_F(ExitTrackerTest, OtherIoctlsDoNotEndUserTime) {
+  model(UserEnd::kIoctl);
+  play({exit(100), to_user(110), make(115, 0, kVcpu0, IoctlEnter{0xAE41}), run_ioctl(140),
+        entry(150)});
+  EXPECT_THAT(spans_[0].parts, parts(20, 30, 0, 0));
+}
+
+TEST_F(ExitTrackerTest, ARunnableThreadIsPreemptedWhereverItWas) {
+  model(UserEnd::kIoctl);
+  play({exit(100), switch_out(110, true), switch_in(130), to_user(140), switch_out(150, true),
+        switch_in(155), run_ioctl(170), entry(180)});
+  EXPECT_THAT(spans_[0].parts, parts(10 + 10 + 10, 10 + 15, 20 + 5, 0));
+  EXPECT_EQ(spans_[0].preempted_by, kOtherThread);
+}
+
+TEST_F(ExitTrackerTest, ASleepingThreadIsBlockedUntilItIsWokenAndThenPreempted) {
+  play({exit(100, kSvmHlt), switch_out(110, false), wake(150), switch_in(170), entry(175)});
+  EXPECT_THAT(spans_[0].parts, parts(10 + 5, 0, 20, 40));
+  EXPECT_EQ(spans_[0].preempted_by, ThreadId{});
+}
+
+TEST_F(ExitTrackerTest, WithoutAWakeUpAllSleepIsBlocked) {
+  play({exit(100, kSvmHlt), switch_out(110, false), switch_in(170), entry(175)});
+  EXPECT_THAT(spans_[0].parts, parts(15, 0, 0, 60));
+}
+
+TEST_F(ExitTrackerTest, WhatTheSchedulerDoesForAThreadDoesNotShowThatItRuns) {
+  play({exit(100, kSvmHlt), switch_out(110, false), reload(112), switch_in(170), entry(175)});
+  EXPECT_THAT(spans_[0].parts, parts(15, 0, 0, 60));
+}
+
+TEST_F(ExitTrackerTest, ASpanGoesOnAcrossMigration) {
+  play({exit(100), switch_out(110, true, kVcpu0, 0), switch_in(130, kVcpu0, 1),
+        entry(140, kVcpu0, 1)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_THAT(spans_[0].parts, parts(20, 0, 20, 0));
+}
+
+TEST_F(ExitTrackerTest, ThreadsAreApart) {
+  play({exit(100), exit(105, kSvmNpf, kVcpu1), entry(110, kVcpu1), entry(150)});
+  ASSERT_THAT(spans_, SizeIs(2));
+  EXPECT_EQ(spans_[0].total(), 5u);
+  EXPECT_EQ(spans_[1].total(), 50u);
+}
+
+TEST_F(ExitTrackerTest, GuestTimeRunsFromEntryToExit) {
+  play({entry(10), exit(100), entry(150), exit(175), entry(176)});
+  EXPECT_EQ(tracker_->vcpus()[0].totals.guest_ns, 90u + 25u);
+  EXPECT_EQ(counters().entry_without_exit, 1u);
+}
+
+TEST_F(ExitTrackerTest, EveryExitAndEntryIsASpanOrCounted) {
+  play({entry(10), exit(20), exit(30), entry(40), entry(50), exit(60)});
+  finish();
+  EXPECT_EQ(counters().exits, 1u);
+  EXPECT_EQ(counters().exit_without_entry, 2u);
+  EXPECT_EQ(counters().entry_without_exit, 2u);
+}
+
+TEST_F(ExitTrackerTest, TheMostSpecificDetailWins) {
+  play({exit(100, kSvmNpf),
+        make(101, 0, kVcpu0, KvmDetail{0xfee, 0, DetailKind::kPageFault, Access::kNone, false}),
+        make(102, 0, kVcpu0, KvmDetail{0xfed000f0, 0, DetailKind::kMmio, Access::kRead, true}),
+        entry(110)});
+  EXPECT_EQ(spans_[0].detail.kind, DetailKind::kMmio);
+  EXPECT_EQ(spans_[0].detail.value, 0xfed000f0u);
+}
+
+TEST_F(ExitTrackerTest, TheDeviceIsTheRegionOfTheExitsAddress) {
+  model(UserEnd::kReload);
+  play({exit(100), to_user(110), marker(112, kWriteRtcIndex), marker(115, kReadRtc), reload(120),
+        port(121, 0x71, Access::kRead), entry(130)});
+  EXPECT_EQ(device(0), "rtc");
+  EXPECT_EQ(handler(0), "memory_region_ops_read");
+  EXPECT_EQ(spans_[0].qemu_events, 2u);
+}
+
+TEST_F(ExitTrackerTest, WithoutAnAddressTheLastRegionNamesTheDevice) {
+  model(UserEnd::kReload);
+  play({exit(100), to_user(110), marker(112, kReadRtc), marker(115, kWriteSerial), reload(120),
+        entry(130)});
+  EXPECT_EQ(device(0), "serial");
+}
+
+TEST_F(ExitTrackerTest, TheHandlerIsTheDevicesOwnEvent) {
+  model(UserEnd::kReload);
+  play({exit(100), port(101, 0x3f8), to_user(110),
+        marker(111, "kvm_run_exit cpu_index 0, reason 2"), marker(112, kWriteSerial),
+        marker(113, "serial_write write addr 0x00 val 0x41"), marker(114, "serial_update"),
+        reload(120), entry(130)});
+  EXPECT_EQ(handler(0), "serial_write");
+}
+
+TEST_F(ExitTrackerTest, ADeviceTracesAReadBeforeItsRegionDoes) {
+  model(UserEnd::kReload);
+  play({exit(100), to_user(110), marker(112, "cmos_ioport_read 1"), marker(115, kReadRtc),
+        marker(116, "something_after"), reload(120), port(121, 0x71, Access::kRead), entry(130)});
+  EXPECT_EQ(handler(0), "cmos_ioport_read");
+}
+
+TEST_F(ExitTrackerTest, TheAcceleratorsEventIsTheHandlerOnlyWhenItIsAlone) {
+  model(UserEnd::kReload);
+  play({exit(100), to_user(110), marker(111, "kvm_run_exit cpu_index 3, reason 2"), reload(120),
+        entry(130)});
+  EXPECT_EQ(handler(0), "kvm_run_exit");
+  EXPECT_EQ(device(0), "");
+}
+
+TEST_F(ExitTrackerTest, EventsOutsideUserTimeAndOfOtherThreadsDoNotBelongToTheExit) {
+  model(UserEnd::kReload);
+  play({exit(100), to_user(110), marker(112, kWriteSerial, kOtherThread), reload(120),
+        marker(121, kWriteSerial), entry(130), marker(135, kReadRtc)});
+  EXPECT_EQ(spans_[0].qemu_events, 0u);
+  EXPECT_EQ(counters().qemu_events, 3u);
+  EXPECT_EQ(counters().qemu_events_in_exits, 0u);
+}
+
+TEST_F(ExitTrackerTest, MoreAccessesThanAreKeptStillFindTheLast) {
+  model(UserEnd::kReload);
+  play({exit(100), to_user(110)});
+  for (std::uint64_t i = 0; i < 20; ++i) play({marker(111 + i, kWriteSerial)});
+  play({marker(140, kReadRtc), reload(150), port(151, 0x71, Access::kRead), entry(160)});
+  EXPECT_EQ(device(0), "rtc");
+}
+
+TEST_F(ExitTrackerTest, AfterLostEventsNoSpanBridgesTheHole) {
+  play({exit(100), lost(0, 100, 800), entry(900)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(counters().closed_by_loss, 1u);
+  EXPECT_EQ(counters().entry_without_exit, 1u);
+}
+
+TEST_F(ExitTrackerTest, AHoleOnAnotherCpuLeavesARunningThreadsSpanAlone) {
+  play({exit(100), lost(1, 100, 800), entry(900)});
+  EXPECT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(counters().closed_by_loss, 0u);
+}
+
+TEST_F(ExitTrackerTest, AHoleAnywhereClosesTheSpanOfAThreadThatIsOffTheCpu) {
+  play({exit(100), switch_out(110, false), lost(1, 120, 800), switch_in(850), entry(900)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(counters().closed_by_loss, 1u);
+}
+
+TEST_F(ExitTrackerTest, AThreadThatLeavesItsCpuWhileAnothersHoleLastsIsClosed) {
+  play({exit(100), lost(1, 105, 800), switch_out(110, true), switch_in(850), entry(900)});
+  EXPECT_THAT(spans_, IsEmpty());
+}
+
+TEST_F(ExitTrackerTest, AThreadThatTurnsUpOnTheHolesCpuIsClosed) {
+  play({exit(100), lost(1, 105, 800), entry(900, kVcpu0, 1)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(counters().closed_by_loss, 1u);
+}
+
+TEST_F(ExitTrackerTest, SpansThatBeganAfterTheHoleAreWhole) {
+  play({exit(100), lost(0, 100, 800), exit(810), entry(850)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].total(), 40u);
+}
+
+TEST_F(ExitTrackerTest, WithoutKvmExitSpansAreTheTimeInUserSpace) {
+  model(UserEnd::kReload, true);
+  play({port(95, 0x3f8), to_user(100), marker(110, kWriteSerial), reload(150), to_user(200),
+        marker(210, kReadRtc), reload(240), port(241, 0x71, Access::kRead)});
+  finish();
+  ASSERT_THAT(spans_, SizeIs(2));
+  EXPECT_THAT(spans_[0].parts, parts(0, 50, 0, 0));
+  EXPECT_EQ(spans_[0].detail.value, 0x3f8u);
+  EXPECT_EQ(device(0), "serial");
+  EXPECT_THAT(spans_[1].parts, parts(0, 40, 0, 0));
+  EXPECT_EQ(spans_[1].detail.value, 0x71u);
+  EXPECT_EQ(device(1), "rtc");
+}
+
+TEST_F(ExitTrackerTest, WithoutAnyEndExitsAreCountedOnly) {
+  model(UserEnd::kNone, true);
+  play({port(95, 0x3f8), to_user(100), to_user(200), port(241, 0x71, Access::kRead)});
+  finish();
+  ASSERT_THAT(spans_, SizeIs(2));
+  EXPECT_EQ(spans_[0].total(), 0u);
+  EXPECT_EQ(spans_[0].detail.value, 0x3f8u);
+  EXPECT_EQ(spans_[1].detail.value, 0x71u);
+}
+
+TEST_F(ExitTrackerTest, PartsSumToTheTotalEvenWhenAClockGoesBack) {
+  model(UserEnd::kIoctl);
+  play(
+      {exit(100), to_user(140), switch_out(130, true), switch_in(160), run_ioctl(150), entry(155)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  std::uint64_t sum = 0;
+  for (const std::uint64_t part : spans_[0].parts) sum += part;
+  EXPECT_EQ(sum, spans_[0].total());
+  EXPECT_GT(counters().clock_went_back, 0u);
+}
+
+TEST_F(ExitTrackerTest, Arm64LearnsItsVcpuFromTheTimerAndFromQemu) {
+  play({make(100, 0, kVcpu0, KvmExit{2, kIsaArm64, 0x24, kNoVcpu, 0x40}),
+        make(101, 0, kVcpu0, KvmReload{3}), make(110, 0, kVcpu0, KvmEntry{kNoVcpu})});
+  EXPECT_EQ(spans_[0].vcpu, 3);
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+
+#include "merge/analyze/halt_tracker.h"
+#include "merge/analyze/irq_tracker.h"
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+constexpr ThreadId kProcess{50};
+
+Event irq(std::uint64_t at, IrqStep step, std::uint32_t pin, std::uint32_t vector,
+          std::int32_t vcpu, ThreadId thread = kOtherThread, bool level = true) {
+  return make(at, 0, thread, KvmIrq{step, level, pin, vector, vcpu});
+}
+
+class IrqTrackerTest : public testing::Test {
+ protected:
+  void play(std::initializer_list<Event> events) {
+    for (const Event& event : events) {
+      if (const IrqSpan* span = tracker_.on(event, kProcess)) done_.push_back(*span);
+    }
+  }
+  IrqTracker tracker_;
+  std::vector<IrqSpan> done_;
+};
+
+TEST_F(IrqTrackerTest, FollowsALineFromRaiseToEoi) {
+  play({exit(90), irq(100, IrqStep::kLine, 4, kNoVector, kNoVcpu),
+        irq(101, IrqStep::kAccept, 0, 0x24, 0),
+        irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0), entry(120), exit(130),
+        irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLine);
+  EXPECT_EQ(done_[0].pin, 4u);
+  EXPECT_EQ(done_[0].raised, Timestamp(100));
+  EXPECT_EQ(done_[0].injected, Timestamp(110));
+  EXPECT_EQ(done_[0].entered, Timestamp(120));
+  EXPECT_EQ(done_[0].ended, Timestamp(131));
+}
+
+TEST_F(IrqTrackerTest, WithoutARaiseItBeginsWhereTheVcpuAcceptsIt) {
+  play({exit(90), irq(101, IrqStep::kAccept, 0, 0xec, 0, kVcpu0),
+        irq(110, IrqStep::kInject, 0, 0xec, kNoVcpu, kVcpu0), entry(120),
+        irq(131, IrqStep::kEoi, 0, 0xec, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLocal);
+  EXPECT_EQ(done_[0].raised, Timestamp(101));
+}
+
+TEST_F(IrqTrackerTest, ARaiseCountsForTheNextAcceptOfItsThreadOnly) {
+  play({exit(90), irq(95, IrqStep::kMsi, 0, 0x30, 0), irq(96, IrqStep::kAccept, 0, 0x30, 0),
+        irq(101, IrqStep::kAccept, 0, 0xec, 0),
+        irq(110, IrqStep::kInject, 0, 0xec, kNoVcpu, kVcpu0),
+        irq(131, IrqStep::kEoi, 0, 0xec, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLocal);
+}
+
+TEST_F(IrqTrackerTest, RaisedAgainWhilePendingItIsCoalesced) {
+  play({exit(90), irq(100, IrqStep::kAccept, 0, 0x24, 0), irq(105, IrqStep::kAccept, 0, 0x24, 0),
+        irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0),
+        irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].raised, Timestamp(100));
+  EXPECT_EQ(tracker_.coalesced(), 1u);
+}
+
+TEST_F(IrqTrackerTest, APostedInterruptIsInjectedWhereItIsRaised) {
+  play({exit(90), irq(100, IrqStep::kMsi, 0, 0x24, 0), irq(101, IrqStep::kAccept, 0, 0x24, 0),
+        irq(102, IrqStep::kInject, 0, 0x24, 0), irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].injected, Timestamp(102));
+  EXPECT_FALSE(done_[0].entered);
+}
+
+TEST_F(IrqTrackerTest, WhatNeverEndsIsHandedOutAtTheEnd) {
+  play({exit(90), irq(100, IrqStep::kAccept, 0, 0x24, 0),
+        irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0), entry(120)});
+  EXPECT_TRUE(done_.empty());
+  const IrqSpan* span = tracker_.finish();
+  ASSERT_NE(span, nullptr);
+  EXPECT_FALSE(span->ended);
+  EXPECT_EQ(tracker_.finish(), nullptr);
+}
+
+TEST_F(IrqTrackerTest, NothingIsFollowedAcrossAHole) {
+  play({exit(90), irq(100, IrqStep::kAccept, 0, 0x24, 0), lost(0, 101, 105),
+        irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0),
+        irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+  EXPECT_TRUE(done_.empty());
+}
+
+TEST(HaltTrackerTest, TellsPollsFromSleepAndTimesTheWayFromWakeUpToRunning) {
+  HaltTracker tracker;
+  for (const Event& event : {exit(90, kSvmHlt), make(95, 0, kVcpu0, KvmVcpuWakeup{5, false, true}),
+                             exit(100, kSvmHlt), switch_out(110, false), wake(150), wake(152),
+                             switch_in(170), make(171, 0, kVcpu0, KvmVcpuWakeup{70, true, true})}) {
+    tracker.on(event);
+  }
+  ASSERT_EQ(tracker.threads().size(), 1u);
+  const HaltTracker::Thread& thread = tracker.threads()[0].state;
+  EXPECT_EQ(thread.polls_won.count(), 1u);
+  EXPECT_EQ(thread.polls_won.total(), 5u);
+  EXPECT_EQ(thread.slept.total(), 70u);
+  EXPECT_EQ(thread.wake_to_run.count(), 1u);
+  EXPECT_EQ(thread.wake_to_run.total(), 20u);
+}
+
+}  // namespace
+}  // namespace trapline::test

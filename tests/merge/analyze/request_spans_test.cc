@@ -1,0 +1,78 @@
+#include "merge/analyze/request_spans.h"
+
+#include <gtest/gtest.h>
+
+#include "merge/analyze/qemu_events.h"
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+class RequestSpansTest : public testing::Test {
+ protected:
+  void follow(std::vector<RequestSpec> specs, std::string_view declarations = {}) {
+    declared_ = tracetool::parse_trace_events(declarations, "test").events;
+    spans_.emplace(std::move(specs), names_, declared_);
+  }
+  std::optional<RequestSpan> mark(std::uint64_t at, std::string_view text, ThreadId thread = kVcpu0,
+                                  ThreadId process = ThreadId{1}) {
+    QemuEvent qemu;
+    if (!reader_.read(text, qemu)) return std::nullopt;
+    const RequestSpan* span =
+        spans_->on(marker(at, text, thread), Marker{text}, qemu.name, process);
+    return span == nullptr ? std::nullopt : std::optional(*span);
+  }
+  Names names_;
+  QemuEventReader reader_{names_};
+  std::vector<tracetool::Event> declared_;
+  std::optional<RequestSpans> spans_;
+};
+
+TEST_F(RequestSpansTest, ARequestIsFollowedAcrossThreads) {
+  follow(known_requests());
+  EXPECT_FALSE(mark(10, "virtio_blk_handle_read vdev 0x1 req 0xaa sector 0 nsectors 8\n"));
+  EXPECT_FALSE(mark(12, "virtio_blk_handle_write vdev 0x1 req 0xbb sector 0 nsectors 8\n"));
+  const auto second =
+      mark(15, "virtio_blk_req_complete vdev 0x1 req 0xbb status 0\n", kOtherThread);
+  const auto first = mark(30, "virtio_blk_req_complete vdev 0x1 req 0xaa status 0\n", kOtherThread);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(elapsed(first->start, first->end), 20u);
+  EXPECT_EQ(first->thread, kVcpu0);
+  EXPECT_EQ(spans_->specs()[second->spec].start, "virtio_blk_handle_write");
+  EXPECT_EQ(spans_->open(), 0u);
+}
+
+TEST_F(RequestSpansTest, DeclaredEventsAreReadByTheirFormat) {
+  follow({{"begin", "r", "end", "r"}},
+         "begin(void *other, void *r) \"%p|%p\"\nend(void *r) \"done %p\"\n");
+  EXPECT_FALSE(mark(10, "begin 0x1|0x2\n"));
+  EXPECT_FALSE(mark(11, "end done 0x1\n"));
+  EXPECT_TRUE(mark(12, "end done 0x2\n"));
+  EXPECT_EQ(spans_->end_without_start(), 1u);
+}
+
+TEST_F(RequestSpansTest, TheSameAddressInTwoProcessesIsTwoRequests) {
+  follow({{"begin", "r", "end", "r"}});
+  EXPECT_FALSE(mark(10, "begin r 0x1", kVcpu0, ThreadId{1}));
+  EXPECT_FALSE(mark(20, "end r 0x1", kVcpu1, ThreadId{2}));
+  EXPECT_TRUE(mark(30, "end r 0x1", kVcpu0, ThreadId{1}));
+}
+
+TEST_F(RequestSpansTest, BegunAgainItIsCountedAndAHoleClosesAll) {
+  follow({{"begin", "r", "end", "r"}});
+  (void)mark(10, "begin r 0x1");
+  (void)mark(20, "begin r 0x1");
+  EXPECT_EQ(spans_->restarted(), 1u);
+  spans_->on_hole();
+  EXPECT_FALSE(mark(30, "end r 0x1"));
+}
+
+TEST_F(RequestSpansTest, SpecsThatAreNoneAreRefused) {
+  EXPECT_TRUE(parse_request_spec("a:b..c:d"));
+  for (const std::string_view text : {"", "a..b", "a:b", "a:b..", ":b..c:d", "a:..c:d"}) {
+    EXPECT_FALSE(parse_request_spec(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace trapline::test

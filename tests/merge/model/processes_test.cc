@@ -1,0 +1,44 @@
+#include "merge/model/processes.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+TEST(ProcessesTest, ThreadsBelongToTheProcessThatMadeThem) {
+  Processes processes;
+  processes.on(make(1, 0, ThreadId{10}, {}), NewThread{ThreadId{20}, false});
+  processes.on(make(2, 0, ThreadId{20}, {}), NewThread{ThreadId{21}, true});
+  processes.on(make(3, 0, ThreadId{21}, {}), NewThread{ThreadId{22}, true});
+  EXPECT_EQ(processes.of(ThreadId{22}, {}), ThreadId{20});
+  EXPECT_FALSE(processes.knows(ThreadId{10}));
+}
+
+TEST(ProcessesTest, ARepeatedVcpuNumberBeginsAnotherVm) {
+  const auto vms = find_vms({{ThreadId{104}, 0}, {ThreadId{101}, 0}, {ThreadId{102}, 1}}, {});
+  EXPECT_EQ(vms[1].name(), "~101");
+  EXPECT_EQ(vms[2].name(), "~101");
+  EXPECT_EQ(vms[0].name(), "~104");
+}
+
+TEST(ProcessesTest, WhatIsKnownIsNotInferred) {
+  Processes processes;
+  processes.set(ThreadId{101}, ThreadId{90});
+  const auto vms = find_vms({{ThreadId{101}, 0}, {ThreadId{102}, 0}}, processes);
+  EXPECT_EQ(vms[0].name(), "90");
+  EXPECT_EQ(vms[1].name(), "~102");
+}
+
+TEST(ProcessesTest, QemuNamesTheThreadsOfItsVcpus) {
+  EXPECT_EQ(vcpu_of_name("CPU 0/KVM"), 0);
+  EXPECT_EQ(vcpu_of_name("CPU 127/TCG"), 127);
+  for (const auto* other : {"", "CPU ", "CPU /KVM", "CPU -1/KVM", "CPU 1", "CPU 1/HVF",
+                            "CPU 1/KVMx", "CPU 99999999999/KVM", "qemu-system-x86"}) {
+    EXPECT_EQ(vcpu_of_name(other), kNoVcpu) << other;
+  }
+}
+
+}  // namespace
+}  // namespace trapline::test

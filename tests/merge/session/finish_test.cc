@@ -1,0 +1,129 @@
+// Making trace.dat whole, when the recorder or an earlier attempt was killed at any point.
+#include "merge/session/finish.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "merge/record/qemu_command.h"
+#include "merge/record/session.h"
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+
+class FinishTest : public ::testing::Test {
+ protected:
+  FinishTest() : folder_(fs::temp_directory_path() / fmt::format("finish-test-{}", ::getpid())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "raw");
+    write("raw/head", "HEAD");
+    const StartFacts facts{4096, 4, 2, "local [mono]", "Linux test", "trapline test"};
+    EXPECT_TRUE(write_start(folder_, facts));
+    write("raw/cpu0", std::string(3 * 4096, 'a'));
+    write("raw/cpu1", std::string(600 * 4096, 'b') + "cut off page");
+  }
+  ~FinishTest() override { fs::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  [[nodiscard]] std::string read(const std::string& name) const {
+    std::ifstream file(folder_ / name, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  void expect_whole() const {
+    const std::string trace = read("trace.dat");
+    EXPECT_TRUE(trace.starts_with("HEAD"));
+    EXPECT_EQ(trace.size() % 4096, 0u);
+    EXPECT_TRUE(trace.ends_with(std::string(3 * 4096, 'a') + std::string(600 * 4096, 'b')));
+    EXPECT_FALSE(fs::exists(folder_ / "raw"));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(FinishTest, PutsThePagesBehindTheHeadAndDropsACutOffPage) {
+  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
+  expect_whole();
+  EXPECT_EQ(finish_session(folder_), Finish::kNothingToDo);
+}
+
+TEST_F(FinishTest, GoesOnWhereAKilledAttemptEnded) {
+  const fs::path spare = folder_.string() + ".spare";
+  fs::copy(folder_, spare, fs::copy_options::recursive);
+  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
+  const std::string whole = read("trace.dat");
+  const std::size_t data = whole.size() - 603 * 4096;
+  for (const std::size_t cut : {data, data + 100, data + 3 * 4096, data + 300 * 4096 + 7}) {
+    fs::remove_all(folder_);
+    fs::copy(spare, folder_, fs::copy_options::recursive);
+    // The state after such a kill: the plan, the file so far, the pieces given back.
+    write("trace.dat", whole.substr(0, cut));
+    fs::remove(folder_ / "raw/head");
+    write("raw/plan.json",
+          fmt::format(R"({{"areas":[{{"offset":{},"size":{}}},{{"offset":{},"size":{}}}]}})", data,
+                      3 * 4096, data + 3 * 4096, 600 * 4096));
+    if (cut >= data + 3 * 4096) fs::remove(folder_ / "raw/cpu0");
+    ASSERT_EQ(finish_session(folder_), Finish::kFinished) << cut;
+    EXPECT_EQ(read("trace.dat"), whole) << cut;
+  }
+  fs::remove_all(spare);
+}
+
+TEST_F(FinishTest, BeginsAgainWhenTheTailWasCutOff) {
+  write("raw/head", "HEADhalf a tail");
+  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
+  expect_whole();
+}
+
+TEST_F(FinishTest, LeavesASessionAloneThatIsBeingWritten) {
+  const auto lock = lock_session(folder_);
+  ASSERT_TRUE(lock);
+  const auto finished = finish_session(folder_);
+  ASSERT_FALSE(finished);
+  EXPECT_THAT(finished.error().message, ::testing::HasSubstr("still writing"));
+}
+
+TEST(QemuCommandTest, AddsWhatIsMissingAndKeepsWhatIsThere) {
+  const QemuFacts facts{QemuTracing::kLog, false, "10", ""};
+  const QemuWishes wishes{{"virtio_*"}, "/marker", false, "", "", {}};
+  const auto done =
+      complete_qemu({"qemu-system-x86_64", "-name", "vm", "-D", "log"}, facts, wishes);
+  ASSERT_TRUE(done);
+  EXPECT_THAT(done->words, ElementsAre("qemu-system-x86_64", "-name", "vm,debug-threads=on", "-D",
+                                       "log", "-trace", "virtio_*"));
+  EXPECT_EQ(done->warnings.size(), 1u);
+  const auto bare = complete_qemu({"qemu-system-x86_64"}, facts, wishes);
+  ASSERT_TRUE(bare);
+  EXPECT_THAT(bare->added, Contains("-D /marker"));
+}
+
+TEST(QemuCommandTest, RefusesFunctionsUnderKvmAndDaemons) {
+  QemuWishes wishes;
+  wishes.functions = true;
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-enable-kvm"}, {}, wishes));
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-accel", "kvm"}, {}, wishes));
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-daemonize"}, {}, {}));
+}
+
+TEST(LossTest, ReadsTheKernelsCounts) {
+  const CpuLoss loss =
+      read_loss(3, "entries: 5\noverrun: 12\ncommit overrun: 1\nbytes: 3\ndropped events: 4\n");
+  EXPECT_EQ(loss.cpu, 3u);
+  EXPECT_EQ(loss.overwritten, 12u);
+  EXPECT_EQ(loss.dropped, 5u);
+  EXPECT_EQ(loss.unread, 5u);
+  EXPECT_FALSE(read_loss(0, "overrun: 0\n").any());
+}
+
+}  // namespace
+}  // namespace trapline::record

@@ -1,0 +1,99 @@
+#include "merge/source/simpletrace/simpletrace_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backend_ftrace/simpletrace/format.h"
+
+namespace trapline {
+namespace {
+
+class SimpletraceSourceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = ::testing::TempDir() + "source-" + std::to_string(::getpid());
+    std::ofstream(path_ + ".events") << "disk_read(uint64_t sector, const char *who) \"sector=%\" "
+                                        "PRIu64 \" who=%s\"\n";
+    put(simpletrace::kHeaderId), put(simpletrace::kHeaderMagic), put(simpletrace::kVersion);
+    put(simpletrace::kRecordMapping), put(std::uint64_t{3}), put(std::uint32_t{9});
+    bytes_ += "disk_read";
+  }
+  void TearDown() override {
+    std::filesystem::remove(path_);
+    std::filesystem::remove(path_ + ".events");
+  }
+  template <typename T>
+  void put(T value) {
+    char raw[sizeof value];
+    std::memcpy(raw, &value, sizeof value);
+    bytes_.append(raw, sizeof raw);
+  }
+  void read_event(std::uint64_t time, std::uint64_t sector, const std::string& who) {
+    put(simpletrace::kRecordEvent), put(std::uint64_t{3}), put(time);
+    put(static_cast<std::uint32_t>(24 + 8 + 4 + who.size())), put(std::uint32_t{77});
+    put(sector), put(static_cast<std::uint32_t>(who.size()));
+    bytes_ += who;
+  }
+  void dropped(std::uint64_t time, std::uint64_t count) {
+    put(simpletrace::kRecordEvent), put(simpletrace::kDroppedId), put(time);
+    put(std::uint32_t{32}), put(std::uint32_t{77}), put(count);
+  }
+  std::unique_ptr<Source> open() {
+    std::ofstream(path_, std::ios::binary) << bytes_;
+    auto source = open_simpletrace(path_, path_ + ".events");
+    EXPECT_TRUE(source) << source.error().message;
+    return source ? std::move(*source) : nullptr;
+  }
+  std::string path_;
+  std::string bytes_;
+};
+
+TEST_F(SimpletraceSourceTest, EventsAreMarkersInOrderOfTimeAndDropsAreLosses) {
+  read_event(100, 1, "a");
+  read_event(300, 3, "c c");
+  read_event(200, 2, "b\x1b");
+  dropped(400, 5);
+  const auto source = open();
+  ASSERT_TRUE(source);
+  EXPECT_EQ(source->info().clock, "mono");
+  Event event;
+  std::vector<std::string> seen;
+  while (source->next(event)) {
+    if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+      seen.push_back(std::to_string(event.at.ns()) + " " + std::string(marker->text));
+      EXPECT_EQ(event.thread, ThreadId{77});
+      EXPECT_EQ(source->event_name(event), "disk_read");
+    } else {
+      const Lost& lost = std::get<Lost>(event.payload);
+      EXPECT_EQ(lost.count, 5u);
+      EXPECT_EQ(lost.from.ns(), 300u);
+      EXPECT_EQ(lost.to.ns(), 400u);
+    }
+  }
+  EXPECT_TRUE(source->status());
+  EXPECT_THAT(seen, ::testing::ElementsAre("100 disk_read sector=1 who=a",
+                                           "200 disk_read sector=2 who=b\x1b",
+                                           "300 disk_read sector=3 who=c c"));
+  EXPECT_EQ(source->counters().events, 3u);
+  EXPECT_EQ(source->counters().lost_events, 5u);
+}
+
+TEST_F(SimpletraceSourceTest, ACutFileGivesItsEventsAndThenSaysSo) {
+  read_event(100, 1, "a");
+  read_event(200, 2, "b");
+  bytes_.pop_back();
+  const auto source = open();
+  ASSERT_TRUE(source);
+  Event event;
+  EXPECT_TRUE(source->next(event));
+  EXPECT_FALSE(source->next(event));
+  ASSERT_FALSE(source->status());
+  EXPECT_EQ(source->status().error().kind, ErrorKind::kDamaged);
+}
+
+}  // namespace
+}  // namespace trapline

@@ -18,6 +18,8 @@ recipe_list() {
   guest-amd64     modules of the cloud kernel that only guests load: ptp_kvm.ko
   box-amd64       the files inside the KVM host in a box: base.cpio (busybox, QEMU 10, trace-cmd)
   box-arm64       the same for arm64
+  clean-root      a minimal Debian with a C compiler and CMake, and the packages that Trapline's need
+                  in its apt cache: root/; for a test
   kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
 END
 }
@@ -61,6 +63,25 @@ recipe_qemu_source() {  # recipe_qemu_source FOLDER APT MAJOR SUITE...
     cp --dereference -- "$file" "$folder/firmware/"
   done < <(find "$apt/root/usr/share/qemu" "$apt/root/usr/share/seabios" -maxdepth 1 \
     \( -name '*.bin' -o -name '*.rom' -o -name '*.img' \) -type f)
+}
+
+# What the packages depend on is downloaded only: the test installs it, without a network.
+recipe_clean_root() {  # recipe_clean_root FOLDER APT
+  local archives suite base
+  need_command mmdebstrap mmdebstrap
+  archives=$(machine_archives)
+  mkdir -p "$2"
+  for suite in "${kBookworm[@]}"; do
+    base=$(archive_of "$suite" "$archives") || continue
+    # shellcheck disable=SC2154 # private_apt.sh sets it
+    printf 'deb [signed-by=%s] %s %s main\n' "$kKeyring" "$base" "$suite"
+  done >"$2/sources.list"
+  # shellcheck disable=SC2016 # mmdebstrap gives the hook its folder as $1
+  mmdebstrap --quiet --variant=minbase --include=gcc,libc6-dev,pkg-config,cmake,make \
+    --aptopt='APT::Install-Recommends "false"' --skip=cleanup/apt,cleanup/reproducible \
+    --customize-hook='chroot "$1" apt-get install -y --download-only libdw1 libelf1 libfmt9 libstdc++6 libtracecmd1 libtraceevent1 libzstd1' \
+    bookworm "$1/root" - <"$2/sources.list" >&2 || die "mmdebstrap failed (see above): is this root, or may users have namespaces?"
+  rm -rf -- "$1/root/dev" && mkdir "$1/root/dev"
 }
 
 # Without its window's libraries.

@@ -35,7 +35,7 @@ archive_of() {  # archive_of SUITE ARCHIVE-LINES
     [ -n "$base" ] || continue
     if [[ $release == *-security || $release == */updates ]]; then
       [ $want_security = yes ] && { printf '%s\n' "$base"; return 0; }
-    elif [[ $release =~ ^(bookworm|trixie|forky|sid|stable|testing|unstable)(-updates|-backports)?$ ]]; then
+    elif [[ $release =~ ^(bullseye|bookworm|trixie|forky|sid|stable|testing|unstable)(-updates|-backports)?$ ]]; then
       [ $want_security = no ] && { printf '%s\n' "$base"; return 0; }
     fi
   done <<<"$2"

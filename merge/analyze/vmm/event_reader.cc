@@ -1,15 +1,10 @@
-#include "merge/analyze/qemu_events.h"
+#include "merge/analyze/vmm/event_reader.h"
 
 #include <algorithm>
 #include <charconv>
 
 namespace trapline {
 namespace {
-
-constexpr std::string_view kRunExit = "kvm_run_exit";
-constexpr std::string_view kAddress = " addr 0x";
-constexpr std::string_view kRegionName = " name '";
-constexpr std::string_view kCpuIndex = "cpu_index ";
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
@@ -24,16 +19,14 @@ bool number_after(std::string_view text, std::string_view label, int base, Numbe
   return std::from_chars(first, text.data() + text.size(), number, base).ec == std::errc{};
 }
 
-// What stands between quotes after " name ", to the last quote: a name may hold one itself.
-std::string_view region_name(std::string_view text) {
-  const auto at = text.rfind(kRegionName);
+// What stands after `before`, to the last quote: a name may hold one itself.
+std::string_view quoted(std::string_view text, std::string_view before) {
+  const auto at = text.rfind(before);
   if (at == std::string_view::npos) return {};
-  text.remove_prefix(at + kRegionName.size());
+  text.remove_prefix(at + before.size());
   const auto end = text.rfind('\'');
   return end == std::string_view::npos ? text : text.substr(0, end);
 }
-
-bool is_region_event(std::string_view name) { return name.starts_with("memory_region_"); }
 
 // Whether the declared format has `argument` where the built-in reading looks for it.
 bool stands_after(const tracetool::Event& event, std::string_view argument,
@@ -49,10 +42,16 @@ bool has_argument(const tracetool::Event& event, std::string_view argument) {
   return std::any_of(event.arguments.begin(), event.arguments.end(),
                      [&](const tracetool::Argument& a) { return a.name == argument; });
 }
-bool is_built_in(const tracetool::Event& event) {
-  if (event.name == kRunExit) return stands_after(event, "cpu_index", kCpuIndex);
-  return (!has_argument(event, "addr") || stands_after(event, "addr", kAddress)) &&
-         (!has_argument(event, "name") || stands_after(event, "name", kRegionName));
+bool is_built_in(const tracetool::Event& event, const VmmEventField& field) {
+  return !has_argument(event, field.argument) || stands_after(event, field.argument, field.before);
+}
+bool is_built_in(const tracetool::Event& event, const VmmEventMeaning& meaning) {
+  return is_built_in(event, meaning.address) && is_built_in(event, meaning.region) &&
+         is_built_in(event, meaning.vcpu);
+}
+bool says_something(const VmmEventMeaning& meaning) {
+  return !meaning.address.argument.empty() || !meaning.region.argument.empty() ||
+         !meaning.vcpu.argument.empty();
 }
 
 }  // namespace
@@ -66,48 +65,59 @@ std::string_view event_part(std::string_view text) {
   return text.substr(start + 1);
 }
 
-QemuEventReader::QemuEventReader(Names& names, std::span<const tracetool::Event> declared)
-    : names_(&names), declared_(declared) {}
+VmmEventReader::VmmEventReader(Names& names, std::span<const tracetool::Event> declared,
+                               const VmmKnowledge& vmm)
+    : names_(&names), declared_(declared), vmm_(&vmm) {}
 
-void QemuEventReader::learn(std::string_view name, Known& known) const {
+void VmmEventReader::learn(std::string_view name, Known& known) const {
   known.layout = Layout::kNothing;
-  known.kind = name.starts_with("kvm_") ? QemuEvent::Kind::kAccelerator : QemuEvent::Kind::kDevice;
-  if (is_region_event(name) && (name.ends_with("_read") || name.ends_with("_write"))) {
-    known.layout = Layout::kRegion;
-    known.kind =
-        name.ends_with("_read") ? QemuEvent::Kind::kRegionRead : QemuEvent::Kind::kRegionWrite;
-  } else if (name == kRunExit) {
-    known.layout = Layout::kRunExit;
-  } else {
-    return;
-  }
+  known.meaning = vmm_->event(name);
+  if (known.meaning == nullptr) return;
+  known.kind = known.meaning->kind;
+  if (!says_something(*known.meaning)) return;
+  known.layout = Layout::kBuiltIn;
   const auto declared = std::find_if(declared_.begin(), declared_.end(),
                                      [&](const tracetool::Event& e) { return e.name == name; });
-  if (declared == declared_.end() || is_built_in(*declared)) return;
+  if (declared == declared_.end() || is_built_in(*declared, *known.meaning)) return;
   known.layout = Layout::kDeclared;
   known.declared = &*declared;
   known.format = std::make_unique<tracetool::EventFormat>(*declared);
 }
 
-void QemuEventReader::read_declared(const Known& known, std::string_view arguments,
-                                    QemuEvent& event) {
+void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_view arguments,
+                                   VmmEvent& event) {
+  if (!meaning.address.before.empty()) {
+    event.has_address = number_after(arguments, meaning.address.before, 16, event.address);
+  }
+  if (!meaning.region.before.empty()) {
+    const std::string_view region = quoted(arguments, meaning.region.before);
+    if (!region.empty()) event.region = names_->id(region);
+  }
+  if (!meaning.vcpu.before.empty() &&
+      !number_after(arguments, meaning.vcpu.before, 10, event.vcpu)) {
+    event.vcpu = kNoVcpu;
+  }
+}
+
+void VmmEventReader::read_declared(const Known& known, std::string_view arguments,
+                                   VmmEvent& event) {
   tracetool::Values values;
   if (!known.format->match(arguments, values)) return;
   for (std::size_t i = 0; i < known.declared->arguments.size(); ++i) {
     const std::string& name = known.declared->arguments[i].name;
     if (values[i].kind == tracetool::ValueKind::kAbsent) continue;
-    if (name == "addr") {
+    if (name == known.meaning->address.argument) {
       event.address = values[i].bits;
       event.has_address = true;
-    } else if (name == "name") {
+    } else if (name == known.meaning->region.argument) {
       event.region = names_->id(values[i].text);
-    } else if (name == "cpu_index") {
+    } else if (name == known.meaning->vcpu.argument) {
       event.vcpu = static_cast<std::int32_t>(values[i].bits);
     }
   }
 }
 
-bool QemuEventReader::read(std::string_view text, QemuEvent& event) {
+bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
   text = event_part(text);
   std::size_t length = 0;
   while (length < text.size() && is_name_char(text[length])) ++length;
@@ -125,16 +135,9 @@ bool QemuEventReader::read(std::string_view text, QemuEvent& event) {
     learn(name, known);
   event.kind = known.kind;
   switch (known.layout) {
-    case Layout::kRegion: {
-      event.has_address = number_after(arguments, kAddress, 16, event.address);
-      const std::string_view region = region_name(arguments);
-      if (!region.empty()) event.region = names_->id(region);
+    case Layout::kBuiltIn:
+      read_built_in(*known.meaning, arguments, event);
       break;
-    }
-    case Layout::kRunExit: {
-      if (!number_after(arguments, kCpuIndex, 10, event.vcpu)) event.vcpu = kNoVcpu;
-      break;
-    }
     case Layout::kDeclared:
       read_declared(known, arguments.empty() ? arguments : arguments.substr(1), event);
       break;

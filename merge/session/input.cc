@@ -203,9 +203,7 @@ class ClockedParts {
   Result<void> add(const Part& part) {
     auto source = open_source_of(part);
     if (!source) return tl::unexpected(std::move(source).error());
-    if (auto* trace = dynamic_cast<trace_dat::TraceDatSource*>(source->get())) {
-      input_.traits.merge(trace->traits());
-    }
+    input_.traits.merge((*source)->traits());
     parts_.push_back(part);
     sources_.push_back(std::move(*source));
     return {};

@@ -189,7 +189,7 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
   }
   Event event;
   std::optional<clocks::Interval> interval;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
     if (!interval) interval = clocks::Interval{event.at.ns(), event.at.ns()};
     interval->last = event.at.ns();
   }

@@ -42,7 +42,7 @@ bool ordered(const SyncPoint& point) {
 std::vector<SyncEntry> read_sync_markers(Source& source) {
   SyncGatherer gatherer;
   Event event;
-  while (source.next(event)) {
+  while (source.next(event) == Read::kEvent) {
     const auto* marker = std::get_if<Marker>(&event.payload);
     if (marker == nullptr || !marker->text.starts_with(kSyncPrefix)) continue;
     if (const auto record = parse_sync(marker->text)) gatherer.add(*record, event.at.ns());

@@ -138,12 +138,12 @@ void FallbackSource::finish() {
                  recording_.file.path(), WIFSIGNALED(status) ? "crashed" : "failed");
 }
 
-bool FallbackSource::next(Event& event) {
-  if (!status_ || ended_) return false;
+Read FallbackSource::next(Event& event) {
+  if (!status_ || ended_) return Read::kEnd;
   if (!has_pending_) {
     if (!read_next()) {
       finish();
-      return false;
+      return Read::kEnd;
     }
     has_pending_ = true;
     if (pending_.missed != 0) {
@@ -152,7 +152,7 @@ bool FallbackSource::next(Event& event) {
                                  ? recording_.scale(last_time_[pending_.stream])
                                  : Timestamp(0);
       fill_lost(pending_.cpu, from, recording_.scale(pending_.time), pending_.missed, event);
-      return true;
+      return Read::kEvent;
     }
   }
   has_pending_ = false;
@@ -160,7 +160,7 @@ bool FallbackSource::next(Event& event) {
   last_time_[pending_.stream] = pending_.time;
   decode({pending_.time, pending_.data.data(), static_cast<std::uint32_t>(pending_.data.size())},
          pending_.cpu, event);
-  return true;
+  return Read::kEvent;
 }
 
 }  // namespace trapline::trace_dat

@@ -14,7 +14,7 @@ class FallbackSource final : public TraceDatSource {
   [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(Recording recording);
   ~FallbackSource() override;
 
-  [[nodiscard]] bool next(Event& event) override;
+  [[nodiscard]] Read next(Event& event) override;
   // A pipe does not tell: 0 until the end.
   [[nodiscard]] double progress() const override { return ended_ ? 1 : 0; }
 

@@ -39,7 +39,7 @@ class TraceDatSource : public Source {
  public:
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
-  [[nodiscard]] const Traits& traits() const { return traits_; }
+  [[nodiscard]] Traits traits() const override { return traits_; }
   // When its first and last event were, without reading it all; nothing where that is not known.
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;

@@ -104,6 +104,14 @@ bool become(const User& user) {
     ::fcntl(options.marker_fd, F_SETFD, 0);
     ::setenv("TRAPLINE_FTRACE_FD", std::to_string(options.marker_fd).c_str(), 1);
   }
+  if (!options.instance_name.empty()) {
+    ::setenv("TRAPLINE_FTRACE_INSTANCE", options.instance_name.c_str(), 1);
+    // A user who may not pass through tracefs opens the descriptor's file.
+    const std::string marker = options.user ? fmt::format("/proc/self/fd/{}", options.marker_fd)
+                                            : options.instance + "/trace_marker";
+    ::setenv("TRAPLINE_FTRACE_MARKER", marker.c_str(), 1);
+  }
+  ::umask(options.umask);
   if (options.user && !become(*options.user)) give_up(verdict, "becoming the user");
   reset_signals();
   std::vector<char*> words;

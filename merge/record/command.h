@@ -29,8 +29,10 @@ struct CommandOptions {
   // For a program that writes into the top-level marker: what it finds there, in a mount namespace
   // of its own. Empty: the top-level one.
   std::string shown_marker;
-  // The folder of that marker, and where tracefs is mounted, for a user who may not look into it.
-  std::string instance, tracefs;
+  // The recording's ftrace instance: its name and folder, and where tracefs is mounted. The command
+  // finds the name in TRAPLINE_FTRACE_INSTANCE and the marker's path in TRAPLINE_FTRACE_MARKER.
+  std::string instance_name, instance, tracefs;
+  mode_t umask = 022;
 };
 
 // Guarantees: the child exists, and so has a pid to filter for, before a single instruction of the

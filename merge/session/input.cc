@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/paths.h"
 #include "merge/clock/relate.h"
-#include "merge/session/finish.h"
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
 #include "merge/session/open.h"
+#include "merge/session/session_json.h"
 #include "merge/session/sync_records.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
@@ -34,9 +32,6 @@ struct Part {
 Result<std::vector<Part>> parts_of(const InputOptions& options) {
   std::vector<Part> parts;
   for (const std::string& path : options.paths) {
-    if (is_file(fs::path(path) / "session.json")) {  // its recorder may have been killed
-      if (auto whole = finish_session(path); !whole) return tl::unexpected(whole.error());
-    }
     const auto kind = kind_of_source(path);
     if (!kind && !is_folder(path)) {  // what is wrong with it, its reader knows best
       parts.push_back({path, SourceKind::kTraceDat, true});
@@ -54,17 +49,14 @@ Result<std::vector<Part>> parts_of(const InputOptions& options) {
   return parts;
 }
 
-// The threads that session.json lists: {"threads": [{"tid", "pid"}, …]}.
-void read_session_threads(const fs::path& path, Processes& processes) {
-  std::ifstream file(path);
-  const auto session = nlohmann::json::parse(file, nullptr, false);
-  if (!session.is_object() || !session.contains("threads")) return;
-  for (const auto& thread : session["threads"]) {
-    if (!thread.is_object() || !thread.contains("tid") || !thread.contains("pid")) continue;
-    if (!thread["tid"].is_number_integer() || !thread["pid"].is_number_integer()) continue;
-    processes.set(ThreadId{thread["tid"].get<std::int32_t>()},
-                  ThreadId{thread["pid"].get<std::int32_t>()});
+// What session.json tells: the threads and the virtual machines' names.
+void read_session(const std::string& folder, Input& input) {
+  const auto session = read_session_json(folder);
+  if (!session) return;
+  for (const SessionThread& thread : session->threads) {
+    input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }
+  for (const SessionVm& vm : session->vms) input.vm_names[ThreadId{vm.pid}] = vm.name;
 }
 
 // The files of a session's symbols/ folder, in order of their names.
@@ -340,7 +332,7 @@ Result<Input> open_input(const InputOptions& options) {
     return tl::unexpected(std::move(opened).error());
   }
   for (const std::string& path : options.paths) {
-    if (is_folder(path)) read_session_threads(fs::path(path) / "session.json", input.processes);
+    if (is_folder(path)) read_session(path, input);
   }
   auto symbols = load_symbols(options);
   if (!symbols) return tl::unexpected(std::move(symbols).error());

@@ -7,6 +7,7 @@
 #include "merge/source/trace_dat/fallback_source.h"
 #include "merge/source/trace_dat/page_source.h"
 #include "merge/source/trace_dat/time_range.h"
+#include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -25,7 +26,7 @@ Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options
   constexpr std::uint64_t kFastest = 100'000'000;  // 100 GHz
   if (options.tsc_khz && (*options.tsc_khz == 0 || *options.tsc_khz > kFastest)) {
     return fail(ErrorKind::kUsage,
-                "--tsc-khz {}: no TSC ticks so; take the value from the host's "
+                "--tsc-khz {}: not a plausible TSC frequency; take the value from the host's "
                 "kernel log (tsc: Detected ... MHz)",
                 *options.tsc_khz);
   }
@@ -151,7 +152,7 @@ std::string TraceDatSource::userspace_reason(std::uint32_t reason) const {
 }
 
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {
-  auto file = File::open(std::move(path));
+  auto file = open_trace_file(std::move(path));
   if (!file) return tl::unexpected(std::move(file).error());
   auto layout = read_layout(*file);
   if (!layout) return tl::unexpected(std::move(layout).error());
@@ -171,6 +172,13 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
   auto formats = Formats::parse(*file, *layout);
   if (!formats) return tl::unexpected(std::move(formats).error());
   const bool pages = page_source_reads(*layout) && !options.use_libtracecmd;
+  if (!pages && file->is_composed()) {
+    const std::string& trace = file->path();
+    return fail(ErrorKind::kUsage,
+                "{}: its pages cannot be read before the session is finished; give, once its "
+                "recorder has ended: trapline record --finish {}",
+                trace, trace.substr(0, trace.rfind('/')));
+  }
   if (!pages) {
     // libtracecmd applies what the file says; what the user says remains.
     *scale = options.tsc_khz ? TimeScale::from_khz(*options.tsc_khz, options.offset_ns)

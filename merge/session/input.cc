@@ -8,6 +8,7 @@
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
+#include "merge/session/marker_overlap.h"
 #include "merge/session/open.h"
 #include "merge/session/session_json.h"
 #include "merge/session/sync_records.h"
@@ -26,6 +27,7 @@ struct Part {
   std::string path;
   SourceKind kind = SourceKind::kTraceDat;
   bool named = true;
+  bool marker_calls = true;  // false: a directory has those in trace_marker, and more
 };
 
 // What the named files and folders stand for, host recordings first.
@@ -225,6 +227,7 @@ class ClockedParts {
     if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
     trace_dat::Options how;
     how.tsc_khz = options_.tsc_khz;
+    how.marker_calls = part.marker_calls;
     auto source = trace_dat::open_trace_dat(part.path, how);
     if (!source) return tl::unexpected(std::move(source).error());
     return std::unique_ptr<Source>(std::move(*source));
@@ -292,10 +295,28 @@ void put_host_first(std::vector<Part>& parts) {
   }
 }
 
+// The plugin's output=both: of a trace.dat and a directory of one run the calls of one count.
+void leave_out_second_calls(std::vector<Part>& parts, Input& input) {
+  for (auto directory = parts.begin(); directory != parts.end();) {
+    bool leave_out = false;
+    for (Part& trace : parts) {
+      if (directory->kind != SourceKind::kUftrace || trace.kind != SourceKind::kTraceDat) continue;
+      auto overlap = compare_marker_calls(trace.path, directory->path);
+      if (!overlap || !*overlap) continue;  // what is wrong with them, their readers tell
+      input.notes.push_back((*overlap)->note);
+      leave_out = (*overlap)->use_markers;
+      trace.marker_calls = leave_out;
+      break;
+    }
+    directory = leave_out ? parts.erase(directory) : directory + 1;
+  }
+}
+
 Result<void> open_recordings(const InputOptions& options, Input& input) {
   auto parts = parts_of(options);
   if (!parts) return tl::unexpected(std::move(parts).error());
   if (parts->size() > 1) put_host_first(*parts);
+  if (parts->size() > 1) leave_out_second_calls(*parts, input);
   if (parts->front().kind == SourceKind::kGuestSync) {
     return tl::unexpected(open_source(parts->front().path, {}).error());
   }

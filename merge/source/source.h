@@ -34,6 +34,9 @@ struct SourceCounters {
   std::uint64_t lost_events = 0;  // the counted ones
   std::uint64_t gaps = 0;
   std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
+  // What the recorder left out on purpose (--snapshot-on); not among the losses above.
+  std::uint64_t left_out_events = 0;  // the counted ones
+  std::uint64_t left_out_pieces = 0;
   Timestamp first, last;             // of the events
   std::uint64_t damaged_events = 0;  // too short for their format
 };

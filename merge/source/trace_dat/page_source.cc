@@ -85,8 +85,12 @@ Read PageSource::next(Event& event) {
       const PendingLoss loss = losses_.back();
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
-      fill_lost(stream.cpu(), loss.from, recording_.scale(stream.peek().time), stream.lost_before(),
-                event);
+      const Timestamp to = recording_.scale(stream.peek().time);
+      if (left_out(stream)) {
+        fill_left_out(stream.cpu(), loss.from, to, stream.lost_before(), event);
+      } else {
+        fill_lost(stream.cpu(), loss.from, to, stream.lost_before(), event);
+      }
       return Read::kEvent;
     }
     if (ended_) return Read::kEnd;

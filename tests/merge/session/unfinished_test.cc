@@ -144,6 +144,41 @@ TEST_F(UnfinishedTest, ARecordingThatEndsWhileItIsReadIsAnErrorAndNeverALoss) {
   EXPECT_THAT((*source)->status().error().message, HasSubstr("ended while it was read"));
 }
 
+// docs/formats/trace-dat.md: an empty page with the kernel's mark, 33 events left out before it.
+std::string boundary_page(std::uint64_t time) {
+  std::string page(4096, '\0');
+  const std::uint64_t commit = 0xc0000000, count = 33;
+  std::memcpy(page.data(), &time, 8);
+  std::memcpy(page.data() + 8, &commit, 8);
+  std::memcpy(page.data() + 16, &count, 8);
+  return page;
+}
+
+TEST_F(UnfinishedTest, WhatOurRecorderLeftOutIsNoLoss) {
+  append("raw/cpu0", boundary_page(~std::uint64_t{0} >> 8));
+  for (const bool ours : {true, false}) {
+    auto start = trace_dat::read_start(folder_);
+    ASSERT_TRUE(start);
+    start->version = ours ? "trapline 0.1" : "3.1.6";
+    ASSERT_TRUE(trace_dat::write_start(folder_, *start));
+    auto source = trace_dat::open_trace_dat(trace(), {});
+    ASSERT_TRUE(source);
+    std::vector<Lost> losses;
+    for (Event event; (*source)->next(event) == Read::kEvent;) {
+      if (const auto* lost = std::get_if<Lost>(&event.payload)) losses.push_back(*lost);
+    }
+    ASSERT_EQ(losses.size(), 1u);
+    EXPECT_EQ(losses[0].count, 33u);
+    EXPECT_EQ(losses[0].on_purpose, ours);
+    const SourceCounters& counters = (*source)->counters();
+    EXPECT_EQ(counters.left_out_events, ours ? 33u : 0u);
+    EXPECT_EQ(counters.left_out_pieces, ours ? 1u : 0u);
+    EXPECT_EQ(counters.lost_events, ours ? 0u : 33u);
+    EXPECT_EQ(counters.gaps, ours ? 0u : 1u);
+    EXPECT_EQ(counters.gaps_uncounted, 0u);
+  }
+}
+
 TEST_F(UnfinishedTest, WhatWasKilledBeforeItRecordedAnythingIsAnError) {
   fs::remove(folder_ / "raw/start.json");
   const auto kind = kind_of_source(folder_);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/child.h"
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/unique_fd.h"
 
@@ -45,23 +46,22 @@ class Command {
   [[nodiscard]] static Result<Command> fork(const CommandOptions& options);
   Command(Command&&) noexcept = default;
   Command& operator=(Command&&) = delete;
-  ~Command();
 
   // An Error: it cannot be executed.
   [[nodiscard]] Result<void> start();
-  void signal(int number) const;
+  void signal(int number) const { child_.send(number); }
   // The exit status as a shell gives it (128 + signal), once it has ended.
-  [[nodiscard]] std::optional<int> reap();
+  [[nodiscard]] std::optional<int> reap() { return child_.reap(); }
 
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] pid_t pid() const { return child_.pid(); }
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable once it ended
 
  private:
-  Command() = default;
-  pid_t pid_ = -1;
-  UniqueFd pidfd_, gate_, verdict_;
+  explicit Command(Child child) : child_(std::move(child)) {}
+
+  Child child_;  // its output is a Verdict, where it cannot run
+  UniqueFd pidfd_, gate_;
   std::string program_;
-  std::optional<int> status_;
 };
 
 // What a program prints, both outputs, at most 1 MiB, within 10 s; empty when it cannot be run.

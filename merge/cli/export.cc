@@ -71,7 +71,8 @@ Result<void> run(Options& options) {
   Pipeline pipeline(std::move(how), {exporter->get()});
   Event event;
   for (std::uint64_t events = 1;
-       timeline.next(event) && pipeline.push(event) && !(*exporter)->failed(); ++events) {
+       timeline.next(event) == Read::kEvent && pipeline.push(event) && !(*exporter)->failed();
+       ++events) {
     if (events % 65536 == 0 && tell) tell(timeline.progress());
   }
   pipeline.finish();

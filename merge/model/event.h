@@ -121,10 +121,11 @@ struct NewThread {
 struct Marker {
   std::string_view text;
 };
-// A hole in one CPU's record. The event's time is `from`, that of the CPU's last event before it.
+// A loss in one CPU's record. The event's time is `from`, that of the CPU's last event before it.
 struct Lost {
   Timestamp from, to;
-  std::uint64_t count;  // 0: the kernel did not say how many
+  std::uint64_t count;      // 0: the kernel did not say how many
+  bool on_purpose = false;  // the recorder left them out: --snapshot-on keeps the time around hits
 };
 // A guest function was entered or left, as a plugin recorded it; `name` is empty without a symbol.
 struct GuestCall {

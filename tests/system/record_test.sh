@@ -240,6 +240,12 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   local target=$! dead first
   start_recorder --pid "$target" --events sched:sched_switch
   wait_for "second series of sync records on the disk" two_series
+  # An open session is read too, and is its owner's alone.
+  run "$trapline" timeline "$session"
+  expect_equal "exit status of timeline while it records" 0 "$status"
+  expect_contains "$work/stdout" sched_switch
+  expect_equal "the folder's mode" 700 "$(stat -c %a "$session")"
+  expect_equal "files that others may read" "" "$(find "$session" -type f -perm /077)"
   kill -KILL "$recorder"
   end_recorder
   dead=$recorder
@@ -254,7 +260,15 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   run "$trapline" info "$work/cut.trapline"
   expect_equal "exit status of info" 0 "$status"
   expect_contains "$work/stdout" sched_switch
+  # Reading it has changed nothing; finishing it is a command of its own, after which it tells the same.
+  [ -e "$work/cut.trapline/raw/head" ] || fail "info has finished the session"
+  [ ! -e "$work/cut.trapline/trace.dat" ] || fail "info has written trace.dat"
+  grep -v '^[0-9]' "$work/stdout" >"$work/open"
+  run "$trapline" record --finish "$work/cut.trapline"
+  expect_equal "exit status of record --finish" 0 "$status"
   [ ! -e "$work/cut.trapline/raw" ] || fail "the session was not finished"
+  run "$trapline" info "$work/cut.trapline"
+  grep -v '^[0-9]' "$work/stdout" | diff "$work/open" - || fail "the finished session tells other things"
   trace-cmd report "$work/cut.trapline/trace.dat" 2>/dev/null >"$work/text"
   # Whatever was there a second before the kill is there: at least two series of sync records.
   first=$(grep -c 'trapline: sync 1 [0-9]* 0 before' "$work/text")

@@ -1,13 +1,12 @@
 #include "merge/source/kernel_events/formats.h"
 
 #include <event-parse.h>
-#include <sys/wait.h>
 #include <trace-seq.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
 
+#include "backend_ftrace/base/child.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/kernel_events/decoders.h"
 
@@ -80,21 +79,6 @@ SymbolNames symbol_names(const tep_print_flag_sym* symbol) {
     if (const auto key = symbol_key(symbol->value)) names.emplace(*key, printable(symbol->str));
   }
   return names;
-}
-
-// Whether the child that does `work` ends as it should; a crash stays in the child.
-template <typename Work>
-bool survives(Work work) {
-  const pid_t child = ::fork();
-  if (child < 0) return true;  // no process to spare: go on without the precaution
-  if (child == 0) {
-    work();
-    ::_exit(0);
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 Field field_of(tep_event* event, const char* name) {

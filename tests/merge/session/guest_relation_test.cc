@@ -293,7 +293,7 @@ TEST_F(GuestRelationTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
   Event event;
   std::size_t calls = 0;
   Timestamp last;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
     const auto* call = std::get_if<GuestCall>(&event.payload);
     ASSERT_NE(call, nullptr);
     EXPECT_EQ(event.thread, kThread);

@@ -223,7 +223,7 @@ TEST_P(Decoders, PayloadsHoldTheFieldsThatTraceCmdPrints) {
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     const auto printed = parse(line);
     if (!printed) continue;
-    ASSERT_TRUE((*source)->next(event));
+    ASSERT_EQ((*source)->next(event), Read::kEvent);
     std::visit(Check(*printed, arm), event.payload);
     if (!std::holds_alternative<Other>(event.payload)) decoded.insert(printed->name);
     if (HasFailure()) FAIL() << line;

@@ -1,8 +1,8 @@
-#include "merge/session/trace_dat_tail.h"
+#include "merge/source/trace_dat/tail.h"
 
 #include <string_view>
 
-namespace trapline {
+namespace trapline::trace_dat {
 namespace {
 
 using namespace std::literals;
@@ -60,4 +60,4 @@ Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes, std::size_
   return tail;
 }
 
-}  // namespace trapline
+}  // namespace trapline::trace_dat

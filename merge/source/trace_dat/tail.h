@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace trapline {
+namespace trapline::trace_dat {
 
 struct TailFacts {
   std::string cmdlines;  // "TID COMM\n" each
@@ -32,4 +32,4 @@ struct Tail {
 [[nodiscard]] Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes,
                                   std::size_t page_size, const std::vector<std::uint64_t>& sizes);
 
-}  // namespace trapline
+}  // namespace trapline::trace_dat

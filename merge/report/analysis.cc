@@ -83,7 +83,10 @@ bool Analysis::on(const Event& event) {
   if (options_.requests) {
     requests_.on(event, processes_.of(event.thread, {}), tracker_.last_qemu_event());
   }
-  if (options_.irq) irqs_.on(event, processes_.of(event.thread, {}));
+  if (options_.irq) {
+    if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) worked_for_.on(*sched);
+    irqs_.on(event, worked_for_.process(event.thread, processes_));
+  }
   if (options_.halt) halts_.on(event);
   return true;
 }

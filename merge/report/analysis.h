@@ -7,6 +7,7 @@
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/halt_tracker.h"
+#include "merge/analyze/kernel_threads.h"
 #include "merge/model/processes.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
@@ -54,6 +55,7 @@ class Analysis {
   ExitModel model_;
   ExitTracker tracker_;
   Processes processes_;
+  WorkedFor worked_for_;  // of threads that raise interrupts
   GuestStacks stacks_;
   std::vector<NameId> symbol_names_;  // by symbol, made when first needed
   bool has_guest_ = false;            // a source holds guest records

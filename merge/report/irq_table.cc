@@ -5,6 +5,20 @@
 #include <utility>
 
 namespace trapline {
+namespace {
+
+struct StepEvents {
+  IrqStep step;
+  const char* events;
+};
+constexpr StepEvents kStepEvents[] = {
+    {IrqStep::kLine, "kvm_set_irq"},           {IrqStep::kMsi, "kvm_msi_set_irq"},
+    {IrqStep::kAccept, "kvm_apic_accept_irq"}, {IrqStep::kPic, "kvm_pic_set_irq"},
+    {IrqStep::kInject, "kvm_inj_virq"},        {IrqStep::kEoi, "kvm_eoi"},
+    {IrqStep::kPicEnd, "kvm_ack_irq"},         {IrqStep::kPending, "vgic_update_irq_pending"},
+};
+
+}  // namespace
 
 void IrqTable::take(const IrqSpan& span) {
   const std::tuple key{span.vector, span.origin,
@@ -20,7 +34,31 @@ void IrqTable::take(const IrqSpan& span) {
   if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
 }
 
+// An interrupt needs one event of each step to be followed; what a step's absence hides is said
+// where the steps around it are there.
+void IrqTable::report_events(Report& report) const {
+  const auto seen = [&](IrqStep step) { return tracker_.seen()[static_cast<std::size_t>(step)]; };
+  for (const StepEvents& step : kStepEvents) {
+    if (seen(step.step) == 0) continue;
+    if (!report.irq_events.empty()) report.irq_events += ", ";
+    report.irq_events += fmt::format("{} {}", seen(step.step), step.events);
+  }
+  if (report.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has one step
+  const auto missing = [&](bool is_missing, const char* events) {
+    if (!is_missing) return;
+    if (!report.irq_events_missing.empty()) report.irq_events_missing += ", ";
+    report.irq_events_missing += events;
+  };
+  const bool apic = seen(IrqStep::kAccept) != 0, pic = seen(IrqStep::kPic) != 0;
+  missing(seen(IrqStep::kLine) + seen(IrqStep::kMsi) == 0, "kvm_set_irq or kvm_msi_set_irq");
+  missing(!apic && !pic, "kvm_apic_accept_irq or kvm_pic_set_irq");
+  missing(seen(IrqStep::kInject) == 0, "kvm_inj_virq");
+  missing(apic ? seen(IrqStep::kEoi) == 0 : pic && seen(IrqStep::kPicEnd) == 0,
+          apic ? "kvm_eoi" : "kvm_ack_irq");
+}
+
 void IrqTable::report(Report& report) {
+  report_events(report);
   while (const IrqSpan* span = tracker_.finish()) take(*span);
   report.irqs_coalesced = tracker_.coalesced();
   auto& rows = report.irqs.emplace();

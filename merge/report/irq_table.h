@@ -23,6 +23,7 @@ class IrqTable {
 
  private:
   void take(const IrqSpan& span);
+  void report_events(Report& report) const;
 
   IrqTracker tracker_;
   // By vector, origin and, for a line, pin.

@@ -18,7 +18,20 @@ void ExitTracker::account(Thread& thread, Timestamp at) {
                      : thread.in_user ? Part::kUser
                                       : Part::kKernel;
   part(thread.span.parts, which) += elapsed(thread.mark, at);
+  if (detail_ == Detail::kIntervals) keep(thread, which, at);
   thread.mark = at;
+}
+
+// Adds the interval up to `at`, or makes the last one longer where the part goes on.
+void ExitTracker::keep(Thread& thread, Part which, Timestamp at) {
+  std::vector<PartInterval>& intervals = thread.intervals;
+  if (!intervals.empty() && intervals.back().part == which && intervals.back().end == thread.mark) {
+    intervals.back().end = at;
+  } else if (intervals.size() < kMostIntervals) {
+    intervals.push_back({which, thread.mark, at});
+  } else {
+    ++counters_.intervals_left_out;
+  }
 }
 
 // Every event of the thread itself comes by here: it shows where the thread runs, and that a hole
@@ -43,7 +56,7 @@ void ExitTracker::runs(Thread& thread, Timestamp at) {
 
 void ExitTracker::close_for_loss(Thread& thread) {
   if (thread.phase == Thread::Phase::kExit) ++counters_.closed_by_loss;
-  // What ended is kept, but what comes after the hole may be another exit's detail.
+  // Keep the completed exit, but attach no detail seen after the loss.
   if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kUnknown;
   thread.sealed = true;
   thread.waiting = kNoDetail;
@@ -81,6 +94,9 @@ void ExitTracker::begin(Thread& thread, const Event& event, const ExitReason& re
   thread.span.source = event.source;
   thread.span.reason = reason;
   thread.span.rip = rip;
+  thread.user_begin = {};
+  thread.intervals.clear();
+  thread.handlers.clear();
 }
 
 void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
@@ -90,6 +106,8 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   if (thread->phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
   if (thread->phase == Thread::Phase::kGuest) {
     thread->totals.guest_ns += elapsed(thread->mark, event.at);
+    has_run_ = true;
+    run_ = {event.thread, thread->totals.vcpu, thread->mark, event.at};
   }
   begin(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
 }
@@ -121,6 +139,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     if (thread->phase != Thread::Phase::kExit) return nullptr;
     account(*thread, event.at);
     thread->in_user = true;
+    thread->user_begin = event.at;
     thread->span.userspace_reason = exit.reason;
     return nullptr;
   }
@@ -130,6 +149,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   if (thread->phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
   begin(*thread, event, {exit.reason, ExitReason::kIsaUserspace, 0}, 0);
   thread->in_user = true;
+  thread->user_begin = event.at;
   thread->span.userspace_reason = exit.reason;
   thread->span.detail = std::exchange(thread->waiting, kNoDetail);
   if (!model_.durations()) {  // the span is a point; what follows may still tell its detail
@@ -147,6 +167,7 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   }
   account(*thread, event.at);
   thread->in_user = false;
+  user_ended_ = thread->user_begin;
   if (model_.from_userspace_exit) thread->phase = Thread::Phase::kEnded;
 }
 
@@ -190,6 +211,12 @@ const ExitSpan* ExitTracker::emit(Thread& thread) {
   if (is_halt(thread.span.reason)) totals.halt_ns += thread.span.total();
   ++counters_.exits;
   done_ = thread.span;
+  if (detail_ == Detail::kIntervals) {
+    done_intervals_.swap(thread.intervals);
+    done_handlers_.swap(thread.handlers);
+    done_.intervals = done_intervals_;
+    done_.handlers = done_handlers_;
+  }
   return &done_;
 }
 
@@ -229,6 +256,7 @@ void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
     }
     account(*prev, event.at);
     prev->off_cpu = true;
+    prev->off_since = event.at;
     prev->asleep = !sched.runnable;
     if (sched.runnable && prev->phase == Thread::Phase::kExit &&
         prev->span.preempted_by == ThreadId{}) {
@@ -268,6 +296,10 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
   ++count.in_exits;
   ++counters_.qemu_events_in_exits;
   ++thread->span.qemu_events;
+  if (detail_ == Detail::kIntervals && thread->handlers.size() < kMostIntervals) {
+    thread->handlers.push_back(
+        {event.at, qemu_.name, qemu_.region, qemu_.kind == QemuEvent::Kind::kRegionRead});
+  }
   note_qemu_event(*thread);
 }
 
@@ -358,8 +390,53 @@ struct ExitTracker::Dispatch {
 };
 
 const ExitSpan* ExitTracker::on(const Event& event) {
-  is_qemu_event_ = false;
+  pass();
   return std::visit(Dispatch{*this, event}, event.payload);
+}
+
+OpenExit ExitTracker::open_exit(ThreadId thread, const Thread& state) {
+  OpenExit open{thread, state.totals.vcpu, state.span.start, state.span.reason, {}};
+  if (state.phase == Thread::Phase::kEnded) open.end = state.mark;
+  return open;
+}
+
+std::vector<OpenExit> ExitTracker::open() const {
+  std::vector<OpenExit> exits;
+  for (const auto& [thread, state] : threads_.entries()) {
+    if (state.phase < Thread::Phase::kExit) continue;
+    exits.push_back(open_exit(thread, state));
+  }
+  return exits;
+}
+
+std::optional<OpenExit> ExitTracker::open(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr || state->phase < Thread::Phase::kExit) return std::nullopt;
+  return open_exit(thread, *state);
+}
+
+std::vector<VcpuTotalsOf> ExitTracker::vcpus() const {
+  std::vector<VcpuTotalsOf> vcpus;
+  for (const auto& [thread, state] : threads_.entries()) vcpus.push_back({thread, state.totals});
+  return vcpus;
+}
+
+std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr) return std::nullopt;
+  VcpuState result;
+  result.vcpu = state->totals.vcpu;
+  result.off_cpu = state->off_since;
+  result.user_begin = state->user_begin;
+  if (state->phase == Thread::Phase::kGuest) {
+    result.where = VcpuState::Where::kGuest;
+    result.begin = state->mark;
+  } else if (state->phase == Thread::Phase::kExit) {
+    result.where = state->in_user ? VcpuState::Where::kUser : VcpuState::Where::kKernel;
+    result.begin = state->span.start;
+    result.reason = state->span.reason;
+  }
+  return result;
 }
 
 const ExitSpan* ExitTracker::finish() {

@@ -19,10 +19,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "merge/analyze/exit_model.h"
 #include "merge/analyze/qemu_events.h"
+#include "merge/model/exit_span.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
@@ -36,7 +38,8 @@ struct ExitCounters {
   std::uint64_t clock_went_back = 0;   // events of a thread stamped before its last one
   std::uint64_t qemu_events = 0;
   std::uint64_t qemu_events_in_exits = 0;
-  std::uint64_t threads_left_out = 0;  // kvm events of threads beyond the most that are followed
+  std::uint64_t intervals_left_out = 0;  // beyond ExitTracker::kMostIntervals of an exit
+  std::uint64_t threads_left_out = 0;    // kvm events of threads beyond the most that are followed
 };
 
 // What is known of a thread that runs a vCPU.
@@ -55,12 +58,52 @@ struct QemuEventCount {
   std::uint64_t in_exits = 0;
 };
 
+// What of an exit is kept beside its sums.
+enum class Detail : std::uint8_t { kSums, kIntervals };
+
+// An exit that has not been handed out yet.
+struct OpenExit {
+  ThreadId thread{};
+  std::int32_t vcpu = kNoVcpu;
+  Timestamp begin;
+  ExitReason reason;
+  // Its end is known, and the next event of its thread hands it out (recordings without kvm_exit).
+  std::optional<Timestamp> end;
+};
+
+// Where a thread that runs a vCPU is, as far as its last event tells.
+struct VcpuState {
+  enum class Where : std::uint8_t { kUnknown, kGuest, kKernel, kUser };
+  Where where = Where::kUnknown;
+  std::int32_t vcpu = kNoVcpu;
+  ExitReason reason;                 // kKernel, kUser
+  Timestamp begin;                   // of the guest's run, or of the exit
+  Timestamp user_begin;              // of the last time in user space, 0 for none yet
+  std::optional<Timestamp> off_cpu;  // when the thread was last switched out
+};
+
+// A time that the guest ran: from kvm_entry to kvm_exit.
+struct GuestRun {
+  ThreadId thread{};
+  std::int32_t vcpu = kNoVcpu;
+  Timestamp begin, end;
+};
+
+// A thread that runs a vCPU, and what it spent its time on.
+struct VcpuTotalsOf {
+  ThreadId thread{};
+  VcpuTotals totals;
+};
+
 class ExitTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
+  // Intervals, and handlers, of one exit. What comes after is summed up, and counted.
+  static constexpr std::size_t kMostIntervals = 1u << 15;
 
   // `reader` is borrowed; `model` stays as it is.
-  ExitTracker(const ExitModel& model, QemuEventReader& reader) : model_(model), reader_(&reader) {}
+  ExitTracker(const ExitModel& model, QemuEventReader& reader, Detail detail = Detail::kSums)
+      : model_(model), reader_(&reader), detail_(detail) {}
 
   // The span that the event completes, or nullptr; valid until the next call.
   [[nodiscard]] const ExitSpan* on(const Event& event);
@@ -68,12 +111,25 @@ class ExitTracker {
   // What is still open is then counted.
   [[nodiscard]] const ExitSpan* finish();
 
-  [[nodiscard]] const ExitCounters& counters() const { return counters_; }
-  struct Thread;
-  // The threads that run vCPUs, in order of first sight.
-  [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
-    return threads_.entries();
+  // Another event came that concerns no exit: what the last one told is past.
+  void pass() {
+    is_qemu_event_ = has_run_ = false;
+    user_ended_.reset();
   }
+
+  [[nodiscard]] const ExitModel& model() const { return model_; }
+  [[nodiscard]] const ExitCounters& counters() const { return counters_; }
+  // The threads that run vCPUs, in order of first sight.
+  [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
+  // Nothing for a thread without an event of KVM.
+  [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
+  [[nodiscard]] std::vector<OpenExit> open() const;
+  [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
+  // The guest's run that the last event ended, or nullptr.
+  [[nodiscard]] const GuestRun* guest_run() const { return has_run_ ? &run_ : nullptr; }
+  // When the time in user space began that the last event ended, where its end is an event of its
+  // own (UserEnd::kIoctl, kReload).
+  [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
   // Indexed by NameId.
   [[nodiscard]] const std::vector<QemuEventCount>& qemu_events() const { return event_counts_; }
   // The QEMU event of the last Marker given to on(), or nullptr when that was none.
@@ -81,6 +137,7 @@ class ExitTracker {
     return is_qemu_event_ ? &qemu_ : nullptr;
   }
 
+ private:
   // A memory region access inside a span, with the device's own events around it.
   struct Access {
     QemuEvent region;
@@ -91,7 +148,7 @@ class ExitTracker {
     VcpuTotals totals;
     Phase phase = Phase::kUnknown;
     bool in_user = false, off_cpu = false, asleep = false;
-    bool sealed = false;  // fallback: a hole came, so no later event is the span's detail
+    bool sealed = false;  // fallback: events were lost, so no later one is the span's detail
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;
     Timestamp mark;  // up to where the open interval is accounted
@@ -101,11 +158,14 @@ class ExitTracker {
     NameId device_event = kNoName, accelerator_event = kNoName;
     NameId before_access = kNoName;
     std::array<Access, 8> access{};
+    Timestamp user_begin;
+    std::optional<Timestamp> off_since;
+    std::vector<PartInterval> intervals;  // Detail::kIntervals
+    std::vector<HandlerEvent> handlers;
   };
-
- private:
   struct Dispatch;
   void account(Thread& thread, Timestamp at);
+  void keep(Thread& thread, Part part, Timestamp at);
   void seen(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at);
   void close_for_loss(Thread& thread);
@@ -113,6 +173,7 @@ class ExitTracker {
   const ExitSpan* emit(Thread& thread);
   static void name_device(Thread& thread);
   static void set_vcpu(Thread& thread, std::int32_t vcpu);
+  static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* vcpu_thread(const Event& event);
 
   void on_exit(const Event& event, const KvmExit& exit);
@@ -129,6 +190,7 @@ class ExitTracker {
 
   ExitModel model_;
   QemuEventReader* reader_;
+  Detail detail_;
   ThreadTable<Thread> threads_;
   ExitCounters counters_;
   std::vector<QemuEventCount> event_counts_;
@@ -136,7 +198,12 @@ class ExitTracker {
   Timestamp latest_hole_end_;
   QemuEvent qemu_;
   bool is_qemu_event_ = false;
+  bool has_run_ = false;
+  GuestRun run_;
+  std::optional<Timestamp> user_ended_;
   ExitSpan done_;
+  std::vector<PartInterval> done_intervals_;
+  std::vector<HandlerEvent> done_handlers_;
   std::size_t finished_ = 0;  // threads that finish() has looked at
 };
 

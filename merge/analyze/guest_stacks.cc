@@ -52,9 +52,22 @@ const GuestStacks::Frames& GuestStacks::frames_of(const Thread& thread) const {
 void GuestStacks::account(Thread& thread, Timestamp at) {
   const Frames& frames = frames_of(thread);
   if (thread.in_guest && !frames.empty() && at > thread.mark) {
-    times(innermost(frames.back())).guest_ns += elapsed(thread.mark, at);
+    times(innermost(frames.back().stack)).guest_ns += elapsed(thread.mark, at);
   }
   thread.mark = std::max(thread.mark, at);
+}
+
+// Ends the calls at `depth` and above. Only that at `depth` itself can have returned.
+void GuestStacks::cut(Frames& frames, std::size_t depth, const Event& event, std::uint64_t task,
+                      bool is_return) {
+  for (std::size_t at = frames.size(); keep_calls_ && at-- > depth;) {
+    const Frame& frame = frames[at];
+    if (!frame.seen) continue;
+    ended_.push_back({event.thread, event.machine, task, frame.stack,
+                      static_cast<std::uint32_t>(at), frame.begin, event.at,
+                      is_return && at == depth});
+  }
+  if (frames.size() > depth) frames.resize(depth);
 }
 
 void GuestStacks::on_call(const Event& event, const GuestCall& call) {
@@ -62,6 +75,7 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
   account(*thread, event.at);
+  thread->machine = event.machine;
   if (call.task != 0) {
     const std::uint64_t task =
         std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
@@ -76,18 +90,44 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   }
   Frames& frames = call.task == 0 ? thread->frames : tasks_.find(thread->task)->second;
   const std::size_t depth = std::min<std::size_t>(call.depth, kMostDepth);
-  if (frames.size() > depth) frames.resize(depth);
+  cut(frames, depth, event, call.task == 0 ? 0 : thread->task, !call.entry);
   if (!call.entry) return;
   const NameId function =
       call.name.empty() ? names_->id(fmt::format("{:#x}", call.function)) : names_->id(call.name);
-  const StackId caller = frames.empty() ? kNoStack : frames.back();
+  const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
   // Frames whose calls were not seen are taken to be their caller's.
-  frames.resize(depth, caller);
-  frames.push_back(child(caller, function));
+  frames.resize(depth, {caller, false, {}});
+  frames.push_back({child(caller, function), true, event.at});
+  if (keep_calls_) {
+    begun_ = {event.thread,
+              event.machine,
+              call.task == 0 ? 0 : thread->task,
+              frames.back().stack,
+              static_cast<std::uint32_t>(depth),
+              event.at,
+              event.at,
+              false};
+  }
   ++times(function).calls;
 }
 
+void GuestStacks::finish(Timestamp at) {
+  ended_.clear();
+  begun_.reset();
+  Event event;
+  event.at = at;
+  for (auto& [thread, state] : threads_.entries()) {
+    event.thread = thread;
+    event.machine = state.machine;
+    cut(state.frames, 0, event, 0, false);
+  }
+  event.thread = {};
+  for (auto& [task, frames] : tasks_) cut(frames, 0, event, task, false);
+}
+
 void GuestStacks::on(const Event& event) {
+  ended_.clear();
+  begun_.reset();
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) return on_call(event, *call);
   if (std::holds_alternative<KvmExit>(event.payload)) {
     Thread* thread = threads_.find(event.thread);
@@ -118,7 +158,7 @@ StackId GuestStacks::stack_of(ThreadId thread) const {
   const Thread* state = threads_.find(thread);
   if (state == nullptr) return kNoStack;
   const Frames& frames = frames_of(*state);
-  return frames.empty() ? kNoStack : frames.back();
+  return frames.empty() ? kNoStack : frames.back().stack;
 }
 
 StackId GuestStacks::with_innermost(StackId stack, NameId function) {

@@ -16,11 +16,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "merge/analyze/exit_model.h"
+#include "merge/model/exit_span.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
@@ -41,15 +42,34 @@ struct GuestFunctionTimes {
   }
 };
 
+// A call of a guest function.
+struct FunctionCall {
+  ThreadId thread{};  // of the vCPU
+  MachineId machine = MachineId::kHost;
+  std::uint64_t task = 0;  // 0: the vCPU's only stack
+  StackId stack = kNoStack;
+  std::uint32_t depth = 0;
+  Timestamp begin, end;
+  bool complete = true;  // its own return was recorded
+};
+
 class GuestStacks {
  public:
   static constexpr std::size_t kMostNodes = 1u << 16;
   static constexpr std::size_t kMostDepth = 1024;
 
-  explicit GuestStacks(Names& names) : names_(&names), nodes_{{}}, children_(256, kNoStack) {}
+  // `keep_calls`: ended() tells the calls that an event ended.
+  explicit GuestStacks(Names& names, bool keep_calls = false)
+      : names_(&names), nodes_{{}}, children_(256, kNoStack), keep_calls_(keep_calls) {}
 
   // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
   void on(const Event& event);
+  // The calls that the last event ended, the innermost first.
+  [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
+  // The call that the last event began; its `end` is not known yet. Nothing for other events.
+  [[nodiscard]] const std::optional<FunctionCall>& begun() const { return begun_; }
+  // After the last event: what is open ends there, not complete.
+  void finish(Timestamp at);
   // The exit that a KvmEntry ended: its parts belong to the function it interrupted.
   void on_span(const ExitSpan& span, StackId stack);
 
@@ -71,13 +91,21 @@ class GuestStacks {
     StackId caller = kNoStack;
     NameId function = kNoName;
   };
-  using Frames = std::vector<StackId>;  // by depth
+  struct Frame {
+    StackId stack = kNoStack;
+    bool seen = false;  // its call was recorded
+    Timestamp begin;
+  };
+  using Frames = std::vector<Frame>;  // by depth
   struct Thread {
     Frames frames;           // of the thread itself
     std::uint64_t task = 0;  // of the task that runs, in tasks_; 0: none
     bool in_guest = false;   // since `mark`, as far as the recording shows
     Timestamp mark;
+    MachineId machine = MachineId::kHost;  // of the records
   };
+  void cut(Frames& frames, std::size_t depth, const Event& event, std::uint64_t task,
+           bool is_return);
   void on_call(const Event& event, const GuestCall& call);
   void account(Thread& thread, Timestamp at);
   [[nodiscard]] const Frames& frames_of(const Thread& thread) const;
@@ -89,9 +117,12 @@ class GuestStacks {
   std::vector<Node> nodes_;        // [0] is kNoStack
   std::vector<StackId> children_;  // open addressing by (caller, function), at most half full
   std::vector<GuestFunctionTimes> functions_;
-  mutable ThreadTable<Thread> threads_;
+  ThreadTable<Thread> threads_;
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0;
+  bool keep_calls_;
+  std::vector<FunctionCall> ended_;
+  std::optional<FunctionCall> begun_;
 };
 
 }  // namespace trapline

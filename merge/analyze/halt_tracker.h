@@ -20,7 +20,9 @@ class HaltTracker {
     bool asleep = false;
   };
   void on(const Event& event);
-  [[nodiscard]] std::deque<ThreadTable<Thread>::Entry>& threads() { return threads_.entries(); }
+  [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
+    return threads_.entries();
+  }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 16;

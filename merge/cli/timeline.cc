@@ -19,42 +19,58 @@ struct Options {
 };
 
 // The exit that --around max means: the longest that is no halt and has the wanted reason.
-struct Longest {
+class Longest : public SpanSink {
+ public:
+  Longest(const Timeline& timeline, const std::string& reason)
+      : timeline_(timeline), reason_(reason) {}
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  void exit(const ExitSpan& exit, const Pipeline&) override {
+    if (span && exit.total() <= span->total()) return;
+    if (reason_.empty()
+            ? is_halt(exit.reason)
+            : !matches(reason_, reason_text(timeline_.source(exit.source), exit.reason))) {
+      return;
+    }
+    span = exit;
+  }
   std::optional<ExitSpan> span;
+
+ private:
+  const Timeline& timeline_;
+  const std::string& reason_;
+};
+
+struct Found {
+  std::optional<ExitSpan> longest;
   std::optional<Timestamp> first;  // of the recording
 };
 
-Result<Longest> find_longest(const Options& options,
-                             const std::optional<std::set<ThreadId>>& threads, bool only_first,
-                             const Progress& progress) {
+// Reads the recording: up to its first event, or to its end for the longest exit.
+Result<Found> look(const Options& options, const std::optional<std::set<ThreadId>>& threads,
+                   bool only_first, const Progress& progress) {
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
-  Names names;
-  QemuEventReader reader(names);
-  ExitTracker tracker(choose_exit_model(input->traits), reader);
   Timeline timeline(std::move(input->sources));
-  Longest longest;
+  Longest longest(timeline, options.reason);
+  PipelineOptions how = pipeline_options(timeline, *input);
+  how.threads = threads;
+  Pipeline pipeline(std::move(how), {&longest});
+  Found found;
   Event event;
-  for (std::uint64_t events = 1; timeline.next(event); ++events) {
-    if (!longest.first && !std::holds_alternative<Lost>(event.payload)) {
-      longest.first = event.at;
-      if (only_first) return longest;
+  for (std::uint64_t events = 1; timeline.next(event) && pipeline.push(event); ++events) {
+    if (!found.first && !std::holds_alternative<Lost>(event.payload)) {
+      found.first = event.at;
+      if (only_first) return found;
     }
     if (events % 65536 == 0 && progress) progress(timeline.progress());
-    const ExitSpan* span = tracker.on(event);
-    if (span == nullptr || (threads && !threads->contains(span->thread))) continue;
-    if (options.reason.empty()
-            ? is_halt(span->reason)
-            : !matches(options.reason, reason_text(timeline.source(span->source), span->reason))) {
-      continue;
-    }
-    if (!longest.span || span->total() > longest.span->total()) longest.span = *span;
   }
+  pipeline.finish();
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
   if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit) {
     return tl::unexpected(no_exits(timeline));
   }
-  return longest;
+  found.longest = longest.span;
+  return found;
 }
 
 Timestamp moved(Timestamp at, std::uint64_t back) {
@@ -62,7 +78,8 @@ Timestamp moved(Timestamp at, std::uint64_t back) {
 }
 
 // From --from, --to and --around to a window.
-Result<void> find_window(const Options& options, TimelineOptions& view, const Progress& progress) {
+Result<void> find_window(const Options& options, const std::optional<std::set<ThreadId>>& threads,
+                         TimelineOptions& view, const Progress& progress) {
   view.to = Timestamp(std::numeric_limits<std::uint64_t>::max());
   std::optional<std::uint64_t> context;
   if (!options.context.empty()) {
@@ -70,14 +87,14 @@ Result<void> find_window(const Options& options, TimelineOptions& view, const Pr
     if (!context) return fail(ErrorKind::kUsage, "--context: '{}' is no time", options.context);
   }
   const bool max = options.around == "max";
-  auto longest = find_longest(options, view.threads, !max, progress);
+  auto longest = look(options, threads, !max, progress);
   if (!longest) return tl::unexpected(std::move(longest).error());
   const Timestamp first = longest->first.value_or(Timestamp());
   if (max) {
-    if (!longest->span) return fail("{}: no exit matches", options.input.paths.front());
+    if (!longest->longest) return fail("{}: no exit matches", options.input.paths.front());
     const std::uint64_t margin = context.value_or(200'000);
-    view.from = moved(longest->span->start, margin);
-    view.to = Timestamp(longest->span->end.ns() + margin);
+    view.from = moved(longest->longest->start, margin);
+    view.to = Timestamp(longest->longest->end.ns() + margin);
     return {};
   }
   if (!options.around.empty()) {
@@ -102,14 +119,16 @@ Result<void> find_window(const Options& options, TimelineOptions& view, const Pr
 Result<void> print_timeline(const Options& options) {
   TimelineOptions view;
   view.reason = options.reason;
+  std::optional<std::set<ThreadId>> threads;
   {
     ProgressLine progress;
     if (!options.filter.empty()) {
-      auto threads = matching_threads(options.input, options.filter, progress.callback());
-      if (!threads) return tl::unexpected(std::move(threads).error());
-      view.threads = std::move(*threads);
+      auto matching = matching_threads(options.input, options.filter, progress.callback());
+      if (!matching) return tl::unexpected(std::move(matching).error());
+      threads = std::move(*matching);
     }
-    if (auto window = find_window(options, view, progress.callback()); !window) return window;
+    if (auto window = find_window(options, threads, view, progress.callback()); !window)
+      return window;
   }
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
@@ -117,11 +136,15 @@ Result<void> print_timeline(const Options& options) {
   view.style = options.output.empty() ? stdout_style() : TextStyle{};
   std::uint64_t lines = 0;
   auto printed = print_to(options.output, [&](std::ostream& out) {
-    TimelineView lines_of(timeline, *input, view, out);
+    TimelineView view_of(timeline, view, out);
+    PipelineOptions how = pipeline_options(timeline, *input);
+    how.threads = threads;
+    how.to = TimeSpec{view.to.ns(), false};
+    Pipeline pipeline(std::move(how), {&view_of});
     Event event;
-    while (timeline.next(event) && lines_of.on(event) && out) {
+    while (timeline.next(event) && pipeline.push(event) && out) {
     }
-    lines = lines_of.lines();
+    lines = view_of.lines();
   });
   if (!printed) return printed;
   if (!timeline.status()) return timeline.status();

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "merge/model/irq.h"
+#include "merge/model/machine.h"
 
 namespace trapline {
 
@@ -140,6 +141,10 @@ struct Event {
   ThreadId thread{};
   std::uint16_t source = 0;  // index in the timeline
   std::uint16_t type = 0;    // the event's id in its source
+  MachineId machine = MachineId::kHost;
+  // Of a guest's event: its own task, while `thread` is the host's thread of the vCPU that ran it
+  // (0: not known).
+  ThreadId task{};
   Payload payload;
   std::span<const std::byte> raw;  // the event's record, empty for Lost
 };

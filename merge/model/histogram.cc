@@ -10,6 +10,20 @@ void Histogram::spill() {
   values_.shrink_to_fit();
 }
 
+Histogram& Histogram::operator=(const Histogram& other) {
+  if (this == &other) return *this;
+  count_ = other.count_;
+  total_ = other.total_;
+  min_ = other.min_;
+  max_ = other.max_;
+  values_ = other.values_;
+  octaves_.clear();
+  for (const auto& octave : other.octaves_) {
+    octaves_.push_back(octave == nullptr ? nullptr : std::make_unique<Octave>(*octave));
+  }
+  return *this;
+}
+
 void Histogram::merge(const Histogram& other) {
   if (other.count_ == 0) return;
   for (const std::uint64_t value : other.values_) add(value);

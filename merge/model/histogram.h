@@ -16,6 +16,13 @@ namespace trapline {
 
 class Histogram {
  public:
+  Histogram() = default;
+  Histogram(const Histogram& other) { *this = other; }
+  Histogram& operator=(const Histogram& other);
+  Histogram(Histogram&&) noexcept = default;
+  Histogram& operator=(Histogram&&) noexcept = default;
+  ~Histogram() = default;
+
   static constexpr std::size_t kExact = 32;
 
   void add(std::uint64_t value) {

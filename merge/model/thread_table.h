@@ -18,6 +18,10 @@ class ThreadTable {
     const std::uint32_t index = slots_[slot_of(thread)];
     return index == kEmpty ? nullptr : &entries_[index].state;
   }
+  [[nodiscard]] const State* find(ThreadId thread) const {
+    const std::uint32_t index = slots_[slot_of(thread)];
+    return index == kEmpty ? nullptr : &entries_[index].state;
+  }
   // Finds or makes the thread's state; nullptr when `most` threads are there already.
   [[nodiscard]] State* get(ThreadId thread, std::size_t most) {
     const std::size_t slot = slot_of(thread);

@@ -41,31 +41,49 @@ std::string without_readings(std::string_view text) {
 
 }  // namespace
 
-TimelineView::TimelineView(const Timeline& timeline, const Input& input,
-                           const TimelineOptions& options, std::ostream& out)
+TimelineView::TimelineView(const Timeline& timeline, const TimelineOptions& options,
+                           std::ostream& out)
     : timeline_(timeline),
-      input_(input),
       options_(options),
       out_(out),
-      reader_(names_, input.declared),
-      model_(choose_exit_model(input.traits)),
-      tracker_(model_, reader_),
       cycles_(timeline.source(0).info().cycles) {}
 
 std::string TimelineView::duration(std::uint64_t ns) const { return duration_text(ns, cycles_); }
 
-std::string TimelineView::who(const Event& event, const Place* place) const {
+TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
+                                           const Pipeline& pipeline) const {
+  Place place;
+  const auto state = pipeline.vcpu(thread);
+  if (!state) {
+    const auto found = vcpus_of_calls_.find(thread);
+    if (found == vcpus_of_calls_.end()) return place;
+    place.vcpu = found->second;
+  }
+  place.is_vcpu = true;
+  place.shown = options_.reason.empty();
+  if (!state) return place;
+  place.vcpu = state->vcpu;
+  const bool in_exit =
+      state->where == VcpuState::Where::kKernel || state->where == VcpuState::Where::kUser;
+  if (!in_exit) return place;
+  place.depth = state->where == VcpuState::Where::kUser ? 2 : 1;
+  place.shown = options_.reason.empty() ||
+                matches(options_.reason, reason_text(timeline_.source_of(event), state->reason));
+  return place;
+}
+
+std::string TimelineView::who(const Event& event, const Place& place) const {
   if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
-  if (place != nullptr && place->vcpu != kNoVcpu) return fmt::format("vcpu {}", place->vcpu);
+  if (place.is_vcpu && place.vcpu != kNoVcpu) return fmt::format("vcpu {}", place.vcpu);
   const std::string comm = timeline_.source_of(event).comm(event.thread);
   // Tasks of a guest have negative numbers (merge/session/guest_kernel_source.h).
   return printable(
       fmt::format("{}-{}", comm.substr(0, 10), std::abs(static_cast<std::int32_t>(event.thread))));
 }
 
-void TimelineView::print(const Event& event, const Place* place, unsigned depth,
+void TimelineView::print(const Event& event, const Place& place, unsigned depth,
                          std::string_view colour, const std::string& text) {
-  if (place != nullptr && !place->shown) return;
+  if (!place.shown) return;
   ++lines_;
   const std::string name = who(event, place);
   const std::size_t width = text_width(name);
@@ -88,140 +106,106 @@ std::string TimelineView::plain(const Event& event) const {
   return fmt::format("{} {}", without_system(source.event_name(event)), source.event_text(event));
 }
 
-std::string TimelineView::function_of(std::uint64_t rip) const {
-  const Symbol* symbol = input_.symbols.find(rip);
+namespace {
+
+std::string function_of(const SymbolTable* symbols, std::uint64_t rip) {
+  const Symbol* symbol = symbols == nullptr ? nullptr : symbols->find(rip);
   if (symbol == nullptr) return fmt::format("at {:#x}", rip);
   return fmt::format("in {}+{:#x}", printable(symbol->name), rip - symbol->address);
 }
 
-void TimelineView::on_exit(const Event& event, const KvmExit& exit) {
-  Place* place = places_.get(event.thread, ExitTracker::kMostThreads);
-  if (place == nullptr) return;
-  if (exit.vcpu != kNoVcpu) place->vcpu = exit.vcpu;
+// "after 203 µs: kernel 60.4 µs, user 143 µs; port 0x71 read, rtc"
+std::string exit_summary(const ExitSpan& exit, const Names& names, bool cycles) {
+  std::string text = "after " + duration_text(exit.total(), cycles) + ':';
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (exit.parts[i] != 0) {
+      text += fmt::format(" {} {},", kPartNames[i], duration_text(exit.parts[i], cycles));
+    }
+  }
+  text.pop_back();
+  const std::string detail = detail_text(exit.detail);
+  if (detail != "-") text += "; " + detail;
+  if (exit.device != kNoName) text += ", " + printable(names[exit.device]);
+  return text;
+}
+
+}  // namespace
+
+void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place& place,
+                           const Pipeline& pipeline) {
   const std::string reason =
       reason_text(timeline_.source_of(event), {exit.reason, exit.isa, exit.exception_class});
-  place->shown = options_.reason.empty() || matches(options_.reason, reason);
-  place->depth = 1;
-  if (event.at < options_.from) return;
   print(event, place, 0, kBold,
-        fmt::format("exit {}, {}", printable(reason), function_of(exit.rip)));
+        fmt::format("exit {}, {}", printable(reason), function_of(pipeline.symbols(), exit.rip)));
 }
 
-void TimelineView::on_entry(const Event& event, const ExitSpan* span) {
-  Place* place = places_.get(event.thread, ExitTracker::kMostThreads);
-  if (place == nullptr) return;
-  place->depth = 0;
-  if (event.at >= options_.from) {
-    std::string text = "entry";
-    if (span != nullptr) {
-      text += " after " + duration(span->total()) + ':';
-      for (std::size_t i = 0; i < kParts; ++i) {
-        if (span->parts[i] != 0) {
-          text += fmt::format(" {} {},", kPartNames[i], duration(span->parts[i]));
-        }
-      }
-      text.pop_back();
-      const std::string detail = detail_text(span->detail);
-      if (detail != "-") text += "; " + detail;
-      if (span->device != kNoName) text += ", " + printable(names_[span->device]);
-    }
-    print(event, place, 0, kBold, text);
+void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pipeline) {
+  std::string text = "entry";
+  if (const ExitSpan* exit = pipeline.ended()) {
+    text += " " + exit_summary(*exit, pipeline.names(), cycles_);
+    place.shown = options_.reason.empty() ||
+                  matches(options_.reason, reason_text(timeline_.source_of(event), exit->reason));
   }
-  place->shown = options_.reason.empty();
+  print(event, place, 0, kBold, text);
 }
 
-void TimelineView::on_userspace_exit(const Event& event, const KvmUserspaceExit& exit) {
-  Place* place = places_.get(event.thread, ExitTracker::kMostThreads);
-  if (place == nullptr) return;
-  place->depth = 2;
-  place->user_start = event.at;
-  if (event.at < options_.from) return;
-  print(event, place, 1, {},
-        "to user space: " + printable(timeline_.source_of(event).userspace_reason(exit.reason)));
-}
-
-bool TimelineView::on_user_end(const Event& event) {
-  Place* place = places_.find(event.thread);
-  if (place == nullptr || place->depth != 2) return false;
-  place->depth = model_.from_userspace_exit ? 0 : 1;
-  if (event.at >= options_.from) {
-    print(event, place, 1, {},
-          "back in KVM after " + duration(elapsed(place->user_start, event.at)));
+void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
+                             const Pipeline& pipeline) {
+  const Place prev = place_of(sched.prev, event, pipeline);
+  const Place next = place_of(sched.next, event, pipeline);
+  if (prev.is_vcpu && pipeline.counts(sched.prev)) {
+    print(event, prev, prev.depth, {},
+          fmt::format("{}: {}-{} runs", sched.runnable ? "preempted" : "sleeps",
+                      printable(sched.next_comm), static_cast<std::int32_t>(sched.next)));
   }
-  return true;
-}
-
-void TimelineView::on_switch(const Event& event, const SchedSwitch& sched) {
-  Place* prev = places_.find(sched.prev);
-  Place* next = places_.find(sched.next);
-  const auto counted = [&](ThreadId thread) {
-    return !options_.threads || options_.threads->contains(thread);
-  };
-  if (prev != nullptr) {
-    prev->off_start = event.at;
-    if (event.at >= options_.from && counted(sched.prev)) {
-      print(event, prev, prev->depth, {},
-            fmt::format("{}: {}-{} runs", sched.runnable ? "preempted" : "sleeps",
-                        printable(sched.next_comm), static_cast<std::int32_t>(sched.next)));
-    }
-  }
-  if (next != nullptr && event.at >= options_.from && counted(sched.next)) {
+  if (next.is_vcpu && pipeline.counts(sched.next)) {
     Event of_next = event;
     of_next.thread = sched.next;
-    print(of_next, next, next->depth, {},
-          next->off_start == Timestamp()
+    const auto state = pipeline.vcpu(sched.next);
+    print(of_next, next, next.depth, {},
+          !state || !state->off_cpu
               ? "runs again"
-              : "runs again after " + duration(elapsed(next->off_start, event.at)));
+              : "runs again after " + duration(elapsed(*state->off_cpu, event.at)));
   }
-  if (prev == nullptr && next == nullptr && event.at >= options_.from && !options_.threads &&
-      options_.reason.empty()) {
-    print(event, nullptr, 0, kDim, plain(event));
+  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && options_.reason.empty()) {
+    print(event, {}, 0, kDim, plain(event));
   }
 }
 
-void TimelineView::show(const Event& event, const ExitSpan* span) {
-  if (const auto* exit = std::get_if<KvmExit>(&event.payload)) return on_exit(event, *exit);
-  if (std::holds_alternative<KvmEntry>(event.payload)) return on_entry(event, span);
+void TimelineView::show(const Event& event, const Place& place, const Pipeline& pipeline) {
+  if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+    return on_exit(event, *exit, place, pipeline);
+  }
+  if (std::holds_alternative<KvmEntry>(event.payload)) return on_entry(event, place, pipeline);
   if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload)) {
-    return on_userspace_exit(event, *exit);
+    const std::string reason = timeline_.source_of(event).userspace_reason(exit->reason);
+    return print(event, place, 1, {}, "to user space: " + printable(reason));
   }
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) return on_switch(event, *sched);
-  const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
-  if (ioctl != nullptr && ioctl->command == kKvmRun && model_.user_end == UserEnd::kIoctl &&
-      on_user_end(event)) {
-    return;
+  if (const auto begin = pipeline.exits().user_ended()) {
+    return print(event, place, 1, {}, "back in KVM after " + duration(elapsed(*begin, event.at)));
   }
-  if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
-    if (Place* place = places_.find(event.thread); place != nullptr && reload->vcpu != kNoVcpu) {
-      place->vcpu = reload->vcpu;
-    }
-    if (model_.user_end == UserEnd::kReload && on_user_end(event)) return;
-  }
-  if (event.at < options_.from) return;
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    print(event, nullptr, 0, kWarning,
-          lost->count == 0 ? "events lost, nobody knows how many"
-                           : fmt::format("{} events lost", grouped(lost->count)));
-    return;
+    return print(event, {}, 0, kWarning,
+                 lost->count == 0 ? "events lost (count unknown)"
+                                  : fmt::format("{} events lost", grouped(lost->count)));
   }
-  const Place* place = places_.find(event.thread);
-  if (place == nullptr && !options_.reason.empty()) return;
+  if (!place.is_vcpu && !options_.reason.empty()) return;
   const bool marker = std::holds_alternative<Marker>(event.payload);
   const std::string text = plain(event);
-  if (text.empty()) return;
-  print(event, place, place == nullptr ? 0 : place->depth, marker ? kQemu : kDim, text);
+  if (!text.empty()) print(event, place, place.depth, marker ? kQemu : kDim, text);
 }
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
-void TimelineView::on_guest_call(const Event& event, const GuestCall& call) {
-  if (event.at < options_.from || (options_.threads && !options_.threads->contains(event.thread)))
-    return;
-  Place* place = places_.get(event.thread, ExitTracker::kMostThreads);
-  if (place == nullptr) return;
-  if (place->vcpu == kNoVcpu) place->vcpu = call.vcpu;
+void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Place place) {
+  if (!place.is_vcpu && vcpus_of_calls_.size() < ExitTracker::kMostThreads) {
+    vcpus_of_calls_.try_emplace(event.thread, call.vcpu);
+  }
+  place.is_vcpu = true;
+  if (place.vcpu == kNoVcpu) place.vcpu = call.vcpu;
+  place.shown = options_.reason.empty() || (place.depth != 0 && place.shown);
   const std::string name =
       call.name.empty() ? fmt::format("{:#x}", call.function) : printable(call.name);
-  // What a source knows of arguments and return values stands behind the name.
+  // What a source knows of arguments and return values follows the name.
   const std::string text = timeline_.source_of(event).event_text(event);
   const std::string values = text.starts_with(name) ? text.substr(name.size()) : "";
   print(event, place, 0, kGuest,
@@ -230,18 +214,19 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call) {
                     call.entry && !values.empty() ? "" : "()", values));
 }
 
-bool TimelineView::on(const Event& event) {
-  if (event.at > options_.to) return false;
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
-    on_guest_call(event, *call);
-    return true;
+void TimelineView::event(const Event& event, const Pipeline& pipeline) {
+  if (event.at < options_.from) return;
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+      sched != nullptr && !is_guest(event.machine)) {
+    return on_switch(event, *sched, pipeline);
   }
-  const ExitSpan* span = tracker_.on(event);
-  const bool counted = !options_.threads || options_.threads->contains(event.thread) ||
-                       std::holds_alternative<Lost>(event.payload) ||
-                       std::holds_alternative<SchedSwitch>(event.payload);
-  if (counted) show(event, span);
-  return true;
+  const bool counts = pipeline.counts(event.thread) || std::holds_alternative<Lost>(event.payload);
+  if (!counts) return;
+  const Place place = place_of(event.thread, event, pipeline);
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    return on_guest_call(event, *call, place);
+  }
+  show(event, place, pipeline);
 }
 
 }  // namespace trapline

@@ -10,65 +10,57 @@
 //     entry after 132 µs: kernel …, user …     kvm_entry
 #pragma once
 
-#include <optional>
+#include <map>
 #include <ostream>
-#include <set>
 #include <string>
 
-#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/pipeline.h"
 #include "merge/render/text_table.h"
-#include "merge/session/input.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
 
 struct TimelineOptions {
-  Timestamp from, to;                         // both included
-  std::optional<std::set<ThreadId>> threads;  // vCPU threads whose events are shown; empty: all
-  std::string reason;                         // a pattern: only exits with this reason, whole
+  Timestamp from, to;  // both included
+  std::string reason;  // a pattern: only exits with this reason, whole
   TextStyle style;
 };
 
-class TimelineView {
+// A sink that prints. What it knows of exits and threads is the pipeline's.
+class TimelineView : public SpanSink {
  public:
   // Borrows everything.
-  TimelineView(const Timeline& timeline, const Input& input, const TimelineOptions& options,
-               std::ostream& out);
+  TimelineView(const Timeline& timeline, const TimelineOptions& options, std::ostream& out);
 
-  // False when the event lies behind the window: nothing more is shown.
-  [[nodiscard]] bool on(const Event& event);
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kEvents; }
+  void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
 
  private:
+  // How a line of a thread is printed; of no vCPU where `is_vcpu` is false.
   struct Place {
-    unsigned depth = 0;  // 0 guest or unknown, 1 in an exit, 2 in user space
-    bool shown = true;   // of an exit with another reason, nothing is
-    Timestamp user_start, off_start;
+    bool is_vcpu = false;
+    bool shown = true;   // an exit with another reason than the wanted one is not
+    unsigned depth = 0;  // 0 in the guest or unknown, 1 in an exit, 2 in user space
     std::int32_t vcpu = kNoVcpu;
   };
-  void print(const Event& event, const Place* place, unsigned depth, std::string_view colour,
+  [[nodiscard]] Place place_of(ThreadId thread, const Event& event, const Pipeline& pipeline) const;
+  void print(const Event& event, const Place& place, unsigned depth, std::string_view colour,
              const std::string& text);
-  [[nodiscard]] std::string who(const Event& event, const Place* place) const;
+  [[nodiscard]] std::string who(const Event& event, const Place& place) const;
   [[nodiscard]] std::string plain(const Event& event) const;
-  [[nodiscard]] std::string function_of(std::uint64_t rip) const;
-  void show(const Event& event, const ExitSpan* span);
-  void on_exit(const Event& event, const KvmExit& exit);
-  void on_guest_call(const Event& event, const GuestCall& call);
-  void on_entry(const Event& event, const ExitSpan* span);
-  void on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
-  [[nodiscard]] bool on_user_end(const Event& event);
-  void on_switch(const Event& event, const SchedSwitch& sched);
+  void show(const Event& event, const Place& place, const Pipeline& pipeline);
+  void on_exit(const Event& event, const KvmExit& exit, const Place& place,
+               const Pipeline& pipeline);
+  void on_entry(const Event& event, Place place, const Pipeline& pipeline);
+  void on_guest_call(const Event& event, const GuestCall& call, Place place);
+  void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
   [[nodiscard]] std::string duration(std::uint64_t ns) const;
 
   const Timeline& timeline_;
-  const Input& input_;
   const TimelineOptions& options_;
   std::ostream& out_;
-  Names names_;
-  QemuEventReader reader_;
-  ExitModel model_;
-  ExitTracker tracker_;
-  ThreadTable<Place> places_;
+  std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
   std::uint64_t lines_ = 0;
   bool cycles_;
 };

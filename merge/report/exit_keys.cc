@@ -8,14 +8,14 @@
 namespace trapline {
 namespace {
 
-// A reason in one word; its three numbers are small.
-std::uint64_t pack(const ExitReason& reason) {
+// A reason in one word: its numbers are small. The source that names it is in the last byte.
+std::uint64_t pack(const ExitReason& reason, std::uint16_t source) {
   return std::uint64_t{reason.reason} << 32 | (std::uint64_t{reason.isa} & 0xffff) << 16 |
-         (reason.exception_class & 0xffff);
+         (reason.exception_class & 0xff) << 8 | (source & 0xff);
 }
 ExitReason unpack_reason(std::uint64_t word) {
   return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word >> 16) & 0xffff,
-          static_cast<std::uint32_t>(word) & 0xffff};
+          static_cast<std::uint32_t>(word) >> 8 & 0xff};
 }
 std::uint64_t pack_kind(const KvmDetail& detail) {
   return std::uint64_t{static_cast<std::uint8_t>(detail.kind)} << 8 |
@@ -35,13 +35,13 @@ bool ExitKeys::has(Dimension dimension) const {
   return std::find(dimensions_.begin(), dimensions_.end(), dimension) != dimensions_.end();
 }
 
-GroupKey ExitKeys::of(const ExitSpan& span, StackId stack) const {
+GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks) const {
   GroupKey key;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
     switch (dimension) {
       case Dimension::kReason:
-        key.words[at++] = pack(span.reason);
+        key.words[at++] = pack(span.reason, span.source);
         break;
       case Dimension::kDetail:
         key.words[at++] = span.detail.value;
@@ -54,7 +54,7 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack) const {
         key.words[at++] = span.qemu_event;
         break;
       case Dimension::kFunction:
-        key.words[at++] = stacks_.innermost(stack);
+        key.words[at++] = stacks.innermost(stack);
         break;
       case Dimension::kStack:
         key.words[at++] = stack;
@@ -63,13 +63,14 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack) const {
       case Dimension::kVm:
         key.words[at++] = static_cast<std::uint32_t>(span.thread);
         break;
+      case Dimension::kCount:
+        break;
     }
   }
   return key;
 }
 
-std::string ExitKeys::text(const GroupKey& key, const Source& source,
-                           const VcpuNames& vcpus) const {
+std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
   std::string text;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
@@ -78,26 +79,28 @@ std::string ExitKeys::text(const GroupKey& key, const Source& source,
     const ThreadId thread{static_cast<std::int32_t>(word)};
     switch (dimension) {
       case Dimension::kReason:
-        text += printable(reason_text(source, unpack_reason(word)));
+        text += printable(reason_text(namer.timeline.source(word & 0xff), unpack_reason(word)));
         break;
       case Dimension::kDetail:
         text += detail_text(unpack_detail(word, key.words[at++]));
         break;
       case Dimension::kDevice:
       case Dimension::kQemuEvent:
-        text += name_or_dash(names_, static_cast<NameId>(word));
+        text += name_or_dash(namer.names, static_cast<NameId>(word));
         break;
       case Dimension::kFunction:
-        text += function_text(names_, static_cast<NameId>(word));
+        text += function_text(namer.names, static_cast<NameId>(word));
         break;
       case Dimension::kStack:
-        text += printable(stacks_.text(static_cast<StackId>(word)));
+        text += printable(namer.stacks.text(static_cast<StackId>(word)));
         break;
       case Dimension::kVcpu:
-        text += vcpus.vcpu(thread, !has(Dimension::kVm));
+        text += namer.vcpus.vcpu(thread, !has(Dimension::kVm));
         break;
       case Dimension::kVm:
-        text += vcpus.vm(thread);
+        text += namer.vcpus.vm(thread);
+        break;
+      case Dimension::kCount:
         break;
     }
   }

@@ -4,33 +4,39 @@
 #include <string>
 #include <vector>
 
-#include "merge/analyze/exit_model.h"
 #include "merge/analyze/guest_stacks.h"
+#include "merge/model/exit_span.h"
 #include "merge/report/groups.h"
 #include "merge/report/vcpu_names.h"
-#include "merge/source/source.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
 
 class ExitKeys {
  public:
-  // Borrows all three for as long as it lives.
-  ExitKeys(const std::vector<Dimension>& dimensions, const Names& names, const GuestStacks& stacks)
-      : dimensions_(dimensions), names_(names), stacks_(stacks) {}
+  // Borrows the dimensions for as long as it lives.
+  explicit ExitKeys(const std::vector<Dimension>& dimensions) : dimensions_(dimensions) {}
 
   // The words of a key that are used.
   [[nodiscard]] std::size_t words() const;
   [[nodiscard]] bool has(Dimension dimension) const;
+  [[nodiscard]] bool needs_stack() const {
+    return has(Dimension::kFunction) || has(Dimension::kStack);
+  }
 
-  [[nodiscard]] GroupKey of(const ExitSpan& span, StackId stack) const;
-  // "io / rtc"; `source` names the reasons.
-  [[nodiscard]] std::string text(const GroupKey& key, const Source& source,
-                                 const VcpuNames& vcpus) const;
+  [[nodiscard]] GroupKey of(const ExitSpan& span, StackId stack, const GuestStacks& stacks) const;
+  // What the words of a key are called.
+  struct Namer {
+    const Names& names;
+    const GuestStacks& stacks;
+    const Timeline& timeline;  // its sources name their own reasons
+    const VcpuNames& vcpus;
+  };
+  // "io / rtc"
+  [[nodiscard]] std::string text(const GroupKey& key, const Namer& namer) const;
 
  private:
   const std::vector<Dimension>& dimensions_;
-  const Names& names_;
-  const GuestStacks& stacks_;
 };
 
 }  // namespace trapline

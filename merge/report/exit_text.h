@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "merge/analyze/exit_model.h"
+#include "merge/model/exit_span.h"
 #include "merge/model/names.h"
 #include "merge/source/source.h"
 

@@ -22,14 +22,15 @@ enum class Dimension : std::uint8_t {
   kFunction,
   kStack,
   kVcpu,
-  kVm
+  kVm,
+  kCount  // of them
 };
 // "reason,device"; an Error names what is unknown and what there is.
 [[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text);
 
 // What an exit is in each dimension; a detail takes two words.
 struct GroupKey {
-  static constexpr std::size_t kWords = 9;
+  static constexpr std::size_t kWords = static_cast<std::size_t>(Dimension::kCount) + 1;
   std::array<std::uint64_t, kWords> words{};
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
 };
@@ -47,9 +48,9 @@ class Groups {
     GroupKey key;
     GroupRow row;  // without its text
   };
-  [[nodiscard]] std::vector<Group>& groups() { return groups_; }
+  [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   // Of the exits that found no place; empty when all did.
-  [[nodiscard]] GroupRow& other() { return other_; }
+  [[nodiscard]] const GroupRow& other() const { return other_; }
 
  private:
   static constexpr std::uint32_t kEmpty = ~std::uint32_t{0};

@@ -18,26 +18,11 @@ constexpr StepEvents kStepEvents[] = {
     {IrqStep::kPicEnd, "kvm_ack_irq"},         {IrqStep::kPending, "vgic_update_irq_pending"},
 };
 
-}  // namespace
-
-void IrqTable::take(const IrqSpan& span) {
-  const std::tuple key{span.vector, span.origin,
-                       span.origin == IrqSpan::Origin::kLine ? span.pin : 0};
-  if (rows_.size() >= kMostRows && !rows_.contains(key)) return;
-  IrqRow& row = rows_[key];
-  ++row.raised;
-  if (span.injected) {
-    ++row.injected;
-    row.to_inject.add(elapsed(span.raised, *span.injected));
-  }
-  if (span.entered) row.to_entry.add(elapsed(span.raised, *span.entered));
-  if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
-}
-
-// An interrupt needs one event of each step to be followed; what a step's absence hides is said
-// where the steps around it are there.
-void IrqTable::report_events(Report& report) const {
-  const auto seen = [&](IrqStep step) { return tracker_.seen()[static_cast<std::size_t>(step)]; };
+// An interrupt needs one event of each step to be followed; those of which a recording has none are
+// missing where the steps around them are there.
+void report_events(Report& report, const IrqTracker& tracker) {
+  const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
+  report.irq_events.clear();
   for (const StepEvents& step : kStepEvents) {
     if (seen(step.step) == 0) continue;
     if (!report.irq_events.empty()) report.irq_events += ", ";
@@ -57,13 +42,29 @@ void IrqTable::report_events(Report& report) const {
           apic ? "kvm_eoi" : "kvm_ack_irq");
 }
 
-void IrqTable::report(Report& report) {
-  report_events(report);
-  while (const IrqSpan* span = tracker_.finish()) take(*span);
-  report.irqs_coalesced = tracker_.coalesced();
+}  // namespace
+
+void IrqTable::add(const IrqSpan& span) {
+  const std::tuple key{span.vector, span.origin,
+                       span.origin == IrqSpan::Origin::kLine ? span.pin : 0};
+  if (rows_.size() >= kMostRows && !rows_.contains(key)) return;
+  IrqRow& row = rows_[key];
+  ++row.raised;
+  if (span.injected) {
+    ++row.injected;
+    row.to_inject.add(elapsed(span.raised, *span.injected));
+  }
+  if (span.entered) row.to_entry.add(elapsed(span.raised, *span.entered));
+  if (span.ended) row.to_eoi.add(elapsed(span.injected.value_or(span.raised), *span.ended));
+}
+
+void IrqTable::report(Report& report, const IrqTracker& tracker) const {
+  report_events(report, tracker);
+  report.irqs_coalesced = tracker.coalesced();
   auto& rows = report.irqs.emplace();
-  for (auto& [key, row] : rows_) {
+  for (const auto& [key, counted] : rows_) {
     const auto& [vector, origin, pin] = key;
+    IrqRow row = counted;
     row.vector = vector == kNoVector ? "-" : fmt::format("{:#x}", vector);
     row.pin = origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", pin)
               : origin == IrqSpan::Origin::kMsi ? "msi"

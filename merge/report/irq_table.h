@@ -14,18 +14,10 @@ class IrqTable {
  public:
   static constexpr std::size_t kMostRows = 4096;
 
-  // `process` is that of the event's thread.
-  void on(const Event& event, ThreadId process) {
-    if (const IrqSpan* span = tracker_.on(event, process)) take(*span);
-  }
-  // Call once, after the last event.
-  void report(Report& report);
+  void add(const IrqSpan& span);
+  void report(Report& report, const IrqTracker& tracker) const;
 
  private:
-  void take(const IrqSpan& span);
-  void report_events(Report& report) const;
-
-  IrqTracker tracker_;
   // By vector, origin and, for a line, pin.
   std::map<std::tuple<std::uint32_t, IrqSpan::Origin, std::uint32_t>, IrqRow> rows_;
 };

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,18 +11,11 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/request_spans.h"
 #include "merge/model/event.h"
+#include "merge/model/time_spec.h"
 #include "merge/report/groups.h"
 
 namespace trapline {
 
-// A point in time as users give it: on the recording's clock, or "+" from its first event.
-struct TimeSpec {
-  std::uint64_t ns = 0;
-  bool relative = false;
-  [[nodiscard]] Timestamp resolve(Timestamp first) const {
-    return Timestamp(relative ? first.ns() + ns : ns);
-  }
-};
 // `option` is the name that an Error gives.
 [[nodiscard]] Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text);
 
@@ -41,8 +33,6 @@ struct ReportOptions {
   std::vector<RequestSpec> request_specs;
   bool irq = false, halt = false, guest = false;
   std::optional<TimeSpec> from, to;
-  // The vCPU threads that count; empty: all.
-  std::optional<std::set<ThreadId>> threads;
 };
 
 }  // namespace trapline

@@ -9,6 +9,7 @@
 #include "merge/analyze/exit_model.h"
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/guest_stacks.h"
+#include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
 
 namespace trapline {

@@ -11,24 +11,18 @@ namespace trapline {
 
 class RequestTable {
  public:
-  // Borrows `names`; no specs: the requests that QEMU's own devices trace.
-  RequestTable(const std::vector<RequestSpec>& specs, Names& names,
-               const std::vector<tracetool::Event>& declared);
-  RequestTable(const RequestTable&) = delete;
-  RequestTable& operator=(const RequestTable&) = delete;
-
-  // `process` is that of the event's thread; `qemu` the QEMU event that a marker is, or nullptr.
-  void on(const Event& event, ThreadId process, const QemuEvent* qemu);
-  // Call once, after the last event.
-  void report(Report& report);
+  void add(const RequestSpan& request);
+  void add(const Delivered& delivered);
+  void report(Report& report, const RequestSpans& spans, const RequestPath& path) const;
 
  private:
-  void take(const RequestSpan& request);
+  struct Row {
+    GroupRow request;
+    RequestPathRow path;
+  };
+  [[nodiscard]] Row& row(std::size_t spec);
 
-  RequestSpans spans_;
-  RequestPath path_;
-  std::vector<GroupRow> rows_;         // by spec
-  std::vector<RequestPathRow> paths_;  // by spec
+  std::vector<Row> rows_;  // by spec
 };
 
 }  // namespace trapline

@@ -76,19 +76,14 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
                                             const Progress& progress) {
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
-  Names names;
-  QemuEventReader reader(names, input->declared);
-  ExitTracker tracker(choose_exit_model(input->traits), reader);
-  Processes processes = input->processes;
   Timeline timeline(std::move(input->sources));
+  Pipeline pipeline(pipeline_options(timeline, *input), {});
   Event event;
-  for (std::uint64_t events = 1; timeline.next(event); ++events) {
-    (void)tracker.on(event);
-    if (const auto* made = std::get_if<NewThread>(&event.payload)) processes.on(event, *made);
+  for (std::uint64_t events = 1; timeline.next(event) && pipeline.push(event); ++events) {
     tell(progress, timeline, events);
   }
-  const std::vector<VcpuThread> threads = vcpu_threads(tracker, timeline);
-  const std::vector<Vm> vms = find_vms(threads, processes);
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline);
+  const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
   std::set<ThreadId> matching;
   std::set<std::string> vm_names, vcpu_names;
   for (std::size_t i = 0; i < threads.size(); ++i) {
@@ -108,21 +103,27 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
   return matching;
 }
 
-Result<ReportRun> run_report(const InputOptions& options, ReportOptions report_options,
+Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& report_options,
                              const VcpuFilter& filter, const Progress& progress) {
+  std::optional<std::set<ThreadId>> only;
   if (!filter.empty()) {
     auto threads = matching_threads(options, filter, progress);
     if (!threads) return tl::unexpected(std::move(threads).error());
-    report_options.threads = std::move(*threads);
+    only = std::move(*threads);
   }
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
   for (auto& source : input->sources) source->want(needs_of(report_options));
   Timeline timeline(std::move(input->sources));
-  Analysis analysis(timeline, *input, report_options);
+  Aggregator aggregator(timeline, *input, report_options);
+  PipelineOptions how = pipeline_options(timeline, *input);
+  how.requests = report_options.request_specs;
+  how.from = report_options.from;
+  how.to = report_options.to;
+  how.threads = std::move(only);
+  Pipeline pipeline(std::move(how), {&aggregator});
   Event event;
-  for (std::uint64_t events = 1; timeline.next(event); ++events) {
-    if (!analysis.on(event)) break;
+  for (std::uint64_t events = 1; timeline.next(event) && pipeline.push(event); ++events) {
     tell(progress, timeline, events);
   }
   if (timeline.status() && !has_exits(input->traits)) {
@@ -130,7 +131,8 @@ Result<ReportRun> run_report(const InputOptions& options, ReportOptions report_o
       return tl::unexpected(no_exits(timeline));
     }
   }
-  return ReportRun{analysis.finish(), timeline.status()};
+  pipeline.finish();
+  return ReportRun{aggregator.snapshot(pipeline), timeline.status()};
 }
 
 }  // namespace trapline

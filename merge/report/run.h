@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "merge/report/analysis.h"
+#include "merge/report/aggregator.h"
 
 namespace trapline {
 
@@ -27,7 +27,7 @@ struct ReportRun {
 
 // Errors: those of open_input; a recording without exits (says which events it holds and how to
 // record the right ones); a filter that nothing matches (says what there is).
-[[nodiscard]] Result<ReportRun> run_report(const InputOptions& input, ReportOptions options,
+[[nodiscard]] Result<ReportRun> run_report(const InputOptions& input, const ReportOptions& options,
                                            const VcpuFilter& filter, const Progress& progress);
 
 // The vCPU threads that the filter lets through.

@@ -20,19 +20,22 @@ void SlowExits::add(const ExitSpan& span, NameId function) {
     kept_.pop_back();
   }
   kept_.push_back({span, function, added_});
+  kept_.back().span.intervals = {};  // they end with the call
+  kept_.back().span.handlers = {};
   std::push_heap(kept_.begin(), kept_.end(), faster_last);
 }
 
 void SlowExits::report(Report& report, const Timeline& timeline, const Names& names,
-                       const VcpuNames& vcpus) {
+                       const VcpuNames& vcpus) const {
   if (!at_least_ns_) return;
   report.slower_than_ns = *at_least_ns_;
   report.slow_left_out = added_ - kept_.size();
-  std::sort(kept_.begin(), kept_.end(), [](const SlowExit& a, const SlowExit& b) {
+  std::vector<SlowExit> kept = kept_;
+  std::sort(kept.begin(), kept.end(), [](const SlowExit& a, const SlowExit& b) {
     return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
   });
   auto& rows = report.slow_exits.emplace();
-  for (const SlowExit& slow : kept_) {
+  for (const SlowExit& slow : kept) {
     const ExitSpan& span = slow.span;
     const Source& source = timeline.source(span.source);
     ExitRow row{span,

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "merge/analyze/exit_tracker.h"
+#include "merge/model/exit_span.h"
 #include "merge/report/report.h"
 #include "merge/report/vcpu_names.h"
 #include "merge/source/timeline.h"
@@ -24,8 +24,9 @@ class SlowExits {
   }
   // `function` is the guest's, kNoName where it is not known.
   void add(const ExitSpan& span, NameId function);
-  // In the order of time; nothing where the option was not given. Call once.
-  void report(Report& report, const Timeline& timeline, const Names& names, const VcpuNames& vcpus);
+  // In the order of time; nothing where the option was not given.
+  void report(Report& report, const Timeline& timeline, const Names& names,
+              const VcpuNames& vcpus) const;
 
  private:
   struct SlowExit {

@@ -6,14 +6,14 @@
 
 namespace trapline {
 
-std::vector<VcpuThread> vcpu_threads(const ExitTracker& tracker, const Timeline& timeline) {
+std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
+                                     const Timeline& timeline) {
   std::vector<VcpuThread> threads;
-  for (const auto& entry : tracker.threads()) {
-    const VcpuTotals& totals = entry.state.totals;
+  for (const auto& [thread, totals] : vcpus) {
     const std::int32_t vcpu = totals.vcpu != kNoVcpu
                                   ? totals.vcpu
-                                  : vcpu_of_name(timeline.source(totals.source).comm(entry.thread));
-    threads.push_back({entry.thread, vcpu});
+                                  : vcpu_of_name(timeline.source(totals.source).comm(thread));
+    threads.push_back({thread, vcpu});
   }
   return threads;
 }

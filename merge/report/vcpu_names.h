@@ -13,7 +13,7 @@ namespace trapline {
 
 // The threads that the tracker met, in its order. Their vCPU is the one that events tell, else that
 // in the thread's name.
-[[nodiscard]] std::vector<VcpuThread> vcpu_threads(const ExitTracker& tracker,
+[[nodiscard]] std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
                                                    const Timeline& timeline);
 
 class VcpuNames {

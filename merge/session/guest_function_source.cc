@@ -16,7 +16,7 @@ class GuestCallsSource final : public Source {
       : directory_(std::move(directory)), line_(relation.line) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
-    info_.host = false;
+    info_.role = Role::kGuest;
     info_.clock = relation.clock;
     info_.method = relation.method;
     info_.offset_ns = static_cast<std::int64_t>(line_.target - line_.source);

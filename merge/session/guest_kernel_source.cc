@@ -15,7 +15,7 @@ class GuestSideSource final : public WrappedSource {
  public:
   GuestSideSource(std::unique_ptr<Source> source, const GuestRelation& relation)
       : WrappedSource(std::move(source)), line_(relation.line), threads_(relation.threads) {
-    info_.host = false;
+    info_.role = Role::kGuest;
     info_.cycles = false;
     info_.method = relation.method;
     info_.offset_ns = static_cast<std::int64_t>(line_.at(line_.from) - line_.from);

@@ -20,7 +20,7 @@ struct SourceInfo {
   std::string kind;     // "trace.dat"
   std::string clock;    // "mono"
   bool cycles = false;  // times are cycles of a counter that nothing converts to nanoseconds
-  bool host = true;     // it records the host's kernel: what it lost may be events of an exit
+  Role role = Role::kHostKernel;
   // How its clock was related to the recording's; the error is guaranteed, nothing: not known.
   std::string method = "same clock";
   std::int64_t offset_ns = 0;

@@ -16,7 +16,6 @@ constexpr std::string_view kWanted[] = {
     kExit, "kvm:kvm_entry",      kUserspaceExit, kRunIoctl, kTimerMap,
     kFpu,  "sched:sched_switch", "ftrace:print"};
 
-using Phase = ExitTracker::Thread::Phase;
 using Table = const trace_dat::SymbolNames*;
 
 // An exit that is open for so long is not waited for any more, and whether its thread is alive is
@@ -157,9 +156,9 @@ void HitWatch::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
   if (!doubtful_.empty() || recorded.time < hole_end_) look_near_loss(event, span);
 }
 
-void HitWatch::doubt(ThreadId thread, const ExitTracker::Thread& state) {
-  if (state.phase != Phase::kExit || !may_hit(state.span.reason)) return;
-  doubtful_[thread] = {state.span.start.ns(), state.totals.vcpu, state.span.reason};
+void HitWatch::doubt(const OpenExit& exit) {
+  if (exit.end || !may_hit(exit.reason)) return;
+  doubtful_[exit.thread] = {exit.begin.ns(), exit.vcpu, exit.reason};
 }
 
 // Exits that the tracker gave up for a hole, or gives up though the report does not.
@@ -169,9 +168,7 @@ void HitWatch::look_near_loss(const Event& event, const ExitSpan* span) {
   if (begins) {
     doubtful_.erase(event.thread);
     if (event.at.ns() >= hole_end_) return;
-    for (const auto& [thread, state] : tracking_->tracker.threads()) {
-      if (thread == event.thread) doubt(thread, state);
-    }
+    if (const auto exit = tracking_->tracker.open(event.thread)) doubt(*exit);
     return;
   }
   const bool ends = std::holds_alternative<KvmEntry>(event.payload) ||
@@ -182,10 +179,8 @@ void HitWatch::look_near_loss(const Event& event, const ExitSpan* span) {
   const Doubtful open = found->second;
   doubtful_.erase(found);
   if (span != nullptr && span->start.ns() == open.start) return;  // it was whole
-  for (const auto& [thread, state] : tracking_->tracker.threads()) {
-    const bool ended = thread == event.thread && state.phase == Phase::kEnded;
-    if (ended && state.span.start.ns() == open.start) return;
-  }
+  const auto ended = tracking_->tracker.open(event.thread);
+  if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
   if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
   hits_.push_back({open.start, end, event.thread, open.vcpu, reason_of(open.reason), false, true});
@@ -193,7 +188,7 @@ void HitWatch::look_near_loss(const Event& event, const ExitSpan* span) {
 
 void HitWatch::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
   hole_end_ = std::max(hole_end_, to);
-  for (const auto& [thread, state] : tracking_->tracker.threads()) doubt(thread, state);
+  for (const OpenExit& exit : tracking_->tracker.open()) doubt(exit);
   Event event;
   event.at = Timestamp(from);
   event.cpu = cpu;
@@ -210,15 +205,15 @@ bool HitWatch::is_in(const OpenExits& exits, ThreadId thread, std::uint64_t star
 void HitWatch::look_after_open(std::uint64_t now, const Alive& alive) {
   now_ = now;
   OpenExits certain;
-  for (const auto& [thread, state] : tracking_->tracker.threads()) {
-    if (state.phase != Phase::kExit || !may_hit(state.span.reason)) continue;
-    const std::uint64_t start = state.span.start.ns();
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+    if (end || !may_hit(reason)) continue;
+    const std::uint64_t start = begin.ns();
     if (now <= start || now - start < kAWhile || is_in(forgotten_, thread, start)) continue;
     const bool was_certain = is_in(certain_, thread, start);
     if (alive(thread) == false) {
       forgotten_[thread] = start;
       if (!was_certain) continue;
-      hits_.push_back({start, now, thread, state.totals.vcpu, reason_of(state.span.reason), true});
+      hits_.push_back({start, now, thread, vcpu, reason_of(reason), true});
     } else if (was_certain || now - start > std::max(trigger_.longer_than_ns, kLongOpen)) {
       certain[thread] = start;
     }
@@ -227,27 +222,26 @@ void HitWatch::look_after_open(std::uint64_t now, const Alive& alive) {
 }
 
 void HitWatch::finish(std::uint64_t now, const Alive& alive) {
-  for (const auto& [thread, state] : tracking_->tracker.threads()) {
-    if (state.phase != Phase::kExit || !may_hit(state.span.reason)) continue;
-    const std::uint64_t start = state.span.start.ns();
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+    if (end || !may_hit(reason)) continue;
+    const std::uint64_t start = begin.ns();
     if (now <= start || now - start <= trigger_.longer_than_ns) continue;
     if (is_in(forgotten_, thread, start) ||
         (!is_in(certain_, thread, start) && alive(thread) != true))
       continue;
-    hits_.push_back({start, now, thread, state.totals.vcpu, reason_of(state.span.reason), true});
+    hits_.push_back({start, now, thread, vcpu, reason_of(reason), true});
   }
   while (const ExitSpan* span = tracking_->tracker.finish()) check(span);
 }
 
 std::optional<std::uint64_t> HitWatch::earliest_open() const {
   std::optional<std::uint64_t> earliest;
-  for (const auto& [thread, state] : tracking_->tracker.threads()) {
-    const bool ended = state.phase == Phase::kEnded;  // the fallback gives it at the next event
-    if (state.phase != Phase::kExit && !ended) continue;
-    if (ended && elapsed(state.span.start, state.mark) <= trigger_.longer_than_ns) continue;
-    if (!may_hit(state.span.reason)) continue;
-    const std::uint64_t start = state.span.start.ns();
-    if (!ended && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+    // One that has ended already is handed out with its thread's next event.
+    if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
+    if (!may_hit(reason)) continue;
+    const std::uint64_t start = begin.ns();
+    if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
     earliest = std::min(earliest.value_or(~std::uint64_t{0}), start);
   }
   for (const auto& [thread, exit] : doubtful_) {  // not for ever: its end may be lost as well

@@ -97,7 +97,7 @@ class HitWatch {
   [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
   void check(const ExitSpan* span);
   void look_near_loss(const Event& event, const ExitSpan* span);
-  void doubt(ThreadId thread, const ExitTracker::Thread& state);
+  void doubt(const OpenExit& exit);
 
   Trigger trigger_;
   trace_dat::Formats formats_;

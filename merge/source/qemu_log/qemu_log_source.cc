@@ -28,7 +28,7 @@ class QemuLogSource final : public Source {
     info_.path = file_.path();
     info_.kind = "QEMU log";
     info_.clock = "real";
-    info_.host = false;
+    info_.role = Role::kHostProgram;
   }
 
   bool next(Event& event) override {

@@ -22,7 +22,7 @@ class SimpletraceSource : public Source {
       : declarations_(std::move(declarations)), reader_(std::move(reader)), size_(size) {
     info_.path = std::move(path);
     info_.kind = "simpletrace";
-    info_.host = false;
+    info_.role = Role::kHostProgram;
     info_.clock = "mono";
   }
 

@@ -30,7 +30,7 @@ class UftraceSource final : public Source {
       : directory_(std::move(directory)), values_(directory_.info()) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
-    info_.host = false;
+    info_.role = Role::kGuest;
   }
 
   Result<void> open() {

@@ -137,7 +137,7 @@ TEST_F(ExitTrackerTest, ThreadsAreApart) {
 
 TEST_F(ExitTrackerTest, GuestTimeRunsFromEntryToExit) {
   play({entry(10), exit(100), entry(150), exit(175), entry(176)});
-  EXPECT_EQ(tracker_->threads()[0].state.totals.guest_ns, 90u + 25u);
+  EXPECT_EQ(tracker_->vcpus()[0].totals.guest_ns, 90u + 25u);
   EXPECT_EQ(counters().entry_without_exit, 1u);
 }
 

@@ -1,4 +1,5 @@
 #include "merge/clock/relate.h"
+#include "merge/session/sync_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

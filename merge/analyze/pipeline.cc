@@ -1,0 +1,220 @@
+#include "merge/analyze/pipeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <variant>
+
+namespace trapline {
+namespace {
+
+SpanClass selection_of(const std::vector<SpanSink*>& sinks) {
+  SpanClass all = SpanClass::kNone;
+  for (const SpanSink* sink : sinks) all = all | sink->selects();
+  return all;
+}
+
+std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, SpanClass what) {
+  std::vector<SpanSink*> some;
+  for (SpanSink* sink : sinks) {
+    if (has(sink->selects(), what)) some.push_back(sink);
+  }
+  return some;
+}
+
+Detail detail_of(SpanClass selected) {
+  const bool all = has(selected, SpanClass::kIntervals) || has(selected, SpanClass::kSpans);
+  return all ? Detail::kIntervals : Detail::kSums;
+}
+
+}  // namespace
+
+// Requests in QEMU, and their way from the guest's notify to its interrupt.
+struct Pipeline::Requests {
+  Requests(const PipelineOptions& options, Names& names)
+      : spans(options.requests.empty() ? known_requests() : options.requests, names,
+              options.declared),
+        path(names, spans) {
+    for (const RequestSpec& spec : spans.specs()) spec_names.push_back(names.id(spec.name()));
+  }
+  RequestSpans spans;
+  RequestPath path;
+  std::vector<NameId> spec_names;
+};
+
+Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
+    : options_(std::move(options)),
+      sinks_(std::move(sinks)),
+      event_sinks_(those_that_select(sinks_, SpanClass::kEvents)),
+      exit_sinks_(those_that_select(sinks_, SpanClass::kExits)),
+      loss_sinks_(those_that_select(sinks_, SpanClass::kLosses)),
+      selected_(selection_of(sinks_)),
+      reader_(names_, options_.declared),
+      tracker_(options_.model, reader_, detail_of(selected_)),
+      processes_(options_.processes),
+      stacks_(names_, has(selected_, SpanClass::kFunctions)),
+      to_(std::numeric_limits<std::uint64_t>::max()) {
+  const auto& roles = options_.roles;
+  has_guest_ =
+      std::any_of(roles.begin(), roles.end(), [](Role role) { return role != Role::kHostKernel; });
+  if (has(selected_, SpanClass::kRequests))
+    requests_ = std::make_unique<Requests>(options_, names_);
+  if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
+  if (has(selected_, SpanClass::kHalts)) halts_.emplace();
+  const SpanClass spans = SpanClass::kSpans | SpanClass::kFunctions;
+  if (has(selected_, spans)) {
+    builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
+  }
+}
+
+Pipeline::~Pipeline() = default;
+
+const RequestSpans* Pipeline::requests() const { return requests_ ? &requests_->spans : nullptr; }
+const RequestPath* Pipeline::request_path() const { return requests_ ? &requests_->path : nullptr; }
+
+void Pipeline::note_interval(Timestamp at) {
+  if (!begin_) begin_ = at;
+  end_ = std::max(end_, at);
+}
+
+// Whether the window has not ended; the first event resolves it.
+bool Pipeline::is_in_window(const Event& event, bool is_event) {
+  if (!first_ && is_event) [[unlikely]] {
+    first_ = event.at;
+    if (options_.from) from_ = options_.from->resolve(event.at);
+    if (options_.to) to_ = options_.to->resolve(event.at);
+  }
+  return event.at <= to_;
+}
+
+// What only a guest's machine or program tells: losses there hide nothing of the host's.
+bool Pipeline::is_of_guest(const Event& event) const {
+  if (is_guest(event.machine) || std::holds_alternative<GuestCall>(event.payload)) return true;
+  return std::holds_alternative<Lost>(event.payload) && event.source < options_.roles.size() &&
+         options_.roles[event.source] != Role::kHostKernel;
+}
+
+bool Pipeline::push(const Event& event) {
+  ended_ = nullptr;
+  const bool is_event = !std::holds_alternative<Lost>(event.payload);
+  if (!first_ && !is_event && options_.from) [[unlikely]]
+    return true;  // a loss before the first event
+  if (!is_in_window(event, is_event)) [[unlikely]]
+    return false;
+  if (event.payload.index() == 0) [[likely]] {  // Other: of no tracker's interest
+    if (event.at >= from_) {
+      note_interval(event.at);
+      if (!event_sinks_.empty()) {
+        tracker_.pass();
+        tell(event);
+      }
+    }
+    return true;
+  }
+  if (has_guest_ && event.at >= from_) stacks_.on(event);
+  if (has_guest_ && is_of_guest(event)) {
+    if (event.at >= from_) on_guest(event);
+    return true;
+  }
+  if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
+  if (event.at < from_) [[unlikely]]
+    return true;
+  if (is_event) note_interval(event.at);
+  on_host(event);
+  return true;
+}
+
+void Pipeline::on_guest(const Event& event) {
+  tracker_.pass();
+  if (builder_) {
+    if (!stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
+    if (stacks_.begun()) builder_->on_call(*stacks_.begun());
+  }
+  if (!event_sinks_.empty()) tell(event);
+}
+
+void Pipeline::on_host(const Event& event) {
+  ended_ = tracker_.on(event);
+  stack_.reset();
+  if (!event_sinks_.empty()) tell(event);
+  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);
+  }
+  if (builder_) {
+    const GuestRun* run = tracker_.guest_run();
+    if (run != nullptr && counts(run->thread)) builder_->on_guest_run(*run);
+  }
+  if (ended_ != nullptr) take(*ended_);
+  if (requests_) on_requests(event);
+  if (interrupts_) on_interrupts(event);
+  if (halts_) halts_->on(event);
+}
+
+void Pipeline::tell(const Event& event) {
+  for (SpanSink* sink : event_sinks_) sink->event(event, *this);
+}
+
+void Pipeline::take(const ExitSpan& exit) {
+  if (!counts(exit.thread)) return;
+  for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);
+  if (builder_) builder_->on_exit(exit);
+  if (has_guest_) stacks_.on_span(exit, stack_of(exit));
+}
+
+StackId Pipeline::stack_of(const ExitSpan& exit) const {
+  if (&exit == ended_ && stack_) return *stack_;
+  StackId stack = stacks_.stack_of(exit.thread);
+  const SymbolTable* symbols = options_.symbols;
+  const std::uint32_t symbol =
+      symbols == nullptr ? SymbolTable::kNone : symbols->index_of(exit.rip);
+  if (symbol != SymbolTable::kNone) {
+    if (symbol >= symbol_names_.size()) symbol_names_.resize(symbols->size(), kNoName);
+    NameId& name = symbol_names_[symbol];
+    if (name == kNoName) name = names_.id((*symbols)[symbol].name);
+    stack = stacks_.with_innermost(stack, name);
+  }
+  if (&exit == ended_) stack_ = stack;
+  return stack;
+}
+
+void Pipeline::on_requests(const Event& event) {
+  const ThreadId process = processes_.of(event.thread, {});
+  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    const QemuEvent* qemu = qemu_event();
+    if (qemu == nullptr) return;
+    const RequestSpan* ended = requests_->path.on_marker(event, *marker, qemu->name, process);
+    if (ended == nullptr) return;
+    for (SpanSink* sink : sinks_) sink->request(*ended, *this);
+    if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);
+    return;
+  }
+  for (const Delivered& delivered : requests_->path.on(event, process)) {
+    for (SpanSink* sink : sinks_) sink->delivered(delivered, *this);
+    if (builder_) builder_->on_delivered(delivered);
+  }
+}
+
+void Pipeline::on_interrupts(const Event& event) {
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) worked_for_.on(*sched);
+  const ThreadId process = worked_for_.process(event.thread, processes_);
+  if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
+}
+
+void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
+  for (SpanSink* sink : sinks_) sink->interrupt(interrupt, *this);
+  if (builder_) builder_->on_interrupt(interrupt, process);
+}
+
+void Pipeline::finish() {
+  while ((ended_ = tracker_.finish()) != nullptr) {
+    stack_.reset();
+    take(*ended_);
+  }
+  if (interrupts_) {
+    while (const IrqSpan* span = interrupts_->finish()) tell(*span, {});
+  }
+  stacks_.finish(end_);
+  if (builder_) builder_->on_calls(stacks_.ended());
+}
+
+}  // namespace trapline

@@ -1,0 +1,128 @@
+// From the events of one timeline to spans, for as many sinks as are there.
+//
+//   events ──> exits ──────┬─> exit(), span() ──> sinks
+//         ├──> guest stacks┤
+//         ├──> requests ───┤       what no sink asks for is not made
+//         ├──> interrupts ─┤
+//         └──> halts ──────┘
+//
+// One pass, in order of time; no I/O, no clock, no log. Memory does not grow with the recording.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "backend_ftrace/tracetool/trace_events.h"
+#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/guest_stacks.h"
+#include "merge/analyze/halt_tracker.h"
+#include "merge/analyze/kernel_threads.h"
+#include "merge/analyze/span_builder.h"
+#include "merge/analyze/span_sink.h"
+#include "merge/model/processes.h"
+#include "merge/model/time_spec.h"
+#include "plugin/format/symbol_table.h"
+
+namespace trapline {
+
+struct PipelineOptions {
+  ExitModel model;
+  std::span<const tracetool::Event> declared;  // the program's trace-events-all, or none
+  const SymbolTable* symbols = nullptr;        // the guest's; borrowed
+  Processes processes;                         // known beforehand
+  // Which requests are followed; empty: those that QEMU's own devices trace.
+  std::vector<RequestSpec> requests;
+  // What each source of the timeline records; sources beyond the list are the host kernel's.
+  std::vector<Role> roles;
+  // Nothing before and after is looked at. Relative ones count from the first event.
+  std::optional<TimeSpec> from, to;
+  // The vCPU threads whose exits are handed out; nothing: all.
+  std::optional<std::set<ThreadId>> threads;
+};
+
+class Pipeline {
+ public:
+  // The sinks are borrowed, as is what the options point to.
+  Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks);
+  ~Pipeline();
+
+  // Events in order of time. False when the event lies after `to`: nothing more is needed.
+  [[nodiscard]] bool push(const Event& event);
+  // Call once, after the last event: hands out what was complete but for a look ahead.
+  void finish();
+
+  // What a sink may ask, also while events still come.
+  [[nodiscard]] const Names& names() const { return names_; }
+  [[nodiscard]] const ExitTracker& exits() const { return tracker_; }
+  [[nodiscard]] const GuestStacks& stacks() const { return stacks_; }
+  [[nodiscard]] const Processes& processes() const { return processes_; }
+  [[nodiscard]] const SymbolTable* symbols() const { return options_.symbols; }
+  // Nothing where no sink selects them.
+  [[nodiscard]] const RequestSpans* requests() const;
+  [[nodiscard]] const RequestPath* request_path() const;
+  [[nodiscard]] const IrqTracker* interrupts() const {
+    return interrupts_ ? &*interrupts_ : nullptr;
+  }
+  [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
+  [[nodiscard]] bool has_guest_records() const { return has_guest_; }
+  [[nodiscard]] bool counts_all() const { return !options_.threads; }
+  [[nodiscard]] bool counts(ThreadId thread) const {
+    return !options_.threads || options_.threads->contains(thread);
+  }
+
+  // The exit that the last event ended, or nullptr.
+  [[nodiscard]] const ExitSpan* ended() const { return ended_; }
+  // The QEMU event that the last event's marker is, or nullptr.
+  [[nodiscard]] const QemuEvent* qemu_event() const { return tracker_.last_qemu_event(); }
+  [[nodiscard]] std::optional<VcpuState> vcpu(ThreadId thread) const {
+    return tracker_.state(thread);
+  }
+  [[nodiscard]] std::vector<OpenExit> open() const { return tracker_.open(); }
+  // The guest's stack when the exit came, with the function of its rip innermost where that is
+  // known: a record's stamp has the error of its clock's alignment, the rip has none.
+  [[nodiscard]] StackId stack_of(const ExitSpan& exit) const;
+
+  // The interval that was looked at: of events between `from` and `to`. Nothing before the first.
+  [[nodiscard]] std::optional<Timestamp> begin() const { return begin_; }
+  [[nodiscard]] Timestamp end() const { return end_; }
+
+ private:
+  struct Requests;
+  [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
+  void note_interval(Timestamp at);
+  [[nodiscard]] bool is_of_guest(const Event& event) const;
+  void on_guest(const Event& event);
+  void on_host(const Event& event);
+  void take(const ExitSpan& exit);
+  void on_requests(const Event& event);
+  void on_interrupts(const Event& event);
+  void tell(const Event& event);
+  void tell(const IrqSpan& interrupt, ThreadId process);
+
+  PipelineOptions options_;
+  std::vector<SpanSink*> sinks_;
+  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_;  // those that select them
+  SpanClass selected_ = SpanClass::kNone;
+  mutable Names names_;
+  QemuEventReader reader_;
+  ExitTracker tracker_;
+  Processes processes_;
+  WorkedFor worked_for_;  // of threads that raise interrupts
+  mutable GuestStacks stacks_;
+  mutable std::vector<NameId> symbol_names_;  // by symbol, made when first needed
+  std::unique_ptr<Requests> requests_;
+  std::unique_ptr<SpanBuilder> builder_;  // where a sink selects spans
+  std::optional<IrqTracker> interrupts_;
+  std::optional<HaltTracker> halts_;
+  bool has_guest_ = false;
+  const ExitSpan* ended_ = nullptr;
+  mutable std::optional<StackId> stack_;  // of ended_, once somebody asked
+  std::optional<Timestamp> first_, begin_;
+  Timestamp end_, from_, to_;
+};
+
+}  // namespace trapline

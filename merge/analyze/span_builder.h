@@ -1,0 +1,59 @@
+// Makes Spans, with their tracks, parents and flows, from what the trackers hand out.
+//
+//   exit's user time      u0 ─────────────────────────────── u1
+//   QEMU's events              read r     write w    other o
+//   handlers              [u0 ── r]      [w ──────── o]  [o]
+//
+// A region's read is traced after the device answered, a write before the device sees it: its
+// handler lasts from or to the event beside it, or the end of that user time. An event of another
+// kind is a point.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/guest_stacks.h"
+#include "merge/analyze/irq_tracker.h"
+#include "merge/analyze/request_path.h"
+#include "merge/analyze/span_sink.h"
+
+namespace trapline {
+
+class SpanBuilder {
+ public:
+  // All borrowed. `sinks` are those that select spans.
+  SpanBuilder(const Pipeline& pipeline, std::vector<SpanSink*> sinks)
+      : pipeline_(&pipeline), sinks_(std::move(sinks)) {}
+
+  void on_guest_run(const GuestRun& run);
+  void on_exit(const ExitSpan& exit);
+  void on_calls(const std::vector<FunctionCall>& calls);
+  void on_call(const FunctionCall& call);
+  // `process` is that of the VM.
+  void on_request(const RequestSpan& request, ThreadId process, NameId name);
+  void on_delivered(const Delivered& delivered);
+  void on_interrupt(const IrqSpan& interrupt, ThreadId process);
+
+ private:
+  // What may yet be the beginning of a flow; of each kind the latest are kept.
+  static constexpr std::size_t kMostRemembered = 1u << 14;
+  using Remembered = std::map<Timestamp, SpanId>;
+
+  [[nodiscard]] SpanId next_id() { return SpanId{++last_id_}; }
+  SpanId emit(Span& span);
+  void flow(SpanId from, SpanId to, FlowKind kind);
+  [[nodiscard]] Span span_of(const FunctionCall& call) const;
+  void emit_handlers(const ExitSpan& exit, const Span& parent);
+  static void remember(Remembered& spans, Timestamp at, SpanId id);
+
+  const Pipeline* pipeline_;
+  std::vector<SpanSink*> sinks_;
+  std::uint64_t last_id_ = 0;
+  Remembered exits_;       // by their begin: a request's notify names it
+  Remembered requests_;    // by their end
+  Remembered injections_;  // by the time of the injection: the request that it tells of
+};
+
+}  // namespace trapline

@@ -1,0 +1,59 @@
+// Who takes what the pipeline makes: reports, timelines, exporters, watches, live views.
+//
+// Calls come in order of time: an event, then what it completes; an exit, then its parts and
+// handlers in their order. Views in what is handed over (text, intervals) end with the call.
+#pragma once
+
+#include <cstdint>
+
+#include "merge/analyze/irq_tracker.h"
+#include "merge/analyze/request_path.h"
+#include "merge/model/span.h"
+
+namespace trapline {
+
+class Pipeline;
+
+// What a sink asks for. The pipeline makes nothing that no sink asks for.
+enum class SpanClass : std::uint16_t {
+  kNone = 0,
+  kEvents = 1,       // event()
+  kExits = 2,        // exit()
+  kIntervals = 4,    // exit() has its intervals and handlers
+  kSpans = 8,        // span() for guest runs, exits, parts and handlers; implies kIntervals
+  kFunctions = 16,   // span() for guest functions
+  kRequests = 32,    // request(), delivered(); with kSpans also span()
+  kInterrupts = 64,  // interrupt(); with kSpans also span()
+  kHalts = 128,      // halt polling is followed: Pipeline::halts()
+  kLosses = 256,     // lost()
+};
+[[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
+  return static_cast<SpanClass>(static_cast<std::uint16_t>(a) | static_cast<std::uint16_t>(b));
+}
+[[nodiscard]] constexpr bool has(SpanClass set, SpanClass one) {
+  return (static_cast<std::uint16_t>(set) & static_cast<std::uint16_t>(one)) != 0;
+}
+
+class SpanSink {
+ public:
+  virtual ~SpanSink() = default;
+  // Asked once, before the first event.
+  [[nodiscard]] virtual SpanClass selects() const = 0;
+
+  // Every event of the timeline, after the pipeline has taken it: Pipeline::ended() is the exit
+  // that it ended, Pipeline::vcpu() the state of a thread.
+  virtual void event(const Event&, const Pipeline&) {}
+  virtual void exit(const ExitSpan&, const Pipeline&) {}
+  virtual void span(const Span&, const Pipeline&) {}
+  // A guest function was called: span() follows when it ends, those that it calls before. On one
+  // track the begins and ends come in their order.
+  virtual void begin(const Span&, const Pipeline&) {}
+  virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
+  virtual void request(const RequestSpan&, const Pipeline&) {}
+  virtual void delivered(const Delivered&, const Pipeline&) {}
+  virtual void interrupt(const IrqSpan&, const Pipeline&) {}
+  // Events of the machine's kernel were lost: spans that they could have ended are not complete.
+  virtual void lost(const Event&, const Lost&, const Pipeline&) {}
+};
+
+}  // namespace trapline

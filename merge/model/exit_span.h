@@ -1,0 +1,91 @@
+// One VM exit: why the guest was left, how long, and what the time went to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "merge/model/event.h"
+#include "merge/model/names.h"
+
+namespace trapline {
+
+// The disjoint parts of an exit.
+enum class Part : std::uint8_t { kKernel, kUser, kPreempted, kBlocked };
+inline constexpr std::size_t kParts = 4;
+inline constexpr std::array<std::string_view, kParts> kPartNames = {"kernel", "user", "preempted",
+                                                                    "blocked"};
+using Parts = std::array<std::uint64_t, kParts>;  // nanoseconds, indexed by Part
+
+// A time that one part of an exit lasted. Those of an exit follow each other without a gap.
+struct PartInterval {
+  Part part = Part::kKernel;
+  Timestamp begin, end;
+};
+
+// One of QEMU's events inside an exit's user time.
+struct HandlerEvent {
+  Timestamp at;
+  NameId event = kNoName;
+  NameId region = kNoName;  // the memory region that was accessed, of events that name one
+  bool ends = false;        // it is traced after the device answered (a region's read)
+};
+
+// Why the guest was left: the numbers of KvmExit, or of KvmUserspaceExit in the fallback.
+struct ExitReason {
+  static constexpr std::uint32_t kIsaUserspace = 0xffff;
+  std::uint32_t reason = 0;
+  std::uint32_t isa = 0;
+  std::uint32_t exception_class = 0;
+  friend bool operator==(const ExitReason&, const ExitReason&) = default;
+};
+// HLT, WFI, WFE: the guest has nothing to do, its exit is not overhead.
+[[nodiscard]] constexpr bool is_halt(const ExitReason& exit) {
+  constexpr std::uint32_t kVmxHlt = 12, kSvmHlt = 0x78, kArm64Trap = 2, kWfx = 1, kUserHlt = 5;
+  switch (exit.isa) {
+    case 1:
+      return (exit.reason & 0xffff) == kVmxHlt;
+    case 2:
+      return exit.reason == kSvmHlt;
+    case kIsaArm64:
+      return exit.reason == kArm64Trap && exit.exception_class == kWfx;
+    case ExitReason::kIsaUserspace:
+      return exit.reason == kUserHlt;
+    default:
+      return false;
+  }
+}
+
+inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, false};
+
+// One exit, from kvm_exit to kvm_entry of the same thread (fallback: the time in user space).
+// parts sum to end - start exactly.
+struct ExitSpan {
+  static constexpr std::uint32_t kNoUserspaceReason = 0xffffffff;
+
+  Timestamp start, end;
+  ThreadId thread{};
+  std::int32_t vcpu = kNoVcpu;  // as far as known when the exit ended
+  std::uint32_t cpu = 0;        // the host CPU it began on
+  std::uint16_t source = 0;     // index in the timeline
+  ExitReason reason;
+  std::uint64_t rip = 0;  // 0 in the fallback
+  Parts parts{};
+  KvmDetail detail = kNoDetail;
+  std::uint32_t userspace_reason = kNoUserspaceReason;
+  std::uint32_t qemu_events = 0;
+  NameId device = kNoName;             // the memory region that served it
+  NameId qemu_event = kNoName;         // the handler: the event that tells who served it
+  std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
+  ThreadId preempted_by{};             // who ran when it was first preempted; 0: it was not
+
+  // Where a sink asks for them (SpanClass::kIntervals); valid as long as the span that was handed
+  // out.
+  std::span<const PartInterval> intervals;
+  std::span<const HandlerEvent> handlers;
+
+  [[nodiscard]] std::uint64_t total() const { return elapsed(start, end); }
+};
+
+}  // namespace trapline

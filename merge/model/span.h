@@ -1,0 +1,69 @@
+// What the pipeline makes of events: intervals of time on tracks, with their parent and, where one
+// caused another, a flow.
+//
+//   track          span
+//   vCPU           guest ── exit ────────────────────────── guest …
+//                           ├ part kernel │ user │ kernel …            parent: the exit
+//                           └ handler         ▔▔▔                      parent: the exit
+//   guest task     function ─ function ─ …                             parent: the caller
+//   requests       request ─────────                                   across threads
+//   interrupts     interrupt ────                                      raised to EOI
+#pragma once
+
+#include <cstdint>
+
+#include "merge/model/exit_span.h"
+
+namespace trapline {
+
+// Numbers spans in the order in which they begin to exist; never 0, never reused.
+enum class SpanId : std::uint64_t { kNone = 0 };
+
+enum class SpanKind : std::uint8_t {
+  kGuest,      // the vCPU ran the guest
+  kExit,       // kvm_exit to kvm_entry
+  kPart,       // of an exit
+  kHandler,    // QEMU's device, inside an exit's user time; begin == end where only one event tells
+  kFunction,   // a guest function, from its call to its return
+  kRequest,    // of a device, from the event that begins it to the one that ends it
+  kInterrupt,  // from its raise to its end
+};
+
+enum class TrackKind : std::uint8_t { kVcpu, kGuestTask, kRequests, kInterrupts };
+
+// Where a span is drawn. A vCPU's track is its thread's; the requests and interrupts of a VM are
+// its process's.
+struct Track {
+  TrackKind kind = TrackKind::kVcpu;
+  MachineId machine = MachineId::kHost;
+  ThreadId thread{};       // kVcpu, kGuestTask: the vCPU's thread; others: the VM's process
+  std::uint64_t task = 0;  // kGuestTask: the task within the machine, 0 for the vCPU's only stack
+  friend bool operator==(const Track&, const Track&) = default;
+};
+
+struct Span {
+  SpanId id = SpanId::kNone;
+  SpanId parent = SpanId::kNone;
+  Track track;
+  Timestamp begin, end;
+  SpanKind kind = SpanKind::kGuest;
+  Part part = Part::kKernel;  // kPart
+  // Whether the end was seen: what a loss or the recording's end cut off has the last known time.
+  bool complete = true;
+  std::int32_t vcpu = kNoVcpu;  // as far as known
+  NameId name = kNoName;        // kHandler: event; kFunction: function; kRequest: its kind
+  NameId region = kNoName;      // kHandler: the memory region
+  std::uint32_t number = 0;     // kInterrupt: vector; kFunction: depth; kRequest: index of its spec
+
+  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+};
+
+// One span led to another.
+enum class FlowKind : std::uint8_t {
+  kServedBy,   // an exit to the handler that served it
+  kNotify,     // the exit with the guest's notify to the request
+  kInjection,  // a request to the interrupt that tells the guest of its end
+  kWakeup,     // the span in which a thread was woken to the one that it went on with
+};
+
+}  // namespace trapline

@@ -1,0 +1,224 @@
+#include "merge/report/aggregator.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/notes.h"
+
+namespace trapline {
+namespace {
+
+// What rows are sorted by, the largest first.
+std::uint64_t measure(const GroupRow& row, SortBy sort, bool durations) {
+  switch (sort) {
+    case SortBy::kCount:
+      return row.total.count();
+    case SortBy::kMean:
+      return row.total.mean();
+    case SortBy::kMax:
+      return row.total.max();
+    case SortBy::kP99:
+      return row.total.percentile(990);
+    case SortBy::kKey:
+      return 0;
+    default:
+      return durations ? row.total.total() : row.total.count();
+  }
+}
+
+}  // namespace
+
+PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
+  PipelineOptions options;
+  options.model = choose_exit_model(input.traits);
+  options.declared = input.declared;
+  options.symbols = &input.symbols;
+  options.processes = input.processes;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    options.roles.push_back(timeline.source(i).info().role);
+  }
+  return options;
+}
+
+Aggregator::Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options)
+    : timeline_(timeline),
+      input_(input),
+      options_(options),
+      keys_(options.by),
+      groups_(keys_.words()),
+      slow_exits_(options.slower_than) {}
+
+SpanClass Aggregator::selects() const {
+  SpanClass selected = SpanClass::kExits;
+  if (options_.requests) selected = selected | SpanClass::kRequests;
+  if (options_.irq) selected = selected | SpanClass::kInterrupts;
+  if (options_.halt) selected = selected | SpanClass::kHalts;
+  return selected;
+}
+
+void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  const bool slow = slow_exits_.wants(exit);
+  const bool needs_stack = pipeline.has_guest_records() || keys_.needs_stack() || slow;
+  const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
+  if (slow) slow_exits_.add(exit, pipeline.stacks().innermost(stack));
+  groups_.add(keys_.of(exit, stack, pipeline.stacks()), exit);
+}
+
+void Aggregator::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
+
+void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
+  requests_.add(delivered);
+}
+
+void Aggregator::interrupt(const IrqSpan& interrupt, const Pipeline&) { irqs_.add(interrupt); }
+
+Report Aggregator::snapshot(const Pipeline& pipeline) const {
+  Report report;
+  report.model = pipeline.exits().model();
+  report.by = options_.by_text;
+  find_interval(report, pipeline);
+  report.cycles = timeline_.source(0).info().cycles;
+  report_sources(report, pipeline);
+  const VcpuNames vcpus = report_vcpus(report, pipeline);
+  if (options_.requests) {
+    requests_.report(report, *pipeline.requests(), *pipeline.request_path());
+  } else {
+    report_groups(report, pipeline, vcpus);
+  }
+  report_qemu_events(report, pipeline);
+  slow_exits_.report(report, timeline_, pipeline.names(), vcpus);
+  if (options_.irq) irqs_.report(report, *pipeline.interrupts());
+  if (options_.halt) report_halts(report, pipeline, vcpus);
+  if (options_.guest) report_guest(report, pipeline);
+  report.notes = input_.notes;
+  for (std::string& note : notes_of(report, input_.traits, vcpus.several_vms())) {
+    report.notes.push_back(std::move(note));
+  }
+  return report;
+}
+
+// The whole recordings', where all was looked at: their sources leave out what nobody needs.
+void Aggregator::find_interval(Report& report, const Pipeline& pipeline) const {
+  Timestamp start = pipeline.begin().value_or(Timestamp());
+  Timestamp end = pipeline.end();
+  for (std::size_t i = 0; i < timeline_.size() && !options_.from && !options_.to; ++i) {
+    const SourceCounters& counters = timeline_.source(i).counters();
+    if (timeline_.source(i).info().role != Role::kHostKernel || counters.events == 0) continue;
+    start = std::min(start, counters.first);
+    end = std::max(end, counters.last);
+  }
+  report.start_ns = start.ns();
+  report.end_ns = end.ns();
+}
+
+void Aggregator::report_sources(Report& report, const Pipeline& pipeline) const {
+  for (std::size_t i = 0; i < timeline_.size(); ++i) {
+    const Source& source = timeline_.source(i);
+    const SourceCounters& counters = source.counters();
+    SourceRow row;
+    row.path = source.info().path;
+    row.kind = source.info().kind;
+    row.clock = source.info().clock;
+    row.method = source.info().method;
+    row.offset_ns = source.info().offset_ns;
+    row.error_ns = source.info().error_ns;
+    row.events = counters.events;
+    row.lost = counters.lost_events;
+    report.sources.push_back(std::move(row));
+    report.counters.lost_events += counters.lost_events;
+    report.counters.gaps += counters.gaps;
+    report.counters.gaps_uncounted += counters.gaps_uncounted;
+    report.counters.damaged_events += counters.damaged_events;
+  }
+  report.counters.exits = pipeline.exits().counters();
+  report.counters.guest_records = pipeline.stacks().records();
+  report.counters.groups_folded = groups_.folded();
+}
+
+VcpuNames Aggregator::report_vcpus(Report& report, const Pipeline& pipeline) const {
+  const std::vector<VcpuTotalsOf> all = pipeline.exits().vcpus();
+  const std::vector<VcpuThread> threads = vcpu_threads(all, timeline_);
+  const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    const VcpuThread& thread = threads[i];
+    if (!pipeline.counts(thread.thread)) continue;
+    const VcpuTotals& totals = all[i].totals;
+    report.vcpus.push_back({vms[i].name(), vms[i].inferred, thread.vcpu,
+                            static_cast<std::int32_t>(thread.thread),
+                            timeline_.source(totals.source).comm(thread.thread), totals});
+  }
+  std::sort(report.vcpus.begin(), report.vcpus.end(), [](const VcpuRow& a, const VcpuRow& b) {
+    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
+  });
+  return VcpuNames(threads, vms);
+}
+
+void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
+                               const VcpuNames& vcpus) const {
+  const ExitKeys::Namer namer{pipeline.names(), pipeline.stacks(), timeline_, vcpus};
+  std::map<std::string, GroupRow> rows;  // two numbers may have one name
+  for (const Groups::Group& group : groups_.groups()) {
+    const auto [place, is_new] = rows.try_emplace(keys_.text(group.key, namer), group.row);
+    if (!is_new) place->second.merge(group.row);
+  }
+  for (auto& [key, row] : rows) {
+    row.key = key;
+    report.rows.push_back(std::move(row));
+  }
+  std::stable_sort(report.rows.begin(), report.rows.end(),
+                   [&](const GroupRow& a, const GroupRow& b) {
+                     return measure(a, options_.sort, report.model.durations()) >
+                            measure(b, options_.sort, report.model.durations());
+                   });
+  if (options_.top != 0 && report.rows.size() > options_.top) {
+    report.rows_left_out = report.rows.size() - options_.top;
+    report.rows.resize(options_.top);
+  }
+  if (groups_.other().total.count() != 0) {
+    report.rows.push_back(groups_.other());
+    report.rows.back().key = Report::kFoldedKey;
+  }
+}
+
+void Aggregator::report_qemu_events(Report& report, const Pipeline& pipeline) const {
+  const auto& counts = pipeline.exits().qemu_events();
+  for (NameId name = 1; name < counts.size(); ++name) {
+    if (counts[name].count != 0) {
+      report.qemu_events.push_back({printable(pipeline.names()[name]), counts[name]});
+    }
+  }
+  std::sort(report.qemu_events.begin(), report.qemu_events.end(),
+            [](const QemuEventRow& a, const QemuEventRow& b) {
+              return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
+            });
+}
+
+void Aggregator::report_halts(Report& report, const Pipeline& pipeline,
+                              const VcpuNames& vcpus) const {
+  auto& rows = report.halts.emplace();
+  for (const auto& [thread, state] : pipeline.halts()->threads()) {
+    if (!pipeline.counts(thread)) continue;
+    rows.push_back({state.vcpu, vcpus.vm(thread), state.polls_won, state.slept, state.wake_to_run,
+                    state.invalid});
+  }
+}
+
+void Aggregator::report_guest(Report& report, const Pipeline& pipeline) const {
+  auto& rows = report.guest_functions.emplace();
+  const auto& functions = pipeline.stacks().functions();
+  for (NameId name = 1; name < functions.size(); ++name) {
+    const GuestFunctionTimes& times = functions[name];
+    if (times.calls != 0 || times.exits != 0)
+      rows.push_back({printable(pipeline.names()[name]), times});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.times.own_ns() > b.times.own_ns();
+  });
+  if (options_.top != 0 && rows.size() > options_.top) rows.resize(options_.top);
+}
+
+}  // namespace trapline

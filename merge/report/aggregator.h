@@ -1,0 +1,57 @@
+// From spans to a Report: a sink that sums up exits, requests, interrupts and halts.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/report/exit_keys.h"
+#include "merge/report/groups.h"
+#include "merge/report/irq_table.h"
+#include "merge/report/options.h"
+#include "merge/report/report.h"
+#include "merge/report/request_table.h"
+#include "merge/report/slow_exits.h"
+#include "merge/report/vcpu_names.h"
+#include "merge/session/input.h"
+#include "merge/source/timeline.h"
+
+namespace trapline {
+
+class Aggregator : public SpanSink {
+ public:
+  // Borrows all three for as long as it lives.
+  Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options);
+
+  [[nodiscard]] SpanClass selects() const override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void request(const RequestSpan& request, const Pipeline& pipeline) override;
+  void delivered(const Delivered& delivered, const Pipeline& pipeline) override;
+  void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;
+
+  // The report of what came so far; once Pipeline::finish() was called, of all.
+  [[nodiscard]] Report snapshot(const Pipeline& pipeline) const;
+
+ private:
+  void find_interval(Report& report, const Pipeline& pipeline) const;
+  void report_sources(Report& report, const Pipeline& pipeline) const;
+  [[nodiscard]] VcpuNames report_vcpus(Report& report, const Pipeline& pipeline) const;
+  void report_groups(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
+  void report_qemu_events(Report& report, const Pipeline& pipeline) const;
+  void report_halts(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
+  void report_guest(Report& report, const Pipeline& pipeline) const;
+
+  const Timeline& timeline_;
+  const Input& input_;
+  const ReportOptions& options_;
+  ExitKeys keys_;
+  Groups groups_;
+  SlowExits slow_exits_;
+  RequestTable requests_;
+  IrqTable irqs_;
+};
+
+// What a pipeline needs to know of an opened input.
+[[nodiscard]] PipelineOptions pipeline_options(const Timeline& timeline, const Input& input);
+
+}  // namespace trapline

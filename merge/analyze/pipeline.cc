@@ -197,7 +197,8 @@ void Pipeline::on_requests(const Event& event) {
 }
 
 void Pipeline::on_interrupts(const Event& event) {
-  const ThreadId process = processes_.of(event.thread, {});
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) worked_for_.on(*sched);
+  const ThreadId process = worked_for_.process(event.thread, processes_);
   if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
 }
 

@@ -10,7 +10,7 @@
 
 #include "merge/record/snapshot/snapshot.h"
 #include "merge/record/trace_dat_writer.h"
-#include "merge/session/trace_dat_tail.h"
+#include "merge/source/trace_dat/tail.h"
 #include "merge/source/trace_dat/cpu_pages.h"
 #include "tests/merge/source/recordings.h"
 

@@ -31,10 +31,10 @@ std::uint64_t truth(std::uint64_t source) {
 class Recording final : public Source {
  public:
   explicit Recording(const std::vector<Event>& events) : events_(events) { info_.clock = "mono"; }
-  bool next(Event& event) override {
-    if (at_ == events_.size()) return false;
+  Read next(Event& event) override {
+    if (at_ == events_.size()) return Read::kEnd;
     event = events_[at_++];
-    return true;
+    return Read::kEvent;
   }
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }

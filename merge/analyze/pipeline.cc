@@ -114,7 +114,7 @@ bool Pipeline::push(const Event& event) {
   // Calls in trace_marker: no role of a source tells of them.
   if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
   if (has_guest_ && event.at >= from_) stacks_.on(event);
-  if (has_guest_ && is_of_guest(event)) {
+  if (is_guest(event.machine) || (has_guest_ && is_of_guest(event))) {
     if (event.at >= from_) on_guest(event);
     return true;
   }

@@ -141,6 +141,12 @@ class Check {
         EXPECT_EQ(irq.pin, p.as<std::uint32_t>("irq"));
         EXPECT_EQ(irq.level, p.number("level") != 0);
         break;
+      case IrqStep::kPic:
+        EXPECT_EQ(irq.pin, p.as<std::uint32_t>("chip") * 8 + p.as<std::uint32_t>("pin"));
+        break;
+      case IrqStep::kPicEnd:
+        EXPECT_EQ(irq.pin % 8, p.as<std::uint32_t>("pin") % 8);
+        break;
     }
   }
   void operator()(const SchedSwitch& sched) const {

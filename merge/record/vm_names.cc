@@ -12,6 +12,8 @@
 namespace trapline::record {
 namespace {
 
+constexpr std::size_t kMostWordsBefore = 8;
+
 // The parts of an option's value; in QEMU's a comma is written twice.
 std::vector<std::string> parts_of(const std::string& value) {
   std::vector<std::string> parts(1);
@@ -54,7 +56,11 @@ std::string firecracker_name(const std::vector<std::string>& words) {
 
 std::string vm_name_of(const std::vector<std::string>& words) {
   if (words.empty()) return {};
-  if (is_qemu(words.front())) return qemu_name(words);
+  // A QEMU that was unpacked aside is started through its own ld.so, with some words before it.
+  const auto looked_at = words.begin() + static_cast<std::ptrdiff_t>(
+                                             std::min<std::size_t>(words.size(), kMostWordsBefore));
+  const auto qemu = std::find_if(words.begin(), looked_at, is_qemu);
+  if (qemu != looked_at) return qemu_name({qemu, words.end()});
   const auto program = std::filesystem::path(words.front()).filename();
   return program == "firecracker" ? firecracker_name(words) : "";
 }

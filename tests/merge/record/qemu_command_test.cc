@@ -106,6 +106,9 @@ TEST(VmNameTest, IsWhatTheOwnerCallsIt) {
   EXPECT_EQ(vm_name_of({"qemu-system-x86_64", "-name", "debug-threads=on", "-uuid", "1b4e28ba"}),
             "1b4e28ba");
   EXPECT_EQ(vm_name_of({"qemu-system-x86_64", "-m", "64"}), "");
+  EXPECT_EQ(vm_name_of({"/q/ld-linux-x86-64.so.2", "--library-path", "/q/lib",
+                        "/q/bin/qemu-system-x86_64", "-name", "guest=aside"}),
+            "aside");
   EXPECT_EQ(vm_name_of({"firecracker", "--id", "fc-7", "--api-sock", "s"}), "fc-7");
   EXPECT_EQ(vm_name_of({"find", "-name", "guest=web-1"}), "");
   EXPECT_EQ(vm_name_of({}), "");

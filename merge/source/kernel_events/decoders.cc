@@ -105,7 +105,8 @@ void kvm_apicv_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out)
   out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
 }
 void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 0), kNoVcpu};
+  const std::size_t field = s.has(0) ? 0 : 1;  // 5.10 calls it irq
+  out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, field), kNoVcpu};
 }
 void kvm_eoi(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmIrq{IrqStep::kEoi, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
@@ -165,7 +166,7 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, Need::kInterrupts},
     {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, Need::kInterrupts},
     {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, Need::kInterrupts},
-    {"kvm:kvm_inj_virq", {"vector"}, kvm_inj_virq},
+    {"kvm:kvm_inj_virq", {"vector", "irq"}, kvm_inj_virq},
     {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, Need::kInterrupts},
     {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending, Need::kInterrupts},
     {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},

@@ -123,10 +123,10 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
       continue;
     ++counters_.tsc;
     if (action.by_stamp) {
-      all.push_back({action.before, before, after});
+      all.push_back(ClockBound::at(action.before, before, after));
     } else {  // the clock was read before the counter
-      all.push_back({action.before, ClockBound::kNoLow, before});
-      all.push_back({action.after, before, after});
+      all.push_back(ClockBound::at(action.before, ClockBound::kNoLow, before));
+      all.push_back(ClockBound::at(action.after, before, after));
     }
   }
   return all;
@@ -160,8 +160,8 @@ std::vector<ClockBound> GuestBounds::host_real_bounds() {
         before = std::max(before, action.ptp->real - most);
         after = std::min(after, action.ptp->real - least);
       }
-      all.push_back({before, ClockBound::kNoLow, action.ptp->host_real});
-      all.push_back({after, action.ptp->host_real, ClockBound::kNoHigh});
+      all.push_back(ClockBound::at(before, ClockBound::kNoLow, action.ptp->host_real));
+      all.push_back(ClockBound::at(after, action.ptp->host_real, ClockBound::kNoHigh));
     }
   }
   return all;
@@ -195,8 +195,8 @@ std::vector<ClockBound> GuestBounds::bounds() {
       ++counters_.ambiguous;
     } else if (action.first != 0) {
       ++(action.write ? counters_.exits : counters_.markers);
-      all.push_back({action.before, ClockBound::kNoLow, action.first});
-      all.push_back({action.after, action.last, ClockBound::kNoHigh});
+      all.push_back(ClockBound::at(action.before, ClockBound::kNoLow, action.first));
+      all.push_back(ClockBound::at(action.after, action.last, ClockBound::kNoHigh));
     } else if (action.write) {
       ++counters_.not_found;
     }
@@ -205,7 +205,8 @@ std::vector<ClockBound> GuestBounds::bounds() {
                             action.clock_before.clock <= action.clock_after.clock;
     if (action.by_stamp && same_clock && own_series_.contains(action.series)) {
       ++counters_.readings;
-      all.push_back({action.before, action.clock_before.clock, action.clock_after.clock});
+      all.push_back(
+          ClockBound::at(action.before, action.clock_before.clock, action.clock_after.clock));
     }
   }
   if (target_ == ClockId::kTsc) {
@@ -216,9 +217,9 @@ std::vector<ClockBound> GuestBounds::bounds() {
   // Bounds of one moment are one bound.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (kept > 0 && all[kept - 1].source == all[i].source) {
-      all[kept - 1].lo = std::max(all[kept - 1].lo, all[i].lo);
-      all[kept - 1].hi = std::min(all[kept - 1].hi, all[i].hi);
+    if (kept > 0 && all[kept - 1].source() == all[i].source()) {
+      all[kept - 1].at_least = std::max(all[kept - 1].at_least, all[i].at_least);
+      all[kept - 1].at_most = std::min(all[kept - 1].at_most, all[i].at_most);
     } else {
       all[kept++] = all[i];
     }

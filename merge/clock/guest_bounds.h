@@ -24,19 +24,10 @@
 #include <vector>
 
 #include "backend_ftrace/guest_sync.h"
+#include "merge/clock/clock_bound.h"
 #include "merge/model/event.h"
 
 namespace trapline {
-
-// When the source's clock read `source`, the target's was neither below `lo` nor above `hi`.
-struct ClockBound {
-  static constexpr std::uint64_t kNoLow = 0;
-  static constexpr std::uint64_t kNoHigh = ~std::uint64_t{0};
-  std::uint64_t source = 0;
-  std::uint64_t lo = kNoLow;
-  std::uint64_t hi = kNoHigh;
-  friend bool operator==(const ClockBound&, const ClockBound&) = default;
-};
 
 struct GuestSyncCounters {
   std::uint64_t records = 0;    // of the source

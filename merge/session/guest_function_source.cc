@@ -10,20 +10,20 @@
 namespace trapline {
 namespace {
 
-class GuestCallsSource final : public Source {
+class GuestFunctionSource final : public Source {
  public:
-  GuestCallsSource(DataDirectory directory, const GuestRelation& relation)
+  GuestFunctionSource(DataDirectory directory, const GuestAlignment& relation)
       : directory_(std::move(directory)), line_(relation.line) {
     info_.path = directory_.path();
     info_.kind = "uftrace";
     info_.host = false;
     info_.clock = relation.clock;
     info_.method = relation.method;
-    info_.offset_ns = static_cast<std::int64_t>(line_.target - line_.source);
-    info_.error_ns = line_.error;
+    info_.offset_ns = line_.offset();
+    info_.error_ns = line_.error();
   }
 
-  Result<void> open(const GuestRelation& relation) {
+  Result<void> open(const GuestAlignment& relation) {
     for (const std::uint32_t tid : directory_.tids()) {
       auto reader = directory_.records(tid);
       if (!reader) return tl::unexpected(std::move(reader).error());
@@ -112,10 +112,10 @@ class GuestCallsSource final : public Source {
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
-                                                 const GuestRelation& relation) {
+                                                 const GuestAlignment& relation) {
   auto directory = DataDirectory::open(path);
   if (!directory) return tl::unexpected(std::move(directory).error());
-  auto source = std::make_unique<GuestCallsSource>(std::move(*directory), relation);
+  auto source = std::make_unique<GuestFunctionSource>(std::move(*directory), relation);
   if (auto opened = source->open(relation); !opened)
     return tl::unexpected(std::move(opened).error());
   return source;

@@ -11,15 +11,15 @@
 namespace trapline {
 namespace {
 
-class GuestSideSource final : public WrappedSource {
+class GuestKernelSource final : public WrappedSource {
  public:
-  GuestSideSource(std::unique_ptr<Source> source, const GuestRelation& relation)
+  GuestKernelSource(std::unique_ptr<Source> source, const GuestAlignment& relation)
       : WrappedSource(std::move(source)), line_(relation.line), threads_(relation.threads) {
     info_.host = false;
     info_.cycles = false;
     info_.method = relation.method;
-    info_.offset_ns = static_cast<std::int64_t>(line_.at(line_.from) - line_.from);
-    info_.error_ns = line_.error;
+    info_.offset_ns = static_cast<std::int64_t>(line_.at(line_.from()) - line_.from());
+    info_.error_ns = line_.error();
   }
 
   bool next(Event& event) override {
@@ -102,9 +102,9 @@ GuestRecording guest_recording(Source& source, const OpenSource& open,
   return guest;
 }
 
-std::unique_ptr<Source> with_guest_relation(std::unique_ptr<Source> source,
-                                            const GuestRelation& relation) {
-  return std::make_unique<GuestSideSource>(std::move(source), relation);
+std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
+                                             const GuestAlignment& relation) {
+  return std::make_unique<GuestKernelSource>(std::move(source), relation);
 }
 
 }  // namespace trapline

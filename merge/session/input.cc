@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/paths.h"
-#include "merge/clock/relate.h"
+#include "merge/clock/alignment.h"
 #include "merge/session/finish.h"
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
@@ -140,7 +140,7 @@ class GuestParts {
     if (part.kind == SourceKind::kUftrace && recorded_outside(part.path)) {
       auto directory = DataDirectory::open(part.path);
       if (!directory) return tl::unexpected(std::move(directory).error());
-      auto relation = relate_guest(guest_recording(*directory), opener(host_));
+      auto relation = align_guest(guest_recording(*directory), opener(host_));
       if (!relation) return tl::unexpected(std::move(relation).error());
       if (!*relation) return nullptr;
       return open_guest_calls(part.path, **relation);
@@ -153,7 +153,7 @@ class GuestParts {
     if (!syncs) return tl::unexpected(std::move(syncs).error());
     const GuestRecording guest = guest_recording(**source, opener(part.path), *syncs);
     used_ |= !guest.syncs.empty();
-    auto relation = relate_guest(guest, opener(host_));
+    auto relation = align_guest(guest, opener(host_));
     if (!relation) {
       return fail(relation.error().kind,
                   "{} and {}: {}; or give --offset {}=NS, what has to be added to its times",
@@ -162,7 +162,7 @@ class GuestParts {
     if (!*relation) return nullptr;
     auto again = opener(part.path)();
     if (!again) return tl::unexpected(std::move(again).error());
-    return with_guest_relation(std::move(*again), **relation);
+    return with_guest_alignment(std::move(*again), **relation);
   }
 
  private:
@@ -211,21 +211,21 @@ class ClockedParts {
     return {};
   }
 
-  Result<void> relate() {
+  Result<void> align() {
     auto clocks = read_clocks(false);
     if (!clocks) return tl::unexpected(std::move(clocks).error());
     if (!clocks::same_clocks(*clocks)) clocks = read_clocks(true);
     if (!clocks) return tl::unexpected(std::move(clocks).error());
-    auto related = clocks::relate(*clocks);
-    while (!related && leave_out_last(related.error().message)) {
+    auto aligned = clocks::align(*clocks);
+    while (!aligned && leave_out_last(aligned.error().message)) {
       clocks->pop_back();
-      related = clocks::relate(*clocks);
+      aligned = clocks::align(*clocks);
     }
-    if (!related) return tl::unexpected(std::move(related).error());
+    if (!aligned) return tl::unexpected(std::move(aligned).error());
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      for (const std::string& note : related->sources[i].notes) input_.notes.push_back(note);
+      for (const std::string& note : aligned->sources[i].notes) input_.notes.push_back(note);
       input_.sources.push_back(
-          with_clock(std::move(sources_[i]), related->sources[i], related->clock));
+          with_clock(std::move(sources_[i]), aligned->sources[i], aligned->clock));
     }
     return {};
   }
@@ -329,7 +329,7 @@ Result<void> open_recordings(const InputOptions& options, Input& input) {
     if (auto added = clocked.add(part); !added) return added;
   }
   if (auto used = of_guests.all_used(); !used) return used;
-  if (auto related = clocked.relate(); !related) return related;
+  if (auto aligned = clocked.align(); !aligned) return aligned;
   for (auto& guest : guests) input.sources.push_back(std::move(guest));
   return {};
 }

@@ -21,7 +21,7 @@ struct InputOptions {
   std::vector<std::string> symbols;  // FILE[@OFFSET]
   std::string trace_events;          // empty: the session's, else the installed one
   std::optional<std::uint64_t> tsc_khz;
-  std::vector<std::string> offsets;  // SOURCE=NS, clock/relate.h
+  std::vector<std::string> offsets;  // SOURCE=NS, clock/alignment.h
 };
 
 struct Input {

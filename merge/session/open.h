@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "merge/clock/relate.h"
+#include "merge/clock/alignment.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -39,7 +39,7 @@ struct SourceOptions {
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const std::string& path,
                                                           const SourceOptions& options);
 
-// What clocks::relate() needs of a source. With `with_syncs` the sync records are gathered: a
+// What clocks::align() needs of a source. With `with_syncs` the sync records are gathered: a
 // trace.dat is read to its end for them, unless the session.json beside it lists them.
 [[nodiscard]] Result<clocks::SourceClock> clock_of_source(const std::string& path,
                                                           const SourceOptions& options,

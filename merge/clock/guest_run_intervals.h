@@ -24,7 +24,7 @@ struct PlacedRecord {
   std::uint64_t error = 0;
 };
 
-struct GuestGapCounters {
+struct GuestRunCounters {
   std::uint64_t records = 0;     // with gaps on both sides
   std::uint64_t decided = 0;     // those that touch one gap
   std::uint64_t impossible = 0;  // those that touch none
@@ -32,10 +32,10 @@ struct GuestGapCounters {
   std::uint64_t residual_ns = 0;
 };
 
-class GuestGaps {
+class GuestRunIntervals {
  public:
   // Records of one vCPU, in order of time.
-  explicit GuestGaps(std::vector<PlacedRecord> records) : records_(std::move(records)) {}
+  explicit GuestRunIntervals(std::vector<PlacedRecord> records) : records_(std::move(records)) {}
 
   // The vCPU's thread, in order of time.
   void on_exit(std::uint64_t at);
@@ -44,7 +44,7 @@ class GuestGaps {
 
   // After the recording's end.
   [[nodiscard]] const std::vector<ClockBound>& bounds() const { return bounds_; }
-  [[nodiscard]] const GuestGapCounters& counters() const { return counters_; }
+  [[nodiscard]] const GuestRunCounters& counters() const { return counters_; }
 
  private:
   struct Open {
@@ -64,7 +64,7 @@ class GuestGaps {
   std::uint64_t entry_ = 0;      // 0: not known to run
   std::uint64_t last_exit_ = 0;  // 0: nothing known before
   std::vector<ClockBound> bounds_;
-  GuestGapCounters counters_;
+  GuestRunCounters counters_;
 };
 
 }  // namespace trapline

@@ -1,4 +1,4 @@
-#include "merge/session/guest_relation.h"
+#include "merge/session/guest_alignment.h"
 
 #include <fmt/format.h>
 
@@ -67,15 +67,15 @@ Result<void> read_all(const OpenSource& open, Visit&& visit) {
   return {};  // a damaged recording serves up to the damage; its reader tells of it
 }
 
-Result<void> check_gaps(GuestRelation& relation, const TimesByCpu& times, const OpenSource& open,
+Result<void> check_gaps(GuestAlignment& relation, const TimesByCpu& times, const OpenSource& open,
                         std::vector<ClockBound>& bounds) {
-  std::map<ThreadId, GuestGaps> gaps;
+  std::map<ThreadId, GuestRunIntervals> gaps;
   for (const auto& [vcpu, all] : times) {
     const auto thread = thread_of_cpu(relation.threads, vcpu);
     if (!thread) continue;
     std::vector<PlacedRecord> placed;
     for (const std::uint64_t time : all)
-      if (time >= relation.line.from && time <= relation.line.to)
+      if (time >= relation.line.from() && time <= relation.line.to())
         placed.push_back({time, relation.line.at(time), relation.line.error_at(time)});
     gaps.emplace(*thread, std::move(placed));
   }
@@ -92,7 +92,7 @@ Result<void> check_gaps(GuestRelation& relation, const TimesByCpu& times, const 
   if (!read) return read;
   relation.gaps = {};
   for (const auto& [thread, of_thread] : gaps) {
-    const GuestGapCounters& counted = of_thread.counters();
+    const GuestRunCounters& counted = of_thread.counters();
     relation.gaps.records += counted.records;
     relation.gaps.decided += counted.decided;
     relation.gaps.impossible += counted.impossible;
@@ -105,7 +105,7 @@ Result<void> check_gaps(GuestRelation& relation, const TimesByCpu& times, const 
 
 // The bounds of all ways that agree: each is taken if a line still meets all of them, or misses
 // them by less than was known before.
-struct Ways {
+struct Evidence {
   std::vector<ClockBound> bounds;
   std::vector<std::string> left_out;
 
@@ -115,16 +115,15 @@ struct Ways {
     std::vector<ClockBound> all = bounds;
     all.insert(all.end(), more.begin(), more.end());
     std::ranges::stable_sort(all, {}, &ClockBound::source);
-    const auto line = fit_line(all, all.front().source, all.back().source);
-    // Clocks are corrected now and then: a line that misses a little and still knows more is
-    // better.
-    if (line && line->tolerance > tolerance_ && line->error >= error_ && !bounds.empty()) {
+    const auto line = ClockLine::fit(all, all.front().source(), all.back().source());
+    const bool worse = !line || (line->tolerance() > tolerance_ && line->error() >= error_);
+    if (worse && !bounds.empty()) {
       left_out.emplace_back(name);
       return false;
     }
     if (line) {
-      tolerance_ = line->tolerance;
-      error_ = line->error;
+      tolerance_ = line->tolerance();
+      error_ = line->error();
     }
     bounds = std::move(all);
     return true;
@@ -134,7 +133,7 @@ struct Ways {
   std::uint64_t tolerance_ = 0, error_ = ~std::uint64_t{0};
 };
 
-std::string describe(const GuestRelation& relation, const std::vector<std::string>& left_out) {
+std::string describe(const GuestAlignment& relation, const std::vector<std::string>& left_out) {
   std::string ways;
   const auto add = [&ways](std::uint64_t count, std::string_view what) {
     if (count != 0) ways += fmt::format("{}{} {}", ways.empty() ? "" : ", ", count, what);
@@ -172,8 +171,8 @@ struct HostSide {
 };
 
 // All that both sides say: pass 1.
-struct Known {
-  Ways ways;
+struct CollectedEvidence {
+  Evidence ways;
   GuestSyncCounters counters;
   HostSide host;
   bool made_by_the_guest = false;
@@ -192,10 +191,10 @@ void read_host(Source& source, GuestBounds& guest, HostSide& host) {
   host.brackets = syncs.take();
 }
 
-Result<Known> look_at(const GuestRecording& guest, const OpenSource& open) {
+Result<CollectedEvidence> look_at(const GuestRecording& guest, const OpenSource& open) {
   auto source = open();
   if (!source) return tl::unexpected(std::move(source).error());
-  Known known;
+  CollectedEvidence known;
   HostSide& host = known.host;
   host.clock = (*source)->info().clock;
   host.cycles = (*source)->info().cycles;
@@ -223,17 +222,17 @@ Result<Known> look_at(const GuestRecording& guest, const OpenSource& open) {
 
 // Pass 2, some times: each round decides more records than the last. More bounds can only narrow
 // the band, unless they contradict: then the line stays, and the residual says by how much.
-Result<void> refine(GuestRelation& relation, const TimesByCpu& times, const OpenSource& open,
+Result<void> refine(GuestAlignment& relation, const TimesByCpu& times, const OpenSource& open,
                     const std::vector<ClockBound>& bounds) {
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<ClockBound> all = bounds;
     if (auto checked = check_gaps(relation, times, open, all); !checked) return checked;
-    const auto refined = fit_line(all, relation.line.from, relation.line.to);
-    if (!refined || refined->tolerance > relation.line.tolerance ||
-        refined->error >= relation.line.error)
+    const auto refined = ClockLine::fit(all, relation.line.from(), relation.line.to());
+    if (!refined || refined->tolerance() > relation.line.tolerance() ||
+        refined->error() >= relation.line.error())
       break;
-    const bool much = refined->error < relation.line.error - relation.line.error / 10;
+    const bool much = refined->error() < relation.line.error() - relation.line.error() / 10;
     relation.line = *refined;
     if (!much) break;
   }
@@ -281,7 +280,7 @@ GuestRecording guest_recording(const DataDirectory& directory) {
   return guest;
 }
 
-Result<std::optional<GuestRelation>> relate_guest(const GuestRecording& guest,
+Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest,
                                                   const OpenSource& open) {
   if (guest.syncs.empty()) return std::nullopt;
   auto known = look_at(guest, open);
@@ -296,17 +295,17 @@ Result<std::optional<GuestRelation>> relate_guest(const GuestRecording& guest,
   }
   auto times = guest.times();
   if (!times) return tl::unexpected(std::move(times).error());
-  auto line = fit_line(bounds, bounds.front().source, bounds.back().source);
+  auto line = ClockLine::fit(bounds, bounds.front().source(), bounds.back().source());
   if (!line) return tl::unexpected(std::move(line).error());
   // What matters is the time of the guest's records, or that in which the vCPUs ran; without both,
   // that of the bounds.
   const auto inside = guest.inside ? interval_of(*times) : std::nullopt;
   if (inside)
-    line = fit_line(bounds, inside->first, inside->last);
+    line = ClockLine::fit(bounds, inside->first, inside->last);
   else if (vcpus.last() != 0)
-    line = fit_line(bounds, line->source_of(vcpus.first()), line->source_of(vcpus.last()));
+    line = ClockLine::fit(bounds, line->source_of(vcpus.first()), line->source_of(vcpus.last()));
   if (!line) return tl::unexpected(std::move(line).error());
-  GuestRelation relation;
+  GuestAlignment relation;
   relation.line = *line;
   relation.clock = known->host.clock;
   relation.syncs = known->counters;

@@ -1,5 +1,5 @@
 // Relates the clocks of several sources: which clock the timeline has, and how each source's times
-// become times of it. Pure: gather.h reads what this needs.
+// become times of it. Pure: session/ reads what this needs.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,12 @@ struct SourceClock {
   std::optional<Interval> interval;  // its times, where known
   std::vector<SyncEntry> syncs;      // stamps are on this source's clock
   // Between this source's times and `brackets_to`, from elsewhere (guest sync records).
-  std::vector<Bracket> brackets;
+  std::vector<ClockBound> brackets;
   std::string brackets_to;             // path of the source whose clock they bound; empty: none
   std::optional<std::int64_t> offset;  // --offset: added to its times, ns
 };
 
-struct RelatedSource {
+struct AlignedSource {
   ClockMap map;
   std::string method;
   std::int64_t offset_ns = 0;  // timeline less source, at the source's first time
@@ -50,16 +50,16 @@ struct RelatedSource {
   std::vector<std::string> notes;
 };
 
-struct Related {
+struct Alignment {
   std::string clock;                   // the timeline's
-  std::vector<RelatedSource> sources;  // as they were given
+  std::vector<AlignedSource> sources;  // as they were given
 };
 
 // The timeline's clock is the first source's where every other one can be related to it; else mono,
 // else any other source's. An Error names both clocks, both files and --offset.
-[[nodiscard]] Result<Related> relate(std::span<const SourceClock> sources);
+[[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources);
 
-// Whether relate() needs no sync records: every clock is the same or has its offset.
+// Whether align() needs no sync records: every clock is the same or has its offset.
 [[nodiscard]] bool same_clocks(std::span<const SourceClock> sources);
 
 // Gives sources with a time shift the clock of their host's recording; one whose host is not among

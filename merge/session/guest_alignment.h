@@ -1,13 +1,13 @@
 // Relates a guest's recording, beside which there are guest sync records, to its host's: what the
 // plugin recorded outside of the guest, or what uftrace or trace-cmd recorded inside. Reads both;
-// the rules are guest_bounds.h, guest_syncs.h, line_band.h and guest_gaps.h.
+// the rules are guest_bounds.h, guest_syncs.h, clock_line.h and guest_run_intervals.h.
 //
 //   sync records ─┐
-//                 ├→ GuestBounds ─→ fit_line ─→ places the guest's records ─→ GuestGaps ─→ fit_line
-//                 again
+//                 ├→ GuestBounds ─→ ClockLine ─→ places the guest's records ─→ GuestRunIntervals ─→
+//                 ClockLine again
 //   recording ────┘   (pass 1)                                    (pass 2)     checks, refines
 //
-// Ways that contradict what is known already (a PTP clock that is not the host's, a TSC that is
+// Evidence that contradict what is known already (a PTP clock that is not the host's, a TSC that is
 // scaled) are left out and named.
 #pragma once
 
@@ -17,29 +17,29 @@
 #include <optional>
 #include <string>
 
+#include "merge/clock/clock_line.h"
 #include "merge/clock/guest_bounds.h"
-#include "merge/clock/guest_gaps.h"
+#include "merge/clock/guest_run_intervals.h"
 #include "merge/clock/guest_syncs.h"
-#include "merge/clock/line_band.h"
 #include "merge/source/source.h"
 #include "plugin/format/directory.h"
 
 namespace trapline {
 
-struct GuestRelation {
+struct GuestAlignment {
   ClockLine line;
   std::string clock;   // of the host's recording
   std::string method;  // "sync records: 272 readings, 34 exits; 0 ns residual in 1,702 gaps"
   GuestSyncCounters syncs;
-  GuestGapCounters gaps;
+  GuestRunCounters gaps;
   // The host's threads of the guest's vCPUs, where the recording shows them.
   std::map<std::int32_t, ThreadId> threads;
 };
 
 using OpenSource = std::function<Result<std::unique_ptr<Source>>()>;
 
-// The guest's times, by the guest's CPU: what GuestGaps looks at. Those of no known CPU (kNoVcpu)
-// only tell when the recording was made.
+// The guest's times, by the guest's CPU: what GuestRunIntervals looks at. Those of no known CPU
+// (kNoVcpu) only tell when the recording was made.
 using TimesByCpu = std::map<std::int32_t, std::vector<std::uint64_t>>;
 
 struct GuestRecording {
@@ -58,7 +58,7 @@ struct GuestRecording {
 // name: then the two are no guest and host of one another. What was made inside a guest is refused
 // beside a recording of a KVM host that shows nothing of it: their clocks may have one name, and
 // are not the same.
-[[nodiscard]] Result<std::optional<GuestRelation>> relate_guest(const GuestRecording& guest,
+[[nodiscard]] Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest,
                                                                 const OpenSource& host);
 
 // Which thread runs a CPU of the guest. Guests count their CPUs from 0, KVM its vCPUs by their APIC

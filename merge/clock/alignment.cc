@@ -204,6 +204,40 @@ Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& ti
   return all;
 }
 
+// What says that two sources on a clock of one name were on different machines, or boots of one.
+std::optional<std::string> not_one_boot(const SourceClock& a, const SourceClock& b) {
+  if (!a.system.empty() && !b.system.empty() && a.system != b.system)
+    return fmt::format("they were recorded on {} and on {}", a.system, b.system);
+  if (a.cpus != 0 && b.cpus != 0 && a.cpus != b.cpus)
+    return fmt::format("they were recorded on machines with {} and {} CPUs", a.cpus, b.cpus);
+  if (!a.interval || !b.interval || a.interval->first > a.interval->last ||
+      b.interval->first > b.interval->last)
+    return std::nullopt;
+  const bool a_first = a.interval->first < b.interval->first;
+  const SourceClock &early = a_first ? a : b, &late = a_first ? b : a;
+  if (early.interval->last >= late.interval->first) return std::nullopt;
+  return fmt::format("{} ends at {} and {} begins at {}", early.path, seconds(early.interval->last),
+                     late.path, seconds(late.interval->first));
+}
+
+Result<void> check_boots(std::span<const SourceClock> sources) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const SourceClock &a = sources[j], &b = sources[i];
+      if (a.offset || b.offset || a.shifted || b.shifted) continue;
+      if (!same(clock_of(a), clock_of(b))) continue;
+      if (const auto why = not_one_boot(a, b)) {
+        return fail(
+            "{} and {}: both are on a clock {}, but not on the same one: {}; record both at one "
+            "time, or give --offset {}=NS, what has to be added to its times (0 where it is one "
+            "clock after all)",
+            a.path, b.path, named(clock_of(a)), *why, b.path);
+      }
+    }
+  }
+  return {};
+}
+
 bool is_host_of(const SourceClock& host, const SourceClock& guest) {
   const auto& ids = host.guest_trace_ids;
   return (guest.peer_id != 0 && host.trace_id == guest.peer_id) ||
@@ -237,6 +271,7 @@ bool same_clocks(std::span<const SourceClock> sources) {
 
 Result<Alignment> align(std::span<const SourceClock> sources) {
   if (sources.empty()) return Alignment{};
+  if (auto one = check_boots(sources); !one) return tl::unexpected(std::move(one).error());
   // A source with an offset gives no clock, unless all have one: its times are moved onto
   // another's.
   std::vector<Clock> candidates;

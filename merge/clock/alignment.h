@@ -23,6 +23,9 @@ struct SourceClock {
   bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz: on no other file's clock
   // Sources of one machine share its clocks; empty counts as the same as any.
   std::string machine;
+  // Of a kernel's recording: uname, and how many CPUs; empty and 0 where it does not say.
+  std::string system;
+  std::uint32_t cpus = 0;
   // What was applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
   // trace-cmd's TIME_SHIFT: its times are on the clock of its host's recording, which has this
@@ -57,6 +60,8 @@ struct Alignment {
 
 // The timeline's clock is the first source's where every other one can be related to it; else mono,
 // else any other source's. An Error names both clocks, both files and --offset.
+// So it does where two sources are on a clock of one name, and their machines or their intervals
+// say that it is not one clock: it begins anew with each boot.
 [[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources);
 
 // Whether align() needs no sync records: every clock is the same or has its offset.

@@ -76,8 +76,11 @@ void GuestBounds::on_write(ThreadId thread, bool mmio, std::uint64_t where, std:
 void GuestBounds::on_entry(ThreadId thread, std::uint64_t at) {
   const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
   if (vcpu == vcpus_.end()) return;
-  if (vcpu->second.exit != 0 && vcpu->second.action != kNone)
+  if (vcpu->second.exit != 0 && vcpu->second.action != kNone) {
     saw(actions_[vcpu->second.action], vcpu->second.exit, at);
+    exited_series_.insert(actions_[vcpu->second.action].series);
+    threads_.insert(thread);
+  }
   vcpu->second = {.entered = true};
 }
 
@@ -94,21 +97,28 @@ void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
 void GuestBounds::on_hole() { vcpus_.clear(); }
 
 // vCPUs are given offsets when they start, and then the same one. One that changes while its vCPU
-// runs leaves nothing to say, nor do two machines in one recording.
+// runs leaves nothing to say.
 void GuestBounds::on_tsc_offset(ThreadId thread, std::uint64_t offset) {
   const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
-  const auto [known, fresh] = tsc_offsets_.emplace(static_cast<std::int32_t>(thread), offset);
-  if (!fresh && known->second != offset && vcpu != vcpus_.end() && vcpu->second.entered)
-    tsc_offset_changed_ = true;
-  known->second = offset;
+  const auto [known, fresh] = tsc_offsets_.emplace(thread, TscOffset{offset, false});
+  if (!fresh && known->second.offset != offset && vcpu != vcpus_.end() && vcpu->second.entered)
+    known->second.changed = true;
+  known->second.offset = offset;
 }
 
 std::optional<std::uint64_t> GuestBounds::tsc_offset() const {
-  if (tsc_offsets_.empty() || tsc_offset_changed_) return std::nullopt;
-  const std::uint64_t offset = tsc_offsets_.begin()->second;
-  for (const auto& [thread, other] : tsc_offsets_)
-    if (other != offset) return std::nullopt;
+  std::optional<std::uint64_t> offset;
+  for (const auto& [thread, of] : tsc_offsets_) {
+    if (vm_threads_ && !vm_threads_->contains(thread)) continue;
+    if (of.changed || (offset && *offset != of.offset)) return std::nullopt;
+    offset = of.offset;
+  }
   return offset;
+}
+
+bool GuestBounds::is_of_the_guest(const Action& action) const {
+  if (!action.by_stamp) return true;
+  return exited_series_.contains(action.series) && !own_series_.contains(action.series);
 }
 
 std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
@@ -117,6 +127,7 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
   const auto offset = tsc_offset();
   if (!offset) return all;
   for (const Action& action : actions_) {
+    if (!is_of_the_guest(action)) continue;
     const std::uint64_t before = action.clock_before.counter - *offset;
     const std::uint64_t after = action.clock_after.counter - *offset;
     if (action.counter != GuestCounter::kTsc || action.clock_before.counter == 0 || before > after)

@@ -44,6 +44,7 @@ void GuestRunIntervals::decide(const Open& open, std::uint64_t next_gap) {
   const std::uint64_t at = open.record.target;
   if (open.touched == 0) {
     ++counters_.impossible;
+    if (!impossible_) impossible_ = {open.record, last_exit_, next_gap};
     const std::uint64_t before = at - std::min(at, last_exit_);
     const std::uint64_t after = next_gap - std::min(next_gap, at);
     counters_.residual_ns = std::max(counters_.residual_ns, std::min(before, after));

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "merge/clock/guest_bounds.h"
@@ -32,6 +33,12 @@ struct GuestRunCounters {
   std::uint64_t residual_ns = 0;
 };
 
+// A record that the relation puts into an exit, wherever in its error it may be.
+struct ImpossibleRecord {
+  PlacedRecord record;
+  std::uint64_t exit = 0, entry = 0;
+};
+
 class GuestRunIntervals {
  public:
   // Records of one vCPU, in order of time.
@@ -45,6 +52,9 @@ class GuestRunIntervals {
   // After the recording's end.
   [[nodiscard]] const std::vector<ClockBound>& bounds() const { return bounds_; }
   [[nodiscard]] const GuestRunCounters& counters() const { return counters_; }
+  [[nodiscard]] const std::optional<ImpossibleRecord>& first_impossible() const {
+    return impossible_;
+  }
 
  private:
   struct Open {
@@ -65,6 +75,7 @@ class GuestRunIntervals {
   std::uint64_t last_exit_ = 0;  // 0: nothing known before
   std::vector<ClockBound> bounds_;
   GuestRunCounters counters_;
+  std::optional<ImpossibleRecord> impossible_;
 };
 
 }  // namespace trapline

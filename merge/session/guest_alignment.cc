@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <variant>
 
-#include "merge/clock/relation.h"
 #include "merge/session/sync_records.h"
 #include "merge/source/uftrace/facts.h"
 
@@ -29,97 +27,57 @@ Result<TimesByCpu> sample_records(const DataDirectory& directory) {
   return sample.take();
 }
 
-// Which thread is which vCPU, and when they ran. Where the exits do not say which (arm64), the
-// timers do; where nothing does and there is one, it is vCPU 0.
-class Vcpus {
- public:
-  void on(const Event& event) {
-    if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
-      const auto [seen, fresh] = seen_.emplace(event.thread, exit->vcpu);
-      if (!fresh && exit->vcpu != kNoVcpu) seen->second = exit->vcpu;
-      if (first_ == 0) first_ = event.at.ns();
-      last_ = event.at.ns();
-    } else if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
-      const auto seen = seen_.find(event.thread);
-      if (seen != seen_.end() && reload->vcpu != kNoVcpu) seen->second = reload->vcpu;
-    }
-  }
-  [[nodiscard]] std::map<std::int32_t, ThreadId> threads() const {
-    std::map<std::int32_t, ThreadId> threads;
-    for (const auto& [thread, vcpu] : seen_)
-      threads.emplace(vcpu == kNoVcpu && seen_.size() == 1 ? 0 : vcpu, thread);
-    return threads;
-  }
-  [[nodiscard]] std::uint64_t first() const { return first_; }
-  [[nodiscard]] std::uint64_t last() const { return last_; }
-
- private:
-  std::map<ThreadId, std::int32_t> seen_;
-  std::uint64_t first_ = 0, last_ = 0;
-};
-
-template <typename Visit>
-Result<void> read_all(const OpenSource& open, Visit&& visit) {
-  auto source = open();
-  if (!source) return tl::unexpected(std::move(source).error());
-  Event event;
-  while ((*source)->next(event)) visit(event);
-  return {};  // a damaged recording serves up to the damage; its reader tells of it
+std::string seconds(std::uint64_t ns) {
+  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
-Result<void> check_gaps(GuestAlignment& relation, const TimesByCpu& times, const OpenSource& open,
-                        std::vector<ClockBound>& bounds) {
-  std::map<ThreadId, GuestRunIntervals> gaps;
-  for (const auto& [vcpu, all] : times) {
-    const auto thread = thread_of_cpu(relation.threads, vcpu);
+// Holds the guest's records against when its vCPUs ran; adds the bounds that they give.
+std::optional<ImpossibleRecord> check_runs(GuestAlignment& alignment, const TimesByCpu& times,
+                                           const RunLog& runs, std::vector<ClockBound>& bounds) {
+  const ClockLine& line = alignment.line;
+  std::optional<ImpossibleRecord> impossible;
+  alignment.gaps = {};
+  for (const auto& [cpu, all] : times) {
+    const auto thread = thread_of_cpu(alignment.threads, cpu);
     if (!thread) continue;
     std::vector<PlacedRecord> placed;
     for (const std::uint64_t time : all)
-      if (time >= relation.line.from() && time <= relation.line.to())
-        placed.push_back({time, relation.line.at(time), relation.line.error_at(time)});
-    gaps.emplace(*thread, std::move(placed));
-  }
-  auto read = read_all(open, [&gaps](const Event& event) {
-    if (std::holds_alternative<Lost>(event.payload))
-      for (auto& [thread, of_thread] : gaps) of_thread.on_hole();
-    const auto of_thread = gaps.find(event.thread);
-    if (of_thread == gaps.end()) return;
-    if (std::holds_alternative<KvmExit>(event.payload))
-      of_thread->second.on_exit(event.at.ns());
-    else if (std::holds_alternative<KvmEntry>(event.payload))
-      of_thread->second.on_entry(event.at.ns());
-  });
-  if (!read) return read;
-  relation.gaps = {};
-  for (const auto& [thread, of_thread] : gaps) {
-    const GuestRunCounters& counted = of_thread.counters();
-    relation.gaps.records += counted.records;
-    relation.gaps.decided += counted.decided;
-    relation.gaps.impossible += counted.impossible;
-    relation.gaps.residual_ns = std::max(relation.gaps.residual_ns, counted.residual_ns);
-    bounds.insert(bounds.end(), of_thread.bounds().begin(), of_thread.bounds().end());
+      if (time >= line.from() && time <= line.to())
+        placed.push_back({time, line.at(time), line.error_at(time)});
+    GuestRunIntervals intervals(std::move(placed));
+    runs.replay(*thread, intervals);
+    const GuestRunCounters& counted = intervals.counters();
+    alignment.gaps.records += counted.records;
+    alignment.gaps.decided += counted.decided;
+    alignment.gaps.impossible += counted.impossible;
+    alignment.gaps.residual_ns = std::max(alignment.gaps.residual_ns, counted.residual_ns);
+    bounds.insert(bounds.end(), intervals.bounds().begin(), intervals.bounds().end());
+    if (!impossible) impossible = intervals.first_impossible();
   }
   std::ranges::stable_sort(bounds, {}, &ClockBound::source);
-  return {};
+  return impossible;
 }
 
-// The bounds of all ways that agree: each is taken if a line still meets all of them, or misses
-// them by less than was known before.
+// The bounds of all ways that agree. The first one that gives any is what the others are held
+// against.
 struct Evidence {
   std::vector<ClockBound> bounds;
   std::vector<std::string> left_out;
 
-  // Whether it was taken.
-  bool add(const std::vector<ClockBound>& more, std::string_view name) {
+  // Whether it was taken. `identified`: what was taken before is this guest's beyond doubt;
+  // without, nobody can tell which of two that contradict each other is right.
+  Result<bool> add(const std::vector<ClockBound>& more, std::string_view name, bool identified) {
     if (more.empty()) return false;
     std::vector<ClockBound> all = bounds;
     all.insert(all.end(), more.begin(), more.end());
     std::ranges::stable_sort(all, {}, &ClockBound::source);
     const auto line = ClockLine::fit(all, all.front().source(), all.back().source());
-    const bool worse = !line || (line->tolerance() > tolerance_ && line->error() >= error_);
-    if (worse && !bounds.empty()) {
-      left_out.emplace_back(name);
-      return false;
+    if (!bounds.empty()) {
+      if (!line && !identified) return tl::unexpected(line.error());
+      if (!line || (line->tolerance() > tolerance_ && line->error() >= error_)) {
+        left_out.emplace_back(name);
+        return false;
+      }
     }
     if (line) {
       tolerance_ = line->tolerance();
@@ -133,22 +91,26 @@ struct Evidence {
   std::uint64_t tolerance_ = 0, error_ = ~std::uint64_t{0};
 };
 
-std::string describe(const GuestAlignment& relation, const std::vector<std::string>& left_out) {
+std::string describe(const GuestAlignment& alignment, const std::vector<std::string>& left_out) {
   std::string ways;
   const auto add = [&ways](std::uint64_t count, std::string_view what) {
     if (count != 0) ways += fmt::format("{}{} {}", ways.empty() ? "" : ", ", count, what);
   };
-  add(relation.syncs.readings, "readings");
-  add(relation.syncs.markers, "markers");
-  add(relation.syncs.exits, "exits");
-  add(relation.syncs.tsc, "TSC readings");
-  add(relation.syncs.ptp, "PTP readings");
+  add(alignment.syncs.readings, "readings");
+  add(alignment.syncs.markers, "markers");
+  add(alignment.syncs.exits, "exits");
+  add(alignment.syncs.tsc, "TSC readings");
+  add(alignment.syncs.ptp, "PTP readings");
   std::string text = "sync records of the guest: " + ways;
   for (const std::string& way : left_out)
     text += fmt::format("; {} contradicts and is left out", way);
-  if (relation.gaps.records != 0)
-    text += fmt::format("; of {} records {} lie inside exits, residual {} ns",
-                        relation.gaps.records, relation.gaps.impossible, relation.gaps.residual_ns);
+  if (alignment.line.tolerance() != 0)
+    text += fmt::format("; no line meets all of them: a tolerance of {} ns is in the error",
+                        alignment.line.tolerance());
+  if (alignment.gaps.records != 0)
+    text +=
+        fmt::format("; of {} records {} lie inside exits, residual {} ns", alignment.gaps.records,
+                    alignment.gaps.impossible, alignment.gaps.residual_ns);
   return text;
 }
 
@@ -162,104 +124,91 @@ std::optional<clocks::Interval> interval_of(const TimesByCpu& times) {
   return interval;
 }
 
-// What the recording shows of the host.
-struct HostSide {
-  Vcpus vcpus;
-  std::vector<clocks::SyncEntry> brackets;
-  std::string clock;
-  bool cycles = false;
-};
-
-// All that both sides say: pass 1.
-struct CollectedEvidence {
-  Evidence ways;
-  GuestSyncCounters counters;
-  HostSide host;
-  bool made_by_the_guest = false;
-};
-
-void read_host(Source& source, GuestBounds& guest, HostSide& host) {
-  clocks::SyncGatherer syncs;
-  Event event;
-  while (source.next(event)) {
-    guest.on_event(event);
-    host.vcpus.on(event);
-    const auto* marker = std::get_if<Marker>(&event.payload);
-    if (marker == nullptr || !marker->text.starts_with(kSyncPrefix)) continue;
-    if (const auto record = parse_sync(marker->text)) syncs.add(*record, event.at.ns());
+Result<Evidence> agreed(GuestBounds& guest, const HostRecording& host,
+                        const std::vector<clocks::SyncEntry>& brackets,
+                        GuestSyncCounters& counters) {
+  Evidence evidence;
+  const auto by_exits = evidence.add(guest.bounds(), "the exits", true);
+  if (!by_exits) return tl::unexpected(by_exits.error());
+  counters = guest.counters();
+  const bool identified = !evidence.bounds.empty();
+  if (host.readable() != ClockId::kTsc) {
+    const auto tsc = guest.host_tsc_bounds();
+    const auto taken = evidence.add(bounds_through(ClockId::kTsc, tsc, brackets, host.cycles),
+                                    "the TSC", identified);
+    if (!taken) return tl::unexpected(taken.error());
+    counters.tsc = *taken ? guest.counters().tsc : 0;
   }
-  host.brackets = syncs.take();
+  const auto ptp = guest.host_real_bounds();
+  const auto taken =
+      evidence.add(bounds_through(ClockId::kReal, ptp, brackets, host.cycles), "PTP", identified);
+  if (!taken) return tl::unexpected(taken.error());
+  counters.ptp = *taken ? guest.counters().ptp : 0;
+  return evidence;
 }
 
-Result<CollectedEvidence> look_at(const GuestRecording& guest, const OpenSource& open) {
-  auto source = open();
-  if (!source) return tl::unexpected(std::move(source).error());
-  CollectedEvidence known;
-  HostSide& host = known.host;
-  host.clock = (*source)->info().clock;
-  host.cycles = (*source)->info().cycles;
-  auto id = clock_from_name(host.clock);
-  if (id == ClockId::kTsc && !host.cycles) id.reset();  // nanoseconds that a file made of it
-  GuestBounds readings(id);
-  auto added = add_readings(readings, guest.syncs, guest.clock, guest.cycles, guest.brackets);
-  if (!added) return tl::unexpected(std::move(added).error());
-  read_host(**source, readings, host);
-  known.made_by_the_guest = readings.made_by_the_guest();
-  known.ways.add(readings.bounds(), "the exits");
-  known.counters = readings.counters();
-  if (id != ClockId::kTsc) {
-    const auto tsc = readings.host_tsc_bounds();
-    const bool taken =
-        known.ways.add(bounds_through(ClockId::kTsc, tsc, host.brackets, host.cycles), "the TSC");
-    known.counters.tsc = taken ? readings.counters().tsc : 0;
-  }
-  const auto ptp = readings.host_real_bounds();
-  const bool taken =
-      known.ways.add(bounds_through(ClockId::kReal, ptp, host.brackets, host.cycles), "PTP");
-  known.counters.ptp = taken ? readings.counters().ptp : 0;
-  return known;
-}
-
-// Pass 2, some times: each round decides more records than the last. More bounds can only narrow
-// the band, unless they contradict: then the line stays, and the residual says by how much.
-Result<void> refine(GuestAlignment& relation, const TimesByCpu& times, const OpenSource& open,
-                    const std::vector<ClockBound>& bounds) {
+// Some rounds: each decides more records than the last. More bounds can only narrow the band,
+// unless they contradict: then the line stays, and the residual says by how much.
+std::optional<ImpossibleRecord> refine(GuestAlignment& alignment, const TimesByCpu& times,
+                                       const RunLog& runs, const std::vector<ClockBound>& bounds) {
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<ClockBound> all = bounds;
-    if (auto checked = check_gaps(relation, times, open, all); !checked) return checked;
-    const auto refined = ClockLine::fit(all, relation.line.from(), relation.line.to());
-    if (!refined || refined->tolerance() > relation.line.tolerance() ||
-        refined->error() >= relation.line.error())
+    if (const auto impossible = check_runs(alignment, times, runs, all)) return impossible;
+    const auto refined = ClockLine::fit(all, alignment.line.from(), alignment.line.to());
+    if (!refined || refined->tolerance() > alignment.line.tolerance() ||
+        refined->error() >= alignment.line.error())
       break;
-    const bool much = refined->error() < relation.line.error() - relation.line.error() / 10;
-    relation.line = *refined;
+    const bool much = refined->error() < alignment.line.error() - alignment.line.error() / 10;
+    alignment.line = *refined;
     if (!much) break;
   }
-  return {};
+  return std::nullopt;
+}
+
+// The time of the guest's records, or that in which the vCPUs ran; without both, that of the
+// bounds.
+Result<ClockLine> fit(const GuestRecording& guest, const std::vector<ClockBound>& bounds,
+                      const VcpuThreads& vcpus) {
+  auto line = ClockLine::fit(bounds, bounds.front().source(), bounds.back().source());
+  if (!line) return line;
+  const auto inside = guest.inside ? interval_of(guest.times) : std::nullopt;
+  if (inside) return ClockLine::fit(bounds, inside->first, inside->last);
+  if (vcpus.empty()) return line;
+  return ClockLine::fit(bounds, line->source_of(vcpus.first()), line->source_of(vcpus.last()));
+}
+
+// Whether the evidence is this guest's, and the recording its host's.
+bool belongs(const GuestRecording& guest, const GuestBounds& bounds, const HostRecording& host) {
+  if (bounds.made_by_the_guest()) return true;
+  // What is on the same clock of the same host is where it is.
+  if (guest.kinship == Kinship::kSameMachine && guest.clock == host.clock && !guest.inside)
+    return false;
+  return !bounds.threads().empty() || (guest.inside && guest.kinship != Kinship::kSameMachine);
+}
+
+// Whose sync records were put beside a recording, only its records can show: some must lie where
+// the host's recording covers the vCPUs, so that a wrong relation would put one of them into an
+// exit.
+Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& alignment) {
+  constexpr std::size_t kEnough = 16;
+  if (!guest.inside || alignment.gaps.records >= kEnough) return {};
+  std::size_t of_cpus = 0;
+  for (const auto& [cpu, times] : guest.times)
+    if (thread_of_cpu(alignment.threads, cpu)) of_cpus += times.size();
+  if (of_cpus < kEnough) return {};
+  return fail(
+      "of {} records of the guest {} lie where the host's recording shows its vCPUs, too few to "
+      "tell that the sync records are this guest's; record both at one time",
+      of_cpus, alignment.gaps.records);
 }
 
 }  // namespace
 
-void TimeSample::add(std::int32_t cpu, std::uint64_t time) {
-  Cpu& of = cpus_[cpu];
-  of.last = std::max(of.last, time);
-  if (of.seen++ % of.step != 0) return;
-  of.times.push_back(time);
-  if (of.times.size() < 2 * kMost) return;
-  for (std::size_t i = 0; 2 * i < of.times.size(); ++i) of.times[i] = of.times[2 * i];
-  of.times.resize(kMost);
-  of.step *= 2;
-}
-
-TimesByCpu TimeSample::take() {
-  TimesByCpu times;
-  for (auto& [cpu, of] : cpus_) {
-    of.times.push_back(of.last);
-    std::sort(of.times.begin(), of.times.end());
-    times[cpu] = std::move(of.times);
-  }
-  return times;
+std::optional<ClockId> HostRecording::readable() const {
+  const auto id = clock_from_name(clock);
+  if (id == ClockId::kTsc && !cycles) return std::nullopt;  // nanoseconds that a file made of it
+  return id;
 }
 
 std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vcpus,
@@ -273,47 +222,73 @@ std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vc
   return std::next(vcpus.begin(), cpu)->second;
 }
 
-GuestRecording guest_recording(const DataDirectory& directory) {
+Result<GuestRecording> guest_recording(const DataDirectory& directory) {
   GuestRecording guest;
+  const auto stamps = clocks::read_sync_file(directory.path() + "/sync.txt");
+  if (stamps) guest.clock = stamps->clock;
   guest.syncs = read_guest_sync_file(directory.path() + "/sync.txt");
-  guest.times = [&directory] { return sample_records(directory); };
+  if (guest.syncs.empty()) return guest;
+  auto times = sample_records(directory);
+  if (!times) return tl::unexpected(std::move(times).error());
+  guest.times = std::move(*times);
   return guest;
 }
 
-Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest,
-                                                  const OpenSource& open) {
+Result<GuestBounds> guest_bounds(const GuestRecording& guest, const HostRecording& host) {
+  GuestBounds bounds(host.readable());
+  auto added = add_readings(bounds, guest.syncs, guest.clock, guest.cycles, guest.brackets);
+  if (!added) return tl::unexpected(std::move(added).error());
+  return bounds;
+}
+
+Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, GuestBounds& bounds,
+                                                  const HostRecording& host,
+                                                  const CollectedEvidence& of_host,
+                                                  const Processes& processes) {
   if (guest.syncs.empty()) return std::nullopt;
-  auto known = look_at(guest, open);
-  if (!known) return tl::unexpected(std::move(known).error());
-  const std::vector<ClockBound>& bounds = known->ways.bounds;
-  const Vcpus& vcpus = known->host.vcpus;
-  if (bounds.empty()) {
-    if (!guest.inside || vcpus.last() == 0 || known->made_by_the_guest) return std::nullopt;
+  GuestAlignment alignment;
+  const auto vm = of_host.vcpus.of_vm(bounds.threads(), processes);
+  if (vm) {
+    alignment.threads = *vm;
+    std::set<ThreadId> threads;
+    for (const auto& [vcpu, thread] : *vm) threads.insert(thread);
+    bounds.take_threads(std::move(threads));
+  } else if (!bounds.threads().empty()) {
+    return fail("what the guest wrote is in exits of several virtual machines");
+  } else if (guest.inside && !of_host.vcpus.empty()) {
+    return fail(
+        "several virtual machines ran, and no exit shows which one's guest it is; run `trapline "
+        "sync` in the guest while the host is recorded with -e kvm (kvm_pio, kvm_mmio)");
+  }
+  std::optional<Evidence> evidence;
+  if (belongs(guest, bounds, host)) {
+    auto ways = agreed(bounds, host, of_host.syncs, alignment.syncs);
+    if (!ways) return tl::unexpected(std::move(ways).error());
+    evidence = std::move(*ways);
+  }
+  if (!evidence || evidence->bounds.empty()) {
+    if (!guest.inside || of_host.vcpus.empty() || bounds.made_by_the_guest()) return std::nullopt;
     return fail(
         "what `trapline sync` did in the guest is not in the host's recording; record there with "
         "-e kvm (kvm_pio, kvm_mmio, kvm_write_tsc_offset), and for PTP_KVM with trapline record");
   }
-  auto times = guest.times();
-  if (!times) return tl::unexpected(std::move(times).error());
-  auto line = ClockLine::fit(bounds, bounds.front().source(), bounds.back().source());
+  auto line = fit(guest, evidence->bounds, of_host.vcpus);
   if (!line) return tl::unexpected(std::move(line).error());
-  // What matters is the time of the guest's records, or that in which the vCPUs ran; without both,
-  // that of the bounds.
-  const auto inside = guest.inside ? interval_of(*times) : std::nullopt;
-  if (inside)
-    line = ClockLine::fit(bounds, inside->first, inside->last);
-  else if (vcpus.last() != 0)
-    line = ClockLine::fit(bounds, line->source_of(vcpus.first()), line->source_of(vcpus.last()));
-  if (!line) return tl::unexpected(std::move(line).error());
-  GuestAlignment relation;
-  relation.line = *line;
-  relation.clock = known->host.clock;
-  relation.syncs = known->counters;
-  relation.threads = vcpus.threads();
-  if (auto refined = refine(relation, *times, open, bounds); !refined)
-    return tl::unexpected(std::move(refined).error());
-  relation.method = describe(relation, known->ways.left_out);
-  return relation;
+  alignment.line = std::move(*line);
+  alignment.clock = host.clock;
+  const auto impossible = refine(alignment, guest.times, of_host.runs, evidence->bounds);
+  // Tasks of a plugin are those of the machine around the host, whose CPUs are no vCPUs of the
+  // guest.
+  if (impossible && guest.inside) {
+    return fail(
+        "the guest's record of {} would be at {} ± {} ns, but its vCPU left the guest at {} and "
+        "went back at {}: the sync records are not those of this guest, or not of this boot",
+        seconds(impossible->record.source), seconds(impossible->record.target),
+        impossible->record.error, seconds(impossible->exit), seconds(impossible->entry));
+  }
+  if (auto shown = shown_by_runs(guest, alignment); !shown) return tl::unexpected(shown.error());
+  alignment.method = describe(alignment, evidence->left_out);
+  return alignment;
 }
 
 }  // namespace trapline

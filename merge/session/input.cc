@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "backend_ftrace/base/paths.h"
 #include "merge/clock/alignment.h"
+#include "merge/session/collected_evidence.h"
 #include "merge/session/finish.h"
+#include "merge/session/guest_alignment.h"
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
@@ -111,178 +114,6 @@ Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& opti
   return std::move(file->events);
 }
 
-// The recordings that sync records relate to their guest's host, the first recording.
-class GuestParts {
- public:
-  GuestParts(const InputOptions& options, std::string host) : host_(std::move(host)) {
-    how_.tsc_khz = options.tsc_khz;
-    if (!options.trace_events.empty()) how_.trace_events = options.trace_events;
-  }
-  // What `trapline sync` printed in the guest.
-  void add_syncs(const std::string& path) {
-    auto lines = read_guest_sync_file(path);
-    syncs_.insert(syncs_.end(), lines.begin(), lines.end());
-    syncs_path_ = path;
-  }
-
-  // A file with sync records that relates nothing was given in vain.
-  [[nodiscard]] Result<void> all_used() const {
-    if (syncs_.empty() || used_) return {};
-    return fail(
-        ErrorKind::kUsage,
-        "{}: none of the recordings is of another machine than {}; where guest and host have "
-        "one name, put it into the guest's uftrace directory as sync.txt",
-        syncs_path_, host_);
-  }
-
-  // Nothing where the two have nothing in common.
-  Result<std::unique_ptr<Source>> open(const Part& part) {
-    if (part.kind == SourceKind::kUftrace && recorded_outside(part.path)) {
-      auto directory = DataDirectory::open(part.path);
-      if (!directory) return tl::unexpected(std::move(directory).error());
-      auto relation = align_guest(guest_recording(*directory), opener(host_));
-      if (!relation) return tl::unexpected(std::move(relation).error());
-      if (!*relation) return nullptr;
-      return open_guest_calls(part.path, **relation);
-    }
-    const bool may = part.kind == SourceKind::kUftrace || part.kind == SourceKind::kTraceDat;
-    if (!may || part.path == host_) return nullptr;
-    auto source = opener(part.path)();
-    if (!source) return tl::unexpected(std::move(source).error());
-    auto syncs = syncs_of(part.path);
-    if (!syncs) return tl::unexpected(std::move(syncs).error());
-    const GuestRecording guest = guest_recording(**source, opener(part.path), *syncs);
-    used_ |= !guest.syncs.empty();
-    auto relation = align_guest(guest, opener(host_));
-    if (!relation) {
-      return fail(relation.error().kind,
-                  "{} and {}: {}; or give --offset {}=NS, what has to be added to its times",
-                  part.path, host_, relation.error().message, part.path);
-    }
-    if (!*relation) return nullptr;
-    auto again = opener(part.path)();
-    if (!again) return tl::unexpected(std::move(again).error());
-    return with_guest_alignment(std::move(*again), **relation);
-  }
-
- private:
-  // Those that were given beside the recordings, for one of another machine than the host.
-  Result<std::vector<GuestSyncLine>> syncs_of(const std::string& path) const {
-    if (syncs_.empty()) return syncs_;
-    const auto host = clock_of_source(host_, how_, false);
-    const auto part = clock_of_source(path, how_, false);
-    if (!host) return tl::unexpected(host.error());
-    if (!part) return tl::unexpected(part.error());
-    const bool another = host->machine != part->machine || host->machine.empty();
-    return another ? syncs_ : std::vector<GuestSyncLine>();
-  }
-  // The plugin stamps what it sees.
-  static bool recorded_outside(const std::string& folder) {
-    const auto lines = read_guest_sync_file(folder + "/sync.txt");
-    return !lines.empty() && lines.front().stamp.has_value();
-  }
-  [[nodiscard]] OpenSource opener(const std::string& path) const {
-    return [path, how = how_] { return open_source(path, how); };
-  }
-
-  SourceOptions how_;
-  std::string host_;
-  std::vector<GuestSyncLine> syncs_;
-  std::string syncs_path_;
-  bool used_ = false;
-};
-
-// Opens the parts that have a clock of a machine, and puts them on the first one's.
-class ClockedParts {
- public:
-  ClockedParts(const InputOptions& options, Input& input) : options_(options), input_(input) {
-    how_.tsc_khz = options.tsc_khz;
-    if (!options.trace_events.empty()) how_.trace_events = options.trace_events;
-  }
-
-  Result<void> add(const Part& part) {
-    auto source = open_source_of(part);
-    if (!source) return tl::unexpected(std::move(source).error());
-    if (auto* trace = dynamic_cast<trace_dat::TraceDatSource*>(source->get())) {
-      input_.traits.merge(trace->traits());
-    }
-    parts_.push_back(part);
-    sources_.push_back(std::move(*source));
-    return {};
-  }
-
-  Result<void> align() {
-    auto clocks = read_clocks(false);
-    if (!clocks) return tl::unexpected(std::move(clocks).error());
-    if (!clocks::same_clocks(*clocks)) clocks = read_clocks(true);
-    if (!clocks) return tl::unexpected(std::move(clocks).error());
-    auto aligned = clocks::align(*clocks);
-    while (!aligned && leave_out_last(aligned.error().message)) {
-      clocks->pop_back();
-      aligned = clocks::align(*clocks);
-    }
-    if (!aligned) return tl::unexpected(std::move(aligned).error());
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-      for (const std::string& note : aligned->sources[i].notes) input_.notes.push_back(note);
-      input_.sources.push_back(
-          with_clock(std::move(sources_[i]), aligned->sources[i], aligned->clock));
-    }
-    return {};
-  }
-
- private:
-  Result<std::unique_ptr<Source>> open_source_of(const Part& part) {
-    if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
-    trace_dat::Options how;
-    how.tsc_khz = options_.tsc_khz;
-    auto source = trace_dat::open_trace_dat(part.path, how);
-    if (!source) return tl::unexpected(std::move(source).error());
-    return std::unique_ptr<Source>(std::move(*source));
-  }
-
-  Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs) {
-    std::vector<clocks::SourceClock> clocks;
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (parts_.size() == 1) {  // alone it needs no relation
-        clocks::SourceClock& clock = clocks.emplace_back();
-        clock.path = parts_[i].path;
-        clock.clock = sources_[i]->info().clock;
-        clock.cycles = sources_[i]->info().cycles;
-        break;
-      }
-      auto clock = clock_of_source(parts_[i].path, how_, with_syncs);
-      if (!clock) return tl::unexpected(std::move(clock).error());
-      clocks.push_back(std::move(*clock));
-    }
-    if (parts_.size() > 1) clocks::take_peers_clocks(clocks);
-    std::vector<clocks::OffsetOption> offsets;
-    for (const std::string& text : options_.offsets) {
-      auto offset = clocks::parse_offset(text);
-      if (!offset) return tl::unexpected(std::move(offset).error());
-      offsets.push_back(std::move(*offset));
-    }
-    if (auto applied = clocks::apply_offsets(offsets, clocks); !applied) {
-      return tl::unexpected(std::move(applied).error());
-    }
-    return clocks;
-  }
-
-  // Of a session, what nothing relates is told and left out.
-  bool leave_out_last(const std::string& why) {
-    if (parts_.size() < 2 || parts_.back().named) return false;
-    input_.notes.push_back(fmt::format("{} is left out: {}", parts_.back().path, why));
-    parts_.pop_back();
-    sources_.pop_back();
-    return true;
-  }
-
-  const InputOptions& options_;
-  Input& input_;
-  SourceOptions how_;
-  std::vector<Part> parts_;
-  std::vector<std::unique_ptr<Source>> sources_;
-};
-
 // Whether --offset names it: then the user relates it.
 bool has_offset(const InputOptions& options, const std::string& path) {
   return std::ranges::any_of(options.offsets, [&path](const std::string& text) {
@@ -291,46 +122,307 @@ bool has_offset(const InputOptions& options, const std::string& path) {
   });
 }
 
-// Of several recordings the host is the first one with events of KVM, wherever it was named.
-void put_host_first(std::vector<Part>& parts) {
-  for (auto part = parts.begin(); part != parts.end(); ++part) {
-    if (part->kind != SourceKind::kTraceDat) return;
-    const auto source = trace_dat::open_trace_dat(part->path, {});
-    if (!source || !(*source)->traits().any_kvm) continue;
-    std::rotate(parts.begin(), part, part + 1);
-    return;
-  }
+SourceOptions source_options(const InputOptions& options) {
+  SourceOptions how;
+  how.tsc_khz = options.tsc_khz;
+  if (!options.trace_events.empty()) how.trace_events = options.trace_events;
+  return how;
 }
 
-Result<void> open_recordings(const InputOptions& options, Input& input) {
-  auto parts = parts_of(options);
-  if (!parts) return tl::unexpected(std::move(parts).error());
-  if (parts->size() > 1) put_host_first(*parts);
-  if (parts->front().kind == SourceKind::kGuestSync) {
-    return tl::unexpected(open_source(parts->front().path, {}).error());
+// One recording on its way to the timeline. `source` is what will be read for the result.
+struct Recording {
+  Part part;
+  std::unique_ptr<Source> source;
+  Description is;
+  std::optional<CollectedEvidence> evidence;
+  // Of a guest's recording that has sync records of the guest.
+  std::optional<GuestRecording> guest;
+  std::optional<GuestBounds> bounds;
+  std::optional<GuestAlignment> aligned;
+};
+
+//   paths ─→ describe ─→ evidence of guests ─→ evidence of the host ─→ align ─→ sources
+//
+// Each recording is opened once for what it says of itself and for the result, and once more, read
+// to its end, where its evidence is needed. The host's is the first one.
+class Recordings {
+ public:
+  Recordings(const InputOptions& options, Input& input)
+      : options_(options), input_(input), how_(source_options(options)) {}
+
+  Result<void> open(const std::vector<Part>& parts) {
+    if (auto done = describe(parts); !done) return done;
+    if (auto done = gather_guests(); !done) return done;
+    if (auto done = gather_host(); !done) return done;
+    if (auto done = align_guests(); !done) return done;
+    return align_clocks();
   }
-  const bool has_host = parts->front().kind == SourceKind::kTraceDat;
-  GuestParts of_guests(options, parts->front().path);
-  for (const Part& part : *parts) {
-    if (part.kind == SourceKind::kGuestSync) of_guests.add_syncs(part.path);
+
+ private:
+  Result<std::unique_ptr<Source>> open_part(const Part& part) const {
+    if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
+    trace_dat::Options how;
+    how.tsc_khz = options_.tsc_khz;
+    auto source = trace_dat::open_trace_dat(part.path, how);
+    if (!source) return tl::unexpected(std::move(source).error());
+    return std::unique_ptr<Source>(std::move(*source));
   }
-  std::vector<std::unique_ptr<Source>> guests;
-  ClockedParts clocked(options, input);
-  for (const Part& part : *parts) {
-    if (part.kind == SourceKind::kGuestSync) continue;
-    if (has_host && !has_offset(options, part.path)) {
-      auto guest = of_guests.open(part);
-      if (!guest) return tl::unexpected(std::move(guest).error());
-      if (*guest != nullptr) {
-        guests.push_back(std::move(*guest));
-        continue;
-      }
+  Result<void> describe(const std::vector<Part>& parts);
+  Result<void> collect_evidence(Recording& recording, const Collect& what);
+  Result<std::vector<GuestSyncLine>> printed_in(const Recording& recording) const;
+  Result<void> gather_guests();
+  Result<void> gather_guest(Recording& recording);
+  Result<void> gather_host();
+  Result<void> align_guests();
+  Result<void> align_clocks();
+  Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs);
+  bool leave_out_last(const std::string& why);
+
+  [[nodiscard]] bool has_host() const { return recordings_.front().is.role == Role::kKernel; }
+  [[nodiscard]] HostRecording host() const {
+    return {recordings_.front().is.clock, recordings_.front().is.cycles};
+  }
+  [[nodiscard]] Kinship kinship(const Description& is) const {
+    const std::string host = machine_name(recordings_.front().is), name = machine_name(is);
+    if (host.empty() || name.empty()) return Kinship::kUnknown;
+    return host == name ? Kinship::kSameMachine : Kinship::kOtherMachine;
+  }
+
+  const InputOptions& options_;
+  Input& input_;
+  SourceOptions how_;
+  std::vector<Recording> recordings_;
+  // What `trapline sync` printed in a guest, and where it was read.
+  std::vector<GuestSyncLine> printed_;
+  std::string printed_path_;
+};
+
+// Of several recordings the host is the first one with events of KVM, wherever it was named.
+Result<void> Recordings::describe(const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    if (part.kind == SourceKind::kGuestSync) {
+      const auto lines = read_guest_sync_file(part.path);
+      printed_.insert(printed_.end(), lines.begin(), lines.end());
+      printed_path_ = part.path;
+      continue;
     }
-    if (auto added = clocked.add(part); !added) return added;
+    auto source = open_part(part);
+    if (!source) return tl::unexpected(std::move(source).error());
+    Description is = (*source)->describe();
+    recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});
   }
-  if (auto used = of_guests.all_used(); !used) return used;
-  if (auto aligned = clocked.align(); !aligned) return aligned;
-  for (auto& guest : guests) input.sources.push_back(std::move(guest));
+  if (recordings_.empty()) return tl::unexpected(open_source(printed_path_, {}).error());
+  const auto host = std::ranges::find_if(recordings_, [](const Recording& recording) {
+    return recording.is.role == Role::kKernel && recording.is.has.any_kvm;
+  });
+  if (host != recordings_.end()) std::rotate(recordings_.begin(), host, host + 1);
+  return {};
+}
+
+Result<void> Recordings::collect_evidence(Recording& recording, const Collect& what) {
+  if (recording.evidence) return {};
+  auto again = open_part(recording.part);
+  if (!again) return tl::unexpected(std::move(again).error());
+  recording.evidence = collect(**again, what);
+  return {};
+}
+
+// The printed records, for recordings of another machine than the host. They are one guest's: of
+// several machines nobody knows which.
+Result<std::vector<GuestSyncLine>> Recordings::printed_in(const Recording& recording) const {
+  if (printed_.empty() || kinship(recording.is) == Kinship::kSameMachine)
+    return std::vector<GuestSyncLine>();
+  for (const Recording& other : recordings_) {
+    if (&other == &recordings_.front() || other.guest == std::nullopt) continue;
+    if (kinship(other.is) == Kinship::kSameMachine) continue;
+    if (machine_name(other.is) == machine_name(recording.is)) continue;
+    return fail(ErrorKind::kUsage,
+                "{}: it holds sync records of one guest, and {} and {} are of different machines; "
+                "put it into the uftrace directory of its guest as sync.txt",
+                printed_path_, other.part.path, recording.part.path);
+  }
+  return printed_;
+}
+
+Result<void> Recordings::gather_guests() {
+  bool used = printed_.empty();
+  for (Recording& recording : recordings_) {
+    const bool may =
+        recording.part.kind == SourceKind::kUftrace || recording.is.role == Role::kKernel;
+    const bool is_host = &recording == &recordings_.front();
+    if (!has_host() || !may || is_host || has_offset(options_, recording.part.path)) continue;
+    if (auto gathered = gather_guest(recording); !gathered) return gathered;
+    used |= recording.guest && recording.guest->inside && !recording.guest->syncs.empty();
+  }
+  if (used) return {};
+  return fail(ErrorKind::kUsage,
+              "{}: none of the recordings is of another machine than {}; where guest and host have "
+              "one name, put it into the guest's uftrace directory as sync.txt",
+              printed_path_, recordings_.front().part.path);
+}
+
+Result<void> Recordings::gather_guest(Recording& recording) {
+  const bool of_tasks = recording.part.kind == SourceKind::kUftrace;
+  GuestRecording guest;
+  if (of_tasks) {
+    guest.syncs = read_guest_sync_file(recording.part.path + "/sync.txt");
+    if (!guest.syncs.empty() && guest.syncs.front().stamp) {  // the plugin stamps what it sees
+      auto directory = DataDirectory::open(recording.part.path);
+      if (!directory) return tl::unexpected(std::move(directory).error());
+      auto outside = guest_recording(*directory);
+      if (!outside) return tl::unexpected(std::move(outside).error());
+      recording.guest = std::move(*outside);
+      recording.guest->clock = recording.is.clock;
+      recording.guest->kinship = kinship(recording.is);
+      return {};
+    }
+  } else {
+    auto collected = collect_evidence(recording, {.times = true, .guests = {}, .visit = {}});
+    if (!collected) return collected;
+    guest.syncs = recording.evidence->guest_markers.lines();
+    guest.brackets = recording.evidence->syncs;
+    const auto actions = recording.evidence->guest_markers.clocks();
+    guest.brackets.insert(guest.brackets.end(), actions.begin(), actions.end());
+    std::ranges::stable_sort(guest.brackets, {},
+                             [](const clocks::SyncEntry& entry) { return entry.point.stamp; });
+  }
+  guest.inside = true;
+  guest.clock = recording.is.clock;
+  guest.cycles = recording.is.cycles;
+  guest.kinship = kinship(recording.is);
+  auto printed = printed_in(recording);
+  if (!printed) return tl::unexpected(std::move(printed).error());
+  // The same series may be in both: `trapline sync` writes them to trace_marker and prints them.
+  std::set<std::uint32_t> known;
+  for (const GuestSyncLine& line : guest.syncs) known.insert(line.record.series);
+  for (const GuestSyncLine& line : *printed)
+    if (!known.contains(line.record.series)) guest.syncs.push_back(line);
+  if (guest.syncs.empty()) return {};
+  if (of_tasks) {
+    const Collect what{.times = true, .of_tasks = true, .guests = {}, .visit = {}};
+    if (auto collected = collect_evidence(recording, what); !collected) return collected;
+  }
+  guest.times = std::move(recording.evidence->times);
+  recording.guest = std::move(guest);
+  return {};
+}
+
+// One pass over the host's recording, where a guest or an observer needs it.
+Result<void> Recordings::gather_host() {
+  Collect what{.runs = true, .guests = {}, .visit = {}};
+  for (Recording& recording : recordings_) {
+    if (!recording.guest || recording.guest->syncs.empty()) continue;
+    auto bounds = guest_bounds(*recording.guest, host());
+    if (!bounds) {
+      return fail(bounds.error().kind, "{}: {}", recording.part.path, bounds.error().message);
+    }
+    recording.bounds = std::move(*bounds);
+  }
+  for (Recording& recording : recordings_)
+    if (recording.bounds) what.guests.push_back(&*recording.bounds);
+  EvidenceObserver* observer = has_host() ? options_.observer : nullptr;
+  if (what.guests.empty() && observer == nullptr) return {};
+  what.runs = !what.guests.empty();
+  if (observer != nullptr) {
+    observer->begin(*recordings_.front().source, recordings_.front().is.has);
+    what.visit = [observer](const Event& event) { observer->on(event); };
+  }
+  return collect_evidence(recordings_.front(), what);
+}
+
+Result<void> Recordings::align_guests() {
+  for (Recording& recording : recordings_) {
+    if (!recording.bounds) continue;
+    const CollectedEvidence& of_host = *recordings_.front().evidence;
+    Processes processes = of_host.processes;
+    processes.merge(input_.processes);
+    auto aligned = align_guest(*recording.guest, *recording.bounds, host(), of_host, processes);
+    if (!aligned) {
+      return fail(aligned.error().kind,
+                  "{} and {}: {}; or give --offset {}=NS, what has to be added to its times",
+                  recording.part.path, recordings_.front().part.path, aligned.error().message,
+                  recording.part.path);
+    }
+    recording.aligned = std::move(*aligned);
+  }
+  return {};
+}
+
+Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs) {
+  std::vector<clocks::SourceClock> all;
+  const auto alone =
+      std::ranges::count_if(recordings_, [](const Recording& one) { return !one.aligned; }) == 1;
+  for (Recording& recording : recordings_) {
+    if (recording.aligned) continue;
+    clocks::SourceClock& clock = all.emplace_back(clock_of(recording.is));
+    if (alone) break;  // it needs no relation
+    if (const auto range = recording.source->range())
+      clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+    if (!with_syncs) continue;
+    const auto known = add_known_evidence(*recording.source, clock);
+    if (!known) return tl::unexpected(known.error());
+    if (*known) continue;
+    if (auto collected = collect_evidence(recording, {}); !collected)
+      return tl::unexpected(std::move(collected).error());
+    add_evidence(*recording.evidence, clock);
+  }
+  if (!alone) clocks::take_peers_clocks(all);
+  std::vector<clocks::OffsetOption> offsets;
+  for (const std::string& text : options_.offsets) {
+    auto offset = clocks::parse_offset(text);
+    if (!offset) return tl::unexpected(std::move(offset).error());
+    offsets.push_back(std::move(*offset));
+  }
+  if (auto applied = clocks::apply_offsets(offsets, all); !applied) {
+    return tl::unexpected(std::move(applied).error());
+  }
+  return all;
+}
+
+// Of a session, what nothing relates is told and left out.
+bool Recordings::leave_out_last(const std::string& why) {
+  const auto last = std::find_if(recordings_.rbegin(), recordings_.rend(),
+                                 [](const Recording& one) { return !one.aligned; });
+  if (last == recordings_.rend() || last->part.named || &*last == &recordings_.front())
+    return false;
+  input_.notes.push_back(fmt::format("{} is left out: {}", last->part.path, why));
+  recordings_.erase(std::next(last).base());
+  return true;
+}
+
+Result<void> Recordings::align_clocks() {
+  auto clocks = read_clocks(false);
+  if (!clocks) return tl::unexpected(std::move(clocks).error());
+  if (!clocks::same_clocks(*clocks)) clocks = read_clocks(true);
+  if (!clocks) return tl::unexpected(std::move(clocks).error());
+  auto aligned = clocks::align(*clocks);
+  while (!aligned && leave_out_last(aligned.error().message)) {
+    clocks->pop_back();
+    aligned = clocks::align(*clocks);
+  }
+  if (!aligned) return tl::unexpected(std::move(aligned).error());
+  std::size_t next = 0, kernels = 0;
+  for (Recording& recording : recordings_) {
+    if (recording.aligned) continue;
+    const clocks::AlignedSource& one = aligned->sources[next++];
+    input_.traits.merge(recording.is.has);
+    for (const std::string& note : one.notes) input_.notes.push_back(note);
+    if (recording.is.role == Role::kKernel) ++kernels;
+    if (next == 1) input_.observed = one.map.is_identity();
+    input_.sources.push_back(with_clock(std::move(recording.source), one, aligned->clock));
+  }
+  input_.observed &= options_.observer != nullptr && has_host() && kernels == 1;
+  for (Recording& recording : recordings_) {
+    if (!recording.aligned) continue;
+    if (recording.guest->inside) {
+      input_.sources.push_back(
+          with_guest_alignment(std::move(recording.source), *recording.aligned));
+      continue;
+    }
+    auto source = open_guest_calls(recording.part.path, *recording.aligned);
+    if (!source) return tl::unexpected(std::move(source).error());
+    input_.sources.push_back(std::move(*source));
+  }
   return {};
 }
 
@@ -338,11 +430,14 @@ Result<void> open_recordings(const InputOptions& options, Input& input) {
 
 Result<Input> open_input(const InputOptions& options) {
   Input input;
-  if (auto opened = open_recordings(options, input); !opened) {
-    return tl::unexpected(std::move(opened).error());
-  }
+  const auto parts = parts_of(options);
+  if (!parts) return tl::unexpected(parts.error());
   for (const std::string& path : options.paths) {
     if (is_folder(path)) read_session_threads(fs::path(path) / "session.json", input.processes);
+  }
+  Recordings recordings(options, input);
+  if (auto opened = recordings.open(*parts); !opened) {
+    return tl::unexpected(std::move(opened).error());
   }
   auto symbols = load_symbols(options);
   if (!symbols) return tl::unexpected(std::move(symbols).error());

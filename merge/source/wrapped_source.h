@@ -17,6 +17,10 @@ class WrappedSource : public Source {
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return source_->progress(); }
+  [[nodiscard]] Description describe() const override { return source_->describe(); }
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    return source_->range();
+  }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
     return source_->facts();
   }

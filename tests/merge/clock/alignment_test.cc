@@ -259,6 +259,41 @@ TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
   EXPECT_EQ(read->entries[1].point.after.at(ClockId::kMono), 12u);
 }
 
+TEST(Alignment, RecordingsOfDifferentMachinesOrBootsOnAClockOfOneNameAreRefused) {
+  struct Differs {
+    void (*how)(SourceClock&);
+    const char* told;
+  };
+  const Differs all[] = {
+      {[](SourceClock& b) { b.system = "Linux host 6.2.0"; }, "Linux host 6.2.0"},
+      {[](SourceClock& b) { b.cpus = 8; }, "4 and 8 CPUs"},
+      {[](SourceClock& b) {
+         b.interval = Interval{60 * kSecond, 70 * kSecond};
+       },
+       "run/a.dat ends at 50.000000000 and run/b.dat begins at 60.000000000"},
+      {[](SourceClock& b) {
+         b.interval = Interval{kSecond, 2 * kSecond};
+       },
+       "run/b.dat ends at 2."},
+  };
+  for (const Differs& differs : all) {
+    std::vector<SourceClock> sources{source("run/a.dat", "mono"), source("run/b.dat", "mono")};
+    for (SourceClock& one : sources) {
+      one.system = "Linux host 6.1.0";
+      one.cpus = 4;
+      one.interval = Interval{40 * kSecond, 50 * kSecond};
+    }
+    EXPECT_TRUE(align(sources));
+    differs.how(sources[1]);
+    const auto refused = align(sources);
+    ASSERT_FALSE(refused) << differs.told;
+    EXPECT_THAT(refused.error().message,
+                AllOf(HasSubstr(differs.told), HasSubstr("--offset run/b.dat=NS")));
+    sources[1].offset = 0;
+    EXPECT_TRUE(align(sources)) << "the user says so";
+  }
+}
+
 // A host's recording and that of a guest whose times trace-cmd moved to the host's clock.
 std::vector<SourceClock> host_and_guest() {
   std::vector<SourceClock> sources{source("host.dat", "mono"), source("guest.dat", "local")};

@@ -16,6 +16,7 @@
 
 #include "merge/session/guest_function_source.h"
 #include "plugin/format/directory_writer.h"
+#include "tests/merge/session/events_source.h"
 
 namespace trapline {
 namespace {
@@ -27,29 +28,6 @@ constexpr std::uint64_t kStart = 15'000'000'000'000;
 std::uint64_t truth(std::uint64_t source) {
   return source - 14'990'000'000'000 + (source - kStart) * 3 / 1'000'000;
 }
-
-class Recording final : public Source {
- public:
-  explicit Recording(const std::vector<Event>& events) : events_(events) { info_.clock = "mono"; }
-  bool next(Event& event) override {
-    if (at_ == events_.size()) return false;
-    event = events_[at_++];
-    return true;
-  }
-  const Result<void>& status() const override { return status_; }
-  const SourceInfo& info() const override { return info_; }
-  const SourceCounters& counters() const override { return counters_; }
-  double progress() const override { return 1; }
-  std::string event_name(const Event&) const override { return ""; }
-  std::string event_text(const Event&) const override { return ""; }
-
- private:
-  const std::vector<Event>& events_;
-  std::size_t at_ = 0;
-  Result<void> status_;
-  SourceInfo info_;
-  SourceCounters counters_;
-};
 
 class GuestAlignmentTest : public ::testing::Test {
  protected:
@@ -121,9 +99,9 @@ class GuestAlignmentTest : public ::testing::Test {
     return std::move(*directory);
   }
   Result<std::optional<GuestAlignment>> align(const DataDirectory& directory) {
-    return align_guest(guest_recording(directory), [this]() -> Result<std::unique_ptr<Source>> {
-      return std::make_unique<Recording>(events_);
-    });
+    auto guest = guest_recording(directory);
+    EXPECT_TRUE(guest);
+    return align(*guest);
   }
 
   // What was recorded inside: `trapline sync` printed what the plugin would have stamped.
@@ -141,11 +119,9 @@ class GuestAlignmentTest : public ::testing::Test {
       if (record->after) record->after = GuestReading{at, 0};
       guest.syncs.push_back({std::nullopt, *record});
     }
-    guest.times = [this]() -> Result<TimesByCpu> {
-      TimeSample sample;
-      for (const Record& record : records_) sample.add(0, record.time());
-      return sample.take();
-    };
+    TimeSample sample;
+    for (const Record& record : records_) sample.add(0, record.time());
+    guest.times = sample.take();
     return guest;
   }
   // PTP_KVM's moments, whose host is `off` ahead; the host's sync records with its wall clock.
@@ -174,9 +150,13 @@ class GuestAlignmentTest : public ::testing::Test {
     }
   }
   Result<std::optional<GuestAlignment>> align(const GuestRecording& guest) {
-    return align_guest(guest, [this]() -> Result<std::unique_ptr<Source>> {
-      return std::make_unique<Recording>(events_);
-    });
+    const HostRecording host{"mono", false};
+    auto bounds = guest_bounds(guest, host);
+    EXPECT_TRUE(bounds);
+    testing::EventsSource source(events_);
+    const CollectedEvidence of_host =
+        collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
+    return align_guest(guest, *bounds, host, of_host, {});
   }
   void expect_true(const GuestAlignment& found) {
     for (const Record& record : records_) {
@@ -212,7 +192,7 @@ TEST_F(GuestAlignmentTest, TheTrueRelationIsInsideTheErrorAndNoRecordInsideAnExi
   }
 }
 
-TEST_F(GuestAlignmentTest, WhatWasRecordedInsideIsRelatedByItsReadings) {
+TEST_F(GuestAlignmentTest, WhatWasRecordedInsideIsAlignedByItsReadings) {
   run_guest();
   const auto relation = align(recorded_inside());
   ASSERT_TRUE(relation && *relation);
@@ -261,6 +241,31 @@ TEST_F(GuestAlignmentTest, RecordsThatLieInsideExitsAreCountedWithTheirDistance)
   EXPECT_GT((*relation)->gaps.impossible, 100u);
   EXPECT_GT((*relation)->gaps.residual_ns, 1'000u);
   EXPECT_THAT((*relation)->method, ::testing::Not(::testing::HasSubstr(" 0 lie inside")));
+}
+
+TEST_F(GuestAlignmentTest, RecordsOfTheGuestItselfThatLieInsideExitsAreRefusedWithThePair) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  for (auto& [cpu, times] : guest.times)
+    for (std::uint64_t& time : times) time += 30'000;
+  const auto relation = align(guest);
+  ASSERT_FALSE(relation);
+  EXPECT_THAT(
+      relation.error().message,
+      ::testing::ContainsRegex("its vCPU left the guest at [0-9.]+ and went back at [0-9.]+"));
+}
+
+TEST_F(GuestAlignmentTest, WritesThatContradictEachOtherAreRefusedWithThePair) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  for (GuestSyncLine& line : guest.syncs) {  // the second series was read in another boot
+    if (line.record.series != 2) continue;
+    if (line.record.before) line.record.before->clock -= 500'000'000;
+    if (line.record.after) line.record.after->clock -= 500'000'000;
+  }
+  const auto relation = align(guest);
+  ASSERT_FALSE(relation) << (*relation)->method;
+  EXPECT_THAT(relation.error().message, ::testing::HasSubstr("contradict each other: when"));
 }
 
 TEST_F(GuestAlignmentTest, AHostThatSawNoneOfItIsNotRelated) {

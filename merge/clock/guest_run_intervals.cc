@@ -50,6 +50,8 @@ void GuestRunIntervals::decide(const Open& open, std::uint64_t next_gap) {
     counters_.residual_ns = std::max(counters_.residual_ns, std::min(before, after));
   } else if (open.touched == 1) {
     ++counters_.decided;
+    if (open.from != decided_for_) ++counters_.intervals;
+    decided_for_ = open.from;
     bounds_.push_back(ClockBound::at(open.record.source, open.from, open.to));
     const std::uint64_t outside = at < open.from ? open.from - at : at > open.to ? at - open.to : 0;
     counters_.residual_ns = std::max(counters_.residual_ns, outside);

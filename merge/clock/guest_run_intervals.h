@@ -28,6 +28,7 @@ struct PlacedRecord {
 struct GuestRunCounters {
   std::uint64_t records = 0;     // with gaps on both sides
   std::uint64_t decided = 0;     // those that touch one gap
+  std::uint64_t intervals = 0;   // that those lie in
   std::uint64_t impossible = 0;  // those that touch none
   // How far the relation puts a record into the host's time, at worst: what is left of its error.
   std::uint64_t residual_ns = 0;
@@ -71,8 +72,9 @@ class GuestRunIntervals {
   std::vector<PlacedRecord> records_;
   std::size_t next_ = 0;
   std::vector<Open> open_;
-  std::uint64_t entry_ = 0;      // 0: not known to run
-  std::uint64_t last_exit_ = 0;  // 0: nothing known before
+  std::uint64_t entry_ = 0;        // 0: not known to run
+  std::uint64_t last_exit_ = 0;    // 0: nothing known before
+  std::uint64_t decided_for_ = 0;  // the beginning of the gap decided for last
   std::vector<ClockBound> bounds_;
   GuestRunCounters counters_;
   std::optional<ImpossibleRecord> impossible_;

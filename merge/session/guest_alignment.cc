@@ -49,6 +49,7 @@ std::optional<ImpossibleRecord> check_runs(GuestAlignment& alignment, const Time
     const GuestRunCounters& counted = intervals.counters();
     alignment.gaps.records += counted.records;
     alignment.gaps.decided += counted.decided;
+    alignment.gaps.intervals += counted.intervals;
     alignment.gaps.impossible += counted.impossible;
     alignment.gaps.residual_ns = std::max(alignment.gaps.residual_ns, counted.residual_ns);
     bounds.insert(bounds.end(), intervals.bounds().begin(), intervals.bounds().end());
@@ -191,16 +192,20 @@ bool belongs(const GuestRecording& guest, const GuestBounds& bounds, const HostR
 // the host's recording covers the vCPUs, so that a wrong relation would put one of them into an
 // exit.
 Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& alignment) {
-  constexpr std::size_t kEnough = 16;
-  if (!guest.inside || alignment.gaps.records >= kEnough) return {};
+  constexpr std::size_t kEnough = 16, kEnoughIntervals = 4;
+  if (!guest.inside || guest.own_syncs) return {};
   std::size_t of_cpus = 0;
   for (const auto& [cpu, times] : guest.times)
     if (thread_of_cpu(alignment.threads, cpu)) of_cpus += times.size();
-  if (of_cpus < kEnough) return {};
+  const GuestRunCounters& seen = alignment.gaps;
+  // Where the error is wide, few records decide for one of those times.
+  const bool spread = seen.intervals >= kEnoughIntervals || seen.decided < kEnough;
+  if (of_cpus < kEnough || (seen.records >= kEnough && spread)) return {};
   return fail(
-      "of {} records of the guest {} lie where the host's recording shows its vCPUs, too few to "
-      "tell that the sync records are this guest's; record both at one time",
-      of_cpus, alignment.gaps.records);
+      "the guest's {} records lie in {} of the times between its vCPUs' exits, too few to tell "
+      "that "
+      "the sync records are this guest's; record both at one time, and for longer",
+      of_cpus, seen.intervals);
 }
 
 }  // namespace

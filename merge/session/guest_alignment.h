@@ -45,6 +45,7 @@ struct GuestRecording {
   bool cycles = false;
   bool inside = false;  // it was made inside the guest
   Kinship kinship = Kinship::kUnknown;
+  bool own_syncs = false;  // the records are markers of this recording
   std::vector<GuestSyncLine> syncs;
   std::vector<clocks::SyncEntry> brackets;  // between its clock and those that a guest can read
   TimesByCpu times;

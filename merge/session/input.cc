@@ -292,6 +292,7 @@ Result<void> Recordings::gather_guest(Recording& recording) {
   guest.kinship = kinship(recording.is);
   auto printed = printed_in(recording);
   if (!printed) return tl::unexpected(std::move(printed).error());
+  guest.own_syncs = !of_tasks && printed->empty();
   // The same series may be in both: `trapline sync` writes them to trace_marker and prints them.
   std::set<std::uint32_t> known;
   for (const GuestSyncLine& line : guest.syncs) known.insert(line.record.series);

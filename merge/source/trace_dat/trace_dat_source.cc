@@ -56,6 +56,26 @@ std::optional<std::pair<Timestamp, Timestamp>> TraceDatSource::range() const {
   return std::pair(recording_.scale(stamps->first), recording_.scale(stamps->second));
 }
 
+Description TraceDatSource::describe() const {
+  const Layout& layout = recording_.layout;
+  Description is = Source::describe();
+  is.nanoseconds_of_tsc = is.clock == "x86-tsc" && !is.cycles;
+  // "Linux NAME 6.1.0 …"
+  const auto start = layout.uname.find(' ');
+  if (start != std::string::npos) {
+    is.machine.name = layout.uname.substr(start + 1, layout.uname.find(' ', start + 1) - start - 1);
+  }
+  is.machine.system = layout.uname;
+  is.machine.cpus = layout.cpu_count;
+  is.witness = Witness::kKernel;
+  is.has = traits_;
+  is.shifted = layout.time_shift;
+  is.trace_id = layout.trace_id;
+  is.peer_id = layout.peer_id;
+  is.guest_trace_ids = layout.guest_trace_ids;
+  return is;
+}
+
 std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   const Layout& layout = recording_.layout;
   std::vector<std::pair<std::string, std::string>> facts = {

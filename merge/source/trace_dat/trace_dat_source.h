@@ -43,8 +43,8 @@ class TraceDatSource : public Source {
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
   [[nodiscard]] Traits traits() const override { return traits_; }
-  // When its first and last event were, without reading it all; nothing where that is not known.
-  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const;
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override;
+  [[nodiscard]] Description describe() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 

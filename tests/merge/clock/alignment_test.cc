@@ -1,5 +1,4 @@
-#include "merge/clock/relate.h"
-#include "merge/session/sync_records.h"
+#include "merge/clock/alignment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "merge/session/sync_records.h"
 #include "tests/plugin/qemu_run.h"
 
 namespace trapline::clocks {
@@ -48,81 +48,81 @@ void expect_near(std::uint64_t a, std::uint64_t b, std::uint64_t error) {
   EXPECT_LE(a > b ? a - b : b - a, error) << a << " and " << b;
 }
 
-TEST(Relate, TheSameClockNeedsNoShift) {
+TEST(Alignment, TheSameClockNeedsNoShift) {
   const std::vector<SourceClock> sources{source("a", "mono"), source("b", "mono")};
   EXPECT_TRUE(same_clocks(sources));
-  const auto related = relate(sources);
-  ASSERT_TRUE(related);
-  EXPECT_EQ(related->clock, "mono");
-  for (const RelatedSource& one : related->sources) {
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned);
+  EXPECT_EQ(aligned->clock, "mono");
+  for (const AlignedSource& one : aligned->sources) {
     EXPECT_TRUE(one.map.is_identity());
     EXPECT_EQ(one.method, "same clock");
     EXPECT_EQ(one.error_ns.value(), 0u);
   }
 }
 
-TEST(Relate, TheTimelineKeepsTheFirstSourcesClockWhereItCan) {
+TEST(Alignment, TheTimelineKeepsTheFirstSourcesClockWhereItCan) {
   std::vector<SourceClock> sources{source("trace.dat", "local"), source("uftrace.data", "mono")};
   sources[0].syncs = syncs(40 * kSecond);
   EXPECT_FALSE(same_clocks(sources));
-  const auto related = relate(sources);
-  ASSERT_TRUE(related) << related.error().message;
-  EXPECT_EQ(related->clock, "local");
-  EXPECT_TRUE(related->sources[0].map.is_identity());
-  EXPECT_EQ(related->sources[1].method, "sync records");
-  EXPECT_LE(related->sources[1].error_ns.value(), 600u);
-  expect_near(related->sources[1].map(101 * kSecond), 61 * kSecond,
-              related->sources[1].error_ns.value());
-  EXPECT_NEAR(static_cast<double>(related->sources[1].offset_ns), -40e9, 600);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->clock, "local");
+  EXPECT_TRUE(aligned->sources[0].map.is_identity());
+  EXPECT_EQ(aligned->sources[1].method, "sync records");
+  EXPECT_LE(aligned->sources[1].error_ns.value(), 600u);
+  expect_near(aligned->sources[1].map(101 * kSecond), 61 * kSecond,
+              aligned->sources[1].error_ns.value());
+  EXPECT_NEAR(static_cast<double>(aligned->sources[1].offset_ns), -40e9, 600);
 }
 
-TEST(Relate, TwoPrivateClocksMeetOnMono) {
+TEST(Alignment, TwoPrivateClocksMeetOnMono) {
   std::vector<SourceClock> sources{source("a.dat", "local"), source("b.dat", "perf")};
   sources[0].syncs = syncs(40 * kSecond);
   sources[1].syncs = syncs(7 * kSecond);
-  const auto related = relate(sources);
-  ASSERT_TRUE(related) << related.error().message;
-  EXPECT_EQ(related->clock, "mono");
-  expect_near(related->sources[0].map(61 * kSecond), 101 * kSecond, 1000);
-  expect_near(related->sources[1].map(94 * kSecond), 101 * kSecond, 1000);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->clock, "mono");
+  expect_near(aligned->sources[0].map(61 * kSecond), 101 * kSecond, 1000);
+  expect_near(aligned->sources[1].map(94 * kSecond), 101 * kSecond, 1000);
 }
 
-TEST(Relate, AThirdSourcesRecordsRelateClocksThatUserSpaceReads) {
+TEST(Alignment, AThirdSourcesRecordsRelateClocksThatUserSpaceReads) {
   std::vector<SourceClock> sources{source("a.dat", "mono"), source("qemu.data", "real")};
   sources[0].syncs = syncs(0);
-  const auto related = relate(sources);
-  ASSERT_TRUE(related) << related.error().message;
-  expect_near(related->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
-  EXPECT_LE(related->sources[1].error_ns.value(), 1100u);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  expect_near(aligned->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
+  EXPECT_LE(aligned->sources[1].error_ns.value(), 1100u);
 }
 
-TEST(Relate, CyclesOfTheTscBecomeNanoseconds) {
+TEST(Alignment, CyclesOfTheTscBecomeNanoseconds) {
   std::vector<SourceClock> sources{source("a.dat", "mono"), source("b.dat", "x86-tsc")};
   sources[1].cycles = true;
   sources[0].syncs = syncs(0);
-  const auto related = relate(sources);
-  ASSERT_TRUE(related) << related.error().message;
-  expect_near(related->sources[1].map(202 * kSecond + 77), 101 * kSecond, 1100);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  expect_near(aligned->sources[1].map(202 * kSecond + 77), 101 * kSecond, 1100);
   // Nanoseconds that a file made of its TSC are on no other file's clock.
   sources[1].cycles = false;
   sources[1].nanoseconds_of_tsc = true;
-  EXPECT_FALSE(relate(sources));
+  EXPECT_FALSE(align(sources));
 }
 
-TEST(Relate, OneRecordGivesABoundThatGrowsAndSaysSo) {
+TEST(Alignment, OneRecordGivesABoundThatGrowsAndSaysSo) {
   std::vector<SourceClock> sources{source("a.dat", "local"), source("b.dat", "mono")};
   sources[0].syncs = syncs(40 * kSecond, 1);
   sources[1].interval = Interval{100 * kSecond, 110 * kSecond};
-  const auto related = relate(sources);
-  ASSERT_TRUE(related);
-  EXPECT_NEAR(static_cast<double>(related->sources[1].error_ns.value()), 10e9 * 500e-6, 2e3);
-  ASSERT_EQ(related->sources[1].notes.size(), 1u);
-  EXPECT_THAT(related->sources[1].notes[0], HasSubstr("500 ppm"));
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned);
+  EXPECT_NEAR(static_cast<double>(aligned->sources[1].error_ns.value()), 10e9 * 500e-6, 2e3);
+  ASSERT_EQ(aligned->sources[1].notes.size(), 1u);
+  EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr("500 ppm"));
 }
 
-TEST(Relate, WhatNothingRelatesIsRefusedWithTheOptionThatSettlesIt) {
+TEST(Alignment, WhatNothingRelatesIsRefusedWithTheOptionThatSettlesIt) {
   std::vector<SourceClock> sources{source("run/a.dat", "local"), source("run/b", "real")};
-  const auto refused = relate(sources);
+  const auto refused = align(sources);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message,
               AllOf(HasSubstr("run/a.dat"), HasSubstr("local"), HasSubstr("run/b"),
@@ -130,16 +130,16 @@ TEST(Relate, WhatNothingRelatesIsRefusedWithTheOptionThatSettlesIt) {
   const auto option = parse_offset("b=-1500000");
   ASSERT_TRUE(option);
   ASSERT_TRUE(apply_offsets(std::vector{*option}, sources));
-  const auto related = relate(sources);
-  ASSERT_TRUE(related) << related.error().message;
-  EXPECT_EQ(related->sources[1].method, "offset option");
-  EXPECT_FALSE(related->sources[1].error_ns) << "nobody knows it";
-  EXPECT_EQ(related->sources[1].map(2'000'000), 500'000u);
-  EXPECT_TRUE(related->sources[0].map.is_identity());
-  EXPECT_EQ(related->clock, "local");
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->sources[1].method, "offset option");
+  EXPECT_FALSE(aligned->sources[1].error_ns) << "nobody knows it";
+  EXPECT_EQ(aligned->sources[1].map(2'000'000), 500'000u);
+  EXPECT_TRUE(aligned->sources[0].map.is_identity());
+  EXPECT_EQ(aligned->clock, "local");
 }
 
-TEST(Relate, OffsetsAreRefusedWhereTheyNameNothingOrAreNoNumber) {
+TEST(Alignment, OffsetsAreRefusedWhereTheyNameNothingOrAreNoNumber) {
   std::vector<SourceClock> sources{source("x/b", "local"), source("y/b", "real")};
   for (const char* bad : {"b", "b=", "=5", "b=5s", "b=99999999999999999999", "b=--4"}) {
     EXPECT_FALSE(parse_offset(bad)) << bad;
@@ -150,23 +150,23 @@ TEST(Relate, OffsetsAreRefusedWhereTheyNameNothingOrAreNoNumber) {
   EXPECT_EQ(sources[1].offset, 1);
 }
 
-TEST(Relate, ClocksOfTwoMachinesAreNotTheSame) {
+TEST(Alignment, ClocksOfTwoMachinesAreNotTheSame) {
   std::vector<SourceClock> sources{source("host.dat", "mono"), source("guest.dat", "mono")};
   sources[0].machine = "host";
   sources[1].machine = "guest";
   sources[0].syncs = syncs(0);
-  EXPECT_FALSE(relate(sources));
+  EXPECT_FALSE(align(sources));
   // From guest sync records.
   sources[1].brackets_to = "host.dat";
-  sources[1].brackets = {Bracket::stamp(kSecond, 100 * kSecond, 100 * kSecond + 900, 0),
-                         Bracket::stamp(2 * kSecond, 101 * kSecond, 101 * kSecond + 900, 1)};
-  const auto related = relate(sources);
-  ASSERT_TRUE(related) << related.error().message;
-  EXPECT_EQ(related->sources[1].method, "guest sync records");
-  expect_near(related->sources[1].map(kSecond), 100 * kSecond + 450, 460);
+  sources[1].brackets = {ClockBound::stamp(kSecond, 100 * kSecond, 100 * kSecond + 900, 0),
+                         ClockBound::stamp(2 * kSecond, 101 * kSecond, 101 * kSecond + 900, 1)};
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->sources[1].method, "guest sync records");
+  expect_near(aligned->sources[1].map(kSecond), 100 * kSecond + 450, 460);
 }
 
-TEST(Relate, AStepIsANoteWithItsPlaceAndErrors) {
+TEST(Alignment, AStepIsANoteWithItsPlaceAndErrors) {
   std::vector<SourceClock> sources{source("a.dat", "mono"), source("qemu.data", "real")};
   sources[0].syncs = syncs(0, 6);
   for (std::size_t i = 3; i < 6; ++i) {
@@ -175,13 +175,13 @@ TEST(Relate, AStepIsANoteWithItsPlaceAndErrors) {
       readings->values[static_cast<std::size_t>(ClockId::kReal)] += kSecond;
     }
   }
-  const auto related = relate(sources);
-  ASSERT_TRUE(related);
-  ASSERT_EQ(related->sources[1].steps.size(), 1u);
-  ASSERT_EQ(related->sources[1].notes.size(), 1u);
-  EXPECT_THAT(related->sources[1].notes[0], HasSubstr("qemu.data: between 86502."));
-  expect_near(related->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
-  expect_near(related->sources[1].map(86'505 * kSecond), 104 * kSecond, 1100);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned);
+  ASSERT_EQ(aligned->sources[1].steps.size(), 1u);
+  ASSERT_EQ(aligned->sources[1].notes.size(), 1u);
+  EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr("qemu.data: between 86502."));
+  expect_near(aligned->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
+  expect_near(aligned->sources[1].map(86'505 * kSecond), 104 * kSecond, 1100);
 }
 
 TEST(SyncPoints, TwoWritersAtOnceDoNotDisturbEachOther) {
@@ -236,6 +236,41 @@ TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
   EXPECT_EQ(read->entries[1].point.after.at(ClockId::kMono), 12u);
 }
 
+TEST(Alignment, RecordingsOfDifferentMachinesOrBootsOnAClockOfOneNameAreRefused) {
+  struct Differs {
+    void (*how)(SourceClock&);
+    const char* told;
+  };
+  const Differs all[] = {
+      {[](SourceClock& b) { b.system = "Linux host 6.2.0"; }, "Linux host 6.2.0"},
+      {[](SourceClock& b) { b.cpus = 8; }, "4 and 8 CPUs"},
+      {[](SourceClock& b) {
+         b.interval = Interval{60 * kSecond, 70 * kSecond};
+       },
+       "run/a.dat ends at 50.000000000 and run/b.dat begins at 60.000000000"},
+      {[](SourceClock& b) {
+         b.interval = Interval{kSecond, 2 * kSecond};
+       },
+       "run/b.dat ends at 2."},
+  };
+  for (const Differs& differs : all) {
+    std::vector<SourceClock> sources{source("run/a.dat", "mono"), source("run/b.dat", "mono")};
+    for (SourceClock& one : sources) {
+      one.system = "Linux host 6.1.0";
+      one.cpus = 4;
+      one.interval = Interval{40 * kSecond, 50 * kSecond};
+    }
+    EXPECT_TRUE(align(sources));
+    differs.how(sources[1]);
+    const auto refused = align(sources);
+    ASSERT_FALSE(refused) << differs.told;
+    EXPECT_THAT(refused.error().message,
+                AllOf(HasSubstr(differs.told), HasSubstr("--offset run/b.dat=NS")));
+    sources[1].offset = 0;
+    EXPECT_TRUE(align(sources)) << "the user says so";
+  }
+}
+
 // A host's recording and that of a guest whose times trace-cmd moved to the host's clock.
 std::vector<SourceClock> host_and_guest() {
   std::vector<SourceClock> sources{source("host.dat", "mono"), source("guest.dat", "local")};
@@ -248,7 +283,7 @@ std::vector<SourceClock> host_and_guest() {
   return sources;
 }
 
-TEST(Relate, ATimeShiftPutsAGuestOnItsHostsClock) {
+TEST(Alignment, ATimeShiftPutsAGuestOnItsHostsClock) {
   for (const bool by_guests : {false, true}) {
     auto sources = host_and_guest();
     if (by_guests) {
@@ -257,26 +292,26 @@ TEST(Relate, ATimeShiftPutsAGuestOnItsHostsClock) {
       sources[0].trace_id = 5;
     }
     take_peers_clocks(sources);
-    const auto related = relate(sources);
-    ASSERT_TRUE(related) << related.error().message;
-    EXPECT_EQ(related->sources[1].method, "time shift");
-    EXPECT_FALSE(related->sources[1].error_ns) << "nobody knows it";
-    EXPECT_TRUE(related->sources[1].map.is_identity());
-    ASSERT_EQ(related->sources[1].notes.size(), 1u);
-    EXPECT_THAT(related->sources[1].notes[0], HasSubstr("error is not known"));
+    const auto aligned = align(sources);
+    ASSERT_TRUE(aligned) << aligned.error().message;
+    EXPECT_EQ(aligned->sources[1].method, "time shift");
+    EXPECT_FALSE(aligned->sources[1].error_ns) << "nobody knows it";
+    EXPECT_TRUE(aligned->sources[1].map.is_identity());
+    ASSERT_EQ(aligned->sources[1].notes.size(), 1u);
+    EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr("error is not known"));
   }
 }
 
-TEST(Relate, ATimeShiftToAnotherHostIsRefused) {
+TEST(Alignment, ATimeShiftToAnotherHostIsRefused) {
   auto sources = host_and_guest();
   sources[0].clock = "local";  // by its name the guest's own, before the shift
   sources[0].machine = "guest";
   sources[0].trace_id = 6;
   sources[0].guest_trace_ids = {3};
   take_peers_clocks(sources);
-  const auto related = relate(sources);
-  ASSERT_FALSE(related);
-  EXPECT_THAT(related.error().message, AllOf(HasSubstr("guest.dat"), HasSubstr("--offset")));
+  const auto aligned = align(sources);
+  ASSERT_FALSE(aligned);
+  EXPECT_THAT(aligned.error().message, AllOf(HasSubstr("guest.dat"), HasSubstr("--offset")));
 }
 
 }  // namespace

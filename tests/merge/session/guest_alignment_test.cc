@@ -1,6 +1,6 @@
 // A plugin's directory and the recording of the guest's host, both made here from one true
-// timeline: what relate_guest() makes of them, and the source of calls on the recording's clock.
-#include "merge/session/guest_relation.h"
+// timeline: what align_guest() makes of them, and the source of calls on the recording's clock.
+#include "merge/session/guest_alignment.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,6 +16,7 @@
 
 #include "merge/session/guest_function_source.h"
 #include "plugin/format/directory_writer.h"
+#include "tests/merge/session/events_source.h"
 
 namespace trapline {
 namespace {
@@ -28,36 +29,13 @@ std::uint64_t truth(std::uint64_t source) {
   return source - 14'990'000'000'000 + (source - kStart) * 3 / 1'000'000;
 }
 
-class Recording final : public Source {
- public:
-  explicit Recording(const std::vector<Event>& events) : events_(events) { info_.clock = "mono"; }
-  Read next(Event& event) override {
-    if (at_ == events_.size()) return Read::kEnd;
-    event = events_[at_++];
-    return Read::kEvent;
-  }
-  const Result<void>& status() const override { return status_; }
-  const SourceInfo& info() const override { return info_; }
-  const SourceCounters& counters() const override { return counters_; }
-  double progress() const override { return 1; }
-  std::string event_name(const Event&) const override { return ""; }
-  std::string event_text(const Event&) const override { return ""; }
-
- private:
-  const std::vector<Event>& events_;
-  std::size_t at_ = 0;
-  Result<void> status_;
-  SourceInfo info_;
-  SourceCounters counters_;
-};
-
-class GuestRelationTest : public ::testing::Test {
+class GuestAlignmentTest : public ::testing::Test {
  protected:
-  GuestRelationTest() {
+  GuestAlignmentTest() {
     std::string name = std::filesystem::temp_directory_path() / "trapline.XXXXXX";
     folder_ = ::mkdtemp(name.data());
   }
-  ~GuestRelationTest() override { std::filesystem::remove_all(folder_); }
+  ~GuestAlignmentTest() override { std::filesystem::remove_all(folder_); }
 
   // The guest: runs some microseconds, exits some more, and so on.
   std::uint64_t later(std::uint64_t most) { return now_ += 1000 + random_() % most; }
@@ -120,10 +98,10 @@ class GuestRelationTest : public ::testing::Test {
     EXPECT_TRUE(directory) << directory.error().message;
     return std::move(*directory);
   }
-  Result<std::optional<GuestRelation>> relate(const DataDirectory& directory) {
-    return relate_guest(guest_recording(directory), [this]() -> Result<std::unique_ptr<Source>> {
-      return std::make_unique<Recording>(events_);
-    });
+  Result<std::optional<GuestAlignment>> align(const DataDirectory& directory) {
+    auto guest = guest_recording(directory);
+    EXPECT_TRUE(guest);
+    return align(*guest);
   }
 
   // What was recorded inside: `trapline sync` printed what the plugin would have stamped.
@@ -141,11 +119,9 @@ class GuestRelationTest : public ::testing::Test {
       if (record->after) record->after = GuestReading{at, 0};
       guest.syncs.push_back({std::nullopt, *record});
     }
-    guest.times = [this]() -> Result<TimesByCpu> {
-      TimeSample sample;
-      for (const Record& record : records_) sample.add(0, record.time());
-      return sample.take();
-    };
+    TimeSample sample;
+    for (const Record& record : records_) sample.add(0, record.time());
+    guest.times = sample.take();
     return guest;
   }
   // PTP_KVM's moments, whose host is `off` ahead; the host's sync records with its wall clock.
@@ -173,16 +149,20 @@ class GuestRelationTest : public ::testing::Test {
       events_.push_back(marker);
     }
   }
-  Result<std::optional<GuestRelation>> relate(const GuestRecording& guest) {
-    return relate_guest(guest, [this]() -> Result<std::unique_ptr<Source>> {
-      return std::make_unique<Recording>(events_);
-    });
+  Result<std::optional<GuestAlignment>> align(const GuestRecording& guest) {
+    const HostRecording host{"mono", false};
+    auto bounds = guest_bounds(guest, host);
+    EXPECT_TRUE(bounds);
+    testing::EventsSource source(events_);
+    const CollectedEvidence of_host =
+        collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
+    return align_guest(guest, *bounds, host, of_host, {});
   }
-  void expect_true(const GuestRelation& found) {
+  void expect_true(const GuestAlignment& found) {
     for (const Record& record : records_) {
       const std::uint64_t at = found.line.at(record.time());
       const std::uint64_t right = truth(record.time());
-      EXPECT_LE(at > right ? at - right : right - at, found.line.error);
+      EXPECT_LE(at > right ? at - right : right - at, found.line.error());
     }
   }
 
@@ -194,102 +174,127 @@ class GuestRelationTest : public ::testing::Test {
   std::string sync_, folder_;
 };
 
-TEST_F(GuestRelationTest, TheTrueRelationIsInsideTheErrorAndNoRecordInsideAnExit) {
+TEST_F(GuestAlignmentTest, TheTrueRelationIsInsideTheErrorAndNoRecordInsideAnExit) {
   run_guest();
   const DataDirectory directory = written();
-  const auto relation = relate(directory);
+  const auto relation = align(directory);
   ASSERT_TRUE(relation && *relation);
-  const GuestRelation& found = **relation;
+  const GuestAlignment& found = **relation;
   EXPECT_EQ(found.syncs.exits, 32u);
   EXPECT_EQ(found.threads, (std::map<std::int32_t, ThreadId>{{0, kThread}}));
   EXPECT_EQ(found.gaps.impossible, 0u);
   EXPECT_GT(found.gaps.decided, 700u);
-  EXPECT_LE(found.line.error, 5'000u);
+  EXPECT_LE(found.line.error(), 5'000u);
   for (const Record& record : records_) {
     const std::uint64_t at = found.line.at(record.time());
     const std::uint64_t right = truth(record.time());
-    EXPECT_LE(at > right ? at - right : right - at, found.line.error);
+    EXPECT_LE(at > right ? at - right : right - at, found.line.error());
   }
 }
 
-TEST_F(GuestRelationTest, WhatWasRecordedInsideIsRelatedByItsReadings) {
+TEST_F(GuestAlignmentTest, WhatWasRecordedInsideIsAlignedByItsReadings) {
   run_guest();
-  const auto relation = relate(recorded_inside());
+  const auto relation = align(recorded_inside());
   ASSERT_TRUE(relation && *relation);
   EXPECT_EQ((*relation)->syncs.exits, 32u);
   EXPECT_EQ((*relation)->gaps.impossible, 0u);
   expect_true(**relation);
 }
 
-TEST_F(GuestRelationTest, ThePtpClockOfTheHostRelatesAlone) {
+TEST_F(GuestAlignmentTest, ThePtpClockOfTheHostRelatesAlone) {
   run_guest();
   GuestRecording guest = recorded_inside();
   guest.syncs.clear();
   ptp_series(guest, 0);
-  const auto relation = relate(guest);
+  const auto relation = align(guest);
   ASSERT_TRUE(relation && *relation);
   EXPECT_EQ((*relation)->syncs.ptp, 8u);
-  EXPECT_LE((*relation)->line.error, 2'000u);
+  EXPECT_LE((*relation)->line.error(), 2'000u);
   expect_true(**relation);
 }
 
-TEST_F(GuestRelationTest, AClockThatIsNotTheHostsIsLeftOutAndNamed) {
+TEST_F(GuestAlignmentTest, AClockThatIsNotTheHostsIsLeftOutAndNamed) {
   run_guest();
   GuestRecording guest = recorded_inside();
   ptp_series(guest, 50'000'000);
-  const auto relation = relate(guest);
+  const auto relation = align(guest);
   ASSERT_TRUE(relation && *relation);
   EXPECT_THAT((*relation)->method, ::testing::HasSubstr("PTP contradicts and is left out"));
   EXPECT_EQ((*relation)->syncs.ptp, 0u);
   expect_true(**relation);
 }
 
-TEST_F(GuestRelationTest, InsideAGuestOfAHostThatSawNoneOfItIsRefused) {
+TEST_F(GuestAlignmentTest, InsideAGuestOfAHostThatSawNoneOfItIsRefused) {
   run_guest();
   std::erase_if(events_,
                 [](const Event& e) { return std::holds_alternative<KvmDetail>(e.payload); });
-  const auto relation = relate(recorded_inside());
+  const auto relation = align(recorded_inside());
   ASSERT_FALSE(relation);
   EXPECT_THAT(relation.error().message, ::testing::HasSubstr("kvm_pio"));
 }
 
-TEST_F(GuestRelationTest, RecordsThatLieInsideExitsAreCountedWithTheirDistance) {
+TEST_F(GuestAlignmentTest, RecordsThatLieInsideExitsAreCountedWithTheirDistance) {
   run_guest();
   const DataDirectory directory = written(30'000);  // the calls' stamps are 30 us late
-  const auto relation = relate(directory);
+  const auto relation = align(directory);
   ASSERT_TRUE(relation && *relation);
   EXPECT_GT((*relation)->gaps.impossible, 100u);
   EXPECT_GT((*relation)->gaps.residual_ns, 1'000u);
   EXPECT_THAT((*relation)->method, ::testing::Not(::testing::HasSubstr(" 0 lie inside")));
 }
 
-TEST_F(GuestRelationTest, AHostThatSawNoneOfItIsNotRelated) {
+TEST_F(GuestAlignmentTest, RecordsOfTheGuestItselfThatLieInsideExitsAreRefusedWithThePair) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  for (auto& [cpu, times] : guest.times)
+    for (std::uint64_t& time : times) time += 30'000;
+  const auto relation = align(guest);
+  ASSERT_FALSE(relation);
+  EXPECT_THAT(
+      relation.error().message,
+      ::testing::ContainsRegex("its vCPU left the guest at [0-9.]+ and went back at [0-9.]+"));
+}
+
+TEST_F(GuestAlignmentTest, WritesThatContradictEachOtherAreRefusedWithThePair) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  for (GuestSyncLine& line : guest.syncs) {  // the second series was read in another boot
+    if (line.record.series != 2) continue;
+    if (line.record.before) line.record.before->clock -= 500'000'000;
+    if (line.record.after) line.record.after->clock -= 500'000'000;
+  }
+  const auto relation = align(guest);
+  ASSERT_FALSE(relation) << (*relation)->method;
+  EXPECT_THAT(relation.error().message, ::testing::HasSubstr("contradict each other: when"));
+}
+
+TEST_F(GuestAlignmentTest, AHostThatSawNoneOfItIsNotRelated) {
   run_guest();
   const DataDirectory directory = written();
   std::erase_if(events_,
                 [](const Event& e) { return std::holds_alternative<KvmDetail>(e.payload); });
-  const auto relation = relate(directory);
+  const auto relation = align(directory);
   ASSERT_TRUE(relation);
   EXPECT_FALSE(*relation);
 }
 
-TEST_F(GuestRelationTest, WithoutGuestSyncRecordsThereIsNothingToRelate) {
+TEST_F(GuestAlignmentTest, WithoutGuestSyncRecordsThereIsNothingToRelate) {
   run_guest();
   sync_ = "15000000000000 trapline: sync 1 1 0 before mono=5\nrubbish\n";
   const DataDirectory directory = written();
-  const auto relation = relate(directory);
+  const auto relation = align(directory);
   ASSERT_TRUE(relation);
   EXPECT_FALSE(*relation);
 }
 
-TEST_F(GuestRelationTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
+TEST_F(GuestAlignmentTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
   run_guest();
   const DataDirectory directory = written();
-  const auto relation = relate(directory);
+  const auto relation = align(directory);
   ASSERT_TRUE(relation && *relation);
   auto source = open_guest_calls(directory.path(), **relation);
   ASSERT_TRUE(source) << source.error().message;
-  EXPECT_EQ((*source)->info().error_ns.value(), (*relation)->line.error);
+  EXPECT_EQ((*source)->info().error_ns.value(), (*relation)->line.error());
   Event event;
   std::size_t calls = 0;
   Timestamp last;

@@ -1,4 +1,4 @@
-#include "merge/clock/relate.h"
+#include "merge/clock/alignment.h"
 
 #include <algorithm>
 #include <charconv>
@@ -41,7 +41,7 @@ std::optional<ClockId> readable(const Clock& clock) {
 
 // The brackets that one source's sync records give between two clocks.
 void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to,
-                  std::vector<Bracket>& brackets) {
+                  std::vector<ClockBound>& brackets) {
   const Clock stamps = clock_of(witness);
   if (!same_machine(stamps, from) || !same_machine(stamps, to)) return;
   const auto from_id = readable(from), to_id = readable(to);
@@ -51,14 +51,15 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
     const auto has = [&p](ClockId id) { return p.before.at(id) != 0 && p.after.at(id) != 0; };
     if (stamps_from && to_id && has(*to_id)) {
       brackets.push_back(
-          Bracket::stamp(p.stamp, p.before.at(*to_id), p.after.at(*to_id), entry.series));
+          ClockBound::stamp(p.stamp, p.before.at(*to_id), p.after.at(*to_id), entry.series));
     } else if (stamps_to && from_id && has(*from_id)) {
       brackets.push_back(
-          Bracket::reading(p.before.at(*from_id), p.after.at(*from_id), p.stamp, entry.series));
+          ClockBound::reading(p.before.at(*from_id), p.after.at(*from_id), p.stamp, entry.series));
     } else if (from_id && to_id && has(*from_id) && has(*to_id)) {
       // All readings before the marker were taken before all behind it.
-      brackets.push_back(Bracket::readings(p.before.at(*from_id), p.after.at(*from_id),
-                                           p.before.at(*to_id), p.after.at(*to_id), entry.series));
+      brackets.push_back(ClockBound::readings(p.before.at(*from_id), p.after.at(*from_id),
+                                              p.before.at(*to_id), p.after.at(*to_id),
+                                              entry.series));
     }
   }
 }
@@ -67,10 +68,10 @@ std::string seconds(std::uint64_t ns) {
   return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
-void note_steps(const SourceClock& source, RelatedSource& related) {
+void note_steps(const SourceClock& source, AlignedSource& aligned) {
   constexpr std::size_t kMost = 8;
-  for (std::size_t i = 0; i < related.steps.size() && i < kMost; ++i) {
-    const Step& step = related.steps[i];
+  for (std::size_t i = 0; i < aligned.steps.size() && i < kMost; ++i) {
+    const Step& step = aligned.steps[i];
     std::string text =
         fmt::format("{}: between {} and {} its clock and the timeline's changed by {} ns",
                     source.path, seconds(step.between.first), seconds(step.between.last), step.by);
@@ -78,11 +79,11 @@ void note_steps(const SourceClock& source, RelatedSource& related) {
       text += fmt::format("; from {} to {} the error is {} ns", seconds(step.ambiguous.first),
                           seconds(step.ambiguous.last), step.error);
     }
-    related.notes.push_back(std::move(text));
+    aligned.notes.push_back(std::move(text));
   }
-  if (related.steps.size() > kMost) {
-    related.notes.push_back(
-        fmt::format("{}: {} more such changes", source.path, related.steps.size() - kMost));
+  if (aligned.steps.size() > kMost) {
+    aligned.notes.push_back(
+        fmt::format("{}: {} more such changes", source.path, aligned.steps.size() - kMost));
   }
 }
 
@@ -105,57 +106,57 @@ Settable settable(const Clock& from, const Clock& to) {
   return is_set(from) ? Settable::kSource : Settable::kTarget;
 }
 
-Result<RelatedSource> by_brackets(const SourceClock& source, std::span<const Bracket> brackets,
+Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const ClockBound> brackets,
                                   const Clock& from, const Clock& to, std::string_view method) {
   const RateWindow rates = rate_window(from, to);
   auto relation = Relation::fit(brackets, rates, source.interval, settable(from, to));
   if (!relation) return tl::unexpected(std::move(relation).error());
-  RelatedSource related;
-  related.map = relation->map();
-  related.offset_ns = relation->offset();
-  related.error_ns = relation->error();
-  related.drift_ppm = relation->drift_ppm();
-  related.steps = relation->steps();
-  related.method = method;
+  AlignedSource aligned;
+  aligned.map = relation->map();
+  aligned.offset_ns = relation->offset();
+  aligned.error_ns = relation->error();
+  aligned.drift_ppm = relation->drift_ppm();
+  aligned.steps = relation->steps();
+  aligned.method = method;
   if (relation->groups() == 1) {
-    related.notes.push_back(fmt::format(
+    aligned.notes.push_back(fmt::format(
         "{}: one sync record only: the error grows by an assumed drift of {} ppm away from it",
         source.path, kMaxDriftPpm));
   }
-  note_steps(source, related);
-  return related;
+  note_steps(source, aligned);
+  return aligned;
 }
 
-Result<RelatedSource> by_offset(const SourceClock& source) {
-  RelatedSource related;
-  related.map = ClockMap::offset(*source.offset);
-  related.offset_ns = *source.offset;
-  related.error_ns.reset();
-  related.method = "offset option";
-  related.notes.push_back(
+Result<AlignedSource> by_offset(const SourceClock& source) {
+  AlignedSource aligned;
+  aligned.map = ClockMap::offset(*source.offset);
+  aligned.offset_ns = *source.offset;
+  aligned.error_ns.reset();
+  aligned.method = "offset option";
+  aligned.notes.push_back(
       fmt::format("{}: the offset is the user's; its error is not known", source.path));
-  return related;
+  return aligned;
 }
 
 std::string named(const Clock& clock) {
   return clock.owner.empty() || clock.name.empty() ? clock.name : clock.name + " of its own";
 }
 
-Result<RelatedSource> relate_one(std::span<const SourceClock> sources, std::size_t i,
-                                 const Clock& timeline) {
+Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_t i,
+                                const Clock& timeline) {
   const SourceClock& source = sources[i];
   const Clock clock = clock_of(source);
   if (source.offset) return by_offset(source);
   if (same(clock, timeline)) {
-    RelatedSource related;
-    related.method = source.applied.empty() ? "same clock" : source.applied;
+    AlignedSource aligned;
+    aligned.method = source.applied.empty() ? "same clock" : source.applied;
     if (source.shifted) {
-      related.error_ns.reset();
-      related.notes.push_back(
+      aligned.error_ns.reset();
+      aligned.notes.push_back(
           fmt::format("{}: trace-cmd moved its times to its host's clock; their error is not known",
                       source.path));
     }
-    return related;
+    return aligned;
   }
   if (!source.brackets_to.empty()) {
     for (const SourceClock& other : sources) {
@@ -164,7 +165,7 @@ Result<RelatedSource> relate_one(std::span<const SourceClock> sources, std::size
       }
     }
   }
-  std::vector<Bracket> brackets;
+  std::vector<ClockBound> brackets;
   // Its own records first: one witness is enough, and two would have to be merged in order.
   add_brackets(source, clock, timeline, brackets);
   for (const SourceClock& witness : sources) {
@@ -185,11 +186,11 @@ const SourceClock& holder(std::span<const SourceClock> sources, const Clock& tim
   return sources[but == 0 && sources.size() > 1 ? 1 : 0];
 }
 
-Result<Related> relate_to(std::span<const SourceClock> sources, const Clock& timeline) {
-  Related all;
+Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& timeline) {
+  Alignment all;
   all.clock = timeline.name;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    auto one = relate_one(sources, i, timeline);
+    auto one = align_one(sources, i, timeline);
     if (!one) {
       const SourceClock& other = holder(sources, timeline, i);
       return fail(
@@ -201,6 +202,40 @@ Result<Related> relate_to(std::span<const SourceClock> sources, const Clock& tim
     all.sources.push_back(std::move(*one));
   }
   return all;
+}
+
+// What says that two sources on a clock of one name were on different machines, or boots of one.
+std::optional<std::string> not_one_boot(const SourceClock& a, const SourceClock& b) {
+  if (!a.system.empty() && !b.system.empty() && a.system != b.system)
+    return fmt::format("they were recorded on {} and on {}", a.system, b.system);
+  if (a.cpus != 0 && b.cpus != 0 && a.cpus != b.cpus)
+    return fmt::format("they were recorded on machines with {} and {} CPUs", a.cpus, b.cpus);
+  if (!a.interval || !b.interval || a.interval->first > a.interval->last ||
+      b.interval->first > b.interval->last)
+    return std::nullopt;
+  const bool a_first = a.interval->first < b.interval->first;
+  const SourceClock &early = a_first ? a : b, &late = a_first ? b : a;
+  if (early.interval->last >= late.interval->first) return std::nullopt;
+  return fmt::format("{} ends at {} and {} begins at {}", early.path, seconds(early.interval->last),
+                     late.path, seconds(late.interval->first));
+}
+
+Result<void> check_boots(std::span<const SourceClock> sources) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const SourceClock &a = sources[j], &b = sources[i];
+      if (a.offset || b.offset || a.shifted || b.shifted) continue;
+      if (!same(clock_of(a), clock_of(b))) continue;
+      if (const auto why = not_one_boot(a, b)) {
+        return fail(
+            "{} and {}: both are on a clock {}, but not on the same one: {}; record both at one "
+            "time, or give --offset {}=NS, what has to be added to its times (0 where it is one "
+            "clock after all)",
+            a.path, b.path, named(clock_of(a)), *why, b.path);
+      }
+    }
+  }
+  return {};
 }
 
 bool is_host_of(const SourceClock& host, const SourceClock& guest) {
@@ -234,8 +269,9 @@ bool same_clocks(std::span<const SourceClock> sources) {
   });
 }
 
-Result<Related> relate(std::span<const SourceClock> sources) {
-  if (sources.empty()) return Related{};
+Result<Alignment> align(std::span<const SourceClock> sources) {
+  if (sources.empty()) return Alignment{};
+  if (auto one = check_boots(sources); !one) return tl::unexpected(std::move(one).error());
   // A source with an offset gives no clock, unless all have one: its times are moved onto
   // another's.
   std::vector<Clock> candidates;
@@ -250,9 +286,9 @@ Result<Related> relate(std::span<const SourceClock> sources) {
                     Clock{"mono", candidates.front().machine, "", false});
   std::optional<Error> first_error;
   for (const Clock& candidate : candidates) {
-    auto related = relate_to(sources, candidate);
-    if (related) return related;
-    if (!first_error) first_error = std::move(related).error();
+    auto aligned = align_to(sources, candidate);
+    if (aligned) return aligned;
+    if (!first_error) first_error = std::move(aligned).error();
   }
   return tl::unexpected(std::move(*first_error));
 }

@@ -1,6 +1,7 @@
-#include "merge/clock/band.h"
+#include "merge/clock/feasible_lines.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace trapline::clocks {
@@ -83,23 +84,32 @@ long double end_of_room(const Lower& low, const Upper& high, long double in, lon
   return std::clamp(rate, std::min(in, out), std::max(in, out));
 }
 
+constexpr std::uint64_t kEnd = ~std::uint64_t{0} >> 1;
+
+std::uint64_t to_time(long double value) {
+  if (value <= 0) return 0;
+  if (value >= static_cast<long double>(kEnd)) return kEnd;
+  return static_cast<std::uint64_t>(value);
+}
+
 }  // namespace
 
-std::optional<Band> Band::of(std::span<const Bracket> brackets, RateWindow rates) {
+std::optional<FeasibleLines> FeasibleLines::of(std::span<const ClockBound> brackets,
+                                               RateWindow rates) {
   std::vector<Point> lows, highs;
-  Band band;
-  for (const Bracket& b : brackets) {
+  FeasibleLines lines;
+  for (const ClockBound& b : brackets) {
     if (b.has_low()) {
       if (lows.empty()) {
-        band.source_ = b.low_source;
-        band.target_ = b.at_least;
+        lines.source_ = b.low_source;
+        lines.target_ = b.at_least;
       }
-      lows.push_back({minus(b.low_source, band.source_), minus(b.at_least, band.target_)});
+      lows.push_back({minus(b.low_source, lines.source_), minus(b.at_least, lines.target_)});
     }
   }
-  for (const Bracket& b : brackets) {
+  for (const ClockBound& b : brackets) {
     if (!b.has_high()) continue;
-    highs.push_back({minus(b.high_source, band.source_), minus(b.at_most, band.target_)});
+    highs.push_back({minus(b.high_source, lines.source_), minus(b.at_most, lines.target_)});
   }
   if (lows.empty() || highs.empty()) return std::nullopt;
   const Lower low(std::move(lows));
@@ -127,17 +137,17 @@ std::optional<Band> Band::of(std::span<const Bracket> brackets, RateWindow rates
   const long double fastest =
       last + 1 == all.size() ? all[last] : end_of_room(low, high, all[last], all[last + 1]);
   for (const long double rate : {slowest, fastest}) {
-    band.corners_.push_back({rate, low.offset(rate)});
-    band.corners_.push_back({rate, high.offset(rate)});
+    lines.corners_.push_back({rate, low.offset(rate)});
+    lines.corners_.push_back({rate, high.offset(rate)});
   }
   for (std::size_t i = 0; i < bends.size(); ++i) {
     if (bends[i] <= slowest || bends[i] >= fastest) continue;
-    band.corners_.push_back({bends[i], i < of_low ? low.offset(bends[i]) : high.offset(bends[i])});
+    lines.corners_.push_back({bends[i], i < of_low ? low.offset(bends[i]) : high.offset(bends[i])});
   }
-  return band;
+  return lines;
 }
 
-Band::Range Band::at(std::uint64_t source) const {
+FeasibleLines::Range FeasibleLines::at(std::uint64_t source) const {
   const auto x = static_cast<long double>(minus(source, source_));
   Range range{std::numeric_limits<long double>::max(), std::numeric_limits<long double>::lowest()};
   for (const Corner& corner : corners_) {
@@ -150,6 +160,17 @@ Band::Range Band::at(std::uint64_t source) const {
   return range;
 }
 
-Band::Range Band::rates() const { return {corners_[0].rate, corners_[2].rate}; }
+FeasibleLines::Range FeasibleLines::rates() const { return {corners_[0].rate, corners_[2].rate}; }
+
+ClockMap::Piece piece_of(std::uint64_t from, std::uint64_t source, long double target,
+                         long double rate) {
+  ClockMap::Piece piece{from, source, to_time(std::round(target)), 0, 62};
+  rate = std::max(rate, 0.0L);  // an ambiguous stretch does not run backwards
+  while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L) {
+    --piece.shift;
+  }
+  piece.mult = to_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));
+  return piece;
+}
 
 }  // namespace trapline::clocks

@@ -16,7 +16,8 @@
 #include <span>
 #include <vector>
 
-#include "merge/clock/bracket.h"
+#include "merge/clock/clock_bound.h"
+#include "merge/clock/clock_map.h"
 
 namespace trapline::clocks {
 
@@ -32,7 +33,7 @@ inline constexpr RateWindow kNanoseconds{1 - kMaxDriftPpm * 1e-6, 1 + kMaxDriftP
 // Counters of 1 MHz to 100 GHz beside a clock of nanoseconds, either way round.
 inline constexpr RateWindow kAnyRate{1e-3, 1e3};
 
-class Band {
+class FeasibleLines {
  public:
   struct Range {
     long double low;
@@ -41,7 +42,8 @@ class Band {
   };
 
   // Nothing when no line meets all; when no bracket bounds one of the sides; and for no brackets.
-  [[nodiscard]] static std::optional<Band> of(std::span<const Bracket> brackets, RateWindow rates);
+  [[nodiscard]] static std::optional<FeasibleLines> of(std::span<const ClockBound> brackets,
+                                                       RateWindow rates);
 
   // Where the target's clock can be when the source's reads this.
   [[nodiscard]] Range at(std::uint64_t source) const;
@@ -55,5 +57,9 @@ class Band {
   std::uint64_t target_ = 0;
   std::vector<Corner> corners_;
 };
+
+// The piece of a map that starts at `from` and runs at `rate` through (source, target).
+[[nodiscard]] ClockMap::Piece piece_of(std::uint64_t from, std::uint64_t source, long double target,
+                                       long double rate);
 
 }  // namespace trapline::clocks

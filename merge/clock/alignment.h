@@ -1,5 +1,5 @@
 // Relates the clocks of several sources: which clock the timeline has, and how each source's times
-// become times of it. Pure: gather.h reads what this needs.
+// become times of it. Pure: session/ reads what this needs.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,9 @@ struct SourceClock {
   bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz: on no other file's clock
   // Sources of one machine share its clocks; empty counts as the same as any.
   std::string machine;
+  // Of a kernel's recording: uname, and how many CPUs; empty and 0 where it does not say.
+  std::string system;
+  std::uint32_t cpus = 0;
   // What was applied while reading, for the report: "TSC2NSEC", "time shift".
   std::string applied;
   // trace-cmd's TIME_SHIFT: its times are on the clock of its host's recording, which has this
@@ -33,12 +36,12 @@ struct SourceClock {
   std::optional<Interval> interval;  // its times, where known
   std::vector<SyncEntry> syncs;      // stamps are on this source's clock
   // Between this source's times and `brackets_to`, from elsewhere (guest sync records).
-  std::vector<Bracket> brackets;
+  std::vector<ClockBound> brackets;
   std::string brackets_to;             // path of the source whose clock they bound; empty: none
   std::optional<std::int64_t> offset;  // --offset: added to its times, ns
 };
 
-struct RelatedSource {
+struct AlignedSource {
   ClockMap map;
   std::string method;
   std::int64_t offset_ns = 0;  // timeline less source, at the source's first time
@@ -50,16 +53,18 @@ struct RelatedSource {
   std::vector<std::string> notes;
 };
 
-struct Related {
+struct Alignment {
   std::string clock;                   // the timeline's
-  std::vector<RelatedSource> sources;  // as they were given
+  std::vector<AlignedSource> sources;  // as they were given
 };
 
 // The timeline's clock is the first source's where every other one can be related to it; else mono,
 // else any other source's. An Error names both clocks, both files and --offset.
-[[nodiscard]] Result<Related> relate(std::span<const SourceClock> sources);
+// So it does where two sources are on a clock of one name, and their machines or their intervals
+// say that it is not one clock: it begins anew with each boot.
+[[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources);
 
-// Whether relate() needs no sync records: every clock is the same or has its offset.
+// Whether align() needs no sync records: every clock is the same or has its offset.
 [[nodiscard]] bool same_clocks(std::span<const SourceClock> sources);
 
 // Gives sources with a time shift the clock of their host's recording; one whose host is not among

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "merge/clock/guest_bounds.h"
@@ -24,18 +25,25 @@ struct PlacedRecord {
   std::uint64_t error = 0;
 };
 
-struct GuestGapCounters {
+struct GuestRunCounters {
   std::uint64_t records = 0;     // with gaps on both sides
   std::uint64_t decided = 0;     // those that touch one gap
+  std::uint64_t intervals = 0;   // that those lie in
   std::uint64_t impossible = 0;  // those that touch none
   // How far the relation puts a record into the host's time, at worst: what is left of its error.
   std::uint64_t residual_ns = 0;
 };
 
-class GuestGaps {
+// A record that the relation puts into an exit, wherever in its error it may be.
+struct ImpossibleRecord {
+  PlacedRecord record;
+  std::uint64_t exit = 0, entry = 0;
+};
+
+class GuestRunIntervals {
  public:
   // Records of one vCPU, in order of time.
-  explicit GuestGaps(std::vector<PlacedRecord> records) : records_(std::move(records)) {}
+  explicit GuestRunIntervals(std::vector<PlacedRecord> records) : records_(std::move(records)) {}
 
   // The vCPU's thread, in order of time.
   void on_exit(std::uint64_t at);
@@ -44,7 +52,10 @@ class GuestGaps {
 
   // After the recording's end.
   [[nodiscard]] const std::vector<ClockBound>& bounds() const { return bounds_; }
-  [[nodiscard]] const GuestGapCounters& counters() const { return counters_; }
+  [[nodiscard]] const GuestRunCounters& counters() const { return counters_; }
+  [[nodiscard]] const std::optional<ImpossibleRecord>& first_impossible() const {
+    return impossible_;
+  }
 
  private:
   struct Open {
@@ -61,10 +72,12 @@ class GuestGaps {
   std::vector<PlacedRecord> records_;
   std::size_t next_ = 0;
   std::vector<Open> open_;
-  std::uint64_t entry_ = 0;      // 0: not known to run
-  std::uint64_t last_exit_ = 0;  // 0: nothing known before
+  std::uint64_t entry_ = 0;        // 0: not known to run
+  std::uint64_t last_exit_ = 0;    // 0: nothing known before
+  std::uint64_t decided_for_ = 0;  // the beginning of the gap decided for last
   std::vector<ClockBound> bounds_;
-  GuestGapCounters counters_;
+  GuestRunCounters counters_;
+  std::optional<ImpossibleRecord> impossible_;
 };
 
 }  // namespace trapline

@@ -92,7 +92,7 @@ void Recorder::look_at_instance() {
 void Recorder::save_session() {
   note_streams();
   session_.threads = threads_.threads();
-  session_.vms = vm_names_.vms();
+  session_.vms = vm_names_.vms(session_.threads);
   session_.sync = sync_.brackets();
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records

@@ -141,12 +141,13 @@ records_guest_functions_in_the_recording_too() {
   cmp "$work/calls" "$work/callsuftrace.data" || fail "the markers tell other calls"
   # A command that names the plugin keeps its own, and is given the instance.
   local plugin=$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so
-  start_recorder --functions=ftrace -- "${qemu_command[@]}" -plugin "$plugin,include=main"
+  plugin+=,symbols=$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf,include=compute
+  start_recorder --functions=ftrace -- "${qemu_command[@]}" -plugin "$plugin"
   end_recorder
   cat "$work/stderr"
-  expect_contains "$work/stderr" "$plugin,include=main,output=ftrace,instance="
+  expect_contains "$work/stderr" "$plugin,output=ftrace,instance="
   run "$trapline" timeline "$session"
-  expect_contains "$work/stdout" "call main()"
+  expect_contains "$work/stdout" "call compute()"
   [ ! -e "$session/uftrace.data" ] || fail "output=ftrace has written a directory"
 }
 

@@ -398,8 +398,8 @@ says_that_somebody_meddled_with_the_instance() {
   echo 0 >"$instance/tracing_on"
   end_recorder
   expect_equal "exit status" 0 "$status"
-  expect_contains "$work/stderr" "somebody has written 0 into $instance/tracing_on"
-  expect_contains "$work/stderr" "somebody has changed $instance/trace_clock"
+  expect_contains "$work/stderr" "tracing was switched off through $instance/tracing_on"
+  expect_contains "$work/stderr" "the clock was changed through $instance/trace_clock"
   if grep -q "lost nothing" "$work/stderr"; then fail "it lost nothing"; fi
   expect_equal "warnings" 2 "$(json 'len(s["warnings"])')"
   nothing_left "$recorder"

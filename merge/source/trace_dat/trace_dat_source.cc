@@ -232,7 +232,7 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
     *scale = options.tsc_khz ? TimeScale::from_khz(*options.tsc_khz, options.offset_ns)
                              : TimeScale(1, 0, options.offset_ns);
   }
-  Recording recording{
+  TraceFile recording{
       std::move(*file),    std::move(*layout), std::move(*formats), std::move(info), *scale, {},
       options.marker_calls};
   return pages ? PageSource::open(std::move(recording))

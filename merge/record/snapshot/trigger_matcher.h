@@ -43,19 +43,19 @@ struct SyncStamp {
 // Guarantees: state for each vCPU thread, nothing that grows with the recording; every exit of the
 // report that is long enough is a hit, or lies inside one.
 //
-// A hole of the kernel's own is known when the next page of its CPU comes, later than the report
+// A loss of the kernel's own is known when the next page of its CPU comes, later than the report
 // knows it. So an exit that was open then, or that begins before its end, counts up to its thread's
-// next kvm_entry, though a hole may lie in it (near_loss).
+// next kvm_entry, though a loss may lie in it (near_loss).
 //
 // Until the first kvm_exit an exit is the time in user space, from kvm_userspace_exit on, as in the
 // report of a recording that has no kvm_exit.
-class HitWatch {
+class TriggerMatcher {
  public:
   // Errors (kUsage): the formats have no event that tells an exit, or not the trigger's reason.
-  [[nodiscard]] static Result<HitWatch> open(Trigger trigger, trace_dat::Formats formats);
-  HitWatch(HitWatch&&) noexcept;
-  HitWatch& operator=(HitWatch&&) = delete;
-  ~HitWatch();
+  [[nodiscard]] static Result<TriggerMatcher> open(Trigger trigger, trace_dat::Formats formats);
+  TriggerMatcher(TriggerMatcher&&) noexcept;
+  TriggerMatcher& operator=(TriggerMatcher&&) = delete;
+  ~TriggerMatcher();
 
   // Whether events of this type change anything.
   [[nodiscard]] bool wants(std::uint16_t type) const {
@@ -89,7 +89,7 @@ class HitWatch {
     std::int32_t vcpu = kNoVcpu;
     ExitReason reason;
   };
-  HitWatch(Trigger trigger, trace_dat::Formats formats);
+  TriggerMatcher(Trigger trigger, trace_dat::Formats formats);
   void look_up_types();
   void start_tracking(bool kvm_exit);
   [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
@@ -108,7 +108,7 @@ class HitWatch {
   OpenExits certain_, forgotten_;
   std::map<ThreadId, Doubtful> doubtful_;
   std::uint64_t now_ = 0;              // of the last look_after_open()
-  std::uint64_t hole_end_ = 0;         // the latest
+  std::uint64_t loss_end_ = 0;         // the latest
   std::uint64_t returns_to_user_ = 0;  // until the first kvm_exit
   std::optional<std::uint32_t> isa_;   // of the kvm_exits
 };

@@ -1,4 +1,4 @@
-#include "merge/record/snapshot/hit_watch.h"
+#include "merge/record/snapshot/trigger_matcher.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kExit = "kvm:kvm_exit", kUserspaceExit = "kvm:kvm_userspace_exit",
                            kRunIoctl = "syscalls:sys_enter_ioctl",
                            kTimerMap = "kvm:kvm_get_timer_map", kFpu = "kvm:kvm_fpu";
-// Pairing, the vCPU's number on arm64, and where threads run, for holes; details change no
+// Pairing, the vCPU's number on arm64, and where threads run, for losses; details change no
 // duration.
 constexpr std::string_view kWanted[] = {
     kExit, "kvm:kvm_entry",      kUserspaceExit, kRunIoctl, kTimerMap,
@@ -56,7 +56,7 @@ std::string nearest_reason(const trace_dat::ReasonNames& names, const std::strin
 }  // namespace
 
 // What is begun anew at the first kvm_exit.
-struct HitWatch::Tracking {
+struct TriggerMatcher::Tracking {
   explicit Tracking(const ExitModel& model) : reader(names), tracker(model, reader) {}
   Names names;
   QemuEventReader reader;
@@ -64,15 +64,15 @@ struct HitWatch::Tracking {
   bool kvm_exit = false;
 };
 
-HitWatch::HitWatch(Trigger trigger, trace_dat::Formats formats)
+TriggerMatcher::TriggerMatcher(Trigger trigger, trace_dat::Formats formats)
     : trigger_(std::move(trigger)), formats_(std::move(formats)) {
   look_up_types();
   start_tracking(false);
 }
-HitWatch::HitWatch(HitWatch&&) noexcept = default;
-HitWatch::~HitWatch() = default;
+TriggerMatcher::TriggerMatcher(TriggerMatcher&&) noexcept = default;
+TriggerMatcher::~TriggerMatcher() = default;
 
-Result<HitWatch> HitWatch::open(Trigger trigger, trace_dat::Formats formats) {
+Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, trace_dat::Formats formats) {
   if (formats.type(kExit) < 0 && formats.type(kUserspaceExit) < 0) {
     return fail(ErrorKind::kUsage,
                 "--snapshot-on '{}': no event that tells an exit is recorded; leave out --no-kvm, "
@@ -87,10 +87,10 @@ Result<HitWatch> HitWatch::open(Trigger trigger, trace_dat::Formats formats) {
                                                     "{}?",
                                                     near));
   }
-  return HitWatch(std::move(trigger), std::move(formats));
+  return TriggerMatcher(std::move(trigger), std::move(formats));
 }
 
-void HitWatch::look_up_types() {
+void TriggerMatcher::look_up_types() {
   for (const std::string_view name : kWanted) {
     const int type = formats_.type(name);
     if (type < 0) continue;
@@ -101,7 +101,7 @@ void HitWatch::look_up_types() {
   }
 }
 
-void HitWatch::start_tracking(bool kvm_exit) {
+void TriggerMatcher::start_tracking(bool kvm_exit) {
   Traits traits;
   traits.kvm_exit = kvm_exit;
   traits.kvm_userspace_exit = true;
@@ -118,24 +118,24 @@ void HitWatch::start_tracking(bool kvm_exit) {
   }
 }
 
-std::string HitWatch::reason_of(const ExitReason& reason) const {
+std::string TriggerMatcher::reason_of(const ExitReason& reason) const {
   const trace_dat::ReasonNames& names = formats_.reasons();
   return reason.isa == ExitReason::kIsaUserspace
              ? names.of_userspace(reason.reason)
              : names.of_exit(reason.isa, reason.reason, reason.exception_class);
 }
 
-bool HitWatch::may_hit(const ExitReason& reason) const {
+bool TriggerMatcher::may_hit(const ExitReason& reason) const {
   return trigger_.reason.empty() ? !is_halt(reason) : reason_of(reason) == trigger_.reason;
 }
 
-void HitWatch::check(const ExitSpan* span) {
+void TriggerMatcher::check(const ExitSpan* span) {
   if (span == nullptr || span->total() <= trigger_.longer_than_ns || !may_hit(span->reason)) return;
   hits_.push_back(
       {span->start.ns(), span->end.ns(), span->thread, span->vcpu, reason_of(span->reason), false});
 }
 
-void HitWatch::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
+void TriggerMatcher::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
   Event event;
   event.at = Timestamp(recorded.time);
   event.cpu = cpu;
@@ -153,21 +153,21 @@ void HitWatch::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
   if (std::holds_alternative<KvmUserspaceExit>(event.payload)) ++returns_to_user_;
   const ExitSpan* span = tracking_->tracker.on(event);
   check(span);
-  if (!doubtful_.empty() || recorded.time < hole_end_) look_near_loss(event, span);
+  if (!doubtful_.empty() || recorded.time < loss_end_) look_near_loss(event, span);
 }
 
-void HitWatch::doubt(const OpenExit& exit) {
+void TriggerMatcher::doubt(const OpenExit& exit) {
   if (exit.end || !may_hit(exit.reason)) return;
   doubtful_[exit.thread] = {exit.begin.ns(), exit.vcpu, exit.reason};
 }
 
-// Exits that the tracker gave up for a hole, or gives up though the report does not.
-void HitWatch::look_near_loss(const Event& event, const ExitSpan* span) {
+// Exits that the tracker gave up for a loss, or gives up though the report does not.
+void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   const bool begins = tracking_->kvm_exit ? std::holds_alternative<KvmExit>(event.payload)
                                           : std::holds_alternative<KvmUserspaceExit>(event.payload);
   if (begins) {
     doubtful_.erase(event.thread);
-    if (event.at.ns() >= hole_end_) return;
+    if (event.at.ns() >= loss_end_) return;
     if (const auto exit = tracking_->tracker.open(event.thread)) doubt(*exit);
     return;
   }
@@ -186,8 +186,8 @@ void HitWatch::look_near_loss(const Event& event, const ExitSpan* span) {
   hits_.push_back({open.start, end, event.thread, open.vcpu, reason_of(open.reason), false, true});
 }
 
-void HitWatch::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
-  hole_end_ = std::max(hole_end_, to);
+void TriggerMatcher::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
+  loss_end_ = std::max(loss_end_, to);
   for (const OpenExit& exit : tracking_->tracker.open()) doubt(exit);
   Event event;
   event.at = Timestamp(from);
@@ -197,12 +197,12 @@ void HitWatch::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) 
   check(tracking_->tracker.on(event));
 }
 
-bool HitWatch::is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start) {
+bool TriggerMatcher::is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start) {
   const auto found = exits.find(thread);
   return found != exits.end() && found->second == start;
 }
 
-void HitWatch::look_after_open(std::uint64_t now, const Alive& alive) {
+void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
   now_ = now;
   OpenExits certain;
   for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
@@ -221,7 +221,7 @@ void HitWatch::look_after_open(std::uint64_t now, const Alive& alive) {
   certain_ = std::move(certain);
 }
 
-void HitWatch::finish(std::uint64_t now, const Alive& alive) {
+void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
   for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
     if (end || !may_hit(reason)) continue;
     const std::uint64_t start = begin.ns();
@@ -234,7 +234,7 @@ void HitWatch::finish(std::uint64_t now, const Alive& alive) {
   while (const ExitSpan* span = tracking_->tracker.finish()) check(span);
 }
 
-std::optional<std::uint64_t> HitWatch::earliest_open() const {
+std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
   std::optional<std::uint64_t> earliest;
   for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
     // One that has ended already is handed out with its thread's next event.
@@ -251,7 +251,7 @@ std::optional<std::uint64_t> HitWatch::earliest_open() const {
   return earliest;
 }
 
-std::string HitWatch::cannot_hit(bool at_end) const {
+std::string TriggerMatcher::cannot_hit(bool at_end) const {
   const trace_dat::ReasonNames& names = formats_.reasons();
   if (trigger_.reason.empty() || is_number(trigger_.reason)) return {};
   if (!tracking_->kvm_exit) {

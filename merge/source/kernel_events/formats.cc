@@ -103,12 +103,16 @@ std::string named(const SymbolNames& names, std::uint32_t key, std::string_view 
 
 std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
                                  std::uint32_t exception_class) const {
-  constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kTrap = 2;
+  constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kVmxFailedEntry = 1u << 31, kTrap = 2;
   if (isa == kIsaArm64) {
     return reason == kTrap ? named(arm64_class, exception_class, "class ")
                            : named(arm64_ret, reason, "ret ");
   }
-  if (isa == kVmx) return named(vmx, reason & kVmxReasonMask, "");
+  if (isa == kVmx) {
+    // As the kernel prints it: an entry that failed is no exit of a guest that ran.
+    return named(vmx, reason & kVmxReasonMask, "") +
+           ((reason & kVmxFailedEntry) != 0 ? " FAILED_VMENTRY" : "");
+  }
   return named(svm, reason, "");
 }
 

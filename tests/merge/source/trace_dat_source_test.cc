@@ -271,7 +271,7 @@ TEST(TraceDatSource, ReasonNamesComeFromTheRecording) {
   EXPECT_EQ(svm->exit_reason(2, 0x78, 0), "hlt");
   EXPECT_EQ(svm->exit_reason(2, 0xffffffff, 0), "invalid_guest_state");
   EXPECT_EQ(svm->exit_reason(1, 30, 0), "IO_INSTRUCTION");
-  EXPECT_EQ(svm->exit_reason(1, 0x80000000 | 33, 0), "INVALID_STATE");
+  EXPECT_EQ(svm->exit_reason(1, 0x80000000 | 33, 0), "INVALID_STATE FAILED_VMENTRY");
   EXPECT_EQ(svm->exit_reason(2, 0x7777, 0), "0x7777");
   EXPECT_EQ(svm->reasons().vmx.size(), 62u);
   EXPECT_EQ(svm->reasons().svm.size(), 108u);

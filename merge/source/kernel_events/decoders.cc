@@ -107,7 +107,8 @@ void kvm_apicv_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out)
 void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
   // An exit in the middle of an injection has it done again.
   const bool reinjected = s.get(e, 1) != 0;
-  out = KvmIrq{IrqStep::kInject, !reinjected, 0, u32(s, e, 0), kNoVcpu};
+  const std::size_t vector = s.has(0) ? 0 : 2;  // 5.10 calls it irq
+  out = KvmIrq{IrqStep::kInject, !reinjected, 0, u32(s, e, vector), kNoVcpu};
 }
 void kvm_pic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint32_t pin = u32(s, e, 1) & 7;
@@ -178,7 +179,7 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, Need::kInterrupts},
     {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, Need::kInterrupts},
     {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, Need::kInterrupts},
-    {"kvm:kvm_inj_virq", {"vector", "reinjected"}, kvm_inj_virq},
+    {"kvm:kvm_inj_virq", {"vector", "reinjected", "irq"}, kvm_inj_virq},
     {"kvm:kvm_pic_set_irq", {"chip", "pin", "imr"}, kvm_pic_set_irq, Need::kInterrupts},
     {"kvm:kvm_ack_irq", {"irqchip", "pin"}, kvm_ack_irq, Need::kInterrupts},
     {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, Need::kInterrupts},

@@ -44,6 +44,7 @@ ata0-slave: type=disk, path="$work/disk", mode=flat
 ata1: enabled=0
 boot: disk
 com1: enabled=1, mode=file, dev="$console"
+sound: driver=dummy
 speaker: enabled=0
 log: "$work/bochs.log"
 panic: action=fatal

@@ -150,7 +150,7 @@ recipe_kernel() {  # recipe_kernel FOLDER APT ARCH SUITE...
     mv -- "$apt/root/usr/lib/modules" "$apt/root/lib/modules"
   fi
   mkdir -p "$apt/root/boot"
-  find "$apt/root/boot" "$apt/root/lib/modules" -maxdepth 2 -name 'vmlinuz*' \
+  find "$apt/root/boot" "$apt/root/lib/modules" -maxdepth 2 -name 'vmlinu[xz]*' \
     -exec cp -- {} "$folder/vmlinuz" \;
   [ -f "$folder/vmlinuz" ] || die "there is no vmlinuz in ${packages[*]}: please report it"
   basename -- "$apt/root/lib/modules/"* >"$folder/release"
@@ -231,7 +231,8 @@ recipe_box() {  # recipe_box FOLDER APT ARCH TRIPLET QEMU-PACKAGE QEMU
     private_apt_unpack "$apt" "$root" -t bookworm-backports "$5" seabios trace-cmd busybox-static
   fi
   mkdir -p "$stage"/{bin,proc,sys,dev,tmp,run,lib64,usr/bin,usr/share}
-  cp "$root/bin/busybox" "$stage/bin/"
+  find "$root/bin" "$root/usr/bin" -name busybox -exec cp -t "$stage/bin" -- {} + 2>/dev/null || true
+  [ -x "$stage/bin/busybox" ] || die "there is no busybox for $arch: please report it"
   cp "$root/usr/bin/$qemu" "$root/usr/bin/trace-cmd" "$stage/usr/bin/"
   while read -r file; do
     mkdir -p "$stage/$(dirname -- "$file")"

@@ -120,7 +120,10 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   count(event.at);
   if (!recording_.formats.decode(recorded, event)) [[unlikely]]
     ++counters_.damaged_events;
-  if (std::holds_alternative<Marker>(event.payload)) on_marker(event);
+  if (const auto* marker = std::get_if<Marker>(&event.payload);
+      marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) [[unlikely]] {
+    on_marker(event);
+  }
   if (recorded.size >= kCommonFields) [[likely]]
     ++recording_.counts[event.type];
 }

@@ -14,10 +14,10 @@ class EventsSource final : public Source {
   explicit EventsSource(const std::vector<Event>& events) : events_(events) {
     info_.clock = "mono";
   }
-  bool next(Event& event) override {
-    if (at_ == events_.size()) return false;
+  Read next(Event& event) override {
+    if (at_ == events_.size()) return Read::kEnd;
     event = events_[at_++];
-    return true;
+    return Read::kEvent;
   }
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }

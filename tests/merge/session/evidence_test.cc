@@ -177,7 +177,7 @@ TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   EXPECT_EQ(count.path, host_);
   EXPECT_TRUE(count.kvm);
   std::uint64_t events = 0;
-  for (Event event; input->sources[0]->next(event);) ++events;
+  for (Event event; input->sources[0]->next(event) == Read::kEvent;) ++events;
   EXPECT_EQ(count.events, events);
 }
 

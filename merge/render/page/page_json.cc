@@ -1,0 +1,440 @@
+// From what was gathered to the page's JSON, version 1: docs/formats/page.md.
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/render/page/page_data.h"
+#include "merge/render/report_json.h"
+#include "merge/report/exit_text.h"
+
+namespace trapline {
+namespace {
+
+using page::Cells;
+using page::Shares;
+using page::WorstExits;
+
+constexpr std::size_t kAimCells = 12'000, kFewestBins = 64;
+// Of the neighbourhoods: the first ones have more room than the others.
+constexpr std::size_t kFirst = 12;
+constexpr std::size_t kEventsOfFirst = 90, kSpansOfFirst = 64, kEvents = 16, kSpans = 20;
+constexpr std::string_view kLanes[] = {"guest", "kernel", "QEMU", "others"};
+constexpr std::string_view kKinds[] = {"guest",     "kernel",  "user",
+                                       "preempted", "blocked", "handler"};
+
+// The page's axis has bins of its own.
+Json histogram_json(const Histogram& histogram) {
+  std::map<unsigned, std::uint64_t> bins;
+  histogram.visit(
+      [&](std::uint64_t value, std::uint64_t count) { bins[page::latency_bin(value)] += count; });
+  Json flat = Json::array();
+  for (const auto& [bin, count] : bins) {
+    flat.push_back(bin);
+    flat.push_back(count);
+  }
+  return flat;
+}
+
+std::string_view lane_of(WorstExits::Kind kind) {
+  switch (kind) {
+    case WorstExits::Kind::kGuest:
+      return kLanes[0];
+    case WorstExits::Kind::kUser:
+    case WorstExits::Kind::kHandler:
+      return kLanes[2];
+    default:
+      return kLanes[1];
+  }
+}
+
+std::size_t lane_number(std::string_view lane) {
+  return static_cast<std::size_t>(std::find(std::begin(kLanes), std::end(kLanes), lane) - kLanes);
+}
+
+}  // namespace
+
+struct PageData::Writer {
+  const PageData& data;
+  const Pipeline& pipeline;
+  const Timeline& timeline;
+  Report report;
+  VcpuNames vcpus;
+  std::uint64_t start = 0;
+  page::TimeBins bins;
+
+  [[nodiscard]] std::int64_t relative(std::uint64_t ns) const {
+    return static_cast<std::int64_t>(ns - start);
+  }
+  [[nodiscard]] ExitKeys::Namer namer() const {
+    return {pipeline.names(), pipeline.stacks(), timeline, vcpus};
+  }
+
+  Json rows(const Report& table) const {
+    Json rows = Json::array();
+    for (const GroupRow& row : table.rows) {
+      if (rows.size() >= kMostRows) break;
+      Json json = row_json(row);
+      json.erase("max_at_ns");
+      json["max_at"] = relative(row.max_at_ns);
+      json["halt"] = row.halts;
+      json["histogram"] = histogram_json(row.total);
+      rows.push_back(std::move(json));
+    }
+    return rows;
+  }
+
+  Json sets() const {
+    Json sets = Json::array();
+    for (std::size_t i = 0; i + 1 < data.tables_.size(); ++i) {
+      const Report table = data.tables_[i]->snapshot(pipeline);
+      Json rows_of = rows(table);
+      const std::size_t left = table.rows.size() - rows_of.size();
+      sets.push_back({{"by", table.by}, {"rows", std::move(rows_of)}, {"rows_left_out", left}});
+    }
+    return sets;
+  }
+
+  Json vcpu_rows(Json json) const {
+    for (std::size_t i = 0; i < report.vcpus.size(); ++i) {
+      const ThreadId thread{report.vcpus[i].tid};
+      Json& row = json[i];
+      row["name"] = vcpus.vcpu(thread, true);
+      const std::vector<Shares::Bin>* shares = data.shares_.of(thread);
+      for (std::size_t state = 0; state < page::kStates; ++state) {
+        Json values = Json::array();
+        for (std::size_t bin = 0; shares != nullptr && bin < shares->size(); ++bin) {
+          values.push_back((*shares)[bin][state]);
+        }
+        row["shares"][std::string(page::kStateNames[state])] = std::move(values);
+      }
+    }
+    return json;
+  }
+
+  // values, combos, cells.
+  void cells(Json& json) const {
+    const std::vector<Dimension>& dimensions = Cells::dimensions();
+    constexpr std::string_view kNames[] = {"reason",     "detail", "device",
+                                           "qemu-event", "stack",  "vcpu"};
+    std::vector<std::map<std::string, std::size_t>> numbers(dimensions.size());
+    std::vector<std::vector<std::string>> values(dimensions.size());
+    const auto number = [&](std::size_t dimension, std::string text) {
+      const auto [place, is_new] = numbers[dimension].emplace(text, values[dimension].size());
+      if (is_new) values[dimension].push_back(std::move(text));
+      return place->second;
+    };
+    // Two keys may have one text; they are one combination then.
+    std::map<std::vector<std::size_t>, std::size_t> merged;
+    std::vector<std::size_t> combo_of;
+    const auto add = [&](const std::vector<std::size_t>& combo) {
+      combo_of.push_back(merged.emplace(combo, merged.size()).first->second);
+    };
+    for (const GroupKey& key : data.cells_.combos()) {
+      std::vector<std::size_t> combo;
+      std::size_t word = 0;
+      for (std::size_t i = 0; i < dimensions.size(); ++i) {
+        const std::vector<Dimension> one = {dimensions[i]};
+        const bool is_detail = one[0] == Dimension::kDetail;
+        GroupKey part;
+        part.words[0] = key.words[word++];
+        if (is_detail) part.words[1] = key.words[word++];
+        std::string text = ExitKeys(one).text(part, namer());
+        if (is_detail && text.starts_with("page-fault")) text = "page-fault";
+        combo.push_back(number(i, std::move(text)));
+      }
+      add(combo);
+    }
+    std::vector<std::size_t> other;
+    if (data.cells_.folded() != 0) {
+      for (std::size_t i = 0; i < dimensions.size(); ++i) {
+        other.push_back(number(i, std::string(Report::kFoldedKey)));
+      }
+      add(other);
+    }
+    std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, Cells::Cell> sums;
+    for (const Cells::Cell& cell : data.cells_.sorted()) {
+      const std::size_t combo = combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)];
+      Cells::Cell& sum = sums[{combo, cell.time(), cell.latency()}];
+      sum.count += cell.count;
+      sum.total += cell.total;
+      sum.user += cell.user;
+      sum.preempted += cell.preempted;
+      sum.blocked += cell.blocked;
+    }
+    Json flat = Json::array();
+    for (std::size_t i = 0; i < merged.size(); ++i) flat.push_back(Json::array());
+    std::vector<std::uint32_t> last(merged.size());
+    for (const auto& [key, cell] : sums) {
+      const auto& [combo, time, latency] = key;
+      for (const std::uint64_t value :
+           {std::uint64_t{time - last[combo]}, std::uint64_t{latency}, cell.count, cell.total,
+            cell.user, cell.preempted, cell.blocked}) {
+        flat[combo].push_back(value);
+      }
+      last[combo] = time;
+    }
+    Json combos = Json::array();
+    combos.get_ref<Json::array_t&>().resize(merged.size());
+    for (const auto& [combo, at] : merged) combos[at] = combo;
+    for (std::size_t i = 0; i < dimensions.size(); ++i) {
+      json["values"][std::string(kNames[i])] = values[i];
+    }
+    json["combos"] = std::move(combos);
+    json["cells"] = std::move(flat);
+  }
+
+  Json losses() const {
+    Json json = Json::array();
+    for (const Loss& loss : data.losses_) {
+      json.push_back({{"cpu", loss.cpu},
+                      {"from", relative(std::max(start, loss.from.ns()))},
+                      {"to", relative(std::max(start, loss.to.ns()))},
+                      {"count", loss.count}});
+    }
+    return json;
+  }
+
+  std::string text_of(const Event& event) const {
+    const Source& source = timeline.source_of(event);
+    if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+      return printable(event_part(marker->text));
+    }
+    std::string name = source.event_name(event);
+    if (const auto colon = name.find(':'); colon != std::string::npos) name.erase(0, colon + 1);
+    const std::string text = source.event_text(event);
+    return text.empty() ? name : name + " " + text;
+  }
+
+  std::string_view lane_of_event(const Event& event, ThreadId thread) const {
+    if (std::holds_alternative<Marker>(event.payload)) return kLanes[2];
+    return event.thread == thread ? kLanes[1] : kLanes[3];
+  }
+
+  Json neighbourhood(const WorstExits::Capture& capture, bool first) const {
+    const std::size_t most_events = first ? kEventsOfFirst : kEvents;
+    const std::size_t most_spans = first ? kSpansOfFirst : kSpans;
+    Json spans = Json::array(), events = Json::array();
+    // The nearest to the exit's end are the ones that tell most.
+    const std::size_t skip =
+        capture.spans.size() > most_spans ? capture.spans.size() - most_spans : 0;
+    for (std::size_t i = skip; i < capture.spans.size(); ++i) {
+      const WorstExits::Near& span = capture.spans[i];
+      const std::string text = span.kind == WorstExits::Kind::kHandler
+                                   ? name_or_dash(pipeline.names(), span.name)
+                               : span.kind == WorstExits::Kind::kUser
+                                   ? std::string("QEMU")
+                                   : std::string(kKinds[static_cast<std::size_t>(span.kind)]);
+      spans.push_back({lane_number(lane_of(span.kind)),
+                       relative(std::max(span.begin, capture.from).ns()),
+                       relative(std::min(span.end, capture.to).ns()),
+                       kKinds[static_cast<std::size_t>(span.kind)], text});
+    }
+    std::uint64_t left_out = capture.left_out;
+    const std::size_t drop =
+        capture.events.size() > most_events ? capture.events.size() - most_events : 0;
+    left_out += drop;
+    for (std::size_t i = drop; i < capture.events.size(); ++i) {
+      const Event& event = capture.events[i].event;
+      std::string text = clipped(text_of(event), first ? 160 : 100);
+      const std::string who =
+          event.thread == capture.exit.thread
+              ? vcpus.vcpu(event.thread, true)
+              : printable(fmt::format("{}-{}", timeline.source_of(event).comm(event.thread),
+                                      static_cast<std::int32_t>(event.thread)));
+      events.push_back({lane_number(lane_of_event(event, capture.exit.thread)),
+                        relative(event.at.ns()), std::move(text), who});
+    }
+    return {{"from", relative(std::max(start, capture.from.ns()))},
+            {"to", relative(capture.to.ns())},
+            {"lanes", kLanes},
+            {"spans", std::move(spans)},
+            {"events", std::move(events)},
+            {"left_out", left_out}};
+  }
+
+  // Whole characters of UTF-8.
+  static std::string clipped(std::string text, std::size_t most) {
+    if (text.size() <= most) return text;
+    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+    text.resize(most);
+    return text + "…";
+  }
+
+  // worst, neighbourhoods.
+  void worst(Json& json, std::size_t neighbourhoods) const {
+    Json exits = Json::array(), near = Json::array();
+    for (const auto& capture : data.worst_.sorted()) {
+      const ExitSpan& exit = capture->exit;
+      const Source& source = timeline.source(exit.source);
+      ExitRow row;
+      row.span = exit;
+      row.function = function_text(pipeline.names(), pipeline.stacks().innermost(capture->stack));
+      row.reason = printable(reason_text(source, exit.reason));
+      row.detail = detail_text(exit.detail);
+      row.device = name_or_dash(pipeline.names(), exit.device);
+      if (exit.preempted_by != ThreadId{}) {
+        row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
+                                                 static_cast<std::int32_t>(exit.preempted_by)));
+      }
+      Json one = exit_json(row);
+      one.erase("start_ns");
+      one["start"] = relative(exit.start.ns());
+      one["vcpu"] = vcpus.vcpu(exit.thread, true);
+      one["neighbourhood"] = near.size() < neighbourhoods ? Json(near.size()) : Json();
+      if (near.size() < neighbourhoods)
+        near.push_back(neighbourhood(*capture, near.size() < kFirst));
+      exits.push_back(std::move(one));
+    }
+    json["worst"] = std::move(exits);
+    json["neighbourhoods"] = std::move(near);
+  }
+
+  Json left_out() const {
+    Json sentences = Json::array();
+    if (data.cells_.folded() != 0) {
+      sentences.push_back(
+          fmt::format("{} exits are in no selection: there are more combinations of values than "
+                      "the page keeps.",
+                      data.cells_.folded()));
+    }
+    sentences.push_back(
+        "Page faults are kept together in selections, not by address; the table by detail has the "
+        "addresses.");
+    sentences.push_back(fmt::format(
+        "What happened around an exit is kept for the {} longest and for the longest of each "
+        "reason and device; the longest {} with up to {} events, the others with up to {}.",
+        WorstExits::kMost, kFirst, kEventsOfFirst, kEvents));
+    return sentences;
+  }
+
+  // Numbers of any size survive a reader with 53 bits only as text.
+  static Json sources(Json sources) {
+    for (Json& source : sources) {
+      source["offset_ns"] = std::to_string(source["offset_ns"].get<std::int64_t>());
+      if (!source["error_ns"].is_null()) {
+        source["error_ns"] = std::to_string(source["error_ns"].get<std::uint64_t>());
+      }
+    }
+    return sources;
+  }
+
+  Json requests() const {
+    const Report table = data.tables_.back()->snapshot(pipeline);
+    const Json all = report_json(table);
+    Json rows = Json::array();
+    for (const GroupRow& row : table.rows) {
+      Json json = row_json(row);
+      json.erase("max_at_ns");
+      json["histogram"] = histogram_json(row.total);
+      rows.push_back(std::move(json));
+    }
+    Json counters = all["counters"];
+    return {{"rows", std::move(rows)},
+            {"paths", all.value("request_paths", Json::array())},
+            {"counters", std::move(counters)}};
+  }
+
+  std::string print(std::size_t neighbourhoods) const {
+    const Json base = report_json(report);
+    Json json;
+    json["recorded"] = data.options_.recorded;
+    json["tool"] = data.options_.tool;
+    json["command"] = data.options_.command;
+    json["sources"] = sources(base["sources"]);
+    json["interval"] = {{"start_ns", std::to_string(report.start_ns)},
+                        {"end_ns", std::to_string(report.end_ns)}};
+    json["duration_ns"] = report.end_ns - report.start_ns;
+    json["time_unit"] = base["time_unit"];
+    json["user_end"] = base["user_end"];
+    json["from_userspace_exit"] = base["from_userspace_exit"];
+    Json asked = requests();
+    json["counters"] = base["counters"];
+    for (const char* key : {"requests_restarted", "requests_end_only", "requests_open",
+                            "notifies_ambiguous", "interrupts_ambiguous"}) {
+      json["counters"][key] = asked["counters"][key];
+    }
+    json["notes"] = base["notes"];
+    json["time"] = {{"origin", relative(bins.base() << bins.shift)},
+                    {"bin_ns", std::uint64_t{1} << bins.shift},
+                    {"bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1}};
+    json["latency"] = {{"per_octave", 4}};
+    json["vcpus"] = vcpu_rows(base["vcpus"]);
+    json["lost"] = losses();
+    json["lost_left_out"] = data.losses_left_out_;
+    cells(json);
+    json["sets"] = sets();
+    json["requests"] = std::move(asked["rows"]);
+    json["request_paths"] = std::move(asked["paths"]);
+    json["irqs"] = base["irqs"];
+    json["halts"] = base["halts"];
+    json["guest_functions"] = base.value("guest_functions", Json::array());
+    worst(json, neighbourhoods);
+    json["left_out"] = left_out();
+    const Json page = {{"format", "trapline-page"},
+                       {"version", 1},
+                       {"recordings", Json::array({std::move(json)})}};
+    return page.dump(-1, ' ', true, Json::error_handler_t::replace);
+  }
+};
+
+namespace {
+
+// What would end a script element, or begin a comment in one, is written as an escape.
+std::string without_markup(const std::string& json) {
+  std::string text;
+  text.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else if (c == '>') {
+      text += "\\u003e";
+    } else if (c == '&') {
+      text += "\\u0026";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void PageData::finish(const Pipeline& pipeline) {
+  Writer writer{*this, pipeline, *timeline_, tables_.front()->snapshot(pipeline), {}, 0, {}};
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), *timeline_);
+  writer.vcpus = VcpuNames(threads, find_vms(threads, pipeline.processes()));
+  writer.start = writer.report.start_ns;
+  const std::uint64_t first = pipeline.begin().value_or(Timestamp(writer.start)).ns();
+  cells_.begin_at(first);
+  shares_.begin_at(first);
+  // One length of bins for all, and few enough cells.
+  const auto few = [&] {
+    return cells_.size() <= kAimCells ||
+           cells_.bins().bin(pipeline.end().ns()) + 1 < 2 * kFewestBins;
+  };
+  const auto fits = [&](const page::TimeBins& bins) {
+    return bins.bin(writer.report.end_ns) < Cells::kMostBins;
+  };
+  while (!few()) cells_.coarsen();
+  while (!fits(cells_.bins())) cells_.coarsen();
+  std::size_t neighbourhoods = WorstExits::kMost + WorstExits::kMostRows;
+  while (true) {
+    while (shares_.bins().shift < cells_.bins().shift) shares_.coarsen();
+    while (cells_.bins().shift < shares_.bins().shift) cells_.coarsen();
+    writer.bins = cells_.bins();
+    json_ = without_markup(writer.print(neighbourhoods));
+    if (json_.size() <= kMostBytes) return;
+    if (neighbourhoods > 2 * kFirst) {
+      neighbourhoods = 2 * kFirst;
+    } else if (writer.bins.bin(writer.report.end_ns) > 2) {
+      cells_.coarsen();
+    } else if (neighbourhoods != 0) {
+      neighbourhoods = 0;
+    } else {
+      return;
+    }
+  }
+}
+
+}  // namespace trapline

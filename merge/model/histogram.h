@@ -38,20 +38,6 @@ class Histogram {
     }
   }
   void merge(const Histogram& other);
-  // Calls visit(value, count): of what is in buckets with the smallest value of each.
-  template <typename Visit>
-  void visit(Visit&& visit) const {
-    for (const std::uint64_t value : values_) visit(value, std::uint64_t{1});
-    for (std::size_t octave = 0; octave < octaves_.size(); ++octave) {
-      if (octaves_[octave] == nullptr) continue;
-      for (std::size_t i = 0; i < kSubBuckets; ++i) {
-        const std::uint64_t count = (*octaves_[octave])[i];
-        if (count == 0) continue;
-        visit(octave == 0 ? std::uint64_t{i} : std::uint64_t{i + kSubBuckets} << (octave - 1),
-              count);
-      }
-    }
-  }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t total() const { return total_; }

@@ -75,12 +75,18 @@ export class Flame {
       kept.push(key);
     }
     this.zoom = kept;
+    // The end of a way that holds the most time of its own.
     let widest = root;
-    for (let next: Frame | undefined = root; next; ) {
-      const children: Frame[] = [...next.children.values()].sort((a, b) => b.total - a.total);
-      next = children[0];
-      if (next) widest = next;
-    }
+    let most = -1;
+    const look = (frame: Frame): void => {
+      let own = frame.total;
+      for (const child of frame.children.values()) {
+        own -= child.total;
+        look(child);
+      }
+      if (frame !== root && own > most) [widest, most] = [frame, own];
+    };
+    look(root);
     const known = this.model.data.values.stack.some((stack) => stack !== "[unknown]");
     if (root.total === 0) {
       replace(this.title, "No exit time is in what is chosen");
@@ -90,7 +96,7 @@ export class Flame {
     }
     const words: string[] = [];
     for (let frame: Frame | null = widest; frame && frame !== root; frame = frame.parent) words.unshift(frame.name);
-    replace(this.title, "The busiest way into the host is ", name(clip(words.join(" → "), 70)), `: ${percent(widest.total / root.total)} of the exit time without halts`);
+    replace(this.title, "The busiest way into the host is ", name(clip(words.join(" → "), 70)), `: ${percent(most / root.total)} of the exit time without halts`);
     const steps: Frame[] = [];
     for (let frame: Frame | null = top; frame; frame = frame.parent) steps.unshift(frame);
     replace(this.path, ...steps.flatMap((frame, depth) => [depth ? " › " : "",

@@ -44,8 +44,7 @@ export class Latency {
   render(choice: Choice, selection: Selection): void {
     const row = this.chosenRow(choice);
     if (row && !row.combos) {
-      this.nothing(row, "Page faults are not kept by address: this row has its figures and its distribution only.");
-      this.drawHistogram(pairs(row.histogram ?? []), choice, row);
+      this.nothing(row, "Page faults are not kept by address: this row has its figures only. Choose page-fault among the details of an interval, or npf among the reasons, for all of them.");
       return;
     }
     const bins = [...selection.histogram].sort((a, b) => a[0] - b[0]);
@@ -63,6 +62,7 @@ export class Latency {
 
   private nothing(row: Group, why: string): void {
     replace(this.title, name(clip(row.key, 60)), `: ${grouped(row.count)} exits, the longest ${duration(row.max_ns)}`);
+    replace(this.histogram);
     replace(this.heat, h("p", { class: "empty" }, why));
     this.reading.textContent = "";
   }
@@ -181,12 +181,6 @@ export class Latency {
     replace(this.heat, h("figcaption", {}, "Latency (log scale) over time"), h("div", { class: "over" }, scale, canvas));
     if (!this.reading.textContent) this.reading.textContent = "Point at a cell to read it.";
   }
-}
-
-function pairs(flat: number[]): [number, number][] {
-  const result: [number, number][] = [];
-  for (let i = 0; i + 1 < flat.length; i += 2) result.push([flat[i] ?? 0, flat[i + 1] ?? 0]);
-  return result;
 }
 
 function middle(bins: [number, number][], count: number): number {

@@ -13,6 +13,7 @@ export function low(bin: number): number {
 }
 
 export interface Group extends Row {
+  histogram: number[]; // bin, count, bin, count, …
   approximate: boolean; // percentiles, minimum and maximum are those of latency bins
   combos: boolean; // the cells know it: it can be looked into
 }
@@ -42,6 +43,7 @@ export class Model {
   private readonly latency: Int32Array;
   private readonly sums: Float64Array; // per cell: count, total, user, preempted, blocked
   private readonly keys = new Map<string, string[]>();
+  private readonly whole = new Map<string, Map<string, number[]>>();
 
   constructor(readonly data: Recording) {
     this.wall = Math.max(1, data.duration_ns * data.vcpus.length);
@@ -90,6 +92,24 @@ export class Model {
     return keys;
   }
 
+  // Latency bins of every row, of the whole recording.
+  private histograms(by: string): Map<string, number[]> {
+    const known = this.whole.get(by);
+    if (known) return known;
+    const bins = new Map<string, Map<number, number>>();
+    const keys = this.keysOf(by);
+    for (let cell = 0; cell < this.combo.length; ++cell) {
+      const key = keys[this.combo[cell] as number] as string;
+      let of = bins.get(key);
+      if (!of) bins.set(key, (of = new Map()));
+      const bin = this.latency[cell] as number;
+      of.set(bin, (of.get(bin) ?? 0) + (this.sums[cell * 5] ?? 0));
+    }
+    const flat = new Map([...bins].map(([key, of]) => [key, [...of].sort((a, b) => a[0] - b[0]).flat()]));
+    this.whole.set(by, flat);
+    return flat;
+  }
+
   // Which combinations pass the chosen rows; `except` is the table's own dimension.
   private passing(rows: Filter[], except?: string): Uint8Array {
     const pass = new Uint8Array(this.data.combos.length).fill(1);
@@ -116,8 +136,11 @@ export class Model {
     const others = choice.rows.filter((row) => row.by !== choice.by);
     const set = this.data.sets.find((one) => one.by === choice.by);
     if (set && others.length === 0 && !choice.time && !choice.latency) {
-      const known = new Set(this.keysOf(choice.by));
-      return set.rows.map((row) => ({ ...row, approximate: false, combos: known.has(row.key) }));
+      const histograms = this.histograms(choice.by);
+      return set.rows.map((row) => {
+        const histogram = histograms.get(row.key);
+        return { ...row, approximate: false, combos: histogram !== undefined, histogram: histogram ?? [] };
+      });
     }
     const keys = this.keysOf(choice.by);
     const halts = new Map((set?.rows ?? []).map((row) => [row.key, row.halt]));

@@ -117,7 +117,7 @@ export class Table {
     const shown = choice.all ? groups : groups.slice(0, kShown);
     let [first, last] = [kLatencyBins, 1];
     for (const row of all) {
-      const bins = row.histogram ?? [];
+      const bins = row.histogram;
       if (bins.length) {
         first = Math.min(first, bins[0] ?? first);
         last = Math.max(last, (bins.at(-2) ?? 0) + 1);
@@ -180,6 +180,6 @@ export class Table {
           h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)),
         row.halt && h("small", {}, "halt, no overhead")),
       ...cells, h("td", {}, partsBar(row, row.total_ns)),
-      h("td", {}, sparkline(row.histogram ?? [], first, last)));
+      h("td", {}, sparkline(row.histogram, first, last)));
   }
 }

@@ -11,7 +11,6 @@ export interface Distribution {
   p99_ns: number;
   p999_ns: number;
   max_ns: number;
-  histogram?: number[]; // bin, count, bin, count, …
 }
 
 export interface Parts {

@@ -92,7 +92,7 @@ export class Worst {
     const command = ["trapline", "timeline", ...without(report.slice(1), "--from", "--to"), "--from", momentOption(interval.start_ns, exit.start - context), "--to", momentOption(interval.start_ns, exit.start + exit.total_ns + context)];
     const parts = kParts.filter((p) => exit[`${p}_ns`] > 0).map((p) => `${p === "user" ? "QEMU" : p} ${duration(exit[`${p}_ns`])}`);
     const heading = h("h3", {}, `${duration(exit.total_ns)} at ${moment(exit.start)}: ${parts.join(", ")}`);
-    const how = h("p", { class: "dim" }, exit.preempted_by ? `While it was off the CPU, ${exit.preempted_by} ran. ` : "", h("code", {}, command.map(quoted).join(" ")));
+    const how = h("p", { class: "dim" }, exit.preempted_by !== "-" ? `While it was off the CPU, ${exit.preempted_by} ran. ` : "", h("code", {}, command.map(quoted).join(" ")));
     if (!near) {
       replace(this.panel, heading, h("p", { class: "empty" }, "The events around this exit are not on the page: the command below prints them."), how);
       return;
@@ -189,6 +189,8 @@ export class Worst {
         h("span", { class: "number at", title: moment(at, 9) }, this.relative(at, exit)), h("span", { class: "whose" }, clip(whose, 18)),
         h("span", { class: `tag t-${near.lanes[lane] ?? ""}` }, near.lanes[lane] ?? ""), name(text))),
       seen.length > 200 && h("li", {}, `${grouped(seen.length - 200)} more in sight: zoom in.`),
-      near.left_out > 0 && h("li", { class: "left-out" }, `${grouped(near.left_out)} events of this neighbourhood are not on the page; the command above prints them.`));
+      near.left_out > 0 && h("li", { class: "left-out" }, `${grouped(near.left_out)} events and spans of this neighbourhood are not on the page; the command above prints them.`));
+    const first = list.querySelector<HTMLElement>(".within");
+    if (first) list.scrollTop = Math.max(0, first.offsetTop - list.offsetTop - 50);
   }
 }

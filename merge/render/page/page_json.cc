@@ -3,10 +3,9 @@
 #include <map>
 #include <string>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/render/page/page_data.h"
+#include "merge/render/page/worst_json.h"
 #include "merge/render/report_json.h"
-#include "merge/report/exit_text.h"
 
 namespace trapline {
 namespace {
@@ -16,41 +15,6 @@ using page::Shares;
 using page::WorstExits;
 
 constexpr std::size_t kAimCells = 12'000, kFewestBins = 64;
-// Of the neighbourhoods: the first ones have more room than the others.
-constexpr std::size_t kFirst = 12;
-constexpr std::size_t kEventsOfFirst = 90, kSpansOfFirst = 64, kEvents = 16, kSpans = 20;
-constexpr std::string_view kLanes[] = {"guest", "kernel", "QEMU", "others"};
-constexpr std::string_view kKinds[] = {"guest",     "kernel",  "user",
-                                       "preempted", "blocked", "handler"};
-
-// The page's axis has bins of its own.
-Json histogram_json(const Histogram& histogram) {
-  std::map<unsigned, std::uint64_t> bins;
-  histogram.visit(
-      [&](std::uint64_t value, std::uint64_t count) { bins[page::latency_bin(value)] += count; });
-  Json flat = Json::array();
-  for (const auto& [bin, count] : bins) {
-    flat.push_back(bin);
-    flat.push_back(count);
-  }
-  return flat;
-}
-
-std::string_view lane_of(WorstExits::Kind kind) {
-  switch (kind) {
-    case WorstExits::Kind::kGuest:
-      return kLanes[0];
-    case WorstExits::Kind::kUser:
-    case WorstExits::Kind::kHandler:
-      return kLanes[2];
-    default:
-      return kLanes[1];
-  }
-}
-
-std::size_t lane_number(std::string_view lane) {
-  return static_cast<std::size_t>(std::find(std::begin(kLanes), std::end(kLanes), lane) - kLanes);
-}
 
 }  // namespace
 
@@ -78,7 +42,6 @@ struct PageData::Writer {
       json.erase("max_at_ns");
       json["max_at"] = relative(row.max_at_ns);
       json["halt"] = row.halts;
-      json["histogram"] = histogram_json(row.total);
       rows.push_back(std::move(json));
     }
     return rows;
@@ -195,101 +158,6 @@ struct PageData::Writer {
     return json;
   }
 
-  std::string text_of(const Event& event) const {
-    const Source& source = timeline.source_of(event);
-    if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-      return printable(event_part(marker->text));
-    }
-    std::string name = source.event_name(event);
-    if (const auto colon = name.find(':'); colon != std::string::npos) name.erase(0, colon + 1);
-    const std::string text = source.event_text(event);
-    return text.empty() ? name : name + " " + text;
-  }
-
-  std::string_view lane_of_event(const Event& event, ThreadId thread) const {
-    if (std::holds_alternative<Marker>(event.payload)) return kLanes[2];
-    return event.thread == thread ? kLanes[1] : kLanes[3];
-  }
-
-  Json neighbourhood(const WorstExits::Capture& capture, bool first) const {
-    const std::size_t most_events = first ? kEventsOfFirst : kEvents;
-    const std::size_t most_spans = first ? kSpansOfFirst : kSpans;
-    Json spans = Json::array(), events = Json::array();
-    // The nearest to the exit's end are the ones that tell most.
-    const std::size_t skip =
-        capture.spans.size() > most_spans ? capture.spans.size() - most_spans : 0;
-    for (std::size_t i = skip; i < capture.spans.size(); ++i) {
-      const WorstExits::Near& span = capture.spans[i];
-      const std::string text = span.kind == WorstExits::Kind::kHandler
-                                   ? name_or_dash(pipeline.names(), span.name)
-                               : span.kind == WorstExits::Kind::kUser
-                                   ? std::string("QEMU")
-                                   : std::string(kKinds[static_cast<std::size_t>(span.kind)]);
-      spans.push_back({lane_number(lane_of(span.kind)),
-                       relative(std::max(span.begin, capture.from).ns()),
-                       relative(std::min(span.end, capture.to).ns()),
-                       kKinds[static_cast<std::size_t>(span.kind)], text});
-    }
-    std::uint64_t left_out = capture.left_out;
-    const std::size_t drop =
-        capture.events.size() > most_events ? capture.events.size() - most_events : 0;
-    left_out += drop;
-    for (std::size_t i = drop; i < capture.events.size(); ++i) {
-      const Event& event = capture.events[i].event;
-      std::string text = clipped(text_of(event), first ? 160 : 100);
-      const std::string who =
-          event.thread == capture.exit.thread
-              ? vcpus.vcpu(event.thread, true)
-              : printable(fmt::format("{}-{}", timeline.source_of(event).comm(event.thread),
-                                      static_cast<std::int32_t>(event.thread)));
-      events.push_back({lane_number(lane_of_event(event, capture.exit.thread)),
-                        relative(event.at.ns()), std::move(text), who});
-    }
-    return {{"from", relative(std::max(start, capture.from.ns()))},
-            {"to", relative(capture.to.ns())},
-            {"lanes", kLanes},
-            {"spans", std::move(spans)},
-            {"events", std::move(events)},
-            {"left_out", left_out}};
-  }
-
-  // Whole characters of UTF-8.
-  static std::string clipped(std::string text, std::size_t most) {
-    if (text.size() <= most) return text;
-    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-    text.resize(most);
-    return text + "…";
-  }
-
-  // worst, neighbourhoods.
-  void worst(Json& json, std::size_t neighbourhoods) const {
-    Json exits = Json::array(), near = Json::array();
-    for (const auto& capture : data.worst_.sorted()) {
-      const ExitSpan& exit = capture->exit;
-      const Source& source = timeline.source(exit.source);
-      ExitRow row;
-      row.span = exit;
-      row.function = function_text(pipeline.names(), pipeline.stacks().innermost(capture->stack));
-      row.reason = printable(reason_text(source, exit.reason));
-      row.detail = detail_text(exit.detail);
-      row.device = name_or_dash(pipeline.names(), exit.device);
-      if (exit.preempted_by != ThreadId{}) {
-        row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
-                                                 static_cast<std::int32_t>(exit.preempted_by)));
-      }
-      Json one = exit_json(row);
-      one.erase("start_ns");
-      one["start"] = relative(exit.start.ns());
-      one["vcpu"] = vcpus.vcpu(exit.thread, true);
-      one["neighbourhood"] = near.size() < neighbourhoods ? Json(near.size()) : Json();
-      if (near.size() < neighbourhoods)
-        near.push_back(neighbourhood(*capture, near.size() < kFirst));
-      exits.push_back(std::move(one));
-    }
-    json["worst"] = std::move(exits);
-    json["neighbourhoods"] = std::move(near);
-  }
-
   Json left_out() const {
     Json sentences = Json::array();
     if (data.cells_.folded() != 0) {
@@ -304,7 +172,7 @@ struct PageData::Writer {
     sentences.push_back(fmt::format(
         "What happened around an exit is kept for the {} longest and for the longest of each "
         "reason and device; the longest {} with up to {} events, the others with up to {}.",
-        WorstExits::kMost, kFirst, kEventsOfFirst, kEvents));
+        WorstExits::kMost, page::kFirst, page::kEventsOfFirst, page::kEvents));
     return sentences;
   }
 
@@ -326,7 +194,6 @@ struct PageData::Writer {
     for (const GroupRow& row : table.rows) {
       Json json = row_json(row);
       json.erase("max_at_ns");
-      json["histogram"] = histogram_json(row.total);
       rows.push_back(std::move(json));
     }
     Json counters = all["counters"];
@@ -369,7 +236,7 @@ struct PageData::Writer {
     json["irqs"] = base["irqs"];
     json["halts"] = base["halts"];
     json["guest_functions"] = base.value("guest_functions", Json::array());
-    worst(json, neighbourhoods);
+    page::add_worst(json, data.worst_, {pipeline, timeline, vcpus, start}, neighbourhoods);
     json["left_out"] = left_out();
     const Json page = {{"format", "trapline-page"},
                        {"version", 1},
@@ -425,8 +292,8 @@ void PageData::finish(const Pipeline& pipeline) {
     writer.bins = cells_.bins();
     json_ = without_markup(writer.print(neighbourhoods));
     if (json_.size() <= kMostBytes) return;
-    if (neighbourhoods > 2 * kFirst) {
-      neighbourhoods = 2 * kFirst;
+    if (neighbourhoods > 2 * page::kFirst) {
+      neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {
       cells_.coarsen();
     } else if (neighbourhoods != 0) {

@@ -82,7 +82,6 @@ void WorstExits::go_on(Thread& thread, const Event& event) {
   std::erase_if(thread.open, [&](const Pointer& capture) {
     if (event.at > capture->to || capture->after >= kEventsAfter) {
       capture->to = std::min(capture->to, event.at);
-      --open_;
       return true;
     }
     copy(capture->events.emplace_back(), event, 0);
@@ -99,19 +98,16 @@ void WorstExits::event(const Event& event, const Pipeline& pipeline) {
     }
   }
   Thread* thread = threads_.find(event.thread);
-  if (thread == nullptr && std::holds_alternative<KvmExit>(event.payload)) {
+  if (thread == nullptr && (std::holds_alternative<KvmExit>(event.payload) ||
+                            std::holds_alternative<KvmUserspaceExit>(event.payload))) {
     thread = threads_.get(event.thread, kMostThreads);
   }
   if (thread != nullptr) {
     keep(thread->events, kThreadRing, ++thread->pushed, event);
-    if (std::holds_alternative<KvmExit>(event.payload) ||
-        std::holds_alternative<KvmUserspaceExit>(event.payload)) {
-      if (!pipeline.exits().model().from_userspace_exit &&
-          !std::holds_alternative<KvmExit>(event.payload)) {
-      } else {
-        thread->exit_began = thread->pushed;
-      }
-    }
+    const bool begins = pipeline.exits().model().from_userspace_exit
+                            ? std::holds_alternative<KvmUserspaceExit>(event.payload)
+                            : std::holds_alternative<KvmExit>(event.payload);
+    if (begins) thread->exit_began = thread->pushed;
     if (!thread->open.empty()) go_on(*thread, event);
     return;
   }
@@ -132,6 +128,8 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   for (const Near& span : thread.spans) {
     if (span.end > made->from) made->spans.push_back(span);
   }
+  std::stable_sort(made->spans.begin(), made->spans.end(),
+                   [](const Near& a, const Near& b) { return a.begin < b.begin; });
   std::uint64_t inside = 0;
   for (const Kept& kept : thread.events) {
     if (kept.event.at < made->from) continue;
@@ -150,31 +148,49 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   }
   std::stable_sort(made->events.begin(), made->events.end(),
                    [](const Kept& a, const Kept& b) { return a.event.at < b.event.at; });
-  if (thread.open.size() < 8) {
-    thread.open.push_back(made);
-    ++open_;
-  } else {
-    made->to = exit.end;
-  }
   return made;
+}
+
+// Its parts in their order, then QEMU's events; `visit` takes each.
+template <typename Visit>
+void each_span(const ExitSpan& exit, Visit&& visit) {
+  using Kind = WorstExits::Kind;
+  for (const PartInterval& interval : exit.intervals) {
+    visit(WorstExits::Near{static_cast<Kind>(static_cast<std::uint8_t>(interval.part) + 1),
+                           interval.begin, interval.end});
+  }
+  for (const HandlerEvent& handler : exit.handlers) {
+    visit(WorstExits::Near{Kind::kHandler, handler.at, handler.at,
+                           handler.region != kNoName ? handler.region : handler.event});
+  }
 }
 
 void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   Thread* thread = threads_.get(exit.thread, kMostThreads);
   if (thread == nullptr) return;
+  const Pointer made = is_halt(exit.reason) ? nullptr : keep_if_long(*thread, exit, pipeline);
   std::size_t shown = 0;
-  for (const PartInterval& interval : exit.intervals) {
-    if (++shown > kSpanRing / 2) break;
-    add_span(*thread, {static_cast<Kind>(static_cast<std::uint8_t>(interval.part) + 1),
-                       interval.begin, interval.end});
+  each_span(exit, [&](const Near& span) {
+    if (++shown <= kSpanRing / 2) add_span(*thread, span);
+  });
+  if (made == nullptr) return;
+  each_span(exit, [&](const Near& span) {
+    if (made->spans.size() < kMostSpans) {
+      made->spans.push_back(span);
+    } else {
+      ++made->left_out;
+    }
+  });
+  if (thread->open.size() < kMostOpen) {
+    thread->open.push_back(made);
+  } else {
+    made->to = exit.end;
   }
-  shown = 0;
-  for (const HandlerEvent& handler : exit.handlers) {
-    if (++shown > kSpanRing / 4) break;
-    add_span(*thread, {Kind::kHandler, handler.at, handler.at,
-                       handler.region != kNoName ? handler.region : handler.event});
-  }
-  if (is_halt(exit.reason)) return;
+}
+
+// The capture where the exit is one of the longest, or its row's longest; else nothing.
+WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exit,
+                                             const Pipeline& pipeline) {
   const std::uint64_t total = exit.total();
   const bool among_longest = longest_.size() < kMost || total > longest_.front()->exit.total();
   const GroupKey key = keys_.of(exit, kNoStack, pipeline.stacks());
@@ -183,16 +199,17 @@ void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (row_is_new && rows_.size() < kMostRows) row = rows_.emplace(key, nullptr).first;
   const bool longest_of_row =
       row != rows_.end() && (row_is_new || total > row->second->exit.total());
-  if (!among_longest && !longest_of_row) return;
-  const Pointer made = capture(*thread, exit, pipeline);
+  if (!among_longest && !longest_of_row) return nullptr;
+  Pointer made = capture(thread, exit, pipeline);
   if (longest_of_row) row->second = made;
-  if (!among_longest) return;
+  if (!among_longest) return made;
   if (longest_.size() >= kMost) {
     std::pop_heap(longest_.begin(), longest_.end(), longer);
     longest_.pop_back();
   }
   longest_.push_back(made);
   std::push_heap(longest_.begin(), longest_.end(), longer);
+  return made;
 }
 
 std::vector<std::shared_ptr<const WorstExits::Capture>> WorstExits::sorted() const {

@@ -23,7 +23,8 @@ class WorstExits : public SpanSink {
  public:
   static constexpr std::size_t kMost = 100, kMostRows = 200;
   static constexpr std::size_t kThreadRing = 96, kOtherRing = 192, kSpanRing = 48;
-  static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024;
+  static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024,
+                               kMostOpen = 8;
 
   WorstExits();
 
@@ -75,6 +76,8 @@ class WorstExits : public SpanSink {
                    const Event& event);
   static void add_span(Thread& thread, const Near& span);
   [[nodiscard]] Pointer capture(Thread& thread, const ExitSpan& exit, const Pipeline& pipeline);
+  [[nodiscard]] Pointer keep_if_long(Thread& thread, const ExitSpan& exit,
+                                     const Pipeline& pipeline);
   void go_on(Thread& thread, const Event& event);
 
   ExitKeys keys_;
@@ -83,7 +86,6 @@ class WorstExits : public SpanSink {
   std::uint64_t others_pushed_ = 0;
   std::vector<Pointer> longest_;  // a heap, the shortest on top
   std::map<GroupKey, Pointer, Less> rows_;
-  std::size_t open_ = 0;
 };
 
 }  // namespace trapline::page

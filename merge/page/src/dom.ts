@@ -46,7 +46,7 @@ export function name(text: string): HTMLElement {
 }
 
 export function replace(parent: Element, ...children: Child[]): void {
-  parent.replaceChildren(...children.filter((c): c is Node | string => !!c));
+  parent.replaceChildren(...children.filter((c): c is Node | string => !!c).map((c) => (typeof c === "string" ? visible(c) : c)));
 }
 
 export function clip(text: string, most: number): string {

@@ -8,7 +8,7 @@ import { kLatencyBins, low, Model } from "./model";
 import { Shares } from "./shares";
 import { stages } from "./stages";
 import { kColumns, Table } from "./table";
-import { duration, moment, momentOption, quoted, useUnit, without } from "./text";
+import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
 import type { PageData } from "./types";
 import { Worst } from "./worst";
 
@@ -125,7 +125,7 @@ function start(): void {
   }
 
   const title = data.sources[0]?.path.split("/").filter(Boolean).at(-1) ?? "recording";
-  document.title = `${title}: where the time of the VM exits went`;
+  document.title = `${visible(title)}: where the time of the VM exits went`;
   main.append(
     h("header", {}, h("h1", {}, "Where the time of the VM exits went ", h("small", {}, name(title))),
       h("div", { class: "actions noprint" },

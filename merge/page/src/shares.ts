@@ -2,7 +2,7 @@
 import type { Choice } from "./choice";
 import { h, replace, s, widthOf } from "./dom";
 import type { Model, Selection } from "./model";
-import { duration, exact, moment, percent } from "./text";
+import { duration, exact, moment, percent, visible } from "./text";
 import { kStates, type State, type Vcpu } from "./types";
 
 const kHeight = 72;
@@ -151,7 +151,7 @@ export class Shares {
       }
       const parts = kStates.filter((p) => (vcpu.shares[p][at] ?? 0) > 0)
         .map((p) => `${kSigns[p]} ${percent((vcpu.shares[p][at] ?? 0) / this.length(at))}`);
-      this.reading.textContent = `${vcpu.name} at ${moment(this.model.edge(at), 3)}: ${parts.join(", ") || "not known"}`;
+      this.reading.textContent = `${visible(vcpu.name)} at ${moment(this.model.edge(at), 3)}: ${parts.join(", ") || "not known"}`;
     };
     svg.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;

@@ -171,6 +171,7 @@ const cases = {
       const both = report(linux, "reason,device").groups.rows.filter((row) => row.key.startsWith("io / "));
       assert.deepEqual(new Map(devices.map((row) => [row.key, [row.count, row.total]]).sort()), new Map(both.map((row) => [row.key.slice(5), [row.count, row.total_ns]]).sort()));
       // An interval by drag, then by keyboard; the report of the same bins counts the same exits.
+      await page.locator("svg.strip").first().scrollIntoViewIfNeeded();
       const box = await page.locator("svg.strip").first().boundingBox();
       await page.mouse.move(box.x + box.width * 0.3, box.y + 20);
       await page.mouse.down();
@@ -276,6 +277,7 @@ const cases = {
   async opens_in_a_second_and_brushes_at_30_frames() {
     await with_page(write(linux), {}, async (page) => {
       const opened = await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd);
+      await page.locator("svg.strip").first().scrollIntoViewIfNeeded();
       const box = await page.locator("svg.strip").first().boundingBox();
       await page.mouse.move(box.x + 20, box.y + 20);
       await page.mouse.down();
@@ -310,6 +312,7 @@ const cases = {
       for (const theme of ["light", "dark"]) {
         const { page, close } = await open(chrome, html, { theme, hash: "#exit=0" });
         await page.screenshot({ path: join(out, `top-${theme}.png`) });
+        await page.evaluate(() => { document.querySelector("nav.bar").style.position = "static"; });
         for (const view of ["shares", "table", "latency", "flame", "worst", "requests"]) {
           const path = join(out, `${view}-${theme}.png`);
           await page.locator(`#${view}`).screenshot({ path });

@@ -1,6 +1,7 @@
 #include "plugin/call_tracker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trapline {
 namespace {
@@ -66,14 +67,15 @@ void CallTracker::take_request() {
 }
 
 void CallTracker::write_entry(Task& task, std::uint64_t time, std::uint64_t function) {
-  if (options_.text != nullptr) options_.text->write(true, vcpu_, task.depth, function);
+  if (options_.text != nullptr) options_.text->write(true, task.buffer.tid(), task.depth, function);
   if (options_.records) task.buffer.add(RecordType::kEntry, time, task.depth, function);
   ++task.depth;
 }
 
 void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t function) {
   --task.depth;
-  if (options_.text != nullptr) options_.text->write(false, vcpu_, task.depth, function);
+  if (options_.text != nullptr)
+    options_.text->write(false, task.buffer.tid(), task.depth, function);
   if (options_.records) task.buffer.add(RecordType::kExit, time, task.depth, function);
 }
 
@@ -265,7 +267,9 @@ void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) 
 
 void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   arrived_ = 0;
-  if (event_pending_) {
+  // Its handler, unless that is not followed (code=) and the program is here again.
+  if (std::exchange(event_pending_, false) && rank(level) < rank(caller_level_)) {
+    event_pending_ = true;
     event(level, address);
     arrived_ = 0;
     return;
@@ -283,7 +287,26 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   if (level != level_ || !same_stack(stack_pointer)) resolve(level, stack_pointer, Via::kReturn);
   if (resync_) unwind_below(stack_pointer);
   resync_ = false;
+  if (options_.sites_know_slots && entered_or_resumed(address, stack_pointer)) return;
   if (stack_->top->function != address) tail_call(address, stack_pointer);
+}
+
+// The stack pointer is where a function's return address lies when it starts. Below the innermost
+// frame's: something else than a call began the function there, as a kernel begins a program's
+// signal handler. At that frame's: the program goes on where it was interrupted, at the first
+// instruction, or the function was reached by a jump; then the answer is no.
+bool CallTracker::entered_or_resumed(std::uint64_t address, std::uint64_t stack_pointer) {
+  Frame* dead = stack_->top + 1;
+  while ((dead[-1].flags & Frame::kEvent) == 0 && dead[-1].slot < stack_pointer) --dead;
+  if (dead <= stack_->top) {
+    counters_.unwound += static_cast<std::uint64_t>(stack_->top - dead) + 1;
+    pop_through(dead);
+  }
+  const Frame& top = *stack_->top;
+  if ((top.flags & Frame::kEvent) != 0) return false;
+  if (top.slot == stack_pointer) return top.function == address;
+  push_slow(0, address, stack_pointer, 0);
+  return true;
 }
 
 // A function starts where the processor has pushed what it interrupted: a handler, or a label on
@@ -294,8 +317,7 @@ bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
   if (level != level_) return true;
   if (rank(static_cast<unsigned>(from)) != rank(level)) return left_;
   const Frame* frame = stack_->innermost_event();
-  constexpr std::uint64_t kVectorAndError = 16;
-  return frame == stack_->floor() || stack_pointer - frame->slot > kVectorAndError;
+  return frame == stack_->floor() || stack_pointer - frame->slot > options_.handler_reach;
 }
 
 bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {

@@ -82,7 +82,10 @@ class CallTracker {
 
   // The hardware entered a handler; registers are those of its first instruction.
   void event(unsigned level, std::uint64_t handler);
-  void system_call() { event_pending_ = true; }
+  void system_call(unsigned level) {
+    event_pending_ = true;
+    caller_level_ = level;
+  }
   void system_return();
   void interrupt_return(unsigned level);
 
@@ -153,6 +156,7 @@ class CallTracker {
   void return_from(Frame* frame);  // pop_through, and the callers that it is the tail of
   void emit_pending(Task& task);
   void unwind_below(std::uint64_t slot);
+  bool entered_or_resumed(std::uint64_t address, std::uint64_t stack_pointer);
   void tail_call(std::uint64_t address, std::uint64_t stack_pointer);
   void resolve(unsigned level, std::uint64_t stack_pointer, Via via);
   void switch_to(Stack* stack, Via via);
@@ -173,9 +177,10 @@ class CallTracker {
   Stack* stack_ = nullptr;
   std::uint64_t arrived_ = 0;
   std::uint32_t level_ = 0;
-  bool resync_ = false;  // the stack pointer may be on another stack
-  bool slow_ = false;    // filters, limits or a stop: nothing is on the fast path
-  bool event_pending_ = false;
+  bool resync_ = false;         // the stack pointer may be on another stack
+  bool slow_ = false;           // filters, limits or a stop: nothing is on the fast path
+  bool event_pending_ = false;  // a system call, made on caller_level_
+  std::uint32_t caller_level_ = 0;
   bool left_ = false;  // for a less privileged level; level_ stays until a function there is seen
   bool recording_ = true;
   std::atomic<int> requested_ = 0;

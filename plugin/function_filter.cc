@@ -12,12 +12,6 @@ bool in_any(const std::vector<AddressRange>& ranges, std::uint64_t address) {
                      [address](const AddressRange& range) { return range.contains(address); });
 }
 
-// Jumped to in place of a return: no function of the guest's.
-bool is_return_thunk(std::string_view name) {
-  return name == "__x86_return_thunk" || name == "zen_untrain_ret" || name == "srso_safe_ret" ||
-         name == "srso_return_thunk" || name == "retbleed_return_thunk";
-}
-
 struct Patterns {
   std::vector<std::string_view> names;
   std::vector<AddressRange> ranges;
@@ -53,7 +47,8 @@ Result<std::vector<bool>> matching(const std::vector<std::string_view>& patterns
 
 }  // namespace
 
-Result<SymbolFilter> SymbolFilter::make(const PluginOptions& options, const SymbolTable& table) {
+Result<SymbolFilter> SymbolFilter::make(const PluginOptions& options, const SymbolTable& table,
+                                        std::span<const std::string_view> return_thunks) {
   const Patterns include = sort_out(options.include);
   const Patterns exclude = sort_out(options.exclude);
   auto included = matching(include.names, table, "include");
@@ -67,7 +62,8 @@ Result<SymbolFilter> SymbolFilter::make(const PluginOptions& options, const Symb
   filter.default_ = options.include.empty();
   filter.starts_.reserve(table.size());
   for (std::uint32_t i = 0; i < table.size(); ++i) {
-    if (is_return_thunk(table[i].name)) continue;
+    if (std::find(return_thunks.begin(), return_thunks.end(), table[i].name) != return_thunks.end())
+      continue;
     filter.starts_.push_back(table[i].address);
     if (!filter.filters_) continue;
     const std::uint64_t at = table[i].address;

@@ -15,10 +15,11 @@ namespace trapline {
 
 class SymbolFilter final : public FunctionFilter {
  public:
-  // `table` holds all functions at their run-time addresses. An error when a pattern matches none,
-  // or when patterns are given without symbols.
+  // `table` holds all functions at their run-time addresses; those in `return_thunks` do not count.
+  // An error when a pattern matches none, or when patterns are given without symbols.
   [[nodiscard]] static Result<SymbolFilter> make(const PluginOptions& options,
-                                                 const SymbolTable& table);
+                                                 const SymbolTable& table,
+                                                 std::span<const std::string_view> return_thunks);
   [[nodiscard]] bool recorded(std::uint64_t function) const override;
   [[nodiscard]] bool is_start(std::uint64_t address) const override;
   // The start of the function that may hold the address; the address itself when none is known.

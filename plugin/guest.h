@@ -1,4 +1,4 @@
-// What the plugin knows of the guest's architecture, and its registers.
+// The registers of the guest, by role.
 #pragma once
 
 #include <array>
@@ -8,29 +8,11 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "plugin/arch/decode.h"
+#include "plugin/arch/architecture.h"
 #include "plugin/call_tracker.h"
 #include "plugin/qemu_api.h"
 
 namespace trapline {
-
-enum class ArchId : std::uint8_t { kX86, kAarch64, kRiscv64 };
-
-struct Architecture {
-  ArchId id = ArchId::kX86;
-  std::string_view name;
-  Instruction (*decode)(std::span<const std::uint8_t>, std::uint64_t pc) = nullptr;
-  std::string_view stack_pointer;
-  std::string_view frame_pointer;
-  std::string_view address_space;
-  std::string_view link;                      // empty: returns read the stack
-  std::span<const std::string_view> general;  // by Instruction::reg
-  bool higher_level_is_user = false;
-  std::span<const std::uint8_t> operands;  // of the magic no-op, as indices of `general`
-};
-
-// Null when the architecture is not known.
-[[nodiscard]] const Architecture* architecture(std::string_view qemu_target);
 
 // What QEMU calls the registers, and their values. One per thread of use: reading goes through a
 // buffer.
@@ -40,7 +22,8 @@ class Registers {
   // In vCPU context, once: the list of registers.
   void find_all();
   void share(const Registers& other) { handles_ = other.handles_; }
-  [[nodiscard]] qemu::RegisterHandle* handle(std::string_view name) const;
+  // The first of the names, separated by blanks, that there is; else null.
+  [[nodiscard]] qemu::RegisterHandle* handle(std::string_view names) const;
   [[nodiscard]] bool read(qemu::RegisterHandle* handle, std::uint64_t& value);
   [[nodiscard]] std::uint64_t value(qemu::RegisterHandle* handle) {
     std::uint64_t value = 0;
@@ -56,7 +39,7 @@ class Registers {
 };
 
 // The registers that matter, by role.
-class Guest final : public GuestState {
+class Guest final : public GuestState, private ArchState {
  public:
   Guest(const Architecture& arch, const qemu::Api& api) : arch_(arch), registers_(api) {}
   void find_registers();
@@ -69,16 +52,18 @@ class Guest final : public GuestState {
   int interrupted_level_at(std::uint64_t stack_pointer) override;
   [[nodiscard]] std::uint64_t general(unsigned index);
   [[nodiscard]] std::uint64_t link() { return registers_.value(link_); }
-  // x86: the ring, 4 in real mode; aarch64: EL, + 4 in secure state; riscv64: 0, 1, 3.
-  [[nodiscard]] unsigned level();
-  // Whether a block here is where the hardware enters a handler (not on x86).
-  [[nodiscard]] bool is_vector(std::uint64_t address);
-  [[nodiscard]] bool read_memory(std::uint64_t address, void* to, std::size_t size) {
+  [[nodiscard]] unsigned level() { return arch_.level(*this); }
+  // Whether a block here is where the hardware enters a handler, where that has an address.
+  [[nodiscard]] bool is_vector(std::uint64_t address) {
+    return arch_.is_vector != nullptr && arch_.is_vector(*this, address);
+  }
+  [[nodiscard]] bool read_memory(std::uint64_t address, void* to, std::size_t size) override {
     return registers_.read_memory(address, to, size);
   }
 
  private:
   void bind();
+  std::optional<std::uint64_t> state(std::size_t index) override;
 
   const Architecture& arch_;
   Registers registers_;
@@ -86,13 +71,8 @@ class Guest final : public GuestState {
   qemu::RegisterHandle* frame_pointer_ = nullptr;
   qemu::RegisterHandle* address_space_ = nullptr;
   qemu::RegisterHandle* link_ = nullptr;
-  qemu::RegisterHandle* level_ = nullptr;    // cs, cpsr, priv
-  qemu::RegisterHandle* control_ = nullptr;  // cr0, SCR_EL3
-  std::array<qemu::RegisterHandle*, 3> vectors_{};
+  std::array<qemu::RegisterHandle*, 8> state_{};
   std::array<qemu::RegisterHandle*, 32> general_{};
 };
-
-// "EL1", "S-EL1", "Ring3", "Real", "U", "S", "M".
-[[nodiscard]] std::string level_name(const Architecture& arch, unsigned level);
 
 }  // namespace trapline

@@ -1,4 +1,5 @@
 // Translation: which instructions get which callback, and the callbacks themselves (hot).
+#include <cstdio>
 #include <utility>
 
 #include "plugin/session.h"
@@ -132,7 +133,9 @@ void at_vector(unsigned index, void* data) {
   session->vcpu(index).tracker->event(site.level, site.function);
 }
 
-void system_call(unsigned index, void*) { session->vcpu(index).tracker->system_call(); }
+void system_call(unsigned index, void* data) {
+  session->vcpu(index).tracker->system_call(level_of(data));
+}
 void system_return(unsigned index, void*) { session->vcpu(index).tracker->system_return(); }
 void interrupt_return(unsigned index, void* data) {
   session->vcpu(index).tracker->interrupt_return(level_of(data));
@@ -181,9 +184,19 @@ void synchronized(unsigned index, void*) {
 
 // The saved frame pointer and return address of the frame at `frame`.
 bool read_frame(Vcpu& vcpu, std::uint64_t frame, std::uint64_t (&saved)[2]) {
-  // RISC-V's frame pointer points behind the pair.
-  const std::uint64_t at = session->arch->id == ArchId::kRiscv64 ? frame - 16 : frame;
+  const std::uint64_t at = frame + static_cast<std::uint64_t>(session->arch->saved_pair);
   return frame != 0 && frame % 8 == 0 && vcpu.guest.read_memory(at, saved, sizeof saved);
+}
+
+// A guest's memory can hold a chain of any length.
+constexpr std::size_t kMostFrames = 1024;
+
+void tell_of_deep_stack_slow() {
+  if (session->told_of_deep_stack.exchange(true)) return;
+  std::fprintf(stderr,
+               "trapline plugin: a stack had more than %zu frames that were not seen before; those "
+               "further out are recorded when the guest returns to them\n",
+               kMostFrames);
 }
 
 // A block begins. When the frame pointer is another than at the last block, a function was entered
@@ -199,21 +212,19 @@ void block_begins(unsigned index, void* data) {
   vcpu.frame_level = site.level;
   std::uint64_t saved[2];
   if (!read_frame(vcpu, frame, saved) || vcpu.tracker->frame_known(site.level, frame)) return;
-  constexpr std::size_t kMax = 64;
-  struct {
-    std::uint64_t frame, ret, function;
-  } missing[kMax];
-  std::size_t count = 0;
+  auto& missing = vcpu.missing_frames;
+  missing.clear();
   std::uint64_t function = entry, at = frame;
   do {
-    missing[count++] = {at, saved[1], function};
+    missing.push_back({at, saved[1], function});
     function = session->filter->start_of(saved[1]);
     if (saved[0] <= at) break;  // frames lie further up the older they are
     at = saved[0];
-  } while (count < kMax && read_frame(vcpu, at, saved) &&
+    if (missing.size() == kMostFrames) tell_of_deep_stack_slow();
+  } while (missing.size() < kMostFrames && read_frame(vcpu, at, saved) &&
            !vcpu.tracker->frame_known(site.level, at));
-  while (count-- > 0)
-    vcpu.tracker->frame_entered(missing[count].frame, missing[count].ret, missing[count].function);
+  for (auto one = missing.rbegin(); one != missing.rend(); ++one)
+    vcpu.tracker->frame_entered(one->frame, one->ret, one->function);
 }
 
 void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
@@ -282,7 +293,7 @@ void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction
   } else if (session->arch->link.empty()) {
     instrument_x86(api, insn, what, site);
     if (what.flow == Flow::kSystemCall)
-      api.register_instruction(insn, system_call, qemu::kNoRegisters, nullptr);
+      api.register_instruction(insn, system_call, qemu::kNoRegisters, level_data(site.level));
   } else {
     instrument_linking(api, insn, what, site);
   }
@@ -326,6 +337,7 @@ void translated(qemu::Block* block) {
   Session& s = *session;
   const qemu::Api& api = s.api;
   std::scoped_lock lock(s.translation);
+  s.guest_ran.store(true, std::memory_order_relaxed);
   if (!s.translation_guest) return;
   // Blocks are translated for one privilege level: it is part of their identity.
   const unsigned level = s.translation_guest->level();

@@ -27,6 +27,8 @@ bool choose(T& target, Value value, std::initializer_list<std::pair<Value, T>> c
   return false;
 }
 
+constexpr std::uint64_t kSmallestBuffer = 4U << 10, kLargestBuffer = 64U << 20;
+
 bool set_output(PluginOptions& o, Value v) {
   o.to_directory = v == "uftrace" || v == "both";
   o.to_ftrace = v == "ftrace" || v == "both";
@@ -113,6 +115,12 @@ constexpr std::array kOptions = {
            [](PluginOptions& o, Value v) { return set_text(o.stop, v); }},
     Option{"limit", "BYTES[K|M|G]", "stop recording when this much is written",
            [](PluginOptions& o, Value v) { return parse_size(v, o.limit); }},
+    Option{"buffer", "BYTES[K|M]",
+           "what is held in memory for a task, 4K to 64M (default 128K; contexts=stack: 64K)",
+           [](PluginOptions& o, Value v) {
+             return parse_size(v, o.buffer) && o.buffer >= kSmallestBuffer &&
+                    o.buffer <= kLargestBuffer;
+           }},
     Option{"help", "on", "list the options and do not start",
            [](PluginOptions& o, Value v) {
              o.help = v == "on" || v == "true" || v == "yes";
@@ -189,6 +197,11 @@ Result<PluginOptions> parse_plugin_options(std::span<const char* const> argument
     if (!found->set(options, value))
       return fail(ErrorKind::kUsage, "{}={}: expected {}={}", key, value, key, found->values);
   }
+  // A marker's time is when it is written, and how long a call lasts is known at its end only.
+  if (options.to_ftrace && options.min_duration != 0)
+    return fail(ErrorKind::kUsage,
+                "min-duration= needs output=uftrace: a marker has the time at which it is written; "
+                "select with include= or max-depth=");
   return options;
 }
 

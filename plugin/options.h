@@ -34,7 +34,8 @@ struct PluginOptions {
   std::uint64_t max_depth = ~std::uint64_t{0};
   std::string start;  // a function's name or an address
   std::string stop;
-  std::uint64_t limit = 0;  // bytes, 0: none
+  std::uint64_t limit = 0;   // bytes, 0: none
+  std::uint64_t buffer = 0;  // bytes of a task's, 0: as fits contexts=
   bool help = false;
 };
 

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
+#include "plugin/accelerator.h"
 #include "plugin/session.h"
 
 #define TRAPLINE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -73,19 +73,11 @@ void subscribe_to_all(PluginId id) {
         id, old_api::exiting, nullptr);
 }
 
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (char& c : text)
-    if (c == '\0') c = ' ';
-  return text;
-}
-
 UftraceInfo describe(const Architecture& arch) {
   UftraceInfo info;
   info.features = kOurFeatures;
   info.exename = fmt::format("qemu-system-{}", arch.name);
-  info.cmdline = command_line();
+  for (const std::string& word : command_line()) info.cmdline += word + " ";
   info.cpus = std::max(1U, std::thread::hardware_concurrency());
   info.cpu_description = fmt::format("guest: {}", arch.name);
   char hostname[256] = "";
@@ -102,23 +94,32 @@ UftraceInfo describe(const Architecture& arch) {
   return info;
 }
 
-// Symbols are loaded, written into the directory and shrunk to what the callbacks need.
-Result<void> load_symbols(Session& s, DirectoryWriter& directory) {
-  std::vector<SymbolFile> files;
+constexpr std::string_view kContexts[] = {"vcpu", "privilege", "stack"};
+
+// The guest's functions: what the callbacks need of them, and what is written of them.
+struct LoadedSymbols {
   SymbolTable table;
+  SymbolFiles written;
+};
+
+Result<LoadedSymbols> load_symbols(Session& s) {
+  LoadedSymbols loaded;
+  std::vector<SymbolFile> files;
   for (const SymbolFileSpec& spec : s.options.symbols) {
     auto file = load_symbol_file(spec.path);
     if (!file) return tl::unexpected(std::move(file).error());
-    table.add(*file, spec.offset);
+    loaded.table.add(*file, spec.offset);
     files.push_back(std::move(*file));
   }
-  table.build();
+  loaded.table.build();
   std::vector<PlacedSymbols> placed;
   for (std::size_t i = 0; i < files.size(); ++i)
     placed.push_back({&files[i], s.options.symbols[i].offset, ""});
-  auto formatted = format_symbol_files(placed, false);
-  if (!formatted) return tl::unexpected(std::move(formatted).error());
-  if (auto written = directory.write_symbols(*formatted); !written) return written;
+  if (s.options.to_directory) {
+    auto formatted = format_symbol_files(placed, false);
+    if (!formatted) return tl::unexpected(std::move(formatted).error());
+    loaded.written = std::move(*formatted);
+  }
   if (s.options.code_of_symbols) {
     if (files.empty()) return fail(ErrorKind::kUsage, "code=symbols needs symbols=FILE");
     for (std::size_t i = 0; i < files.size(); ++i)
@@ -126,7 +127,11 @@ Result<void> load_symbols(Session& s, DirectoryWriter& directory) {
         s.options.code.push_back(
             {text.start + s.options.symbols[i].offset, text.end + s.options.symbols[i].offset});
   }
-  auto filter = SymbolFilter::make(s.options, table);
+  return loaded;
+}
+
+Result<void> choose_functions(Session& s, const SymbolTable& table) {
+  auto filter = SymbolFilter::make(s.options, table, s.arch->return_thunks);
   if (!filter) return tl::unexpected(std::move(filter).error());
   s.filter = std::move(*filter);
   for (const auto& [text, address, has] : {std::tie(s.options.start, s.start_address, s.has_start),
@@ -137,44 +142,85 @@ Result<void> load_symbols(Session& s, DirectoryWriter& directory) {
     address = *found;
     has = true;
   }
+  return {};
+}
+
+// The options', else the one that the program which started QEMU hands over in its environment.
+Result<Marker> open_marker(const PluginOptions& options) {
+  std::string error;
+  std::optional<Marker> marker;
+  const char* fd = std::getenv("TRAPLINE_FTRACE_FD");
+  const char* instance = std::getenv("TRAPLINE_FTRACE_INSTANCE");
+  if (!options.instance.empty() || !options.tracefs.empty())
+    marker = Marker::open({options.instance, options.tracefs}, &error);
+  else if (fd != nullptr && *fd != '\0')
+    marker = Marker::from_fd(std::atoi(fd), &error);
+  else
+    marker = Marker::open({instance != nullptr ? instance : "", ""}, &error);
+  if (!marker) return fail("output=ftrace: {}", error);
+  return std::move(*marker);
+}
+
+// Everything that can be refused comes before the directory, and so before an earlier recording in
+// it is touched.
+Result<void> open_outputs(Session& s) {
+  auto symbols = load_symbols(s);
+  if (!symbols) return tl::unexpected(std::move(symbols).error());
+  if (auto chosen = choose_functions(s, symbols->table); !chosen) return chosen;
+  std::optional<Marker> marker;
   if (s.options.to_ftrace) {
-    std::string error;
-    auto marker = Marker::open({s.options.instance, s.options.tracefs}, &error);
-    if (!marker) return fail("output=ftrace: {}", error);
-    s.text.emplace(std::move(*marker), std::move(table));
+    auto opened = open_marker(s.options);
+    if (!opened) return tl::unexpected(std::move(opened).error());
+    marker = std::move(*opened);
   }
+  std::optional<DirectoryWriter> directory;
+  if (s.options.to_directory) {
+    auto created = DirectoryWriter::create(s.options.out, describe(*s.arch));
+    if (!created) return tl::unexpected(std::move(created).error());
+    if (auto written = created->write_symbols(symbols->written); !written) {
+      created->discard();
+      return written;
+    }
+    directory = std::move(*created);
+  }
+  s.recording = std::make_unique<Recording>(s.options, *s.arch, std::move(directory), s.clock);
+  if (!marker) return {};
+  CallMarkers::Run run{
+      s.recording->id(), s.arch->name, kContexts[static_cast<unsigned>(s.options.contexts)],
+      s.options.to_directory ? "both" : "ftrace", s.options.contexts != Contexts::kVcpu};
+  s.markers =
+      std::make_unique<CallMarkers>(std::move(*marker), std::move(symbols->table), std::move(run));
+  s.recording->use_markers(s.markers.get());
   return {};
 }
 
 Result<void> set_up(Session& s, const qemu::Info& info) {
   s.arch = architecture(info.target_name);
   if (s.arch == nullptr)
-    return fail(ErrorKind::kUsage,
-                "the guest architecture {} is not known; x86_64, i386, aarch64 and riscv64 are",
-                info.target_name);
+    return fail(ErrorKind::kUsage, "the guest architecture {} is not known; {} are",
+                info.target_name, known_architectures());
   if (!info.system_emulation) return fail(ErrorKind::kUsage, "only qemu-system is supported");
-  auto directory = DirectoryWriter::create(s.options.out, describe(*s.arch));
-  if (!directory) return tl::unexpected(std::move(directory).error());
-  if (auto loaded = load_symbols(s, *directory); !loaded) return loaded;
-  ::malloc_trim(0);  // the symbols' text is gone: give its memory back
-  s.tracker_options.sites_know_slots = s.arch->link.empty();
-  s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
+  if (s.options.clock == ClockChoice::kTsc && !host_counter::kIsTsc)
+    return fail(ErrorKind::kUsage, "clock=tsc: this machine has no TSC; use clock=mono");
   const bool frames = s.options.mode == Detection::kFramePointer;
   if (frames && s.api.read_memory == nullptr)
     return fail(ErrorKind::kUsage,
                 "mode=frame-pointer needs QEMU 9.2 or newer (reading guest memory)");
+  s.clock.start(s.options.clock);
+  if (auto opened = open_outputs(s); !opened) return opened;
+  ::malloc_trim(0);  // the symbols' text is gone: give its memory back
+  s.tracker_options.sites_know_slots = s.arch->link.empty();
+  s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
+  s.tracker_options.handler_reach = s.arch->handler_reach;
   s.tracker_options.know_starts = s.filter->knows_starts() && !frames;
   s.tracker_options.told_of_events = s.api.register_discontinuity != nullptr;
   s.tracker_options.filtered = s.filter->filters();
   s.tracker_options.min_duration = s.options.min_duration;
   s.tracker_options.max_depth = s.options.max_depth;
-  s.tracker_options.text = s.text ? &*s.text : nullptr;
   s.tracker_options.records = s.options.to_directory;
-  s.clock.start(s.options.clock);
   if (s.options.contexts == Contexts::kStack) s.shared_stacks = std::make_unique<StackPool>(true);
-  s.recording = std::make_unique<Recording>(s.options, *s.arch, std::move(*directory), s.clock);
   s.recording->write_sync();
-  if (s.text) (void)s.text->marker().sync();
+  if (s.markers) s.markers->begin();
   return {};
 }
 
@@ -206,6 +252,13 @@ int install(PluginId id, const qemu::Info* info, int argc, char** argv) {
   if (!done) {
     std::fprintf(stderr, "trapline plugin: %s\n", done.error().message.c_str());
     return 1;
+  }
+  if (runs_under_kvm()) {
+    fresh->told_of_kvm = true;
+    std::fputs(
+        "trapline plugin: the guest runs under KVM, where a plugin sees nothing: no function will "
+        "be recorded; use -accel tcg for that\n",
+        stderr);
   }
   session = fresh.release();
   subscribe_to_all(id);

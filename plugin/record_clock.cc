@@ -1,7 +1,5 @@
 #include "plugin/record_clock.h"
 
-#include <cpuid.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -28,23 +26,23 @@ std::uint64_t read_kernel(clockid_t id) {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-// The kernel watches the TSC and leaves it when it is not steady.
-bool tsc_is_steady() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool invariant = __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1U << 8) != 0;
+// The kernel watches the counter and leaves it when it is not steady.
+bool counter_is_steady() {
+  if (!host_counter::kExists) return false;
   std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   std::string source;
   file >> source;
-  return source == "tsc" || (invariant && source == "kvm-clock");
+  return source == host_counter::kClocksource ||
+         (host_counter::is_invariant() && source == "kvm-clock");
 }
 
 // A clock reading and the ticks in the middle of it: the narrowest of some tries.
 void read_both(clockid_t id, std::uint64_t& ticks, std::uint64_t& ns) {
   std::uint64_t best = ~std::uint64_t{0};
   for (int i = 0; i < 5; ++i) {
-    const std::uint64_t before = __rdtsc();
+    const std::uint64_t before = host_counter::read();
     const std::uint64_t time = read_kernel(id);
-    const std::uint64_t after = __rdtsc();
+    const std::uint64_t after = host_counter::read();
     if (after - before >= best) continue;
     best = after - before;
     ticks = before + best / 2;
@@ -61,7 +59,7 @@ void RecordClock::start(ClockChoice choice) {
     fast_ = true;
     return;
   }
-  if (!tsc_is_steady()) return;
+  if (!counter_is_steady()) return;
   read_both(id_of(choice), first_ticks_, first_ns_);
   const timespec pause{0, 10'000'000};
   ::nanosleep(&pause, nullptr);
@@ -97,7 +95,7 @@ void RecordClock::adjust() {
 }
 
 std::uint64_t RecordClock::read_clock() const {
-  return choice_ == ClockChoice::kTsc ? __rdtsc() : read_kernel(id_of(choice_));
+  return choice_ == ClockChoice::kTsc ? host_counter::read() : read_kernel(id_of(choice_));
 }
 
 std::uint64_t RecordClock::slow_now() const { return read_kernel(id_of(choice_)); }

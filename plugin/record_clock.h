@@ -1,14 +1,14 @@
-// The time that records carry. With an invariant TSC it is read directly (11 ns instead of 20) and
-// turned into the chosen clock's nanoseconds by a line that is fitted again and again: adjust()
-// compares it with the clock and bends the slope so that the two meet. Times never go back, because
-// the line is bent, not moved.
+// The time that records carry. Where the processor's counter is steady it is read directly (the
+// TSC: 11 ns instead of 20) and turned into the chosen clock's nanoseconds by a line that is fitted
+// again and again: adjust() compares it with the clock and bends the slope so that the two meet.
+// Times never go back, because the line is bent, not moved.
 #pragma once
-
-#include <x86intrin.h>
 
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+
+#include "plugin/host_counter.h"
 
 namespace trapline {
 
@@ -18,19 +18,19 @@ enum class ClockChoice : std::uint8_t { kMono, kBoot, kReal, kTsc };
 
 class RecordClock {
  public:
-  // Measures the TSC against the clock for some milliseconds.
+  // Measures the counter against the clock for some milliseconds. kTsc: where there is a TSC.
   void start(ClockChoice choice);
 
   [[nodiscard]] std::uint64_t now() const {
     if (!fast_) [[unlikely]]
       return slow_now();
-    const std::uint64_t ticks = __rdtsc() - base_ticks_;
+    const std::uint64_t ticks = host_counter::read() - base_ticks_;
     return base_ns_ + static_cast<std::uint64_t>(static_cast<Uint128>(ticks) * slope_ >> 32);
   }
   // For the clock's own vCPU only, now and then (each buffer flush): costs two clock readings.
   void adjust();
 
-  [[nodiscard]] bool uses_tsc() const { return fast_; }
+  [[nodiscard]] bool uses_counter() const { return fast_; }
   // The chosen clock, from the kernel.
   [[nodiscard]] std::uint64_t read_clock() const;
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
@@ -14,7 +15,7 @@
 namespace trapline {
 
 Recording::Recording(const PluginOptions& options, const Architecture& arch,
-                     DirectoryWriter directory, RecordClock clock)
+                     std::optional<DirectoryWriter> directory, RecordClock clock)
     : options_(options), arch_(arch), directory_(std::move(directory)), clock_(clock) {
   start_ = clock_.now();
 }
@@ -22,13 +23,31 @@ Recording::Recording(const PluginOptions& options, const Architecture& arch,
 int Recording::file_of(std::uint32_t tid) {
   const auto known = files_.find(tid);
   if (known != files_.end()) return known->second.get();
-  auto file = directory_.open_data(tid);
+  auto file = directory_->open_data(tid);
   if (!file) return -1;
   return files_.emplace(tid, std::move(*file)).first->second.get();
 }
 
+std::string Recording::id() const { return fmt::format("{}-{}", ::getpid(), start_); }
+
 std::size_t Recording::append(std::uint32_t tid, std::span<const Record> records) {
   std::scoped_lock lock(mutex_);
+  if (!directory_) return records.size_bytes();
+  const std::size_t done = write_to_file(tid, records);
+  if (done == records.size_bytes() && done != 0) commit();
+  return done;
+}
+
+// The first records are on the disk: from now on this is the recording.
+void Recording::commit() {
+  if (!directory_->beside() || not_replaced_) return;
+  auto done = directory_->commit();
+  if (done) return;
+  not_replaced_ = directory_->beside();
+  std::fprintf(stderr, "trapline plugin: %s\n", done.error().message.c_str());
+}
+
+std::size_t Recording::write_to_file(std::uint32_t tid, std::span<const Record> records) {
   if (options_.limit != 0 && bytes_ + records.size_bytes() > options_.limit) {
     errno = EFBIG;
     last_error_ = EFBIG;
@@ -51,7 +70,7 @@ std::size_t Recording::append(std::uint32_t tid, std::span<const Record> records
     std::fprintf(
         stderr,
         "trapline plugin: cannot write %s/%u.dat: %s; the guest goes on, what is lost is counted\n",
-        directory_.path().c_str(), tid, std::strerror(last_error_));
+        directory_->path().c_str(), tid, std::strerror(last_error_));
   }
   // No torn record: the next write would be out of step.
   struct stat status {};
@@ -73,7 +92,7 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
   std::string name = fmt::format("cpu{}", vcpu);
   if (options_.contexts == Contexts::kPrivilege) {
     tid += static_cast<std::uint32_t>(stack.level);
-    name += " " + level_name(arch_, static_cast<unsigned>(stack.level));
+    name += " " + arch_.level_name(static_cast<unsigned>(stack.level));
   } else if (options_.contexts == Contexts::kStack) {
     tid = next_stack_++;
     // uftrace shows 15 characters.
@@ -81,11 +100,13 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
                             : fmt::format("u-{:x}", stack.space >> 12);
   }
   if (const auto known = by_tid_.find(tid); known != by_tid_.end()) return known->second;
-  const std::size_t capacity =
-      options_.contexts == Contexts::kStack ? RecordBuffer::kSmall : RecordBuffer::kLarge;
+  const std::size_t capacity = options_.buffer != 0 ? options_.buffer / sizeof(Record)
+                               : options_.contexts == Contexts::kStack ? RecordBuffer::kSmall
+                                                                       : RecordBuffer::kLarge;
   tasks_.push_back(std::make_unique<Task>(tid, *this, capacity));
   by_tid_[tid] = tasks_.back().get();
-  if (auto added = directory_.add_task(tid, name, clock_.now()); !added) last_error_ = EIO;
+  if (directory_ && !directory_->add_task(tid, name, clock_.now())) last_error_ = EIO;
+  if (markers_ != nullptr) markers_->add_task(tid, name);
   return tasks_.back().get();
 }
 
@@ -111,10 +132,12 @@ void Recording::entered(unsigned vcpu, Task& task) {
 }
 
 void Recording::write_sync() {
-  auto file = directory_.open_file("sync.txt");
+  if (!directory_) return;
+  auto file = directory_->open_file("sync.txt");
   if (!file) return;
   constexpr std::string_view kNames[] = {"mono", "boot", "real", "tsc"};
-  std::string text = fmt::format("# clock: {}\n", kNames[static_cast<unsigned>(options_.clock)]);
+  std::string text =
+      fmt::format("# clock: {}\n# run: {}\n", kNames[static_cast<unsigned>(options_.clock)], id());
   SyncSeries series;
   char record[kMaxSyncText];
   while (const std::size_t size = series.next(record)) {
@@ -126,13 +149,18 @@ void Recording::write_sync() {
 }
 
 void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
-  const GuestCounter counter = arch_.id == ArchId::kX86       ? GuestCounter::kTsc
-                               : arch_.id == ArchId::kAarch64 ? GuestCounter::kCntvct
-                                                              : GuestCounter::kTime;
+  if (!directory_) {
+    if (!syncs.empty() && !std::exchange(told_of_syncs_, true))
+      std::fputs(
+          "trapline plugin: what the guest says of its clocks is for a directory's sync.txt; "
+          "output=both keeps it\n",
+          stderr);
+    return;
+  }
   std::string text;
   std::scoped_lock lock(mutex_);
   for (const StampedSync& sync : syncs) {
-    const auto record = guest_sync_of(sync.operands, counter);
+    const auto record = guest_sync_of(sync.operands, arch_.counter);
     if (!record) continue;
     if (++guest_syncs_ > kMaxGuestSyncs) break;
     text += fmt::format("{} {}\n", sync.stamp, format_guest_sync(*record));
@@ -141,17 +169,22 @@ void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
     std::fprintf(stderr,
                  "trapline plugin: the guest executed %llu sync records; more are ignored\n",
                  static_cast<unsigned long long>(kMaxGuestSyncs));
-  if (text.empty()) return;
-  auto file = directory_.open_file("sync.txt");
+  if (text.empty() || !directory_) return;
+  auto file = directory_->open_file("sync.txt");
   if (file) (void)write_all(file->get(), text.data(), text.size());
 }
 
-void Recording::finish() {
+void Recording::finish(bool guest_ran) {
   std::scoped_lock lock(mutex_);
   clock_.adjust();
   write_sync();
-  if (auto done = directory_.finish(clock_.now() - start_); !done) last_error_ = EIO;
+  if (directory_ && !directory_->finish(clock_.now() - start_)) last_error_ = EIO;
   files_.clear();
+  if (!directory_ || !directory_->beside() || not_replaced_) return;
+  if (guest_ran && last_error_ == 0) return commit();
+  std::fprintf(stderr, "trapline plugin: nothing was recorded; %s is the earlier recording\n",
+               directory_->path().c_str());
+  directory_->discard();
 }
 
 }  // namespace trapline

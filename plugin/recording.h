@@ -1,15 +1,17 @@
-// A run's output: the data directory, its tasks and their files, the size limit, and the counts
-// that are reported at the end. Everything here is cold.
+// A run's tasks and, unless output=ftrace, its data directory with their files, the size limit, and
+// the counts that are reported at the end. Everything here is cold.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "plugin/call_markers.h"
 #include "plugin/call_tracker.h"
 #include "plugin/format/directory_writer.h"
 #include "plugin/guest.h"
@@ -25,8 +27,12 @@ struct StampedSync {
 
 class Recording final : public RecordSink, public TaskChooser {
  public:
-  Recording(const PluginOptions& options, const Architecture& arch, DirectoryWriter directory,
-            RecordClock clock);
+  // Without a directory there are tasks only.
+  Recording(const PluginOptions& options, const Architecture& arch,
+            std::optional<DirectoryWriter> directory, RecordClock clock);
+
+  // Each new task is told to them as well. Nullptr: to nobody.
+  void use_markers(CallMarkers* markers) { markers_ = markers; }
 
   // RecordSink
   std::size_t append(std::uint32_t tid, std::span<const Record> records) override;
@@ -40,8 +46,11 @@ class Recording final : public RecordSink, public TaskChooser {
   void write_sync();
   // Adds what the guest said by the magic no-op to sync.txt.
   void write_guest_syncs(std::span<const StampedSync> syncs);
-  // Closes the files; the tasks' buffers are written by then.
-  void finish();
+  // Closes the files; the tasks' buffers are written by then. An earlier recording is replaced
+  // unless nothing of this one could be written, or the guest never ran.
+  void finish(bool guest_ran);
+  // What tells the directory and the markers of one run from those of others.
+  [[nodiscard]] std::string id() const;
 
   template <typename Visit>
   void for_each_task(Visit&& visit) {
@@ -57,11 +66,15 @@ class Recording final : public RecordSink, public TaskChooser {
   static constexpr std::uint64_t kMaxGuestSyncs = 65'536;
 
  private:
-  [[nodiscard]] int file_of(std::uint32_t tid);  // with mutex_ held; -1: cannot be opened
+  // With mutex_ held:
+  [[nodiscard]] int file_of(std::uint32_t tid);  // -1: cannot be opened
+  [[nodiscard]] std::size_t write_to_file(std::uint32_t tid, std::span<const Record> records);
+  void commit();
 
   PluginOptions options_;
   const Architecture& arch_;
-  DirectoryWriter directory_;
+  std::optional<DirectoryWriter> directory_;
+  CallMarkers* markers_ = nullptr;
   RecordClock clock_;
   std::uint64_t start_ = 0;
   std::recursive_mutex mutex_;
@@ -74,6 +87,8 @@ class Recording final : public RecordSink, public TaskChooser {
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<int> last_error_ = 0;
   bool told_ = false;
+  bool not_replaced_ = false;  // told that the earlier recording cannot be
+  bool told_of_syncs_ = false;
   std::uint64_t guest_syncs_ = 0;
 };
 

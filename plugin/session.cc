@@ -34,17 +34,6 @@ const Site* SitePool::keep(const Site& site) {
   return &sites_.back();
 }
 
-void MarkerText::write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) {
-  char text[512];
-  const Symbol* symbol = symbols_.find(function);
-  const std::string_view name = symbol != nullptr ? symbol->name.substr(0, 400) : "?";
-  const int size = std::snprintf(text, sizeof text, "trapline: %c cpu%u d=%llu 0x%llx %.*s",
-                                 entry ? 'E' : 'X', vcpu, static_cast<unsigned long long>(depth),
-                                 static_cast<unsigned long long>(function),
-                                 static_cast<int>(name.size()), name.data());
-  if (size > 0) (void)marker_.write({text, static_cast<std::size_t>(size)});
-}
-
 void vcpu_started(unsigned index) {
   Session& s = *session;
   if (index >= Session::kMaxVcpus || s.vcpus[index].load() != nullptr) return;
@@ -55,8 +44,14 @@ void vcpu_started(unsigned index) {
     vcpu->own_stacks = std::make_unique<StackPool>(false);
     pool = vcpu->own_stacks.get();
   }
-  vcpu->tracker_storage = std::make_unique<CallTracker>(index, vcpu->guest, *s.recording, *s.filter,
-                                                        *pool, s.tracker_options);
+  TrackerOptions options = s.tracker_options;
+  if (s.markers) {
+    s.markers->add_vcpu(index);
+    vcpu->markers = std::make_unique<VcpuMarkers>(*s.markers, index);
+    options.text = vcpu->markers.get();
+  }
+  vcpu->tracker_storage =
+      std::make_unique<CallTracker>(index, vcpu->guest, *s.recording, *s.filter, *pool, options);
   vcpu->tracker = vcpu->tracker_storage.get();
   vcpu->tracker->clock() = s.clock;
   if (s.has_start) vcpu->tracker->set_recording(false);
@@ -108,6 +103,7 @@ void ended() {
     if (vcpu == nullptr) continue;
     write_syncs(*vcpu);
     vcpu->tracker->close_all();
+    if (vcpu->markers) (void)vcpu->markers->say_losses();
     const TrackerCounters& c = vcpu->tracker->counters();
     total.calls += c.calls;
     total.returns += c.returns;
@@ -123,15 +119,27 @@ void ended() {
     records += task.buffer.written();
     lost += task.buffer.lost();
   });
-  s.recording->finish();
-  if (s.text) (void)s.text->marker().sync();
-  const auto u = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::fprintf(
-      stderr,
-      "trapline plugin: %llu records, %llu lost; %llu calls, %llu tail calls, %llu events, "
-      "%llu returns, %llu unmatched, %llu frames unwound, %llu stack switches\n",
-      u(records), u(lost), u(total.calls), u(total.tail_calls), u(total.events), u(total.returns),
-      u(total.unmatched_returns), u(total.unwound), u(total.stack_switches));
+  s.recording->finish(s.guest_ran);
+  if (!s.guest_ran && !s.told_of_kvm)
+    std::fputs(
+        "trapline plugin: the guest ran no code that QEMU translated (-accel tcg), and a "
+        "plugin sees no other: no function was recorded\n",
+        stderr);
+  std::string of_markers;
+  if (s.markers) {
+    s.markers->end();
+    records += s.markers->written();
+    lost += s.markers->lost();
+    of_markers =
+        fmt::format(" ({} and {} of them markers)", s.markers->written(), s.markers->lost());
+  }
+  std::fputs(
+      fmt::format("trapline plugin: {} records, {} lost{}; {} calls, {} tail calls, {} events, "
+                  "{} returns, {} unmatched, {} frames unwound, {} stack switches\n",
+                  records, lost, of_markers, total.calls, total.tail_calls, total.events,
+                  total.returns, total.unmatched_returns, total.unwound, total.stack_switches)
+          .c_str(),
+      stderr);
 }
 
 }  // namespace trapline

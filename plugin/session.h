@@ -10,13 +10,13 @@
 #include <optional>
 #include <vector>
 
+#include "plugin/call_markers.h"
 #include "plugin/call_tracker.h"
 #include "plugin/function_filter.h"
 #include "plugin/guest.h"
 #include "plugin/options.h"
 #include "plugin/qemu_api.h"
 #include "plugin/recording.h"
-#include "trapline/ftrace.hpp"
 
 namespace trapline {
 
@@ -35,24 +35,16 @@ struct alignas(64) Vcpu {
   Guest guest;
   std::unique_ptr<StackPool> own_stacks;
   std::unique_ptr<CallTracker> tracker_storage;
+  std::unique_ptr<VcpuMarkers> markers;
   // mode=frame-pointer
   std::uint64_t frame_pointer = 0;
   unsigned frame_level = ~0U;
   std::uint64_t last_block = 0;
-  std::vector<StampedSync> syncs;  // of a series that is under way
-};
-
-// Writes the selected calls into trace_marker, one write each (docs/formats/ftrace-calls.md).
-class MarkerText final : public CallText {
- public:
-  MarkerText(Marker marker, SymbolTable symbols)
-      : marker_(std::move(marker)), symbols_(std::move(symbols)) {}
-  void write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) override;
-  [[nodiscard]] const Marker& marker() const { return marker_; }
-
- private:
-  Marker marker_;
-  SymbolTable symbols_;
+  struct MissingFrame {
+    std::uint64_t frame, ret, function;
+  };
+  std::vector<MissingFrame> missing_frames;  // innermost first
+  std::vector<StampedSync> syncs;            // of a series that is under way
 };
 
 // Call sites, each kept once however often its block is translated. Addresses stay valid. Open
@@ -78,7 +70,7 @@ struct Session {
   const Architecture* arch = nullptr;
   TrackerOptions tracker_options;
   std::optional<SymbolFilter> filter;
-  std::optional<MarkerText> text;
+  std::unique_ptr<CallMarkers> markers;  // output=ftrace
   std::unique_ptr<Recording> recording;
   std::unique_ptr<StackPool> shared_stacks;  // contexts=stack
   RecordClock clock;
@@ -98,6 +90,9 @@ struct Session {
   std::mutex translation;  // guards sites and translation_guest
   SitePool sites;
   std::unique_ptr<Guest> translation_guest;
+  std::atomic<bool> guest_ran = false;  // some of its code was translated
+  bool told_of_kvm = false;
+  std::atomic<bool> told_of_deep_stack = false;
   std::atomic<bool> ended = false;
 
   static constexpr unsigned kMaxVcpus = 4096;

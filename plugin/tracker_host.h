@@ -30,7 +30,8 @@ class TaskChooser {
 class CallText {
  public:
   virtual ~CallText() = default;
-  virtual void write(bool entry, unsigned vcpu, std::uint64_t depth, std::uint64_t function) = 0;
+  virtual void write(bool entry, std::uint32_t task, std::uint64_t depth,
+                     std::uint64_t function) = 0;
 };
 
 // What the functions are; empty tables mean: everything is recorded, no starts are known.
@@ -46,6 +47,7 @@ struct TrackerOptions {
   bool higher_level_is_user = true;  // x86: ring 3; elsewhere level 0 is the least privileged
   bool know_starts = false;          // symbols are given
   bool told_of_events = false;       // by QEMU; else x86's are seen where their handlers start
+  std::uint64_t handler_reach = 16;  // Architecture::handler_reach
   bool filtered = false;             // include, exclude
   std::uint64_t min_duration = 0;    // ns
   std::uint64_t max_depth = ~std::uint64_t{0};

@@ -134,6 +134,23 @@ std::string_view nearest(std::string_view wanted, std::span<const std::string_vi
   return best;
 }
 
+namespace {
+
+// The code point of a mark that turns the direction of text around it (U+061c, U+200e, U+200f,
+// U+202a to U+202e, U+2066 to U+2069), 0 for other characters.
+unsigned direction_mark(std::string_view character) {
+  if (character == "\xd8\x9c") return 0x61c;
+  if (character.size() != 3 || character[0] != '\xe2') return 0;
+  const auto second = static_cast<unsigned char>(character[1]);
+  const auto third = static_cast<unsigned char>(character[2]);
+  const unsigned code = 0x2000u | (second & 0x3fu) << 6 | (third & 0x3fu);
+  const bool turns = code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                     (code >= 0x2066 && code <= 0x2069);
+  return turns ? code : 0;
+}
+
+}  // namespace
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -142,7 +159,9 @@ std::string printable(std::string_view text) {
     const std::size_t length = utf8_length(text);
     // U+0080 to U+009f are control characters too; some terminals act on them.
     const bool c1_control = length == 2 && c == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
-    if (c == '\n') {
+    if (const unsigned mark = direction_mark(text.substr(0, length)); mark != 0) {
+      out += fmt::format("\\u{:04x}", mark);
+    } else if (c == '\n') {
       out += "\\n";
     } else if (c == '\t') {
       out += "\\t";

@@ -1,14 +1,12 @@
 // The events of this program and their state. Everything here is cold: the hot path is the test of
 // a state word in the generated header.
-#include <fcntl.h>
 #include <pthread.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/events/pattern_list.h"
 #include "backend_ftrace/events/runtime.h"
 #include "trapline/events.h"
 
@@ -110,61 +108,32 @@ struct Outcome {
   trapline_event_group* only = nullptr;  // a group that registers late
 };
 
-void complain(Outcome& outcome, const char* what, const char* pattern, const char* hint) {
+void complain(const char* what, const char* name, const char* hint, void* context) {
+  auto& outcome = *static_cast<Outcome*>(context);
   if (!outcome.failed && outcome.error != nullptr && outcome.size > 0) {
-    std::snprintf(outcome.error, outcome.size, "%s '%s'%s%s", what, pattern, hint[0] ? "; " : "",
+    std::snprintf(outcome.error, outcome.size, "%s '%s'%s%s", what, name, hint[0] ? "; " : "",
                   hint);
   }
   outcome.failed = true;
 }
 
-void apply_file(const char* path, Outcome& outcome);
-
-void apply_one(char* text, Outcome& outcome, bool file_allowed) {
-  while (*text == ' ' || *text == '\t') ++text;
-  std::size_t size = std::strlen(text);
-  while (size > 0 && std::strchr(" \t\r\n", text[size - 1]) != nullptr) text[--size] = '\0';
-  if (size == 0 || *text == '#') return;
-  if (file_allowed && std::strncmp(text, "file=", 5) == 0) return apply_file(text + 5, outcome);
-  const bool on = *text != '-';
-  if (!on) ++text;
-  if (set_locked(text, on, outcome.only) > 0 || outcome.only != nullptr) return;
+void apply_pattern(const char* pattern, bool on, void* context) {
+  auto& outcome = *static_cast<Outcome*>(context);
+  if (set_locked(pattern, on, outcome.only) > 0 || outcome.only != nullptr) return;
   char near[kMaxName + 1];
   char hint[kMaxName + 32] = "";
-  find_nearest(text, near, sizeof near);
+  find_nearest(pattern, near, sizeof near);
   if (near[0] != '\0') std::snprintf(hint, sizeof hint, "did you mean %s?", near);
-  complain(outcome, "no event matches", text, hint);
+  complain("no event matches", pattern, hint, context);
 }
 
-void apply_file(const char* path, Outcome& outcome) {
-  std::FILE* file = std::fopen(path, "re");
-  if (file == nullptr)
-    return complain(outcome, "cannot read the events file", path, std::strerror(errno));
-  char line[512];
-  while (std::fgets(line, sizeof line, file) != nullptr) {
-    if (std::strchr(line, '\n') == nullptr && !std::feof(file)) {
-      complain(outcome, "a line is too long in the events file", path, "");
-      break;
-    }
-    apply_one(line, outcome, false);
-  }
-  std::fclose(file);
-}
+trapline::PatternVisitor applying(Outcome& outcome) { return {apply_pattern, complain, &outcome}; }
 
-void apply_list(const char* patterns, Outcome& outcome) {
-  char one[1024];
-  while (*patterns != '\0') {
-    const std::size_t size = std::strcspn(patterns, ",\n");
-    if (size >= sizeof one) {
-      complain(outcome, "a pattern is too long:", "", "");
-    } else {
-      std::memcpy(one, patterns, size);
-      one[size] = '\0';
-      apply_one(one, outcome, true);
-    }
-    patterns += size;
-    if (*patterns != '\0') ++patterns;
+bool has_event_on(const trapline_event_group& group) {
+  for (std::size_t i = 0; i < group.count; ++i) {
+    if (__atomic_load_n(group.events[i].state, __ATOMIC_RELAXED) != 0) return true;
   }
+  return false;
 }
 
 }  // namespace
@@ -172,6 +141,7 @@ void apply_list(const char* patterns, Outcome& outcome) {
 extern "C" {
 
 void trapline_events_register(trapline_event_group* group) {
+  bool switched_on = false;
   {
     const Locked locked;
     trapline_event_group** end = &first;
@@ -179,13 +149,15 @@ void trapline_events_register(trapline_event_group* group) {
     group->next = nullptr;
     *end = group;
     for (std::size_t i = 0; i < group->count; ++i) group->events[i].id = next_id++;
-    // What matches nothing here may match in a group that registers later, so nothing is said.
+    // What matches nothing here may match in a group that registers later, so nothing is said yet.
     if (const char* patterns = std::getenv("TRAPLINE_EVENTS")) {
       Outcome outcome{nullptr, 0, false, group};
-      apply_list(patterns, outcome);
+      trapline::visit_pattern_list(patterns, applying(outcome));
+      switched_on = has_event_on(*group);
     }
   }
-  trapline::prepare_outputs(group->backends);
+  trapline::check_environment_events();
+  trapline::prepare_outputs(group->backends, switched_on);
 }
 
 void trapline_events_unregister(trapline_event_group* group) {
@@ -205,14 +177,14 @@ std::size_t trapline_events_set(const char* pattern, bool on) {
 int trapline_events_apply(const char* patterns, char* error, std::size_t error_size) {
   const Locked locked;
   Outcome outcome{error, error_size};
-  apply_list(patterns, outcome);
+  trapline::visit_pattern_list(patterns, applying(outcome));
   return outcome.failed ? -1 : 0;
 }
 
 int trapline_events_load(const char* path, char* error, std::size_t error_size) {
   const Locked locked;
   Outcome outcome{error, error_size};
-  apply_file(path, outcome);
+  trapline::visit_pattern_file(path, applying(outcome));
   return outcome.failed ? -1 : 0;
 }
 

@@ -92,13 +92,23 @@ class Monitor : public EventControl {
   Result<void> set(const std::string& pattern, bool on) override {
     return command("trace-event " + pattern + (on ? " on" : " off"), nullptr);
   }
-  Result<void> trace_file(const std::string& action) override {
-    const bool plain = action == "on" || action == "off" || action == "flush";
-    return command("trace-file " + (plain ? action : "set " + action), nullptr);
+  Result<std::string> trace_file(const std::string& action) override {
+    std::string text;
+    auto done = command(trace_file_command(action), nullptr, &text);
+    if (!done) return tl::unexpected(done.error());
+    return text;
   }
 
  private:
-  Result<void> command(const std::string& line, std::vector<EventState>* states) {
+  static std::string trace_file_command(const std::string& action) {
+    if (action == "status") return "trace-file";
+    if (action.starts_with("layout=")) return "trace-file layout " + action.substr(7);
+    const bool plain = action == "on" || action == "off" || action == "flush";
+    return "trace-file " + (plain ? action : "set " + action);
+  }
+  // Lines of the answer that are no event's go into `text`.
+  Result<void> command(const std::string& line, std::vector<EventState>* states,
+                       std::string* text = nullptr) {
     if (line.find('\n') != std::string::npos) return fail("a name cannot hold a line end");
     if (auto sent = socket_.send(line); !sent) return sent;
     for (;;) {
@@ -106,6 +116,7 @@ class Monitor : public EventControl {
       if (!answer) return tl::unexpected(answer.error());
       if (*answer == "ok") return {};
       if (answer->starts_with("error: ")) return fail("{}: {}", socket_.path(), answer->substr(7));
+      if (text != nullptr) *text += *answer + '\n';
       const auto colon = answer->find(" : state ");
       if (states == nullptr || colon == std::string::npos) continue;
       states->push_back({answer->substr(0, colon), answer->ends_with('1')});
@@ -156,7 +167,7 @@ class Qmp : public EventControl {
     return {};
   }
 
-  Result<void> trace_file(const std::string&) override {
+  Result<std::string> trace_file(const std::string&) override {
     return fail(ErrorKind::kUsage, "QMP has no trace-file command; use QEMU's monitor (HMP)");
   }
 

@@ -20,8 +20,9 @@ class EventControl {
   // Errors carry the program's own words; a name that matches nothing is an error with the nearest.
   [[nodiscard]] virtual Result<std::vector<EventState>> list(const std::string& pattern) = 0;
   [[nodiscard]] virtual Result<void> set(const std::string& pattern, bool on) = 0;
-  // "on", "off", "flush", or the path of a new file.
-  [[nodiscard]] virtual Result<void> trace_file(const std::string& action) = 0;
+  // "on", "off", "flush", "status", "layout=qemu", "layout=rfc", or the path of a new file; what
+  // the program says to it.
+  [[nodiscard]] virtual Result<std::string> trace_file(const std::string& action) = 0;
 };
 
 [[nodiscard]] Result<std::unique_ptr<EventControl>> connect_monitor(const std::string& path);

@@ -11,9 +11,12 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cinttypes>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 
+#include "backend_ftrace/events/runtime.h"
 #include "trapline/events.h"
 
 namespace {
@@ -86,28 +89,41 @@ void set(int out, const char* pattern, const char* state) {
   answer(out, "ok\n");
 }
 
-void trace_file(int out, const char* action, const char* path) {
-  if (std::strcmp(action, "set") == 0 && path[0] != '\0') {
-    trapline_simple_options options{};
-    options.path = path;
-    char error[480];
-    trapline_simple_close();
-    if (trapline_simple_open(&options, error, sizeof error) != 0) {
-      char text[512];
-      std::snprintf(text, sizeof text, "error: %s\n", error);
-      return answer(out, text);
-    }
-    return answer(out, "ok\n");
+void show_trace_file(int out) {
+  char path[PATH_MAX];
+  char text[PATH_MAX + 96];
+  const trapline::TraceFileState state = trapline::trace_file_state(path, sizeof path);
+  if (!state.open) return answer(out, "no trace file is open\nok\n");
+  std::snprintf(
+      text, sizeof text, "trace file \"%s\" %s, layout %s, %" PRIu64 " events dropped\nok\n", path,
+      state.enabled ? "on" : "off", state.rfc ? "rfc" : "qemu", trapline_simple_dropped());
+  answer(out, text);
+}
+
+void open_file(int out, const char* path) {
+  char error[480];
+  if (trapline::open_trace_file(path, error, sizeof error) == 0) return answer(out, "ok\n");
+  char text[512];
+  std::snprintf(text, sizeof text, "error: %s\n", error);
+  answer(out, text);
+}
+
+void trace_file(int out, const char* action, const char* argument) {
+  const auto is = [action](const char* word) { return std::strcmp(action, word) == 0; };
+  if (action[0] == '\0') return show_trace_file(out);
+  if (is("set")) return open_file(out, argument[0] != '\0' ? argument : nullptr);
+  if (is("layout")) {
+    if (trapline::set_trace_layout(argument)) return answer(out, "ok\n");
+    return answer(out, "error: expected trace-file layout qemu or trace-file layout rfc\n");
   }
-  const bool on = std::strcmp(action, "on") == 0;
-  const bool off = std::strcmp(action, "off") == 0;
-  if (!on && !off && std::strcmp(action, "flush") != 0) {
-    return answer(out, "error: expected trace-file on|off|flush|set PATH\n");
+  if (!is("on") && !is("off") && !is("flush")) {
+    return answer(out, "error: expected trace-file [on|off|flush|set [PATH]|layout qemu|rfc]\n");
   }
   if (!trapline_simple_is_open()) {
+    if (is("on")) return open_file(out, nullptr);
     return answer(out, "error: no trace file is open; use trace-file set PATH\n");
   }
-  if (on || off) trapline_simple_enable(on);
+  if (!is("flush")) trapline_simple_enable(is("on"));
   trapline_simple_flush();
   answer(out, "ok\n");
 }
@@ -198,7 +214,7 @@ void trapline_monitor_command(const char* line, int out) {
   } else {
     answer(out,
            "error: expected info trace-events [PATTERN], trace-event PATTERN on|off, or "
-           "trace-file on|off|flush|set PATH\n");
+           "trace-file [on|off|flush|set [PATH]|layout qemu|rfc]\n");
   }
 }
 

@@ -66,15 +66,22 @@ void open_log() {
   log_prefix = is_set("TRAPLINE_LOG_PREFIX");
 }
 
-void open_simple() {
+std::atomic<bool> layout_rfc{false};
+
+// TRAPLINE_TRACE_FILE, else trace-PID where the environment switched events on, as QEMU does.
+void open_simple(bool switched_on) {
+  if (const char* layout = std::getenv("TRAPLINE_TRACE_LAYOUT");
+      layout != nullptr && *layout != '\0' && !trapline::set_trace_layout(layout)) {
+    std::fprintf(stderr, "trapline: TRAPLINE_TRACE_LAYOUT: '%s' is no layout; use qemu or rfc\n",
+                 layout);
+  }
   const char* path = std::getenv("TRAPLINE_TRACE_FILE");
-  if (path == nullptr || *path == '\0' || trapline_simple_is_open()) return;
-  trapline_simple_options options{};
-  options.path = path;
-  options.flush_on_signals = true;
+  if (path == nullptr ? !switched_on : *path == '\0') return;
+  if (trapline_simple_is_open()) return;
   char error[512];
-  if (trapline_simple_open(&options, error, sizeof error) != 0) {
-    std::fprintf(stderr, "trapline: %s\n", error);
+  if (trapline::open_trace_file(path, error, sizeof error) != 0) {
+    std::fprintf(stderr, "trapline: %s%s\n", error,
+                 path == nullptr ? "; TRAPLINE_TRACE_FILE=PATH names another" : "");
   }
 }
 
@@ -82,13 +89,18 @@ void open_simple() {
 
 namespace trapline {
 
-void prepare_outputs(std::uint32_t backends) {
+void prepare_outputs(std::uint32_t backends, bool switched_on) {
   static std::atomic<std::uint32_t> prepared{0};
-  const std::uint32_t fresh = backends & ~prepared.fetch_or(backends);
+  static std::atomic<bool> simple_on{false};
+  std::uint32_t fresh = backends & ~prepared.fetch_or(backends);
+  // The first group with the simple backend may have no event on, a later one some.
+  if ((backends & TRAPLINE_BACKEND_SIMPLE) != 0 && switched_on && !simple_on.exchange(true)) {
+    fresh |= TRAPLINE_BACKEND_SIMPLE;
+  }
   if ((fresh & TRAPLINE_BACKEND_FTRACE) != 0) open_marker();
   if ((fresh & TRAPLINE_BACKEND_LOG) != 0) open_log();
   if ((fresh & TRAPLINE_BACKEND_SYSLOG) != 0) ::openlog(nullptr, LOG_PID, LOG_DAEMON);
-  if ((fresh & TRAPLINE_BACKEND_SIMPLE) != 0) open_simple();
+  if ((fresh & TRAPLINE_BACKEND_SIMPLE) != 0) open_simple(switched_on);
   static std::atomic<bool> monitor{false};
   const char* path = std::getenv("TRAPLINE_MONITOR");
   if (path != nullptr && *path != '\0' && !monitor.exchange(true)) {
@@ -97,6 +109,21 @@ void prepare_outputs(std::uint32_t backends) {
       std::fprintf(stderr, "trapline: %s\n", error);
     }
   }
+}
+
+bool set_trace_layout(const char* name) {
+  const bool rfc = std::strcmp(name, "rfc") == 0;
+  if (!rfc && std::strcmp(name, "qemu") != 0) return false;
+  layout_rfc = rfc;
+  return true;
+}
+
+int open_trace_file(const char* path, char* error, std::size_t error_size) {
+  trapline_simple_options options{};
+  options.path = path;
+  options.rfc = layout_rfc;
+  options.flush_on_signals = true;
+  return trapline_simple_switch(&options, error, error_size);
 }
 
 }  // namespace trapline

@@ -23,6 +23,10 @@ bool TraceFile::open(int fd, bool rfc, pid_t process) {
   process_ = process;
   mapped_ = 0;
   size_ = 0;
+  has_entries_.store(false, std::memory_order_relaxed);
+  // Only now: it may be the file that was written until now. A device cannot be cut, and need not
+  // be.
+  if (::ftruncate(fd, 0) != 0) errno = 0;
   if (rfc) {
     const RfcHeader header{kRfcHeaderMagic, static_cast<std::uint64_t>(process), kRfcVersion,
                            read_clock(ClockId::kMono)};
@@ -39,6 +43,28 @@ bool TraceFile::open(int fd, bool rfc, pid_t process) {
 void TraceFile::close() {
   ::close(fd_);
   fd_ = -1;
+}
+
+bool TraceFile::switch_to(int fd, bool rfc) {
+  drain();
+  const int old_fd = fd_;
+  const bool old_rfc = rfc_;
+  const bool old_failed = failed_;
+  const bool old_entries = has_entries();
+  const std::uint32_t old_mapped = mapped_;
+  if (open(fd, rfc, process_)) {
+    ::close(old_fd);
+    return true;
+  }
+  const int cause = errno;
+  ::close(fd);
+  fd_ = old_fd;
+  rfc_ = old_rfc;
+  failed_ = old_failed;
+  has_entries_.store(old_entries, std::memory_order_relaxed);
+  mapped_ = old_mapped;
+  errno = cause;
+  return false;
 }
 
 void TraceFile::drain() {
@@ -107,6 +133,7 @@ void TraceFile::put_entry(const unsigned char* payload) {
     dropped_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
+  has_entries_.store(true, std::memory_order_relaxed);
   // Events of a library that was loaded after the file was opened.
   if (!rfc_ && entry.id >= mapped_) [[unlikely]]
     put_mappings();

@@ -30,6 +30,9 @@ class TraceFile {
   // that fails. The file is closed by close() only.
   bool open(int fd, bool rfc, pid_t process);
   void close();
+  // Goes on in another file, whose descriptor it takes. When that one cannot be written, it is
+  // closed, the present file stays as it is, and the result is false, with errno.
+  bool switch_to(int fd, bool rfc);
 
   // An Entry and its arguments. After a failed write (a full disk) entries are counted as dropped.
   void put_entry(const unsigned char* payload);
@@ -37,6 +40,10 @@ class TraceFile {
   void put_dropped(std::uint64_t count);
   // Writes out what is buffered.
   void drain();
+
+  // Whether the file has more than its header and the names.
+  [[nodiscard]] bool has_entries() const { return has_entries_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_rfc() const { return rfc_; }
 
   // Since the program began; any thread may ask.
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
@@ -53,6 +60,7 @@ class TraceFile {
   bool failed_ = false;
   pid_t process_ = 0;
   std::uint32_t mapped_ = 0;  // ids below have their mapping record
+  std::atomic<bool> has_entries_{false};
   std::atomic<std::uint64_t> dropped_{0};
   std::size_t size_ = 0;  // of what is buffered
 };

@@ -4,12 +4,10 @@
 // slower but correct. The rings are one mapping made when the file is opened and kept until the
 // program ends: a producer may hold a pointer into it at any moment.
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +18,8 @@
 #include <cstring>
 
 #include "backend_ftrace/clock.h"
+#include "backend_ftrace/events/runtime.h"
+#include "backend_ftrace/futex.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "backend_ftrace/simpletrace/ring.h"
 #include "backend_ftrace/simpletrace/trace_file.h"
@@ -48,21 +48,28 @@ pid_t owner = 0;
 
 TraceFile file;  // the writer thread's own
 
-long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
-           const timespec* timeout) {
-  return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout,
-                   nullptr, 0);
-}
+// --- the open file; under `opening`, but for what the writer thread does in switch_file()
+// ---------
+
+pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+char open_path[PATH_MAX];
+bool is_unnamed = false;  // trace-PID, which nobody asked for by name
+
+// A file to go on in, handed to the writer thread.
+enum class Handover : std::uint8_t { kNone, kWanted, kBusy };
+std::atomic<Handover> handover{Handover::kNone};
+int next_fd = -1;
+bool next_rfc = false;
+int switch_errno = 0;
+bool old_had_entries = false;
 
 void kick() {
   wake.store(1, std::memory_order_release);
-  futex(wake, FUTEX_WAKE_PRIVATE, 1, nullptr);
+  futex_wake_all(wake);
 }
 
 [[gnu::cold, gnu::noinline]] void kick_slow() {
-  if (wake.exchange(1, std::memory_order_release) == 0) {
-    futex(wake, FUTEX_WAKE_PRIVATE, 1, nullptr);
-  }
+  if (wake.exchange(1, std::memory_order_release) == 0) futex_wake_all(wake);
 }
 
 std::uint64_t timestamp_of(const unsigned char* payload) {
@@ -99,6 +106,14 @@ bool drain_rings(std::uint64_t limit) {
   return any;
 }
 
+void switch_file() {
+  Handover wanted = Handover::kWanted;
+  if (!handover.compare_exchange_strong(wanted, Handover::kBusy)) return;
+  old_had_entries = file.has_entries();
+  switch_errno = file.switch_to(next_fd, next_rfc) ? 0 : errno;
+  handover.store(Handover::kNone);
+}
+
 void* run(void*) {
   constexpr std::uint64_t kSettle = 50'000;  // ns for slower threads to publish older events
   long patience = 20'000'000;
@@ -113,13 +128,13 @@ void* run(void*) {
     const bool any = drain_rings(flushing || full ? UINT64_MAX : now - kSettle);
     file.drain();
     if (flushing) {
+      switch_file();
       completed.store(flush, std::memory_order_release);
-      futex(completed, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
+      futex_wake_all(completed);
     }
     if (stop) return nullptr;
     patience = any ? 20'000'000 : patience < 160'000'000 ? patience * 2 : patience;
-    const timespec timeout{0, patience};
-    futex(wake, FUTEX_WAIT_PRIVATE, 0, &timeout);
+    futex_wait(wake, 0, {0, patience});
   }
 }
 
@@ -133,12 +148,9 @@ void request_flush(int seconds) {
     const std::uint32_t done = completed.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(done - wanted) >= 0) return;
     if (read_clock(ClockId::kMono) >= until) return;
-    const timespec step{0, 50'000'000};
-    futex(completed, FUTEX_WAIT_PRIVATE, done, &step);
+    futex_wait(completed, done, {0, 50'000'000});
   }
 }
-
-// --- ends ---------------------------------------------------------------------------------------
 
 constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT,
                           SIGTERM, SIGINT, SIGHUP, SIGQUIT};
@@ -233,38 +245,95 @@ void end_entry(Ring& ring, const Ring::Slot& slot, std::size_t bytes) {
   }
 }
 
+// Opens the file and starts the writer thread; nullptr, or what failed.
+const char* start(int fd, const trapline_simple_options& options) {
+  owner = ::getpid();
+  const bool written = file.open(fd, options.rfc, owner);
+  const int cause = errno;
+  stopping = false;
+  if (!written || !start_thread()) {
+    file.close();
+    return written ? "no thread" : std::strerror(cause);
+  }
+  if (options.flush_on_signals) watch_signals();
+  alive.store(true, std::memory_order_release);
+  enabled.store(true, std::memory_order_release);
+  return nullptr;
+}
+
+// Lets the writer thread go on in another file, after everything before; nullptr, or what failed. A
+// file that got its name by itself and no event is removed.
+const char* hand_over(int fd, bool rfc) {
+  next_fd = fd;
+  next_rfc = rfc;
+  handover.store(Handover::kWanted);
+  request_flush(10);
+  Handover wanted = Handover::kWanted;
+  if (handover.compare_exchange_strong(wanted, Handover::kNone)) {
+    ::close(fd);
+    return "the present trace file's disk does not answer";
+  }
+  if (wanted == Handover::kBusy) return "its disk does not answer";
+  if (switch_errno != 0) return std::strerror(switch_errno);
+  if (is_unnamed && !old_had_entries) ::unlink(open_path);
+  return nullptr;
+}
+
 }  // namespace
 }  // namespace trapline::simpletrace
+
+namespace trapline {
+
+TraceFileState trace_file_state(char* path, std::size_t path_size) {
+  pthread_mutex_lock(&simpletrace::opening);
+  const TraceFileState state{simpletrace::alive.load(), simpletrace::enabled.load(),
+                             simpletrace::file.is_rfc()};
+  std::snprintf(path, path_size, "%s", state.open ? simpletrace::open_path : "");
+  pthread_mutex_unlock(&simpletrace::opening);
+  return state;
+}
+
+}  // namespace trapline
 
 using namespace trapline::simpletrace;
 
 extern "C" {
 
 int trapline_simple_open(const trapline_simple_options* options, char* error, std::size_t size) {
-  const char* path = options->path;
-  if (alive.load()) return refuse(error, size, path, "another trace file is open; close it first");
+  if (alive.load() && !is_unnamed) {
+    return refuse(error, size, options->path != nullptr ? options->path : "without a name",
+                  "another trace file is open; close it first");
+  }
+  return trapline_simple_switch(options, error, size);
+}
+
+int trapline_simple_switch(const trapline_simple_options* options, char* error, std::size_t size) {
+  char unnamed[32];
+  std::snprintf(unnamed, sizeof unnamed, "trace-%d", static_cast<int>(::getpid()));
+  const char* path = options->path != nullptr ? options->path : unnamed;
   const std::size_t ring_bytes = options->ring_bytes == 0 ? kDefaultRing : options->ring_bytes;
   if (ring_bytes < 2 * kMaxRecord || (ring_bytes & (ring_bytes - 1)) != 0) {
     return refuse(error, size, path, "ring_bytes must be a power of two from 128 KiB");
   }
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return refuse(error, size, path, std::strerror(errno));
-  if (!make_rings(ring_bytes)) {
+  pthread_mutex_lock(&opening);
+  const char* reason = "no memory for the rings";
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);  // PATH_MAX is its limit
+  if (fd < 0) {
+    reason = std::strerror(errno);
+  } else if (alive.load()) {
+    reason = hand_over(fd, options->rfc);
+    enabled.store(enabled.load() || reason == nullptr);
+  } else if (!make_rings(ring_bytes)) {
     ::close(fd);
-    return refuse(error, size, path, "no memory for the rings");
+  } else {
+    reason = start(fd, *options);
   }
-  owner = ::getpid();
-  const bool written = file.open(fd, options->rfc, owner);
-  const int reason = errno;
-  stopping = false;
-  if (!written || !start_thread()) {
-    file.close();
-    return refuse(error, size, path, written ? "no thread" : std::strerror(reason));
+  if (reason == nullptr) {
+    std::snprintf(open_path, sizeof open_path, "%s", path);
+    is_unnamed = options->path == nullptr;
   }
-  if (options->flush_on_signals) watch_signals();
-  alive.store(true, std::memory_order_release);
-  enabled.store(true, std::memory_order_release);
-  return 0;
+  pthread_mutex_unlock(&opening);
+  return reason == nullptr ? 0 : refuse(error, size, path, reason);
 }
 
 void trapline_simple_close(void) {

@@ -198,6 +198,30 @@ std::optional<FormatError> split_format(std::string_view text,
   return Splitter(text, arguments, pieces).run();
 }
 
+std::string default_format(const std::vector<Argument>& arguments) {
+  std::string text;
+  for (const Argument& argument : arguments) {
+    const std::string_view length = argument.bytes == 8 ? "l" : "";
+    std::string conversion;
+    switch (argument.kind) {
+      case TypeKind::kSigned:
+        conversion = fmt::format("{}d", length);
+        break;
+      case TypeKind::kUnsigned:
+        conversion = fmt::format("{}u", length);
+        break;
+      case TypeKind::kPointer:
+        conversion = "p";
+        break;
+      case TypeKind::kString:
+        conversion = "s";
+        break;
+    }
+    text += fmt::format("{}{}=%{}", text.empty() ? "" : " ", argument.name, conversion);
+  }
+  return text;
+}
+
 void prepend_cpu(Format& format) {
   format.source = format.source.empty() ? "\"cpu=%p \"" : "\"cpu=%p \" " + format.source;
   for (Piece& piece : format.pieces) {

@@ -46,6 +46,9 @@ struct FormatError {
                                                       const std::vector<Argument>& arguments,
                                                       std::vector<Piece>& pieces);
 
+// For an event that has arguments and no format: "a=%d b=%s", each by its type.
+[[nodiscard]] std::string default_format(const std::vector<Argument>& arguments);
+
 // The pieces of a format that is taken as it is, for the implicit "cpu=%p ".
 void prepend_cpu(Format& format);
 

@@ -74,12 +74,71 @@ std::string parameter_list(const Event& event) {
   return list;
 }
 
+std::string name_list(const Event& event) {
+  std::string list;
+  for (const Argument& argument : event.arguments) {
+    list += (list.empty() ? "" : ", ") + c_name(argument);
+  }
+  return list;
+}
+
 std::string upper(std::string_view name) {
   std::string text(name);
   for (char& c : text) {
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   }
   return text;
+}
+
+bool has_own_state(const Options& options) {
+  return options.has(Backend::kLog) || options.has(Backend::kSimple) ||
+         options.has(Backend::kFtrace) || options.has(Backend::kSyslog);
+}
+
+namespace {
+
+// The arguments as the format wants them: casts only where the type's spelling and the conversion's
+// differ although their sizes agree.
+std::string printf_arguments(const Event& event) {
+  std::vector<std::string> values;
+  for (const Argument& argument : event.arguments) values.push_back(c_name(argument));
+  const auto cast = [&](int index, std::string_view type) {
+    std::string& value = values[static_cast<std::size_t>(index)];
+    value = fmt::format("TRAPLINE_AS({}, {})", type, value);
+  };
+  for (const Piece& piece : event.format.pieces) {
+    for (const int star : {piece.width_argument, piece.precision_argument}) {
+      if (star >= 0 && event.arguments[static_cast<std::size_t>(star)].type != "int") {
+        cast(star, "int");
+      }
+    }
+    if (piece.conversion == 0) continue;
+    const Argument& argument = event.arguments[static_cast<std::size_t>(piece.argument)];
+    const bool is_long_long = argument.type.find("long long") != std::string::npos;
+    const bool is_signed = argument.kind == TypeKind::kSigned;
+    if (piece.conversion == 'p') {
+      if (argument.type != "void *") cast(piece.argument, "const void *");
+    } else if (piece.length == "ll" && !is_long_long) {
+      cast(piece.argument, is_signed ? "long long" : "unsigned long long");
+    } else if (piece.length != "ll" && is_long_long) {
+      cast(piece.argument, is_signed ? "int64_t" : "uint64_t");
+    }
+  }
+  std::string list;
+  for (const std::string& value : values) list += ", " + value;
+  return list;
+}
+
+}  // namespace
+
+void emit_printing(std::string_view function, const Declared& declared, std::string_view end,
+                   Output& out) {
+  const Event& event = *declared.event;
+  const std::string format = event.format.source.empty() ? "" : " " + event.format.source;
+  out.origin(*declared.file, event.line);
+  out.line(fmt::format("    {}(\"{} \"{}{}{});", function, event.name, format, end,
+                       printf_arguments(event)));
+  out.end_origin();
 }
 
 }  // namespace trapline::tracetool

@@ -5,7 +5,8 @@
 //   trace-ust-GROUP.h/.c LTTng-UST's tracepoint provider
 //   GROUP.stp, GROUP-log.stp  SystemTap: probes with named arguments, and probes that print
 //
-// The C code is in the common subset of C11 and C++20; every function has C linkage.
+// The C code is in the common subset of C11 and C++20; every function has C linkage. What QEMU's
+// build asks for instead is in emit_qemu.h.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,9 @@ struct Options {
   std::string group;  // "root" for the top folder; '/' and '-' become '_'
   std::vector<Backend> backends;
   std::string provider = "trapline";  // of UST and dtrace
-  std::string binary = "program";     // in the tapset
+  std::string binary;                 // in the tapset
   std::string probe_prefix;           // of the tapset: "qemu.system.x86_64"
+  bool for_qemu = false;              // code for QEMU's tree, which links no library of ours
   [[nodiscard]] bool has(Backend backend) const;
 };
 
@@ -62,7 +64,16 @@ class Output {
 // The argument's name in generated C and C++: keywords and common macros get a '_'.
 [[nodiscard]] std::string c_name(const Argument& argument);
 [[nodiscard]] std::string parameter_list(const Event& event);  // "int a, const char *b" or "void"
+[[nodiscard]] std::string name_list(const Event& event);       // "a, b" or ""
 [[nodiscard]] std::string upper(std::string_view name);
+
+// Whether any backend is switched by the event's own state, not only by UST's and dtrace's
+// switches.
+[[nodiscard]] bool has_own_state(const Options& options);
+
+// FUNCTION("NAME " FORMAT END, values); as a line of the trace-events file.
+void emit_printing(std::string_view function, const Declared& declared, std::string_view end,
+                   Output& out);
 
 void emit_header(const Options& options, std::span<const Declared> events, Output& out);
 void emit_source(const Options& options, std::span<const Declared> events, Output& out);
@@ -70,5 +81,6 @@ void emit_ust_header(const Options& options, std::span<const Declared> events, O
 void emit_ust_source(const Options& options, Output& out);
 void emit_tapset(const Options& options, std::span<const Declared> events, Output& out);
 void emit_log_tapset(const Options& options, std::span<const Declared> events, Output& out);
+void emit_simpletrace_tapset(const Options& options, std::span<const Declared> events, Output& out);
 
 }  // namespace trapline::tracetool

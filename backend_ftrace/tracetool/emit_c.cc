@@ -10,61 +10,6 @@ std::string state_of(const Options& options, std::size_t index) {
   return fmt::format("trapline_states_{}[{}]", options.group, index);
 }
 
-std::string name_list(const Event& event) {
-  std::string list;
-  for (const Argument& argument : event.arguments) {
-    list += (list.empty() ? "" : ", ") + c_name(argument);
-  }
-  return list;
-}
-
-// Whether anything is behind the state word, or only behind UST's and dtrace's own switches.
-bool has_own_state(const Options& options) {
-  return options.has(Backend::kLog) || options.has(Backend::kSimple) ||
-         options.has(Backend::kFtrace) || options.has(Backend::kSyslog);
-}
-
-// The arguments as the format wants them: casts only where the type's spelling and the conversion's
-// differ although their sizes agree.
-std::string printf_arguments(const Event& event) {
-  std::vector<std::string> values;
-  for (const Argument& argument : event.arguments) values.push_back(c_name(argument));
-  const auto cast = [&](int index, std::string_view type) {
-    std::string& value = values[static_cast<std::size_t>(index)];
-    value = fmt::format("TRAPLINE_AS({}, {})", type, value);
-  };
-  for (const Piece& piece : event.format.pieces) {
-    for (const int star : {piece.width_argument, piece.precision_argument}) {
-      if (star >= 0 && event.arguments[static_cast<std::size_t>(star)].type != "int") {
-        cast(star, "int");
-      }
-    }
-    if (piece.conversion == 0) continue;
-    const Argument& argument = event.arguments[static_cast<std::size_t>(piece.argument)];
-    const bool is_long_long = argument.type.find("long long") != std::string::npos;
-    const bool is_signed = argument.kind == TypeKind::kSigned;
-    if (piece.conversion == 'p') {
-      if (argument.type != "void *") cast(piece.argument, "const void *");
-    } else if (piece.length == "ll" && !is_long_long) {
-      cast(piece.argument, is_signed ? "long long" : "unsigned long long");
-    } else if (piece.length != "ll" && is_long_long) {
-      cast(piece.argument, is_signed ? "int64_t" : "uint64_t");
-    }
-  }
-  std::string list;
-  for (const std::string& value : values) list += ", " + value;
-  return list;
-}
-
-void emit_printing(std::string_view function, const Declared& declared, Output& out) {
-  const Event& event = *declared.event;
-  const std::string format = event.format.source.empty() ? "" : " " + event.format.source;
-  out.origin(*declared.file, event.line);
-  out.line(
-      fmt::format("    {}(\"{} \"{}{});", function, event.name, format, printf_arguments(event)));
-  out.end_origin();
-}
-
 std::string as_u64(const Argument& argument) {
   const bool integer = argument.kind == TypeKind::kSigned || argument.kind == TypeKind::kUnsigned;
   return integer ? fmt::format("TRAPLINE_AS(uint64_t, {})", c_name(argument))
@@ -110,10 +55,10 @@ void emit_function(const Options& options, const Declared& declared, std::size_t
   out.line(fmt::format("void trapline_emit_{}({}) {{", event.name, parameter_list(event)));
   if (has_own_state(options)) {
     out.line(fmt::format("  if (trapline_state_is_on(&{})) {{", state_of(options, index)));
-    if (options.has(Backend::kFtrace)) emit_printing("trapline_ftrace_event", declared, out);
+    if (options.has(Backend::kFtrace)) emit_printing("trapline_ftrace_event", declared, "", out);
     if (options.has(Backend::kSimple)) emit_simple(options, event, index, out);
-    if (options.has(Backend::kLog)) emit_printing("trapline_log_event", declared, out);
-    if (options.has(Backend::kSyslog)) emit_printing("trapline_syslog_event", declared, out);
+    if (options.has(Backend::kLog)) emit_printing("trapline_log_event", declared, "", out);
+    if (options.has(Backend::kSyslog)) emit_printing("trapline_syslog_event", declared, "", out);
     out.line("  }");
   }
   const std::string names = name_list(event);

@@ -1,4 +1,5 @@
-// trapline-tracetool: generates the code of a group of events from its trace-events files.
+// trapline-tracetool: generates the code of a group of events from its trace-events files; with
+// --format as the generator of QEMU's own tree does, one file per call.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,10 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/tracetool/emit.h"
+#include "backend_ftrace/tracetool/emit_qemu.h"
 
 namespace trapline::tracetool {
 namespace {
@@ -22,7 +24,15 @@ struct Command {
   std::string directory = ".";
   std::string merged;  // path of the trace-events-all to write
   std::vector<std::string> files;
+  // As QEMU's build calls it: a format, and the last of `files` is the output.
+  std::string format;
+  bool list_backends = false;
+  bool list_formats = false;
+  bool check_backends = false;
+  std::string target;  // --target-type, --target-name: formats of QEMU before 10 needed them
 };
+
+constexpr std::string_view kBackendNames = "nop, dtrace, ftrace, log, simple, syslog, ust";
 
 // Unchanged files keep their time, so that nothing is compiled again.
 Result<void> write_file(const std::string& path, const std::string& text) {
@@ -76,6 +86,52 @@ Result<void> generate(const Command& command, std::span<const Declared> events) 
   return {};
 }
 
+const QemuFormat* find_format(std::string_view name) {
+  for (const QemuFormat& format : qemu_formats()) {
+    if (format.name == name) return &format;
+  }
+  return nullptr;
+}
+
+std::string format_names() {
+  std::string names;
+  for (const QemuFormat& format : qemu_formats()) {
+    names += (names.empty() ? "" : ", ");
+    names += format.name;
+  }
+  return names;
+}
+
+// Always writes: QEMU's build compares times.
+Result<void> generate_format(const Command& command, std::span<const Declared> events) {
+  Output out(command.files.back());
+  find_format(command.format)->emit(command.options, events, out);
+  std::ofstream stream(out.path(), std::ios::binary | std::ios::trunc);
+  stream << out.text();
+  stream.close();
+  if (!stream) return fail("{}: cannot be written: {}", out.path(), std::strerror(errno));
+  return {};
+}
+
+Result<void> check_format(const Command& command) {
+  const auto usage = [](std::string text) -> Result<void> {
+    return fail(ErrorKind::kUsage, "{}", text);
+  };
+  const QemuFormat* format = find_format(command.format);
+  if (format == nullptr) {
+    return usage(
+        fmt::format("unknown format '{}'; expected one of {}", command.format, format_names()));
+  }
+  if (command.files.size() < 2) {
+    return usage("--format wants trace-events files and, as the last argument, the output file");
+  }
+  if (format->wants_binary && command.options.binary.empty())
+    return usage(fmt::format("--format={} wants --binary", format->name));
+  if (format->wants_probe_prefix && command.options.probe_prefix.empty())
+    return usage(fmt::format("--format={} wants --probe-prefix", format->name));
+  return {};
+}
+
 Result<void> complete(Command& command) {
   for (const std::string& name : command.backends) {
     const auto backend = backend_from_name(name);
@@ -92,6 +148,12 @@ Result<void> complete(Command& command) {
     if (!word) c = '_';
   }
   Options& options = command.options;
+  if (!command.format.empty()) {
+    options.for_qemu = true;
+    options.provider = "qemu";
+    return check_format(command);
+  }
+  if (options.binary.empty()) options.binary = "program";
   if (options.probe_prefix.empty()) {
     options.probe_prefix = std::filesystem::path(options.binary).filename();
     std::replace(options.probe_prefix.begin(), options.probe_prefix.end(), '-', '.');
@@ -102,7 +164,9 @@ Result<void> complete(Command& command) {
 Result<void> run(Command& command) {
   if (auto ready = complete(command); !ready) return ready;
   std::vector<EventFile> files;
-  for (const std::string& path : command.files) {
+  std::span<const std::string> inputs(command.files);
+  if (!command.format.empty()) inputs = inputs.first(inputs.size() - 1);
+  for (const std::string& path : inputs) {
     auto file = read_trace_events(path);
     if (!file) return tl::unexpected(file.error());
     files.push_back(std::move(*file));
@@ -127,7 +191,46 @@ Result<void> run(Command& command) {
   if (!command.merged.empty()) {
     if (auto written = write_merged(command); !written) return written;
   }
-  return generate(command, events);
+  return command.format.empty() ? generate(command, events) : generate_format(command, events);
+}
+
+// What asks and writes nothing; the exit status, or nothing when there is code to generate.
+std::optional<int> answer(const Command& command) {
+  if (command.list_backends) fmt::print("{}\n", kBackendNames);
+  if (command.list_formats) fmt::print("{}\n", format_names());
+  if (command.list_backends || command.list_formats) return 0;
+  if (!command.check_backends) return std::nullopt;
+  const auto& names = command.backends;
+  return std::all_of(names.begin(), names.end(),
+                     [](const std::string& name) { return backend_from_name(name).has_value(); })
+             ? 0
+             : 1;
+}
+
+void add_options(CLI::App& app, Command& command) {
+  Options& options = command.options;
+  app.add_option("--group", options.group, "Name of the group; root for the top folder");
+  app.add_option("--backends,--backend", command.backends,
+                 fmt::format("Comma-separated: {}", kBackendNames))
+      ->delimiter(',')
+      ->allow_extra_args(false);  // what follows is a file
+  app.add_option("--output-dir,-o", command.directory, "Where the generated files go");
+  app.add_option("--events-all", command.merged, "Also write the merged trace-events file here");
+  app.add_option("--provider", options.provider, "Provider name of UST and SDT probes");
+  app.add_option("--binary", options.binary, "Path of the program, for the tapset");
+  app.add_option("--probe-prefix", options.probe_prefix,
+                 "Prefix of the tapset's probes (default: the program's name with . for -)");
+  app.add_option("files", command.files, "trace-events files; with --format also the output file");
+  constexpr const char* kQemu = "In place of QEMU's scripts/tracetool.py";
+  app.add_option("--format", command.format,
+                 fmt::format("Write one file of QEMU's tree: {}", format_names()))
+      ->group(kQemu);
+  app.add_flag("--list-backends", command.list_backends, "Print the backends")->group(kQemu);
+  app.add_flag("--list-formats", command.list_formats, "Print the formats")->group(kQemu);
+  app.add_flag("--check-backends", command.check_backends, "Exit with 1 if a backend is unknown")
+      ->group(kQemu);
+  for (const char* ignored : {"--target-type", "--target-name"})
+    app.add_option(ignored, command.target, "Taken and ignored")->group(kQemu);
 }
 
 }  // namespace
@@ -138,21 +241,12 @@ int main(int argc, char** argv) {
   tracetool::Command command;
   CLI::App app{"Generates C and C++ code for the events that QEMU trace-events files declare."};
   app.name("trapline-tracetool");
-  app.add_option("--group", command.options.group, "Name of the group; root for the top folder")
-      ->required();
-  app.add_option("--backends", command.backends,
-                 "Comma-separated: nop log simple ftrace syslog ust "
-                 "dtrace")
-      ->delimiter(',');
-  app.add_option("--output-dir,-o", command.directory, "Where the generated files go");
-  app.add_option("--events-all", command.merged, "Also write the merged trace-events file here");
-  app.add_option("--provider", command.options.provider, "Provider name of UST and SDT probes");
-  app.add_option("--binary", command.options.binary, "Path of the program, for the tapset");
-  app.add_option("--probe-prefix", command.options.probe_prefix,
-                 "Prefix of the tapset's probes (default: the program's name with . for -)");
-  app.add_option("files", command.files, "trace-events files")->required();
+  tracetool::add_options(app, command);
   try {
     app.parse(argc, argv);
+    if (const auto status = tracetool::answer(command)) return *status;
+    if (command.options.group.empty()) throw CLI::RequiredError("--group");
+    if (command.files.empty()) throw CLI::RequiredError("files");
     const auto done = tracetool::run(command);
     if (done) return 0;
     fmt::print(stderr, "trapline-tracetool: {}\n", printable(done.error().message));

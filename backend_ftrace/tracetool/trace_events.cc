@@ -315,17 +315,19 @@ class Parser : TextCursor {
   }
 
   bool add(Draft& draft, Event event, std::size_t index) {
-    const FormatText& resolved = texts_[index];
+    FormatText& resolved = texts_[index];
     event.format = std::move(draft.formats[index]);
     if (resolved.text.ends_with('\n')) {
       return report(resolved.origin(resolved.text.size() - 1),
                     "the format ends with a newline; expected none, the backends add their own");
     }
+    if (event.format.source.empty() && !event.arguments.empty()) {
+      const std::string text = default_format(event.arguments);
+      resolved.append(text, at_);
+      event.format.source = '"' + text + '"';
+    }
     if (event.format.source.empty()) {  // no format at all: the name alone is printed
       event.format.pieces.emplace_back();
-      if (!event.arguments.empty()) {
-        return report(at_, "expected a format string for the event's arguments");
-      }
     } else if (auto error = split_format(resolved.text, event.arguments, event.format.pieces)) {
       const std::size_t place =
           error->position < resolved.text.size() ? resolved.origin(error->position) : at_;

@@ -98,11 +98,22 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   // Frames whose calls were not seen are taken to be their caller's.
   frames.resize(depth, {caller, false, {}});
   frames.push_back({child(caller, function), true, event.at});
+  if (keep_calls_) {
+    begun_ = {event.thread,
+              event.machine,
+              call.task == 0 ? 0 : thread->task,
+              frames.back().stack,
+              static_cast<std::uint32_t>(depth),
+              event.at,
+              event.at,
+              false};
+  }
   ++times(function).calls;
 }
 
 void GuestStacks::finish(Timestamp at) {
   ended_.clear();
+  begun_.reset();
   Event event;
   event.at = at;
   for (auto& [thread, state] : threads_.entries()) {
@@ -116,6 +127,7 @@ void GuestStacks::finish(Timestamp at) {
 
 void GuestStacks::on(const Event& event) {
   ended_.clear();
+  begun_.reset();
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) return on_call(event, *call);
   if (std::holds_alternative<KvmExit>(event.payload)) {
     Thread* thread = threads_.find(event.thread);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -41,8 +42,8 @@ struct GuestFunctionTimes {
   }
 };
 
-// A call of a guest function that ended.
-struct EndedCall {
+// A call of a guest function.
+struct FunctionCall {
   ThreadId thread{};  // of the vCPU
   MachineId machine = MachineId::kHost;
   std::uint64_t task = 0;  // 0: the vCPU's only stack
@@ -64,7 +65,9 @@ class GuestStacks {
   // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
   void on(const Event& event);
   // The calls that the last event ended, the innermost first.
-  [[nodiscard]] const std::vector<EndedCall>& ended() const { return ended_; }
+  [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
+  // The call that the last event began; its `end` is not known yet. Nothing for other events.
+  [[nodiscard]] const std::optional<FunctionCall>& begun() const { return begun_; }
   // After the last event: what is open ends there, not complete.
   void finish(Timestamp at);
   // The exit that a KvmEntry ended: its parts belong to the function it interrupted.
@@ -118,7 +121,8 @@ class GuestStacks {
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0;
   bool keep_calls_;
-  std::vector<EndedCall> ended_;
+  std::vector<FunctionCall> ended_;
+  std::optional<FunctionCall> begun_;
 };
 
 }  // namespace trapline

@@ -62,6 +62,7 @@ void IrqDeliveries::deliver(const Key& key, Timestamp at) {
 void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId process) {
   Thread* thread = threads_.find(event.thread);
   if (irq.step == IrqStep::kInject) {
+    if (!irq.level) return;
     const std::int32_t vcpu = irq.vcpu != kNoVcpu ? irq.vcpu
                               : thread != nullptr ? thread->vcpu
                                                   : kNoVcpu;

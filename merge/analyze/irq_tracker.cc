@@ -46,7 +46,35 @@ bool IrqTracker::inject(const Key& key, Timestamp at) {
   return true;
 }
 
+// The raise stays: the IOAPIC has the same line, and its interrupt may be the one that is accepted.
+void IrqTracker::latch(const KvmIrq& irq, const Event& event, ThreadId process) {
+  const Raise* raise = raises_.find(event.thread);
+  if (!irq.level || raise == nullptr || !raise->open) return;
+  IrqSpan span;
+  span.origin = raise->origin;
+  span.pin = raise->pin;
+  span.raised = raise->at;
+  pic_.latch(process, irq.pin, span);
+}
+
+void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId process) {
+  if (!irq.level) return;
+  if (irq.vcpu != kNoVcpu) {
+    inject({process, irq.vcpu, irq.vector}, event.at);
+    return;
+  }
+  Entering* thread = entering_.get(event.thread, kMostThreads);
+  if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return;
+  const Key key{process, thread->vcpu, irq.vector};
+  if (inject(key, event.at)) {
+    thread->injected.push_back(key);
+  } else if (pic_.inject(process, irq.vector, event)) {
+    thread->of_pic = true;
+  }
+}
+
 const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadId process) {
+  ++seen_[static_cast<std::size_t>(irq.step)];
   switch (irq.step) {
     case IrqStep::kLine:
     case IrqStep::kMsi: {
@@ -72,17 +100,14 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
       }
       return nullptr;
     }
-    case IrqStep::kInject: {
-      if (irq.vcpu != kNoVcpu) {
-        inject({process, irq.vcpu, irq.vector}, event.at);
-        return nullptr;
-      }
-      Entering* thread = entering_.get(event.thread, kMostThreads);
-      if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return nullptr;
-      const Key key{process, thread->vcpu, irq.vector};
-      if (inject(key, event.at)) thread->injected.push_back(key);
+    case IrqStep::kPic:
+      latch(irq, event, process);
       return nullptr;
-    }
+    case IrqStep::kPicEnd:
+      return pic_.end(process, irq.pin, event.at);
+    case IrqStep::kInject:
+      on_inject(irq, event, process);
+      return nullptr;
     case IrqStep::kEoi: {
       const auto found = active_.find({process, irq.vcpu, irq.vector});
       if (found == active_.end()) return nullptr;
@@ -105,6 +130,7 @@ const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, T
     if (span != nullptr && !span->entered) span->entered = event.at;
   }
   thread->injected.clear();
+  if (std::exchange(thread->of_pic, false)) pic_.enter(event.thread, event.at);
   if (entry.vcpu != kNoVcpu) return nullptr;
   // arm64: the vCPU's lowest pending interrupt is taken with the entry.
   const auto found = pending_.lower_bound({process, thread->vcpu, 0});
@@ -135,12 +161,13 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
   if (std::holds_alternative<Lost>(event.payload)) {  // what was lost may have ended any of them
     pending_.clear();
     active_.clear();
+    pic_.on_hole();
   }
   return nullptr;
 }
 
 const IrqSpan* IrqTracker::finish() {
-  if (active_.empty()) return nullptr;
+  if (active_.empty()) return pic_.finish();
   done_ = active_.begin()->second;
   active_.erase(active_.begin());
   return &done_;

@@ -8,27 +8,19 @@
 // while it is pending is coalesced: the first raise counts. A posted interrupt (APICv) is injected
 // with its kvm_apicv_accept_irq, on the raising thread, and its entry is not known. arm64 has
 // vgic_update_irq_pending and no injection or EOI: raised to the next entry of its vCPU only.
+// PicLines follows those of the PIC; an injected vector that no APIC accepted is one of them.
 #pragma once
 
 #include <map>
-#include <optional>
 #include <tuple>
 #include <vector>
 
+#include "merge/analyze/irq_span.h"
+#include "merge/analyze/pic_lines.h"
 #include "merge/model/event.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
-
-// One interrupt that was handed to a guest. Times that were not seen are absent.
-struct IrqSpan {
-  enum class Origin : std::uint8_t { kLine, kMsi, kLocal };
-  Origin origin = Origin::kLocal;
-  std::uint32_t pin = 0;  // kLine
-  std::uint32_t vector = kNoVector;
-  Timestamp raised;
-  std::optional<Timestamp> injected, entered, ended;
-};
 
 class IrqTracker {
  public:
@@ -38,7 +30,11 @@ class IrqTracker {
   // Until it returns nullptr: what was injected and never ended.
   [[nodiscard]] const IrqSpan* finish();
 
-  [[nodiscard]] std::uint64_t coalesced() const { return coalesced_; }
+  [[nodiscard]] std::uint64_t coalesced() const { return coalesced_ + pic_.coalesced(); }
+  // Injected and possibly either of two lines'.
+  [[nodiscard]] std::uint64_t ambiguous() const { return pic_.ambiguous(); }
+  // What the recording holds, to tell what it does not.
+  [[nodiscard]] const IrqStepCounts& seen() const { return seen_; }
 
  private:
   using Key = std::tuple<ThreadId, std::int32_t, std::uint32_t>;  // process, vCPU, vector
@@ -51,9 +47,12 @@ class IrqTracker {
   };
   struct Entering {
     std::vector<Key> injected;  // since the thread's last entry
+    bool of_pic = false;        // one of the PIC, too
     std::int32_t vcpu = kNoVcpu;
   };
 
+  void latch(const KvmIrq& irq, const Event& event, ThreadId process);
+  void on_inject(const KvmIrq& irq, const Event& event, ThreadId process);
   const IrqSpan* on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
   const IrqSpan* on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
   void pend(const Key& key, const Event& event);
@@ -63,6 +62,8 @@ class IrqTracker {
   ThreadTable<Raise> raises_;       // what the thread is just raising
   ThreadTable<Entering> entering_;  // by vCPU thread
   std::map<Key, IrqSpan> pending_, active_;
+  PicLines pic_;
+  IrqStepCounts seen_{};
   std::uint64_t coalesced_ = 0;
   IrqSpan done_;
 };

@@ -111,8 +111,10 @@ bool Pipeline::push(const Event& event) {
     }
     return true;
   }
+  // Calls in trace_marker: no role of a source tells of them.
+  if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
   if (has_guest_ && event.at >= from_) stacks_.on(event);
-  if (has_guest_ && is_of_guest(event)) {
+  if (is_guest(event.machine) || (has_guest_ && is_of_guest(event))) {
     if (event.at >= from_) on_guest(event);
     return true;
   }
@@ -126,7 +128,10 @@ bool Pipeline::push(const Event& event) {
 
 void Pipeline::on_guest(const Event& event) {
   tracker_.pass();
-  if (builder_ && !stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
+  if (builder_) {
+    if (!stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
+    if (stacks_.begun()) builder_->on_call(*stacks_.begun());
+  }
   if (!event_sinks_.empty()) tell(event);
 }
 
@@ -192,7 +197,8 @@ void Pipeline::on_requests(const Event& event) {
 }
 
 void Pipeline::on_interrupts(const Event& event) {
-  const ThreadId process = processes_.of(event.thread, {});
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) worked_for_.on(*sched);
+  const ThreadId process = worked_for_.process(event.thread, processes_);
   if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
 }
 

@@ -20,6 +20,7 @@
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/halt_tracker.h"
+#include "merge/analyze/kernel_threads.h"
 #include "merge/analyze/span_builder.h"
 #include "merge/analyze/span_sink.h"
 #include "merge/model/processes.h"
@@ -110,6 +111,7 @@ class Pipeline {
   QemuEventReader reader_;
   ExitTracker tracker_;
   Processes processes_;
+  WorkedFor worked_for_;  // of threads that raise interrupts
   mutable GuestStacks stacks_;
   mutable std::vector<NameId> symbol_names_;  // by symbol, made when first needed
   std::unique_ptr<Requests> requests_;

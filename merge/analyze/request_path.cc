@@ -2,26 +2,25 @@
 
 #include <algorithm>
 
-#include "merge/analyze/qemu_events.h"
+#include "merge/analyze/vmm/event_reader.h"
 
 namespace trapline {
+namespace {
 
-RequestPath::RequestPath(Names& names, RequestSpans& spans) : names_(&names), spans_(&spans) {}
+bool is_notify(RequestStep step) {
+  return step == RequestStep::kNotify || step == RequestStep::kDeferrableNotify;
+}
 
-RequestPath::Kind RequestPath::kind_of(NameId name) {
-  if (name >= kinds_.size()) kinds_.resize(name + 1, Kind::kUnknown);
-  Kind& kind = kinds_[name];
-  if (kind != Kind::kUnknown) return kind;
-  const std::string_view text = (*names_)[name];
-  const auto begins = [&](std::string_view with) { return text.starts_with(with); };
-  if (text == "virtio_queue_notify") return kind = Kind::kQueueNotify;
-  if (text == "virtio_notify" || text == "virtio_notify_irqfd") return kind = Kind::kNotify;
-  if (text == "virtio_notify_irqfd_deferred_fn") return kind = Kind::kDeferredFn;
-  // virtqueue_fill and _flush hand the request back; an MSI is a write to a memory region.
-  if (begins("virtqueue_") || begins("memory_region_") || begins("kvm_")) {
-    return kind = Kind::kPartOfNotify;
-  }
-  return kind = begins("virtio_") ? Kind::kVirtio : Kind::kOther;
+}  // namespace
+
+RequestPath::RequestPath(Names& names, RequestSpans& spans, const VmmKnowledge& vmm)
+    : names_(&names), spans_(&spans), vmm_(&vmm), fields_(vmm.request_fields()) {}
+
+RequestStep RequestPath::step_of(NameId name) {
+  if (name >= steps_.size()) steps_.resize(name + 1, RequestStep::kUnknown);
+  RequestStep& step = steps_[name];
+  if (step == RequestStep::kUnknown) step = vmm_->request_step((*names_)[name]);
+  return step;
 }
 
 std::optional<std::uint64_t> RequestPath::field(std::string_view text, std::string_view name) {
@@ -55,19 +54,20 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadId process)
 }
 
 // What the event tells of the thread, for a request that it may begin.
-void RequestPath::before_spans(Thread& thread, Kind kind, const Event& event, std::string_view text,
-                               ThreadId process) {
-  if (kind == Kind::kQueueNotify) {
-    const auto vq = field(text, "vq"), n = field(text, "n"), device = field(text, "vdev");
+void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& event,
+                               std::string_view text, ThreadId process) {
+  if (step == RequestStep::kQueueNotify) {
+    const auto vq = field(text, fields_.queue), n = field(text, fields_.queue_number),
+               device = field(text, fields_.device);
     thread.serves = device.value_or(0);
     thread.notified.reset();
     if (vq && n) thread.notified = exits_.on_notify(event, process, *vq, *n);
   }
-  if (kind == Kind::kNotify || kind == Kind::kPartOfNotify) return;
+  if (is_notify(step) || step == RequestStep::kPartOfNotify) return;
   thread.ended.clear();  // a request's end and the notify of it are next to each other
   std::vector<RequestSpan> waiting = deliveries_.take(event.thread);
-  if (kind != Kind::kDeferredFn) return;
-  const auto vq = field(text, "vq");
+  if (step != RequestStep::kDeferredNotify) return;
+  const auto vq = field(text, fields_.queue);
   if (!vq) return;
   if (const auto deferred = thread.deferred.find(*vq); deferred != thread.deferred.end()) {
     waiting = std::move(deferred->second);
@@ -77,22 +77,22 @@ void RequestPath::before_spans(Thread& thread, Kind kind, const Event& event, st
 }
 
 // The ended request's way on.
-void RequestPath::after_spans(Thread& thread, Kind kind, const Event& event, std::string_view text,
-                              ThreadId process, const RequestSpan* ended) {
-  if (kind == Kind::kVirtio && ended != nullptr) {
-    thread.ended_device = field(text, "vdev").value_or(0);
+void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& event,
+                              std::string_view text, ThreadId process, const RequestSpan* ended) {
+  if (step == RequestStep::kDevice && ended != nullptr) {
+    thread.ended_device = field(text, fields_.device).value_or(0);
     if (thread.ended_device != 0) thread.ended.push_back(*ended);
     return;
   }
-  if (kind != Kind::kNotify) return;
-  const auto vq = field(text, "vq"), device = field(text, "vdev");
+  if (!is_notify(step)) return;
+  const auto vq = field(text, fields_.queue), device = field(text, fields_.device);
   std::vector<RequestSpan> requests;
   if (device && *device == thread.ended_device) requests = std::move(thread.ended);
   thread.ended.clear();
   if (ended != nullptr) requests.push_back(*ended);
   (void)deliveries_.take(event.thread);
   if (!vq) return;
-  if (text.substr(0, text.find(' ')) == "virtio_notify_irqfd") {
+  if (step == RequestStep::kDeferrableNotify) {
     // It may be put off until its thread is done with a batch.
     if (thread.deferred.size() >= kMostDeferred) thread.deferred.clear();
     auto& deferred = thread.deferred[*vq];
@@ -105,17 +105,17 @@ void RequestPath::after_spans(Thread& thread, Kind kind, const Event& event, std
 const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& marker, NameId name,
                                           ThreadId process) {
   const std::string_view text = event_part(marker.text);
-  const Kind kind = kind_of(name);
+  const RequestStep step = step_of(name);
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr || event.at < hole_end_) return spans_->on(event, marker, name, process);
-  before_spans(*thread, kind, event, text, process);
+  before_spans(*thread, step, event, text, process);
   std::optional<Timestamp> notified;
-  if (kind == Kind::kQueueNotify ||
-      (kind == Kind::kVirtio && thread->serves != 0 && field(text, "vdev") == thread->serves)) {
+  if (step == RequestStep::kQueueNotify || (step == RequestStep::kDevice && thread->serves != 0 &&
+                                            field(text, fields_.device) == thread->serves)) {
     notified = thread->notified;
   }
   const RequestSpan* ended = spans_->on(event, marker, name, process, notified);
-  after_spans(*thread, kind, event, text, process, ended);
+  after_spans(*thread, step, event, text, process, ended);
   return ended;
 }
 

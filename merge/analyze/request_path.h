@@ -1,11 +1,11 @@
-// The whole way of a virtio request: RequestSpans follows it inside QEMU, this joins what comes
+// The whole way of a virtio request: RequestSpans follows it inside the VMM, this joins what comes
 // before and after.
 //
-//   guest's notify            QEMU                                              guest
-//   kvm_exit ──> virtio_queue_notify ──> START ······ END ──> virtio_notify ──> kvm_inj_virq
+//   guest's notify            VMM                                               guest
+//   kvm_exit ──> queue notify ──────────> START ······ END ──> notify ──────────> kvm_inj_virq
 //     NotifyExits      (thread serves the queue)    (same thread)    IrqDeliveries
 //
-// START belongs to the notify that its thread serves, and END to the virtio_notify next to it on
+// START belongs to the notify that its thread serves, and END to the notify next to it on
 // its thread, both of the same device; what does not follow directly is left open. A hole closes
 // all.
 #pragma once
@@ -26,13 +26,13 @@ namespace trapline {
 
 class RequestPath {
  public:
-  // Borrows both; `spans` reads the fields of QEMU's events.
-  RequestPath(Names& names, RequestSpans& spans);
+  // Borrows all; `spans` reads the fields of the VMM's events.
+  RequestPath(Names& names, RequestSpans& spans, const VmmKnowledge& vmm = any_vmm());
 
   // Any event but markers: the requests whose interrupt it injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadId process);
-  // A marker that is the QEMU event `name`: the request that it ends, or nullptr. Its `notified` is
-  // when the exit began that carried its notify. Valid until the next call.
+  // A marker that is the VMM's event `name`: the request that it ends, or nullptr. Its `notified`
+  // is when the exit began that carried its notify. Valid until the next call.
   [[nodiscard]] const RequestSpan* on_marker(const Event& event, const Marker& marker, NameId name,
                                              ThreadId process);
 
@@ -42,16 +42,6 @@ class RequestPath {
  private:
   static constexpr std::size_t kMostThreads = 1u << 16, kMostDeferred = 1024;
 
-  // What an event's name makes of it.
-  enum class Kind : std::uint8_t {
-    kUnknown,       // not looked at yet
-    kQueueNotify,   // the guest's notify arrives
-    kNotify,        // QEMU tells the guest
-    kDeferredFn,    // … of what virtio_notify_irqfd put off
-    kPartOfNotify,  // comes between a request's end and its interrupt
-    kVirtio,        // another event of a virtio device
-    kOther,
-  };
   struct Thread {
     std::uint64_t serves = 0;  // the device whose queue it handles, 0: none
     std::optional<Timestamp> notified;
@@ -60,21 +50,23 @@ class RequestPath {
     std::map<std::uint64_t, std::vector<RequestSpan>> deferred;  // by queue
   };
 
-  [[nodiscard]] Kind kind_of(NameId name);
+  [[nodiscard]] RequestStep step_of(NameId name);
   [[nodiscard]] std::optional<std::uint64_t> field(std::string_view text, std::string_view name);
-  void before_spans(Thread& thread, Kind kind, const Event& event, std::string_view text,
+  void before_spans(Thread& thread, RequestStep step, const Event& event, std::string_view text,
                     ThreadId process);
-  void after_spans(Thread& thread, Kind kind, const Event& event, std::string_view text,
+  void after_spans(Thread& thread, RequestStep step, const Event& event, std::string_view text,
                    ThreadId process, const RequestSpan* ended);
   void on_hole(const Lost& lost);
 
   Names* names_;
   RequestSpans* spans_;
+  const VmmKnowledge* vmm_;
+  RequestFields fields_;
   NotifyExits exits_;
   IrqDeliveries deliveries_;
   ThreadTable<Thread> threads_;
-  std::vector<Kind> kinds_;  // by NameId
-  Timestamp hole_end_;       // until then events may be missing
+  std::vector<RequestStep> steps_;  // by NameId
+  Timestamp hole_end_;              // until then events may be missing
 };
 
 }  // namespace trapline

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/analyze/qemu_events.h"
+#include "merge/analyze/vmm/event_reader.h"
 
 namespace trapline {
 namespace {
@@ -52,15 +52,6 @@ Result<RequestSpec> parse_request_spec(std::string_view text) {
                 text);
   }
   return spec;
-}
-
-const std::vector<RequestSpec>& known_requests() {
-  static const std::vector<RequestSpec> kKnown = {
-      {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},
-      {"virtio_blk_handle_write", "req", "virtio_blk_req_complete", "req"},
-      {"virtio_queue_notify", "vq", "virtio_notify", "vq"},
-      {"virtio_queue_notify", "vq", "virtio_notify_irqfd", "vq"}};
-  return kKnown;
 }
 
 RequestSpans::RequestSpans(std::vector<RequestSpec> specs, Names& names,

@@ -1,4 +1,4 @@
-// Asynchronous work followed across threads by the pointers in QEMU's events: a request begins
+// Asynchronous work followed across threads by the pointers in a VMM's events: a request begins
 // where an event carries its address and ends where another carries the same.
 //
 //   virtio_blk_handle_read vdev 0x… req 0x7f01 …   ──────▶   virtio_blk_req_complete … req 0x7f01 …
@@ -18,19 +18,14 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/tracetool/event_format.h"
+#include "merge/analyze/vmm/vmms.h"
 #include "merge/model/event.h"
 #include "merge/model/names.h"
 
 namespace trapline {
 
 // START:FIELD..END:FIELD
-struct RequestSpec {
-  std::string start, start_field, end, end_field;
-  [[nodiscard]] std::string name() const { return start + ".." + end; }
-};
 [[nodiscard]] Result<RequestSpec> parse_request_spec(std::string_view text);
-// What QEMU's own devices trace: virtio-blk requests, queue notify to guest notify.
-[[nodiscard]] const std::vector<RequestSpec>& known_requests();
 
 struct RequestSpan {
   std::size_t spec = 0;

@@ -84,18 +84,28 @@ void SpanBuilder::emit_handlers(const ExitSpan& exit, const Span& parent) {
   }
 }
 
-void SpanBuilder::on_calls(const std::vector<EndedCall>& calls) {
-  for (const EndedCall& call : calls) {
-    Span span;
-    span.kind = SpanKind::kFunction;
-    span.track = {TrackKind::kGuestTask, call.machine, call.thread, call.task};
-    span.begin = call.begin;
-    span.end = call.end;
-    span.complete = call.complete;
-    span.name = pipeline_->stacks().innermost(call.stack);
-    span.number = call.depth;
+Span SpanBuilder::span_of(const FunctionCall& call) const {
+  Span span;
+  span.kind = SpanKind::kFunction;
+  span.track = {TrackKind::kGuestTask, call.machine, call.thread, call.task};
+  span.begin = call.begin;
+  span.end = call.end;
+  span.complete = call.complete;
+  span.name = pipeline_->stacks().innermost(call.stack);
+  span.number = call.depth;
+  return span;
+}
+
+void SpanBuilder::on_calls(const std::vector<FunctionCall>& calls) {
+  for (const FunctionCall& call : calls) {
+    Span span = span_of(call);
     emit(span);
   }
+}
+
+void SpanBuilder::on_call(const FunctionCall& call) {
+  const Span span = span_of(call);
+  for (SpanSink* sink : sinks_) sink->begin(span, *pipeline_);
 }
 
 void SpanBuilder::on_request(const RequestSpan& request, ThreadId process, NameId name) {

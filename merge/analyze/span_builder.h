@@ -29,7 +29,8 @@ class SpanBuilder {
 
   void on_guest_run(const GuestRun& run);
   void on_exit(const ExitSpan& exit);
-  void on_calls(const std::vector<EndedCall>& calls);
+  void on_calls(const std::vector<FunctionCall>& calls);
+  void on_call(const FunctionCall& call);
   // `process` is that of the VM.
   void on_request(const RequestSpan& request, ThreadId process, NameId name);
   void on_delivered(const Delivered& delivered);
@@ -43,6 +44,7 @@ class SpanBuilder {
   [[nodiscard]] SpanId next_id() { return SpanId{++last_id_}; }
   SpanId emit(Span& span);
   void flow(SpanId from, SpanId to, FlowKind kind);
+  [[nodiscard]] Span span_of(const FunctionCall& call) const;
   void emit_handlers(const ExitSpan& exit, const Span& parent);
   static void remember(Remembered& spans, Timestamp at, SpanId id);
 

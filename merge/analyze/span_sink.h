@@ -45,6 +45,9 @@ class SpanSink {
   virtual void event(const Event&, const Pipeline&) {}
   virtual void exit(const ExitSpan&, const Pipeline&) {}
   virtual void span(const Span&, const Pipeline&) {}
+  // A guest function was called: span() follows when it ends, those that it calls before. On one
+  // track the begins and ends come in their order.
+  virtual void begin(const Span&, const Pipeline&) {}
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}

@@ -30,7 +30,12 @@ Result<std::unique_ptr<EventControl>> connect(const EventsOptions& options) {
 Result<void> control(const EventsOptions& options) {
   auto program = connect(options);
   if (!program) return tl::unexpected(program.error());
-  if (!options.trace_file.empty()) return (*program)->trace_file(options.trace_file);
+  if (!options.trace_file.empty()) {
+    auto answer = (*program)->trace_file(options.trace_file);
+    if (!answer) return tl::unexpected(answer.error());
+    if (const auto text = trimmed(*answer); !text.empty()) fmt::print("{}\n", printable(text));
+    return {};
+  }
   if (!options.state.empty()) {
     if (options.state != "on" && options.state != "off") {
       return fail(ErrorKind::kUsage, "expected on or off after the pattern, not '{}'",
@@ -57,7 +62,7 @@ void add_events(CLI::App& app, int& status) {
   command->add_option("--monitor", options->monitor, "The program's monitor socket");
   command->add_option("--qmp", options->qmp, "QEMU's QMP socket");
   command->add_option("--trace-file", options->trace_file,
-                      "on, off, flush, or the path of a new trace file");
+                      "on, off, flush, status, layout=qemu|rfc, or the path of a new trace file");
   command->callback([options, &status] {
     if (auto done = control(*options); !done) status = fail_with(done.error());
   });

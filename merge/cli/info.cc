@@ -52,7 +52,7 @@ Result<void> print_info(const Options& options) {
     ProgressLine line;
     const Progress progress = line.callback();
     Event event;
-    for (std::uint64_t events = 1; timeline.next(event); ++events) {
+    for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent; ++events) {
       if (events % 65536 == 0 && progress) progress(timeline.progress());
       if (std::holds_alternative<Lost>(event.payload)) continue;
       if (!first) first = event.at;

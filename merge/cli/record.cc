@@ -3,9 +3,11 @@
 
 #include <cstdio>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/record/recorder.h"
+#include "merge/session/finish.h"
 
 namespace trapline::cli {
 namespace {
@@ -14,7 +16,7 @@ constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
 
 struct Options {
   record::RecordOptions record;
-  std::string duration;
+  std::string duration, functions, finish;
   std::optional<std::string> snapshot_on;
   std::string around;
   std::uint64_t ring_mb = record::kDefaultRingMb;
@@ -29,25 +31,40 @@ Result<void> read_snapshot(Options& options) {
   wish.trigger = std::move(*trigger);
   wish.ring_mb = options.ring_mb;
   if (!options.around.empty()) {
-    const auto around = parse_time(options.around);
-    if (!around) {
-      return fail(ErrorKind::kUsage, "--around {}: give a time such as 2, 0.5s or 100ms",
-                  printable(options.around));
-    }
+    const auto around = parse_duration("--around", options.around);
+    if (!around) return tl::unexpected(around.error());
     wish.around_ns = *around;
   }
   options.record.snapshot = std::move(wish);
   return {};
 }
 
+// The session of a recorder that was killed.
+Result<int> finish(const std::string& session) {
+  const auto finished = finish_session(session);
+  if (!finished) return tl::unexpected(finished.error());
+  fmt::print(
+      stderr, "trapline: {}: {}\n", printable(session),
+      *finished == Finish::kFinished ? "trace.dat is whole now" : "there was nothing to finish");
+  return 0;
+}
+
 Result<int> run(Options& options) {
+  if (!options.finish.empty()) return finish(options.finish);
   record::RecordOptions& record = options.record;
   if (!options.duration.empty()) {
-    record.duration_ns = parse_time(options.duration);
-    if (!record.duration_ns || *record.duration_ns == 0) {
-      return fail(ErrorKind::kUsage, "--duration {}: give a time such as 10, 1.5s or 500ms",
-                  options.duration);
+    const auto duration = parse_duration("--duration", options.duration, BareNumber::kSeconds);
+    if (!duration) return tl::unexpected(duration.error());
+    if (*duration == 0) return fail(ErrorKind::kUsage, "--duration 0 records nothing; use 10s");
+    record.duration_ns = *duration;
+  }
+  if (!options.functions.empty()) {
+    const auto functions = record::parse_functions(options.functions);
+    if (!functions) {
+      return fail(ErrorKind::kUsage, "--functions={}: one of uftrace, ftrace, both is expected",
+                  printable(options.functions));
     }
+    record.functions = *functions;
   }
   if (auto read = read_snapshot(options); !read) return tl::unexpected(std::move(read).error());
   if (options.no_qemu_events) {
@@ -93,8 +110,15 @@ void add_record(CLI::App& app, int& status) {
                    ->allow_extra_args(false);
   command->add_flag("--no-qemu-events", options->no_qemu_events, "None of QEMU's events")
       ->excludes(qemu);
-  command->add_flag("--functions", record.functions,
-                    "The guest's functions, through the plugin (QEMU under TCG)");
+  command->add_flag("--functions{uftrace}", options->functions,
+                    "The guest's functions, through the plugin (QEMU under TCG): =uftrace into "
+                    "uftrace.data (the default), =ftrace into the recording, =both");
+  command->add_option("--instance", record.instance, "The name of the ftrace instance to make")
+      ->type_name("NAME");
+  command
+      ->add_option("--finish", options->finish,
+                   "Record nothing: make trace.dat whole in the session of a killed recorder")
+      ->type_name("DIR");
   command
       ->add_option("--symbols", record.symbols,
                    "The guest's symbols, kept in the session (default: -kernel, if it is ELF)")

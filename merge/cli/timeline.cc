@@ -57,7 +57,8 @@ Result<Found> look(const Options& options, const std::optional<std::set<ThreadId
   Pipeline pipeline(std::move(how), {&longest});
   Found found;
   Event event;
-  for (std::uint64_t events = 1; timeline.next(event) && pipeline.push(event); ++events) {
+  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
+       ++events) {
     if (!found.first && !std::holds_alternative<Lost>(event.payload)) {
       found.first = event.at;
       if (only_first) return found;
@@ -142,7 +143,7 @@ Result<void> print_timeline(const Options& options) {
     how.to = TimeSpec{view.to.ns(), false};
     Pipeline pipeline(std::move(how), {&view_of});
     Event event;
-    while (timeline.next(event) && pipeline.push(event) && out) {
+    while (timeline.next(event) == Read::kEvent && pipeline.push(event) && out) {
     }
     lines = view_of.lines();
   });

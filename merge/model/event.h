@@ -12,6 +12,7 @@
 #include <string_view>
 #include <variant>
 
+#include "merge/model/irq.h"
 #include "merge/model/machine.h"
 
 namespace trapline {
@@ -92,16 +93,6 @@ struct KvmHaltPoll {
   std::uint32_t now, before;
   std::int32_t vcpu;
 };
-enum class IrqStep : std::uint8_t { kLine, kMsi, kRoute, kAccept, kInject, kEoi, kPending };
-struct KvmIrq {
-  IrqStep step;
-  bool level;            // kLine, kPending: raised or lowered
-  std::uint32_t pin;     // kLine: gsi; kPending: interrupt number
-  std::uint32_t vector;  // where the step knows it, else kNoVector
-  std::int32_t vcpu;     // kAccept, kEoi, posted kInject: APIC id; kPending: vCPU
-};
-inline constexpr std::uint32_t kNoVector = 0xffffffff;
-
 struct SchedSwitch {
   ThreadId prev, next;
   bool runnable;  // prev could have gone on: it was preempted
@@ -121,10 +112,11 @@ struct NewThread {
 struct Marker {
   std::string_view text;
 };
-// A hole in one CPU's record. The event's time is `from`, that of the CPU's last event before it.
+// A loss in one CPU's record. The event's time is `from`, that of the CPU's last event before it.
 struct Lost {
   Timestamp from, to;
-  std::uint64_t count;  // 0: the kernel did not say how many
+  std::uint64_t count;      // 0: the kernel did not say how many
+  bool on_purpose = false;  // the recorder left them out: --snapshot-on keeps the time around hits
 };
 // A guest function was entered or left, as a plugin recorded it; `name` is empty without a symbol.
 struct GuestCall {

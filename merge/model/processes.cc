@@ -1,22 +1,10 @@
 #include "merge/model/processes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <set>
 
 namespace trapline {
-
-std::int32_t vcpu_of_name(std::string_view comm) {
-  constexpr std::string_view kPrefix = "CPU ";
-  if (!comm.starts_with(kPrefix)) return kNoVcpu;
-  comm.remove_prefix(kPrefix.size());
-  std::int32_t vcpu = kNoVcpu;
-  const auto [end, error] = std::from_chars(comm.data(), comm.data() + comm.size(), vcpu);
-  comm.remove_prefix(static_cast<std::size_t>(end - comm.data()));
-  const bool known = error == std::errc{} && vcpu >= 0 && (comm == "/KVM" || comm == "/TCG");
-  return known ? vcpu : kNoVcpu;
-}
 
 std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes& processes) {
   std::vector<Vm> vms(threads.size());

@@ -1,4 +1,4 @@
-// Which process a thread belongs to, and so which VM: QEMU runs each vCPU as a thread of its own.
+// Which process a thread belongs to, and so which VM: a VMM runs each vCPU as a thread of its own.
 //
 // Known from task_newtask events and from a session's list of threads. Where neither tells, VMs are
 // inferred: threads in ascending order of id, a new VM where a vCPU number repeats; such a VM is
@@ -7,7 +7,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "merge/model/event.h"
@@ -39,9 +38,6 @@ struct VcpuThread {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
 };
-// The number in QEMU's name of a vCPU's thread (-name …,debug-threads=on), "CPU 3/KVM" or
-// "CPU 3/TCG"; kNoVcpu for other names.
-[[nodiscard]] std::int32_t vcpu_of_name(std::string_view comm);
 
 struct Vm {
   ThreadId process{};  // the lowest thread where the process is inferred

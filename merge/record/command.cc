@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern "C" {  // glibc 2.36's header has none
@@ -104,6 +103,14 @@ bool become(const User& user) {
     ::fcntl(options.marker_fd, F_SETFD, 0);
     ::setenv("TRAPLINE_FTRACE_FD", std::to_string(options.marker_fd).c_str(), 1);
   }
+  if (!options.instance_name.empty()) {
+    ::setenv("TRAPLINE_FTRACE_INSTANCE", options.instance_name.c_str(), 1);
+    // A user who may not pass through tracefs opens the descriptor's file.
+    const std::string marker = options.user ? fmt::format("/proc/self/fd/{}", options.marker_fd)
+                                            : options.instance + "/trace_marker";
+    ::setenv("TRAPLINE_FTRACE_MARKER", marker.c_str(), 1);
+  }
+  ::umask(options.umask);
   if (options.user && !become(*options.user)) give_up(verdict, "becoming the user");
   reset_signals();
   std::vector<char*> words;
@@ -140,93 +147,61 @@ Result<std::string> find_program(const std::string& word) {
 
 Result<Command> Command::fork(const CommandOptions& options) {
   int gate[2];
-  int verdict[2];
   if (::pipe2(gate, O_CLOEXEC) != 0) return fail("pipe: {}", std::strerror(errno));
   const UniqueFd gate_out(gate[0]);
   UniqueFd gate_in(gate[1]);
-  if (::pipe2(verdict, O_CLOEXEC) != 0) return fail("pipe: {}", std::strerror(errno));
-  UniqueFd verdict_out(verdict[0]);
-  const UniqueFd verdict_in(verdict[1]);
-  const pid_t pid = ::fork();
-  if (pid < 0) return fail("fork: {}", std::strerror(errno));
-  if (pid == 0) {
-    ::close(gate[1]);
-    run_child(options, gate[0], verdict[1]);
-  }
-  Command command;
-  command.pid_ = pid;
-  command.pidfd_.reset(::pidfd_open(pid, 0));
+  auto child = Child::start([&](UniqueFd& verdict) -> int {
+    gate_in.reset();
+    run_child(options, gate_out.get(), verdict.get());
+  });
+  if (!child) return tl::unexpected(std::move(child).error());
+  Command command(std::move(*child));
+  command.pidfd_.reset(::pidfd_open(command.pid(), 0));
   command.gate_ = std::move(gate_in);
-  command.verdict_ = std::move(verdict_out);
   command.program_ = options.words.front();
   if (!command.pidfd_) return fail("pidfd_open: {}", std::strerror(errno));
   return command;
 }
 
-Command::~Command() {
-  if (!gate_ || pid_ <= 0) return;  // moved from, or started: it is its own master
-  gate_.reset();
-  int status = 0;
-  ::waitpid(pid_, &status, 0);
-}
-
 Result<void> Command::start() {
   if (::write(gate_.get(), "g", 1) != 1) return fail("{}: {}", program_, std::strerror(errno));
   gate_.reset();
+  child_.let_go();  // from here on it is its own master
   Verdict told{};
   ssize_t size = 0;
   do {
-    size = ::read(verdict_.get(), &told, sizeof told);
+    size = ::read(child_.output().get(), &told, sizeof told);
   } while (size < 0 && errno == EINTR);
-  verdict_.reset();
+  child_.output().reset();
   if (size != static_cast<ssize_t>(sizeof told)) return {};
   told.step[sizeof told.step - 1] = '\0';
   return fail("{}: {} failed: {}", program_, told.step, std::strerror(told.cause));
 }
 
-void Command::signal(int number) const {
-  if (!status_) ::kill(pid_, number);
-}
-
-std::optional<int> Command::reap() {
-  int status = 0;
-  if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
-    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  return status_;
-}
-
 std::string output_of(const std::vector<std::string>& words, const std::optional<User>& user) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
-  const UniqueFd out(ends[0]);
-  UniqueFd in(ends[1]);
-  const pid_t pid = ::fork();
-  if (pid < 0) return {};
-  if (pid == 0) {
+  auto child = Child::start([&](UniqueFd& output) {
     const int null = ::open("/dev/null", O_RDONLY);
-    if (::dup2(null, 0) < 0 || ::dup2(in.get(), 1) < 0 || ::dup2(in.get(), 2) < 0) ::_exit(127);
-    if (user && !become(*user)) ::_exit(127);
+    if (::dup2(null, 0) < 0 || ::dup2(output.get(), 1) < 0 || ::dup2(output.get(), 2) < 0) {
+      return 127;
+    }
+    if (user && !become(*user)) return 127;
     reset_signals();
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
     ::execvp(arguments[0], arguments.data());
-    ::_exit(127);
-  }
-  in.reset();
+    return 127;
+  });
+  if (!child) return {};
   std::string text;
   char buffer[4096];
-  pollfd readable{out.get(), POLLIN, 0};
+  pollfd readable{child->output().get(), POLLIN, 0};
   while (text.size() < (1u << 20) && ::poll(&readable, 1, 10'000) > 0) {
-    const ssize_t size = ::read(out.get(), buffer, sizeof buffer);
+    const ssize_t size = ::read(child->output().get(), buffer, sizeof buffer);
     if (size <= 0) break;
     text.append(buffer, static_cast<std::size_t>(size));
   }
-  ::kill(pid, SIGKILL);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return text;
+  return text;  // a child that still runs ends with it
 }
 
 }  // namespace trapline::record

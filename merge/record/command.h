@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/child.h"
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/unique_fd.h"
 
@@ -29,8 +30,10 @@ struct CommandOptions {
   // For a program that writes into the top-level marker: what it finds there, in a mount namespace
   // of its own. Empty: the top-level one.
   std::string shown_marker;
-  // The folder of that marker, and where tracefs is mounted, for a user who may not look into it.
-  std::string instance, tracefs;
+  // The recording's ftrace instance: its name and folder, and where tracefs is mounted. The command
+  // finds the name in TRAPLINE_FTRACE_INSTANCE and the marker's path in TRAPLINE_FTRACE_MARKER.
+  std::string instance_name, instance, tracefs;
+  mode_t umask = 022;
 };
 
 // Guarantees: the child exists, and so has a pid to filter for, before a single instruction of the
@@ -43,23 +46,22 @@ class Command {
   [[nodiscard]] static Result<Command> fork(const CommandOptions& options);
   Command(Command&&) noexcept = default;
   Command& operator=(Command&&) = delete;
-  ~Command();
 
   // An Error: it cannot be executed.
   [[nodiscard]] Result<void> start();
-  void signal(int number) const;
+  void signal(int number) const { child_.send(number); }
   // The exit status as a shell gives it (128 + signal), once it has ended.
-  [[nodiscard]] std::optional<int> reap();
+  [[nodiscard]] std::optional<int> reap() { return child_.reap(); }
 
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] pid_t pid() const { return child_.pid(); }
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable once it ended
 
  private:
-  Command() = default;
-  pid_t pid_ = -1;
-  UniqueFd pidfd_, gate_, verdict_;
+  explicit Command(Child child) : child_(std::move(child)) {}
+
+  Child child_;  // its output is a Verdict, where it cannot run
+  UniqueFd pidfd_, gate_;
   std::string program_;
-  std::optional<int> status_;
 };
 
 // What a program prints, both outputs, at most 1 MiB, within 10 s; empty when it cannot be run.

@@ -95,13 +95,23 @@ Instance::Instance(Instance&& other) noexcept
 
 Instance::~Instance() { (void)remove(0); }
 
-Result<Instance> Instance::create() {
+Result<Instance> Instance::create(const std::string& wanted) {
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
-  std::string name = make_name();
+  if (wanted.find('/') != std::string::npos || wanted == "." || wanted == "..") {
+    return fail(ErrorKind::kUsage, "--instance {}: a name without / is expected", wanted);
+  }
+  std::string name = wanted.empty() ? make_name() : wanted;
   const std::string folder = *root + "/instances/" + name;
   if (::mkdir(folder.c_str(), 0750) != 0) {
     const int cause = errno;
+    if (cause == EEXIST) {
+      return fail(
+          ErrorKind::kUsage,
+          "--instance {}: there is an ftrace instance of that name; choose another name, or "
+          "remove it when nobody uses it: rmdir {}",
+          name, folder);
+    }
     if (cause == EACCES || cause == EPERM) {
       return fail(
           "{}/instances: not permitted to make an instance; run as root, with --user NAME "

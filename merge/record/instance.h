@@ -21,11 +21,12 @@ struct Leftover {
 //     trapline-<pid>-<start time of the process>-<pid namespace>
 // so that a later start can prove that the recorder that made it is dead: no process of that number
 // lives in this pid namespace, or one that started at another time. Instances do not outlive a
-// boot.
+// boot. One that the user named tells nothing of its maker: after a kill it stays.
 class Instance {
  public:
-  // Makes it, not recording yet. Errors name the cause and the fix: tracefs not mounted, not root.
-  [[nodiscard]] static Result<Instance> create();
+  // Makes it, not recording yet; with a name of its own where `name` is empty. Errors name the
+  // cause and the fix: tracefs not mounted, not root, there is one of that name.
+  [[nodiscard]] static Result<Instance> create(const std::string& name = {});
 
   Instance(Instance&& other) noexcept;
   Instance& operator=(Instance&&) = delete;

@@ -116,7 +116,55 @@ void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuWishes&
   }
 }
 
+// The plugin that the command names: it keeps what it is told there.
+void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuWishes& wishes) {
+  result.functions = named.output;
+  std::string more;
+  if (!named.has_output && wishes.functions != Functions::kNone) {
+    result.functions = wishes.functions;
+    if (wishes.functions != Functions::kUftrace) {
+      more += ",output=" + std::string(name_of(wishes.functions));
+    }
+  } else if (wishes.functions != Functions::kNone && wishes.functions != named.output) {
+    result.warnings.push_back(
+        fmt::format("the command's own plugin has output={}; --functions={} is left out",
+                    name_of(named.output), name_of(wishes.functions)));
+  }
+  if (in_markers(result.functions) && !named.has_instance && !wishes.instance.empty()) {
+    more += ",instance=" + escaped(wishes.instance);
+  }
+  if (in_directory(result.functions) && !named.has_out && wishes.functions != Functions::kNone) {
+    more += ",out=" + escaped(wishes.plugin_out);
+    result.out_in_session = true;
+  }
+  if (more.empty()) return;
+  result.words[named.word] += more;  // what was added so far stands after it
+  result.added.push_back("-plugin " + result.words[named.word]);
+}
+
 }  // namespace
+
+std::optional<NamedPlugin> named_plugin(const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+    if (!is_option(words[i], "-plugin")) continue;
+    std::string_view value = words[i + 1];
+    std::string_view file = value.substr(0, value.find(','));
+    if (file.starts_with("file=")) file.remove_prefix(5);
+    if (!file.ends_with("libtrapline_plugin.so")) continue;
+    NamedPlugin named{i + 1};
+    while (value.find(',') != std::string_view::npos) {
+      value.remove_prefix(value.find(',') + 1);
+      const std::string_view part = value.substr(0, value.find(','));
+      named.has_out |= part.starts_with("out=");
+      named.has_instance |= part.starts_with("instance=");
+      if (!part.starts_with("output=")) continue;
+      named.has_output = true;
+      named.output = parse_functions(part.substr(7)).value_or(Functions::kUftrace);
+    }
+    return named;
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string> option_value(const std::vector<std::string>& words,
                                         std::string_view option) {
@@ -158,15 +206,26 @@ Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const
   }
   name_threads(result);
   add_events(result, facts, wishes);
-  if (!wishes.functions) return result;
+  if (const auto named = named_plugin(words)) {
+    complete_named(result, *named, wishes);
+    return result;
+  }
+  if (wishes.functions == Functions::kNone) return result;
   if (uses_kvm(words)) {
     return fail(ErrorKind::kUsage,
                 "--functions: QEMU has plugins only under emulation; give it -accel tcg, or leave "
                 "--functions away");
   }
-  std::string plugin = escaped(wishes.plugin) + ",out=" + escaped(wishes.plugin_out);
+  std::string plugin = escaped(wishes.plugin);
+  if (in_directory(wishes.functions)) plugin += ",out=" + escaped(wishes.plugin_out);
+  if (wishes.functions != Functions::kUftrace) {
+    plugin += ",output=" + std::string(name_of(wishes.functions));
+    if (!wishes.instance.empty()) plugin += ",instance=" + escaped(wishes.instance);
+  }
   for (const std::string& file : wishes.symbols) plugin += ",symbols=" + escaped(file);
   add(result, {"-plugin", plugin});
+  result.functions = wishes.functions;
+  result.out_in_session = in_directory(wishes.functions);
   return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/record/command.h"
+#include "merge/record/recorder.h"
 
 namespace trapline::record {
 
@@ -30,10 +31,11 @@ struct QemuFacts {
 [[nodiscard]] QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user);
 
 struct QemuWishes {
-  std::vector<std::string> events;  // patterns for -trace
-  std::string marker;               // for -D
-  bool functions = false;           // the plugin, under TCG
+  std::vector<std::string> events;         // patterns for -trace
+  std::string marker;                      // for -D
+  Functions functions = Functions::kNone;  // the plugin, under TCG
   std::string plugin, plugin_out;
+  std::string instance;  // for a plugin that writes into trace_marker; empty: the top level's
   std::vector<std::string> symbols;  // for the plugin
 };
 
@@ -41,9 +43,22 @@ struct QemuAdditions {
   std::vector<std::string> words;     // the whole command line
   std::vector<std::string> added;     // what was added or changed, as the user would type it
   std::vector<std::string> warnings;  // sentences
+  // What the plugin does, whoever gave it, and whether it writes into the session.
+  Functions functions = Functions::kNone;
+  bool out_in_session = false;
 };
 
-// An Error: --functions without TCG, -daemonize (the recording would end at once).
+// The `-plugin` option that is ours, and what it asks for.
+struct NamedPlugin {
+  std::size_t word = 0;  // of its value
+  Functions output = Functions::kUftrace;
+  bool has_output = false, has_out = false, has_instance = false;
+};
+[[nodiscard]] std::optional<NamedPlugin> named_plugin(const std::vector<std::string>& words);
+
+// A command that names our plugin already gets no second one, since QEMU refuses that: it is told
+// of the instance, of --functions and of the session where it does not say itself. An Error:
+// --functions without TCG, -daemonize (the recording would end at once).
 [[nodiscard]] Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words,
                                                   const QemuFacts& facts, const QemuWishes& wishes);
 

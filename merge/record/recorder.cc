@@ -34,7 +34,7 @@ Result<void> Recording::prepare() {
                          : fmt::format("the instance of a dead recorder stays: {}: {}",
                                        leftover.name, leftover.why));
   }
-  auto instance = Instance::create();
+  auto instance = Instance::create(options_.instance);
   if (!instance) return tl::unexpected(std::move(instance).error());
   instance_.emplace(std::move(*instance));
   auto events = choose_events(*root, options_.events);
@@ -51,7 +51,7 @@ Result<void> Recording::prepare() {
   marker_ = std::move(*marker);
   const std::string path = target_.user ? fmt::format("/proc/self/fd/{}", marker_.get())
                                         : instance_->path("trace_marker");
-  auto additions = complete_command(options_, target_, path);
+  auto additions = complete_command(options_, target_, path, *instance_);
   if (!additions) return tl::unexpected(std::move(additions).error());
   additions_ = std::move(*additions);
   return {};
@@ -70,7 +70,8 @@ Result<void> Recording::open_session() {
   session_.qemu_version = target_.facts.version;
   session_.trapline_version = options_.trapline_version;
   session_.clock = options_.clock;
-  session_.functions = options_.functions;
+  session_.functions = additions_.functions;
+  session_.out_in_session = additions_.out_in_session;
   session_.buffer_kb = options_.buffer_kb;
   if (options_.snapshot) {
     session_.snapshot_on = options_.snapshot->trigger.text;
@@ -80,14 +81,17 @@ Result<void> Recording::open_session() {
   session_.start_real_ns = read_clock(ClockId::kReal);
   if (auto wrote = write_session(options_.folder, session_); !wrote) return wrote;
   copy_companions(options_, target_);
-  if (options_.functions && target_.user) {
+  if (additions_.out_in_session && target_.user) {
+    // The user passes through the session's folder to it, and can list nothing else.
     const std::string out = options_.folder + "/uftrace.data";
-    if (::mkdir(out.c_str(), 0755) != 0 ||
+    if (::chmod(options_.folder.c_str(), 0711) != 0 || ::mkdir(out.c_str(), 0700) != 0 ||
         ::chown(out.c_str(), target_.user->uid, target_.user->gid) != 0) {
       return fail("{}: {}", out, std::strerror(errno));
     }
   }
-  return open_streams();
+  if (auto opened = open_streams(); !opened) return opened;
+  if (owner_) give_session(options_.folder, *owner_);
+  return {};
 }
 
 Result<void> Recording::open_streams() {
@@ -103,16 +107,17 @@ Result<void> Recording::open_streams() {
     streams_->keep_hits(std::move(*watch_), wish.around_ns, wish.ring_mb << 20);
     watch_.reset();
   }
-  return write_start(options_.folder, *facts);
+  return trace_dat::write_start(options_.folder, *facts);
 }
 
 Result<void> Recording::start() {
   timer_ = open_ticks();
   if (!options_.command.empty()) {
-    CommandOptions how{additions_.words,    target_.user,        marker_.get(), "",
-                       instance_->path(""), instance_->tracefs()};
+    CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
+                       instance_->name(), instance_->path(""), instance_->tracefs(), umask_};
     // With both backends the events come through the log.
-    if (target_.facts.tracing == QemuTracing::kFtrace) {
+    const bool user_writes_calls = target_.user && in_markers(additions_.functions);
+    if (target_.facts.tracing == QemuTracing::kFtrace || user_writes_calls) {
       how.shown_marker = instance_->path("trace_marker");
     } else if (target_.facts.top_level_marker) {
       how.shown_marker = "/dev/null";
@@ -138,13 +143,14 @@ Result<void> Recording::start() {
   if (options_.duration_ns) deadline_ = started_ + *options_.duration_ns;
   for (const std::string& added : additions_.added) say("added to QEMU's command: " + added);
   for (const std::string& warning : additions_.warnings) say("warning: " + warning);
-  if (options_.functions && options_.snapshot) {
+  if (in_directory(additions_.functions) && options_.snapshot) {
     say("--functions: uftrace.data holds all of the run, not only what is around the hits");
   }
   return command_ ? command_->start() : Result<void>{};
 }
 
 Result<int> Recording::run() {
+  umask_ = ::umask(077);  // what the session holds is its owner's alone
   Result<void> ready = prepare();
   if (ready) ready = open_session();
   if (ready) ready = start();
@@ -164,6 +170,18 @@ Result<int> Recording::run() {
   }
   loop();
   return finish();
+}
+
+std::optional<Functions> parse_functions(std::string_view text) {
+  for (const Functions functions : {Functions::kUftrace, Functions::kFtrace, Functions::kBoth}) {
+    if (text == name_of(functions)) return functions;
+  }
+  return std::nullopt;
+}
+
+std::string_view name_of(Functions functions) {
+  constexpr std::string_view kNames[] = {"none", "uftrace", "ftrace", "both"};
+  return kNames[static_cast<std::size_t>(functions)];
 }
 
 Result<int> record(const RecordOptions& options) { return Recording(options).run(); }

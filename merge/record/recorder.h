@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -33,6 +34,23 @@ struct SnapshotWish {
   std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, of all CPUs
 };
 
+// Where the plugin writes the guest's functions.
+enum class Functions : std::uint8_t {
+  kNone,
+  kUftrace,  // the session's uftrace.data
+  kFtrace,   // trace_marker: on the recording's own clock
+  kBoth,
+};
+// "uftrace", "ftrace", "both", as the plugin's output= has them; nothing for other words.
+[[nodiscard]] std::optional<Functions> parse_functions(std::string_view text);
+[[nodiscard]] std::string_view name_of(Functions functions);
+[[nodiscard]] constexpr bool in_directory(Functions functions) {
+  return functions == Functions::kUftrace || functions == Functions::kBoth;
+}
+[[nodiscard]] constexpr bool in_markers(Functions functions) {
+  return functions == Functions::kFtrace || functions == Functions::kBoth;
+}
+
 struct RecordOptions {
   std::string folder = "run.trapline";
   std::vector<std::string> command;  // empty: the whole machine, or `pid`
@@ -42,7 +60,8 @@ struct RecordOptions {
   std::uint64_t buffer_kb = kDefaultBufferKb;  // for each CPU
   EventChoice events;
   std::vector<std::string> qemu_events;  // patterns
-  bool functions = false;
+  Functions functions = Functions::kNone;
+  std::string instance;              // the name of the ftrace instance; empty: one of our own
   std::vector<std::string> symbols;  // copied into the session; for the plugin as well
   std::string user;
   std::optional<SnapshotWish> snapshot;

@@ -80,11 +80,11 @@ void Recording::look_at_instance() {
     return !now || now->find(text) != std::string::npos;
   };
   if (!is("tracing_on", "1")) {
-    warn(fmt::format("somebody has written 0 into {}: events are missing",
+    warn(fmt::format("tracing was switched off through {}: events are missing",
                      instance_->path("tracing_on")));
   }
   if (!is("trace_clock", "[" + options_.clock + "]")) {
-    warn(fmt::format("somebody has changed {}: the recording is on several clocks",
+    warn(fmt::format("the clock was changed through {}: the recording is on several clocks",
                      instance_->path("trace_clock")));
   }
 }
@@ -92,11 +92,13 @@ void Recording::look_at_instance() {
 void Recording::save_session() {
   note_streams();
   session_.threads = threads_.threads();
+  session_.vms = vm_names_.vms();
   session_.sync = sync_.brackets();
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
   (void)replace_file(options_.folder + "/raw/cmdlines", own + threads_.cmdlines());
   (void)write_session(options_.folder, session_);
+  if (owner_) give_session(options_.folder, *owner_);
 }
 
 void Recording::on_tick() {
@@ -155,7 +157,8 @@ void Recording::look_after_grace() {
 bool Recording::look_at_threads() {
   auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
   if (saved) threads_.add_names(*saved);
-  return threads_.update();
+  const bool new_threads = threads_.update();
+  return vm_names_.update(threads_.threads()) || new_threads;
 }
 
 // Until the first tick, at ages that double: a short run has ended by then.
@@ -230,9 +233,11 @@ Result<void> Recording::close_session() {
   auto finished = finish_locked(options_.folder, stats);
   session_.closed = finished.has_value();
   auto wrote = write_session(options_.folder, session_);
+  close_to_others(options_.folder);
+  if (owner_) give_session(options_.folder, *owner_);
   lock_.reset();
   if (!finished) {
-    return fail("{}; the pages are in {}/raw: make room and give: trapline report {}",
+    return fail("{}; the pages are in {}/raw: make room and give: trapline record --finish {}",
                 finished.error().message, options_.folder, options_.folder);
   }
   return wrote;
@@ -247,6 +252,7 @@ Result<int> Recording::finish() {
   } else if (command_) {
     session_.exit_status = command_->reap();
     (void)write_session(options_.folder, session_);
+    if (owner_) give_session(options_.folder, *owner_);
   }
   marker_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);

@@ -7,10 +7,12 @@
 
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
+#include "merge/record/owner.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/recorder.h"
 #include "merge/record/session.h"
 #include "merge/record/target.h"
+#include "merge/record/vm_names.h"
 
 namespace trapline::record {
 
@@ -62,6 +64,9 @@ class Recording {
   std::optional<Command> command_;
   QemuAdditions additions_;
   ThreadTable threads_;
+  VmNames vm_names_;
+  std::optional<Owner> owner_ = invoking_user();
+  mode_t umask_ = 022;  // the command's
   SyncLog sync_;
   std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
   std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks

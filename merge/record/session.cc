@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
@@ -17,86 +16,41 @@ namespace trapline::record {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
 
-json host_facts() {
+SessionHost host_facts() {
   utsname name{};
   ::uname(&name);
-  return {{"kernel", name.release},
-          {"cpus", ::sysconf(_SC_NPROCESSORS_ONLN)},
-          {"machine", name.machine},
-          {"name", name.nodename}};
+  return {name.release, name.machine, name.nodename, ::sysconf(_SC_NPROCESSORS_ONLN)};
 }
 
-json readings(const ClockReadings& clocks) {
-  json values = json::object();
-  for (std::size_t i = 0; i < kReadableClocks; ++i) {
-    if (clocks.values[i] != 0) values[std::string(kClockNames[i])] = clocks.values[i];
-  }
-  return values;
-}
-
-json hit_facts(const Hit& hit) {
-  json facts = {{"at_ns", hit.start},
-                {"ns", hit.end - hit.start},
-                {"reason", hit.reason},
-                {"tid", static_cast<std::int32_t>(hit.thread)}};
-  if (hit.vcpu != kNoVcpu) facts["vcpu"] = hit.vcpu;
-  if (hit.open) facts["open"] = true;
-  if (hit.near_loss) facts["near_loss"] = true;
+SessionHit facts_of(const Hit& hit) {
+  SessionHit facts{
+      hit.start, hit.end - hit.start, hit.reason, static_cast<std::int32_t>(hit.thread), {},
+      hit.open,  hit.near_loss};
+  if (hit.vcpu != kNoVcpu) facts.vcpu = hit.vcpu;
   return facts;
 }
 
-json snapshot_facts(const Session& session) {
+SessionSnapshot snapshot_facts(const Session& session) {
   const SnapshotFacts& facts = session.snapshot;
-  json first = json::array(), windows = json::array();
-  for (const Hit& hit : facts.first_hits) first.push_back(hit_facts(hit));
+  SessionSnapshot snapshot;
+  snapshot.on = session.snapshot_on;
+  snapshot.around_ns = session.around_ns;
+  snapshot.hits = facts.hits;
+  snapshot.shortened = facts.shortened;
+  snapshot.near_loss = facts.near_loss;
+  snapshot.kept_events = facts.kept_events;
+  snapshot.left_out_events = facts.left_out_events;
+  snapshot.unwritten_events = facts.unwritten_events;
+  snapshot.cannot_hit = facts.cannot_hit;
+  if (session.out_in_session) snapshot.whole_run.emplace_back("uftrace.data");
+  if (facts.hits != 0) snapshot.longest = facts_of(facts.longest);
+  for (const Hit& hit : facts.first_hits) snapshot.first_hits.push_back(facts_of(hit));
+  snapshot.windows = facts.windows;
   for (const Window& window : facts.first_windows) {
-    windows.push_back({{"from_ns", window.from}, {"to_ns", window.to}});
+    snapshot.first_windows.push_back({window.from, window.to});
   }
-  json text = {{"on", session.snapshot_on},
-               {"around_ns", session.around_ns},
-               {"hits", facts.hits},
-               {"shortened", facts.shortened},
-               {"near_loss", facts.near_loss},
-               {"kept_events", facts.kept_events},
-               {"left_out_events", facts.left_out_events},
-               {"unwritten_events", facts.unwritten_events}};
-  if (!facts.cannot_hit.empty()) text["cannot_hit"] = facts.cannot_hit;
-  if (session.functions) text["whole_run"] = json::array({"uftrace.data"});
-  if (facts.hits != 0) text["longest"] = hit_facts(facts.longest);
-  text["first_hits"] = std::move(first);
-  text["windows"] = facts.windows;
-  text["first_windows"] = std::move(windows);
-  return text;
-}
-
-json lists_of(const Session& session, const char* what) {
-  json list = json::array();
-  if (std::string_view(what) == "threads") {
-    for (const auto& [tid, thread] : session.threads) {
-      list.push_back({{"tid", tid}, {"pid", thread.pid}, {"name", thread.name}});
-    }
-  } else if (std::string_view(what) == "sync") {
-    for (const SyncBracket& bracket : session.sync) {
-      json entry = {{"series", bracket.series}, {"index", bracket.index}};
-      if (bracket.stamp) entry["stamp_ns"] = *bracket.stamp;
-      entry["before"] = readings(bracket.before);
-      entry["after"] = readings(bracket.after);
-      list.push_back(std::move(entry));
-    }
-  } else if (std::string_view(what) == "losses") {
-    for (const CpuLoss& loss : session.losses) {
-      list.push_back({{"cpu", loss.cpu},
-                      {"overwritten", loss.overwritten},
-                      {"dropped", loss.dropped},
-                      {"unwritten_pages", loss.unwritten_pages},
-                      {"unread", loss.unread}});
-    }
-  } else {
-    for (const EventName& event : session.events) list.push_back(event.system + ":" + event.name);
-  }
-  return list;
+  return snapshot;
 }
 
 // Whether the folder may be replaced: an earlier session of ours.
@@ -107,36 +61,45 @@ bool is_session(const fs::path& folder) {
 
 }  // namespace
 
-std::string session_text(const Session& session) {
-  json text;
-  text["version"] = 1;
-  text["closed"] = session.closed;
-  text["command"] = session.command;
-  text["added"] = session.added;
-  if (session.pid != 0) text["pid"] = session.pid;
-  if (!session.user.empty()) text["user"] = session.user;
-  text["host"] = host_facts();
-  text["versions"] = {{"trapline", session.trapline_version}};
-  if (!session.qemu_version.empty()) text["versions"]["qemu"] = session.qemu_version;
-  text["clocks"] = {{"trace.dat", session.clock}};
-  if (session.functions) text["clocks"]["uftrace.data"] = "mono";
-  text["start_real_ns"] = session.start_real_ns;
-  if (session.end_real_ns != 0) text["end_real_ns"] = session.end_real_ns;
-  text["recorder"] = {
-      {"instance", session.instance}, {"pid", ::getpid()}, {"buffer_kb", session.buffer_kb}};
-  if (!session.snapshot_on.empty()) text["snapshot"] = snapshot_facts(session);
-  if (!session.ended_by.empty()) text["ended_by"] = session.ended_by;
-  if (!session.warnings.empty()) text["warnings"] = session.warnings;
-  if (session.exit_status) text["exit_status"] = *session.exit_status;
-  for (const char* what : {"losses", "events", "threads", "sync"}) {
-    text[what] = lists_of(session, what);
+SessionJson facts_of(const Session& session) {
+  SessionJson facts;
+  facts.closed = session.closed;
+  facts.command = session.command;
+  facts.added = session.added;
+  facts.pid = session.pid;
+  facts.user = session.user;
+  facts.host = host_facts();
+  facts.trapline_version = session.trapline_version;
+  facts.qemu_version = session.qemu_version;
+  facts.clocks.emplace_back("trace.dat", session.clock);
+  if (session.out_in_session) facts.clocks.emplace_back("uftrace.data", "mono");
+  if (session.functions != Functions::kNone) facts.functions = name_of(session.functions);
+  facts.start_real_ns = session.start_real_ns;
+  facts.end_real_ns = session.end_real_ns;
+  facts.instance = session.instance;
+  facts.recorder_pid = ::getpid();
+  facts.buffer_kb = session.buffer_kb;
+  if (!session.snapshot_on.empty()) facts.snapshot = snapshot_facts(session);
+  facts.ended_by = session.ended_by;
+  facts.warnings = session.warnings;
+  facts.exit_status = session.exit_status;
+  facts.losses = session.losses;
+  for (const EventName& event : session.events) {
+    facts.events.push_back(event.system + ":" + event.name);
   }
-  // A thread's name or an argument may be any bytes.
-  return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  facts.vms = session.vms;
+  for (const auto& [tid, thread] : session.threads) {
+    facts.threads.push_back({tid, thread.pid, thread.name});
+  }
+  for (const SyncBracket& bracket : session.sync) {
+    facts.sync.push_back(
+        {bracket.series, bracket.index, bracket.before, bracket.after, bracket.stamp});
+  }
+  return facts;
 }
 
 Result<void> write_session(const std::string& folder, const Session& session) {
-  return replace_file(folder + "/session.json", session_text(session));
+  return write_session_json(folder, facts_of(session));
 }
 
 Result<void> make_session_folder(const std::string& folder) {
@@ -144,9 +107,7 @@ Result<void> make_session_folder(const std::string& folder) {
   if (fs::exists(fs::symlink_status(folder, error)) && !fs::is_empty(folder, error)) {
     if (!is_session(folder)) {
       return fail(ErrorKind::kUsage,
-                  "{}: there is something that is no session; give another "
-                  "name: -o DIR",
-                  folder);
+                  "{} exists but is not a Trapline session; choose another folder with -o", folder);
     }
     if (fs::exists(folder + "/raw", error)) {
       if (auto lock = lock_session(folder); !lock) return tl::unexpected(lock.error());
@@ -154,10 +115,11 @@ Result<void> make_session_folder(const std::string& folder) {
     const std::string old = folder + ".old";
     if (fs::exists(fs::symlink_status(old, error))) {
       if (!is_session(old)) {
-        return fail(ErrorKind::kUsage,
-                    "{}: there is something that is no session, so the earlier "
-                    "{} cannot be kept under that name; give another name: -o DIR",
-                    old, folder);
+        return fail(
+            ErrorKind::kUsage,
+            "{} exists but is not a Trapline session, so the earlier {} cannot be kept under "
+            "that name; choose another folder with -o",
+            old, folder);
       }
       fs::remove_all(old, error);
     }
@@ -166,7 +128,7 @@ Result<void> make_session_folder(const std::string& folder) {
     }
   }
   for (const std::string& path : {folder, folder + "/raw"}) {
-    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       return fail("{}: {}", path, std::strerror(errno));
     }
   }

@@ -126,9 +126,9 @@ Result<void> reserve(const std::string& path) {
   return {};
 }
 
-Result<StartFacts> write_head(const Instance& instance, const RecordOptions& options,
-                              const std::vector<EventName>& events) {
-  StartFacts facts;
+Result<trace_dat::StartFacts> write_head(const Instance& instance, const RecordOptions& options,
+                                         const std::vector<EventName>& events) {
+  trace_dat::StartFacts facts;
   facts.page_size = page_size(instance);
   facts.cpus = count_cpus(instance);
   facts.clocks = std::string(trimmed(instance.get("trace_clock").value_or(options.clock)));
@@ -138,7 +138,7 @@ Result<StartFacts> write_head(const Instance& instance, const RecordOptions& opt
   if (!head) return tl::unexpected(std::move(head).error());
   facts.head_bytes = head->size();
   const std::string path = options.folder + "/raw/head";
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
   if (auto wrote = write_all(fd.get(), *head, path); !wrote) {
     return tl::unexpected(std::move(wrote).error());

@@ -10,7 +10,7 @@
 #include "merge/record/instance.h"
 #include "merge/record/recorder.h"
 #include "merge/record/snapshot/hit_watch.h"
-#include "merge/session/finish.h"
+#include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::record {
 
@@ -32,8 +32,9 @@ namespace trapline::record {
 [[nodiscard]] Result<void> follow_process(const Instance& instance, pid_t pid);
 
 // raw/head, the head of trace.dat, and what finishing the session needs to know.
-[[nodiscard]] Result<StartFacts> write_head(const Instance& instance, const RecordOptions& options,
-                                            const std::vector<EventName>& events);
+[[nodiscard]] Result<trace_dat::StartFacts> write_head(const Instance& instance,
+                                                       const RecordOptions& options,
+                                                       const std::vector<EventName>& events);
 
 // Room that is given back when the disk is full, so that the session can be closed.
 [[nodiscard]] Result<void> reserve(const std::string& path);

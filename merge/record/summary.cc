@@ -1,5 +1,8 @@
 #include "merge/record/summary.h"
 
+#include "backend_ftrace/base/paths.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
+
 namespace trapline::record {
 namespace {
 
@@ -10,6 +13,14 @@ std::string duration(std::uint64_t ns) {
   if (ns < 1'000'000) return fmt::format("{:.1f} µs", value / 1e3);
   if (ns < 1'000'000'000) return fmt::format("{:.2f} ms", value / 1e6);
   return fmt::format("{:.2f} s", value / 1e9);
+}
+
+bool has_events(Source& source) {
+  Event event;
+  while (source.next(event) == Read::kEvent) {
+    if (!std::holds_alternative<Lost>(event.payload)) return true;
+  }
+  return false;
 }
 
 void add_snapshot(const Session& session, const Outcome& outcome, double seconds,
@@ -71,6 +82,19 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
 
 }  // namespace
 
+std::string next_command(const Session& session, const std::string& folder) {
+  const auto trace = trace_dat::open_trace_dat(folder + "/trace.dat", {});
+  const Traits has = trace ? (*trace)->traits() : Traits();
+  if (has.kvm_exit || has.kvm_userspace_exit) {
+    return session.snapshot.hits != 0 ? fmt::format("trapline timeline {} --around max", folder)
+                                      : fmt::format("trapline report {}", folder);
+  }
+  // Without exits: what there is, in its order; the guest's functions by uftrace itself.
+  if (trace && has_events(**trace)) return fmt::format("trapline timeline {}", folder);
+  const std::string functions = folder + "/uftrace.data";
+  return is_file(functions + "/info") ? fmt::format("uftrace report -d {}", functions) : "";
+}
+
 std::vector<std::string> summary(const Session& session, const Outcome& outcome) {
   std::vector<std::string> lines;
   const double seconds = static_cast<double>(session.end_real_ns - session.start_real_ns) / 1e9;
@@ -80,10 +104,10 @@ std::vector<std::string> summary(const Session& session, const Outcome& outcome)
     add_snapshot(session, outcome, seconds, lines);
   }
   add_losses(session, outcome.whole, lines);
-  if (session.snapshot_on.empty()) {
-    lines.push_back(fmt::format("next: trapline report {}", outcome.folder));
-  } else if (session.snapshot.hits != 0) {
-    lines.push_back(fmt::format("next: trapline timeline {} --around max", outcome.folder));
+  if (const std::string next = next_command(session, outcome.folder); !next.empty()) {
+    lines.push_back("next: " + next);
+  } else if (session.snapshot_on.empty()) {
+    lines.emplace_back("no events were recorded");
   }
   return lines;
 }

@@ -35,7 +35,8 @@ Result<void> check_options(const RecordOptions& options) {
   if (command && options.pid != 0) {
     return fail(ErrorKind::kUsage, "--pid and a command: give one of them");
   }
-  if (!command && options.functions) return needs_qemu("--functions");
+  const bool functions = options.functions != Functions::kNone;
+  if (!command && functions) return needs_qemu("--functions");
   if (!command && !options.user.empty()) return needs_qemu("--user");
   if (options.pid != 0 && ::kill(options.pid, 0) != 0 && errno == ESRCH) {
     return fail("--pid {}: there is no such process", options.pid);
@@ -90,7 +91,7 @@ Result<Target> look_at_target(const RecordOptions& options) {
     target.qemu = is_qemu(options.command.front());
     if (target.qemu) target.facts = ask_qemu(*program, target.user);
   }
-  if (options.functions && !target.qemu) {
+  if (options.functions != Functions::kNone && !target.qemu) {
     return fail(ErrorKind::kUsage, "--functions: {} is no QEMU system emulator (qemu-system-…)",
                 options.command.front());
   }
@@ -101,17 +102,22 @@ Result<Target> look_at_target(const RecordOptions& options) {
 }
 
 Result<QemuAdditions> complete_command(const RecordOptions& options, const Target& target,
-                                       const std::string& marker) {
+                                       const std::string& marker, const Instance& instance) {
   if (!target.qemu) return QemuAdditions{options.command, {}, {}};
   QemuWishes wishes;
   wishes.events = options.qemu_events;
   wishes.marker = marker;
   wishes.functions = options.functions;
-  if (options.functions) {
-    auto plugin = find_plugin();
-    if (!plugin) return tl::unexpected(std::move(plugin).error());
+  // A user who may not pass through tracefs finds the instance's marker in the top-level one's
+  // place.
+  if (!target.user) wishes.instance = instance.name();
+  if (options.functions != Functions::kNone) {
     std::error_code error;
-    wishes.plugin = std::move(*plugin);
+    if (!named_plugin(options.command)) {
+      auto plugin = find_plugin();
+      if (!plugin) return tl::unexpected(std::move(plugin).error());
+      wishes.plugin = std::move(*plugin);
+    }
     wishes.plugin_out = (fs::absolute(options.folder, error) / "uftrace.data").lexically_normal();
     wishes.symbols = target.symbols;
   }
@@ -122,6 +128,8 @@ void copy_companions(const RecordOptions& options, const Target& target) {
   std::error_code error;
   const auto copy = [&](const std::string& from, const fs::path& to) {
     fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+    std::error_code ignored;
+    fs::permissions(to, fs::perms::owner_read | fs::perms::owner_write, ignored);
     if (error && options.say) options.say(fmt::format("{}: not copied: {}", from, error.message()));
   };
   const fs::path folder(options.folder);

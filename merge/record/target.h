@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "merge/record/command.h"
+#include "merge/record/instance.h"
 #include "merge/record/qemu_command.h"
 #include "merge/record/recorder.h"
 
@@ -24,7 +25,8 @@ struct Target {
 // The command line to run, completed where it is a QEMU; `marker` is what -D is to name.
 [[nodiscard]] Result<QemuAdditions> complete_command(const RecordOptions& options,
                                                      const Target& target,
-                                                     const std::string& marker);
+                                                     const std::string& marker,
+                                                     const Instance& instance);
 
 // Copies what readers want beside the recording: symbols/, trace-events-all.
 void copy_companions(const RecordOptions& options, const Target& target);

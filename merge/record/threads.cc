@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/analyze/vmm/vmms.h"
 
 namespace trapline::record {
 namespace {
@@ -64,10 +65,9 @@ void ThreadTable::add_descendants(pid_t pid, std::set<pid_t>& found, unsigned de
 }
 
 bool ThreadTable::is_monitor(pid_t pid) const {
-  if (name_of(pid, pid).starts_with("qemu")) return true;
+  if (any_vmm().is_process(name_of(pid, pid))) return true;
   for (const pid_t tid : tasks_of(pid)) {
-    const std::string name = name_of(pid, tid);
-    if (name.starts_with("CPU ") && name.find("/KVM") != std::string::npos) return true;
+    if (vcpu_of_name(name_of(pid, tid)) != kNoVcpu) return true;
   }
   return false;
 }

@@ -24,7 +24,7 @@ class ThreadTable {
   static constexpr std::size_t kMostThreads = 20'000;
 
   // The process and its descendants; or, without one, every process that looks like a virtual
-  // machine monitor (its name begins with qemu, or a thread of it is named CPU n/KVM).
+  // machine monitor (its name, or a thread's name, is one that merge/analyze/vmm knows).
   explicit ThreadTable(pid_t root = 0) : root_(root) {}
 
   // Looks again; whether anything is new.

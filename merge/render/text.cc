@@ -215,8 +215,13 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
 void print_irqs(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.irqs) return;
   if (report.irqs->empty()) {
-    out << "\nNo interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, "
-           "kvm_inj_virq, kvm_eoi).\n";
+    if (report.irq_events.empty()) {
+      out << "\nNo interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, "
+             "kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq).\n";
+    } else {
+      out << fmt::format("\nNo interrupt was followed to the guest. Recorded: {}.\n",
+                         report.irq_events);
+    }
     return;
   }
   const Unit unit = unit_of_medians(

@@ -5,6 +5,44 @@
 #include <utility>
 
 namespace trapline {
+namespace {
+
+struct StepEvents {
+  IrqStep step;
+  const char* events;
+};
+constexpr StepEvents kStepEvents[] = {
+    {IrqStep::kLine, "kvm_set_irq"},           {IrqStep::kMsi, "kvm_msi_set_irq"},
+    {IrqStep::kAccept, "kvm_apic_accept_irq"}, {IrqStep::kPic, "kvm_pic_set_irq"},
+    {IrqStep::kInject, "kvm_inj_virq"},        {IrqStep::kEoi, "kvm_eoi"},
+    {IrqStep::kPicEnd, "kvm_ack_irq"},         {IrqStep::kPending, "vgic_update_irq_pending"},
+};
+
+// An interrupt needs one event of each step to be followed; those of which a recording has none are
+// missing where the steps around them are there.
+void report_events(Report& report, const IrqTracker& tracker) {
+  const auto seen = [&](IrqStep step) { return tracker.seen()[static_cast<std::size_t>(step)]; };
+  report.irq_events.clear();
+  for (const StepEvents& step : kStepEvents) {
+    if (seen(step.step) == 0) continue;
+    if (!report.irq_events.empty()) report.irq_events += ", ";
+    report.irq_events += fmt::format("{} {}", seen(step.step), step.events);
+  }
+  if (report.irq_events.empty() || seen(IrqStep::kPending) != 0) return;  // arm64 has one step
+  const auto missing = [&](bool is_missing, const char* events) {
+    if (!is_missing) return;
+    if (!report.irq_events_missing.empty()) report.irq_events_missing += ", ";
+    report.irq_events_missing += events;
+  };
+  const bool apic = seen(IrqStep::kAccept) != 0, pic = seen(IrqStep::kPic) != 0;
+  missing(seen(IrqStep::kLine) + seen(IrqStep::kMsi) == 0, "kvm_set_irq or kvm_msi_set_irq");
+  missing(!apic && !pic, "kvm_apic_accept_irq or kvm_pic_set_irq");
+  missing(seen(IrqStep::kInject) == 0, "kvm_inj_virq");
+  missing(apic ? seen(IrqStep::kEoi) == 0 : pic && seen(IrqStep::kPicEnd) == 0,
+          apic ? "kvm_eoi" : "kvm_ack_irq");
+}
+
+}  // namespace
 
 void IrqTable::add(const IrqSpan& span) {
   const std::tuple key{span.vector, span.origin,
@@ -21,6 +59,7 @@ void IrqTable::add(const IrqSpan& span) {
 }
 
 void IrqTable::report(Report& report, const IrqTracker& tracker) const {
+  report_events(report, tracker);
   report.irqs_coalesced = tracker.coalesced();
   auto& rows = report.irqs.emplace();
   for (const auto& [key, counted] : rows_) {

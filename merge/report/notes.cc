@@ -43,6 +43,10 @@ std::vector<std::string> notes_of(const Report& report, const Traits& traits, bo
         "times are cycles of the TSC: the recording does not tell its frequency; give "
         "--tsc-khz");
   }
+  if (!report.irq_events_missing.empty()) {
+    notes.push_back("interrupts are followed in part: the recording has no " +
+                    report.irq_events_missing);
+  }
   const bool inferred = std::any_of(report.vcpus.begin(), report.vcpus.end(),
                                     [](const VcpuRow& row) { return row.vm_inferred; });
   if (several_vms && inferred) {

@@ -109,6 +109,9 @@ struct Report {
   std::uint64_t slower_than_ns = 0;
   std::optional<std::vector<IrqRow>> irqs;
   std::uint64_t irqs_coalesced = 0;  // raised again while they were pending
+  // With irqs: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did not
+  // and would tell more. Either may be empty.
+  std::string irq_events, irq_events_missing;
   std::optional<std::vector<HaltRow>> halts;
   std::optional<std::vector<GuestFunctionRow>> guest_functions;
   ReportCounters counters;

@@ -79,7 +79,8 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
   Timeline timeline(std::move(input->sources));
   Pipeline pipeline(pipeline_options(timeline, *input), {});
   Event event;
-  for (std::uint64_t events = 1; timeline.next(event) && pipeline.push(event); ++events) {
+  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
+       ++events) {
     tell(progress, timeline, events);
   }
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline);
@@ -131,7 +132,8 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   }
   Pipeline pipeline(std::move(how), std::move(sinks));
   Event event;
-  for (std::uint64_t events = 1; timeline.next(event) && pipeline.push(event); ++events) {
+  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
+       ++events) {
     tell(progress, timeline, events);
   }
   if (timeline.status() && !has_exits(input->traits)) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "merge/analyze/vmm/vmms.h"
+
 namespace trapline {
 
 std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,

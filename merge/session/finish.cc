@@ -9,89 +9,30 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/text_file.h"
-#include "merge/session/trace_dat_tail.h"
+#include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using trace_dat::CpuArea;
+using trace_dat::raw_file;
+using trace_dat::StartFacts;
+using trace_dat::Tail;
 
 constexpr std::uint64_t kPiece = 1u << 20;
 
-std::string raw(const std::string& session, const std::string& file) {
-  return session + "/raw/" + file;
-}
 std::string cpu_file(const std::string& session, std::size_t cpu) {
-  return raw(session, fmt::format("cpu{}", cpu));
-}
-
-std::uint64_t size_of(const std::string& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  return error ? 0 : size;
-}
-
-tl::unexpected<Error> damaged(const std::string& path) {
-  return fail(ErrorKind::kDamaged,
-              "{}: damaged; the pages in {} can still be read with trace-cmd "
-              "restore",
-              path, fs::path(path).parent_path().string());
-}
-
-Result<StartFacts> read_start(const std::string& session) {
-  const std::string path = raw(session, "start.json");
-  auto text = read_text(path);
-  if (!text) return tl::unexpected(std::move(text).error());
-  try {
-    const json start = json::parse(*text);
-    StartFacts facts;
-    facts.page_size = start.at("page_size").get<std::size_t>();
-    facts.head_bytes = start.at("head_bytes").get<std::uint64_t>();
-    facts.cpus = start.at("cpus").get<unsigned>();
-    facts.clocks = start.at("clocks").get<std::string>();
-    facts.uname = start.at("uname").get<std::string>();
-    facts.version = start.at("version").get<std::string>();
-    const bool sane = facts.page_size >= 4096 && facts.page_size <= 65536 && facts.cpus <= 8192;
-    if (sane && facts.head_bytes <= size_of(raw(session, "head"))) return facts;
-    if (sane && fs::exists(raw(session, "plan.json"))) return facts;
-  } catch (const json::exception&) {
-  }
-  return damaged(path);
-}
-
-Result<std::vector<CpuArea>> read_plan(const std::string& session) {
-  const std::string path = raw(session, "plan.json");
-  auto text = read_text(path);
-  if (!text) return tl::unexpected(std::move(text).error());
-  try {
-    std::vector<CpuArea> areas;
-    const json plan = json::parse(*text);
-    for (const json& area : plan.at("areas")) {
-      areas.push_back(
-          {area.at("offset").get<std::uint64_t>(), area.at("size").get<std::uint64_t>()});
-    }
-    return areas;
-  } catch (const json::exception&) {
-    return damaged(path);
-  }
+  return raw_file(session, fmt::format("cpu{}", cpu));
 }
 
 // Adds the tail to the head, writes the plan, and gives the head its name.
 Result<void> begin(const std::string& session, const StartFacts& start,
                    const std::vector<std::string>& cpu_stats) {
-  std::vector<std::uint64_t> sizes;
-  for (unsigned cpu = 0; cpu < start.cpus; ++cpu) {
-    const std::uint64_t size = size_of(cpu_file(session, cpu));
-    sizes.push_back(size / start.page_size * start.page_size);  // a page cut off by the kill goes
-  }
-  TailFacts facts{read_text(raw(session, "cmdlines")).value_or(""), start.clocks, start.uname,
-                  start.version, cpu_stats};
-  const Tail tail = trace_dat_tail(facts, start.head_bytes, start.page_size, sizes);
-  const std::string path = raw(session, "head");
+  const Tail tail = trace_dat::tail_of(session, start, cpu_stats);
+  const std::string path = raw_file(session, "head");
   const UniqueFd head(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!head) return fail("{}: {}", path, std::strerror(errno));
   const auto end = static_cast<off_t>(start.head_bytes);
@@ -99,12 +40,7 @@ Result<void> begin(const std::string& session, const StartFacts& start,
     return fail("{}: {}", path, std::strerror(errno));
   }
   if (auto wrote = write_all(head.get(), tail.bytes, path); !wrote) return wrote;
-  json areas = json::array();
-  for (const CpuArea& area : tail.areas) {
-    areas.push_back({{"offset", area.offset}, {"size", area.size}});
-  }
-  const std::string plan = json{{"areas", areas}}.dump();
-  if (auto wrote = replace_file(raw(session, "plan.json"), plan); !wrote) return wrote;
+  if (auto planned = trace_dat::write_plan(session, tail.areas); !planned) return planned;
   if (::rename(path.c_str(), (session + "/trace.dat").c_str()) != 0) {
     return fail("{}/trace.dat: {}", session, std::strerror(errno));
   }
@@ -163,13 +99,6 @@ Result<void> move_cpu(const std::string& session, std::size_t cpu, const CpuArea
 
 }  // namespace
 
-Result<void> write_start(const std::string& session, const StartFacts& facts) {
-  const json start{{"page_size", facts.page_size}, {"head_bytes", facts.head_bytes},
-                   {"cpus", facts.cpus},           {"clocks", facts.clocks},
-                   {"uname", facts.uname},         {"version", facts.version}};
-  return replace_file(raw(session, "start.json"), start.dump());
-}
-
 Result<UniqueFd> lock_session(const std::string& session) {
   const std::string folder = session + "/raw";
   UniqueFd lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -181,15 +110,15 @@ Result<UniqueFd> lock_session(const std::string& session) {
 }
 
 Result<void> finish_locked(const std::string& session, const std::vector<std::string>& cpu_stats) {
-  ::unlink(raw(session, "reserve").c_str());
-  auto start = read_start(session);
+  ::unlink(raw_file(session, "reserve").c_str());
+  auto start = trace_dat::read_start(session);
   if (!start) return tl::unexpected(std::move(start).error());
   std::error_code error;
   const std::string trace = session + "/trace.dat";
-  if (!fs::exists(raw(session, "plan.json"), error) || !fs::exists(trace, error)) {
+  if (!fs::exists(raw_file(session, "plan.json"), error) || !fs::exists(trace, error)) {
     if (auto begun = begin(session, *start, cpu_stats); !begun) return begun;
   }
-  auto areas = read_plan(session);
+  auto areas = trace_dat::read_plan(session);
   if (!areas) return tl::unexpected(std::move(areas).error());
   {
     const UniqueFd target(::open(trace.c_str(), O_RDWR | O_CLOEXEC));
@@ -198,19 +127,22 @@ Result<void> finish_locked(const std::string& session, const std::vector<std::st
       if (auto moved = move_cpu(session, cpu, (*areas)[cpu], target.get()); !moved) return moved;
     }
   }
-  ::unlink(raw(session, "start.json").c_str());  // first: without it, trace.dat is whole
+  ::unlink(raw_file(session, "start.json").c_str());  // first: without it, trace.dat is whole
   fs::remove_all(session + "/raw", error);
   return {};
 }
 
 Result<Finish> finish_session(const std::string& session) {
   std::error_code error;
-  if (!fs::is_directory(session + "/raw", error)) return Finish::kNothingToDo;
+  if (!fs::is_directory(session + "/raw", error)) {
+    if (fs::is_regular_file(session + "/session.json", error)) return Finish::kNothingToDo;
+    return fail(ErrorKind::kUsage, "{}: not a session folder; it has no session.json", session);
+  }
   auto lock = lock_session(session);
   if (!lock) return tl::unexpected(std::move(lock).error());
   // Another reader may have finished it, and gone, before this one had the lock.
   if (!fs::is_directory(session + "/raw", error)) return Finish::kNothingToDo;
-  if (!fs::exists(raw(session, "start.json"), error)) {
+  if (!fs::exists(raw_file(session, "start.json"), error)) {
     if (!fs::exists(session + "/trace.dat", error)) {
       return fail(ErrorKind::kDamaged, "{}: the recorder was killed before it recorded anything",
                   session);

@@ -1,19 +1,13 @@
-// Makes a session's trace.dat from what the recorder streamed, whether it ended well or was killed.
+// Makes a session's trace.dat whole from what the recorder streamed (merge/source/trace_dat/
+// unfinished.h), at a recording's end or, where the recorder was killed, when it is asked for:
+// readers never finish a session.
 //
-// While it records, a session holds
-//     session.json                closed: false
-//     raw/head                    the head of trace.dat
-//     raw/start.json              page size, bytes of the head, clocks, CPUs
-//     raw/cmdlines                names of threads seen so far
-//     raw/cpu0, raw/cpu1, …       pages as they come
-//     raw/reserve                 room that is given back when the disk is full
-// and the recorder holds a lock on raw/. Finishing turns raw/head into trace.dat by adding the tail
-// and moving the pages behind it, piece by piece, each piece's room given back once it is copied.
-// The plan of it (raw/plan.json) is written first: finishing may itself be killed or run out of
-// disk space at any point and be done again; the length of trace.dat tells how far it came.
+// Finishing turns raw/head into trace.dat by adding the tail and moving the pages after it, piece
+// by piece, each piece's room given back once it is copied. The plan of it is written first:
+// finishing may itself be killed or run out of disk space at any point and be done again; the
+// length of trace.dat tells how far it came.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,14 +15,6 @@
 #include "backend_ftrace/base/unique_fd.h"
 
 namespace trapline {
-
-struct StartFacts {
-  std::size_t page_size = 4096;
-  std::uint64_t head_bytes = 0;
-  unsigned cpus = 0;
-  std::string clocks, uname, version;
-};
-[[nodiscard]] Result<void> write_start(const std::string& session, const StartFacts& facts);
 
 // The lock that a recorder holds as long as it lives; an Error when another holds it.
 [[nodiscard]] Result<UniqueFd> lock_session(const std::string& session);
@@ -38,7 +24,7 @@ enum class Finish {
   kFinished,     // this call made it whole
 };
 
-// For readers: makes DIR/trace.dat whole where a recorder was killed. Errors: somebody is still
+// Makes DIR/trace.dat whole where a recorder was killed. Errors: not a session, somebody is still
 // recording into it, no permission to write, the disk is full, a damaged raw/ folder.
 [[nodiscard]] Result<Finish> finish_session(const std::string& session);
 

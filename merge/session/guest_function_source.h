@@ -1,4 +1,4 @@
-// A uftrace directory of the plugin's as a source: entries and exits of the guest's functions, put
+// A uftrace directory that was recorded outside of the guest (the plugin's) as a source:
 // on the recording's clock by a relation. The events belong to the threads of the guest's vCPUs.
 #pragma once
 

@@ -22,9 +22,9 @@ class GuestSideSource final : public WrappedSource {
     info_.error_ns = line_.error;
   }
 
-  bool next(Event& event) override {
+  Read next(Event& event) override {
     const auto place = [this](Timestamp at) { return Timestamp(line_.at(at.ns())); };
-    if (!next_placed(event, place)) return false;
+    if (const Read read = next_placed(event, place); read != Read::kEvent) return read;
     if (auto* call = std::get_if<GuestCall>(&event.payload)) {
       call->task = static_cast<std::int32_t>(event.thread);
       event.thread = thread_of(call->cpu, event.thread);
@@ -33,7 +33,7 @@ class GuestSideSource final : public WrappedSource {
       event.payload = Other{};
       event.thread = thread_of(static_cast<std::int32_t>(event.cpu), event.thread);
     }
-    return true;
+    return Read::kEvent;
   }
   [[nodiscard]] std::string comm(ThreadId thread) const override {
     return source_->comm(ThreadId{-static_cast<std::int32_t>(thread)});
@@ -72,7 +72,7 @@ GuestRecording guest_recording(Source& source, const OpenSource& open,
     GuestSyncMarkers markers;
     clocks::SyncGatherer syncs;
     Event event;
-    while (source.next(event)) {
+    while (source.next(event) == Read::kEvent) {
       const auto* marker = std::get_if<Marker>(&event.payload);
       if (marker == nullptr) continue;
       markers.add(event.at.ns(), marker->text);
@@ -96,7 +96,7 @@ GuestRecording guest_recording(Source& source, const OpenSource& open,
     if (!again) return tl::unexpected(std::move(again).error());
     TimeSample sample;
     Event event;
-    while ((*again)->next(event)) sample.add(cpu_of(event, of_tasks), event.at.ns());
+    while ((*again)->next(event) == Read::kEvent) sample.add(cpu_of(event, of_tasks), event.at.ns());
     return sample.take();
   };
   return guest;

@@ -63,7 +63,7 @@ Result<void> read_all(const OpenSource& open, Visit&& visit) {
   auto source = open();
   if (!source) return tl::unexpected(std::move(source).error());
   Event event;
-  while ((*source)->next(event)) visit(event);
+  while ((*source)->next(event) == Read::kEvent) visit(event);
   return {};  // a damaged recording serves up to the damage; its reader tells of it
 }
 
@@ -182,7 +182,7 @@ struct Known {
 void read_host(Source& source, GuestBounds& guest, HostSide& host) {
   clocks::SyncGatherer syncs;
   Event event;
-  while (source.next(event)) {
+  while (source.next(event) == Read::kEvent) {
     guest.on_event(event);
     host.vcpus.on(event);
     const auto* marker = std::get_if<Marker>(&event.payload);

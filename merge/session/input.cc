@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/paths.h"
 #include "merge/clock/relate.h"
-#include "merge/session/finish.h"
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
+#include "merge/session/marker_overlap.h"
 #include "merge/session/open.h"
+#include "merge/session/session_json.h"
 #include "merge/session/sync_records.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
@@ -28,15 +27,13 @@ struct Part {
   std::string path;
   SourceKind kind = SourceKind::kTraceDat;
   bool named = true;
+  bool marker_calls = true;  // false: a directory has those in trace_marker, and more
 };
 
 // What the named files and folders stand for, host recordings first.
 Result<std::vector<Part>> parts_of(const InputOptions& options) {
   std::vector<Part> parts;
   for (const std::string& path : options.paths) {
-    if (is_file(fs::path(path) / "session.json")) {  // its recorder may have been killed
-      if (auto whole = finish_session(path); !whole) return tl::unexpected(whole.error());
-    }
     const auto kind = kind_of_source(path);
     if (!kind && !is_folder(path)) {  // what is wrong with it, its reader knows best
       parts.push_back({path, SourceKind::kTraceDat, true});
@@ -54,17 +51,14 @@ Result<std::vector<Part>> parts_of(const InputOptions& options) {
   return parts;
 }
 
-// The threads that session.json lists: {"threads": [{"tid", "pid"}, …]}.
-void read_session_threads(const fs::path& path, Processes& processes) {
-  std::ifstream file(path);
-  const auto session = nlohmann::json::parse(file, nullptr, false);
-  if (!session.is_object() || !session.contains("threads")) return;
-  for (const auto& thread : session["threads"]) {
-    if (!thread.is_object() || !thread.contains("tid") || !thread.contains("pid")) continue;
-    if (!thread["tid"].is_number_integer() || !thread["pid"].is_number_integer()) continue;
-    processes.set(ThreadId{thread["tid"].get<std::int32_t>()},
-                  ThreadId{thread["pid"].get<std::int32_t>()});
+// What session.json tells: the threads and the virtual machines' names.
+void read_session(const std::string& folder, Input& input) {
+  const auto session = read_session_json(folder);
+  if (!session) return;
+  for (const SessionThread& thread : session->threads) {
+    input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }
+  for (const SessionVm& vm : session->vms) input.vm_names[ThreadId{vm.pid}] = vm.name;
 }
 
 // The files of a session's symbols/ folder, in order of their names.
@@ -203,9 +197,7 @@ class ClockedParts {
   Result<void> add(const Part& part) {
     auto source = open_source_of(part);
     if (!source) return tl::unexpected(std::move(source).error());
-    if (auto* trace = dynamic_cast<trace_dat::TraceDatSource*>(source->get())) {
-      input_.traits.merge(trace->traits());
-    }
+    input_.traits.merge((*source)->traits());
     parts_.push_back(part);
     sources_.push_back(std::move(*source));
     return {};
@@ -235,6 +227,7 @@ class ClockedParts {
     if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
     trace_dat::Options how;
     how.tsc_khz = options_.tsc_khz;
+    how.marker_calls = part.marker_calls;
     auto source = trace_dat::open_trace_dat(part.path, how);
     if (!source) return tl::unexpected(std::move(source).error());
     return std::unique_ptr<Source>(std::move(*source));
@@ -302,10 +295,28 @@ void put_host_first(std::vector<Part>& parts) {
   }
 }
 
+// The plugin's output=both: of a trace.dat and a directory of one run the calls of one count.
+void leave_out_second_calls(std::vector<Part>& parts, Input& input) {
+  for (auto directory = parts.begin(); directory != parts.end();) {
+    bool leave_out = false;
+    for (Part& trace : parts) {
+      if (directory->kind != SourceKind::kUftrace || trace.kind != SourceKind::kTraceDat) continue;
+      auto overlap = compare_marker_calls(trace.path, directory->path);
+      if (!overlap || !*overlap) continue;  // what is wrong with them, their readers tell
+      input.notes.push_back((*overlap)->note);
+      leave_out = (*overlap)->use_markers;
+      trace.marker_calls = leave_out;
+      break;
+    }
+    directory = leave_out ? parts.erase(directory) : directory + 1;
+  }
+}
+
 Result<void> open_recordings(const InputOptions& options, Input& input) {
   auto parts = parts_of(options);
   if (!parts) return tl::unexpected(std::move(parts).error());
   if (parts->size() > 1) put_host_first(*parts);
+  if (parts->size() > 1) leave_out_second_calls(*parts, input);
   if (parts->front().kind == SourceKind::kGuestSync) {
     return tl::unexpected(open_source(parts->front().path, {}).error());
   }
@@ -342,7 +353,7 @@ Result<Input> open_input(const InputOptions& options) {
     return tl::unexpected(std::move(opened).error());
   }
   for (const std::string& path : options.paths) {
-    if (is_folder(path)) read_session_threads(fs::path(path) / "session.json", input.processes);
+    if (is_folder(path)) read_session(path, input);
   }
   auto symbols = load_symbols(options);
   if (!symbols) return tl::unexpected(std::move(symbols).error());

@@ -2,6 +2,7 @@
 // (docs/recording.md), on one timeline, and what they tell of themselves.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +28,9 @@ struct InputOptions {
 struct Input {
   std::vector<std::unique_ptr<Source>> sources;
   Traits traits;
-  Processes processes;  // what session.json tells
+  // What session.json tells: threads, and the name of each virtual machine by its process.
+  Processes processes;
+  std::map<ThreadId, std::string> vm_names;
   SymbolTable symbols;
   std::vector<std::string> notes;          // what a reader of the report has to know of the sources
   std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none

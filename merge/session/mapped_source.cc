@@ -16,7 +16,7 @@ class MappedSource final : public WrappedSource {
     info_.error_ns = related.error_ns;
   }
 
-  bool next(Event& event) override { return next_placed(event, map_); }
+  Read next(Event& event) override { return next_placed(event, map_); }
 
  private:
   ClockMap map_;

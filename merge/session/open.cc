@@ -2,18 +2,18 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/simpletrace/format.h"
+#include "merge/session/session_json.h"
 #include "merge/session/sync_records.h"
 #include "merge/source/file.h"
 #include "merge/source/qemu_log/qemu_log_source.h"
 #include "merge/source/simpletrace/simpletrace_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
+#include "merge/source/trace_dat/unfinished.h"
 #include "merge/source/uftrace/uftrace_source.h"
 
 namespace trapline {
@@ -38,7 +38,7 @@ bool has_log_line(std::string_view text) {
 }
 
 Result<SourceKind> kind_of_file(const std::string& path) {
-  auto file = File::open(path);
+  auto file = trace_dat::open_trace_file(path);
   if (!file) return tl::unexpected(std::move(file).error());
   std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(file->size(), kLook)), '\0');
   if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read) {
@@ -58,26 +58,6 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
   return fail("{} is no recording that can be read; {}", path, kExpected);
-}
-
-struct SessionSyncs {
-  std::vector<clocks::SyncEntry> entries;
-  bool all = false;  // the recording has no more
-};
-
-// What the session.json beside a recording lists of its sync records.
-SessionSyncs session_syncs(const std::string& path) {
-  const fs::path file(path);
-  if (file.filename() != "trace.dat") return {};  // another one that lies beside it
-  std::ifstream in(file.parent_path() / "session.json");
-  const auto session = nlohmann::json::parse(in, nullptr, false);
-  if (!session.is_object() || !session.contains("sync") || !session["sync"].is_array()) return {};
-  // From so many on they are thinned out, unless they had to be; of a cut session the last are
-  // missing.
-  constexpr std::size_t kMost = 64;
-  const bool closed = session.contains("closed") && session["closed"] == true;
-  const bool whole = closed && session["sync"].size() < kMost;
-  return {clocks::sync_from_json(session["sync"]), whole || session.contains("snapshot")};
 }
 
 // The name of the machine that was recorded, empty where the recording does not say or the machine
@@ -104,6 +84,13 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   for (const char* part : kParts) {
     if (is_there(fs::path(path) / part)) return SourceKind::kSession;
   }
+  if (trace_dat::is_unfinished(path)) return SourceKind::kSession;
+  if (is_folder(fs::path(path) / "raw") && is_file(fs::path(path) / "session.json")) {
+    return fail(ErrorKind::kDamaged,
+                "{}: nothing is recorded yet, or the recorder was killed before it recorded "
+                "anything; record again",
+                path);
+  }
   return fail("{} is a folder without info and task.txt (uftrace) and without {} (a session); {}",
               path, kParts.front(), kExpected);
 }
@@ -116,7 +103,8 @@ Result<std::vector<std::string>> parts_of_source(const std::string& path) {
   for (const char* part : kParts) {
     const std::string inside = (fs::path(path) / part).string();
     // A QEMU log without timestamps, or one that is empty, has nothing for a timeline.
-    if (is_there(inside) && kind_of_source(inside)) parts.push_back(inside);
+    const bool there = is_there(inside) || trace_dat::is_unfinished_trace(inside);
+    if (there && kind_of_source(inside)) parts.push_back(inside);
   }
   if (parts.empty()) return fail("{}: none of the session's recordings can be read", path);
   const std::string syncs = (fs::path(path) / kGuestSyncs).string();
@@ -175,10 +163,10 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
     }
     // The session's stamps are as recorded.
     const bool as_recorded = !clock.cycles && !clock.nanoseconds_of_tsc;
-    const SessionSyncs session = as_recorded ? session_syncs(path) : SessionSyncs();
-    if (session.all) clock.syncs = session.entries;
+    const auto session = as_recorded ? session_of_recording(path) : std::nullopt;
+    if (session && session->has_all_syncs()) clock.syncs = session->brackets();
     if (clock.syncs.empty()) clock.syncs = clocks::read_sync_markers(**source);
-    if (clock.syncs.empty()) clock.syncs = session.entries;
+    if (clock.syncs.empty() && session) clock.syncs = session->brackets();
     return clock;
   }
   if (!with_syncs) return clock;
@@ -189,7 +177,7 @@ Result<clocks::SourceClock> clock_of_source(const std::string& path, const Sourc
   }
   Event event;
   std::optional<clocks::Interval> interval;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
     if (!interval) interval = clocks::Interval{event.at.ns(), event.at.ns()};
     interval->last = event.at.ns();
   }

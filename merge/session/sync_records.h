@@ -1,8 +1,7 @@
 // Where sync records are kept, and reading them: markers of a recording, sync.txt of a uftrace
-// directory, the `sync` list of a session.json. docs/formats/sync.md.
+// directory (session_json.h reads the `sync` list of a session.json). docs/formats/sync.md.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -23,12 +22,6 @@ struct SyncFile {
   std::vector<SyncEntry> entries;
 };
 [[nodiscard]] Result<SyncFile> read_sync_file(const std::string& path);
-
-// One element of session.json's `sync`:
-//   {"series": 7, "stamp_ns": 17000004500, "before": {"mono": 1, …}, "after": {"mono": 9, …}}
-[[nodiscard]] nlohmann::json to_json(const SyncEntry& entry);
-// The brackets of the list; elements that are damaged are left out.
-[[nodiscard]] std::vector<SyncEntry> sync_from_json(const nlohmann::json& list);
 
 }  // namespace trapline::clocks
 

@@ -1,5 +1,6 @@
-// Where events come from. A source yields its events in order of time, then ends. Damage is an
-// error or a counted Lost event, never silence.
+// Where events come from. A source yields its events in order of time, then ends; a live one may
+// say meanwhile that there is nothing yet. Damage is an error or a counted Lost event, never
+// silence.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/model/capabilities.h"
 #include "merge/model/event.h"
 
 namespace trapline {
@@ -32,6 +34,9 @@ struct SourceCounters {
   std::uint64_t lost_events = 0;  // the counted ones
   std::uint64_t gaps = 0;
   std::uint64_t gaps_uncounted = 0;  // of the gaps, those without a number
+  // What the recorder left out on purpose (--snapshot-on); not among the losses above.
+  std::uint64_t left_out_events = 0;  // the counted ones
+  std::uint64_t left_out_pieces = 0;
   Timestamp first, last;             // of the events
   std::uint64_t damaged_events = 0;  // too short for their format
 };
@@ -52,6 +57,13 @@ enum class Need : std::uint8_t {
   return (static_cast<std::uint8_t>(set) & static_cast<std::uint8_t>(need)) != 0;
 }
 
+// What a call of next() came to.
+enum class Read : std::uint8_t {
+  kEvent,    // the event is filled
+  kPending,  // nothing yet: ask again later. Recordings that are whole never say so
+  kEnd,      // nothing more; an error where status() is one
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -59,13 +71,17 @@ class Source {
   // Call before the first next().
   virtual void want(Need) {}
 
-  // Fills `event` and returns true; false at the end, and when status() is an error.
-  [[nodiscard]] virtual bool next(Event& event) = 0;
+  // Fills `event` where it returns kEvent. After kPending the next event may be of any time that is
+  // not before the last one's.
+  [[nodiscard]] virtual Read next(Event& event) = 0;
   [[nodiscard]] virtual const Result<void>& status() const = 0;
   [[nodiscard]] virtual const SourceInfo& info() const = 0;
   [[nodiscard]] virtual const SourceCounters& counters() const = 0;
   // Share of the input consumed, 0 to 1.
   [[nodiscard]] virtual double progress() const = 0;
+
+  // What it can witness of VM exits; what it is sampled for before it is read.
+  [[nodiscard]] virtual Traits traits() const { return {}; }
 
   // What the recording says of itself, for `info`: {"host", "Linux …"}, …
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const {

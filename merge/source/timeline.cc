@@ -1,6 +1,6 @@
 #include "merge/source/timeline.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace trapline {
 namespace {
@@ -11,36 +11,39 @@ constexpr std::size_t kNone = ~std::size_t{0};
 
 Timeline::Timeline(std::vector<std::unique_ptr<Source>> sources) : handed_out_(kNone) {
   for (auto& source : sources) lanes_.push_back({std::move(source), {}});
-  if (lanes_.size() > 1) {
-    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) fetch(lane);
-  }
-}
-
-bool Timeline::is_later(std::size_t a, std::size_t b) const {
-  const Timestamp at_a = lanes_[a].ahead.at;
-  const Timestamp at_b = lanes_[b].ahead.at;
-  return at_a != at_b ? at_a > at_b : a > b;
+  // The first call of next() asks them: what they are read for is not known here.
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) pending_.push_back(lane);
 }
 
 // Puts the lane's next event in view; a lane that ended leaves the heap.
 void Timeline::fetch(std::size_t lane) {
-  if (!lanes_[lane].source->next(lanes_[lane].ahead)) return;
-  lanes_[lane].ahead.source = static_cast<std::uint16_t>(lane);
-  heap_.push_back(lane);
-  std::push_heap(heap_.begin(), heap_.end(),
-                 [this](std::size_t a, std::size_t b) { return is_later(a, b); });
+  switch (lanes_[lane].source->next(lanes_[lane].ahead)) {
+    case Read::kEvent:
+      lanes_[lane].ahead.source = static_cast<std::uint16_t>(lane);
+      heap_.push(lane, lanes_[lane].ahead.at.ns());
+      break;
+    case Read::kPending:
+      pending_.push_back(lane);
+      break;
+    case Read::kEnd:
+      break;
+  }
 }
 
-bool Timeline::next_of_many(Event& event) {
+Read Timeline::next_of_many(Event& event) {
+  if (!pending_.empty()) [[unlikely]] {
+    std::vector<std::size_t> again;
+    again.swap(pending_);
+    for (const std::size_t lane : again) fetch(lane);
+  }
   // Only now may the source reuse the buffer that the last event's views point into.
   if (handed_out_ != kNone) fetch(std::exchange(handed_out_, kNone));
-  if (heap_.empty()) return false;
-  std::pop_heap(heap_.begin(), heap_.end(),
-                [this](std::size_t a, std::size_t b) { return is_later(a, b); });
-  handed_out_ = heap_.back();
-  heap_.pop_back();
+  if (!pending_.empty()) [[unlikely]]
+    return Read::kPending;
+  if (heap_.empty()) return Read::kEnd;
+  handed_out_ = heap_.pop();
   event = lanes_[handed_out_].ahead;
-  return true;
+  return Read::kEvent;
 }
 
 Result<void> Timeline::status() const {

@@ -4,17 +4,20 @@
 #include <memory>
 #include <vector>
 
+#include "merge/source/merge_heap.h"
 #include "merge/source/source.h"
 
 namespace trapline {
 
+// Guarantees: no event is given out while a source whose next one is not known yet could still have
+// an earlier one: as long as one source has nothing yet, the timeline has nothing yet.
 class Timeline {
  public:
   explicit Timeline(std::vector<std::unique_ptr<Source>> sources);
 
-  // Fills `event` and returns true; false at the end, and when a source failed: see status().
-  // Views in the event stay valid until the next call.
-  [[nodiscard]] bool next(Event& event) {
+  // As Source::next(); at the end status() tells whether a source failed. Views in the event stay
+  // valid until the next call.
+  [[nodiscard]] Read next(Event& event) {
     if (lanes_.size() == 1) [[likely]]
       return lanes_[0].source->next(event);
     return next_of_many(event);
@@ -35,13 +38,13 @@ class Timeline {
     std::unique_ptr<Source> source;
     Event ahead;  // the lane's next event
   };
-  bool next_of_many(Event& event);
+  Read next_of_many(Event& event);
   void fetch(std::size_t lane);
-  [[nodiscard]] bool is_later(std::size_t a, std::size_t b) const;
 
   std::vector<Lane> lanes_;
-  std::vector<std::size_t> heap_;  // lanes that have an event, the earliest in front
-  std::size_t handed_out_;         // the lane whose event the caller still looks at
+  MergeHeap heap_;                    // lanes that have an event in view
+  std::vector<std::size_t> pending_;  // lanes that are to be asked again
+  std::size_t handed_out_;            // the lane whose event the caller still looks at
 };
 
 }  // namespace trapline

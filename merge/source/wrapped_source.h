@@ -17,6 +17,7 @@ class WrappedSource : public Source {
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return source_->progress(); }
+  [[nodiscard]] Traits traits() const override { return source_->traits(); }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
     return source_->facts();
   }
@@ -44,18 +45,18 @@ class WrappedSource : public Source {
 
   // The inner source's next event on another clock: `place` maps a Timestamp to a Timestamp.
   template <typename Place>
-  bool next_placed(Event& event, Place&& place) {
-    const bool more = source_->next(event);
+  Read next_placed(Event& event, Place&& place) {
+    const Read read = source_->next(event);
     counters_ = source_->counters();
     counters_.first = place(counters_.first);
     counters_.last = place(counters_.last);
-    if (!more) return false;
+    if (read != Read::kEvent) return read;
     event.at = place(event.at);
     if (auto* lost = std::get_if<Lost>(&event.payload)) {
       lost->from = place(lost->from);
       lost->to = place(lost->to);
     }
-    return true;
+    return read;
   }
 
   std::unique_ptr<Source> source_;

@@ -1,5 +1,6 @@
 // A64, with the pointer-authenticated forms.
-#include "plugin/arch/decode.h"
+#include "backend_ftrace/base/result.h"
+#include "plugin/arch/architecture.h"
 
 namespace trapline {
 namespace {
@@ -51,12 +52,10 @@ bool sets_stack_pointer(std::uint32_t word) {
   return (immediate || extended) && bits(word, 5, 5) != kStack;
 }
 
-}  // namespace
-
-Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
+Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   if (bytes.size() != 4) return {};
-  const std::uint32_t word =
-      bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+  std::uint32_t word = 0;  // little-endian, on every host
+  for (std::size_t i = 4; i-- > 0;) word = word << 8 | bytes[i];
   Instruction out;
   if (word == kSyncNoop) {
     out.flow = Flow::kSync;
@@ -76,5 +75,55 @@ Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc
   }
   return out;
 }
+
+enum State : std::size_t { kCpsr, kScrEl3, kFirstVector };
+constexpr std::string_view kState[] = {"cpsr", "SCR_EL3", "VBAR_EL1 VBAR", "VBAR_EL2", "VBAR_EL3"};
+constexpr unsigned kSecure = 4;
+
+unsigned level(ArchState& state) {
+  const auto level = static_cast<unsigned>(state.value(kCpsr) >> 2 & 3);
+  const auto control = state.state(kScrEl3);
+  return control && level < 3 && (*control & 1) == 0 ? level + kSecure : level;
+}
+
+std::string level_name(unsigned level) {
+  return level >= kSecure ? fmt::format("S-EL{}", level - kSecure) : fmt::format("EL{}", level);
+}
+
+bool is_vector(ArchState& state, std::uint64_t address) {
+  if ((address & 0x7f) != 0) return false;
+  for (std::size_t i = kFirstVector; i < std::size(kState); ++i)
+    if (const auto base = state.state(i); base && address - *base < 0x800) return true;
+  return false;
+}
+
+constexpr std::string_view kGeneral[] = {"x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",
+                                         "x8",  "x9",  "x10", "x11", "x12", "x13", "x14", "x15",
+                                         "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23",
+                                         "x24", "x25", "x26", "x27", "x28", "x29", "x30"};
+constexpr std::uint8_t kOperands[] = {0, 1, 2, 3, 4, 5};
+
+constexpr Architecture aarch64() {
+  Architecture arch;
+  arch.name = "aarch64";
+  arch.decode = decode;
+  arch.stack_pointer = "sp";
+  arch.frame_pointer = "x29";
+  arch.address_space = "TTBR0_EL1";
+  arch.address_space_mask = (std::uint64_t{1} << 48) - 1;  // not the ASID
+  arch.link = "x30";
+  arch.general = kGeneral;
+  arch.state = kState;
+  arch.level = level;
+  arch.level_name = level_name;
+  arch.is_vector = is_vector;
+  arch.operands = kOperands;
+  arch.counter = GuestCounter::kCntvct;
+  return arch;
+}
+
+}  // namespace
+
+extern constexpr Architecture kAarch64 = aarch64();
 
 }  // namespace trapline

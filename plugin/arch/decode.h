@@ -1,5 +1,4 @@
-// What one guest instruction does to the call stack, found from its bytes at translation. One file
-// per architecture; all are pure functions.
+// What one guest instruction does to the call stack, found from its bytes at translation.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +30,5 @@ struct Instruction {
   std::int32_t offset = 0;
   std::uint64_t target = 0;
 };
-
-// x86 calls that land this near behind themselves mostly push an address to be read or overwritten
-// (position-independent code, retpolines, filling of the return stack buffer): kNearCall. Elsewhere
-// only a call to the next instruction is none.
-inline constexpr std::uint64_t kNearCallReach = 16;
-
-[[nodiscard]] Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc);
-[[nodiscard]] Instruction decode_aarch64(std::span<const std::uint8_t> bytes, std::uint64_t pc);
-[[nodiscard]] Instruction decode_riscv64(std::span<const std::uint8_t> bytes, std::uint64_t pc);
 
 }  // namespace trapline

@@ -1,6 +1,6 @@
 // RV64GC: a call links to ra (x1) or t0 (x5), as the unprivileged specification's return-address
 // stack hints say; a return jumps to one of them without linking.
-#include "plugin/arch/decode.h"
+#include "plugin/arch/architecture.h"
 
 namespace trapline {
 namespace {
@@ -50,14 +50,12 @@ std::int32_t jal_offset(std::uint32_t word) {
   return static_cast<std::int32_t>(value << 11) >> 11;
 }
 
-}  // namespace
-
-Instruction decode_riscv64(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
+Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   if (bytes.size() == 2)
     return decode_compressed(static_cast<std::uint32_t>(bytes[0] | bytes[1] << 8));
   if (bytes.size() != 4) return {};
-  const std::uint32_t word =
-      bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+  std::uint32_t word = 0;  // little-endian, on every host
+  for (std::size_t i = 4; i-- > 0;) word = word << 8 | bytes[i];
   const unsigned rd = bits(word, 7, 5);
   const unsigned rs1 = bits(word, 15, 5);
   Instruction out;
@@ -95,5 +93,55 @@ Instruction decode_riscv64(std::span<const std::uint8_t> bytes, std::uint64_t pc
   }
   return out;
 }
+
+enum State : std::size_t { kPriv, kFirstVector };
+constexpr std::string_view kState[] = {"priv", "stvec", "mtvec"};
+
+unsigned level(ArchState& state) { return static_cast<unsigned>(state.value(kPriv) & 3); }
+
+std::string level_name(unsigned level) { return level == 0 ? "U" : level == 1 ? "S" : "M"; }
+
+bool is_vector(ArchState& state, std::uint64_t address) {
+  for (std::size_t i = kFirstVector; i < std::size(kState); ++i) {
+    const std::uint64_t base = state.value(i);
+    if (base == 0) continue;
+    const std::uint64_t first = base & ~std::uint64_t{3};
+    const bool one_for_each = (base & 3) == 1;
+    if (address == first ||
+        (one_for_each && address > first && address - first < 256 && address % 4 == 0))
+      return true;
+  }
+  return false;
+}
+
+constexpr std::string_view kGeneral[] = {"zero", "ra", "sp",  "gp",  "tp", "t0", "t1", "t2",
+                                         "fp",   "s1", "a0",  "a1",  "a2", "a3", "a4", "a5",
+                                         "a6",   "a7", "s2",  "s3",  "s4", "s5", "s6", "s7",
+                                         "s8",   "s9", "s10", "s11", "t3", "t4", "t5", "t6"};
+constexpr std::uint8_t kOperands[] = {10, 11, 12, 13, 14, 15};  // a0 to a5
+
+constexpr Architecture riscv64() {
+  Architecture arch;
+  arch.name = "riscv64";
+  arch.decode = decode;
+  arch.stack_pointer = "sp";
+  arch.frame_pointer = "fp s0";
+  arch.address_space = "satp";
+  arch.address_space_mask = (std::uint64_t{1} << 48) - 1;  // not the ASID
+  arch.link = "ra";
+  arch.general = kGeneral;
+  arch.state = kState;
+  arch.level = level;
+  arch.level_name = level_name;
+  arch.is_vector = is_vector;
+  arch.saved_pair = -16;
+  arch.operands = kOperands;
+  arch.counter = GuestCounter::kTime;
+  return arch;
+}
+
+}  // namespace
+
+extern constexpr Architecture kRiscv64 = riscv64();
 
 }  // namespace trapline

@@ -1,15 +1,20 @@
-// x86 in every mode: 64-bit code and the 16- and 32-bit code of firmware. QEMU says where an
-// instruction ends, so the width of an operand follows from what is left of it.
+// x86 in every mode, x86_64 and i386: 64-bit code and the 16- and 32-bit code of firmware. QEMU
+// says where an instruction ends, so the width of an operand follows from what is left of it.
 #include <algorithm>
 #include <array>
 
-#include "plugin/arch/decode.h"
+#include "backend_ftrace/base/result.h"
+#include "plugin/arch/architecture.h"
 
 namespace trapline {
 namespace {
 
 // nop dword ptr [rax + rax + "TRLN"]
 constexpr std::array<std::uint8_t, 8> kSyncNoop{0x0f, 0x1f, 0x84, 0x00, 'T', 'R', 'L', 'N'};
+
+// Calls that land this near behind themselves mostly push an address to be read or overwritten
+// (position-independent code, retpolines, filling of the return stack buffer): kNearCall.
+constexpr std::uint64_t kNearCallReach = 16;
 
 bool is_prefix(std::uint8_t byte) {
   switch (byte) {
@@ -53,9 +58,7 @@ Instruction group_ff(std::uint8_t modrm, std::uint8_t rex) {
   return out;
 }
 
-}  // namespace
-
-Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
+Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   const std::uint64_t next = pc + bytes.size();
   std::size_t at = 0;
   std::uint8_t rex = 0;
@@ -107,5 +110,82 @@ Instruction decode_x86_64(std::span<const std::uint8_t> bytes, std::uint64_t pc)
   }
   return out;
 }
+
+enum State : std::size_t { kCs, kCr0 };
+constexpr std::string_view kState[] = {"cs", "cr0"};
+constexpr unsigned kRealMode = 4;
+
+unsigned level(ArchState& state) {
+  return (state.value(kCr0) & 1) == 0 ? kRealMode : static_cast<unsigned>(state.value(kCs) & 3);
+}
+
+std::string level_name(unsigned level) {
+  return level == kRealMode ? "Real" : fmt::format("Ring{}", level);
+}
+
+// RIP, CS, RFLAGS, RSP, SS as the processor pushes them in 64-bit mode, with an error code or
+// without.
+int interrupted_level(ArchState& state, std::uint64_t stack_pointer) {
+  std::uint64_t words[6];
+  if (!state.read_memory(stack_pointer, words, sizeof words)) return -1;
+  for (int first = 0; first < 2; ++first) {
+    const std::uint64_t* frame = words + first;
+    const bool selectors =
+        (frame[1] & ~std::uint64_t{3}) != 0 && frame[1] <= 0xffff && frame[4] <= 0xffff;
+    constexpr std::uint64_t kNeverSet = 0x8028;
+    const bool flags = (frame[2] & 2) != 0 && (frame[2] & kNeverSet) == 0 && frame[2] < (1U << 22);
+    if (selectors && flags) return static_cast<int>(frame[1] & 3);
+  }
+  return -1;
+}
+
+constexpr std::string_view kGeneral[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+                                         "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
+constexpr std::string_view kGeneral32[] = {"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi"};
+constexpr std::uint8_t kOperands[] = {7, 6, 2, 1, 8, 9};  // rdi rsi rdx rcx r8 r9
+constexpr std::string_view kReturnThunks[] = {"__x86_return_thunk", "zen_untrain_ret",
+                                              "srso_safe_ret", "srso_return_thunk",
+                                              "retbleed_return_thunk"};
+
+constexpr Architecture common() {
+  Architecture arch;
+  arch.decode = decode;
+  arch.address_space = "cr3";
+  // Not the process-context identifier and its no-flush bit.
+  arch.address_space_mask = ~std::uint64_t{0xfff} & ~(std::uint64_t{1} << 63);
+  arch.state = kState;
+  arch.higher_level_is_user = true;
+  arch.level = level;
+  arch.level_name = level_name;
+  arch.interrupted_level = interrupted_level;
+  arch.handler_reach = 16;  // vector and error code
+  arch.return_thunks = kReturnThunks;
+  arch.counter = GuestCounter::kTsc;
+  return arch;
+}
+
+constexpr Architecture x86_64() {
+  Architecture arch = common();
+  arch.name = "x86_64";
+  arch.stack_pointer = "rsp";
+  arch.frame_pointer = "rbp";
+  arch.general = kGeneral;
+  arch.operands = kOperands;
+  return arch;
+}
+
+constexpr Architecture i386() {
+  Architecture arch = common();
+  arch.name = "i386";
+  arch.stack_pointer = "esp";
+  arch.frame_pointer = "ebp";
+  arch.general = kGeneral32;
+  return arch;
+}
+
+}  // namespace
+
+extern constexpr Architecture kX86_64 = x86_64();
+extern constexpr Architecture kI386 = i386();
 
 }  // namespace trapline

@@ -7,8 +7,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "plugin/format/task.h"
@@ -26,27 +28,51 @@ bool of_a_recording(std::string_view name) {
   return name.ends_with(".dat") && name.find_first_not_of("0123456789") == name.size() - 4;
 }
 
-// Empties the folder of an earlier recording.
-Result<void> clear(int folder, const std::string& path) {
-  const int copy = ::dup(folder);
+Result<std::vector<std::string>> names_in(int folder, const std::string& path) {
+  const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(copy), &::closedir);
   if (!listing) {
-    ::close(copy);
-    return fail("cannot list {}: {}", path, std::strerror(errno));
+    const int error = errno;
+    if (copy >= 0) ::close(copy);
+    return fail("cannot list {}: {}", path, std::strerror(error));
   }
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(listing.get())) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
   }
-  if (!names.empty() && ::faccessat(folder, "info", F_OK, 0) != 0)
-    return fail(ErrorKind::kUsage,
-                "{} is not empty and holds no earlier recording; give another directory", path);
-  for (const std::string& name : names)
-    if (of_a_recording(name) && ::unlinkat(folder, name.c_str(), 0) != 0)
-      return fail("cannot remove {}/{} of an earlier recording: {}", path, name,
-                  std::strerror(errno));
-  return {};
+  return names;
+}
+
+// Removes a recording; what is of none goes to the folder `keep`, where there is one.
+Result<void> remove_recording(const std::string& path, int keep) {
+  const UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail("cannot open {}: {}", path, std::strerror(errno));
+  auto names = names_in(folder.get(), path);
+  if (!names) return tl::unexpected(std::move(names).error());
+  for (const std::string& name : *names) {
+    const bool gone = of_a_recording(name)
+                          ? ::unlinkat(folder.get(), name.c_str(), 0) == 0
+                          : keep >= 0 && ::renameat2(folder.get(), name.c_str(), keep, name.c_str(),
+                                                     RENAME_NOREPLACE) == 0;
+    if (!gone) return fail("cannot remove {}/{}: {}", path, name, std::strerror(errno));
+  }
+  if (::rmdir(path.c_str()) == 0) return {};
+  return fail("cannot remove {}: {}", path, std::strerror(errno));
+}
+
+// Two folders change places; some file systems can only rename, and then an instant passes in which
+// there is none.
+int swap_folders(const std::string& one, const std::string& other) {
+  if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  const std::string aside = other + ".old";
+  if (::rename(other.c_str(), aside.c_str()) != 0) return errno;
+  if (::rename(one.c_str(), other.c_str()) != 0) {
+    const int error = errno;
+    return ::rename(aside.c_str(), other.c_str()) == 0 ? error : errno;
+  }
+  return ::rename(aside.c_str(), one.c_str()) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -68,16 +94,55 @@ Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, Uftrace
     ::mkdir(path.substr(0, slash).c_str(), 0777);  // what fails here fails again below
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
     return fail("cannot create the directory {}: {}", path, std::strerror(errno));
-  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return fail("cannot open the directory {}: {}", path, std::strerror(errno));
-  if (auto cleared = clear(folder.get(), path); !cleared)
-    return tl::unexpected(std::move(cleared).error());
-  DirectoryWriter writer(path, std::move(folder), std::move(info));
+  DirectoryWriter writer(path, std::move(info));
+  if (auto opened = writer.open_folder(); !opened) return tl::unexpected(std::move(opened).error());
   if (auto written = writer.replace("task.txt", ""); !written)
     return tl::unexpected(std::move(written).error());
   if (auto written = writer.replace("info", format_info(writer.info_)); !written)
     return tl::unexpected(std::move(written).error());
   return writer;
+}
+
+// The directory itself, if it is empty; one beside it, if it holds a recording.
+Result<void> DirectoryWriter::open_folder() {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  folder_ = UniqueFd(::open(path_.c_str(), kFlags));
+  if (!folder_) return fail("cannot open the directory {}: {}", path_, std::strerror(errno));
+  auto names = names_in(folder_.get(), path_);
+  if (!names) return tl::unexpected(std::move(names).error());
+  if (names->empty()) return {};
+  if (::faccessat(folder_.get(), "info", F_OK, 0) != 0)
+    return fail(ErrorKind::kUsage,
+                "{} is not empty and holds no earlier recording; give another directory", path_);
+  // A symbolic link stays; what it leads to is replaced.
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path_.c_str(), nullptr), &std::free);
+  if (!real) return fail("cannot find {}: {}", path_, std::strerror(errno));
+  path_ = real.get();
+  beside_ = fmt::format("{}.new.{}", path_, ::getpid());
+  // Another writer of this process (two plugins in one QEMU) must not share it.
+  for (int other = 2; ::mkdir(beside_.c_str(), 0777) != 0; ++other) {
+    if (errno != EEXIST) {
+      const int error = errno;
+      return fail("cannot create {}: {}; remove the earlier recording {} or give another directory",
+                  std::exchange(beside_, ""), std::strerror(error), path_);
+    }
+    beside_ = fmt::format("{}.new.{}.{}", path_, ::getpid(), other);
+  }
+  folder_ = UniqueFd(::open(beside_.c_str(), kFlags));
+  if (!folder_) return fail("cannot open the directory {}: {}", beside_, std::strerror(errno));
+  return {};
+}
+
+Result<void> DirectoryWriter::commit() {
+  if (beside_.empty()) return {};
+  if (const int error = swap_folders(beside_, path_); error != 0)
+    return fail("cannot replace the earlier recording {}: {}; the new one is {}", path_,
+                std::strerror(error), beside_);
+  return remove_recording(std::exchange(beside_, ""), folder_.get());
+}
+
+void DirectoryWriter::discard() {
+  if (!beside_.empty()) (void)remove_recording(std::exchange(beside_, ""), -1);
 }
 
 // A reader sees the old or the new text, never a part.

@@ -1,6 +1,9 @@
 // Makes a uftrace data directory and keeps it readable from the first moment: info and task.txt are
 // written at once and again whenever a task joins, so that a process that is killed leaves a
 // directory that uftrace opens. Not for several threads at once.
+//
+// Where an earlier recording is, the new one is made beside it (DIRECTORY.new.PID) and takes its
+// place with commit(), which the caller calls when data has been written.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +18,8 @@ namespace trapline {
 
 class DirectoryWriter {
  public:
-  // Creates the directory and what it lies in. One that holds an earlier recording (an info
-  // file) is emptied of it; one that holds anything else is refused.
+  // Creates the directory and what it lies in. One that holds an earlier recording (an info file)
+  // is left as it is until commit(); one that holds anything else is refused.
   [[nodiscard]] static Result<DirectoryWriter> create(const std::string& path, UftraceInfo info);
 
   // The .sym, .dbg and map files. Without symbols too: uftrace needs the map.
@@ -33,14 +36,24 @@ class DirectoryWriter {
   [[nodiscard]] Result<UniqueFd> open_data(std::uint32_t tid) const;
   [[nodiscard]] Result<UniqueFd> open_file(const std::string& name) const;
 
+  // Takes the earlier recording's place and removes it; files that are of no recording stay. After
+  // that, and where there was none, it does nothing.
+  [[nodiscard]] Result<void> commit();
+  // Removes what was made beside the earlier recording, which stays. Not after commit().
+  void discard();
+  // Whether an earlier recording is still in the place of this one.
+  [[nodiscard]] bool beside() const { return !beside_.empty(); }
+
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  DirectoryWriter(std::string path, UniqueFd folder, UftraceInfo info)
-      : path_(std::move(path)), folder_(std::move(folder)), info_(std::move(info)) {}
+  DirectoryWriter(std::string path, UftraceInfo info)
+      : path_(std::move(path)), info_(std::move(info)) {}
+  [[nodiscard]] Result<void> open_folder();
   [[nodiscard]] Result<void> replace(const std::string& name, const std::string& text) const;
 
   std::string path_;
+  std::string beside_;  // where it is until commit(); empty: at path_
   UniqueFd folder_;
   UftraceInfo info_;
   std::string tasks_;

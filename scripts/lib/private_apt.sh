@@ -35,7 +35,7 @@ archive_of() {  # archive_of SUITE ARCHIVE-LINES
     [ -n "$base" ] || continue
     if [[ $release == *-security || $release == */updates ]]; then
       [ $want_security = yes ] && { printf '%s\n' "$base"; return 0; }
-    elif [[ $release =~ ^(bookworm|trixie|forky|sid|stable|testing|unstable)(-updates|-backports)?$ ]]; then
+    elif [[ $release =~ ^(bullseye|bookworm|trixie|forky|sid|stable|testing|unstable)(-updates|-backports)?$ ]]; then
       [ $want_security = no ] && { printf '%s\n' "$base"; return 0; }
     fi
   done <<<"$2"
@@ -63,6 +63,31 @@ private_apt_create() {  # private_apt_create DIR ARCH SUITE...
   private_apt_config "$dir" "$arch" >"$dir/apt.conf"
   private_apt "$dir" -q=2 update >&2 ||
     die "apt could not read the package lists of $* (see above): check the network, then start again"
+}
+
+# Adds the source packages of the same suites; private_apt DIR source then finds them.
+private_apt_add_sources() {  # private_apt_add_sources DIR
+  sed -n 's/^deb \[arch=[^ ]* /deb-src [/p' "$1/etc/sources.list" >"$1/etc/sources.new"
+  cat "$1/etc/sources.new" >>"$1/etc/sources.list"
+  private_apt "$1" -q=2 update >&2 ||
+    die "apt could not read the lists of source packages (see above): check the network, then start again"
+}
+
+# Downloads the newest source package whose version matches the expression and whose files the
+# archive still has: an archive in the middle of an update lists what it does not have yet. Prints
+# the version.
+private_apt_source() {  # private_apt_source DIR FOLDER PACKAGE EXPRESSION
+  local dir=$1 folder=$2 package=$3 expression=$4 version tried=
+  while read -r version; do
+    if (cd -- "$folder" && private_apt "$dir" -q=2 source --download-only "$package=$version" >&2); then
+      printf '%s\n' "$version"
+      return 0
+    fi
+    note "the archive lists $package $version but does not have all its files"
+    tried+=" $version"
+  done < <(LC_ALL=C apt-cache -c "$dir/apt.conf" showsrc "$package" |
+    sed -n 's/^Version: //p' | grep -E -- "$expression" | sort -rV)
+  die "this machine's archive has no source package $package that can be downloaded (tried:${tried:- none}): try again later"
 }
 
 # Read after the machine's own configuration (apt-get -c), so that it has the last word.

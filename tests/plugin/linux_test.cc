@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <sstream>
 
 #include "backend_ftrace/base/text.h"
 #include "plugin/format/directory.h"
@@ -72,6 +73,72 @@ TEST_P(LinuxTest, ABootIsNamedBalancedAndMatched) {
   EXPECT_GT(named, kernel * 99 / 100);
   EXPECT_GE(clones, 200u);
 }
+
+// A program of the guest, with its libc, in an initramfs behind the other.
+class LinuxProgramTest
+    : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
+
+TEST_P(LinuxProgramTest, EveryCallIsCountedOnce) {
+  const auto [version, contexts, processors] = GetParam();
+  TRAPLINE_REQUIRE(!qemu_folder(version).empty(), std::string("scripts/fetch qemu") + version);
+  const std::string guest = std::string(TRAPLINE_BINARY_DIR) + "/tests/linux-amd64";
+  const Output made = run(
+      {std::string(TRAPLINE_SOURCE_DIR) + "/tests/guest/plugin/linux/make", "amd64", guest}, 200);
+  TRAPLINE_REQUIRE(made.exit_code() == 0, "a kernel to boot: " + made.err);
+  const std::string program = std::string(TRAPLINE_BINARY_DIR) + "/tests/guest/plugin/linux-calls";
+  TemporaryFolder folder;
+  const Output packed = run(
+      {"bash", "-c",
+       "cd '" + folder.path() + "' && mkdir root && cp '" + program +
+           "' root/calls && printf '#!/bin/busybox sh\\n/calls\\n/bin/busybox poweroff -f\\n'"
+           " >root/init && chmod 755 root/init && (cat '" +
+           guest + "/initramfs.img'; cd root && find . | cpio -o -H newc --quiet | gzip -1) >img"});
+  ASSERT_EQ(packed.exit_code(), 0) << packed.err;
+  const std::string data = folder / "uftrace.data";
+  const Output output = run({qemu_folder(version) + "/bin/qemu-system-x86_64",
+                             "-accel",
+                             "tcg",
+                             "-m",
+                             "256",
+                             "-smp",
+                             processors,
+                             "-display",
+                             "none",
+                             "-nodefaults",
+                             "-no-reboot",
+                             "-serial",
+                             "stdio",
+                             "-kernel",
+                             guest + "/kernel",
+                             "-initrd",
+                             folder / "img",
+                             "-append",
+                             "console=ttyS0 tsc=reliable quiet panic=-1 nokaslr",
+                             "-plugin",
+                             plugin_path() + ",out=" + data + ",symbols=" + program +
+                                 ",code=symbols,contexts=" + contexts},
+                            250);
+  const auto at = output.out.find("CALLED ");
+  ASSERT_NE(at, std::string::npos) << output.out << output.err;
+  std::istringstream truth(output.out.substr(at + 7, output.out.find('\n', at) - at - 7));
+  auto calls = reported_calls(data);
+  std::uint64_t count = 0;
+  for (std::string name; truth >> name >> count;) {
+    EXPECT_EQ(calls[name], count) << name;
+  }
+  EXPECT_EQ(calls["leaf"], 212050u);
+  EXPECT_THAT(imbalances(data), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, LinuxProgramTest,
+                         ::testing::Values(std::tuple("10", "privilege", "1"),
+                                           std::tuple("10", "stack", "2"),
+                                           std::tuple("11", "privilege", "1"),
+                                           std::tuple("11", "vcpu", "1")),
+                         [](const auto& test) {
+                           return std::string("Qemu") + std::get<0>(test.param) + "_" +
+                                  std::get<1>(test.param) + "_" + std::get<2>(test.param);
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Boot, LinuxTest,
                          ::testing::Values(std::tuple("10", "amd64", "vcpu"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -14,6 +15,11 @@
 
 namespace trapline::testing {
 namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 class Instance {
  public:
@@ -29,6 +35,9 @@ class Instance {
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   explicit operator bool() const { return made_; }
+  void set(const std::string& file, const std::string& value) const {
+    std::ofstream(path_ + "/" + file) << value;
+  }
   [[nodiscard]] std::string name() const { return std::filesystem::path(path_).filename(); }
   [[nodiscard]] std::vector<std::string> markers() const {
     std::ifstream trace(path_ + "/trace");
@@ -44,6 +53,14 @@ class Instance {
   bool made_ = false;
 };
 
+// The identity in sync.txt.
+std::string run_of(const std::string& data) {
+  std::ifstream file(data + "/sync.txt");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("# run: ")) return line.substr(7);
+  return "";
+}
+
 class MarkerTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MarkerTest, SelectedCallsAreMarkersOneEachBetweenTwoSyncSeries) {
@@ -57,15 +74,27 @@ TEST_P(MarkerTest, SelectedCallsAreMarkersOneEachBetweenTwoSyncSeries) {
       run(guest_command(GetParam(), "x86_64", "O2",
                         "out=" + data + ",symbols=" + guest_path("x86_64", "O2") +
                             ",output=both,include=small_*,instance=" + instance.name()));
-  std::vector<std::string> calls;
+  std::vector<std::string> calls, rest;
   std::size_t syncs = 0;
   for (const std::string& text : instance.markers()) {
     if (parse_sync(text))
       ++syncs;
     else
-      calls.push_back(text);
+      (matches("trapline: ? cpu? d=*", text) ? calls : rest).push_back(text);
   }
   EXPECT_EQ(syncs, 2 * (kSyncTries + 1)) << output.err;
+  // The run's records, with the identity that the directory has as well.
+  ASSERT_EQ(rest.size(), 4u);
+  const std::string id = run_of(data);
+  EXPECT_TRUE(
+      matches("trapline: calls 1 begin run=" + id + " pid=* arch=x86_64 contexts=vcpu output=both",
+              rest[0]))
+      << rest[0];
+  const std::string pid = id.substr(0, id.find('-'));
+  EXPECT_THAT((std::vector(rest.begin() + 1, rest.begin() + 3)),
+              UnorderedElementsAre("trapline: V cpu0 pid=" + pid, "trapline: V cpu1 pid=" + pid));
+  EXPECT_EQ(rest[3], "trapline: calls 1 end run=" + id + " written=6 lost=0");
+  EXPECT_THAT(output.err, HasSubstr("12 records, 0 lost (6 and 0 of them markers)"));
   // trapline: E|X cpuN d=DEPTH 0xADDRESS NAME
   ASSERT_EQ(calls.size(), 6u);
   const char* expected[] = {"E cpu0 d=0 0x* small_a", "E cpu0 d=1 0x* small_b",
@@ -75,6 +104,81 @@ TEST_P(MarkerTest, SelectedCallsAreMarkersOneEachBetweenTwoSyncSeries) {
     EXPECT_TRUE(matches(std::string("trapline: ") + expected[i], calls[i])) << calls[i];
   const std::map<std::string, std::uint64_t> both{{"small_a", 1}, {"small_b", 2}};
   EXPECT_EQ(reported_calls(data), both);
+}
+
+TEST_P(MarkerTest, WhereTasksAreNotVcpusEachCallSaysItsTask) {
+  Instance instance;
+  TRAPLINE_REQUIRE(bool(instance), "tracefs and root");
+  TRAPLINE_REQUIRE(!qemu_folder(GetParam()).empty(),
+                   std::string("scripts/fetch qemu") + GetParam());
+  (void)run(guest_command(
+      GetParam(), "x86_64", "O2",
+      "symbols=" + guest_path("x86_64", "O2") +
+          ",output=ftrace,contexts=privilege,include=user_*,instance=" + instance.name()));
+  const auto texts = instance.markers();
+  EXPECT_THAT(texts, Contains("trapline: T t=103 cpu0 Ring3"));
+  const auto of_leaf = [&](const std::string& kind) {
+    return std::count_if(texts.begin(), texts.end(), [&](const std::string& text) {
+      return matches("trapline: " + kind + " cpu0 d=2 t=103 0x* user_leaf", text);
+    });
+  };
+  EXPECT_EQ(of_leaf("E"), 7);
+  EXPECT_EQ(of_leaf("X"), 7);
+}
+
+TEST_P(MarkerTest, WithoutADirectoryAnEarlierRecordingIsNotTouched) {
+  Instance instance;
+  TRAPLINE_REQUIRE(bool(instance), "tracefs and root");
+  TRAPLINE_REQUIRE(!qemu_folder(GetParam()).empty(),
+                   std::string("scripts/fetch qemu") + GetParam());
+  TemporaryFolder folder;
+  const std::string data = folder / "uftrace.data";
+  const std::string guest = "out=" + data + ",symbols=" + guest_path("x86_64", "O2");
+  (void)run(guest_command(GetParam(), "x86_64", "O2", guest + ",include=fib"));
+  const std::map<std::string, std::uint64_t> fib{{"fib", 1973}};
+  ASSERT_EQ(reported_calls(data), fib);
+  const std::string id = run_of(data);
+  const std::string ftrace = ",output=ftrace,include=small_*,instance=" + instance.name();
+  const Output output = run(guest_command(GetParam(), "x86_64", "O2", guest + ftrace));
+  EXPECT_THAT(output.err, HasSubstr("6 records, 0 lost (6 and 0 of them markers)"));
+  EXPECT_EQ(run_of(data), id);
+  EXPECT_EQ(reported_calls(data), fib);
+  // Nor is one made.
+  const std::string fresh = "out=" + folder / "new" + ",symbols=" + guest_path("x86_64", "O2");
+  (void)run(guest_command(GetParam(), "x86_64", "O2", fresh + ftrace));
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
+TEST_P(MarkerTest, MarkersThatTheKernelDoesNotTakeAreLostAndToldOnce) {
+  Instance instance;
+  TRAPLINE_REQUIRE(bool(instance), "tracefs and root");
+  TRAPLINE_REQUIRE(!qemu_folder(GetParam()).empty(),
+                   std::string("scripts/fetch qemu") + GetParam());
+  instance.set("tracing_on", "0");
+  const Output output =
+      run(guest_command(GetParam(), "x86_64", "O2",
+                        "symbols=" + guest_path("x86_64", "O2") +
+                            ",output=ftrace,include=small_*,instance=" + instance.name()));
+  EXPECT_EQ(output.exit_code(), 1) << output.err;  // the guest's own end
+  EXPECT_THAT(output.err, HasSubstr(": 0 records, 6 lost (0 and 6 of them markers)"));
+  const auto told = output.err.find("does not take markers: Bad file descriptor (tracing_on of");
+  ASSERT_NE(told, std::string::npos) << output.err;
+  EXPECT_EQ(output.err.find("does not take markers", told + 1), std::string::npos);
+}
+
+// What `trapline record` tells its command: where the marker is.
+TEST_P(MarkerTest, TheEnvironmentNamesTheInstance) {
+  Instance instance;
+  TRAPLINE_REQUIRE(bool(instance), "tracefs and root");
+  TRAPLINE_REQUIRE(!qemu_folder(GetParam()).empty(),
+                   std::string("scripts/fetch qemu") + GetParam());
+  auto command =
+      guest_command(GetParam(), "x86_64", "O2",
+                    "symbols=" + guest_path("x86_64", "O2") + ",output=ftrace,include=small_*");
+  command.insert(command.begin(), {"env", "TRAPLINE_FTRACE_INSTANCE=" + instance.name()});
+  const Output output = run(command);
+  EXPECT_THAT(output.err, HasSubstr("6 records, 0 lost"));
+  EXPECT_THAT(instance.markers(), Contains(StartsWith("trapline: E cpu0 d=0 0x")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Qemu, MarkerTest, ::testing::Values("10", "11"));

@@ -28,4 +28,16 @@ nothing_matches "a correlator does I/O" '#include \(<\(iostream\|fstream\|cstdio
 # The generator and trapline-stap are programs of their own.
 nothing_matches "CLI11 outside cli and programs" '#include <CLI/' --exclude-dir=cli \
   --exclude=main.cc --exclude=stap_main.cc merge backend_ftrace plugin
+# docs/architecture.md, "Why libtracefs is not linked".
+nothing_matches "libtracefs outside tests" --include=CMakeLists.txt 'tracefs\.h>\|PkgConfig::tracefs\|(tracefs REQUIRED' \
+  CMakeLists.txt merge backend_ftrace plugin
+# What a program names as needed, and its dependents with it, it uses.
+if grep -q '^TRAPLINE_SANITIZE:STRING=$' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
+  for program in merge/trapline backend_ftrace/trapline-tracetool backend_ftrace/trapline-stap \
+    backend_ftrace/libtrapline_ftrace.so plugin/libtrapline_plugin.so; do
+    if unused=$(ldd -u "$TRAPLINE_BINARY_DIR/$program"); then continue; fi
+    printf 'FAILED: %s is linked with what it does not use:\n%s\n' "$program" "$unused"
+    failed=1
+  done
+fi
 exit "$failed"

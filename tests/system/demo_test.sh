@@ -6,6 +6,7 @@ source "$(dirname -- "$0")/lib.sh"
 command -v trace-cmd >/dev/null || skip "trace-cmd is missing"
 case $1 in
   arm64_*) needed=(qemu10 kernel-arm64 box-arm64) ;;
+  intel_*) needed=(bochs kernel-amd64 box-amd64) ;;
   *) needed=(qemu10 kernel-amd64 box-amd64) ;;
 esac
 for thing in "${needed[@]}"; do fetched "$thing" >/dev/null; done
@@ -54,6 +55,22 @@ END
   local left_out=(-e '^\[unknown\]' -e '^leave ' -e '^start64 hlt')
   expect_equal "exits by function and reason" "$(grep -v "${left_out[@]}" "$work/counts" | sort)" \
     "$(grep -v "${left_out[@]}" "$work/trapline-counts" | sort)"
+}
+
+# The same guest on an Intel host: the same exits from the same functions, by VMX's names.
+intel_guest_makes_the_exits_that_its_source_says() {
+  demo intel demo-guest.elf
+  python3 "$(dirname -- "$0")/exits_by_function.py" "$session/symbols/demo-guest.elf" "$work/text" \
+    >"$work/counts"
+  local line
+  for line in "console_char IO_INSTRUCTION 41" "rtc_read IO_INSTRUCTION 800" \
+    "hpet_read EPT_MISCONFIG 400" "cpuid_read CPUID 10" "msr_read MSR_READ 10" \
+    "touch_page EPT_VIOLATION 16" "port_write IO_INSTRUCTION 32"; do
+    expect_contains "$work/counts" "$line"
+  done
+  for line in "rtc_read / rtc" "hpet_read / hpet" "console_char / isa-debugcon"; do
+    expect_contains "$work/stdout" "$line"
+  done
 }
 
 # By trace-cmd, uftrace, nm and sync.txt alone: the guest's calls, recorded outside of the machine

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-kX86 = r" kvm_exit: .*reason (\S+) rip 0x([0-9a-f]+)"
+kX86 = r" kvm_exit: .*reason (.+?) rip 0x([0-9a-f]+)"
 kArm64 = r" kvm_exit: .*\((\S+)\), PC: 0x([0-9a-f]+)"  # "TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: …"
 
 

@@ -57,6 +57,29 @@ missing_packages_are_named_in_one_command_for_a_user() {
   if grep -q ' cmake' "$work/stderr"; then fail "cmake is installed but named as missing"; fi
 }
 
+# An archive in the middle of an update lists a version whose files it does not have.
+a_source_package_without_its_files_gives_way_to_the_next() {
+  apt-cache() { printf 'Version: 1:%s\n' 9.1 10.0.2 11.0.1 10.0.13 10.0.9; }
+  private_apt() { [[ "$*" == *qemu=1:10.0.9 || "$*" == *qemu=1:10.0.2 ]]; }
+  expect_equal "version" 1:10.0.9 "$(private_apt_source "$work" "$work" qemu '^([0-9]+:)?10\.' 2>"$work/stderr")"
+  expect_contains "$work/stderr" "the archive lists qemu 1:10.0.13 but does not have all its files"
+  status=0
+  (private_apt_source "$work" "$work" qemu '^([0-9]+:)?11\.') >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "no source package qemu that can be downloaded (tried: 1:11.0.1)"
+}
+
+qemu_with_ftrace_says_what_is_wrong_with_its_arguments() {
+  local words
+  for words in "" "--version 12 $work/out" "--targets" "--nonsense $work/out" "$work/out $work/other"; do
+    # shellcheck disable=SC2086 # several words
+    run "$scripts/qemu-with-ftrace" $words
+    expect_equal "exit status of '$words'" 2 "$status"
+    expect_contains "$work/stderr" "see $scripts/qemu-with-ftrace --help"
+  done
+  [ ! -e "$work/out" ] || fail "a refused call left a folder"
+}
+
 unknown_names_are_refused() {
   run "$scripts/fetch" nonsense
   expect_equal "exit status" 2 "$status"

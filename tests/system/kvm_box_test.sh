@@ -74,7 +74,8 @@ says_what_is_wrong_with_its_arguments() {
   script good 'true'
   local arguments
   for arguments in "" "$work/absent" "--cpus none $work/good" "--file $work/absent $work/good" \
-    "--arch m68k $work/good" "--colour red $work/good" "--env 1=2 $work/good"; do
+    "--arch m68k $work/good" "--vendor cyrix $work/good" \
+    "--vendor intel --plugin $work/good $work/good" "--vendor intel --arch arm64 $work/good" "--colour red $work/good" "--env 1=2 $work/good"; do
     # shellcheck disable=SC2086 # a list of words
     run "$box" --out "$work/out" $arguments
     expect_equal "exit status of kvm-box $arguments" 2 "$status"

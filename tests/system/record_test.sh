@@ -120,6 +120,36 @@ records_guest_functions_of_a_tcg_qemu() {
   [ -s "$session/symbols/demo-guest.elf" ] || fail "no symbols in the session"
 }
 
+# --functions=both: each call once, and the markers tell what the directory does, event by event.
+records_guest_functions_in_the_recording_too() {
+  if grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
+    skip "QEMU cannot load a plugin with a sanitizer in it"
+  fi
+  demo_qemu -accel tcg -name guest=demo
+  start_recorder --functions=both -- "${qemu_command[@]}"
+  end_recorder
+  cat "$work/stderr"
+  nothing_left "$recorder"
+  expect_equal "functions" both "$(json 's["functions"]')"
+  expect_equal "name of the virtual machine" "['demo']" "$(json '[vm["name"] for vm in s["vms"]]')"
+  for part in "" /uftrace.data; do
+    run "$trapline" timeline "$session$part"
+    expect_equal "exit status of timeline" 0 "$status"
+    grep -oE '(call|return from) .*' "$work/stdout" >"$work/calls$(basename "$part")"
+  done
+  [ -s "$work/calls" ] || fail "there are no calls"
+  cmp "$work/calls" "$work/callsuftrace.data" || fail "the markers tell other calls"
+  # A command that names the plugin keeps its own, and is given the instance.
+  local plugin=$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so
+  start_recorder --functions=ftrace -- "${qemu_command[@]}" -plugin "$plugin,include=main"
+  end_recorder
+  cat "$work/stderr"
+  expect_contains "$work/stderr" "$plugin,include=main,output=ftrace,instance="
+  run "$trapline" timeline "$session"
+  expect_contains "$work/stdout" "call main()"
+  [ ! -e "$session/uftrace.data" ] || fail "output=ftrace has written a directory"
+}
+
 # What KernelShark's own library reads is what trace-cmd prints, event by event, and as many holes.
 agrees_with_kernelshark() {  # agrees_with_kernelshark PROGRAM
   "$1" "$session/trace.dat" >"$work/kernelshark" || fail "KernelShark does not read it"
@@ -240,6 +270,12 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   local target=$! dead first
   start_recorder --pid "$target" --events sched:sched_switch
   wait_for "second series of sync records on the disk" two_series
+  # An open session is read too, and is its owner's alone.
+  run "$trapline" timeline "$session"
+  expect_equal "exit status of timeline while it records" 0 "$status"
+  expect_contains "$work/stdout" sched_switch
+  expect_equal "the folder's mode" 700 "$(stat -c %a "$session")"
+  expect_equal "files that others may read" "" "$(find "$session" -type f -perm /077)"
   kill -KILL "$recorder"
   end_recorder
   dead=$recorder
@@ -254,7 +290,15 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   run "$trapline" info "$work/cut.trapline"
   expect_equal "exit status of info" 0 "$status"
   expect_contains "$work/stdout" sched_switch
+  # Reading it has changed nothing; finishing it is a command of its own, after which it tells the same.
+  [ -e "$work/cut.trapline/raw/head" ] || fail "info has finished the session"
+  [ ! -e "$work/cut.trapline/trace.dat" ] || fail "info has written trace.dat"
+  grep -v '^[0-9]' "$work/stdout" >"$work/open"
+  run "$trapline" record --finish "$work/cut.trapline"
+  expect_equal "exit status of record --finish" 0 "$status"
   [ ! -e "$work/cut.trapline/raw" ] || fail "the session was not finished"
+  run "$trapline" info "$work/cut.trapline"
+  grep -v '^[0-9]' "$work/stdout" | diff "$work/open" - || fail "the finished session tells other things"
   trace-cmd report "$work/cut.trapline/trace.dat" 2>/dev/null >"$work/text"
   # Whatever was there a second before the kill is there: at least two series of sync records.
   first=$(grep -c 'trapline: sync 1 [0-9]* 0 before' "$work/text")

@@ -6,12 +6,14 @@
  *
  * Environment, read when the program starts:
  *   TRAPLINE_EVENTS           patterns separated by commas; '-' in front switches off; file=PATH
- *                             reads an events file
+ *                             reads an events file; help lists the events on standard error
  *   TRAPLINE_FTRACE_INSTANCE  the ftrace instance to write into
  *   TRAPLINE_FTRACE_FD        a descriptor of a trace_marker that the parent opened
  *   TRAPLINE_LOG              path for the log backend instead of standard error
  *   TRAPLINE_LOG_PREFIX       1: thread and time before each line of the log
- *   TRAPLINE_TRACE_FILE       path for the simple backend; without it nothing is written
+ *   TRAPLINE_TRACE_FILE       path for the simple backend; without it trace-PID, made when
+ *                             TRAPLINE_EVENTS switches an event on; empty: no file
+ *   TRAPLINE_TRACE_LAYOUT     qemu (the default) or rfc, the layout of that file
  *   TRAPLINE_MONITOR          path of a Unix socket to listen on
  */
 #ifndef TRAPLINE_EVENTS_H
@@ -75,8 +77,8 @@ TRAPLINE_API void trapline_events_each(const char* pattern,
 TRAPLINE_API void trapline_events_nearest(const char* wanted, char* nearest, size_t size);
 
 /* Listens on a Unix socket for `info trace-events [PATTERN]`, `trace-event PATTERN on|off` and
- * `trace-file on|off|flush|set PATH`. Every answer ends with a line "ok" or "error: …". One
- * monitor; -1 with the reason on failure. */
+ * `trace-file [on|off|flush|set [PATH]|layout qemu|rfc]`. Every answer ends with a line "ok" or
+ * "error: …". One monitor; -1 with the reason on failure. */
 TRAPLINE_API int trapline_monitor_start(const char* path, char* error, size_t error_size);
 TRAPLINE_API void trapline_monitor_stop(void);
 
@@ -113,7 +115,7 @@ TRAPLINE_API void trapline_syslog_event(const char* format, ...) TRAPLINE_PRINTF
 /* --- simple backend ----------------------------------------------------------------------- */
 
 struct trapline_simple_options {
-  const char* path;
+  const char* path;      /* NULL: trace-PID in the working directory */
   bool rfc;              /* the layout of the 2011 design instead of QEMU's version 4 */
   bool flush_on_signals; /* on fatal signals that the program does not handle itself */
   size_t ring_bytes;     /* of each of 16 rings; a power of two; 0: 1 MiB */
@@ -121,6 +123,11 @@ struct trapline_simple_options {
 
 TRAPLINE_API int trapline_simple_open(const struct trapline_simple_options* options, char* error,
                                       size_t error_size);
+/* The same while a file is open: from here on events go into the new one, without a loss; when that
+ * cannot be opened, the present one stays. flush_on_signals and ring_bytes count for the first file
+ * only. */
+TRAPLINE_API int trapline_simple_switch(const struct trapline_simple_options* options, char* error,
+                                        size_t error_size);
 TRAPLINE_API void trapline_simple_close(void); /* flushes */
 TRAPLINE_API void trapline_simple_flush(void); /* returns when everything before is in the file */
 TRAPLINE_API void trapline_simple_enable(bool on);

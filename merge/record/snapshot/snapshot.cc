@@ -92,23 +92,15 @@ bool Snapshot::to_next_wanted(unsigned index) {
   }
 }
 
-bool Snapshot::is_later(unsigned a, unsigned b) const {
-  return cpus_[a].next.time != cpus_[b].next.time ? cpus_[a].next.time > cpus_[b].next.time : a > b;
-}
-
 // Gives the watch the events up to `time`, in order over all CPUs.
 void Snapshot::watch_to(std::uint64_t time) {
-  const auto later = [this](unsigned a, unsigned b) { return is_later(a, b); };
   for (unsigned cpu = 0; cpu < cpus_.size(); ++cpu) {
     if (cpus_[cpu].in_heap || !to_next_wanted(cpu)) continue;
     cpus_[cpu].in_heap = true;
-    heap_.push_back(cpu);
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    heap_.push(cpu, cpus_[cpu].next.time);
   }
-  while (!heap_.empty() && cpus_[heap_.front()].next.time <= time) {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    const unsigned cpu = heap_.back();
-    heap_.pop_back();
+  while (!heap_.empty() && heap_.top_time() <= time) {
+    const auto cpu = static_cast<unsigned>(heap_.pop());
     bool more = true;
     do {
       if (cpus_[cpu].next.data == nullptr) {
@@ -118,11 +110,9 @@ void Snapshot::watch_to(std::uint64_t time) {
       }
       more = to_next_wanted(cpu);
     } while (more && cpus_[cpu].next.time <= time &&
-             (heap_.empty() || is_later(heap_.front(), cpu)));
+             heap_.is_before_top(cpu, cpus_[cpu].next.time));
     cpus_[cpu].in_heap = more;
-    if (!more) continue;
-    heap_.push_back(cpu);
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    if (more) heap_.push(cpu, cpus_[cpu].next.time);
   }
 }
 

@@ -28,6 +28,7 @@
 #include "merge/record/snapshot/hit_watch.h"
 #include "merge/record/snapshot/page_cut.h"
 #include "merge/record/snapshot/windows.h"
+#include "merge/source/merge_heap.h"
 
 namespace trapline::record {
 
@@ -101,7 +102,6 @@ class Snapshot {
   };
   [[nodiscard]] std::uint64_t complete_to() const;
   [[nodiscard]] bool to_next_wanted(unsigned cpu);
-  [[nodiscard]] bool is_later(unsigned a, unsigned b) const;
   void watch_to(std::uint64_t time);
   void take_hits();
   void keep_certain(std::uint64_t complete);
@@ -121,7 +121,7 @@ class Snapshot {
   std::optional<Error> broken_;  // the sink's
   unsigned round_pages_ = 0;
   std::vector<Cpu> cpus_;
-  std::vector<unsigned> heap_;  // CPUs with a wanted event, the earliest on top
+  MergeHeap heap_;  // CPUs with a wanted event
   Windows windows_;
   SnapshotFacts facts_;
   std::vector<std::byte> out_, empty_;

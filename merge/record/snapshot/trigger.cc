@@ -1,5 +1,6 @@
 #include "merge/record/snapshot/trigger.h"
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 
 namespace trapline::record {
@@ -40,10 +41,10 @@ class Parser {
     if (unit != "ns" && unit != "us" && unit != "ms" && unit != "s") {
       return wrong("a unit is expected: ns, us, ms or s");
     }
-    const auto time = parse_time(fmt::format("{}{}", rest, unit));
+    const auto time = parse_duration("exit >", fmt::format("{}{}", rest, unit));
     if (!time) {
       at_ = begin;
-      return wrong("this is no time");
+      return wrong("this is not a duration");
     }
     trigger.longer_than_ns = *time;
     advance(unit.size());

@@ -102,14 +102,14 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
   for (const auto& capture : worst.sorted()) {
     const ExitSpan& exit = capture->exit;
     const Source& source = names.timeline.source(exit.source);
-    ExitRow row;
-    row.span = exit;
-    row.function =
-        function_text(names.pipeline.names(), names.pipeline.stacks().innermost(capture->stack));
-    row.reason = printable(reason_text(source, exit.reason));
-    row.detail = detail_text(exit.detail);
-    row.device = name_or_dash(names.pipeline.names(), exit.device);
-    row.preempted_by = "-";
+    ExitRow row{
+        exit,
+        {},
+        function_text(names.pipeline.names(), names.pipeline.stacks().innermost(capture->stack)),
+        printable(reason_text(source, exit.reason)),
+        detail_text(exit.detail),
+        name_or_dash(names.pipeline.names(), exit.device),
+        "-"};
     if (exit.preempted_by != ThreadId{}) {
       row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
                                                static_cast<std::int32_t>(exit.preempted_by)));

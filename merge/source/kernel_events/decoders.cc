@@ -105,7 +105,21 @@ void kvm_apicv_accept_irq(const Schema& s, const RecordedEvent& e, Payload& out)
   out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
 }
 void kvm_inj_virq(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmIrq{IrqStep::kInject, true, 0, u32(s, e, 0), kNoVcpu};
+  // An exit in the middle of an injection has it done again.
+  const bool reinjected = s.has(1) && s.get(e, 1) != 0;
+  const std::size_t vector = s.has(0) ? 0 : 2;  // 5.10 calls it irq
+  out = KvmIrq{IrqStep::kInject, !reinjected, 0, u32(s, e, vector), kNoVcpu};
+}
+void kvm_pic_set_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  const std::uint32_t pin = u32(s, e, 1) & 7;
+  const bool masked = (s.get(e, 2) >> pin & 1) != 0;
+  out = KvmIrq{IrqStep::kPic, !masked, u32(s, e, 0) * 8 + pin, kNoVector, kNoVcpu};
+}
+void kvm_ack_irq(const Schema& s, const RecordedEvent& e, Payload& out) {
+  const std::uint64_t chip = s.get(e, 0);
+  if (chip > 1) return;  // the IOAPIC: kvm_eoi tells it, by vector
+  out = KvmIrq{IrqStep::kPicEnd, true, static_cast<std::uint32_t>(chip) * 8 + (u32(s, e, 1) & 7),
+               kNoVector, kNoVcpu};
 }
 void kvm_eoi(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmIrq{IrqStep::kEoi, true, 0, u32(s, e, 1), i32(s, e, 0, kNoVcpu)};
@@ -165,7 +179,9 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, Need::kInterrupts},
     {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, Need::kInterrupts},
     {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, Need::kInterrupts},
-    {"kvm:kvm_inj_virq", {"vector"}, kvm_inj_virq},
+    {"kvm:kvm_inj_virq", {"vector", "reinjected", "irq"}, kvm_inj_virq},
+    {"kvm:kvm_pic_set_irq", {"chip", "pin", "imr"}, kvm_pic_set_irq, Need::kInterrupts},
+    {"kvm:kvm_ack_irq", {"irqchip", "pin"}, kvm_ack_irq, Need::kInterrupts},
     {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, Need::kInterrupts},
     {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending, Need::kInterrupts},
     {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},

@@ -1,13 +1,12 @@
 #include "merge/source/kernel_events/formats.h"
 
 #include <event-parse.h>
-#include <sys/wait.h>
 #include <trace-seq.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
 
+#include "backend_ftrace/base/child.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/kernel_events/decoders.h"
 
@@ -82,21 +81,6 @@ SymbolNames symbol_names(const tep_print_flag_sym* symbol) {
   return names;
 }
 
-// Whether the child that does `work` ends as it should; a crash stays in the child.
-template <typename Work>
-bool survives(Work work) {
-  const pid_t child = ::fork();
-  if (child < 0) return true;  // no process to spare: go on without the precaution
-  if (child == 0) {
-    work();
-    ::_exit(0);
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 Field field_of(tep_event* event, const char* name) {
   const tep_format_field* field = tep_find_any_field(event, name);
   if (field == nullptr || field->offset < 0 || field->offset > UINT16_MAX || field->size < 0) {
@@ -119,12 +103,16 @@ std::string named(const SymbolNames& names, std::uint32_t key, std::string_view 
 
 std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
                                  std::uint32_t exception_class) const {
-  constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kTrap = 2;
+  constexpr std::uint32_t kVmx = 1, kVmxReasonMask = 0xffff, kVmxFailedEntry = 1u << 31, kTrap = 2;
   if (isa == kIsaArm64) {
     return reason == kTrap ? named(arm64_class, exception_class, "class ")
                            : named(arm64_ret, reason, "ret ");
   }
-  if (isa == kVmx) return named(vmx, reason & kVmxReasonMask, "");
+  if (isa == kVmx) {
+    // As the kernel prints it: an entry that failed is no exit of a guest that ran.
+    return named(vmx, reason & kVmxReasonMask, "") +
+           ((reason & kVmxFailedEntry) != 0 ? " FAILED_VMENTRY" : "");
+  }
   return named(svm, reason, "");
 }
 

@@ -31,9 +31,9 @@ class QemuLogSource final : public Source {
     info_.role = Role::kHostProgram;
   }
 
-  bool next(Event& event) override {
+  Read next(Event& event) override {
     while (!ended_ && window_.size() < kWindow) hold();
-    if (window_.empty()) return false;
+    if (window_.empty()) return Read::kEnd;
     std::pop_heap(window_.begin(), window_.end(), later);
     current_ = std::move(window_.back());
     window_.pop_back();
@@ -47,7 +47,7 @@ class QemuLogSource final : public Source {
     event.thread = ThreadId{current_.thread};
     event.payload = Marker{current_.text};
     ++counters_.events;
-    return true;
+    return Read::kEvent;
   }
 
   const Result<void>& status() const override { return status_; }

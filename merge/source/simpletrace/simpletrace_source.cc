@@ -26,9 +26,9 @@ class SimpletraceSource : public Source {
     info_.clock = "mono";
   }
 
-  bool next(Event& event) override {
+  Read next(Event& event) override {
     fill();
-    if (window_.empty()) return false;
+    if (window_.empty()) return Read::kEnd;
     std::pop_heap(window_.begin(), window_.end(), later);
     current_ = std::move(window_.back());
     window_.pop_back();
@@ -49,7 +49,7 @@ class SimpletraceSource : public Source {
       ++counters_.events;
     }
     last_ = current_.time;
-    return true;
+    return Read::kEvent;
   }
 
   const Result<void>& status() const override { return status_; }

@@ -27,12 +27,12 @@ bool CpuEvents::advance_page() {
     if (page_.empty() && page_.time() >= next_.time) {
       next_ = {page_.time(), nullptr, 0};
       lost_ = lost;
-      after_marked_moment_ = lost != RingPage::kNoneLost;
+      after_marked_boundary_ = lost != RingPage::kNoneLost;
       return true;
     }
     // An empty page of no time: what it says was lost counts for the next.
-    if (lost != RingPage::kNoneLost && !after_marked_moment_) lost_ = lost;
-    after_marked_moment_ = false;
+    if (lost != RingPage::kNoneLost && !after_marked_boundary_) lost_ = lost;
+    after_marked_boundary_ = false;
   } while (!page_.next(next_));
   return true;
 }

@@ -1,10 +1,11 @@
-// The events of one CPU with the next one always in view, so that a hole is known when the event
+// The events of one CPU with the next one always in view, so that a loss is known when the event
 // before it is consumed.
 //
-// A page without events that is no older than what came before is a moment: an event without data.
-// `trapline record --snapshot-on` writes one where the record of a CPU breaks off and one where it
-// goes on, so that the hole between has its true bounds and not those of the nearest events. The
-// page after a marked moment has the mark once more; it is the same hole.
+// A page without events that is no older than what came before is a boundary page: an event without
+// data. `trapline record --snapshot-on` writes one where the record of a CPU breaks off and one
+// where it goes on, so that what is left out between has its true bounds and not those of the
+// nearest events. The page after a marked boundary page has the mark once more; it is the same
+// loss.
 #pragma once
 
 #include "merge/source/trace_dat/cpu_pages.h"
@@ -36,10 +37,14 @@ class CpuEvents {
       return true;
     return advance_page();
   }
-  // A moment has no data and the size 0.
+  // A boundary page has no data and the size 0.
   [[nodiscard]] const RecordedEvent& peek() const { return next_; }
   // What was lost just before peek(): RingPage::kNoneLost, kUnknownLost or a number.
   [[nodiscard]] std::int64_t lost_before() const { return lost_; }
+  // Whether that is what `trapline record --snapshot-on` left out.
+  [[nodiscard]] bool left_out_before() const {
+    return lost_ != RingPage::kNoneLost && next_.data == nullptr;
+  }
   [[nodiscard]] const Result<void>& status() const { return status_; }
 
  private:
@@ -52,7 +57,7 @@ class CpuEvents {
   RingPage page_;
   RecordedEvent next_;
   std::int64_t lost_ = RingPage::kNoneLost;
-  bool after_marked_moment_ = false;
+  bool after_marked_boundary_ = false;
   Result<void> status_;
 };
 

@@ -1,8 +1,6 @@
 #include "merge/source/trace_dat/fallback_source.h"
 
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,11 +18,6 @@ constexpr std::uint32_t kLargestRecord = 1u << 20;
 constexpr std::uint32_t kMostCpus = 8192;
 constexpr std::uint32_t kMostStreams = 1u << 20;
 
-struct Child {
-  int pid = -1;
-  UniqueFd pipe;
-};
-
 // A damaged file may make libtracecmd loop or allocate without end: the child gets what a sound
 // file of this size needs, several times over (libtracecmd 1.3.1 reads 1 MB of zstd a second).
 void limit_self(std::uint64_t file_size, bool compressed) {
@@ -39,19 +32,13 @@ void limit_self(std::uint64_t file_size, bool compressed) {
 }
 
 Result<Child> start_child(const File& file, bool compressed) {
-  const std::string& path = file.path();
-  int ends[2];
-  if (::pipe(ends) != 0) return fail("{}: pipe: {}", path, std::strerror(errno));
-  UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-  const pid_t pid = ::fork();
-  if (pid < 0) return fail("{}: fork: {}", path, std::strerror(errno));
-  if (pid == 0) {
-    read_end.reset();
+  const char* path = file.path().c_str();
+  auto child = Child::start([&file, path, compressed](UniqueFd& output) {
     limit_self(file.size(), compressed);
-    ::_exit(trapline_stream_records(path.c_str(), write_end.release()) == 0 ? 0 : 1);
-  }
-  return Child{pid, std::move(read_end)};
+    return trapline_stream_records(path, output.release()) == 0 ? 0 : 1;
+  });
+  if (!child) return fail("{}: {}", path, child.error().message);
+  return child;
 }
 
 // This path is for rare files: it has no sample, and takes what it knows from the event formats.
@@ -82,14 +69,7 @@ Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(Recording recording
   auto child = start_child(recording.file, !compression.empty() && compression != "none");
   if (!child) return tl::unexpected(std::move(child).error());
   return std::unique_ptr<TraceDatSource>(
-      new FallbackSource(std::move(recording), traits, child->pid, std::move(child->pipe)));
-}
-
-FallbackSource::~FallbackSource() {
-  pipe_.reset();
-  if (child_ < 0) return;
-  (void)::kill(child_, SIGKILL);
-  (void)::waitpid(child_, nullptr, 0);
+      new FallbackSource(std::move(recording), traits, std::move(*child)));
 }
 
 bool FallbackSource::fill(std::byte* into, std::size_t size) {
@@ -99,7 +79,7 @@ bool FallbackSource::fill(std::byte* into, std::size_t size) {
       buffer_at_ = 0;
       ssize_t got;
       do {
-        got = ::read(pipe_.get(), buffer_.data(), buffer_.size());
+        got = ::read(child_.output().get(), buffer_.data(), buffer_.size());
       } while (got < 0 && errno == EINTR);
       buffer_.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
       if (got <= 0) return false;
@@ -128,22 +108,19 @@ bool FallbackSource::read_next() {
 
 void FallbackSource::finish() {
   ended_ = true;
-  pipe_.reset();  // a child that still writes (an impossible record) ends by it
-  int status = 0;
-  while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
-  }
-  child_ = -1;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  child_.output().reset();  // a child that still writes (an impossible record) ends by it
+  const int status = child_.wait();
+  if (status == 0) return;
   status_ = fail(ErrorKind::kDamaged, "{}: damaged: libtracecmd {} while reading it",
-                 recording_.file.path(), WIFSIGNALED(status) ? "crashed" : "failed");
+                 recording_.file.path(), status > 128 ? "crashed" : "failed");
 }
 
-bool FallbackSource::next(Event& event) {
-  if (!status_ || ended_) return false;
+Read FallbackSource::next(Event& event) {
+  if (!status_ || ended_) return Read::kEnd;
   if (!has_pending_) {
     if (!read_next()) {
       finish();
-      return false;
+      return Read::kEnd;
     }
     has_pending_ = true;
     if (pending_.missed != 0) {
@@ -152,7 +129,7 @@ bool FallbackSource::next(Event& event) {
                                  ? recording_.scale(last_time_[pending_.stream])
                                  : Timestamp(0);
       fill_lost(pending_.cpu, from, recording_.scale(pending_.time), pending_.missed, event);
-      return true;
+      return Read::kEvent;
     }
   }
   has_pending_ = false;
@@ -160,7 +137,7 @@ bool FallbackSource::next(Event& event) {
   last_time_[pending_.stream] = pending_.time;
   decode({pending_.time, pending_.data.data(), static_cast<std::uint32_t>(pending_.data.size())},
          pending_.cpu, event);
-  return true;
+  return Read::kEvent;
 }
 
 }  // namespace trapline::trace_dat

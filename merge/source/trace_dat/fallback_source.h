@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "backend_ftrace/base/child.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline::trace_dat {
@@ -12,15 +13,14 @@ namespace trapline::trace_dat {
 class FallbackSource final : public TraceDatSource {
  public:
   [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(Recording recording);
-  ~FallbackSource() override;
 
-  [[nodiscard]] bool next(Event& event) override;
+  [[nodiscard]] Read next(Event& event) override;
   // A pipe does not tell: 0 until the end.
   [[nodiscard]] double progress() const override { return ended_ ? 1 : 0; }
 
  private:
-  FallbackSource(Recording recording, Traits traits, int child, UniqueFd pipe)
-      : TraceDatSource(std::move(recording), traits), child_(child), pipe_(std::move(pipe)) {}
+  FallbackSource(Recording recording, Traits traits, Child child)
+      : TraceDatSource(std::move(recording), traits), child_(std::move(child)) {}
   bool read_next();
   bool fill(std::byte* into, std::size_t size);
   void finish();
@@ -33,8 +33,7 @@ class FallbackSource final : public TraceDatSource {
     std::vector<std::byte> data;
   };
 
-  int child_;
-  UniqueFd pipe_;
+  Child child_;  // writes the records
   std::vector<std::byte> buffer_;
   std::size_t buffer_at_ = 0;
   Pending pending_;

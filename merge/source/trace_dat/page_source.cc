@@ -1,7 +1,6 @@
 #include "merge/source/trace_dat/page_source.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "merge/source/trace_dat/sample.h"
 
@@ -37,39 +36,22 @@ bool PageSource::start() {
   started_ = true;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].advance()) {
-      heap_.push_back(i);
+      heap_.push(i, streams_[i].peek().time);
       if (streams_[i].lost_before() != RingPage::kNoneLost) losses_.push_back({i, Timestamp(0)});
     } else if (!streams_[i].status()) {
       status_ = streams_[i].status();
       return false;
     }
   }
-  std::make_heap(heap_.begin(), heap_.end(),
-                 [this](std::size_t a, std::size_t b) { return is_later(a, b); });
   std::reverse(losses_.begin(), losses_.end());  // handed out from the back, the lowest CPU first
   choose();
   return !ended_;
 }
 
-bool PageSource::is_later(std::size_t a, std::size_t b) const {
-  const auto time_a = streams_[a].peek().time;
-  const auto time_b = streams_[b].peek().time;
-  return time_a != time_b ? time_a > time_b : a > b;
-}
-
-// Takes the earliest stream off the heap as current_ and sets how far it may run.
+// Takes the earliest stream off the heap as current_.
 void PageSource::choose() {
-  const auto later = [this](std::size_t a, std::size_t b) { return is_later(a, b); };
-  if (heap_.empty()) {
-    ended_ = true;
-    return;
-  }
-  std::pop_heap(heap_.begin(), heap_.end(), later);
-  current_ = heap_.back();
-  heap_.pop_back();
-  limit_ = heap_.empty() ? std::numeric_limits<std::uint64_t>::max()
-                         : streams_[heap_.front()].peek().time;
-  limit_inclusive_ = heap_.empty() || current_ < heap_.front();
+  ended_ = heap_.empty();
+  if (!ended_) current_ = heap_.pop();
 }
 
 // Moves past current_'s event, which was handed out; false on damage.
@@ -82,10 +64,8 @@ bool PageSource::advance_current() {
       losses_.push_back({current_, recording_.scale(before)});
     }
     const std::uint64_t time = stream.peek().time;
-    if (time < limit_ || (time == limit_ && limit_inclusive_)) return true;
-    const auto later = [this](std::size_t a, std::size_t b) { return is_later(a, b); };
-    heap_.push_back(current_);
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    if (heap_.is_before_top(current_, time)) return true;
+    heap_.push(current_, time);
   } else if (!stream.status()) {
     status_ = stream.status();
     return false;
@@ -94,27 +74,31 @@ bool PageSource::advance_current() {
   return true;
 }
 
-bool PageSource::next(Event& event) {
-  if (!status_ || ended_) return false;
+Read PageSource::next(Event& event) {
+  if (!status_ || ended_) return Read::kEnd;
   if (!started_) [[unlikely]] {
-    if (!start()) return false;
+    if (!start()) return Read::kEnd;
   }
   for (;;) {
-    if (consumed_ && !advance_current()) return false;
+    if (consumed_ && !advance_current()) return Read::kEnd;
     if (!losses_.empty()) [[unlikely]] {
       const PendingLoss loss = losses_.back();
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
-      fill_lost(stream.cpu(), loss.from, recording_.scale(stream.peek().time), stream.lost_before(),
-                event);
-      return true;
+      const Timestamp to = recording_.scale(stream.peek().time);
+      if (left_out(stream)) {
+        fill_left_out(stream.cpu(), loss.from, to, stream.lost_before(), event);
+      } else {
+        fill_lost(stream.cpu(), loss.from, to, stream.lost_before(), event);
+      }
+      return Read::kEvent;
     }
-    if (ended_) return false;
+    if (ended_) return Read::kEnd;
     const CpuEvents& stream = streams_[current_];
     consumed_ = true;
     if (leave_out(stream.peek())) continue;
     decode(stream.peek(), stream.cpu(), event);
-    return true;
+    return Read::kEvent;
   }
 }
 

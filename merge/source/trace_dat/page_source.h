@@ -2,6 +2,7 @@
 // Memory: the read-ahead buffers, 16 MiB in all, whatever the file's size.
 #pragma once
 
+#include "merge/source/merge_heap.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline::trace_dat {
@@ -10,7 +11,7 @@ class PageSource final : public TraceDatSource {
  public:
   [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(Recording recording);
 
-  [[nodiscard]] bool next(Event& event) override;
+  [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override;
 
  private:
@@ -18,7 +19,6 @@ class PageSource final : public TraceDatSource {
       : TraceDatSource(std::move(recording), traits), streams_(std::move(streams)) {}
   bool start();
   void choose();
-  [[nodiscard]] bool is_later(std::size_t a, std::size_t b) const;
   bool advance_current();
 
   struct PendingLoss {
@@ -27,10 +27,8 @@ class PageSource final : public TraceDatSource {
   };
 
   std::vector<CpuEvents> streams_;
-  std::vector<std::size_t> heap_;  // the other streams, the earliest on top
-  std::size_t current_ = 0;        // the stream with the earliest event
-  std::uint64_t limit_ = 0;        // current_ goes on up to here without a look at the heap
-  bool limit_inclusive_ = false;
+  MergeHeap heap_;           // the other streams
+  std::size_t current_ = 0;  // the stream with the earliest event
   bool started_ = false;
   bool ended_ = false;
   bool consumed_ = false;            // current_'s event was handed out, its bytes still in use

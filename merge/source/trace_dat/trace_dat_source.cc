@@ -7,6 +7,7 @@
 #include "merge/source/trace_dat/fallback_source.h"
 #include "merge/source/trace_dat/page_source.h"
 #include "merge/source/trace_dat/time_range.h"
+#include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -25,7 +26,7 @@ Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options
   constexpr std::uint64_t kFastest = 100'000'000;  // 100 GHz
   if (options.tsc_khz && (*options.tsc_khz == 0 || *options.tsc_khz > kFastest)) {
     return fail(ErrorKind::kUsage,
-                "--tsc-khz {}: no TSC ticks so; take the value from the host's "
+                "--tsc-khz {}: not a plausible TSC frequency; take the value from the host's "
                 "kernel log (tsc: Detected ... MHz)",
                 *options.tsc_khz);
   }
@@ -99,8 +100,17 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   count(event.at);
   if (!recording_.formats.decode(recorded, event)) [[unlikely]]
     ++counters_.damaged_events;
+  if (std::holds_alternative<Marker>(event.payload)) on_marker(event);
   if (recorded.size >= kCommonFields) [[likely]]
     ++recording_.counts[event.type];
+}
+
+void TraceDatSource::on_marker(Event& event) {
+  if (!recording_.marker_calls) return;
+  const std::uint64_t lost = marker_calls_.lost(), gaps = marker_calls_.gaps();
+  marker_calls_.on(event);
+  counters_.lost_events += marker_calls_.lost() - lost;
+  counters_.gaps += marker_calls_.gaps() - gaps;
 }
 
 void TraceDatSource::want(Need need) {
@@ -124,14 +134,33 @@ void TraceDatSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, 
   if (count == 0) ++counters_.gaps_uncounted;
 }
 
+void TraceDatSource::fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to,
+                                   std::int64_t events, Event& event) {
+  const SourceCounters before = counters_;
+  fill_lost(cpu, from, to, events, event);
+  std::get<Lost>(event.payload).on_purpose = true;
+  counters_.left_out_events += counters_.lost_events - before.lost_events;
+  ++counters_.left_out_pieces;
+  counters_.lost_events = before.lost_events;
+  counters_.gaps = before.gaps;
+  counters_.gaps_uncounted = before.gaps_uncounted;
+}
+
 std::string TraceDatSource::event_name(const Event& event) const {
   if (std::holds_alternative<Lost>(event.payload)) return "lost";
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    return call->entry ? "guest:entry" : "guest:exit";
+  }
   return std::string(recording_.formats.name(event.type));
 }
 
 std::string TraceDatSource::event_text(const Event& event) const {
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    return lost->count == 0 ? "an unknown number of events" : fmt::format("{} events", lost->count);
+    return (lost->count == 0 ? "events (count unknown)" : fmt::format("{} events", lost->count)) +
+           (lost->on_purpose ? ", left out by --snapshot-on" : "");
+  }
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
   }
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     return printable(trimmed(marker->text));
@@ -151,7 +180,7 @@ std::string TraceDatSource::userspace_reason(std::uint32_t reason) const {
 }
 
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {
-  auto file = File::open(std::move(path));
+  auto file = open_trace_file(std::move(path));
   if (!file) return tl::unexpected(std::move(file).error());
   auto layout = read_layout(*file);
   if (!layout) return tl::unexpected(std::move(layout).error());
@@ -171,13 +200,21 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
   auto formats = Formats::parse(*file, *layout);
   if (!formats) return tl::unexpected(std::move(formats).error());
   const bool pages = page_source_reads(*layout) && !options.use_libtracecmd;
+  if (!pages && file->is_composed()) {
+    const std::string& trace = file->path();
+    return fail(ErrorKind::kUsage,
+                "{}: its pages cannot be read before the session is finished; give, once its "
+                "recorder has ended: trapline record --finish {}",
+                trace, trace.substr(0, trace.rfind('/')));
+  }
   if (!pages) {
     // libtracecmd applies what the file says; what the user says remains.
     *scale = options.tsc_khz ? TimeScale::from_khz(*options.tsc_khz, options.offset_ns)
                              : TimeScale(1, 0, options.offset_ns);
   }
   Recording recording{
-      std::move(*file), std::move(*layout), std::move(*formats), std::move(info), *scale, {}};
+      std::move(*file),    std::move(*layout), std::move(*formats), std::move(info), *scale, {},
+      options.marker_calls};
   return pages ? PageSource::open(std::move(recording))
                : FallbackSource::open(std::move(recording));
 }

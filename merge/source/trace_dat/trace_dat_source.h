@@ -13,6 +13,7 @@
 
 #include "merge/model/capabilities.h"
 #include "merge/source/kernel_events/formats.h"
+#include "merge/source/marker_calls.h"
 #include "merge/source/source.h"
 #include "merge/source/trace_dat/cpu_events.h"
 #include "merge/source/trace_dat/time_scale.h"
@@ -23,6 +24,7 @@ struct Options {
   std::optional<std::uint64_t> tsc_khz;  // converts x86-tsc recordings that have no TSC2NSEC
   std::int64_t offset_ns = 0;            // added to every time
   bool use_libtracecmd = false;          // take the fallback path
+  bool marker_calls = true;              // guest calls in trace_marker are events of their own
 };
 
 // What a recording says of itself, whichever path reads its data.
@@ -33,13 +35,14 @@ struct Recording {
   SourceInfo info;
   TimeScale scale;
   std::vector<std::uint64_t> counts;  // events read so far, by type
+  bool marker_calls = true;           // as Options say
 };
 
 class TraceDatSource : public Source {
  public:
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
-  [[nodiscard]] const Traits& traits() const { return traits_; }
+  [[nodiscard]] Traits traits() const override { return traits_; }
   // When its first and last event were, without reading it all; nothing where that is not known.
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
@@ -49,6 +52,8 @@ class TraceDatSource : public Source {
   [[nodiscard]] const Result<void>& status() const override { return status_; }
   [[nodiscard]] const SourceInfo& info() const override { return recording_.info; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  // Guest calls that trace_marker holds, of those events that were read.
+  [[nodiscard]] std::uint64_t marker_calls() const { return marker_calls_.calls(); }
   [[nodiscard]] std::string event_name(const Event& event) const override;
   [[nodiscard]] std::string event_text(const Event& event) const override;
   [[nodiscard]] std::string comm(ThreadId thread) const override;
@@ -65,8 +70,8 @@ class TraceDatSource : public Source {
   }
   // Fills everything of `event` from a record; counts it.
   void decode(const RecordedEvent& recorded, std::uint32_t cpu, Event& event);
-  // Counts a record that nobody wants, without decoding it; false when it is wanted. A moment
-  // (cpu_events.h) is neither.
+  // Counts a record that nobody wants, without decoding it; false when it is wanted. A
+  // boundary page (cpu_events.h) is neither.
   [[nodiscard]] bool leave_out(const RecordedEvent& recorded) {
     if (recorded.size < sizeof(std::uint16_t)) return recorded.data == nullptr;
     const auto type = load<std::uint16_t>(recorded.data);
@@ -76,6 +81,14 @@ class TraceDatSource : public Source {
     return true;
   }
   void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event);
+  // Our recorder is the only one that leaves events out on purpose, between boundary pages.
+  [[nodiscard]] bool left_out(const CpuEvents& stream) const {
+    return stream.left_out_before() && recording_.layout.writer.starts_with("trapline");
+  }
+  void fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t events,
+                     Event& event);
+
+  void on_marker(Event& event);
 
   void count(Timestamp at) {
     if (counters_.events++ == 0) counters_.first = at;
@@ -86,6 +99,7 @@ class TraceDatSource : public Source {
   Traits traits_;
   std::vector<std::uint8_t> wanted_;  // by type
   SourceCounters counters_;
+  MarkerCalls marker_calls_;
   Result<void> status_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/source/merge_heap.h"
 #include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/kernel_functions.h"
 #include "merge/source/uftrace/switches.h"
@@ -59,7 +60,6 @@ class UftraceSource final : public Source {
     kernel_ = std::move(*kernel);
     kernel_ahead_.resize(kernel_.size());
     if (auto loaded = load_kernel_symbols(); !loaded) return loaded;
-    ahead_.resize(lanes_.size() + switches_.size() + kernel_.size());
     auto cpus = first_cpus(directory_.path());
     if (!cpus) return tl::unexpected(std::move(cpus).error());
     for (const auto& [tid, cpu] : *cpus) {
@@ -84,11 +84,9 @@ class UftraceSource final : public Source {
     return {};
   }
 
-  bool next(Event& event) override {
+  Read next(Event& event) override {
     while (status_ && !heap_.empty()) {
-      std::pop_heap(heap_.begin(), heap_.end(), later_);
-      const std::size_t i = heap_.back();
-      heap_.pop_back();
+      const std::size_t i = heap_.pop();
       if (i < lanes_.size()) {
         take_record(i, event);
       } else if (i < lanes_.size() + switches_.size() ? !take_switch(i - lanes_.size(), event)
@@ -97,9 +95,9 @@ class UftraceSource final : public Source {
       }
       ++counts_[event.type];
       ++counters_.events;
-      return true;
+      return Read::kEvent;
     }
-    return false;
+    return Read::kEnd;
   }
 
   const Result<void>& status() const override { return status_; }
@@ -278,11 +276,6 @@ class UftraceSource final : public Source {
     kernel_symbols_ = std::move(*table);
     return {};
   }
-  void push(std::size_t i, std::uint64_t time) {
-    ahead_[i] = time;
-    heap_.push_back(i);
-    std::push_heap(heap_.begin(), heap_.end(), later_);
-  }
   bool fetch(std::size_t i) {
     Lane& lane = lanes_[i];
     const std::uint64_t dropped = lane.reader.dropped_bytes();
@@ -294,7 +287,7 @@ class UftraceSource final : public Source {
     }
     if (!*record) return true;
     lane.ahead = **record;
-    push(i, std::max(lane.ahead.time(), lane.last));
+    heap_.push(i, std::max(lane.ahead.time(), lane.last));
     return true;
   }
   bool fetch_switch(std::size_t i) {
@@ -308,7 +301,7 @@ class UftraceSource final : public Source {
       return true;
     }
     switch_ahead_[i] = **change;
-    push(lanes_.size() + i, switch_ahead_[i].time);
+    heap_.push(lanes_.size() + i, switch_ahead_[i].time);
     return true;
   }
   bool fetch_kernel(std::size_t i) {
@@ -326,7 +319,7 @@ class UftraceSource final : public Source {
       return true;
     }
     kernel_ahead_[i] = **call;
-    push(lanes_.size() + switches_.size() + i, (*call)->time);
+    heap_.push(lanes_.size() + switches_.size() + i, (*call)->time);
     return true;
   }
   Result<void> choose_clock() {
@@ -335,7 +328,7 @@ class UftraceSource final : public Source {
     info_.clock = std::move(sync->clock);
     if (info_.clock.empty()) info_.clock = clock_option(directory_.info().cmdline);
     if (info_.clock.empty()) {
-      const bool real = !heap_.empty() && lanes_[heap_.front()].ahead.time() > kYear2001;
+      const bool real = !heap_.empty() && heap_.top_time() > kYear2001;
       info_.clock = real ? "real" : "mono";
     }
     info_.cycles = info_.clock == "tsc";
@@ -352,14 +345,7 @@ class UftraceSource final : public Source {
   std::vector<KernelCallReader> kernel_;
   std::vector<KernelCall> kernel_ahead_;
   SymbolTable kernel_symbols_;
-  std::vector<std::uint64_t> ahead_;  // when the next of each comes: lanes, switches, kernel
-  std::vector<std::size_t> heap_;     // of those that have a next one, the earliest in front
-  struct Later {
-    const std::vector<std::uint64_t>* ahead;
-    bool operator()(std::size_t a, std::size_t b) const {
-      return (*ahead)[a] != (*ahead)[b] ? (*ahead)[a] > (*ahead)[b] : a > b;
-    }
-  } later_{&ahead_};
+  MergeHeap heap_;  // of those that have a next one: lanes, then switches, then kernel
   std::uint64_t size_ = 0;
   std::uint64_t counts_[std::size(kNames)] = {};
   SourceInfo info_;

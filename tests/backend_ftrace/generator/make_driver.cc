@@ -1,8 +1,10 @@
 // Writes a C program that calls every event of a trace-events file with edge values and prints,
 // with the file's own formats and printf, what each backend has to say.
 //
-//   make_driver GROUP ROUNDS FILE > driver.c
+//   make_driver GROUP ROUNDS FILE [qemu] > driver.c
 //   driver expected.txt expected-simple.txt syslog.txt
+//
+// With qemu the driver is for code generated for QEMU's tree.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -55,6 +57,20 @@ std::string values(const Event& event, bool simple, const char* separator) {
   return list;
 }
 
+// As QEMU's sources begin.
+constexpr const char* kQemuPrologue = R"(#include "qemu/osdep.h"
+#define trapline_events_set(pattern, on) fake_switch_all(on)
+#define vsyslog fake_vsyslog
+void syslog(int priority, const char *format, ...);
+static void fake_vsyslog(int priority, const char *format, va_list arguments);
+void syslog(int priority, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fake_vsyslog(priority, format, arguments);
+  va_end(arguments);
+}
+)";
+
 constexpr const char* kPrologue = R"(#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,12 +105,12 @@ void vsyslog(int priority, const char *format, va_list arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc < 4) return 2;
   auto file = trapline::tracetool::read_trace_events(argv[3]);
   if (!file || !file->errors.empty()) return 1;
   std::string prologue = kPrologue;
   prologue.replace(prologue.find('@'), 1, argv[1]);
-  fmt::print("{}", prologue);
+  fmt::print("{}{}", argc > 4 ? kQemuPrologue : "", prologue);
   std::size_t number = 0;
   for (const Event& event : file->events) {
     if (event.disable) continue;

@@ -108,6 +108,17 @@ TEST(TraceEvents, VcpuAddsTheCpuAndTcgMakesTwoEvents) {
   EXPECT_EQ(file.events[2].arguments[2].type, "uint64_t");
 }
 
+TEST(TraceEvents, AnEventWithoutAFormatPrintsItsArgumentsByTheirTypes) {
+  const EventFile file = parse_trace_events(
+      "e(int a, uint8_t b, const char *s, void *p, size_t n)\nvcpu f(int64_t v)\ng(void)\n", "f");
+  EXPECT_THAT(file.errors, IsEmpty());
+  ASSERT_EQ(file.events.size(), 3u);
+  EXPECT_EQ(file.events[0].format.source, "\"a=%d b=%u s=%s p=%p n=%lu\"");
+  EXPECT_EQ(file.events[0].format.pieces[4].argument, 4);
+  EXPECT_EQ(file.events[1].format.source, "\"cpu=%p \" \"v=%ld\"");
+  EXPECT_EQ(file.events[2].format.source, "");
+}
+
 TEST(TraceEvents, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_EQ(only_error("e(struct foo *f) \"%p\"\n").substr(0, 13), "f:1:3: error:");
   EXPECT_THAT(only_error("e(struct foo *f) \"%p\"\n"), HasSubstr("void * for a pointer"));

@@ -1,6 +1,7 @@
 // Guest sync records that were made inside the guest: read from files and markers, and put on the
 // clock of the guest's recording.
 #include "merge/clock/guest_syncs.h"
+#include "merge/session/sync_records.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

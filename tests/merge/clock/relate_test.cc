@@ -1,11 +1,11 @@
 #include "merge/clock/relate.h"
+#include "merge/session/sync_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "tests/plugin/qemu_run.h"
 
@@ -182,28 +182,6 @@ TEST(Relate, AStepIsANoteWithItsPlaceAndErrors) {
   EXPECT_THAT(related->sources[1].notes[0], HasSubstr("qemu.data: between 86502."));
   expect_near(related->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
   expect_near(related->sources[1].map(86'505 * kSecond), 104 * kSecond, 1100);
-}
-
-TEST(SyncPoints, SessionJsonKeepsThem) {
-  const std::vector<SyncEntry> entries = syncs(5);
-  nlohmann::json list = nlohmann::json::array();
-  for (const SyncEntry& entry : entries) list.push_back(to_json(entry));
-  EXPECT_EQ(list[0]["stamp_ns"], entries[0].point.stamp);
-  EXPECT_EQ(list[0]["before"]["mono"], 100 * kSecond);
-  EXPECT_FALSE(list[0]["before"].contains("boot"));
-  list.push_back("damaged");
-  list.push_back({{"stamp_ns", -5}, {"before", {}}, {"after", {}}});
-  list.push_back({{"stamp_ns", 5}, {"before", {{"mono", 9}}}, {"after", {{"mono", 3}}}});
-  list.push_back({{"stamp_ns", 5}, {"before", {{"mono", 9}}}});
-  const auto read = sync_from_json(nlohmann::json::parse(list.dump()));
-  ASSERT_EQ(read.size(), entries.size());
-  for (std::size_t i = 0; i < read.size(); ++i) {
-    EXPECT_EQ(read[i].series, entries[i].series);
-    EXPECT_EQ(read[i].point.stamp, entries[i].point.stamp);
-    EXPECT_EQ(read[i].point.before.values, entries[i].point.before.values);
-    EXPECT_EQ(read[i].point.after.values, entries[i].point.after.values);
-  }
-  EXPECT_TRUE(sync_from_json(nlohmann::json::parse("{\"x\":1}")).empty());
 }
 
 TEST(SyncPoints, TwoWritersAtOnceDoNotDisturbEachOther) {

@@ -31,14 +31,5 @@ TEST(ProcessesTest, WhatIsKnownIsNotInferred) {
   EXPECT_EQ(vms[1].name(), "~102");
 }
 
-TEST(ProcessesTest, QemuNamesTheThreadsOfItsVcpus) {
-  EXPECT_EQ(vcpu_of_name("CPU 0/KVM"), 0);
-  EXPECT_EQ(vcpu_of_name("CPU 127/TCG"), 127);
-  for (const auto* other : {"", "CPU ", "CPU /KVM", "CPU -1/KVM", "CPU 1", "CPU 1/HVF",
-                            "CPU 1/KVMx", "CPU 99999999999/KVM", "qemu-system-x86"}) {
-    EXPECT_EQ(vcpu_of_name(other), kNoVcpu) << other;
-  }
-}
-
 }  // namespace
 }  // namespace trapline::test

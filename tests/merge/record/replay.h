@@ -11,6 +11,7 @@
 #include "merge/record/snapshot/snapshot.h"
 #include "merge/record/trace_dat_writer.h"
 #include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/tail.h"
 #include "tests/merge/source/recordings.h"
 
 namespace trapline::record::testing {
@@ -156,13 +157,13 @@ inline void write_trace_dat(const std::string& original, const std::string& path
   ASSERT_TRUE(layout) << layout.error().message;
   std::string head(layout->cmdlines.offset - 8, '\0');
   ASSERT_TRUE(file->read(0, std::as_writable_bytes(std::span(head))));
-  TailFacts facts;
+  trace_dat::TailFacts facts;
   facts.cmdlines = trace_dat::read_section(*file, *layout, layout->cmdlines).value_or("");
   facts.clocks = "[" + layout->clock + "]";
   facts.cpu_stats.resize(pages.size());
   std::vector<std::uint64_t> sizes;
   for (const auto& cpu : pages) sizes.push_back(cpu.size() * 4096);
-  const Tail tail = trace_dat_tail(facts, head.size(), 4096, sizes);
+  const trace_dat::Tail tail = trace_dat::trace_dat_tail(facts, head.size(), 4096, sizes);
   std::ofstream out(path, std::ios::binary);
   out << head << tail.bytes;
   for (const auto& cpu : pages) {

@@ -38,7 +38,7 @@ struct Exits {
     Names names;
     QemuEventReader reader(names);
     ExitTracker tracker(choose_exit_model((*source)->traits()), reader);
-    for (Event event; (*source)->next(event);) {
+    for (Event event; (*source)->next(event) == Read::kEvent;) {
       if (const ExitSpan* span = tracker.on(event)) spans.push_back(*span);
     }
     while (const ExitSpan* span = tracker.finish()) spans.push_back(*span);

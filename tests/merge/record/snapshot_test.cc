@@ -124,7 +124,7 @@ class SnapshotTest : public ::testing::Test {
     QemuEventReader reader(names);
     ExitModel model;
     ExitTracker tracker(model, reader);
-    for (Event event; (*source)->next(event);) {
+    for (Event event; (*source)->next(event) == Read::kEvent;) {
       if (const ExitSpan* span = tracker.on(event)) {
         exits.emplace_back(span->start.ns(), span->end.ns());
       }

@@ -42,8 +42,8 @@ TEST(TriggerTest, SaysAtWhichColumnItIsWrong) {
       {"exit > -5us", "column 8: a time is expected"},
       {"exit > 5", "column 9: a unit is expected"},
       {"exit > 5m", "column 9: a unit is expected"},
-      {"exit > 5.us", "column 8: this is no time"},
-      {"exit > 99999999999999999999s", "column 8: this is no time"},
+      {"exit > 5.us", "column 8: this is not a duration"},
+      {"exit > 99999999999999999999s", "column 8: this is not a duration"},
       {"exit > 5us and more", "column 12: the end is expected"},
       {"exit(io > 5us", "column 6: a reason and ')' are expected"},
       {"exit( ) > 5us", "column 7: a reason is expected"}};

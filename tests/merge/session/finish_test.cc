@@ -8,24 +8,23 @@
 #include <fstream>
 #include <sstream>
 
-#include "merge/record/qemu_command.h"
 #include "merge/record/session.h"
+#include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::record {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::Contains;
-using ::testing::ElementsAre;
 
 class FinishTest : public ::testing::Test {
  protected:
   FinishTest() : folder_(fs::temp_directory_path() / fmt::format("finish-test-{}", ::getpid())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "raw");
+    write("session.json", "{}");
     write("raw/head", "HEAD");
-    const StartFacts facts{4096, 4, 2, "local [mono]", "Linux test", "trapline test"};
-    EXPECT_TRUE(write_start(folder_, facts));
+    const trace_dat::StartFacts facts{4096, 4, 2, "local [mono]", "Linux test", "trapline test"};
+    EXPECT_TRUE(trace_dat::write_start(folder_, facts));
     write("raw/cpu0", std::string(3 * 4096, 'a'));
     write("raw/cpu1", std::string(600 * 4096, 'b') + "cut off page");
   }
@@ -51,7 +50,7 @@ class FinishTest : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(FinishTest, PutsThePagesBehindTheHeadAndDropsACutOffPage) {
+TEST_F(FinishTest, PutsThePagesAfterTheHeadAndDropsACutOffPage) {
   ASSERT_EQ(finish_session(folder_), Finish::kFinished);
   expect_whole();
   EXPECT_EQ(finish_session(folder_), Finish::kNothingToDo);
@@ -91,28 +90,6 @@ TEST_F(FinishTest, LeavesASessionAloneThatIsBeingWritten) {
   const auto finished = finish_session(folder_);
   ASSERT_FALSE(finished);
   EXPECT_THAT(finished.error().message, ::testing::HasSubstr("still writing"));
-}
-
-TEST(QemuCommandTest, AddsWhatIsMissingAndKeepsWhatIsThere) {
-  const QemuFacts facts{QemuTracing::kLog, false, "10", ""};
-  const QemuWishes wishes{{"virtio_*"}, "/marker", false, "", "", {}};
-  const auto done =
-      complete_qemu({"qemu-system-x86_64", "-name", "vm", "-D", "log"}, facts, wishes);
-  ASSERT_TRUE(done);
-  EXPECT_THAT(done->words, ElementsAre("qemu-system-x86_64", "-name", "vm,debug-threads=on", "-D",
-                                       "log", "-trace", "virtio_*"));
-  EXPECT_EQ(done->warnings.size(), 1u);
-  const auto bare = complete_qemu({"qemu-system-x86_64"}, facts, wishes);
-  ASSERT_TRUE(bare);
-  EXPECT_THAT(bare->added, Contains("-D /marker"));
-}
-
-TEST(QemuCommandTest, RefusesFunctionsUnderKvmAndDaemons) {
-  QemuWishes wishes;
-  wishes.functions = true;
-  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-enable-kvm"}, {}, wishes));
-  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-accel", "kvm"}, {}, wishes));
-  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-daemonize"}, {}, {}));
 }
 
 TEST(LossTest, ReadsTheKernelsCounts) {

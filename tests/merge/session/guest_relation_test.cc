@@ -31,10 +31,10 @@ std::uint64_t truth(std::uint64_t source) {
 class Recording final : public Source {
  public:
   explicit Recording(const std::vector<Event>& events) : events_(events) { info_.clock = "mono"; }
-  bool next(Event& event) override {
-    if (at_ == events_.size()) return false;
+  Read next(Event& event) override {
+    if (at_ == events_.size()) return Read::kEnd;
     event = events_[at_++];
-    return true;
+    return Read::kEvent;
   }
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
@@ -293,7 +293,7 @@ TEST_F(GuestRelationTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
   Event event;
   std::size_t calls = 0;
   Timestamp last;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
     const auto* call = std::get_if<GuestCall>(&event.payload);
     ASSERT_NE(call, nullptr);
     EXPECT_EQ(event.thread, kThread);

@@ -131,7 +131,7 @@ class Check {
         EXPECT_EQ(irq.vcpu, p.as<std::int32_t>("apicid"));
         break;
       case IrqStep::kInject:
-        EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vector"));
+        EXPECT_EQ(irq.vector, p.as<std::uint32_t>(p.fields.contains("irq") ? "irq" : "vector"));
         break;
       case IrqStep::kEoi:
         EXPECT_EQ(irq.vector, p.as<std::uint32_t>("vector"));
@@ -140,6 +140,12 @@ class Check {
       case IrqStep::kPending:
         EXPECT_EQ(irq.pin, p.as<std::uint32_t>("irq"));
         EXPECT_EQ(irq.level, p.number("level") != 0);
+        break;
+      case IrqStep::kPic:
+        EXPECT_EQ(irq.pin, p.as<std::uint32_t>("chip") * 8 + p.as<std::uint32_t>("pin"));
+        break;
+      case IrqStep::kPicEnd:
+        EXPECT_EQ(irq.pin % 8, p.as<std::uint32_t>("pin") % 8);
         break;
     }
   }
@@ -170,7 +176,7 @@ class Check {
     if (p.name == "kvm_mmio") return p.number("gpa");
     if (p.name == "kvm_msr") return p.hex("ecx");
     if (p.name == "kvm_cpuid") return p.hex("function");
-    if (p.name == "kvm_page_fault") return p.number("fault_address");
+    if (p.name == "kvm_page_fault") return p.hex("fault_address");
     if (p.name == "kvm_guest_fault") return p.number("ipa");
     if (p.name == "kvm_hypercall") return p.number("nr");
     if (p.name == "kvm_hvc_arm64") return p.number("r0");
@@ -198,6 +204,8 @@ const std::map<std::string, std::vector<std::string>> kMustHave = {
       "kvm_hvc_arm64", "kvm_irq_line", "vgic_update_irq_pending"}},
     {"box/demo-backports.dat", {"kvm_exit", "kvm_pio", "sys_enter_ioctl", "sched_switch"}},
     {"box/two-vms.dat", {"kvm_exit", "task_newtask"}},
+    {"vmx/demo.dat", {"kvm_exit", "kvm_pio", "kvm_mmio", "kvm_msr", "kvm_cpuid", "kvm_page_fault"}},
+    {"kernels/demo-5.10.dat", {"kvm_exit", "kvm_page_fault", "kvm_inj_virq"}},
 };
 
 class Decoders : public ::testing::TestWithParam<std::string> {};
@@ -223,7 +231,7 @@ TEST_P(Decoders, PayloadsHoldTheFieldsThatTraceCmdPrints) {
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     const auto printed = parse(line);
     if (!printed) continue;
-    ASSERT_TRUE((*source)->next(event));
+    ASSERT_EQ((*source)->next(event), Read::kEvent);
     std::visit(Check(*printed, arm), event.payload);
     if (!std::holds_alternative<Other>(event.payload)) decoded.insert(printed->name);
     if (HasFailure()) FAIL() << line;

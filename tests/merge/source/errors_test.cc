@@ -26,7 +26,7 @@ Error error_of(const std::string& path, const Options& options = {}) {
   auto source = open_trace_dat(path, options);
   if (!source) return source.error();
   Event event;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
   }
   return (*source)->status() ? Error{"", ErrorKind{}} : (*source)->status().error();
 }

@@ -39,7 +39,7 @@ int main(void) {
 std::vector<std::string> lines_of(Source& source) {
   std::vector<std::string> lines;
   Event event;
-  while (source.next(event)) {
+  while (source.next(event) == Read::kEvent) {
     const auto* call = std::get_if<GuestCall>(&event.payload);
     if (call == nullptr || call->function == 0) continue;  // 0: off the CPU
     const std::uint64_t ns = event.at.ns();
@@ -100,7 +100,7 @@ Values values_in_replay(const std::string& replay) {
 Values values_of(Source& source) {
   Values values;
   Event event;
-  while (source.next(event)) {
+  while (source.next(event) == Read::kEvent) {
     const auto* call = std::get_if<GuestCall>(&event.payload);
     if (call == nullptr || event.raw.empty()) continue;
     const std::string text = source.event_text(event);
@@ -241,7 +241,7 @@ TEST(UftraceDirectory, TimeOffTheCpuIsACallAsUftraceShowsIt) {
   std::vector<std::string> changes;
   Event event;
   std::uint64_t last = 0;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
     EXPECT_GE(event.at.ns(), last);
     last = event.at.ns();
     const auto* call = std::get_if<GuestCall>(&event.payload);
@@ -262,7 +262,7 @@ TEST_F(UftraceRecord, ASwitchFileThatIsCutOffIsReadUpToTheCutAndCounted) {
     EXPECT_TRUE(source);
     Event event;
     std::size_t changes = 0;
-    while ((*source)->next(event)) {
+    while ((*source)->next(event) == Read::kEvent) {
       const auto* call = std::get_if<GuestCall>(&event.payload);
       changes += call != nullptr && call->function == 0;
     }
@@ -338,7 +338,7 @@ TEST_F(UftraceRecord, DamageIsAnErrorOrIsCountedNeverACrash) {
     std::uint64_t last = 0;
     if (source) {
       Event event;
-      while ((*source)->next(event)) {
+      while ((*source)->next(event) == Read::kEvent) {
         ASSERT_GE(event.at.ns(), last) << i;
         last = event.at.ns();
         (void)(*source)->event_text(event);
@@ -369,7 +369,7 @@ TEST(Uftrace, ThePluginsDirectoryHasItsVcpusAndClock) {
   EXPECT_EQ((*source)->info().clock, "mono");
   Event event;
   std::uint64_t last = 0, calls = 0;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
     ASSERT_GE(event.at.ns(), last);
     last = event.at.ns();
     const auto* call = std::get_if<GuestCall>(&event.payload);
@@ -421,7 +421,7 @@ TEST(QemuLog, ARealQemusLinesComeInOrderOfTime) {
       static_cast<std::uint64_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
   Event event;
   std::uint64_t last = 0;
-  while ((*source)->next(event)) {
+  while ((*source)->next(event) == Read::kEvent) {
     EXPECT_GE(event.at.ns(), last);
     last = event.at.ns();
     EXPECT_TRUE((*source)->event_name(event).starts_with("qemu_mutex"));

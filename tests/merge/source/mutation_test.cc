@@ -91,7 +91,7 @@ class Mutations : public ::testing::TestWithParam<std::string> {
     Event event;
     std::uint64_t count = 0;
     std::uint64_t sum = 0;
-    while (count < most && (*source)->next(event)) {
+    while (count < most && (*source)->next(event) == Read::kEvent) {
       for (const std::byte byte : event.raw) sum += static_cast<std::uint64_t>(byte);
       if (++count < 4000 && count % 16 == 0) {
         sum += (*source)->event_text(event).size() + (*source)->event_name(event).size();

@@ -62,7 +62,7 @@ TEST_F(SimpletraceSourceTest, EventsAreMarkersInOrderOfTimeAndDropsAreLosses) {
   EXPECT_EQ(source->info().clock, "mono");
   Event event;
   std::vector<std::string> seen;
-  while (source->next(event)) {
+  while (source->next(event) == Read::kEvent) {
     if (const auto* marker = std::get_if<Marker>(&event.payload)) {
       seen.push_back(std::to_string(event.at.ns()) + " " + std::string(marker->text));
       EXPECT_EQ(event.thread, ThreadId{77});
@@ -89,8 +89,8 @@ TEST_F(SimpletraceSourceTest, ACutFileGivesItsEventsAndThenSaysSo) {
   const auto source = open();
   ASSERT_TRUE(source);
   Event event;
-  EXPECT_TRUE(source->next(event));
-  EXPECT_FALSE(source->next(event));
+  EXPECT_EQ(source->next(event), Read::kEvent);
+  EXPECT_EQ(source->next(event), Read::kEnd);
   ASSERT_FALSE(source->status());
   EXPECT_EQ(source->status().error().kind, ErrorKind::kDamaged);
 }

@@ -51,7 +51,7 @@ Stream drain(const std::string& name, const Options& options = {}) {
   const auto source = open(data_path(name), options);
   if (!source) return stream;
   Event event;
-  while (source->next(event)) {
+  while (source->next(event) == Read::kEvent) {
     if (const auto* lost = std::get_if<Lost>(&event.payload)) {
       EXPECT_EQ(event.at, lost->from);
       stream.holes.push_back({event.cpu, lost->from.ns(), lost->to.ns(), lost->count});
@@ -98,7 +98,7 @@ TEST_P(Recordings, TheRangeIsThatOfTheEvents) {
   ASSERT_TRUE(source) << source.error().message;
   const auto range = (*source)->range();
   std::uint64_t first = ~std::uint64_t{0}, last = 0;
-  for (Event event; (*source)->next(event);) {
+  for (Event event; (*source)->next(event) == Read::kEvent;) {
     first = std::min(first, event.at.ns());
     last = std::max(last, event.at.ns());
   }
@@ -117,7 +117,7 @@ TEST_P(Recordings, EventsComeInOrderOfTimeAndHolesBeforeWhatFollowsThem) {
   Timestamp last;
   std::map<std::uint32_t, Timestamp> last_of_cpu;
   std::map<std::uint32_t, Lost> open_hole;
-  while (source->next(event)) {
+  while (source->next(event) == Read::kEvent) {
     if (const auto* lost = std::get_if<Lost>(&event.payload)) {
       EXPECT_EQ(lost->from, last_of_cpu[event.cpu]);
       EXPECT_FALSE(open_hole.contains(event.cpu));
@@ -186,7 +186,7 @@ TEST_P(Recordings, EventsAndLossesAreThoseThatTraceCmdPrints) {
     }
     if (!wanted) continue;
     do {
-      ASSERT_TRUE(source->next(event)) << line;
+      ASSERT_EQ(source->next(event), Read::kEvent) << line;
     } while (std::holds_alternative<Lost>(event.payload));
     std::string name = source->event_name(event);
     name.erase(0, name.find(':') + 1);
@@ -194,7 +194,7 @@ TEST_P(Recordings, EventsAndLossesAreThoseThatTraceCmdPrints) {
     ASSERT_EQ(got, *wanted) << line;
     ++events;
   }
-  while (source->next(event)) FAIL() << "more events than trace-cmd prints";
+  while (source->next(event) == Read::kEvent) FAIL() << "more events than trace-cmd prints";
   EXPECT_EQ(source->counters().events, events);
   EXPECT_EQ(source->counters().gaps, gaps);
   EXPECT_EQ(source->counters().gaps_uncounted, uncounted);
@@ -271,7 +271,7 @@ TEST(TraceDatSource, ReasonNamesComeFromTheRecording) {
   EXPECT_EQ(svm->exit_reason(2, 0x78, 0), "hlt");
   EXPECT_EQ(svm->exit_reason(2, 0xffffffff, 0), "invalid_guest_state");
   EXPECT_EQ(svm->exit_reason(1, 30, 0), "IO_INSTRUCTION");
-  EXPECT_EQ(svm->exit_reason(1, 0x80000000 | 33, 0), "INVALID_STATE");
+  EXPECT_EQ(svm->exit_reason(1, 0x80000000 | 33, 0), "INVALID_STATE FAILED_VMENTRY");
   EXPECT_EQ(svm->exit_reason(2, 0x7777, 0), "0x7777");
   EXPECT_EQ(svm->reasons().vmx.size(), 62u);
   EXPECT_EQ(svm->reasons().svm.size(), 108u);

@@ -3,6 +3,7 @@
 #include "merge/source/uftrace/kernel_functions.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -50,7 +51,9 @@ class UftraceKernelTest : public testing::Test {
     losses_ = readers->front().take_losses();
     return all;
   }
-  std::string folder_ = testing::TempDir() + "/uftrace-kernel-test";
+  // Each test's own: several run at a time.
+  std::string folder_ = testing::TempDir() + "/uftrace-kernel-" + std::to_string(::getpid()) + "-" +
+                        testing::UnitTest::GetInstance()->current_test_info()->name();
   std::string pages_;
   bool damaged_ = false;
   KernelCallReader::Losses losses_;
@@ -118,14 +121,26 @@ TEST_F(UftraceKernelTest, APageFromThePastEndsTheFile) {
 
 TEST_F(UftraceKernelTest, DamageEndsTheFileNeverTheProgram) {
   const std::string good = pages_;
+  const std::size_t whole = calls().size();
   std::mt19937 random(7);
+  int damaged = 0;
   for (int i = 0; i < 300; ++i) {
     pages_ = good;
     for (int changes = 0; changes < 20; ++changes) {
       pages_[random() % pages_.size()] = static_cast<char>(random());
     }
-    (void)calls();
+    // What can be read is of the file's CPU and in order, and no more than its bytes can hold.
+    std::uint64_t last = 0;
+    const auto read = calls();
+    EXPECT_LE(read.size(), pages_.size() / 8);
+    for (const KernelCall& call : read) {
+      EXPECT_EQ(call.cpu, 3);
+      EXPECT_GE(call.time, last);
+      last = call.time;
+    }
+    damaged += damaged_ || losses_.gaps > 0 || read.size() != whole ? 1 : 0;
   }
+  EXPECT_GT(damaged, 100);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The decoders against bytes that an assembler made.
-#include "plugin/arch/decode.h"
+#include "plugin/arch/architecture.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,10 @@ namespace trapline {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
+
+const auto decode_x86_64 = architecture("x86_64") -> decode;
+const auto decode_aarch64 = architecture("aarch64") -> decode;
+const auto decode_riscv64 = architecture("riscv64") -> decode;
 
 TEST(DecodeX86Test, CallsReturnsAndTheRest) {
   const auto flow = [](Bytes bytes) { return decode_x86_64(bytes, 0x1000).flow; };

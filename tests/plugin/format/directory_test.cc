@@ -54,6 +54,11 @@ class DirectoryTest : public ::testing::Test {
     if (dropped != nullptr) *dropped = reader->dropped_bytes();
     return out;
   }
+  // What is in the folder that holds the directory.
+  std::size_t names_beside() const {
+    const std::filesystem::directory_iterator all(folder_.path());
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }
   TemporaryFolder folder_;
   std::string path_ = folder_ / "data";
   std::optional<DirectoryWriter> writer_;
@@ -98,12 +103,49 @@ TEST_F(DirectoryTest, AnEarlierRecordingIsReplacedAndAnythingElseIsRefused) {
   make();
   append({{RecordType::kEntry, 5, 0, 0x400000}});
   make();
+  EXPECT_THAT(times(), ElementsAre(5));  // the earlier one, until the new one has begun
+  ASSERT_TRUE(writer_->commit());
   EXPECT_FALSE(std::filesystem::exists(path_ + "/100.dat"));
+  append({{RecordType::kEntry, 7, 0, 0x400000}});
+  EXPECT_THAT(times(), ElementsAre(7));
+  EXPECT_EQ(names_beside(), 1u);
   const std::string other = folder_ / "other";
   std::filesystem::create_directory(other);
   std::ofstream(other + "/precious") << "x";
   EXPECT_FALSE(DirectoryWriter::create(other, {}));
   EXPECT_TRUE(std::filesystem::exists(other + "/precious"));
+}
+
+TEST_F(DirectoryTest, ANewRecordingThatDoesNotBeginLeavesTheEarlierOne) {
+  make();
+  append({{RecordType::kEntry, 5, 0, 0x400000}});
+  std::ofstream(path_ + "/notes") << "mine";
+  make();
+  writer_->discard();
+  EXPECT_THAT(times(), ElementsAre(5));
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/notes"));
+  EXPECT_EQ(names_beside(), 1u);
+}
+
+TEST_F(DirectoryTest, FilesThatAreOfNoRecordingOutliveTheEarlierOne) {
+  make();
+  std::ofstream(path_ + "/notes") << "mine";
+  make();
+  ASSERT_TRUE(writer_->commit());
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/notes"));
+  EXPECT_EQ(names_beside(), 1u);
+}
+
+TEST_F(DirectoryTest, ALinkToARecordingStaysALink) {
+  make();
+  append({{RecordType::kEntry, 5, 0, 0x400000}});
+  const std::string link = folder_ / "link";
+  std::filesystem::create_symlink(path_, link);
+  auto writer = DirectoryWriter::create(link, {});
+  ASSERT_TRUE(writer) << writer.error().message;
+  ASSERT_TRUE(writer->commit());
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/100.dat"));
 }
 
 TEST_F(DirectoryTest, DamagedTextFilesAreErrorsWithTheLine) {

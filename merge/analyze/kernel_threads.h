@@ -1,0 +1,45 @@
+// Kernel threads that work for a VMM's process and carry its number in their names: "kvm-pit/110"
+// raises the PIT's interrupts, "vhost-110" serves a device's queues.
+#pragma once
+
+#include <charconv>
+#include <map>
+#include <string_view>
+
+#include "merge/model/event.h"
+#include "merge/model/processes.h"
+
+namespace trapline {
+
+// The thread that the name tells, of the process that made it; ThreadId{} for other names.
+[[nodiscard]] inline ThreadId maker_of_kernel_thread(std::string_view comm) {
+  for (const std::string_view prefix : {"kvm-pit/", "vhost-"}) {
+    if (!comm.starts_with(prefix)) continue;
+    comm.remove_prefix(prefix.size());
+    std::int32_t number = 0;
+    const auto [end, error] = std::from_chars(comm.data(), comm.data() + comm.size(), number);
+    const bool whole = error == std::errc{} && end == comm.data() + comm.size() && number > 0;
+    return whole ? ThreadId{number} : ThreadId{};
+  }
+  return {};
+}
+
+// The process whose work a thread does; kernel threads are learned as they are switched to.
+class WorkedFor {
+ public:
+  void on(const SchedSwitch& sched) {
+    const ThreadId maker = maker_of_kernel_thread(sched.next_comm);
+    if (maker != ThreadId{} && makers_.size() < kMost) makers_[sched.next] = maker;
+  }
+  [[nodiscard]] ThreadId process(ThreadId thread, const Processes& processes) const {
+    // A kernel thread is a process of its own, so its maker comes first.
+    const auto made = makers_.find(thread);
+    return processes.of(made == makers_.end() ? thread : made->second, {});
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  std::map<ThreadId, ThreadId> makers_;
+};
+
+}  // namespace trapline

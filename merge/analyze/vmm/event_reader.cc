@@ -1,0 +1,150 @@
+#include "merge/analyze/vmm/event_reader.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace trapline {
+namespace {
+
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
+}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+template <typename Number>
+bool number_after(std::string_view text, std::string_view label, int base, Number& number) {
+  const auto at = text.find(label);
+  if (at == std::string_view::npos) return false;
+  const char* first = text.data() + at + label.size();
+  return std::from_chars(first, text.data() + text.size(), number, base).ec == std::errc{};
+}
+
+// What stands after `before`, to the last quote: a name may hold one itself.
+std::string_view quoted(std::string_view text, std::string_view before) {
+  const auto at = text.rfind(before);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + before.size());
+  const auto end = text.rfind('\'');
+  return end == std::string_view::npos ? text : text.substr(0, end);
+}
+
+// Whether the declared format has `argument` where the built-in reading looks for it.
+bool stands_after(const tracetool::Event& event, std::string_view argument,
+                  std::string_view literal_end) {
+  const auto& pieces = event.format.pieces;
+  return std::any_of(pieces.begin(), pieces.end(), [&](const tracetool::Piece& piece) {
+    return piece.argument >= 0 &&
+           event.arguments[static_cast<std::size_t>(piece.argument)].name == argument &&
+           std::string_view(" " + piece.literal).ends_with(literal_end);
+  });
+}
+bool has_argument(const tracetool::Event& event, std::string_view argument) {
+  return std::any_of(event.arguments.begin(), event.arguments.end(),
+                     [&](const tracetool::Argument& a) { return a.name == argument; });
+}
+bool is_built_in(const tracetool::Event& event, const VmmEventField& field) {
+  return !has_argument(event, field.argument) || stands_after(event, field.argument, field.before);
+}
+bool is_built_in(const tracetool::Event& event, const VmmEventMeaning& meaning) {
+  return is_built_in(event, meaning.address) && is_built_in(event, meaning.region) &&
+         is_built_in(event, meaning.vcpu);
+}
+bool says_something(const VmmEventMeaning& meaning) {
+  return !meaning.address.argument.empty() || !meaning.region.argument.empty() ||
+         !meaning.vcpu.argument.empty();
+}
+
+}  // namespace
+
+std::string_view event_part(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  if (text.empty() || !is_digit(text.front())) return text;
+  const auto start = text.find_first_not_of("0123456789@.");
+  if (start == std::string_view::npos || text[start] != ':') return text;
+  if (text.substr(0, start).find('@') == std::string_view::npos) return text;
+  return text.substr(start + 1);
+}
+
+VmmEventReader::VmmEventReader(Names& names, std::span<const tracetool::Event> declared,
+                               const VmmKnowledge& vmm)
+    : names_(&names), declared_(declared), vmm_(&vmm) {}
+
+void VmmEventReader::learn(std::string_view name, Known& known) const {
+  known.layout = Layout::kNothing;
+  known.meaning = vmm_->event(name);
+  if (known.meaning == nullptr) return;
+  known.kind = known.meaning->kind;
+  if (!says_something(*known.meaning)) return;
+  known.layout = Layout::kBuiltIn;
+  const auto declared = std::find_if(declared_.begin(), declared_.end(),
+                                     [&](const tracetool::Event& e) { return e.name == name; });
+  if (declared == declared_.end() || is_built_in(*declared, *known.meaning)) return;
+  known.layout = Layout::kDeclared;
+  known.declared = &*declared;
+  known.format = std::make_unique<tracetool::EventFormat>(*declared);
+}
+
+void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_view arguments,
+                                   VmmEvent& event) {
+  if (!meaning.address.before.empty()) {
+    event.has_address = number_after(arguments, meaning.address.before, 16, event.address);
+  }
+  if (!meaning.region.before.empty()) {
+    const std::string_view region = quoted(arguments, meaning.region.before);
+    if (!region.empty()) event.region = names_->id(region);
+  }
+  if (!meaning.vcpu.before.empty() &&
+      !number_after(arguments, meaning.vcpu.before, 10, event.vcpu)) {
+    event.vcpu = kNoVcpu;
+  }
+}
+
+void VmmEventReader::read_declared(const Known& known, std::string_view arguments,
+                                   VmmEvent& event) {
+  tracetool::Values values;
+  if (!known.format->match(arguments, values)) return;
+  for (std::size_t i = 0; i < known.declared->arguments.size(); ++i) {
+    const std::string& name = known.declared->arguments[i].name;
+    if (values[i].kind == tracetool::ValueKind::kAbsent) continue;
+    if (name == known.meaning->address.argument) {
+      event.address = values[i].bits;
+      event.has_address = true;
+    } else if (name == known.meaning->region.argument) {
+      event.region = names_->id(values[i].text);
+    } else if (name == known.meaning->vcpu.argument) {
+      event.vcpu = static_cast<std::int32_t>(values[i].bits);
+    }
+  }
+}
+
+bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
+  text = event_part(text);
+  std::size_t length = 0;
+  while (length < text.size() && is_name_char(text[length])) ++length;
+  if (length == 0 || is_digit(text[0])) return false;
+  if (length < text.size() && text[length] != ' ') return false;
+  const std::string_view name = text.substr(0, length);
+  const std::string_view arguments = text.substr(length);  // with the blank in front
+  event = {};
+  event.name = names_->id(name);
+  if (event.name == Names::kOther) [[unlikely]]
+    return true;  // too many names: counted, not read
+  if (event.name >= known_.size()) known_.resize(event.name + 1);
+  Known& known = known_[event.name];
+  if (known.layout == Layout::kUnseen) [[unlikely]]
+    learn(name, known);
+  event.kind = known.kind;
+  switch (known.layout) {
+    case Layout::kBuiltIn:
+      read_built_in(*known.meaning, arguments, event);
+      break;
+    case Layout::kDeclared:
+      read_declared(known, arguments.empty() ? arguments : arguments.substr(1), event);
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+}  // namespace trapline

@@ -1,0 +1,67 @@
+// QEMU: what its trace events mean as versions 2.x to 11 print them, and its names of threads.
+#include <vector>
+
+#include "merge/analyze/vmm/vmms.h"
+
+namespace trapline {
+namespace {
+
+constexpr VmmEventField kAddress{"addr", " addr 0x"};
+constexpr VmmEventField kRegionName{"name", " name '"};
+constexpr VmmEventMeaning kRegionRead{VmmEventKind::kRegionRead, kAddress, kRegionName, {}};
+constexpr VmmEventMeaning kRegionWrite{VmmEventKind::kRegionWrite, kAddress, kRegionName, {}};
+constexpr VmmEventMeaning kRunExit{VmmEventKind::kAccelerator, {}, {}, {"cpu_index", "cpu_index "}};
+constexpr VmmEventMeaning kAccelerator{VmmEventKind::kAccelerator, {}, {}, {}};
+
+class Qemu final : public VmmKnowledge {
+ public:
+  std::string_view name() const override { return "QEMU"; }
+
+  // With -name …,debug-threads=on, as libvirt starts it: "CPU 3/KVM", "CPU 3/TCG".
+  std::int32_t vcpu_of_thread(std::string_view comm) const override {
+    if (!comm.ends_with("/KVM") && !comm.ends_with("/TCG")) return kNoVcpu;
+    return number_after_prefix(comm.substr(0, comm.size() - 4), "CPU ");
+  }
+  bool is_process(std::string_view comm) const override { return comm.starts_with("qemu"); }
+
+  const VmmEventMeaning* event(std::string_view name) const override {
+    if (name.starts_with("memory_region_")) {
+      if (name.ends_with("_read")) return &kRegionRead;
+      if (name.ends_with("_write")) return &kRegionWrite;
+    }
+    if (name == "kvm_run_exit") return &kRunExit;
+    return name.starts_with("kvm_") ? &kAccelerator : nullptr;
+  }
+
+  // virtio-blk's requests, and from a queue's notify to the guest's.
+  std::span<const RequestSpec> requests() const override {
+    static const std::vector<RequestSpec> kRequests{
+        {"virtio_blk_handle_read", "req", "virtio_blk_req_complete", "req"},
+        {"virtio_blk_handle_write", "req", "virtio_blk_req_complete", "req"},
+        {"virtio_queue_notify", "vq", "virtio_notify", "vq"},
+        {"virtio_queue_notify", "vq", "virtio_notify_irqfd", "vq"}};
+    return kRequests;
+  }
+
+  RequestStep request_step(std::string_view name) const override {
+    if (name == "virtio_queue_notify") return RequestStep::kQueueNotify;
+    if (name == "virtio_notify") return RequestStep::kNotify;
+    if (name == "virtio_notify_irqfd") return RequestStep::kDeferrableNotify;
+    if (name == "virtio_notify_irqfd_deferred_fn") return RequestStep::kDeferredNotify;
+    // virtqueue_fill and _flush hand the request back; an MSI is a write to a memory region.
+    for (const std::string_view part : {"virtqueue_", "memory_region_", "kvm_"}) {
+      if (name.starts_with(part)) return RequestStep::kPartOfNotify;
+    }
+    return name.starts_with("virtio_") ? RequestStep::kDevice : RequestStep::kOther;
+  }
+  RequestFields request_fields() const override { return {"vdev", "vq", "n"}; }
+};
+
+}  // namespace
+
+const VmmKnowledge& qemu_vmm() {
+  static const Qemu kQemu;
+  return kQemu;
+}
+
+}  // namespace trapline

@@ -1,0 +1,79 @@
+#include "merge/analyze/vmm/vmms.h"
+
+#include <array>
+#include <charconv>
+
+namespace trapline {
+namespace {
+
+class AnyVmm final : public VmmKnowledge {
+ public:
+  std::string_view name() const override { return "any VMM"; }
+
+  std::int32_t vcpu_of_thread(std::string_view comm) const override {
+    for (const VmmKnowledge* vmm : vmms()) {
+      if (const std::int32_t vcpu = vmm->vcpu_of_thread(comm); vcpu != kNoVcpu) return vcpu;
+    }
+    return kNoVcpu;
+  }
+  bool is_process(std::string_view comm) const override {
+    for (const VmmKnowledge* vmm : vmms()) {
+      if (vmm->is_process(comm)) return true;
+    }
+    return false;
+  }
+  const VmmEventMeaning* event(std::string_view event_name) const override {
+    for (const VmmKnowledge* vmm : vmms()) {
+      if (const VmmEventMeaning* meaning = vmm->event(event_name)) return meaning;
+    }
+    return nullptr;
+  }
+  std::span<const RequestSpec> requests() const override { return known_requests(); }
+  RequestStep request_step(std::string_view event_name) const override {
+    for (const VmmKnowledge* vmm : vmms()) {
+      const RequestStep step = vmm->request_step(event_name);
+      if (step != RequestStep::kOther) return step;
+    }
+    return RequestStep::kOther;
+  }
+  // One VMM's so far; a second one's would have to come with the step.
+  RequestFields request_fields() const override { return qemu_vmm().request_fields(); }
+};
+
+}  // namespace
+
+std::span<const VmmKnowledge* const> vmms() {
+  static const std::array kVmms{&qemu_vmm(),        &device_events_vmm(),
+                                &firecracker_vmm(), &cloud_hypervisor_vmm(),
+                                &crosvm_vmm(),      &kvmtool_vmm()};
+  return kVmms;
+}
+
+const VmmKnowledge& any_vmm() {
+  static const AnyVmm kAny;
+  return kAny;
+}
+
+std::int32_t vcpu_of_name(std::string_view comm) { return any_vmm().vcpu_of_thread(comm); }
+
+const std::vector<RequestSpec>& known_requests() {
+  static const std::vector<RequestSpec> kKnown = [] {
+    std::vector<RequestSpec> all;
+    for (const VmmKnowledge* vmm : vmms()) {
+      all.insert(all.end(), vmm->requests().begin(), vmm->requests().end());
+    }
+    return all;
+  }();
+  return kKnown;
+}
+
+std::int32_t number_after_prefix(std::string_view text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return kNoVcpu;
+  text.remove_prefix(prefix.size());
+  if (text.empty() || text.front() < '0' || text.front() > '9') return kNoVcpu;
+  std::int32_t number = kNoVcpu;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? number : kNoVcpu;
+}
+
+}  // namespace trapline

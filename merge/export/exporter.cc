@@ -1,0 +1,32 @@
+#include "merge/export/exporter.h"
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+
+const std::vector<ExportFormat>& export_formats() {
+  static const std::vector<ExportFormat> kFormats = {
+      {"perfetto", "protobuf for ui.perfetto.dev and the trace processor", make_perfetto},
+      {"chrome", "JSON for chrome://tracing, Perfetto and speedscope", make_chrome},
+      {"folded", "stacks with weights, for flame graph tools", make_folded},
+      {"jsonl", "a JSON object for each exit, request, interrupt or function", make_jsonl},
+      {"csv", "the same rows, separated by commas", make_csv},
+  };
+  return kFormats;
+}
+
+Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
+                                                const ExportOptions& options) {
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const ExportFormat& format : export_formats()) {
+    if (format.name == options.format) return format.make(context, options);
+    names.push_back(format.name);
+    all += (all.empty() ? "" : ", ") + std::string(format.name);
+  }
+  const std::string_view near = nearest(options.format, names);
+  return fail(ErrorKind::kUsage, "--to: unknown format '{}'; {}there are {}", options.format,
+              near.empty() ? "" : fmt::format("did you mean '{}'? ", near), all);
+}
+
+}  // namespace trapline

@@ -1,0 +1,65 @@
+// One format that spans are written in: a sink with an end.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/export/output_file.h"
+#include "merge/source/timeline.h"
+
+namespace trapline {
+
+struct ExportOptions {
+  std::string format;           // a name of export_formats()
+  std::string rows = "exits";   // rows of jsonl and csv
+  std::string weight = "time";  // of folded stacks
+  std::string host, session;    // labels
+  bool events = false;          // the kernel's events as well
+  std::string output;
+  bool force = false;
+};
+
+// What an exporter may ask of the recording.
+struct ExportContext {
+  const Timeline& timeline;
+  const SymbolTable& symbols;
+  std::vector<std::string> notes;
+};
+
+class Exporter : public SpanSink {
+ public:
+  // After Pipeline::finish(): writes what is left, and gives the output its name.
+  [[nodiscard]] virtual Result<void> finish(const Pipeline& pipeline) = 0;
+  // Whether writing failed: nothing more needs to be read.
+  [[nodiscard]] virtual bool failed() const = 0;
+  // How many slices or rows were written.
+  [[nodiscard]] virtual std::uint64_t written() const = 0;
+};
+
+struct ExportFormat {
+  std::string_view name, what;
+  Result<std::unique_ptr<Exporter>> (*make)(const ExportContext&, const ExportOptions&);
+};
+// In the order in which --list prints them.
+[[nodiscard]] const std::vector<ExportFormat>& export_formats();
+// An Error (kUsage) names the nearest format.
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
+                                                              const ExportOptions& options);
+
+// One file each.
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext&,
+                                                              const ExportOptions&);
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_chrome(const ExportContext&,
+                                                            const ExportOptions&);
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&,
+                                                            const ExportOptions&);
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext&,
+                                                           const ExportOptions&);
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_csv(const ExportContext&,
+                                                         const ExportOptions&);
+
+}  // namespace trapline

@@ -1,0 +1,101 @@
+#include "merge/record/vm_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "backend_ftrace/base/text_file.h"
+#include "merge/record/qemu_command.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr std::size_t kMostWordsBefore = 8;
+
+// The parts of an option's value; in QEMU's a comma is written twice.
+std::vector<std::string> parts_of(const std::string& value) {
+  std::vector<std::string> parts(1);
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (value[i] != ',') {
+      parts.back() += value[i];
+    } else if (i + 1 < value.size() && value[i + 1] == ',') {
+      parts.back() += ',';
+      ++i;
+    } else {
+      parts.emplace_back();
+    }
+  }
+  return parts;
+}
+
+std::string qemu_name(const std::vector<std::string>& words) {
+  if (const auto value = option_value(words, "-name")) {
+    constexpr std::string_view kGuest = "guest=";
+    const auto parts = parts_of(*value);
+    for (const std::string& part : parts) {
+      if (part.starts_with(kGuest)) return part.substr(kGuest.size());
+    }
+    if (parts.front().find('=') == std::string::npos && !parts.front().empty()) {
+      return parts.front();
+    }
+  }
+  return option_value(words, "-uuid").value_or("");
+}
+
+std::string firecracker_name(const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i].starts_with("--id=")) return words[i].substr(5);
+    if (words[i] == "--id" && i + 1 < words.size()) return words[i + 1];
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string vm_name_of(const std::vector<std::string>& words) {
+  if (words.empty()) return {};
+  // A QEMU that was unpacked aside is started through its own ld.so, with some words before it.
+  const auto looked_at = words.begin() + static_cast<std::ptrdiff_t>(
+                                             std::min<std::size_t>(words.size(), kMostWordsBefore));
+  const auto qemu = std::find_if(words.begin(), looked_at, is_qemu);
+  if (qemu != looked_at) return qemu_name({qemu, words.end()});
+  const auto program = std::filesystem::path(words.front()).filename();
+  return program == "firecracker" ? firecracker_name(words) : "";
+}
+
+std::vector<std::string> command_line_of(pid_t pid) {
+  std::vector<std::string> words;
+  const std::string text = read_text(fmt::format("/proc/{}/cmdline", pid)).value_or("");
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\0', from), text.size());
+    words.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return words;
+}
+
+bool VmNames::update(const std::map<pid_t, Thread>& threads) {
+  bool changed = false;
+  for (const auto& [tid, thread] : threads) {
+    const auto known = names_.find(thread.pid);
+    // A process that was looked at between fork and exec still had its parent's command line.
+    if (known != names_.end() && !known->second.empty()) continue;
+    if (tid != thread.pid && known != names_.end()) continue;
+    std::string& name = names_[thread.pid];
+    name = vm_name_of(command_line_of(thread.pid));
+    changed |= !name.empty();
+  }
+  return changed;
+}
+
+std::vector<SessionVm> VmNames::vms() const {
+  std::vector<SessionVm> vms;
+  for (const auto& [pid, name] : names_) {
+    if (!name.empty()) vms.push_back({pid, name});
+  }
+  return vms;
+}
+
+}  // namespace trapline::record

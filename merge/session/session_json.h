@@ -1,0 +1,115 @@
+// session.json: what a recording is of, and whether it was closed. Written by the recorder, read by
+// whoever opens the session; docs/recording.md lists its fields.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/clock/sync_points.h"
+
+namespace trapline {
+
+// What per_cpu/cpuN/stats counts at the end, and pages that could not be written.
+struct CpuLoss {
+  unsigned cpu = 0;
+  std::uint64_t overwritten = 0;      // events that the kernel overwrote before they were read
+  std::uint64_t dropped = 0;          // events that found no room
+  std::uint64_t unwritten_pages = 0;  // read from the kernel and not written to disk
+  std::uint64_t unread = 0;  // events left in the kernel, where the recording was cut short
+  [[nodiscard]] bool any() const { return overwritten + dropped + unwritten_pages + unread != 0; }
+};
+
+struct SessionThread {
+  std::int32_t tid = 0, pid = 0;
+  std::string name;
+};
+// A virtual machine: its process, and the name that its owner knows it by.
+struct SessionVm {
+  std::int32_t pid = 0;
+  std::string name;
+};
+
+struct SessionSync {
+  std::uint64_t series = 0;
+  std::uint32_t index = 0;  // of the marker that lies between the two readings
+  ClockReadings before, after;
+  std::optional<std::uint64_t> stamp;  // the marker's own, on the recording's clock
+};
+
+struct SessionHit {
+  std::uint64_t at_ns = 0, ns = 0;
+  std::string reason;
+  std::int32_t tid = 0;
+  std::optional<std::int32_t> vcpu;
+  bool open = false, near_loss = false;
+};
+struct SessionWindow {
+  std::uint64_t from_ns = 0, to_ns = 0;
+};
+// What --snapshot-on kept of the recording, and what it left out on purpose.
+struct SessionSnapshot {
+  std::string on;  // the expression
+  std::uint64_t around_ns = 0;
+  std::uint64_t hits = 0, shortened = 0, near_loss = 0;
+  std::uint64_t kept_events = 0, left_out_events = 0, unwritten_events = 0;
+  std::string cannot_hit;
+  std::vector<std::string> whole_run;
+  std::optional<SessionHit> longest;
+  std::vector<SessionHit> first_hits;
+  std::uint64_t windows = 0;
+  std::vector<SessionWindow> first_windows;
+};
+
+struct SessionHost {
+  std::string kernel, machine, name;
+  std::int64_t cpus = 0;
+};
+
+struct SessionJson {
+  bool closed = false;
+  std::vector<std::string> command;  // as it was run, with what was added
+  std::vector<std::string> added;
+  std::int32_t pid = 0;
+  std::string user;
+  SessionHost host;
+  std::string trapline_version, qemu_version;
+  std::vector<std::pair<std::string, std::string>> clocks;  // {"trace.dat", "mono"}, …
+  std::string
+      functions;  // where the plugin wrote them: "uftrace", "ftrace", "both"; empty: nowhere
+  std::uint64_t start_real_ns = 0, end_real_ns = 0;
+  std::string instance;
+  std::int32_t recorder_pid = 0;
+  std::uint64_t buffer_kb = 0;
+  std::optional<SessionSnapshot> snapshot;
+  std::string ended_by;  // "command", "process", "duration", "signal", or an error
+  std::vector<std::string> warnings;
+  std::optional<int> exit_status;
+  std::vector<CpuLoss> losses;
+  std::vector<std::string> events;  // "SYSTEM:NAME"
+  std::vector<SessionVm> vms;
+  std::vector<SessionThread> threads;
+  std::vector<SessionSync> sync;
+
+  // The brackets whose marker's stamp is known and whose readings are in order, by their stamps.
+  [[nodiscard]] std::vector<clocks::SyncEntry> brackets() const;
+  // Whether brackets() are all that the recording has.
+  [[nodiscard]] bool has_all_syncs() const;
+};
+
+[[nodiscard]] std::string to_text(const SessionJson& session);
+[[nodiscard]] Result<void> write_session_json(const std::string& folder,
+                                              const SessionJson& session);
+
+// Nothing where the text is not a JSON object. Fields that are missing or damaged have their
+// defaults, damaged elements of lists are left out: a recording is read without them.
+[[nodiscard]] std::optional<SessionJson> parse_session_json(const std::string& text);
+// FOLDER/session.json; nothing where there is none.
+[[nodiscard]] std::optional<SessionJson> read_session_json(const std::string& folder);
+// That beside a trace.dat; nothing beside a file of another name.
+[[nodiscard]] std::optional<SessionJson> session_of_recording(const std::string& path);
+
+}  // namespace trapline

@@ -1,0 +1,97 @@
+#include "merge/source/marker_calls.h"
+
+#include <charconv>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::string_view kPrefix = "trapline: ";
+
+// Takes what the text begins with.
+bool take(std::string_view& text, std::string_view what) {
+  if (!text.starts_with(what)) return false;
+  text.remove_prefix(what.size());
+  return true;
+}
+template <typename Number>
+bool take_number(std::string_view& text, Number& value, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+bool take_vcpu(std::string_view& text, std::int32_t& vcpu) {
+  return take(text, " cpu") && take_number(text, vcpu) && vcpu >= 0;
+}
+
+}  // namespace
+
+std::optional<MarkerCall> parse_marker_call(std::string_view text) {
+  if (!take(text, kPrefix)) return std::nullopt;
+  MarkerCall call;
+  call.entry = text.starts_with('E');
+  if (!call.entry && !text.starts_with('X')) return std::nullopt;
+  text.remove_prefix(1);
+  if (!take_vcpu(text, call.vcpu) || !take(text, " d=") || !take_number(text, call.depth)) {
+    return std::nullopt;
+  }
+  if (take(text, " t=")) {
+    std::uint32_t task = 0;
+    if (!take_number(text, task)) return std::nullopt;
+    call.task = task;
+  }
+  if (!take(text, " 0x") || !take_number(text, call.function, 16) || !take(text, " ")) {
+    return std::nullopt;
+  }
+  call.name = trimmed(text);
+  if (call.name == "?") call.name = {};
+  return call;
+}
+
+std::optional<MarkerLoss> parse_marker_loss(std::string_view text) {
+  MarkerLoss loss;
+  if (!take(text, kPrefix) || !take(text, "L") || !take_vcpu(text, loss.vcpu)) return std::nullopt;
+  if (!take(text, " ") || !take_number(text, loss.calls) || !trimmed(text).empty()) return std::nullopt;
+  return loss;
+}
+
+std::optional<MarkerRun> parse_marker_run(std::string_view text) {
+  if (!take(text, kPrefix) || !take(text, "calls 1 ")) return std::nullopt;
+  MarkerRun run;
+  run.begins = text.starts_with("begin ");
+  if (!run.begins && !text.starts_with("end ")) return std::nullopt;
+  for (text = trimmed(text); !text.empty();) {
+    std::string_view field = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), field.size() + 1));
+    if (take(field, "run=")) run.run = field;
+    if (take(field, "written=")) (void)take_number(field, run.written);
+    if (take(field, "lost=")) (void)take_number(field, run.lost);
+  }
+  return run;
+}
+
+void MarkerCalls::on(Event& event) {
+  const auto& marker = std::get<Marker>(event.payload);
+  if (!marker.text.starts_with(kPrefix)) return;
+  if (const auto loss = parse_marker_loss(marker.text)) {
+    lost_ += loss->calls;
+    ++gaps_;
+    return;
+  }
+  const auto call = parse_marker_call(marker.text);
+  if (!call) return;
+  GuestCall made{call->entry, call->vcpu, call->depth, call->function, call->name};
+  const Stack stack{event.thread, call->vcpu, call->task.value_or(0)};
+  auto known = stacks_.find(stack);
+  if (known == stacks_.end() && stacks_.size() < kMostStacks) {
+    known = stacks_.emplace(stack, static_cast<std::int32_t>(stacks_.size()) + 1).first;
+  }
+  if (known != stacks_.end()) made.task = known->second;
+  event.payload = made;
+  ++calls_;
+}
+
+}  // namespace trapline

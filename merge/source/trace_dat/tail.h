@@ -1,0 +1,35 @@
+// The tail of a version 6 trace.dat, known when its recording ends: names of threads, the number of
+// CPUs, the options, and where each CPU's pages lie (trace-cmd.dat.v6(5); the head is
+// merge/record/trace_dat_writer.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trapline::trace_dat {
+
+struct TailFacts {
+  std::string cmdlines;  // "TID COMM\n" each
+  std::string clocks;    // as in trace_clock: "local [mono] …"
+  std::string uname;
+  std::string version;
+  std::vector<std::string> cpu_stats;  // one text for each CPU, what per_cpu/cpuN/stats says
+};
+
+struct CpuArea {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+struct Tail {
+  std::string bytes;  // filled with zeros up to the first area
+  std::vector<CpuArea> areas;
+};
+
+// The tail that follows `head_bytes` bytes of head, for CPUs with so many bytes of pages.
+[[nodiscard]] Tail trace_dat_tail(const TailFacts& facts, std::uint64_t head_bytes,
+                                  std::size_t page_size, const std::vector<std::uint64_t>& sizes);
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,71 @@
+// Calls as texts in trace_marker, one write each (docs/formats/ftrace-calls.md). A marker that the
+// kernel does not take is counted, told once, and said in an L record when markers are taken again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "plugin/format/symbol_table.h"
+#include "plugin/tracker_host.h"
+#include "trapline/ftrace.hpp"
+
+namespace trapline {
+
+// What all vCPUs share.
+class CallMarkers {
+ public:
+  struct Run {
+    std::string id;  // the same as in sync.txt of the directory
+    std::string_view arch;
+    std::string_view contexts;
+    std::string_view output;
+    bool names_tasks = false;  // a call says its task, unless there is one per vCPU
+  };
+  CallMarkers(Marker marker, SymbolTable symbols, Run run)
+      : marker_(std::move(marker)), symbols_(std::move(symbols)), run_(std::move(run)) {}
+
+  void begin();                  // the run's record and a series of sync records
+  void add_vcpu(unsigned vcpu);  // from its thread
+  void add_task(std::uint32_t task, std::string_view name);
+  void end();  // the same again, with the counts
+
+  // True when the kernel took it.
+  bool write(std::string_view text);
+  [[nodiscard]] std::string_view name_of(std::uint64_t function) const;
+  [[nodiscard]] bool names_tasks() const { return run_.names_tasks; }
+
+  void count(std::uint64_t written, std::uint64_t lost) {
+    written_.fetch_add(written, std::memory_order_relaxed);
+    lost_.fetch_add(lost, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t written() const { return written_; }
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+ private:
+  void tell_once_slow(int error);
+
+  Marker marker_;
+  SymbolTable symbols_;
+  Run run_;
+  std::atomic<std::uint64_t> written_ = 0;
+  std::atomic<std::uint64_t> lost_ = 0;
+  std::atomic<bool> told_ = false;
+};
+
+// One vCPU's way to them; for its thread only.
+class VcpuMarkers final : public CallText {
+ public:
+  VcpuMarkers(CallMarkers& all, unsigned vcpu) : all_(all), vcpu_(vcpu) {}
+  void write(bool entry, std::uint32_t task, std::uint64_t depth, std::uint64_t function) override;
+  // Says what was lost since the last marker, if that can be said.
+  bool say_losses();
+
+ private:
+  CallMarkers& all_;
+  unsigned vcpu_;
+  std::uint64_t unsaid_ = 0;  // lost, and no L record yet
+};
+
+}  // namespace trapline

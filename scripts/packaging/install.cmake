@@ -1,0 +1,47 @@
+# What is installed, by component; a component is a package (docs/install.md). Included by the top-level
+# CMakeLists.txt. The rules of libtrapline_ftrace are in backend_ftrace/CMakeLists.txt, so that it can be
+# installed alone.
+set(doc_dir ${CMAKE_INSTALL_DATADIR}/doc)
+set(man_dir ${PROJECT_SOURCE_DIR}/docs/man)
+
+# trapline: the command
+install(TARGETS trapline trapline_sync RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT trapline)
+install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT trapline
+  FILES_MATCHING PATTERN "trapline*.1"
+  PATTERN "trapline-tracetool.1" EXCLUDE PATTERN "trapline-stap.1" EXCLUDE)
+# Completions, from the option tables that the command prints; a cross-built command cannot be asked.
+if(NOT CMAKE_CROSSCOMPILING)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(completions ${PROJECT_BINARY_DIR}/completions)
+  set(completion_files ${completions}/trapline.bash ${completions}/_trapline ${completions}/trapline.fish)
+  add_custom_command(OUTPUT ${completion_files}
+    COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0
+      ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/completions.py $<TARGET_FILE:trapline> ${completions}
+    DEPENDS trapline ${CMAKE_CURRENT_LIST_DIR}/completions.py ${CMAKE_CURRENT_LIST_DIR}/completion.bash.in
+    COMMENT "Writing the completions" VERBATIM)
+  add_custom_target(trapline_completions ALL DEPENDS ${completion_files})
+  set(zsh_dir share/zsh/site-functions)
+  if(EXISTS /etc/debian_version)
+    set(zsh_dir share/zsh/vendor-completions)
+  endif()
+  install(FILES ${completions}/trapline.bash RENAME trapline
+    DESTINATION share/bash-completion/completions COMPONENT trapline)
+  install(FILES ${completions}/_trapline DESTINATION ${zsh_dir} COMPONENT trapline)
+  install(FILES ${completions}/trapline.fish DESTINATION share/fish/vendor_completions.d COMPONENT trapline)
+endif()
+
+# trapline-qemu-plugin
+install(TARGETS trapline_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/trapline COMPONENT plugin)
+install(FILES ${man_dir}/trapline-plugin.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT plugin)
+
+# libtrapline-ftrace-dev: beside what backend_ftrace installs
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
+  DESTINATION ${doc_dir}/libtrapline-ftrace-dev COMPONENT dev)
+
+# trapline-doc
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/trapline-doc COMPONENT doc
+  FILES_MATCHING PATTERN "*.md" PATTERN "man" EXCLUDE PATTERN "examples" EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  DESTINATION ${doc_dir}/trapline-doc COMPONENT doc)
+
+include(${CMAKE_CURRENT_LIST_DIR}/cpack.cmake)

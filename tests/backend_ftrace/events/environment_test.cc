@@ -1,0 +1,234 @@
+// What the environment says at start, and the trace file through the monitor.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/events/client.h"
+#include "trace-control.h"
+
+namespace trapline {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A program of two groups that registers them, waits for a line on standard input and ends.
+class EnvironmentTest : public ::testing::Test {
+ protected:
+  // What the program says on standard error before it is told to end, up to `until`; all of it if
+  // "".
+  static std::string run(const std::string& list, const std::string& until,
+                         std::uint32_t backends = 0) {
+    int from[2];
+    int to[2];
+    EXPECT_EQ(::pipe(from), 0);
+    EXPECT_EQ(::pipe(to), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(from[1], STDERR_FILENO);
+      ::close(from[0]);
+      ::close(from[1]);
+      ::close(to[1]);
+      ::setenv("TRAPLINE_EVENTS", list.c_str(), 1);
+      const std::string folder = ::testing::TempDir();
+      if (::chdir(folder.c_str()) != 0) ::_exit(1);
+      program(backends);
+      char end = 0;
+      std::exit(::read(to[0], &end, 1) == 0 ? 0 : 1);
+    }
+    ::close(from[1]);
+    ::close(to[0]);
+    std::string said;
+    char bytes[4096];
+    const auto read_more = [&] {
+      const ssize_t got = ::read(from[0], bytes, sizeof bytes);
+      if (got > 0) said.append(bytes, static_cast<std::size_t>(got));
+      return got > 0;
+    };
+    while (!until.empty() && said.find(until) == std::string::npos && read_more()) {
+    }
+    ::close(to[1]);
+    while (read_more()) {
+    }
+    ::close(from[0]);
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    child_ = child;
+    return said;
+  }
+  static std::string unnamed() { return ::testing::TempDir() + "trace-" + std::to_string(child_); }
+  static void program(std::uint32_t backends) {
+    static std::uint32_t states[2] = {0, 0};
+    static trapline_event one[1] = {{"first_event", "", &states[0], 0}};
+    static trapline_event two[1] = {{"second_event", "", &states[1], 0}};
+    static trapline_event_group first{"first", one, 1, backends, nullptr};
+    static trapline_event_group second{"second", two, 1, backends, nullptr};
+    trapline_events_register(&first);
+    trapline_events_register(&second);
+    for (const auto& event : {one[0], two[0]}) {
+      if (trapline_state_is_on(event.state)) trapline_simple_integers(event.id, nullptr, 0);
+    }
+  }
+  static inline pid_t child_ = 0;
+};
+
+TEST_F(EnvironmentTest, WhatIsRightIsNotCommented) {
+  EXPECT_EQ(run("first_*,-second_event", ""), "");
+  EXPECT_EQ(run("second_event", ""), "");  // the first group does not know it
+}
+
+TEST_F(EnvironmentTest, APatternThatMatchesNothingIsToldWhileTheProgramRunsAndWithTheNearest) {
+  EXPECT_THAT(
+      run("second_*,secnd_event,nonsense_*", "nonsense_*'"),
+      ::testing::AllOf(
+          HasSubstr("trapline: TRAPLINE_EVENTS: no event matches 'secnd_event'; did you mean "
+                    "second_event?\n"),
+          HasSubstr("trapline: TRAPLINE_EVENTS: no event matches 'nonsense_*'; "
+                    "TRAPLINE_EVENTS=help lists the events\n")));
+}
+
+TEST_F(EnvironmentTest, AProgramThatEndsAtOnceTellsItOnce) {
+  EXPECT_EQ(
+      run("nonsense", ""),
+      "trapline: TRAPLINE_EVENTS: no event matches 'nonsense'; TRAPLINE_EVENTS=help lists the "
+      "events\n");
+}
+
+TEST_F(EnvironmentTest, AnEventsFileThatIsMissingIsToldOnceForAllGroups) {
+  EXPECT_EQ(run("file=/nonexistent/events,first_event", ""),
+            "trapline: TRAPLINE_EVENTS: cannot read the events file '/nonexistent/events'; No such "
+            "file or directory\n");
+}
+
+TEST_F(EnvironmentTest, HelpListsTheEvents) {
+  EXPECT_THAT(run("help", "second_event\n"), HasSubstr("trapline: the events of this program:\n"));
+  EXPECT_THAT(run("help", ""), HasSubstr("\nfirst_event\nsecond_event\n"));
+}
+
+TEST_F(EnvironmentTest, TheSimpleBackendWithoutANameWritesTracePid) {
+  EXPECT_EQ(run("second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  std::ifstream file(unnamed(), std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(bytes, HasSubstr("second_event"));
+  EXPECT_EQ(::unlink(unnamed().c_str()), 0);
+  // No event is on: no file. An empty name: no file either.
+  EXPECT_EQ(run("-second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  EXPECT_NE(::access(unnamed().c_str(), F_OK), 0);
+  ::setenv("TRAPLINE_TRACE_FILE", "", 1);
+  EXPECT_EQ(run("second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  EXPECT_NE(::access(unnamed().c_str(), F_OK), 0);
+  ::unsetenv("TRAPLINE_TRACE_FILE");
+}
+
+TEST_F(EnvironmentTest, TheLayoutIsChosenByTheEnvironment) {
+  ::setenv("TRAPLINE_TRACE_LAYOUT", "rfc", 1);
+  EXPECT_EQ(run("second_event", "", TRAPLINE_BACKEND_SIMPLE), "");
+  std::ifstream file(unnamed(), std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(bytes.substr(0, 8), std::string("\xff\x11\x00\xaa\0\0\0\0", 8));
+  EXPECT_EQ(::unlink(unnamed().c_str()), 0);
+  ::setenv("TRAPLINE_TRACE_LAYOUT", "old", 1);
+  EXPECT_THAT(run("second_event", "", TRAPLINE_BACKEND_SIMPLE),
+              HasSubstr("TRAPLINE_TRACE_LAYOUT: 'old' is no layout; use qemu or rfc"));
+  EXPECT_EQ(::unlink(unnamed().c_str()), 0);
+  ::unsetenv("TRAPLINE_TRACE_LAYOUT");
+}
+
+class TraceFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(trapline_monitor_start(path("files").c_str(), error_, sizeof error_), 0) << error_;
+    control_ = std::move(*connect_monitor(path("files")));
+    trapline_events_set("alpha_read", true);
+    trapline_log_set(null_.get(), false);
+  }
+  void TearDown() override {
+    control_.reset();
+    trapline_simple_close();
+    trapline_log_set(-1, false);
+    trapline_monitor_stop();
+    trapline_events_set("*", false);
+  }
+  std::string path(const char* name) const {
+    return ::testing::TempDir() + name + std::to_string(::getpid());
+  }
+  std::string say(const std::string& action) {
+    auto answer = control_->trace_file(action);
+    return answer ? *answer : answer.error().message;
+  }
+  static std::uintmax_t size(const std::string& file) { return std::filesystem::file_size(file); }
+  char error_[512] = "";
+  std::unique_ptr<EventControl> control_;
+  UniqueFd null_{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+};
+
+TEST_F(TraceFileTest, AFileThatCannotBeOpenedLeavesTheOldOneOpen) {
+  const std::string old = path("old");
+  ASSERT_EQ(say(old), "");
+  trace_alpha_read(1);
+  for (const char* bad : {"/nonexistent/file", "/dev/full"}) {
+    EXPECT_THAT(say(bad), HasSubstr(std::string("trace file ") + bad + ": "));
+  }
+  ASSERT_EQ(say("flush"), "");
+  const auto one = size(old);
+  trace_alpha_read(2);
+  ASSERT_EQ(say("flush"), "");
+  EXPECT_EQ(size(old), one + 8 + 24 + 8);  // type, header, one argument
+  EXPECT_THAT(say("status"), HasSubstr("trace file \"" + old + "\" on, layout qemu, 0 events"));
+}
+
+TEST_F(TraceFileTest, WithoutAnArgumentItShowsTheState) {
+  EXPECT_EQ(say("status"), "no trace file is open\n");
+  ASSERT_EQ(say(path("state")), "");
+  ASSERT_EQ(say("off"), "");
+  EXPECT_EQ(say("status"),
+            "trace file \"" + path("state") + "\" off, layout qemu, 0 events dropped\n");
+}
+
+TEST_F(TraceFileTest, ASwitchLosesNothingAndTheOldFileHasWhatWasBefore) {
+  ASSERT_EQ(say(path("before")), "");
+  for (int i = 0; i < 100; ++i) trace_alpha_read(i);
+  ASSERT_EQ(say(path("after")), "");
+  for (int i = 0; i < 10; ++i) trace_alpha_read(i);
+  ASSERT_EQ(say("flush"), "");
+  EXPECT_EQ(size(path("before")) - size(path("after")), 90u * (8 + 24 + 8));
+  ASSERT_EQ(say(path("after")), "");  // the same again: it begins anew
+  EXPECT_EQ(size(path("before")) - size(path("after")), 100u * (8 + 24 + 8));
+}
+
+TEST_F(TraceFileTest, TheLayoutOfTheNextFileIsChosenByTheMonitor) {
+  EXPECT_EQ(say("layout=rfc"), "");
+  ASSERT_EQ(say(path("rfc")), "");
+  EXPECT_THAT(say("status"), HasSubstr("layout rfc"));
+  trace_alpha_read(1);
+  ASSERT_EQ(say("flush"), "");
+  EXPECT_EQ(size(path("rfc")), 32u + 32 + 8 + 8);
+  EXPECT_THAT(say("layout=old"), HasSubstr("expected trace-file layout qemu"));
+  EXPECT_EQ(say("layout=qemu"), "");
+}
+
+TEST_F(TraceFileTest, AFileWithoutANameGivesWayToOneWithAName) {
+  const std::string here = std::filesystem::current_path();
+  std::filesystem::current_path(::testing::TempDir());
+  const std::string unnamed = "trace-" + std::to_string(::getpid());
+  ASSERT_EQ(say("on"), "");
+  EXPECT_THAT(say("status"), HasSubstr("\"" + unnamed + "\" on"));
+  EXPECT_TRUE(std::filesystem::exists(unnamed));
+  trapline_simple_options options{};
+  const std::string named = path("named");
+  options.path = named.c_str();
+  EXPECT_EQ(trapline_simple_open(&options, error_, sizeof error_), 0) << error_;
+  EXPECT_FALSE(std::filesystem::exists(unnamed));  // it had no event
+  EXPECT_THAT(say("status"), HasSubstr(named));
+  std::filesystem::current_path(here);
+}
+
+}  // namespace
+}  // namespace trapline

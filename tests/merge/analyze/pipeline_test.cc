@@ -1,0 +1,196 @@
+#include "merge/analyze/pipeline.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::string_view kReadRtc =
+    "memory_region_ops_read cpu 0 mr 0x55 addr 0x71 value 0x1 size 1 name 'rtc'\n";
+constexpr std::string_view kWriteRtcIndex =
+    "memory_region_ops_write cpu 0 mr 0x55 addr 0x70 value 0x1 size 1 name 'rtc-index'\n";
+
+// Keeps all that it is handed.
+class Recorder : public SpanSink {
+ public:
+  explicit Recorder(SpanClass selected) : selected_(selected) {}
+  [[nodiscard]] SpanClass selects() const override { return selected_; }
+  void event(const Event& event, const Pipeline&) override { events.push_back(event.at.ns()); }
+  void exit(const ExitSpan& exit, const Pipeline&) override { exits.push_back(exit.start.ns()); }
+  void span(const Span& span, const Pipeline&) override { spans.push_back(span); }
+  void begin(const Span& span, const Pipeline&) override { begins.push_back(span); }
+  void flow(SpanId from, SpanId to, FlowKind kind) override { flows.push_back({from, to, kind}); }
+  void lost(const Event&, const Lost& lost, const Pipeline&) override {
+    losses.push_back(lost.count);
+  }
+
+  struct Flow {
+    SpanId from, to;
+    FlowKind kind;
+  };
+  std::vector<std::uint64_t> events, exits, losses;
+  std::vector<Span> spans, begins;
+  std::vector<Flow> flows;
+
+ private:
+  SpanClass selected_;
+};
+
+class PipelineTest : public testing::Test {
+ protected:
+  PipelineTest() { options_.model.user_end = UserEnd::kIoctl; }
+
+  Recorder& play(SpanClass selected, std::initializer_list<Event> events) {
+    recorder_.emplace(selected);
+    pipeline_.emplace(options_, std::vector<SpanSink*>{&*recorder_});
+    for (const Event& event : events) {
+      if (!pipeline_->push(event)) break;
+    }
+    pipeline_->finish();
+    return *recorder_;
+  }
+  static std::vector<Span> of_kind(const Recorder& recorder, SpanKind kind) {
+    std::vector<Span> some;
+    for (const Span& span : recorder.spans) {
+      if (span.kind == kind) some.push_back(span);
+    }
+    return some;
+  }
+  static Event call(std::uint64_t at, bool entry, std::uint32_t depth, std::string_view name) {
+    return make(at, 0, kVcpu0, GuestCall{entry, 0, depth, 0x1000, name});
+  }
+
+  PipelineOptions options_;
+  std::optional<Recorder> recorder_;
+  std::optional<Pipeline> pipeline_;
+};
+
+TEST_F(PipelineTest, ASinkGetsWhatItSelectsAndNoMore) {
+  const Recorder& exits = play(SpanClass::kExits, {exit(100), entry(150), exit(200), entry(280)});
+  EXPECT_THAT(exits.exits, ElementsAre(100, 200));
+  EXPECT_THAT(exits.events, IsEmpty());
+  EXPECT_THAT(exits.spans, IsEmpty());
+  const Recorder& events = play(SpanClass::kEvents, {exit(100), entry(150)});
+  EXPECT_THAT(events.events, ElementsAre(100, 150));
+  EXPECT_THAT(events.exits, IsEmpty());
+}
+
+TEST_F(PipelineTest, AnExitsPartsCoverItWithoutAGap) {
+  const Recorder& all =
+      play(SpanClass::kSpans,
+           {exit(100), to_user(120), switch_out(130, true), switch_in(140), run_ioctl(170),
+            switch_out(180, false), wake(190), switch_in(195), entry(200)});
+  const auto exits = of_kind(all, SpanKind::kExit);
+  ASSERT_THAT(exits, SizeIs(1));
+  const auto parts = of_kind(all, SpanKind::kPart);
+  std::vector<std::tuple<Part, std::uint64_t, std::uint64_t>> seen;
+  for (const Span& part : parts) {
+    EXPECT_EQ(part.parent, exits[0].id);
+    seen.emplace_back(part.part, part.begin.ns(), part.end.ns());
+  }
+  EXPECT_THAT(
+      seen,
+      ElementsAre(std::tuple(Part::kKernel, 100, 120), std::tuple(Part::kUser, 120, 130),
+                  std::tuple(Part::kPreempted, 130, 140), std::tuple(Part::kUser, 140, 170),
+                  std::tuple(Part::kKernel, 170, 180), std::tuple(Part::kBlocked, 180, 190),
+                  std::tuple(Part::kPreempted, 190, 195), std::tuple(Part::kKernel, 195, 200)));
+}
+
+TEST_F(PipelineTest, TheGuestRunsBetweenExits) {
+  const Recorder& all = play(SpanClass::kSpans, {entry(90), exit(100), entry(150), exit(230)});
+  const auto runs = of_kind(all, SpanKind::kGuest);
+  ASSERT_THAT(runs, SizeIs(2));
+  EXPECT_EQ(runs[0].length(), 10u);
+  EXPECT_EQ(runs[1].length(), 80u);
+  EXPECT_EQ(runs[1].track.thread, kVcpu0);
+}
+
+TEST_F(PipelineTest, AReadsHandlerEndsWithItsEventAndAWritesBeginsWithIt) {
+  const Recorder& all =
+      play(SpanClass::kSpans,
+           {exit(100), to_user(110), marker(130, kWriteRtcIndex), marker(160, kReadRtc),
+            run_ioctl(170), port(175, 0x71, Access::kRead), entry(180)});
+  const auto handlers = of_kind(all, SpanKind::kHandler);
+  ASSERT_THAT(handlers, SizeIs(2));
+  EXPECT_EQ(handlers[0].begin.ns(), 130u);
+  EXPECT_EQ(handlers[0].end.ns(), 160u);
+  EXPECT_EQ(handlers[1].begin.ns(), 130u);
+  EXPECT_EQ(handlers[1].end.ns(), 160u);
+  ASSERT_THAT(all.flows, SizeIs(1));
+  EXPECT_EQ(all.flows[0].kind, FlowKind::kServedBy);
+  EXPECT_EQ(all.flows[0].to, handlers[1].id);  // rtc, whose address is the exit's port
+}
+
+TEST_F(PipelineTest, FunctionsEndInTheOrderOfTheirReturns) {
+  options_.roles = {Role::kGuest};
+  const Recorder& all =
+      play(SpanClass::kFunctions, {call(10, true, 0, "main"), call(20, true, 1, "f"),
+                                   call(30, false, 1, "f"), call(40, true, 1, "g")});
+  std::vector<std::tuple<std::string, std::uint64_t, std::uint64_t, bool>> seen;
+  for (const Span& span : all.spans) {
+    seen.emplace_back(std::string(pipeline_->names()[span.name]), span.begin.ns(), span.end.ns(),
+                      span.complete);
+  }
+  // g and main were open when the recording ended: there they end, and are told as not complete.
+  ASSERT_THAT(seen, SizeIs(3));
+  EXPECT_EQ(seen[0], std::tuple("f", 20u, 30u, true));
+  EXPECT_EQ(std::get<0>(seen[1]), "g");
+  EXPECT_FALSE(std::get<3>(seen[1]));
+  EXPECT_EQ(std::get<0>(seen[2]), "main");
+  EXPECT_THAT(all.begins, SizeIs(3));
+}
+
+TEST_F(PipelineTest, AGuestsOwnEventsEndNoExitOfTheHost) {
+  Event of_guest = switch_out(120, false);
+  of_guest.machine = guest_machine(1);
+  const Recorder& all = play(SpanClass::kSpans, {exit(100), of_guest, entry(150)});
+  const auto parts = of_kind(all, SpanKind::kPart);
+  ASSERT_THAT(parts, SizeIs(1));
+  EXPECT_EQ(parts[0].part, Part::kKernel);
+}
+
+TEST_F(PipelineTest, NothingOutsideOfTheWindowIsLookedAt) {
+  options_.from = TimeSpec{100, true};
+  options_.to = TimeSpec{400, true};
+  const Recorder& all = play(SpanClass::kExits, {exit(1000), entry(1050), exit(1150), entry(1200),
+                                                 exit(1500), entry(1600)});
+  EXPECT_THAT(all.exits, ElementsAre(1150));
+}
+
+TEST_F(PipelineTest, ExitsOfOtherThreadsAreLeftOut) {
+  options_.threads = {kVcpu1};
+  const Recorder& all =
+      play(SpanClass::kExits | SpanClass::kSpans,
+           {exit(100), exit(110, kSvmIo, kVcpu1, 1), entry(150), entry(160, kVcpu1, 1)});
+  EXPECT_THAT(all.exits, ElementsAre(110));
+  EXPECT_THAT(of_kind(all, SpanKind::kExit), SizeIs(1));
+}
+
+TEST_F(PipelineTest, OpenExitsCanBeAskedForWhileEventsStillCome) {
+  Recorder recorder(SpanClass::kExits);
+  Pipeline pipeline(options_, {&recorder});
+  ASSERT_TRUE(pipeline.push(exit(100)));
+  ASSERT_THAT(pipeline.open(), SizeIs(1));
+  EXPECT_EQ(pipeline.open()[0].begin.ns(), 100u);
+  ASSERT_TRUE(pipeline.push(entry(150)));
+  EXPECT_THAT(pipeline.open(), IsEmpty());
+}
+
+TEST_F(PipelineTest, ALossIsToldAndNoSpanBridgesIt) {
+  const Recorder& all =
+      play(SpanClass::kLosses | SpanClass::kSpans,
+           {exit(100), lost(0, 110, 900, 7), entry(950), exit(1000), entry(1010)});
+  EXPECT_THAT(all.losses, ElementsAre(7));
+  const auto exits = of_kind(all, SpanKind::kExit);
+  ASSERT_THAT(exits, SizeIs(1));
+  EXPECT_EQ(exits[0].begin.ns(), 1000u);
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -1,0 +1,90 @@
+#include "merge/analyze/vmm/vmms.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace trapline::test {
+namespace {
+
+TEST(VmmsTest, EachVmmNamesTheThreadsOfItsVcpus) {
+  EXPECT_EQ(qemu_vmm().vcpu_of_thread("CPU 0/KVM"), 0);
+  EXPECT_EQ(qemu_vmm().vcpu_of_thread("CPU 127/TCG"), 127);
+  EXPECT_EQ(firecracker_vmm().vcpu_of_thread("fc_vcpu 3"), 3);
+  EXPECT_EQ(cloud_hypervisor_vmm().vcpu_of_thread("vcpu12"), 12);
+  EXPECT_EQ(crosvm_vmm().vcpu_of_thread("crosvm_vcpu4"), 4);
+  EXPECT_EQ(kvmtool_vmm().vcpu_of_thread("kvm-vcpu-5"), 5);
+  EXPECT_EQ(device_events_vmm().vcpu_of_thread("vmm_vcpu 1"), 1);
+}
+
+TEST(VmmsTest, AThreadsNameIsOneVmms) {
+  for (const std::string comm : {"CPU 2/KVM", "fc_vcpu 2", "vcpu2", "crosvm_vcpu2", "kvm-vcpu-2"}) {
+    EXPECT_EQ(vcpu_of_name(comm), 2) << comm;
+    int known = 0;
+    for (const VmmKnowledge* vmm : vmms()) known += vmm->vcpu_of_thread(comm) != kNoVcpu;
+    EXPECT_EQ(known, 1) << comm;
+  }
+}
+
+TEST(VmmsTest, OtherNamesAreNoVcpus) {
+  for (const auto* other : {"",
+                            "CPU ",
+                            "CPU /KVM",
+                            "CPU -1/KVM",
+                            "CPU 1",
+                            "CPU 1/HVF",
+                            "CPU 1/KVMx",
+                            "/KVM",
+                            "CPU 99999999999/KVM",
+                            "qemu-system-x86",
+                            "fc_vcpu",
+                            "fc_vcpu ",
+                            "fc_vcpu x",
+                            "fc_vcpu3",
+                            "vcpu",
+                            "vcpu-1",
+                            "vcpu+1",
+                            "vcpu1a",
+                            "vcpu 1",
+                            "vcpu99999999999",
+                            "crosvm_vcpu",
+                            "crosvm_vcpu_1",
+                            "kvm-vcpu-",
+                            "kvm-vcpu--1",
+                            "kvm-vcpu1"}) {
+    EXPECT_EQ(vcpu_of_name(other), kNoVcpu) << other;
+  }
+}
+
+TEST(VmmsTest, ProcessesAreKnownByTheNameThatTheKernelKeeps) {
+  for (const std::string comm :
+       {"qemu-system-x86", "qemu-kvm", "firecracker", "cloud-hyperviso", "crosvm", "lkvm"}) {
+    EXPECT_TRUE(any_vmm().is_process(comm)) << comm;
+    EXPECT_LT(comm.size(), 16u) << "the kernel keeps 15 characters";
+  }
+  for (const auto* other : {"", "bash", "vcpu0", "firecracker-con", "cloud-hypervisor"}) {
+    EXPECT_FALSE(any_vmm().is_process(other)) << other;
+  }
+}
+
+TEST(VmmsTest, NoEventNameMeansTwoThings) {
+  for (const auto* name : {"memory_region_ops_read", "kvm_run_exit", "kvm_set_irq", "e1000_irq",
+                           "vmm_device_read", "vmm_device_write"}) {
+    int known = 0;
+    for (const VmmKnowledge* vmm : vmms()) known += vmm->event(name) != nullptr;
+    EXPECT_LE(known, 1) << name;
+    EXPECT_EQ(any_vmm().event(name) != nullptr, known == 1) << name;
+  }
+}
+
+TEST(VmmsTest, EveryVmmHasANameOfItsOwn) {
+  std::set<std::string_view> names;
+  for (const VmmKnowledge* vmm : vmms()) {
+    EXPECT_FALSE(vmm->name().empty());
+    EXPECT_TRUE(names.insert(vmm->name()).second) << vmm->name();
+  }
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -1,0 +1,146 @@
+// What is added to a QEMU's command line, and what its owner calls the virtual machine.
+#include "merge/record/qemu_command.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "merge/record/owner.h"
+#include "merge/record/vm_names.h"
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(QemuCommandTest, AddsWhatIsMissingAndKeepsWhatIsThere) {
+  const QemuFacts facts{QemuTracing::kLog, false, "10", ""};
+  const QemuWishes wishes{{"virtio_*"}, "/marker", Functions::kNone, "", "", "", {}};
+  const auto done =
+      complete_qemu({"qemu-system-x86_64", "-name", "vm", "-D", "log"}, facts, wishes);
+  ASSERT_TRUE(done);
+  EXPECT_THAT(done->words, ElementsAre("qemu-system-x86_64", "-name", "vm,debug-threads=on", "-D",
+                                       "log", "-trace", "virtio_*"));
+  EXPECT_EQ(done->warnings.size(), 1u);
+  const auto bare = complete_qemu({"qemu-system-x86_64"}, facts, wishes);
+  ASSERT_TRUE(bare);
+  EXPECT_THAT(bare->added, Contains("-D /marker"));
+}
+
+TEST(QemuCommandTest, RefusesFunctionsUnderKvmAndDaemons) {
+  QemuWishes wishes;
+  wishes.functions = Functions::kUftrace;
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-enable-kvm"}, {}, wishes));
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-accel", "kvm"}, {}, wishes));
+  EXPECT_FALSE(complete_qemu({"qemu-system-x86_64", "-daemonize"}, {}, {}));
+}
+
+QemuWishes functions(Functions where) {
+  QemuWishes wishes;
+  wishes.functions = where;
+  wishes.plugin = "/lib/libtrapline_plugin.so";
+  wishes.plugin_out = "/run,1/uftrace.data";
+  wishes.instance = "trapline-1";
+  return wishes;
+}
+
+TEST(QemuCommandTest, FunctionsGoWhereTheyAreAskedFor) {
+  const std::vector<std::string> command{"qemu-system-x86_64"};
+  EXPECT_THAT(complete_qemu(command, {}, functions(Functions::kUftrace))->words,
+              Contains("/lib/libtrapline_plugin.so,out=/run,,1/uftrace.data"));
+  EXPECT_THAT(complete_qemu(command, {}, functions(Functions::kFtrace))->words,
+              Contains("/lib/libtrapline_plugin.so,output=ftrace,instance=trapline-1"));
+  const auto both = complete_qemu(command, {}, functions(Functions::kBoth));
+  EXPECT_THAT(both->words, Contains("/lib/libtrapline_plugin.so,out=/run,,1/uftrace.data,"
+                                    "output=both,instance=trapline-1"));
+  EXPECT_EQ(both->functions, Functions::kBoth);
+  EXPECT_TRUE(both->out_in_session);
+}
+
+TEST(QemuCommandTest, APluginThatTheCommandNamesGetsTheInstanceAndNoSecondOne) {
+  const std::vector<std::string> command{"qemu-system-x86_64", "-plugin",
+                                         "file=/b/libtrapline_plugin.so,output=both,out=mine"};
+  for (const Functions where : {Functions::kNone, Functions::kBoth}) {
+    const auto done = complete_qemu(command, {}, functions(where));
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->words[2], command[2] + ",instance=trapline-1");
+    EXPECT_EQ(std::count(done->words.begin(), done->words.end(), "-plugin"), 1);
+    EXPECT_EQ(done->functions, Functions::kBoth);
+    EXPECT_FALSE(done->out_in_session) << "it writes where it was told to";
+    EXPECT_THAT(done->warnings, IsEmpty());
+  }
+  const auto other = complete_qemu(command, {}, functions(Functions::kUftrace));
+  EXPECT_THAT(other->warnings, ElementsAre(HasSubstr("has output=both")));
+}
+
+TEST(QemuCommandTest, APluginThatTheCommandNamesWithoutOptionsIsToldOfTheSession) {
+  const std::vector<std::string> command{"qemu-system-x86_64", "-plugin",
+                                         "/b/libtrapline_plugin.so,include=main"};
+  EXPECT_EQ(complete_qemu(command, {}, functions(Functions::kBoth))->words[2],
+            command[2] + ",output=both,instance=trapline-1,out=/run,,1/uftrace.data");
+  EXPECT_EQ(complete_qemu(command, {}, functions(Functions::kNone))->words[2], command[2]);
+  const std::vector<std::string> told{"qemu-system-x86_64", "-plugin",
+                                      "/b/libtrapline_plugin.so,output=ftrace,instance=own"};
+  EXPECT_EQ(complete_qemu(told, {}, functions(Functions::kNone))->words[2], told[2]);
+}
+
+TEST(QemuCommandTest, OnlyOurPluginIsOurs) {
+  EXPECT_FALSE(named_plugin({"qemu-system-x86_64", "-plugin", "libuftrace.so,output=both"}));
+  EXPECT_FALSE(named_plugin({"qemu-system-x86_64", "-plugin"}));
+  EXPECT_FALSE(named_plugin({"libtrapline_plugin.so"}));
+  EXPECT_TRUE(named_plugin({"qemu-system-x86_64", "--plugin", "libtrapline_plugin.so"}));
+}
+
+TEST(VmNameTest, IsWhatTheOwnerCallsIt) {
+  EXPECT_EQ(vm_name_of({"/usr/bin/qemu-system-x86_64", "-name", "guest=web-1,debug-threads=on"}),
+            "web-1");
+  EXPECT_EQ(vm_name_of({"qemu-kvm", "-name", "debug-threads=on,guest=a,,b"}), "a,b");
+  EXPECT_EQ(vm_name_of({"qemu-system-aarch64", "-name", "db,debug-threads=on"}), "db");
+  EXPECT_EQ(vm_name_of({"qemu-system-x86_64", "-name", "debug-threads=on", "-uuid", "1b4e28ba"}),
+            "1b4e28ba");
+  EXPECT_EQ(vm_name_of({"qemu-system-x86_64", "-m", "64"}), "");
+  EXPECT_EQ(vm_name_of({"/q/ld-linux-x86-64.so.2", "--library-path", "/q/lib",
+                        "/q/bin/qemu-system-x86_64", "-name", "guest=aside"}),
+            "aside");
+  EXPECT_EQ(vm_name_of({"firecracker", "--id", "fc-7", "--api-sock", "s"}), "fc-7");
+  EXPECT_EQ(vm_name_of({"find", "-name", "guest=web-1"}), "");
+  EXPECT_EQ(vm_name_of({}), "");
+}
+
+TEST(VmNameTest, ProcessesWithoutOneAreLeftOut) {
+  VmNames names;
+  EXPECT_FALSE(names.update({{::getpid(), {::getpid(), "self"}}}));
+  EXPECT_THAT(names.vms(), IsEmpty());
+  EXPECT_FALSE(command_line_of(::getpid()).empty());
+}
+
+TEST(OwnerTest, TheFilesOfASessionAreForNobodyElse) {
+  const fs::path folder =
+      fs::path(::testing::TempDir()) / ("owner-test-" + std::to_string(::getpid()));
+  fs::create_directories(folder / "uftrace.data");
+  const fs::path outside = folder.string() + ".outside";
+  for (const fs::path& file : {folder / "a", folder / "uftrace.data/info", outside}) {
+    std::ofstream(file) << "text";
+    ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
+  }
+  fs::create_symlink(outside, folder / "link");
+  close_to_others(folder);
+  const auto mode = [](const fs::path& file) {
+    return static_cast<unsigned>(fs::status(file).permissions());
+  };
+  EXPECT_EQ(mode(folder / "a"), 0600u);
+  EXPECT_EQ(mode(folder / "uftrace.data/info"), 0600u);
+  EXPECT_EQ(mode(outside), 0644u) << "a link was followed";
+  fs::remove_all(folder);
+  fs::remove(outside);
+}
+
+}  // namespace
+}  // namespace trapline::record

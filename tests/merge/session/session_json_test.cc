@@ -1,0 +1,129 @@
+// session.json: what is written is read again, and what is damaged is left out.
+#include "merge/session/session_json.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trapline {
+namespace {
+
+using nlohmann::json;
+
+SessionSync sync_at(std::uint64_t stamp) {
+  SessionSync sync;
+  sync.series = 7;
+  sync.index = 3;
+  sync.before.values[0] = stamp - 100;
+  sync.after.values[0] = stamp + 100;
+  sync.stamp = stamp;
+  return sync;
+}
+
+SessionJson full_session() {
+  SessionJson session;
+  session.closed = true;
+  session.command = {"qemu-system-x86_64", "-m", "64"};
+  session.added = {"-D marker"};
+  session.pid = 42;
+  session.user = "nobody";
+  session.host = {"6.1.0", "x86_64", "hostname", 4};
+  session.trapline_version = "0.1.0";
+  session.qemu_version = "10.0";
+  session.clocks = {{"trace.dat", "mono"}, {"uftrace.data", "mono"}};
+  session.start_real_ns = 1'700'000'000'000'000'001;
+  session.end_real_ns = 1'700'000'000'000'000'002;
+  session.instance = "trapline-1";
+  session.recorder_pid = 41;
+  session.buffer_kb = 8192;
+  session.ended_by = "command";
+  session.warnings = {"a warning"};
+  session.exit_status = 137;
+  session.losses = {{1, 2, 3, 4, 5}};
+  session.events = {"kvm:kvm_exit"};
+  session.vms = {{43, "web-1"}};
+  session.threads = {{44, 43, "CPU 0/KVM"}};
+  session.sync = {sync_at(2000), sync_at(1000)};
+  SessionSnapshot& snapshot = session.snapshot.emplace();
+  snapshot.on = "exit > 1ms";
+  snapshot.around_ns = 5;
+  snapshot.hits = 1;
+  snapshot.left_out_events = 12;
+  snapshot.whole_run = {"uftrace.data"};
+  snapshot.longest = SessionHit{10, 20, "io", 44, 0, true, true};
+  snapshot.first_hits = {*snapshot.longest};
+  snapshot.windows = 1;
+  snapshot.first_windows = {{5, 35}};
+  return session;
+}
+
+TEST(SessionJsonTest, WhatIsWrittenIsRead) {
+  const SessionJson session = full_session();
+  const auto read = parse_session_json(to_text(session));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(to_text(*read), to_text(session));
+  EXPECT_EQ(read->host.cpus, 4);
+  ASSERT_EQ(read->vms.size(), 1u);
+  EXPECT_EQ(read->vms[0].pid, 43);
+  EXPECT_EQ(read->vms[0].name, "web-1");
+  EXPECT_EQ(read->exit_status, 137);
+  ASSERT_TRUE(read->snapshot && read->snapshot->longest);
+  EXPECT_EQ(read->snapshot->longest->vcpu, 0);
+  EXPECT_EQ(read->snapshot->left_out_events, 12u);
+}
+
+TEST(SessionJsonTest, BracketsAreThoseWithAStampInTheirOrder) {
+  SessionJson session = full_session();
+  SessionSync unstamped = sync_at(3000);
+  unstamped.stamp.reset();
+  SessionSync backwards = sync_at(4000);
+  std::swap(backwards.before, backwards.after);
+  session.sync.push_back(unstamped);
+  session.sync.push_back(backwards);
+  const auto read = parse_session_json(to_text(session));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->sync.size(), 4u);
+  const auto brackets = read->brackets();
+  ASSERT_EQ(brackets.size(), 2u);
+  EXPECT_EQ(brackets[0].point.stamp, 1000u);
+  EXPECT_EQ(brackets[1].point.stamp, 2000u);
+  EXPECT_EQ(brackets[1].series, 7u);
+  EXPECT_EQ(brackets[1].point.before.values[0], 1900u);
+  EXPECT_EQ(brackets[1].point.after.values[0], 2100u);
+}
+
+TEST(SessionJsonTest, AClosedSessionThatWasNotThinnedOutHasAllItsSyncs) {
+  SessionJson session = full_session();
+  session.snapshot.reset();
+  EXPECT_TRUE(session.has_all_syncs());
+  session.closed = false;
+  EXPECT_FALSE(session.has_all_syncs());
+  session.closed = true;
+  session.sync.assign(64, sync_at(1000));
+  EXPECT_FALSE(session.has_all_syncs());
+}
+
+TEST(SessionJsonTest, DamagedFieldsAreLeftOut) {
+  json text = json::parse(to_text(full_session()));
+  text["pid"] = "many";
+  text["host"] = 7;
+  text["threads"].push_back("damaged");
+  text["threads"].push_back({{"tid", 1}});
+  text["threads"].push_back({{"tid", 1ull << 40}, {"pid", 2}});
+  text["sync"].push_back({{"stamp_ns", 5}, {"before", {{"mono", 9}}}});
+  text["sync"][0]["stamp_ns"] = -5;
+  text["vms"] = {{"pid", 1}};
+  const auto read = parse_session_json(text.dump());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->pid, 0);
+  EXPECT_EQ(read->host.name, "");
+  EXPECT_EQ(read->threads.size(), 1u);
+  EXPECT_EQ(read->sync.size(), 2u);
+  EXPECT_EQ(read->brackets().size(), 1u);
+  EXPECT_TRUE(read->vms.empty());
+  EXPECT_FALSE(parse_session_json("[]"));
+  EXPECT_FALSE(parse_session_json("{\"closed\": tr"));
+}
+
+}  // namespace
+}  // namespace trapline

@@ -1,0 +1,202 @@
+// A session whose recorder still runs, or was killed, is read as the trace.dat that it would
+// become, and nothing in it changes.
+#include "merge/source/trace_dat/unfinished.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "merge/session/finish.h"
+#include "merge/session/open.h"
+#include "tests/merge/source/recordings.h"
+
+namespace trapline {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::contents;
+using ::testing::HasSubstr;
+
+constexpr const char* kRecording = "box/demo-v6.dat";
+
+// The time, CPU, type and bytes of every event.
+std::string digest(const std::string& path) {
+  auto source = trace_dat::open_trace_dat(path, {});
+  EXPECT_TRUE(source) << source.error().message;
+  if (!source) return {};
+  std::string text;
+  std::size_t hash = 0;
+  std::uint64_t events = 0;
+  for (Event event; (*source)->next(event) == Read::kEvent; ++events) {
+    const std::string_view raw(reinterpret_cast<const char*>(event.raw.data()), event.raw.size());
+    hash = hash * 31 + std::hash<std::string_view>()(raw) + event.at.ns() * 7 + event.cpu;
+  }
+  EXPECT_TRUE((*source)->status());
+  return fmt::format("{} events, {:x}", events, hash);
+}
+
+class UnfinishedTest : public ::testing::Test {
+ protected:
+  // What a recorder leaves that streamed the recording's pages.
+  UnfinishedTest()
+      : folder_(fs::path(::testing::TempDir()) / fmt::format("unfinished-{}", ::getpid())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "raw");
+    const std::string path = testing::data_path(kRecording);
+    const std::string bytes = contents(path);
+    const auto file = File::open(path);
+    const auto layout = trace_dat::read_layout(*file);
+    EXPECT_TRUE(layout);
+    const std::uint64_t head = layout->cmdlines.offset - 8;
+    write("session.json", "{\"version\": 1, \"closed\": false}");
+    write("raw/head", bytes.substr(0, head));
+    write("raw/cmdlines", bytes.substr(layout->cmdlines.offset, layout->cmdlines.size));
+    for (const trace_dat::CpuPages& cpu : layout->buffers.at(0).cpus) {
+      write(cpu_file(cpu.cpu), bytes.substr(cpu.pages.offset, cpu.pages.size));
+    }
+    const trace_dat::StartFacts facts{4096,           head,          layout->cpu_count,
+                                      "local [mono]", layout->uname, "trapline test"};
+    EXPECT_TRUE(trace_dat::write_start(folder_, facts));
+  }
+  ~UnfinishedTest() override { fs::remove_all(folder_); }
+
+  static std::string cpu_file(unsigned cpu) { return fmt::format("raw/cpu{}", cpu); }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+  }
+  void append(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ / name, std::ios::binary | std::ios::app) << bytes;
+  }
+  [[nodiscard]] std::string trace() const { return folder_ / "trace.dat"; }
+  [[nodiscard]] std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+      if (entry.is_regular_file()) all[entry.path()] = contents(entry.path());
+    }
+    return all;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(UnfinishedTest, IsReadAsTheFinishedOneAndNothingChanges) {
+  const auto before = files();
+  ASSERT_EQ(kind_of_source(folder_), SourceKind::kSession);
+  const auto parts = parts_of_source(folder_);
+  ASSERT_TRUE(parts) << parts.error().message;
+  EXPECT_THAT(*parts, ::testing::ElementsAre(trace()));
+  EXPECT_EQ(kind_of_source(trace()), SourceKind::kTraceDat);
+  EXPECT_EQ(digest(trace()), digest(testing::data_path(kRecording)));
+  EXPECT_EQ(files(), before);
+
+  const auto composed = trace_dat::open_unfinished(folder_);
+  ASSERT_TRUE(composed);
+  std::string bytes(composed->size(), '\0');
+  ASSERT_TRUE(composed->read(0, std::as_writable_bytes(std::span(bytes))));
+  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
+  EXPECT_EQ(contents(trace()), bytes);
+}
+
+TEST_F(UnfinishedTest, PagesThatAreHalfWrittenAreLeftOut) {
+  const std::string whole = digest(trace());
+  append("raw/cpu0", std::string(1000, 'x'));
+  append("raw/cpu1", std::string(4095, 'x'));
+  EXPECT_EQ(digest(trace()), whole);
+}
+
+TEST_F(UnfinishedTest, AnAttemptToFinishThatWasKilledIsReadAnywhere) {
+  const std::string whole = digest(trace());
+  const fs::path spare = folder_.string() + ".spare";
+  fs::remove_all(spare);
+  fs::copy(folder_, spare, fs::copy_options::recursive);
+  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
+  const std::string finished = contents(trace());
+  const auto start = trace_dat::read_start(spare);
+  const auto areas = trace_dat::tail_of(spare, *start, {}).areas;
+  for (const std::size_t cpu : {std::size_t{0}, areas.size() - 1}) {
+    for (const std::uint64_t moved : {std::uint64_t{0}, areas[cpu].size / 2, areas[cpu].size}) {
+      fs::remove_all(folder_);
+      fs::copy(spare, folder_, fs::copy_options::recursive);
+      fs::remove(folder_ / "raw/head");
+      ASSERT_TRUE(trace_dat::write_plan(folder_, areas));
+      write("trace.dat", finished.substr(0, areas[cpu].offset + moved));
+      // What was moved is given back.
+      std::string pages = contents(folder_ / cpu_file(static_cast<unsigned>(cpu)));
+      std::fill_n(pages.begin(), std::min<std::size_t>(moved, pages.size()), '\0');
+      write(cpu_file(static_cast<unsigned>(cpu)), pages);
+      EXPECT_EQ(digest(trace()), whole) << cpu << ", " << moved;
+    }
+  }
+  fs::remove_all(spare);
+}
+
+TEST_F(UnfinishedTest, ARecordingThatEndsWhileItIsReadIsAnErrorAndNeverALoss) {
+  auto source = trace_dat::open_trace_dat(trace(), {});
+  ASSERT_TRUE(source);
+  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
+  Event event;
+  while ((*source)->next(event) == Read::kEvent) {
+  }
+  ASSERT_FALSE((*source)->status());
+  EXPECT_THAT((*source)->status().error().message, HasSubstr("ended while it was read"));
+}
+
+// docs/formats/trace-dat.md: an empty page with the kernel's mark, 33 events left out before it.
+std::string boundary_page(std::uint64_t time) {
+  std::string page(4096, '\0');
+  const std::uint64_t commit = 0xc0000000, count = 33;
+  std::memcpy(page.data(), &time, 8);
+  std::memcpy(page.data() + 8, &commit, 8);
+  std::memcpy(page.data() + 16, &count, 8);
+  return page;
+}
+
+TEST_F(UnfinishedTest, WhatOurRecorderLeftOutIsNoLoss) {
+  append("raw/cpu0", boundary_page(~std::uint64_t{0} >> 8));
+  for (const bool ours : {true, false}) {
+    auto start = trace_dat::read_start(folder_);
+    ASSERT_TRUE(start);
+    start->version = ours ? "trapline 0.1" : "3.1.6";
+    ASSERT_TRUE(trace_dat::write_start(folder_, *start));
+    auto source = trace_dat::open_trace_dat(trace(), {});
+    ASSERT_TRUE(source);
+    std::vector<Lost> losses;
+    for (Event event; (*source)->next(event) == Read::kEvent;) {
+      if (const auto* lost = std::get_if<Lost>(&event.payload)) losses.push_back(*lost);
+    }
+    ASSERT_EQ(losses.size(), 1u);
+    EXPECT_EQ(losses[0].count, 33u);
+    EXPECT_EQ(losses[0].on_purpose, ours);
+    const SourceCounters& counters = (*source)->counters();
+    EXPECT_EQ(counters.left_out_events, ours ? 33u : 0u);
+    EXPECT_EQ(counters.left_out_pieces, ours ? 1u : 0u);
+    EXPECT_EQ(counters.lost_events, ours ? 0u : 33u);
+    EXPECT_EQ(counters.gaps, ours ? 0u : 1u);
+    EXPECT_EQ(counters.gaps_uncounted, 0u);
+  }
+}
+
+TEST_F(UnfinishedTest, WhatWasKilledBeforeItRecordedAnythingIsAnError) {
+  fs::remove(folder_ / "raw/start.json");
+  const auto kind = kind_of_source(folder_);
+  ASSERT_FALSE(kind);
+  EXPECT_THAT(kind.error().message, HasSubstr("nothing is recorded yet"));
+}
+
+TEST_F(UnfinishedTest, DamagedFactsAreAnError) {
+  for (const char* start :
+       {"", "{}", "[]", "{\"page_size\": 1}",
+        "{\"page_size\":4096,\"head_bytes\":99999999999,\"cpus\":2,\"clocks\":\"\",\"uname\":\"\","
+        "\"version\":\"\"}"}) {
+    write("raw/start.json", start);
+    const auto source = trace_dat::open_trace_dat(trace(), {});
+    ASSERT_FALSE(source) << start;
+    EXPECT_THAT(source.error().message, HasSubstr("damaged"));
+  }
+}
+
+}  // namespace
+}  // namespace trapline

@@ -1,0 +1,73 @@
+// Events in memory as a source: any events, those of KVM included, with a clock, losses, an error
+// at the end, and times at which a live source has nothing yet.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/source/source.h"
+
+namespace trapline::test {
+
+class MemorySource final : public Source {
+ public:
+  explicit MemorySource(std::vector<Event> events = {}, Traits traits = {}) : traits_(traits) {
+    info_.path = "memory";
+    info_.kind = "memory";
+    info_.clock = "mono";
+    for (Event& event : events) add(std::move(event));
+  }
+  // Verbs to fill it with; also between two calls of next().
+  void add(Event event) { steps_.push_back({Read::kEvent, std::move(event)}); }
+  void add_nothing_yet() { steps_.push_back({Read::kPending, {}}); }
+  void fail_at_end(Error error) { error_ = std::move(error); }
+  SourceInfo& info() { return info_; }
+
+  Read next(Event& event) override {
+    if (steps_.empty()) {
+      if (error_) status_ = tl::unexpected(*error_);
+      return Read::kEnd;
+    }
+    current_ = std::move(steps_.front());
+    steps_.pop_front();
+    if (current_.read == Read::kPending) return Read::kPending;
+    event = current_.event;
+    if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+      ++counters_.gaps;
+      counters_.lost_events += lost->count;
+      if (lost->count == 0) ++counters_.gaps_uncounted;
+    } else {
+      if (counters_.events++ == 0) counters_.first = event.at;
+      counters_.last = event.at;
+    }
+    return Read::kEvent;
+  }
+  [[nodiscard]] const Result<void>& status() const override { return status_; }
+  [[nodiscard]] const SourceInfo& info() const override { return info_; }
+  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  [[nodiscard]] double progress() const override { return steps_.empty() ? 1 : 0; }
+  [[nodiscard]] Traits traits() const override { return traits_; }
+  [[nodiscard]] std::string event_name(const Event&) const override { return "memory:event"; }
+  [[nodiscard]] std::string event_text(const Event&) const override { return {}; }
+  [[nodiscard]] std::string exit_reason(std::uint32_t, std::uint32_t reason,
+                                        std::uint32_t) const override {
+    return "reason " + std::to_string(reason);
+  }
+
+ private:
+  struct Step {
+    Read read = Read::kEvent;
+    Event event;
+  };
+  std::deque<Step> steps_;
+  Step current_;  // what the views of the event given out last may point into
+  Traits traits_;
+  std::optional<Error> error_;
+  SourceInfo info_;
+  SourceCounters counters_;
+  Result<void> status_;
+};
+
+}  // namespace trapline::test

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Run by package_test.sh in a clean Debian root, as root: installs the packages with apt, uses them,
+# removes them, and compares the files before and after. Input is in /tmp/input, QEMU in /tmp/qemu.
+set -euo pipefail
+fail() { printf 'FAILED in the clean root: %s\n' "$*" >&2; exit 1; }
+step() { printf -- '-- %s (%s s)\n' "$*" "$SECONDS"; }
+
+# apt's and dpkg's own records, and caches that they and ldconfig keep, are no files of a package.
+all_files() {
+  find / -xdev \( -path /proc -o -path /tmp -o -path /dev -o -path /sys -o -path /run -o -path /var/cache \
+    -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/log -o -path /etc/ld.so.cache \) -prune \
+    -o -print | sort
+}
+
+cd /tmp
+all_files >before
+
+step "install"
+apt-get -q install -y /tmp/input/*.deb >log 2>&1 || { tail -30 log >&2; fail "apt-get install"; }
+
+step "the command"
+trapline --version
+trapline report /tmp/input/svm-linux-2vcpu.dat --format csv >report.csv
+cmp report.csv /tmp/input/report.csv || fail "another report than the build's"
+for page in trapline.1 trapline-report.1 trapline-tracetool.1 trapline-ftrace.3 trapline-plugin.7; do
+  [ -s "/usr/share/man/man${page##*.}/$page.gz" ] || fail "no man page $page"
+done
+bash -euc '
+  . /usr/share/bash-completion/completions/trapline
+  COMP_WORDS=(trapline rep) COMP_CWORD=1
+  _trapline
+  [ "${COMPREPLY[*]}" = report ]' || fail "completion"
+
+step "a recording as in a container: tracefs bound, no capability"
+setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \
+  trapline record --no-kvm --events sched:sched_switch -o run -- sleep 0.1 2>log || { cat log >&2; fail "trapline record"; }
+trapline info run | grep -E '^ *sched:sched_switch +[1-9]' || { trapline info run; fail "nothing was recorded"; }
+
+step "the plugin"
+plugin=$(dpkg -L trapline-qemu-plugin | grep '\.so$')
+qemu/bin/qemu-system-x86_64 -accel tcg -m 64 -smp 2 -display none -nodefaults -no-reboot \
+  -device isa-debug-exit,iobase=0x501 -kernel /tmp/input/x86_64-O2.elf \
+  -plugin "$plugin,out=uftrace.data,symbols=/tmp/input/x86_64-O2.elf,include=small_*" 2>qemu.log || true
+grep -E 'trapline plugin: [1-9][0-9]* records, 0 lost' qemu.log || { cat qemu.log >&2; fail "the plugin"; }
+trapline info uftrace.data >info.txt || fail "trapline info uftrace.data"
+
+step "a program with the CMake package"
+cp -r /usr/share/doc/libtrapline-ftrace-dev/examples/three-lines three
+{ cmake -S three -B three/build && cmake --build three/build; } >log 2>&1 || { cat log >&2; fail "CMake"; }
+TRAPLINE_EVENTS='hello_*' TRAPLINE_LOG=hello.log three/build/hello one two 2>stderr
+grep -qx "hello_word index=2 word='two'" hello.log || fail "the program's log is: $(cat hello.log)"
+
+step "a program with pkg-config"
+mkdir gen
+trapline-tracetool --group hello --backends log -o gen three/trace-events
+# shellcheck disable=SC2046
+cc -Wall -Werror -Igen three/main.c gen/trace-hello.c $(pkg-config --cflags --libs trapline-ftrace) -o hello
+ldd hello | grep -q 'libtrapline_ftrace.so.0 => /' || fail "not linked with the shared library"
+TRAPLINE_EVENTS='hello_end' TRAPLINE_LOG=hello2.log ./hello
+grep -qx "hello_end done" hello2.log || fail "the program's log is: $(cat hello2.log)"
+
+step "remove"
+apt-get -q purge -y 'trapline*' 'libtrapline*' >log 2>&1 || { tail -30 log >&2; fail "apt-get purge"; }
+apt-get -q autoremove -y --purge >log 2>&1 || { tail -30 log >&2; fail "apt-get autoremove"; }
+all_files >after
+diff before after || fail "files were left (>) or lost (<)"
+step "nothing is left"

@@ -200,7 +200,7 @@ const cases = {
       assert.deepEqual(await Promise.all(views.map((view) => second.page.locator(view).textContent())), shown);
       await second.close();
       // The command prints the same interval.
-      assert.match(await text("#command"), /^trapline report .* --by device --from [\d.]+ --to [\d.]+$/);
+      assert.match(await text("#command"), /^trapline report .* --by device --from [\d.]+ --to [\d.]+ --sort max$/);
       await page.click("#clear");
       await page.waitForFunction(() => !/time=|row=|latency=/.test(location.hash));
       // A flame graph's frame by keyboard, and back.
@@ -306,14 +306,14 @@ const cases = {
   async screenshots() {
     const out = process.env.TRAPLINE_PAGE_SHOTS ?? join(process.env.TRAPLINE_BINARY_DIR, "page-screenshots");
     mkdirSync(out, { recursive: true });
-    const html = write("box/linux-irq.dat");
+    const html = write(linux);
     const chrome = await browser();
     try {
       for (const theme of ["light", "dark"]) {
-        const { page, close } = await open(chrome, html, { theme, hash: "#exit=0" });
+        const { page, close } = await open(chrome, html, { theme, hash: "#exit=0", width: 1040 });
         await page.screenshot({ path: join(out, `top-${theme}.png`) });
         await page.evaluate(() => { document.querySelector("nav.bar").style.position = "static"; });
-        for (const view of ["shares", "table", "latency", "flame", "worst", "requests"]) {
+        for (const view of ["shares", "table", "latency", "flame", "worst", "exit", "requests"]) {
           const path = join(out, `${view}-${theme}.png`);
           await page.locator(`#${view}`).screenshot({ path });
           assert.ok(statSync(path).size > 5_000, path);

@@ -6,7 +6,7 @@ namespace trapline::page {
 namespace {
 
 constexpr std::uint64_t kLeastContext = 50'000;  // ns
-constexpr std::size_t kEventsAfter = 12;
+constexpr std::size_t kEventsAfter = 6;
 
 std::uint64_t context_of(const ExitSpan& exit) { return std::max(kLeastContext, exit.total() / 4); }
 

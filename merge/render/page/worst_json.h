@@ -21,7 +21,7 @@ struct PageNames {
 
 // The first neighbourhoods have more room than the others.
 inline constexpr std::size_t kFirst = 12;
-inline constexpr std::size_t kEventsOfFirst = 90, kSpansOfFirst = 64, kEvents = 16, kSpans = 20;
+inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;
 
 // Adds "worst", and "neighbourhoods" of the first ones.
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,

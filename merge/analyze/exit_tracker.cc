@@ -11,9 +11,7 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 
 }  // namespace
 
-// Adds the time since the thread's last mark to the part that it was in.
-void ExitTracker::account(Thread& thread, Timestamp at) {
-  if (thread.phase != Thread::Phase::kExit || at <= thread.mark) return;
+void ExitTracker::add(Thread& thread, Timestamp at) {
   const Part which = thread.off_cpu   ? (thread.asleep ? Part::kBlocked : Part::kPreempted)
                      : thread.in_user ? Part::kUser
                                       : Part::kKernel;
@@ -95,8 +93,10 @@ void ExitTracker::begin(Thread& thread, const Event& event, const ExitReason& re
   thread.span.reason = reason;
   thread.span.rip = rip;
   thread.user_begin = {};
-  thread.intervals.clear();
-  thread.handlers.clear();
+  if (detail_ == Detail::kIntervals) {
+    thread.intervals.clear();
+    thread.handlers.clear();
+  }
 }
 
 void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {

@@ -164,7 +164,11 @@ class ExitTracker {
     std::vector<HandlerEvent> handlers;
   };
   struct Dispatch;
-  void account(Thread& thread, Timestamp at);
+  // Adds the time since the thread's last mark to the part that it was in.
+  void account(Thread& thread, Timestamp at) {
+    if (thread.phase == Thread::Phase::kExit && at > thread.mark) add(thread, at);
+  }
+  void add(Thread& thread, Timestamp at);
   void keep(Thread& thread, Part part, Timestamp at);
   void seen(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -26,6 +27,20 @@ Detail detail_of(SpanClass selected) {
   const bool all = has(selected, SpanClass::kIntervals) || has(selected, SpanClass::kSpans);
   return all ? Detail::kIntervals : Detail::kSums;
 }
+
+template <typename T, std::size_t kIndex = 0>
+constexpr std::uint32_t bit_of() {
+  if constexpr (std::is_same_v<std::variant_alternative_t<kIndex, Payload>, T>) {
+    return 1u << kIndex;
+  } else {
+    return bit_of<T, kIndex + 1>();
+  }
+}
+static_assert(std::variant_size_v<Payload> <= 32);
+
+// Payloads that only the trackers look at.
+constexpr std::uint32_t kPlain =
+    ~(bit_of<Other>() | bit_of<Lost>() | bit_of<GuestCall>() | bit_of<NewThread>());
 
 }  // namespace
 
@@ -65,6 +80,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (has(selected_, spans)) {
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
+  exits_only_ = event_sinks_.empty() && loss_sinks_.empty() && !builder_ && !requests_ &&
+                !interrupts_ && !halts_;
 }
 
 Pipeline::~Pipeline() = default;
@@ -74,6 +91,7 @@ const RequestPath* Pipeline::request_path() const { return requests_ ? &requests
 
 void Pipeline::note_interval(Timestamp at) {
   if (!begin_) begin_ = at;
+  begun_ = true;
   end_ = std::max(end_, at);
 }
 
@@ -96,31 +114,38 @@ bool Pipeline::is_of_guest(const Event& event) const {
 
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
+  // Nearly all events: of a tracker's interest, of the host, inside the window.
+  const bool plain = (kPlain >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
+  if (begun_ && plain && event.at >= from_ && event.at <= to_) [[likely]] {
+    end_ = std::max(end_, event.at);
+    if (has_guest_) stacks_.on(event);
+    on_host(event);
+    return true;
+  }
+  return push_carefully(event);
+}
+
+bool Pipeline::push_carefully(const Event& event) {
   const bool is_event = !std::holds_alternative<Lost>(event.payload);
-  if (!first_ && !is_event && options_.from) [[unlikely]]
-    return true;  // a loss before the first event
-  if (!is_in_window(event, is_event)) [[unlikely]]
-    return false;
-  if (event.payload.index() == 0) [[likely]] {  // Other: of no tracker's interest
-    if (event.at >= from_) {
-      note_interval(event.at);
-      if (!event_sinks_.empty()) {
-        tracker_.pass();
-        tell(event);
-      }
-    }
+  if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
+  if (!is_in_window(event, is_event)) return false;
+  const bool in_window = event.at >= from_;
+  if (std::holds_alternative<Other>(event.payload)) {
+    if (!in_window) return true;
+    note_interval(event.at);
+    tracker_.pass();
+    tell(event);
     return true;
   }
   // Calls in trace_marker: no role of a source tells of them.
   if (std::holds_alternative<GuestCall>(event.payload)) has_guest_ = true;
-  if (has_guest_ && event.at >= from_) stacks_.on(event);
+  if (has_guest_ && in_window) stacks_.on(event);
   if (is_guest(event.machine) || (has_guest_ && is_of_guest(event))) {
-    if (event.at >= from_) on_guest(event);
+    if (in_window) on_guest(event);
     return true;
   }
   if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
-  if (event.at < from_) [[unlikely]]
-    return true;
+  if (!in_window) return true;
   if (is_event) note_interval(event.at);
   on_host(event);
   return true;
@@ -132,13 +157,17 @@ void Pipeline::on_guest(const Event& event) {
     if (!stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
     if (stacks_.begun()) builder_->on_call(*stacks_.begun());
   }
-  if (!event_sinks_.empty()) tell(event);
+  tell(event);
 }
 
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
-  stack_.reset();
-  if (!event_sinks_.empty()) tell(event);
+  if (ended_ != nullptr) stack_.reset();
+  if (exits_only_) [[likely]] {
+    if (ended_ != nullptr) take(*ended_);
+    return;
+  }
+  tell(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);
   }

@@ -92,6 +92,7 @@ class Pipeline {
 
  private:
   struct Requests;
+  [[nodiscard]] bool push_carefully(const Event& event);
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
   void note_interval(Timestamp at);
   [[nodiscard]] bool is_of_guest(const Event& event) const;
@@ -119,6 +120,8 @@ class Pipeline {
   std::optional<IrqTracker> interrupts_;
   std::optional<HaltTracker> halts_;
   bool has_guest_ = false;
+  bool exits_only_ = false;  // no sink selects more
+  bool begun_ = false;       // an event of the window came
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // of ended_, once somebody asked
   std::optional<Timestamp> first_, begin_;

@@ -40,6 +40,28 @@ void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {
   command.add_option("--vm", filter.vm, "Only this VM: its process id");
 }
 
+PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
+                         const std::string& from, const std::string& to) {
+  PageOptions options;
+  options.tool = "trapline " TRAPLINE_VERSION;
+  options.recorded = session_facts(input.paths);
+  std::vector<std::string>& words = options.command;
+  words.push_back("report");
+  words.insert(words.end(), input.paths.begin(), input.paths.end());
+  const auto add = [&](const char* name, const std::string& text) {
+    if (!text.empty()) words.insert(words.end(), {name, text});
+  };
+  for (const std::string& symbols : input.symbols) add("--symbols", symbols);
+  for (const std::string& offset : input.offsets) add("--offset", offset);
+  add("--trace-events", input.trace_events);
+  if (input.tsc_khz) add("--tsc-khz", std::to_string(*input.tsc_khz));
+  if (filter.vcpu) add("--vcpu", std::to_string(*filter.vcpu));
+  add("--vm", filter.vm);
+  add("--from", from);
+  add("--to", to);
+  return options;
+}
+
 struct ProgressLine::State {
   std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
   bool shown = false;

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 
+#include "merge/render/page/page_data.h"
 #include "merge/render/text_table.h"
 #include "merge/report/run.h"
 #include "merge/session/input.h"
@@ -31,6 +32,10 @@ class ProgressLine {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// What a page of these recordings says of itself; `from` and `to` as the user gave them.
+[[nodiscard]] PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
+                                       const std::string& from, const std::string& to);
 
 // stdout's width, and whether it takes colours (a terminal, and NO_COLOR is not set).
 [[nodiscard]] TextStyle stdout_style();

@@ -4,6 +4,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/render/page/page_data.h"
 #include "merge/render/render.h"
 #include "merge/report/run.h"
 
@@ -16,12 +17,18 @@ struct Options {
   ReportOptions report;
   std::string sort = "total", slower_than, from, to;
   std::vector<std::string> spans;
-  std::string format = "text", output;
+  std::string format = "text", detail, output;
   bool strict = false;
 };
 
 // The texts that need more than a number, checked before anything is read.
 Result<void> complete(Options& options) {
+  if (!options.detail.empty() && options.format != "json") {
+    return fail(ErrorKind::kUsage, "--detail: goes with --format json");
+  }
+  if (options.format == "html") {
+    if (auto checked = check_page(); !checked) return checked;
+  }
   options.report.requests = options.report.by_text == "span";
   for (const std::string& text : options.spans) {
     auto spec = parse_request_spec(text);
@@ -56,9 +63,17 @@ Result<void> complete(Options& options) {
   return {};
 }
 
-Result<void> print(const Report& report, const Options& options) {
+bool wants_page(const Options& options) {
+  return options.format == "html" || options.detail == "page";
+}
+
+Result<void> print(const Report& report, const std::string& page, const Options& options) {
   return print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "json") {
+    if (options.format == "html") {
+      print_page(page, out);
+    } else if (options.detail == "page") {
+      out << page << '\n';
+    } else if (options.format == "json") {
       print_json(report, out);
     } else if (options.format == "csv") {
       print_csv(report, out);
@@ -70,12 +85,18 @@ Result<void> print(const Report& report, const Options& options) {
 
 int run(Options& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
+  std::optional<PageData> page;
+  if (wants_page(options)) {
+    page.emplace(page_options(options.input, options.filter, options.from, options.to));
+  }
   auto run = [&] {
     ProgressLine progress;
-    return run_report(options.input, options.report, options.filter, progress.callback());
+    return run_report(options.input, options.report, options.filter, progress.callback(),
+                      page ? &*page : nullptr);
   }();
   if (!run) return fail_with(run.error());
-  if (auto printed = print(run->report, options); !printed) return fail_with(printed.error());
+  if (auto printed = print(run->report, page ? page->json() : std::string(), options); !printed)
+    return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
   if (counters.gaps == 0) return 0;
@@ -117,9 +138,11 @@ void add_report(CLI::App& app, int& status) {
   command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
       ->type_name("TIME");
   command->add_option("--to", options->to, "Stop here")->type_name("TIME");
-  command->add_option("--format", options->format, "text, json or csv")
-      ->check(CLI::IsMember({"text", "json", "csv"}))
+  command->add_option("--format", options->format, "text, json, csv, or html: a page to look at")
+      ->check(CLI::IsMember({"text", "json", "csv", "html"}))
       ->capture_default_str();
+  command->add_option("--detail", options->detail, "page: with --format json, the page's data")
+      ->check(CLI::IsMember({"page"}));
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->add_flag("--strict", options->strict, "Exit with 3 when events were lost");
   command->callback([options, &status] { status = run(*options); });

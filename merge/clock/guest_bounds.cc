@@ -76,8 +76,11 @@ void GuestBounds::on_write(ThreadId thread, bool mmio, std::uint64_t where, std:
 void GuestBounds::on_entry(ThreadId thread, std::uint64_t at) {
   const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
   if (vcpu == vcpus_.end()) return;
-  if (vcpu->second.exit != 0 && vcpu->second.action != kNone)
+  if (vcpu->second.exit != 0 && vcpu->second.action != kNone) {
     saw(actions_[vcpu->second.action], vcpu->second.exit, at);
+    exited_series_.insert(actions_[vcpu->second.action].series);
+    threads_.insert(thread);
+  }
   vcpu->second = {.entered = true};
 }
 
@@ -94,21 +97,28 @@ void GuestBounds::on_marker(std::uint64_t at, std::string_view text) {
 void GuestBounds::on_hole() { vcpus_.clear(); }
 
 // vCPUs are given offsets when they start, and then the same one. One that changes while its vCPU
-// runs leaves nothing to say, nor do two machines in one recording.
+// runs leaves nothing to say.
 void GuestBounds::on_tsc_offset(ThreadId thread, std::uint64_t offset) {
   const auto vcpu = vcpus_.find(static_cast<std::int32_t>(thread));
-  const auto [known, fresh] = tsc_offsets_.emplace(static_cast<std::int32_t>(thread), offset);
-  if (!fresh && known->second != offset && vcpu != vcpus_.end() && vcpu->second.entered)
-    tsc_offset_changed_ = true;
-  known->second = offset;
+  const auto [known, fresh] = tsc_offsets_.emplace(thread, TscOffset{offset, false});
+  if (!fresh && known->second.offset != offset && vcpu != vcpus_.end() && vcpu->second.entered)
+    known->second.changed = true;
+  known->second.offset = offset;
 }
 
 std::optional<std::uint64_t> GuestBounds::tsc_offset() const {
-  if (tsc_offsets_.empty() || tsc_offset_changed_) return std::nullopt;
-  const std::uint64_t offset = tsc_offsets_.begin()->second;
-  for (const auto& [thread, other] : tsc_offsets_)
-    if (other != offset) return std::nullopt;
+  std::optional<std::uint64_t> offset;
+  for (const auto& [thread, of] : tsc_offsets_) {
+    if (vm_threads_ && !vm_threads_->contains(thread)) continue;
+    if (of.changed || (offset && *offset != of.offset)) return std::nullopt;
+    offset = of.offset;
+  }
   return offset;
+}
+
+bool GuestBounds::is_of_the_guest(const Action& action) const {
+  if (!action.by_stamp) return true;
+  return exited_series_.contains(action.series) && !own_series_.contains(action.series);
 }
 
 std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
@@ -117,16 +127,17 @@ std::vector<ClockBound> GuestBounds::host_tsc_bounds() {
   const auto offset = tsc_offset();
   if (!offset) return all;
   for (const Action& action : actions_) {
+    if (!is_of_the_guest(action)) continue;
     const std::uint64_t before = action.clock_before.counter - *offset;
     const std::uint64_t after = action.clock_after.counter - *offset;
     if (action.counter != GuestCounter::kTsc || action.clock_before.counter == 0 || before > after)
       continue;
     ++counters_.tsc;
     if (action.by_stamp) {
-      all.push_back({action.before, before, after});
+      all.push_back(ClockBound::at(action.before, before, after));
     } else {  // the clock was read before the counter
-      all.push_back({action.before, ClockBound::kNoLow, before});
-      all.push_back({action.after, before, after});
+      all.push_back(ClockBound::at(action.before, ClockBound::kNoLow, before));
+      all.push_back(ClockBound::at(action.after, before, after));
     }
   }
   return all;
@@ -160,8 +171,8 @@ std::vector<ClockBound> GuestBounds::host_real_bounds() {
         before = std::max(before, action.ptp->real - most);
         after = std::min(after, action.ptp->real - least);
       }
-      all.push_back({before, ClockBound::kNoLow, action.ptp->host_real});
-      all.push_back({after, action.ptp->host_real, ClockBound::kNoHigh});
+      all.push_back(ClockBound::at(before, ClockBound::kNoLow, action.ptp->host_real));
+      all.push_back(ClockBound::at(after, action.ptp->host_real, ClockBound::kNoHigh));
     }
   }
   return all;
@@ -195,8 +206,8 @@ std::vector<ClockBound> GuestBounds::bounds() {
       ++counters_.ambiguous;
     } else if (action.first != 0) {
       ++(action.write ? counters_.exits : counters_.markers);
-      all.push_back({action.before, ClockBound::kNoLow, action.first});
-      all.push_back({action.after, action.last, ClockBound::kNoHigh});
+      all.push_back(ClockBound::at(action.before, ClockBound::kNoLow, action.first));
+      all.push_back(ClockBound::at(action.after, action.last, ClockBound::kNoHigh));
     } else if (action.write) {
       ++counters_.not_found;
     }
@@ -205,7 +216,8 @@ std::vector<ClockBound> GuestBounds::bounds() {
                             action.clock_before.clock <= action.clock_after.clock;
     if (action.by_stamp && same_clock && own_series_.contains(action.series)) {
       ++counters_.readings;
-      all.push_back({action.before, action.clock_before.clock, action.clock_after.clock});
+      all.push_back(
+          ClockBound::at(action.before, action.clock_before.clock, action.clock_after.clock));
     }
   }
   if (target_ == ClockId::kTsc) {
@@ -216,9 +228,9 @@ std::vector<ClockBound> GuestBounds::bounds() {
   // Bounds of one moment are one bound.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (kept > 0 && all[kept - 1].source == all[i].source) {
-      all[kept - 1].lo = std::max(all[kept - 1].lo, all[i].lo);
-      all[kept - 1].hi = std::min(all[kept - 1].hi, all[i].hi);
+    if (kept > 0 && all[kept - 1].source() == all[i].source()) {
+      all[kept - 1].at_least = std::max(all[kept - 1].at_least, all[i].at_least);
+      all[kept - 1].at_most = std::min(all[kept - 1].at_most, all[i].at_most);
     } else {
       all[kept++] = all[i];
     }

@@ -13,30 +13,25 @@
 // none.
 //
 // A recording on the host's TSC needs no exit where kvm_write_tsc_offset was recorded: the guest's
-// readings of its TSC, less the offset, are the host's.
+// readings of its TSC, less the offset, are the host's. That holds for the guest whose offset it
+// is: a plugin's stamps may be those of any machine that its QEMU runs, so of them only series
+// count of which the recording shows an exit; and only offsets of that virtual machine's threads.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "backend_ftrace/guest_sync.h"
+#include "merge/clock/clock_bound.h"
 #include "merge/model/event.h"
 
 namespace trapline {
-
-// When the source's clock read `source`, the target's was neither below `lo` nor above `hi`.
-struct ClockBound {
-  static constexpr std::uint64_t kNoLow = 0;
-  static constexpr std::uint64_t kNoHigh = ~std::uint64_t{0};
-  std::uint64_t source = 0;
-  std::uint64_t lo = kNoLow;
-  std::uint64_t hi = kNoHigh;
-  friend bool operator==(const ClockBound&, const ClockBound&) = default;
-};
 
 struct GuestSyncCounters {
   std::uint64_t records = 0;    // of the source
@@ -75,6 +70,12 @@ class GuestBounds {
   void on_tsc_offset(ThreadId thread, std::uint64_t offset);
   // The same, from an event of a timeline.
   void on_event(const Event& event);
+
+  // The threads that made the exits of the source's writes: the guest's vCPUs. Empty where the
+  // recording shows none.
+  [[nodiscard]] const std::set<ThreadId>& threads() const { return threads_; }
+  // From now on only TSC offsets of these threads count: those of the guest's virtual machine.
+  void take_threads(std::set<ThreadId> threads) { vm_threads_ = std::move(threads); }
 
   // All that must be true, by source time. Empty when the two have nothing in common.
   [[nodiscard]] std::vector<ClockBound> bounds();
@@ -115,6 +116,7 @@ class GuestBounds {
   void add(const Placed& at, bool by_stamp, const GuestSyncRecord& record);
   [[nodiscard]] static bool by_the_readings(const Action& action);
   void saw(Action& action, std::uint64_t first, std::uint64_t last);
+  [[nodiscard]] bool is_of_the_guest(const Action& action) const;
   [[nodiscard]] std::optional<std::uint64_t> tsc_offset() const;
   [[nodiscard]] static std::uint64_t key(bool mmio, std::uint64_t where, std::uint64_t value) {
     return (value << 32 | (where & 0x7fffffff)) ^ (mmio ? std::uint64_t{1} << 31 : 0);
@@ -131,8 +133,14 @@ class GuestBounds {
   std::unordered_map<std::uint64_t, std::size_t> by_index_;
   std::unordered_set<std::uint32_t> own_series_;
   std::unordered_map<std::int32_t, Vcpu> vcpus_;
-  std::unordered_map<std::int32_t, std::uint64_t> tsc_offsets_;
-  bool tsc_offset_changed_ = false;
+  std::unordered_set<std::uint32_t> exited_series_;
+  std::set<ThreadId> threads_;
+  std::optional<std::set<ThreadId>> vm_threads_;
+  struct TscOffset {
+    std::uint64_t offset = 0;
+    bool changed = false;  // while the vCPU ran
+  };
+  std::map<ThreadId, TscOffset> tsc_offsets_;
   GuestSyncCounters counters_;
 };
 

@@ -7,7 +7,6 @@
 namespace trapline {
 namespace {
 
-using clocks::Bracket;
 using clocks::Interval;
 using clocks::Relation;
 
@@ -22,11 +21,11 @@ ClockReadings readings_of(const GuestSyncRecord& record, const GuestReading& rea
 // From a clock that was read to the one that stamped.
 Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntry>& entries,
                                bool cycles, Interval interval) {
-  std::vector<Bracket> brackets;
+  std::vector<ClockBound> brackets;
   for (const clocks::SyncEntry& entry : entries) {
     const std::uint64_t before = entry.point.before.at(clock), after = entry.point.after.at(clock);
     if (before == 0 || after == 0) continue;
-    brackets.push_back(Bracket::reading(before, after, entry.point.stamp, entry.series));
+    brackets.push_back(ClockBound::reading(before, after, entry.point.stamp, entry.series));
   }
   if (brackets.empty()) return fail("no sync record has both clocks");
   const bool same_unit = cycles == (clock == ClockId::kTsc);
@@ -131,16 +130,16 @@ std::vector<ClockBound> bounds_through(ClockId clock, const std::vector<ClockBou
   if (bounds.empty()) return all;
   Interval interval{~std::uint64_t{0}, 0};
   for (const ClockBound& bound : bounds) {
-    if (bound.lo != ClockBound::kNoLow) widen(interval, bound.lo);
-    if (bound.hi != ClockBound::kNoHigh) widen(interval, bound.hi);
+    if (bound.has_low()) widen(interval, bound.at_least);
+    if (bound.has_high()) widen(interval, bound.at_most);
   }
   const auto relation = relation_from(clock, brackets, cycles, interval);
   if (!relation) return all;
   for (ClockBound bound : bounds) {
-    if (bound.lo != ClockBound::kNoLow)
-      bound.lo = relation->map()(bound.lo) - relation->error_at(bound.lo);
-    if (bound.hi != ClockBound::kNoHigh)
-      bound.hi = relation->map()(bound.hi) + relation->error_at(bound.hi);
+    if (bound.has_low())
+      bound.at_least = relation->map()(bound.at_least) - relation->error_at(bound.at_least);
+    if (bound.has_high())
+      bound.at_most = relation->map()(bound.at_most) + relation->error_at(bound.at_most);
     all.push_back(bound);
   }
   return all;

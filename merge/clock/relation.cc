@@ -12,21 +12,21 @@ namespace {
 constexpr std::uint64_t kEnd = ~std::uint64_t{0} >> 1;
 constexpr std::uint64_t kMostTime = kEnd / 2;
 
-using Groups = std::vector<std::span<const Bracket>>;
+using Groups = std::vector<std::span<const ClockBound>>;
 
 // Neighbours of one group. A group that no line meets (a clock was set while it was taken) is taken
 // apart.
-Groups groups_of(std::span<const Bracket> brackets, RateWindow rates) {
-  const auto one_sided = [](std::span<const Bracket> group) {
-    return std::ranges::none_of(group, &Bracket::has_low) ||
-           std::ranges::none_of(group, &Bracket::has_high);
+Groups groups_of(std::span<const ClockBound> brackets, RateWindow rates) {
+  const auto one_sided = [](std::span<const ClockBound> group) {
+    return std::ranges::none_of(group, &ClockBound::has_low) ||
+           std::ranges::none_of(group, &ClockBound::has_high);
   };
   Groups groups;
   for (std::size_t i = 0; i < brackets.size();) {
     std::size_t end = i + 1;
     while (end < brackets.size() && brackets[end].group == brackets[i].group) ++end;
     const auto group = brackets.subspan(i, end - i);
-    if (one_sided(group) || Band::of(group, rates)) {
+    if (one_sided(group) || FeasibleLines::of(group, rates)) {
       groups.push_back(group);
     } else {
       for (std::size_t one = i; one < end; ++one) groups.push_back(brackets.subspan(one, 1));
@@ -36,30 +36,30 @@ Groups groups_of(std::span<const Bracket> brackets, RateWindow rates) {
   return groups;
 }
 
-struct Tried {
-  std::vector<Bracket> brackets;
-  std::optional<Band> band;
+struct FitAttempt {
+  std::vector<ClockBound> brackets;
+  std::optional<FeasibleLines> lines;
   bool one_sided = false;
 };
 
-Tried attempt(const Groups& groups, std::size_t first, std::size_t count, RateWindow rates) {
-  Tried tried;
+FitAttempt attempt(const Groups& groups, std::size_t first, std::size_t count, RateWindow rates) {
+  FitAttempt attempted;
   bool low = false, high = false;
   for (std::size_t i = first; i < first + count; ++i) {
-    for (const Bracket& b : groups[i]) {
+    for (const ClockBound& b : groups[i]) {
       low |= b.has_low();
       high |= b.has_high();
-      tried.brackets.push_back(b);
+      attempted.brackets.push_back(b);
     }
   }
-  tried.one_sided = !low || !high;
-  if (!tried.one_sided) tried.band = Band::of(tried.brackets, rates);
-  return tried;
+  attempted.one_sided = !low || !high;
+  if (!attempted.one_sided) attempted.lines = FeasibleLines::of(attempted.brackets, rates);
+  return attempted;
 }
 
 bool meets(const Groups& groups, std::size_t first, std::size_t end, RateWindow rates) {
-  const Tried tried = attempt(groups, first, end - first, rates);
-  return tried.one_sided || tried.band.has_value();
+  const FitAttempt attempted = attempt(groups, first, end - first, rates);
+  return attempted.one_sided || attempted.lines.has_value();
 }
 
 // The end of the longest run from `first` on that one line meets: doubling, then halving. What is
@@ -111,31 +111,20 @@ std::uint64_t first_time(Reached&& reached) {
   return low;
 }
 
-std::uint64_t first_source(const Bracket& b) {
+std::uint64_t first_source(const ClockBound& b) {
   if (!b.has_low()) return b.high_source;
   return b.has_high() ? std::min(b.low_source, b.high_source) : b.low_source;
 }
-std::uint64_t last_source(const Bracket& b) {
+std::uint64_t last_source(const ClockBound& b) {
   return std::max(b.has_low() ? b.low_source : 0, b.has_high() ? b.high_source : 0);
-}
-
-ClockMap::Piece line(std::uint64_t from, std::uint64_t source, long double target,
-                     long double rate) {
-  ClockMap::Piece piece{from, source, to_time(std::round(target)), 0, 62};
-  rate = std::max(rate, 0.0L);  // an ambiguous stretch does not run backwards
-  while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L) {
-    --piece.shift;
-  }
-  piece.mult = to_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));
-  return piece;
 }
 
 }  // namespace
 
-Result<Relation> Relation::fit(std::span<const Bracket> brackets, RateWindow rates,
+Result<Relation> Relation::fit(std::span<const ClockBound> brackets, RateWindow rates,
                                std::optional<Interval> interval, Settable settable) {
-  std::vector<Bracket> plausible;
-  for (const Bracket& b : brackets) {
+  std::vector<ClockBound> plausible;
+  for (const ClockBound& b : brackets) {
     if (b.low_source > kMostTime || b.high_source > kMostTime || b.at_least > kMostTime) continue;
     if (b.has_high() && b.at_most > kMostTime) continue;
     plausible.push_back(b);
@@ -151,8 +140,9 @@ Result<Relation> Relation::fit(std::span<const Bracket> brackets, RateWindow rat
     if (end < groups.size()) {
       sure = earliest(groups, first, end, longest(groups, end, rates), rates);
     }
-    Tried tried = attempt(groups, first, sure - first, rates);
-    if (tried.band) relation.runs_.push_back({std::move(tried.brackets), std::move(*tried.band)});
+    FitAttempt attempted = attempt(groups, first, sure - first, rates);
+    if (attempted.lines)
+      relation.runs_.push_back({std::move(attempted.brackets), std::move(*attempted.lines)});
     first = end;
   }
   if (relation.runs_.empty()) {
@@ -161,7 +151,7 @@ Result<Relation> Relation::fit(std::span<const Bracket> brackets, RateWindow rat
   }
   relation.interval_ = {kEnd, 0};
   for (const Run& run : relation.runs_) {
-    for (const Bracket& b : run.brackets) {
+    for (const ClockBound& b : run.brackets) {
       relation.interval_.first = std::min(relation.interval_.first, first_source(b));
       relation.interval_.last = std::max(relation.interval_.last, last_source(b));
     }
@@ -185,28 +175,28 @@ void Relation::place_runs(Settable settable) {
     Run& run = runs_[i];
     if (i > 0) {
       std::uint64_t source = 0, target = 0, first = kEnd;
-      for (const Bracket& b : runs_[i - 1].brackets) {
+      for (const ClockBound& b : runs_[i - 1].brackets) {
         source = std::max(source, first_source(b));
         target = std::max(target, b.at_least);
       }
       if (by_source) first = source;
       if (by_target) {
         first = std::min(first, first_time([&](std::uint64_t time) {
-                           return run.band.at(time).high >= static_cast<long double>(target);
+                           return run.lines.at(time).high >= static_cast<long double>(target);
                          }));
       }
       run.possible.first = first;
     }
     if (i + 1 < runs_.size()) {
-      std::uint64_t source = kEnd, target = Bracket::kNoHigh, last = 0;
-      for (const Bracket& b : runs_[i + 1].brackets) {
+      std::uint64_t source = kEnd, target = ClockBound::kNoHigh, last = 0;
+      for (const ClockBound& b : runs_[i + 1].brackets) {
         source = std::min(source, last_source(b));
         target = std::min(target, b.at_most);
       }
       if (by_source) last = source;
       if (by_target) {
         const std::uint64_t beyond = first_time([&](std::uint64_t time) {
-          return run.band.at(time).low > static_cast<long double>(target);
+          return run.lines.at(time).low > static_cast<long double>(target);
         });
         last = std::max(last, beyond == 0 ? 0 : beyond - 1);
       }
@@ -238,10 +228,10 @@ void Relation::make_segments() {
   }
 }
 
-Band::Range Relation::range(const Segment& segment, std::uint64_t source) const {
-  Band::Range all = runs_[segment.runs.front()].band.at(source);
+FeasibleLines::Range Relation::range(const Segment& segment, std::uint64_t source) const {
+  FeasibleLines::Range all = runs_[segment.runs.front()].lines.at(source);
   for (const std::size_t run : segment.runs) {
-    const Band::Range one = runs_[run].band.at(source);
+    const FeasibleLines::Range one = runs_[run].lines.at(source);
     all.low = std::min(all.low, one.low);
     all.high = std::max(all.high, one.high);
   }
@@ -259,14 +249,14 @@ void Relation::make_map() {
     std::uint64_t first = std::max(segment.from, interval_.first);
     std::uint64_t last = std::min(end, interval_.last);
     if (first >= last) {  // nothing to convert here
-      const Band::Range rates = runs_[segment.runs.front()].band.rates();
+      const FeasibleLines::Range rates = runs_[segment.runs.front()].lines.rates();
       const std::uint64_t at = std::clamp(interval_.first, segment.from, end);
-      pieces.push_back(line(segment.from, at, range(segment, at).middle(), rates.middle()));
+      pieces.push_back(piece_of(segment.from, at, range(segment, at).middle(), rates.middle()));
     } else {
       const long double a = range(segment, first).middle(), b = range(segment, last).middle();
       const long double rate = (b - a) / static_cast<long double>(last - first);
       const long double target = rate < 0 ? a + (b - a) / 2 : a;
-      pieces.push_back(line(segment.from, first, target, rate));
+      pieces.push_back(piece_of(segment.from, first, target, rate));
     }
   }
   map_ = ClockMap(std::move(pieces));
@@ -291,11 +281,11 @@ const Relation::Segment& Relation::segment_at(std::uint64_t source) const {
 
 std::uint64_t Relation::error_at(std::uint64_t source) const {
   const Segment& segment = segment_at(source);
-  const Band::Range possible = range(segment, source);
+  const FeasibleLines::Range possible = range(segment, source);
   const auto mapped = static_cast<long double>(map_(source));
   const long double error = std::max(possible.high - mapped, mapped - possible.low);
   // The map rounds to whole times, and so did the source's clock.
-  return to_time(std::ceil(error + 1 + runs_[segment.runs.back()].band.rates().high));
+  return to_time(std::ceil(error + 1 + runs_[segment.runs.back()].lines.rates().high));
 }
 
 std::int64_t Relation::offset() const {
@@ -303,7 +293,7 @@ std::int64_t Relation::offset() const {
 }
 
 double Relation::drift_ppm() const {
-  return static_cast<double>((runs_.front().band.rates().middle() - 1) * 1e6L);
+  return static_cast<double>((runs_.front().lines.rates().middle() - 1) * 1e6L);
 }
 
 void Relation::find_steps() {
@@ -312,7 +302,7 @@ void Relation::find_steps() {
     step.between = {last_source(runs_[i].brackets.back()),
                     first_source(runs_[i + 1].brackets.front())};
     const std::uint64_t at = step.between.last;
-    step.by = std::llround(runs_[i + 1].band.at(at).middle() - runs_[i].band.at(at).middle());
+    step.by = std::llround(runs_[i + 1].lines.at(at).middle() - runs_[i].lines.at(at).middle());
     step.ambiguous = {runs_[i + 1].possible.first, runs_[i].possible.last};
     if (step.ambiguous.first <= step.ambiguous.last) {
       step.error = std::max(error_at(step.ambiguous.first), error_at(step.ambiguous.last));

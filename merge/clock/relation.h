@@ -1,7 +1,8 @@
 // How one clock runs beside another, from brackets: a line, or several where a clock was set.
 //
-//   brackets ── the longest run that one line meets ──→ Band ─┐
-//               the next run …                      ──→ Band ─┴→ pieces of the source's time
+//   brackets ── the longest run that one line meets ──→ FeasibleLines ─┐
+//               the next run …                      ──→ FeasibleLines ─┴→ pieces of the source's
+//               time
 //
 // Guaranteed, where each clock runs at one rate but for what happens between two groups of brackets
 // (it is set, or its rate changes, once): the true target time is within error_at() of map(). Two
@@ -19,9 +20,9 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/clock/band.h"
-#include "merge/clock/bracket.h"
+#include "merge/clock/clock_bound.h"
 #include "merge/clock/clock_map.h"
+#include "merge/clock/feasible_lines.h"
 
 namespace trapline::clocks {
 
@@ -47,7 +48,7 @@ class Relation {
   // `brackets` in the order in which they happened. `interval`: the source times that will be
   // converted; the bracketed ones are added to it. An error when the brackets do not bound the
   // relation from both sides.
-  [[nodiscard]] static Result<Relation> fit(std::span<const Bracket> brackets, RateWindow rates,
+  [[nodiscard]] static Result<Relation> fit(std::span<const ClockBound> brackets, RateWindow rates,
                                             std::optional<Interval> interval = std::nullopt,
                                             Settable settable = Settable::kEither);
 
@@ -64,8 +65,8 @@ class Relation {
 
  private:
   struct Run {
-    std::vector<Bracket> brackets;
-    Band band;
+    std::vector<ClockBound> brackets;
+    FeasibleLines lines;
     Interval possible{0, ~std::uint64_t{0} >> 1};
   };
   struct Segment {
@@ -75,7 +76,7 @@ class Relation {
   void place_runs(Settable settable);
   void make_segments();
   void make_map();
-  [[nodiscard]] Band::Range range(const Segment& segment, std::uint64_t source) const;
+  [[nodiscard]] FeasibleLines::Range range(const Segment& segment, std::uint64_t source) const;
   [[nodiscard]] const Segment& segment_at(std::uint64_t source) const;
   void find_steps();
 

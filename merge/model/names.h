@@ -7,7 +7,8 @@
 #include <deque>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "merge/model/flat_index.h"
 
 namespace trapline {
 
@@ -19,41 +20,32 @@ class Names {
   static constexpr NameId kOther = 1;
   static constexpr std::size_t kMost = 1u << 16;
 
-  Names() : texts_{"", "[other]"}, table_(64, kNoName) {}
+  Names() : texts_{"", "[other]"} {
+    for (const std::string& text : texts_) index_.add(hash(text));
+  }
 
   [[nodiscard]] NameId id(std::string_view text) {
-    const std::size_t mask = table_.size() - 1;
-    std::size_t slot = std::hash<std::string_view>{}(text)&mask;
-    while (table_[slot] != kNoName) {
-      if (texts_[table_[slot]] == text) return table_[slot];
-      slot = (slot + 1) & mask;
-    }
-    return add(text, slot);
+    // What is called "" or "[other]" is a name like others.
+    const NameId id =
+        index_.find(hash(text), [this, text](NameId i) { return i > kOther && texts_[i] == text; });
+    return id != FlatIndex::kNone ? id : add(text);
   }
   [[nodiscard]] std::string_view operator[](NameId id) const { return texts_[id]; }
   [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
  private:
-  NameId add(std::string_view text, std::size_t slot) {
-    if (texts_.size() >= kMost) return kOther;
-    const auto id = static_cast<NameId>(texts_.size());
-    texts_.emplace_back(text);
-    table_[slot] = id;
-    if (texts_.size() * 2 > table_.size()) grow();
-    return id;
+  [[nodiscard]] static std::uint32_t hash(std::string_view text) {
+    return static_cast<std::uint32_t>(std::hash<std::string_view>{}(text));
   }
-  void grow() {
-    table_.assign(table_.size() * 2, kNoName);
-    const std::size_t mask = table_.size() - 1;
-    for (NameId id = kOther + 1; id < texts_.size(); ++id) {
-      std::size_t slot = std::hash<std::string_view>{}(texts_[id]) & mask;
-      while (table_[slot] != kNoName) slot = (slot + 1) & mask;
-      table_[slot] = id;
-    }
+  NameId add(std::string_view text) {
+    if (texts_.size() >= kMost) return kOther;
+    texts_.emplace_back(text);
+    index_.add(hash(text));
+    return static_cast<NameId>(texts_.size() - 1);
   }
 
   std::deque<std::string> texts_;  // stable: views of them are handed out
-  std::vector<NameId> table_;      // open addressing, a power of two, at most half full
+  FlatIndex index_;
 };
 
 }  // namespace trapline

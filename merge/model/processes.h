@@ -23,6 +23,10 @@ class Processes {
   void on(const Event& event, const NewThread& made) {
     set(made.child, made.same_process ? of(event.thread, event.thread) : made.child);
   }
+  // What the other one knows as well; where both know a thread, the other one is right.
+  void merge(const Processes& other) {
+    for (const auto& [thread, process] : other.process_) set(thread, process);
+  }
   // The thread's process, or `otherwise`.
   [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
     const auto found = process_.find(thread);

@@ -41,7 +41,7 @@ Result<PageStreams> PageStreams::open(const Instance& instance, const std::strin
   return streams;
 }
 
-void PageStreams::keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t ring_bytes) {
+void PageStreams::keep_hits(TriggerMatcher watch, std::uint64_t around_ns, std::size_t ring_bytes) {
   const SnapshotOptions options{around_ns, ring_bytes, page_size_,
                                 static_cast<unsigned>(streams_.size())};
   // The streams are in a heap of their own: this object may move.
@@ -52,7 +52,7 @@ void PageStreams::keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t
                                          });
 }
 
-// A few pages of every CPU: what is complete up to a moment takes all of them.
+// A few pages of every CPU: what is complete up to a time takes all of them.
 Result<bool> PageStreams::watch_round() {
   alignas(8) std::byte buffer[kLargestPage];
   const std::span<std::byte> page(buffer, page_size_);

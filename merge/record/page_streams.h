@@ -24,7 +24,7 @@ class PageStreams {
                                                 unsigned cpus, std::size_t page_size);
 
   // Before the first page: from here on only what is around the watch's hits is written.
-  void keep_hits(HitWatch watch, std::uint64_t around_ns, std::size_t ring_bytes);
+  void keep_hits(TriggerMatcher watch, std::uint64_t around_ns, std::size_t ring_bytes);
   // Nothing where everything is written.
   [[nodiscard]] const SnapshotFacts* snapshot() const {
     return snapshot_ ? &snapshot_->facts() : nullptr;

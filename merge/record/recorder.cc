@@ -20,7 +20,7 @@ namespace trapline::record {
 
 namespace fs = std::filesystem;
 
-Result<void> Recording::prepare() {
+Result<void> Recorder::prepare() {
   auto signals = open_signals();  // first: from here on Ctrl-C leaves nothing behind
   if (!signals) return tl::unexpected(std::move(signals).error());
   signals_ = std::move(*signals);
@@ -57,7 +57,7 @@ Result<void> Recording::prepare() {
   return {};
 }
 
-Result<void> Recording::open_session() {
+Result<void> Recorder::open_session() {
   if (auto made = make_session_folder(options_.folder); !made) return made;
   session_made_ = true;
   auto lock = lock_session(options_.folder);
@@ -94,7 +94,7 @@ Result<void> Recording::open_session() {
   return {};
 }
 
-Result<void> Recording::open_streams() {
+Result<void> Recorder::open_streams() {
   const std::string raw = options_.folder + "/raw/";
   const auto facts = write_head(*instance_, options_, session_.events);
   if (!facts) return tl::unexpected(facts.error());
@@ -110,7 +110,7 @@ Result<void> Recording::open_streams() {
   return trace_dat::write_start(options_.folder, *facts);
 }
 
-Result<void> Recording::start() {
+Result<void> Recorder::start() {
   timer_ = open_ticks();
   if (!options_.command.empty()) {
     CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
@@ -149,7 +149,7 @@ Result<void> Recording::start() {
   return command_ ? command_->start() : Result<void>{};
 }
 
-Result<int> Recording::run() {
+Result<int> Recorder::run() {
   umask_ = ::umask(077);  // what the session holds is its owner's alone
   Result<void> ready = prepare();
   if (ready) ready = open_session();
@@ -184,6 +184,6 @@ std::string_view name_of(Functions functions) {
   return kNames[static_cast<std::size_t>(functions)];
 }
 
-Result<int> record(const RecordOptions& options) { return Recording(options).run(); }
+Result<int> record(const RecordOptions& options) { return Recorder(options).run(); }
 
 }  // namespace trapline::record

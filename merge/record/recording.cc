@@ -22,7 +22,7 @@ constexpr std::uint64_t kGrace = 10 * kSecond;
 
 }  // namespace
 
-bool Recording::write_sync() {
+bool Recorder::write_sync() {
   const int cpu = ::sched_getcpu();
   if (!sync_.write_series(marker_.get())) return false;
   const bool cycles = options_.clock == "x86-tsc" || options_.clock == "counter";
@@ -31,13 +31,13 @@ bool Recording::write_sync() {
   return true;
 }
 
-void Recording::drain(std::size_t cpu) {
+void Recorder::drain(std::size_t cpu) {
   if (!tracing_) return;
   if (auto moved = streams_->drain(cpu); !moved) cut_short(moved.error());
 }
 
 // The recording ends here, the command goes on.
-void Recording::cut_short(const Error& error) {
+void Recorder::cut_short(const Error& error) {
   broken_ = error;
   session_.ended_by = error.message;
   stop_tracing();
@@ -55,7 +55,7 @@ void Recording::cut_short(const Error& error) {
 }
 
 // What the streams have learned of the recording.
-void Recording::note_streams() {
+void Recorder::note_streams() {
   for (const SyncStamp& sync : streams_->take_stamps()) {
     sync_.stamp(sync.series, sync.index, sync.stamp);
   }
@@ -68,7 +68,7 @@ void Recording::note_streams() {
 
 // Who writes into somebody else's instance costs him what is recorded, without a loss that the
 // kernel counts.
-void Recording::look_at_instance() {
+void Recorder::look_at_instance() {
   const auto warn = [this](const std::string& warning) {
     const auto& said = session_.warnings;
     if (std::find(said.begin(), said.end(), warning) != said.end()) return;
@@ -89,10 +89,10 @@ void Recording::look_at_instance() {
   }
 }
 
-void Recording::save_session() {
+void Recorder::save_session() {
   note_streams();
   session_.threads = threads_.threads();
-  session_.vms = vm_names_.vms();
+  session_.vms = vm_names_.vms(session_.threads);
   session_.sync = sync_.brackets();
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
@@ -101,7 +101,7 @@ void Recording::save_session() {
   if (owner_) give_session(options_.folder, *owner_);
 }
 
-void Recording::on_tick() {
+void Recorder::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
@@ -114,7 +114,7 @@ void Recording::on_tick() {
   if (look_at_threads() || session_.snapshot.first_hits.size() != hits) save_session();
 }
 
-void Recording::ask_to_end(int signal, const char* why) {
+void Recorder::ask_to_end(int signal, const char* why) {
   if (session_.ended_by.empty()) session_.ended_by = why;
   if (!command_) {
     running_ = false;
@@ -125,7 +125,7 @@ void Recording::ask_to_end(int signal, const char* why) {
   ++asked_;
 }
 
-void Recording::on_signal() {
+void Recorder::on_signal() {
   signalfd_siginfo info{};
   if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
   const int number = static_cast<int>(info.ssi_signo);
@@ -134,13 +134,13 @@ void Recording::on_signal() {
   ask_to_end(asked_ > 0 ? SIGKILL : from_terminal ? 0 : number, "signal");
 }
 
-void Recording::on_end_of_target() {
+void Recorder::on_end_of_target() {
   if (command_ && !command_->reap()) return;
   if (session_.ended_by.empty()) session_.ended_by = command_ ? "command" : "process";
   running_ = false;
 }
 
-void Recording::look_after_grace() {
+void Recorder::look_after_grace() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (deadline_ != 0 && now >= deadline_) {
     deadline_ = 0;
@@ -154,7 +154,7 @@ void Recording::look_after_grace() {
 
 // Whether a virtual machine has another thread, or one another name. Of all others what the kernel
 // remembers is kept.
-bool Recording::look_at_threads() {
+bool Recorder::look_at_threads() {
   auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
   if (saved) threads_.add_names(*saved);
   const bool new_threads = threads_.update();
@@ -162,7 +162,7 @@ bool Recording::look_at_threads() {
 }
 
 // Until the first tick, at ages that double: a short run has ended by then.
-void Recording::look_early() {
+void Recorder::look_early() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (next_look_ == 0 || now < next_look_) return;
   (void)look_at_threads();
@@ -170,7 +170,7 @@ void Recording::look_early() {
   next_look_ = age < kSecond ? now + std::max(age, kFirstLook) : 0;
 }
 
-int Recording::wait_ms() const {
+int Recorder::wait_ms() const {
   std::uint64_t next = deadline_ == 0 ? next_look_ : deadline_;
   if (next_look_ != 0) next = std::min(next, next_look_);
   if (next == 0) return -1;
@@ -179,7 +179,7 @@ int Recording::wait_ms() const {
   return static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
 }
 
-void Recording::loop() {
+void Recorder::loop() {
   enum : std::size_t { kSignals, kTimer, kTarget, kStreams };
   std::vector<pollfd> polled(kStreams + streams_->size());
   while (running_) {
@@ -202,7 +202,7 @@ void Recording::loop() {
 }
 
 // The last sync records, the last pages, the counts.
-void Recording::stop_tracing() {
+void Recorder::stop_tracing() {
   if (!tracing_) return;
   tracing_ = false;
   look_at_instance();
@@ -224,7 +224,7 @@ void Recording::stop_tracing() {
   session_.losses = streams_->losses(*instance_);
 }
 
-Result<void> Recording::close_session() {
+Result<void> Recorder::close_session() {
   const std::vector<std::string> stats = streams_->stats(*instance_);
   streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
@@ -243,7 +243,7 @@ Result<void> Recording::close_session() {
   return wrote;
 }
 
-Result<int> Recording::finish() {
+Result<int> Recorder::finish() {
   stop_tracing();
   Result<void> closed;
   if (!session_.closed) {

@@ -16,9 +16,9 @@
 
 namespace trapline::record {
 
-class Recording {
+class Recorder {
  public:
-  explicit Recording(const RecordOptions& options) : options_(options) {}
+  explicit Recorder(const RecordOptions& options) : options_(options) {}
   Result<int> run();
 
  private:
@@ -59,7 +59,7 @@ class Recording {
   Session session_;
   std::optional<Instance> instance_;  // the files below hold it open: they go before it
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
-  std::optional<HitWatch> watch_;  // until the streams have it
+  std::optional<TriggerMatcher> watch_;  // until the streams have it
   std::optional<PageStreams> streams_;
   std::optional<Command> command_;
   QemuAdditions additions_;

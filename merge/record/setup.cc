@@ -64,8 +64,8 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   return enable_events(instance, events, options.events);
 }
 
-Result<HitWatch> open_watch(const Instance& instance, const RecordOptions& options,
-                            const std::vector<EventName>& events) {
+Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions& options,
+                                  const std::vector<EventName>& events) {
   for (const char* clock : {"x86-tsc", "counter"}) {
     if (options.clock != clock) continue;
     return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds", clock);
@@ -83,7 +83,7 @@ Result<HitWatch> open_watch(const Instance& instance, const RecordOptions& optio
   }
   auto formats = trace_dat::Formats::parse("this kernel", layout);
   if (!formats) return tl::unexpected(std::move(formats).error());
-  return HitWatch::open(options.snapshot->trigger, std::move(*formats));
+  return TriggerMatcher::open(options.snapshot->trigger, std::move(*formats));
 }
 
 Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>& user) {

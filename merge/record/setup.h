@@ -9,7 +9,7 @@
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
 #include "merge/record/recorder.h"
-#include "merge/record/snapshot/hit_watch.h"
+#include "merge/record/snapshot/trigger_matcher.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::record {
@@ -19,9 +19,10 @@ namespace trapline::record {
                                   const std::vector<EventName>& events);
 
 // What --snapshot-on needs to know of the events that are recorded. Errors: those of
-// HitWatch::open, a clock that does not count nanoseconds.
-[[nodiscard]] Result<HitWatch> open_watch(const Instance& instance, const RecordOptions& options,
-                                          const std::vector<EventName>& events);
+// TriggerMatcher::open, a clock that does not count nanoseconds.
+[[nodiscard]] Result<TriggerMatcher> open_watch(const Instance& instance,
+                                                const RecordOptions& options,
+                                                const std::vector<EventName>& events);
 
 // The instance's marker, at a descriptor that the command can inherit; the user's group may open
 // it.

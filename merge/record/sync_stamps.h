@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "merge/record/snapshot/hit_watch.h"
+#include "merge/record/snapshot/trigger_matcher.h"
 
 namespace trapline::record {
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "backend_ftrace/base/text_file.h"
+#include "merge/analyze/vmm/vmms.h"
 #include "merge/record/qemu_command.h"
 
 namespace trapline::record {
@@ -90,10 +92,14 @@ bool VmNames::update(const std::map<pid_t, Thread>& threads) {
   return changed;
 }
 
-std::vector<SessionVm> VmNames::vms() const {
+std::vector<SessionVm> VmNames::vms(const std::map<pid_t, Thread>& threads) const {
+  std::set<pid_t> with_vcpus;
+  for (const auto& [tid, thread] : threads) {
+    if (any_vmm().vcpu_of_thread(thread.name) != kNoVcpu) with_vcpus.insert(thread.pid);
+  }
   std::vector<SessionVm> vms;
   for (const auto& [pid, name] : names_) {
-    if (!name.empty()) vms.push_back({pid, name});
+    if (!name.empty() && with_vcpus.contains(pid)) vms.push_back({pid, name});
   }
   return vms;
 }

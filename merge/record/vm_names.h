@@ -21,7 +21,8 @@ class VmNames {
  public:
   // Looks at processes that are new; whether a name is.
   bool update(const std::map<pid_t, Thread>& threads);
-  [[nodiscard]] std::vector<SessionVm> vms() const;
+  // Of those that run vCPUs: a script that starts a QEMU has the same words in its command line.
+  [[nodiscard]] std::vector<SessionVm> vms(const std::map<pid_t, Thread>& threads) const;
 
  private:
   std::map<pid_t, std::string> names_;  // empty: it has none

@@ -1,12 +1,9 @@
-#include <nlohmann/json.hpp>
-
 #include "backend_ftrace/base/text.h"
 #include "merge/render/render.h"
+#include "merge/render/report_json.h"
 
 namespace trapline {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json source_json(const SourceRow& source) {
   return {{"path", printable(source.path)},
@@ -46,6 +43,8 @@ void add_distribution(Json& json, const Histogram& histogram) {
   json["max_ns"] = histogram.max();
 }
 
+}  // namespace
+
 Json row_json(const GroupRow& row) {
   Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
   add_parts(json, row.parts);
@@ -54,11 +53,15 @@ Json row_json(const GroupRow& row) {
   return json;
 }
 
+namespace {
+
 Json distribution_json(const Histogram& histogram) {
   Json json = {{"count", histogram.count()}, {"total_ns", histogram.total()}};
   add_distribution(json, histogram);
   return json;
 }
+
+}  // namespace
 
 Json exit_json(const ExitRow& row) {
   Json json = {{"start_ns", row.span.start.ns()}, {"total_ns", row.span.total()}};
@@ -74,6 +77,8 @@ Json exit_json(const ExitRow& row) {
   if (row.span.injected != kNoVector) json["injected_vector"] = row.span.injected;
   return json;
 }
+
+namespace {
 
 Json counters_json(const ReportCounters& counters) {
   const ExitCounters& exits = counters.exits;
@@ -154,7 +159,7 @@ Json halts_json(const Report& report) {
 
 }  // namespace
 
-void print_json(const Report& report, std::ostream& out) {
+Json report_json(const Report& report) {
   Json json = {{"version", 1}};
   for (const SourceRow& source : report.sources) json["sources"].push_back(source_json(source));
   json["interval"] = {{"start_ns", report.start_ns}, {"end_ns", report.end_ns}};
@@ -185,7 +190,11 @@ void print_json(const Report& report, std::ostream& out) {
   if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);
   json["counters"] = counters_json(report.counters);
   json["notes"] = report.notes;
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  return json;
+}
+
+void print_json(const Report& report, std::ostream& out) {
+  out << report_json(report).dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 }  // namespace trapline

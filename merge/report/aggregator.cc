@@ -49,6 +49,7 @@ Aggregator::Aggregator(const Timeline& timeline, const Input& input, const Repor
       input_(input),
       options_(options),
       keys_(options.by),
+      needs_stack_(keys_.needs_stack()),
       groups_(keys_.words()),
       slow_exits_(options.slower_than) {}
 
@@ -62,7 +63,7 @@ SpanClass Aggregator::selects() const {
 
 void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool slow = slow_exits_.wants(exit);
-  const bool needs_stack = pipeline.has_guest_records() || keys_.needs_stack() || slow;
+  const bool needs_stack = needs_stack_ || slow || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
   if (slow) slow_exits_.add(exit, pipeline.stacks().innermost(stack));
   groups_.add(keys_.of(exit, stack, pipeline.stacks()), exit);

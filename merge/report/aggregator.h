@@ -45,6 +45,7 @@ class Aggregator : public SpanSink {
   const Input& input_;
   const ReportOptions& options_;
   ExitKeys keys_;
+  bool needs_stack_;
   Groups groups_;
   SlowExits slow_exits_;
   RequestTable requests_;

@@ -51,21 +51,13 @@ void GroupRow::merge(const GroupRow& other) {
   for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
 }
 
-std::size_t Groups::slot_of(const GroupKey& key) const {
+std::uint32_t Groups::hash(const GroupKey& key) const {
   std::uint64_t hash = 0x9e3779b97f4a7c15;
   for (std::size_t i = 0; i < words_; ++i) {
     hash = (hash ^ key.words[i]) * 0xbf58476d1ce4e5b9;
     hash ^= hash >> 29;
   }
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = static_cast<std::size_t>(hash) & mask;
-  while (slots_[slot] != kEmpty && groups_[slots_[slot]].key != key) slot = (slot + 1) & mask;
-  return slot;
-}
-
-void Groups::grow() {
-  slots_.assign(slots_.size() * 2, kEmpty);
-  for (std::uint32_t i = 0; i < groups_.size(); ++i) slots_[slot_of(groups_[i].key)] = i;
+  return static_cast<std::uint32_t>(hash);
 }
 
 void Groups::count(GroupRow& row, const ExitSpan& span) {
@@ -78,9 +70,11 @@ void Groups::count(GroupRow& row, const ExitSpan& span) {
 }
 
 void Groups::add(const GroupKey& key, const ExitSpan& span) {
-  const std::size_t slot = slot_of(key);
-  if (slots_[slot] != kEmpty) [[likely]] {
-    count(groups_[slots_[slot]].row, span);
+  const std::uint32_t at = hash(key);
+  const std::uint32_t known =
+      index_.find(at, [this, &key](std::uint32_t i) { return groups_[i].key == key; });
+  if (known != FlatIndex::kNone) [[likely]] {
+    count(groups_[known].row, span);
     return;
   }
   if (groups_.size() == kMost) {
@@ -88,10 +82,9 @@ void Groups::add(const GroupKey& key, const ExitSpan& span) {
     count(other_, span);
     return;
   }
-  slots_[slot] = static_cast<std::uint32_t>(groups_.size());
   groups_.push_back({key, {}});
+  index_.add(at);
   count(groups_.back().row, span);
-  if (groups_.size() * 2 > slots_.size()) grow();
 }
 
 }  // namespace trapline

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/model/flat_index.h"
 #include "merge/report/report.h"
 
 namespace trapline {
@@ -39,7 +40,7 @@ class Groups {
  public:
   static constexpr std::size_t kMost = 4096;
 
-  explicit Groups(std::size_t words) : words_(words), slots_(256, kEmpty) {}
+  explicit Groups(std::size_t words) : words_(words), index_(256) {}
 
   void add(const GroupKey& key, const ExitSpan& span);
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
@@ -53,14 +54,12 @@ class Groups {
   [[nodiscard]] const GroupRow& other() const { return other_; }
 
  private:
-  static constexpr std::uint32_t kEmpty = ~std::uint32_t{0};
-  [[nodiscard]] std::size_t slot_of(const GroupKey& key) const;
-  void grow();
+  [[nodiscard]] std::uint32_t hash(const GroupKey& key) const;
   static void count(GroupRow& row, const ExitSpan& span);
 
   std::size_t words_;  // of a key that are used
   std::vector<Group> groups_;
-  std::vector<std::uint32_t> slots_;  // open addressing, a power of two, at most half full
+  FlatIndex index_;
   GroupRow other_;
   std::uint64_t folded_ = 0;
 };

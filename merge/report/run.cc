@@ -105,7 +105,8 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
 }
 
 Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& report_options,
-                             const VcpuFilter& filter, const Progress& progress) {
+                             const VcpuFilter& filter, const Progress& progress,
+                             ReportCompanion* companion) {
   std::optional<std::set<ThreadId>> only;
   if (!filter.empty()) {
     auto threads = matching_threads(options, filter, progress);
@@ -114,7 +115,8 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   }
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
-  for (auto& source : input->sources) source->want(needs_of(report_options));
+  for (auto& source : input->sources)
+    source->want(companion == nullptr ? needs_of(report_options) : Need::kAll);
   Timeline timeline(std::move(input->sources));
   Aggregator aggregator(timeline, *input, report_options);
   PipelineOptions how = pipeline_options(timeline, *input);
@@ -122,7 +124,13 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   how.from = report_options.from;
   how.to = report_options.to;
   how.threads = std::move(only);
-  Pipeline pipeline(std::move(how), {&aggregator});
+  std::vector<SpanSink*> sinks = {&aggregator};
+  if (companion != nullptr) {
+    for (SpanSink* sink : companion->sinks(timeline, *input, report_options)) {
+      sinks.push_back(sink);
+    }
+  }
+  Pipeline pipeline(std::move(how), std::move(sinks));
   Event event;
   for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
        ++events) {
@@ -134,6 +142,7 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
     }
   }
   pipeline.finish();
+  if (companion != nullptr) companion->finish(pipeline);
   return ReportRun{aggregator.snapshot(pipeline), timeline.status()};
 }
 

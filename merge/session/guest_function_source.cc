@@ -11,13 +11,13 @@ namespace {
 
 class GuestFunctionSource final : public WrappedSource {
  public:
-  GuestFunctionSource(std::unique_ptr<Source> source, const GuestRelation& relation)
+  GuestFunctionSource(std::unique_ptr<Source> source, const GuestAlignment& relation)
       : WrappedSource(std::move(source)), line_(relation.line), threads_(relation.threads) {
     info_.clock = relation.clock;
     info_.cycles = false;
     info_.method = relation.method;
-    info_.offset_ns = static_cast<std::int64_t>(line_.target - line_.source);
-    info_.error_ns = line_.error;
+    info_.offset_ns = line_.offset();
+    info_.error_ns = line_.error();
   }
 
   Read next(Event& event) override {
@@ -38,7 +38,7 @@ class GuestFunctionSource final : public WrappedSource {
 }  // namespace
 
 Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
-                                                 const GuestRelation& relation) {
+                                                 const GuestAlignment& relation) {
   auto source = open_uftrace(path);
   if (!source) return tl::unexpected(std::move(source).error());
   return std::make_unique<GuestFunctionSource>(std::move(*source), relation);

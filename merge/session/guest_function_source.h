@@ -4,13 +4,13 @@
 
 #include <memory>
 
-#include "merge/session/guest_relation.h"
+#include "merge/session/guest_alignment.h"
 #include "merge/source/source.h"
 
 namespace trapline {
 
 // `path` is the directory; what the relation's threads do not name gets the task's own number.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
-                                                               const GuestRelation& relation);
+                                                               const GuestAlignment& relation);
 
 }  // namespace trapline

@@ -9,18 +9,12 @@
 #include <memory>
 #include <string>
 
-#include "merge/session/guest_relation.h"
+#include "merge/session/guest_alignment.h"
 #include "merge/source/source.h"
 
 namespace trapline {
 
-// What relate_guest() needs of a recording made inside a guest: of a trace.dat the guest's markers,
-// of a uftrace directory its sync.txt, and of either `more`. Reads the source to its end. `open`
-// opens it again, for its times.
-[[nodiscard]] GuestRecording guest_recording(Source& source, const OpenSource& open,
-                                             const std::vector<GuestSyncLine>& more);
-
-[[nodiscard]] std::unique_ptr<Source> with_guest_relation(std::unique_ptr<Source> source,
-                                                          const GuestRelation& relation);
+[[nodiscard]] std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
+                                                           const GuestAlignment& relation);
 
 }  // namespace trapline

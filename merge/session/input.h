@@ -17,12 +17,22 @@
 
 namespace trapline {
 
+// Sees the host's recording before it is read for the result, in the pass that gathers evidence of
+// clocks where one is needed, else in a pass for it alone. Times are the recording's own.
+class EvidenceObserver {
+ public:
+  virtual ~EvidenceObserver() = default;
+  virtual void begin(const Source& host, const Traits& has) = 0;
+  virtual void on(const Event& event) = 0;
+};
+
 struct InputOptions {
   std::vector<std::string> paths;
   std::vector<std::string> symbols;  // FILE[@OFFSET]
   std::string trace_events;          // empty: the session's, else the installed one
   std::optional<std::uint64_t> tsc_khz;
-  std::vector<std::string> offsets;  // SOURCE=NS, clock/relate.h
+  std::vector<std::string> offsets;  // SOURCE=NS, clock/alignment.h
+  EvidenceObserver* observer = nullptr;
 };
 
 struct Input {
@@ -34,6 +44,9 @@ struct Input {
   SymbolTable symbols;
   std::vector<std::string> notes;          // what a reader of the report has to know of the sources
   std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none
+  // Whether the observer saw all that sources[0] will yield, in the timeline's time, and no other
+  // source yields events of the host's kernel: what it found holds for the timeline.
+  bool observed = false;
 };
 
 [[nodiscard]] Result<Input> open_input(const InputOptions& options);

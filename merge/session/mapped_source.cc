@@ -9,11 +9,11 @@ namespace {
 
 class MappedSource final : public WrappedSource {
  public:
-  MappedSource(std::unique_ptr<Source> source, const clocks::RelatedSource& related)
-      : WrappedSource(std::move(source)), map_(related.map) {
-    info_.method = related.method;
-    info_.offset_ns = related.offset_ns;
-    info_.error_ns = related.error_ns;
+  MappedSource(std::unique_ptr<Source> source, const clocks::AlignedSource& aligned)
+      : WrappedSource(std::move(source)), map_(aligned.map) {
+    info_.method = aligned.method;
+    info_.offset_ns = aligned.offset_ns;
+    info_.error_ns = aligned.error_ns;
   }
 
   Read next(Event& event) override { return next_placed(event, map_); }
@@ -25,10 +25,10 @@ class MappedSource final : public WrappedSource {
 }  // namespace
 
 std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
-                                   const clocks::RelatedSource& related,
+                                   const clocks::AlignedSource& aligned,
                                    const std::string& timeline_clock) {
-  if (related.map.is_identity() && source->info().clock == timeline_clock) return source;
-  return std::make_unique<MappedSource>(std::move(source), related);
+  if (aligned.map.is_identity() && source->info().clock == timeline_clock) return source;
+  return std::make_unique<MappedSource>(std::move(source), aligned);
 }
 
 }  // namespace trapline

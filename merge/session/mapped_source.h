@@ -3,14 +3,14 @@
 
 #include <memory>
 
-#include "merge/clock/relate.h"
+#include "merge/clock/alignment.h"
 #include "merge/source/source.h"
 
 namespace trapline {
 
 // The source itself where its clock is the timeline's.
 [[nodiscard]] std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
-                                                 const clocks::RelatedSource& related,
+                                                 const clocks::AlignedSource& aligned,
                                                  const std::string& timeline_clock);
 
 }  // namespace trapline

@@ -60,20 +60,6 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   return fail("{} is no recording that can be read; {}", path, kExpected);
 }
 
-// The name of the machine that was recorded, empty where the recording does not say or the machine
-// was given none: of a host's "Linux NAME 6.1.0 …", of a directory's osinfo.
-std::string machine_of(const Source& source) {
-  std::string machine;
-  for (const auto& [name, text] : source.facts()) {
-    if (name == "machine") machine = text;
-    const auto start = name == "host" ? text.find(' ') : std::string::npos;
-    if (start != std::string::npos) {
-      machine = text.substr(start + 1, text.find(' ', start + 1) - start - 1);
-    }
-  }
-  return machine == "(none)" || machine == "localhost" ? "" : machine;
-}
-
 }  // namespace
 
 Result<SourceKind> kind_of_source(const std::string& path) {
@@ -140,48 +126,61 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
   return fail(ErrorKind::kUsage, "{} is a session of several recordings", path);
 }
 
+std::string machine_name(const Description& is) {
+  const std::string& name = is.machine.name;
+  return name == "(none)" || name == "localhost" ? "" : name;
+}
+
+clocks::SourceClock clock_of(const Description& is) {
+  clocks::SourceClock clock;
+  clock.path = is.path;
+  clock.clock = is.clock;
+  clock.cycles = is.cycles;
+  clock.machine = machine_name(is);
+  clock.system = is.machine.system;
+  clock.cpus = is.machine.cpus;
+  clock.nanoseconds_of_tsc = is.nanoseconds_of_tsc;
+  if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";
+  if (is.shifted) clock.applied = "time shift";
+  clock.shifted = is.shifted;
+  clock.trace_id = is.trace_id;
+  clock.peer_id = is.peer_id;
+  clock.guest_trace_ids = is.guest_trace_ids;
+  return clock;
+}
+
+Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock) {
+  if (const auto range = source.range()) {
+    clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+  }
+  if (is_folder(clock.path)) {
+    auto sync = clocks::read_sync_file(clock.path + "/sync.txt");
+    if (!sync) return tl::unexpected(std::move(sync).error());
+    clock.syncs = std::move(sync->entries);
+    return false;  // its interval is not known
+  }
+  // The session's stamps are as recorded.
+  if (clock.cycles || clock.nanoseconds_of_tsc) return false;
+  const auto session = session_of_recording(clock.path);
+  if (!session) return false;
+  clock.syncs = session->brackets();
+  return session->has_all_syncs() && !clock.syncs.empty();
+}
+
+void add_evidence(const CollectedEvidence& evidence, clocks::SourceClock& clock) {
+  if (!evidence.syncs.empty()) clock.syncs = evidence.syncs;
+  if (!clock.interval) clock.interval = evidence.interval;
+}
+
 Result<clocks::SourceClock> clock_of_source(const std::string& path, const SourceOptions& options,
                                             bool with_syncs) {
   auto source = open_source(path, options);
   if (!source) return tl::unexpected(std::move(source).error());
-  clocks::SourceClock clock;
-  clock.path = path;
-  clock.clock = (*source)->info().clock;
-  clock.cycles = (*source)->info().cycles;
-  clock.machine = machine_of(**source);
-  if (const auto* trace = dynamic_cast<const trace_dat::TraceDatSource*>(source->get())) {
-    clock.nanoseconds_of_tsc = clock.clock == "x86-tsc" && !clock.cycles;
-    if (clock.nanoseconds_of_tsc) clock.applied = "TSC2NSEC";
-    if (trace->layout().time_shift) clock.applied = "time shift";
-    clock.shifted = trace->layout().time_shift;
-    clock.trace_id = trace->layout().trace_id;
-    clock.peer_id = trace->layout().peer_id;
-    clock.guest_trace_ids = trace->layout().guest_trace_ids;
-    if (!with_syncs) return clock;
-    if (const auto range = trace->range()) {
-      clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
-    }
-    // The session's stamps are as recorded.
-    const bool as_recorded = !clock.cycles && !clock.nanoseconds_of_tsc;
-    const auto session = as_recorded ? session_of_recording(path) : std::nullopt;
-    if (session && session->has_all_syncs()) clock.syncs = session->brackets();
-    if (clock.syncs.empty()) clock.syncs = clocks::read_sync_markers(**source);
-    if (clock.syncs.empty() && session) clock.syncs = session->brackets();
-    return clock;
-  }
+  clocks::SourceClock clock = clock_of((*source)->describe());
   if (!with_syncs) return clock;
-  if (is_folder(path)) {
-    auto sync = clocks::read_sync_file(path + "/sync.txt");
-    if (!sync) return tl::unexpected(std::move(sync).error());
-    clock.syncs = std::move(sync->entries);
-  }
-  Event event;
-  std::optional<clocks::Interval> interval;
-  while ((*source)->next(event) == Read::kEvent) {
-    if (!interval) interval = clocks::Interval{event.at.ns(), event.at.ns()};
-    interval->last = event.at.ns();
-  }
-  clock.interval = interval;
+  const auto known = add_known_evidence(**source, clock);
+  if (!known) return tl::unexpected(known.error());
+  if (!*known) add_evidence(collect(**source, {}), clock);
   return clock;
 }
 

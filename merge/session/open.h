@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "merge/clock/relate.h"
+#include "merge/clock/alignment.h"
+#include "merge/session/collected_evidence.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -39,8 +40,18 @@ struct SourceOptions {
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const std::string& path,
                                                           const SourceOptions& options);
 
-// What clocks::relate() needs of a source. With `with_syncs` the sync records are gathered: a
-// trace.dat is read to its end for them, unless the session.json beside it lists them.
+// The machine's name, empty where it has none of its own.
+[[nodiscard]] std::string machine_name(const Description& is);
+
+// What clocks::align() needs of a source: what it says of itself, and with sync records and its
+// interval what its evidence says. A uftrace directory keeps its sync records in sync.txt, a closed
+// session those of its trace.dat in session.json.
+[[nodiscard]] clocks::SourceClock clock_of(const Description& is);
+// Whether that needs no pass over the recording.
+[[nodiscard]] Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock);
+void add_evidence(const CollectedEvidence& evidence, clocks::SourceClock& clock);
+
+// All of that for one path.
 [[nodiscard]] Result<clocks::SourceClock> clock_of_source(const std::string& path,
                                                           const SourceOptions& options,
                                                           bool with_syncs);

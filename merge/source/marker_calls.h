@@ -20,6 +20,9 @@
 
 namespace trapline {
 
+// What all of them begin with.
+inline constexpr std::string_view kMarkerCallPrefix = "trapline: ";
+
 struct MarkerCall {
   bool entry = false;
   std::int32_t vcpu = 0;

@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/model/capabilities.h"
 #include "merge/model/event.h"
+#include "merge/source/description.h"
 
 namespace trapline {
 
@@ -83,6 +84,18 @@ class Source {
   // What it can witness of VM exits; what it is sampled for before it is read.
   [[nodiscard]] virtual Traits traits() const { return {}; }
 
+  // What it is, before it is read.
+  [[nodiscard]] virtual Description describe() const {
+    Description is;
+    is.path = info().path;
+    is.clock = info().clock;
+    is.cycles = info().cycles;
+    return is;
+  }
+  // When its first and last event were, without reading it all; nothing where that is not known.
+  [[nodiscard]] virtual std::optional<std::pair<Timestamp, Timestamp>> range() const {
+    return std::nullopt;
+  }
   // What the recording says of itself, for `info`: {"host", "Linux …"}, …
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const {
     return {};

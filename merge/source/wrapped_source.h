@@ -18,6 +18,10 @@ class WrappedSource : public Source {
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return source_->progress(); }
   [[nodiscard]] Traits traits() const override { return source_->traits(); }
+  [[nodiscard]] Description describe() const override { return source_->describe(); }
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    return source_->range();
+  }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
     return source_->facts();
   }

@@ -1,8 +1,13 @@
 # shellcheck shell=bash
 # Sourced: installs the packages listed in scripts/packages. Needs common.sh.
 
-packages_wanted() {  # one name per line, comments gone
-  sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$TRAPLINE_ROOT/scripts/packages"
+packages_wanted() {  # one name per line, comments gone; not those whose program is there
+  local package program
+  sed -e 's/#.*//' "$TRAPLINE_ROOT/scripts/packages" | while read -r package program; do
+    [ -n "$package" ] || continue
+    [ -z "$program" ] || ! command -v "${program#command:}" >/dev/null || continue
+    printf '%s\n' "$package"
+  done
 }
 
 packages_missing() {

@@ -13,7 +13,8 @@ import sys
 INTERRUPTS = ("interrupt", "vintr", "EXTERNAL_INTERRUPT", "INTERRUPT_WINDOW", "IRQ")
 IMAGE = "vmx/demo-guest.elf"
 REFERENCE = "vmx/demo.dat"
-OTHERS = ("vmx/demo-no-ept.dat", "kernels/demo-5.10.dat", "kernels/demo-7.3.dat")
+OTHERS = ("vmx/demo-no-ept.dat", "vmx/demo-5.10.dat", "vmx/demo-7.3.dat", "kernels/demo-5.10.dat",
+          "kernels/demo-7.3.dat")
 # The twin for arm64 has other devices; it touches the same pages.
 ARM64, ARM64_IMAGE = "box/demo-arm64.dat", "box/demo-guest-arm64.elf"
 # A host may take a page away again, and the guest faults once more.

@@ -49,7 +49,7 @@ LONG = {
 }
 LONG_FUNCTIONS = {
     "merge/cli/record.cc": "the options of a command, one after the other",
-    "merge/clock/line_band.cc": "one algorithm",
+    "merge/render/page/page_json.cc": "the cells of the page, one array after the other",
 }
 failures = []
 linked = defaultdict(set)  # row: short names of what its targets link

@@ -26,7 +26,7 @@ REPLACED = {
     r"\bBracket\b": "ClockBound",
     r"\bBand\b|\bfit_line\b": "FeasibleLines",
     r"\bGuestRelation\b|\bRelated\b": "Alignment",
-    r"\bWays\b": "Evidence",
+    r"\b(struct|class) (Ways|Tried|Known)\b": "Evidence, FitAttempt, CollectedEvidence",
     r"\bGuestGaps\b": "GuestRunIntervals",
     r"\bTraits\b": "Capabilities",
     r"\bKvmReload\b": "KvmStateLoad",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 namespace trapline {
 namespace {
@@ -11,19 +12,40 @@ bool is_name_char(char c) {
 }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// Where `label` (two characters or more) begins, or nullptr. The first two are compared here: few
+// places of a marker's text pass, and only there a call is worth it.
+const char* find_label(std::string_view text, std::string_view label) {
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); static_cast<std::size_t>(end - at) >= label.size(); ++at) {
+    at = static_cast<const char*>(
+        std::memchr(at, label[0], static_cast<std::size_t>(end - at) - label.size() + 1));
+    if (at == nullptr) return nullptr;
+    if (at[1] == label[1] && std::memcmp(at, label.data(), label.size()) == 0) return at;
+  }
+  return nullptr;
+}
+
 template <typename Number>
 bool number_after(std::string_view text, std::string_view label, int base, Number& number) {
-  const auto at = text.find(label);
-  if (at == std::string_view::npos) return false;
-  const char* first = text.data() + at + label.size();
+  const char* at = find_label(text, label);
+  if (at == nullptr) return false;
+  const char* first = at + label.size();
   return std::from_chars(first, text.data() + text.size(), number, base).ec == std::errc{};
 }
 
 // What stands after `before`, to the last quote: a name may hold one itself.
 std::string_view quoted(std::string_view text, std::string_view before) {
-  const auto at = text.rfind(before);
-  if (at == std::string_view::npos) return {};
-  text.remove_prefix(at + before.size());
+  // The last character of `before` is a quote, and rare: only where one is, the rest is compared.
+  std::string_view head = text;
+  while (!head.empty() && !head.ends_with(before)) {
+    head.remove_suffix(1);
+    const void* quote = ::memrchr(head.data(), before.back(), head.size());
+    if (quote == nullptr) return {};
+    head =
+        head.substr(0, static_cast<std::size_t>(static_cast<const char*>(quote) - head.data()) + 1);
+  }
+  if (head.empty()) return {};
+  text.remove_prefix(head.size());
   const auto end = text.rfind('\'');
   return end == std::string_view::npos ? text : text.substr(0, end);
 }

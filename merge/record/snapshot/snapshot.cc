@@ -19,7 +19,7 @@ std::uint64_t plus(std::uint64_t a, std::uint64_t b) { return a > kForEver - b ?
 
 }  // namespace
 
-Snapshot::Snapshot(const SnapshotOptions& options, HitWatch watch, Alive alive, Sink sink)
+Snapshot::Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive alive, Sink sink)
     : options_(options),
       watch_(std::move(watch)),
       alive_(std::move(alive)),
@@ -74,7 +74,7 @@ std::uint64_t Snapshot::complete_to() const {
   return time;
 }
 
-// Puts the next event that the watch wants in view, or, without data, the next hole.
+// Puts the next event that the watch wants in view, or, without data, the next loss.
 bool Snapshot::to_next_wanted(unsigned index) {
   Cpu& cpu = cpus_[index];
   for (;;) {

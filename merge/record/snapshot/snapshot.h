@@ -7,7 +7,7 @@
 // What is written is cut at the windows' edges to the event: inside a window the events of every
 // CPU are there, between windows those of none. On every CPU a window begins with an empty page of
 // the time of its edge that has the kernel's mark for events lost before it, and ends with an empty
-// page without: readers know the hole exactly, however long a CPU was idle before and after. The
+// page without: readers know the loss exactly, however long a CPU was idle before and after. The
 // first page with events has the mark once more, for readers that pass over empty ones (trace-cmd).
 //
 // An exit that is open for long is written while it goes on, its first minute at most: that it is a
@@ -25,8 +25,8 @@
 #include <span>
 #include <vector>
 
-#include "merge/record/snapshot/hit_watch.h"
 #include "merge/record/snapshot/page_cut.h"
+#include "merge/record/snapshot/trigger_matcher.h"
 #include "merge/record/snapshot/windows.h"
 #include "merge/source/merge_heap.h"
 
@@ -58,7 +58,7 @@ class Snapshot {
  public:
   using Sink = std::function<Result<void>(unsigned cpu, std::span<const std::byte> page)>;
 
-  Snapshot(const SnapshotOptions& options, HitWatch watch, Alive alive, Sink sink);
+  Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive alive, Sink sink);
 
   // A round: begin_round(), the pages of every CPU, drained() for those that had no more, and
   // end_round(). Events of a CPU that was drained are older than this round or come in a later one.
@@ -89,7 +89,7 @@ class Snapshot {
     std::size_t next_page = 0;      // the first one that the watch has not seen
     trace_dat::RingPage walk;       // of the page before it
     trace_dat::RecordedEvent next;  // the next event that the watch wants
-    std::uint64_t lost_to = 0;      // the end of the hole that `next` stands for, without data
+    std::uint64_t lost_to = 0;      // the end of the loss that `next` stands for, without data
     bool in_heap = false;
     std::uint64_t seen = 0;      // the last stamp of the pages walked
     std::uint64_t complete = 0;  // no older event comes any more
@@ -115,7 +115,7 @@ class Snapshot {
   [[nodiscard]] Result<void> result() const;
 
   SnapshotOptions options_;
-  HitWatch watch_;
+  TriggerMatcher watch_;
   Alive alive_;
   Sink sink_;
   std::optional<Error> broken_;  // the sink's

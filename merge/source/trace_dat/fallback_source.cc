@@ -58,7 +58,7 @@ Traits traits_by_format(const Formats& formats) {
 
 }  // namespace
 
-Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(Recording recording) {
+Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(TraceFile recording) {
   Traits traits = traits_by_format(recording.formats);
   if (recording.layout.order == std::endian::little) {
     if (auto sampled = sample_traits(recording.file, recording.layout, recording.formats)) {
@@ -124,7 +124,7 @@ Read FallbackSource::next(Event& event) {
     }
     has_pending_ = true;
     if (pending_.missed != 0) {
-      // Only known when the record after the hole arrives: the hole's event comes late in time.
+      // Only known when the record after the loss arrives: its event comes late in time.
       const Timestamp from = pending_.stream < last_time_.size() && last_time_[pending_.stream] != 0
                                  ? recording_.scale(last_time_[pending_.stream])
                                  : Timestamp(0);

@@ -12,14 +12,14 @@ namespace trapline::trace_dat {
 
 class FallbackSource final : public TraceDatSource {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(Recording recording);
+  [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(TraceFile recording);
 
   [[nodiscard]] Read next(Event& event) override;
   // A pipe does not tell: 0 until the end.
   [[nodiscard]] double progress() const override { return ended_ ? 1 : 0; }
 
  private:
-  FallbackSource(Recording recording, Traits traits, Child child)
+  FallbackSource(TraceFile recording, Traits traits, Child child)
       : TraceDatSource(std::move(recording), traits), child_(std::move(child)) {}
   bool read_next();
   bool fill(std::byte* into, std::size_t size);

@@ -12,7 +12,7 @@ constexpr std::size_t kLargestBuffer = 256u << 10;
 
 }  // namespace
 
-Result<std::unique_ptr<TraceDatSource>> PageSource::open(Recording recording) {
+Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
   auto traits = sample_traits(recording.file, recording.layout, recording.formats);
   if (!traits) return tl::unexpected(std::move(traits).error());
   // The file moves into the source's own recording: streams point to it there.

@@ -9,13 +9,13 @@ namespace trapline::trace_dat {
 
 class PageSource final : public TraceDatSource {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(Recording recording);
+  [[nodiscard]] static Result<std::unique_ptr<TraceDatSource>> open(TraceFile recording);
 
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override;
 
  private:
-  PageSource(Recording recording, Traits traits, std::vector<CpuEvents> streams)
+  PageSource(TraceFile recording, Traits traits, std::vector<CpuEvents> streams)
       : TraceDatSource(std::move(recording), traits), streams_(std::move(streams)) {}
   bool start();
   void choose();

@@ -56,6 +56,26 @@ std::optional<std::pair<Timestamp, Timestamp>> TraceDatSource::range() const {
   return std::pair(recording_.scale(stamps->first), recording_.scale(stamps->second));
 }
 
+Description TraceDatSource::describe() const {
+  const Layout& layout = recording_.layout;
+  Description is = Source::describe();
+  is.nanoseconds_of_tsc = is.clock == "x86-tsc" && !is.cycles;
+  // "Linux NAME 6.1.0 …"
+  const auto start = layout.uname.find(' ');
+  if (start != std::string::npos) {
+    is.machine.name = layout.uname.substr(start + 1, layout.uname.find(' ', start + 1) - start - 1);
+  }
+  is.machine.system = layout.uname;
+  is.machine.cpus = layout.cpu_count;
+  is.witness = Witness::kKernel;
+  is.has = traits_;
+  is.shifted = layout.time_shift;
+  is.trace_id = layout.trace_id;
+  is.peer_id = layout.peer_id;
+  is.guest_trace_ids = layout.guest_trace_ids;
+  return is;
+}
+
 std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   const Layout& layout = recording_.layout;
   std::vector<std::pair<std::string, std::string>> facts = {
@@ -100,7 +120,10 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
   count(event.at);
   if (!recording_.formats.decode(recorded, event)) [[unlikely]]
     ++counters_.damaged_events;
-  if (std::holds_alternative<Marker>(event.payload)) on_marker(event);
+  if (const auto* marker = std::get_if<Marker>(&event.payload);
+      marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) [[unlikely]] {
+    on_marker(event);
+  }
   if (recorded.size >= kCommonFields) [[likely]]
     ++recording_.counts[event.type];
 }
@@ -212,7 +235,7 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
     *scale = options.tsc_khz ? TimeScale::from_khz(*options.tsc_khz, options.offset_ns)
                              : TimeScale(1, 0, options.offset_ns);
   }
-  Recording recording{
+  TraceFile recording{
       std::move(*file),    std::move(*layout), std::move(*formats), std::move(info), *scale, {},
       options.marker_calls};
   return pages ? PageSource::open(std::move(recording))

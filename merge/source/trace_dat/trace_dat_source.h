@@ -28,7 +28,7 @@ struct Options {
 };
 
 // What a recording says of itself, whichever path reads its data.
-struct Recording {
+struct TraceFile {
   File file;
   Layout layout;
   Formats formats;
@@ -43,8 +43,8 @@ class TraceDatSource : public Source {
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
   [[nodiscard]] Traits traits() const override { return traits_; }
-  // When its first and last event were, without reading it all; nothing where that is not known.
-  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const;
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override;
+  [[nodiscard]] Description describe() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 
@@ -64,7 +64,7 @@ class TraceDatSource : public Source {
  protected:
   static constexpr std::size_t kTypes = 1u << 16;  // common_type has 16 bits
 
-  TraceDatSource(Recording recording, Traits traits)
+  TraceDatSource(TraceFile recording, Traits traits)
       : recording_(std::move(recording)), traits_(traits), wanted_(kTypes, true) {
     recording_.counts.resize(kTypes);
   }
@@ -95,7 +95,7 @@ class TraceDatSource : public Source {
     counters_.last = at;
   }
 
-  Recording recording_;
+  TraceFile recording_;
   Traits traits_;
   std::vector<std::uint8_t> wanted_;  // by type
   SourceCounters counters_;

@@ -107,6 +107,11 @@ class UftraceSource final : public Source {
     const auto read = static_cast<double>(counters_.events * sizeof(Record));
     return size_ == 0 ? 1 : std::min(1.0, read / static_cast<double>(size_));
   }
+  Description describe() const override {
+    Description is = Source::describe();
+    is.machine.name = directory_.info().hostname;
+    return is;
+  }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     const UftraceInfo& info = directory_.info();
     return {{"format", "uftrace data directory"},

@@ -10,8 +10,9 @@
 #include <cstdio>
 #include <fstream>
 
-#include "merge/clock/line_band.h"
-#include "merge/session/guest_relation.h"
+#include "merge/clock/clock_line.h"
+#include "merge/session/guest_alignment.h"
+#include "merge/session/sync_records.h"
 
 namespace trapline {
 namespace {
@@ -84,13 +85,14 @@ std::vector<ClockBound> bounds_of_a_write(const std::string& clock, bool cycles,
 }
 
 TEST(AddReadingsTest, OnTheirOwnClockReadingsAreTimes) {
-  EXPECT_THAT(bounds_of_a_write("mono", false, {}),
-              ElementsAre(ClockBound{1000000, kNoLow, 8010}, ClockBound{1000100, 8060, kNoHigh}));
+  EXPECT_THAT(
+      bounds_of_a_write("mono", false, {}),
+      ElementsAre(ClockBound::at(1000000, kNoLow, 8010), ClockBound::at(1000100, 8060, kNoHigh)));
 }
 
 TEST(AddReadingsTest, OfARecordingInCyclesTheCounterIsTheTime) {
   EXPECT_THAT(bounds_of_a_write("x86-tsc", true, {}),
-              ElementsAre(ClockBound{500, kNoLow, 8010}, ClockBound{700, 8060, kNoHigh}));
+              ElementsAre(ClockBound::at(500, kNoLow, 8010), ClockBound::at(700, 8060, kNoHigh)));
 }
 
 TEST(AddReadingsTest, OnAnotherClockTheyAreWidenedByTheErrorOfTheRelation) {
@@ -105,10 +107,10 @@ TEST(AddReadingsTest, OnAnotherClockTheyAreWidenedByTheErrorOfTheRelation) {
   }
   const auto bounds = bounds_of_a_write("local", false, brackets);
   ASSERT_THAT(bounds, SizeIs(2));
-  EXPECT_LE(bounds[0].source, 5'000'000u);
-  EXPECT_GE(bounds[0].source, 5'000'000u - 40);
-  EXPECT_GE(bounds[1].source, 5'000'100u);
-  EXPECT_LE(bounds[1].source, 5'000'100u + 40);
+  EXPECT_LE(bounds[0].source(), 5'000'000u);
+  EXPECT_GE(bounds[0].source(), 5'000'000u - 40);
+  EXPECT_GE(bounds[1].source(), 5'000'100u);
+  EXPECT_LE(bounds[1].source(), 5'000'100u + 40);
 }
 
 TEST(AddReadingsTest, AClockThatNothingRelatesIsAnError) {
@@ -122,7 +124,7 @@ TEST(PtpTest, OneMomentOnTwoClocksBoundsThemFromBothSides) {
   bounds.add(line("3 0 ptp=9000:6050:1 before mono=1000").record);
   bounds.add(line("3 1 after mono=1100").record);
   EXPECT_THAT(bounds.host_real_bounds(),
-              ElementsAre(ClockBound{1000, kNoLow, 9000}, ClockBound{1100, 9000, kNoHigh}));
+              ElementsAre(ClockBound::at(1000, kNoLow, 9000), ClockBound::at(1100, 9000, kNoHigh)));
   EXPECT_EQ(bounds.counters().ptp, 1u);
 }
 
@@ -134,8 +136,8 @@ TEST(PtpTest, ASeriesNarrowsItsWideReadings) {
   bounds.add(line("3 1 ptp=9980:7030:1 before mono=2020 after mono=1100").record);
   bounds.add(line("3 2 after mono=2040").record);
   EXPECT_THAT(bounds.host_real_bounds(),
-              ElementsAre(ClockBound{1040, kNoLow, 9000}, ClockBound{1060, 9000, kNoHigh},
-                          ClockBound{2020, kNoLow, 9980}, ClockBound{2040, 9980, kNoHigh}));
+              ElementsAre(ClockBound::at(1040, kNoLow, 9000), ClockBound::at(1060, 9000, kNoHigh),
+                          ClockBound::at(2020, kNoLow, 9980), ClockBound::at(2040, 9980, kNoHigh)));
 }
 
 TEST(PtpTest, AWallClockThatIsBehindMonoNarrowsNothing) {
@@ -143,7 +145,7 @@ TEST(PtpTest, AWallClockThatIsBehindMonoNarrowsNothing) {
   bounds.add(line("3 0 ptp=9000:50:1 before mono=1000").record);
   bounds.add(line("3 1 after mono=1100").record);
   EXPECT_THAT(bounds.host_real_bounds(),
-              ElementsAre(ClockBound{1000, kNoLow, 9000}, ClockBound{1100, 9000, kNoHigh}));
+              ElementsAre(ClockBound::at(1000, kNoLow, 9000), ClockBound::at(1100, 9000, kNoHigh)));
 }
 
 TEST(ThreadOfCpuTest, VcpusAreCountedWhereTheirIdsLeaveNumbersOut) {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "backend_ftrace/include/trapline/ftrace.h"
-#include "merge/clock/relate.h"
+#include "merge/clock/alignment.h"
 #include "tests/support/instance.h"
 #include "tests/support/require.h"
 
@@ -19,10 +19,10 @@ using testing::Instance;
 struct Recorded {
   std::vector<SyncEntry> syncs;
   // Markers whose text is a reading of mono just before they were written, with their stamps.
-  struct Known {
+  struct CollectedEvidence {
     std::uint64_t stamp, before, after;  // before and after on mono
   };
-  std::vector<Known> known;
+  std::vector<CollectedEvidence> known;
 };
 
 // `series` sync series, `pause` apart, and known markers in between.
@@ -79,9 +79,9 @@ TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
   sources[1].cycles = name == "x86-tsc";
   sources[1].syncs = recorded.syncs;
   sources[1].interval = Interval{recorded.known.front().stamp, recorded.known.back().stamp};
-  const auto related = relate(sources);
+  const auto related = align(sources);
   ASSERT_TRUE(related) << related.error().message;
-  const RelatedSource& found = related->sources[1];
+  const AlignedSource& found = related->sources[1];
   std::printf("[ figures  ] %s: error %llu ns, drift %.3f ppm, offset %lld ns, %zu brackets\n",
               name.c_str(), static_cast<unsigned long long>(found.error_ns.value()),
               sources[1].cycles ? 0.0 : found.drift_ppm, static_cast<long long>(found.offset_ns),
@@ -90,7 +90,7 @@ TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
   // uptime counts hundredths of a second.
   EXPECT_LT(found.error_ns.value(), name == "uptime" ? 25'000'000u : 5000u);
   // Each known marker was written between its two readings of mono.
-  for (const Recorded::Known& known : recorded.known) {
+  for (const Recorded::CollectedEvidence& known : recorded.known) {
     const std::uint64_t at = found.map(known.stamp);
     EXPECT_GE(at + found.error_ns.value(), known.before);
     EXPECT_LE(at, known.after + found.error_ns.value());
@@ -120,9 +120,9 @@ TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
       entry.point.stamp = entry.point.before.at(ClockId::kMono);
     sources[1].path = "b";
     sources[1].clock = clock_name(clock);
-    const auto related = relate(sources);
+    const auto related = align(sources);
     ASSERT_TRUE(related) << related.error().message;
-    const RelatedSource& found = related->sources[1];
+    const AlignedSource& found = related->sources[1];
     // Readings right now, a moment after the recording: the drift's uncertainty grows a little.
     const std::uint64_t before = read_clock(ClockId::kMono);
     const std::uint64_t reading = read_clock(clock);

@@ -30,11 +30,11 @@ class World {
       const long double before = t + uniform(0, widest), after = before + uniform(50, widest);
       const long double stamp = before + (after - before) * uniform(0, 1);
       if (reversed) {
-        brackets.push_back(Bracket::reading(read(source(before)), read(source(after)),
-                                            read(target(stamp)), series));
+        brackets.push_back(ClockBound::reading(read(source(before)), read(source(after)),
+                                               read(target(stamp)), series));
       } else {
-        brackets.push_back(
-            Bracket::stamp(read(source(stamp)), read(target(before)), read(target(after)), series));
+        brackets.push_back(ClockBound::stamp(read(source(stamp)), read(target(before)),
+                                             read(target(after)), series));
       }
       t = after;
     }
@@ -51,7 +51,7 @@ class World {
     return std::max(0.0L, off - static_cast<long double>(relation.error_at(at)));
   }
 
-  std::vector<Bracket> brackets;
+  std::vector<ClockBound> brackets;
   std::uint64_t series = 0;
   bool reversed = false;
 
@@ -191,19 +191,19 @@ TEST(Relation, ATscIsRelatedWithoutKnowingItsFrequency) {
 
 TEST(Relation, NoRecordsAndOneSidedOnesAreErrors) {
   EXPECT_FALSE(Relation::fit({}, kNanoseconds));
-  Bracket low{100, 200, 0, Bracket::kNoHigh, 0};
-  const auto relation = Relation::fit(std::vector<Bracket>(5, low), kNanoseconds);
+  ClockBound low{100, 200, 0, ClockBound::kNoHigh, 0};
+  const auto relation = Relation::fit(std::vector<ClockBound>(5, low), kNanoseconds);
   ASSERT_FALSE(relation);
   EXPECT_THAT(relation.error().message, ::testing::HasSubstr("one side only"));
   // Beyond any clock: left out.
-  const Bracket absurd = Bracket::stamp(~std::uint64_t{0} - 5, ~std::uint64_t{0} - 9, 7);
-  EXPECT_FALSE(Relation::fit(std::vector<Bracket>(3, absurd), kNanoseconds));
+  const ClockBound absurd = ClockBound::stamp(~std::uint64_t{0} - 5, ~std::uint64_t{0} - 9, 7);
+  EXPECT_FALSE(Relation::fit(std::vector<ClockBound>(3, absurd), kNanoseconds));
 }
 
 TEST(Relation, ArbitraryBracketsNeverBreakIt) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 2000; ++i) {
-    std::vector<Bracket> brackets;
+    std::vector<ClockBound> brackets;
     for (int k = 0; k < 12; ++k) {
       const unsigned shift = static_cast<unsigned>(random() % 64);
       brackets.push_back({random() >> shift, random() >> shift, random() >> shift,

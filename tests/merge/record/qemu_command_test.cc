@@ -116,8 +116,9 @@ TEST(VmNameTest, IsWhatTheOwnerCallsIt) {
 
 TEST(VmNameTest, ProcessesWithoutOneAreLeftOut) {
   VmNames names;
-  EXPECT_FALSE(names.update({{::getpid(), {::getpid(), "self"}}}));
-  EXPECT_THAT(names.vms(), IsEmpty());
+  const std::map<pid_t, Thread> threads{{::getpid(), {::getpid(), "CPU 0/KVM"}}};
+  EXPECT_FALSE(names.update(threads));
+  EXPECT_THAT(names.vms(threads), IsEmpty());
   EXPECT_FALSE(command_line_of(::getpid()).empty());
 }
 

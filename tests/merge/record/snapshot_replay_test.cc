@@ -81,7 +81,7 @@ struct Cut {
   Cut(const RecordedPages& recorded, const std::string& trigger, std::size_t ring_bytes,
       std::uint64_t step, unsigned burst)
       : pages(recorded.cpus()) {
-    auto watch = HitWatch::open(*parse_trigger(trigger), recorded.formats());
+    auto watch = TriggerMatcher::open(*parse_trigger(trigger), recorded.formats());
     EXPECT_TRUE(watch) << watch.error().message;
     Snapshot snapshot(
         {kAround, ring_bytes, 4096, recorded.cpus()}, std::move(*watch),

@@ -83,7 +83,7 @@ class SnapshotTest : public ::testing::Test {
 
   // One event to a page, all read in one round of its own.
   void cut(const std::string& trigger, std::uint64_t around) {
-    auto watch = HitWatch::open(*parse_trigger(trigger), recorded_.formats());
+    auto watch = TriggerMatcher::open(*parse_trigger(trigger), recorded_.formats());
     ASSERT_TRUE(watch);
     kept_.assign(3, {});
     std::size_t written = 0;
@@ -298,7 +298,7 @@ TEST_F(SnapshotTest, SaysThatAReasonOfKvmExitCannotHitWhereThatDoesNotFire) {
 TEST_F(SnapshotTest, RefusesAReasonThatTheKernelDoesNotHave) {
   testing::RecordedPages recorded(data_path("box/demo-v6.dat"));
   const auto watch =
-      HitWatch::open(*parse_trigger("exit(IO_INSTRUCTIONS) > 1us"), recorded.formats());
+      TriggerMatcher::open(*parse_trigger("exit(IO_INSTRUCTIONS) > 1us"), recorded.formats());
   ASSERT_FALSE(watch);
   EXPECT_EQ(watch.error().kind, ErrorKind::kUsage);
   EXPECT_THAT(watch.error().message,

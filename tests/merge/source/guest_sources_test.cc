@@ -385,7 +385,7 @@ TEST(Uftrace, ThePluginsDirectoryHasItsVcpusAndClock) {
   clocks::SourceClock real;
   real.path = "qemu.log";
   real.clock = "real";
-  const auto related = clocks::relate(std::vector{*clock, real});
+  const auto related = clocks::align(std::vector{*clock, real});
   ASSERT_TRUE(related) << related.error().message;
   EXPECT_LT(related->sources[1].error_ns.value(), 50'000u);
 }
@@ -455,7 +455,7 @@ TEST(OpenSource, ASessionIsItsParts) {
   // mono and real, and nobody wrote sync records.
   std::vector<clocks::SourceClock> clocks;
   for (const std::string& part : *parts) clocks.push_back(*clock_of_source(part, {}, true));
-  const auto related = clocks::relate(clocks);
+  const auto related = clocks::align(clocks);
   ASSERT_FALSE(related);
   EXPECT_THAT(related.error().message, HasSubstr("--offset"));
   // session.json lists one.
@@ -463,7 +463,7 @@ TEST(OpenSource, ASessionIsItsParts) {
       << R"({"sync": [{"series": 1, "stamp_ns": 1000, "before": {"mono": 1000,
               "real": 1795250191000000000}, "after": {"mono": 1400, "real": 1795250191000000400}}]})";
   clocks.front() = *clock_of_source(parts->front(), {}, true);
-  EXPECT_TRUE(clocks::relate(clocks));
+  EXPECT_TRUE(clocks::align(clocks));
   ASSERT_TRUE(clocks.front().interval);
   EXPECT_LT(clocks.front().interval->first, clocks.front().interval->last);
   // It is of trace.dat only.

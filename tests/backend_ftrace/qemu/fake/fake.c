@@ -1,8 +1,9 @@
 /* QEMU's side of the generated code. Descriptors 9, 8 and 7 are the marker, the log and a simpletrace
  * file of version 4. */
+#include "qemu/osdep.h"  // first, as everywhere in QEMU
+
 #include "qemu/error-report.h"
 #include "qemu/log-for-trace.h"
-#include "qemu/osdep.h"
 #include "trace/control.h"
 #include "trace/ftrace.h"
 #include "trace/simple.h"

@@ -1,0 +1,103 @@
+// trapline view: the report as a page, written to a temporary file and opened.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "backend_ftrace/base/unique_fd.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+
+extern char** environ;
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  VcpuFilter filter;
+  std::string output;
+  bool only_write = false;
+};
+
+// A file of its own in TMPDIR that no other user can read: it stays, for the browser to read.
+Result<std::string> write_temporary(const std::string& text) {
+  const char* folder = std::getenv("TMPDIR");
+  std::string path = fmt::format("{}/trapline-XXXXXX.html",
+                                 folder == nullptr || *folder == '\0' ? "/tmp" : folder);
+  const UniqueFd file(::mkostemps(path.data(), 5, O_CLOEXEC));
+  if (file.get() < 0) {
+    return fail("{}: cannot make a file: {}; give one with -o", path, std::strerror(errno));
+  }
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail("{}: cannot be written: {}", path, std::strerror(errno));
+    done += static_cast<std::size_t>(n);
+  }
+  return path;
+}
+
+// The desktop's own program for pages, without a shell; false where there is none.
+bool open_in_browser(const std::string& path) {
+  if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return false;
+  std::string program = "xdg-open", file = path;
+  char* const words[] = {program.data(), file.data(), nullptr};
+  pid_t pid = 0;
+  return ::posix_spawnp(&pid, program.c_str(), nullptr, nullptr, words, environ) == 0;
+}
+
+Result<int> view(const Options& options) {
+  if (auto checked = check_page(); !checked) return tl::unexpected(checked.error());
+  PageData page(page_options(options.input, options.filter, {}, {}));
+  const ReportOptions report;
+  auto run = [&] {
+    ProgressLine progress;
+    return run_report(options.input, report, options.filter, progress.callback(), &page);
+  }();
+  if (!run) return tl::unexpected(std::move(run).error());
+  std::string path = options.output;
+  if (path.empty()) {
+    std::ostringstream text;
+    print_page(page.json(), text);
+    auto written = write_temporary(text.str());
+    if (!written) return tl::unexpected(std::move(written).error());
+    path = *written;
+  } else if (auto printed =
+                 print_to(path, [&](std::ostream& out) { print_page(page.json(), out); });
+             !printed) {
+    return tl::unexpected(std::move(printed).error());
+  }
+  fmt::print("{}\n", path);
+  if (!options.only_write && !open_in_browser(path)) {
+    fmt::print(stderr,
+               "trapline: there is no desktop to open it on; open this file in a browser\n");
+  }
+  if (!run->status) return tl::unexpected(std::move(run->status).error());
+  return 0;
+}
+
+}  // namespace
+
+void add_view(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("view", "The report as a page, opened in a browser");
+  add_input_options(*command, options->input);
+  add_vcpu_options(*command, options->filter);
+  command
+      ->add_option("-o,--output", options->output, "Write the page here, not to a temporary file")
+      ->type_name("FILE");
+  command->add_flag("--no-open", options->only_write, "Write the page and print its name only");
+  command->callback([options, &status] {
+    auto done = view(*options);
+    status = done ? *done : fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,332 @@
+#include "merge/clock/alignment.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline::clocks {
+namespace {
+
+// A clock of a machine. `owner`: the source that alone has it, where no other one can.
+struct Clock {
+  std::string name;
+  std::string machine;
+  std::string owner;
+  bool cycles = false;
+};
+
+Clock clock_of(const SourceClock& source) {
+  Clock clock{source.clock, source.machine, "", source.cycles};
+  const auto id = clock_from_name(source.clock);
+  if (id) clock.name = clock_name(*id);
+  // The counter counts the events of its own instance.
+  if (id == ClockId::kCounter || source.nanoseconds_of_tsc || !id) clock.owner = source.path;
+  return clock;
+}
+
+bool same_machine(const Clock& a, const Clock& b) {
+  return a.machine.empty() || b.machine.empty() || a.machine == b.machine;
+}
+bool same(const Clock& a, const Clock& b) {
+  return a.name == b.name && a.owner == b.owner && a.cycles == b.cycles && same_machine(a, b);
+}
+std::optional<ClockId> readable(const Clock& clock) {
+  if (!clock.owner.empty()) return std::nullopt;
+  const auto id = clock_from_name(clock.name);
+  if (!id || !is_readable(*id) || (*id == ClockId::kTsc) != clock.cycles) return std::nullopt;
+  return id;
+}
+
+// The brackets that one source's sync records give between two clocks.
+void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to,
+                  std::vector<ClockBound>& brackets) {
+  const Clock stamps = clock_of(witness);
+  if (!same_machine(stamps, from) || !same_machine(stamps, to)) return;
+  const auto from_id = readable(from), to_id = readable(to);
+  const bool stamps_from = same(stamps, from), stamps_to = same(stamps, to);
+  for (const SyncEntry& entry : witness.syncs) {
+    const SyncPoint& p = entry.point;
+    const auto has = [&p](ClockId id) { return p.before.at(id) != 0 && p.after.at(id) != 0; };
+    if (stamps_from && to_id && has(*to_id)) {
+      brackets.push_back(
+          ClockBound::stamp(p.stamp, p.before.at(*to_id), p.after.at(*to_id), entry.series));
+    } else if (stamps_to && from_id && has(*from_id)) {
+      brackets.push_back(
+          ClockBound::reading(p.before.at(*from_id), p.after.at(*from_id), p.stamp, entry.series));
+    } else if (from_id && to_id && has(*from_id) && has(*to_id)) {
+      // All readings before the marker were taken before all behind it.
+      brackets.push_back(ClockBound::readings(p.before.at(*from_id), p.after.at(*from_id),
+                                              p.before.at(*to_id), p.after.at(*to_id),
+                                              entry.series));
+    }
+  }
+}
+
+std::string seconds(std::uint64_t ns) {
+  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
+}
+
+void note_steps(const SourceClock& source, AlignedSource& aligned) {
+  constexpr std::size_t kMost = 8;
+  for (std::size_t i = 0; i < aligned.steps.size() && i < kMost; ++i) {
+    const Step& step = aligned.steps[i];
+    std::string text =
+        fmt::format("{}: between {} and {} its clock and the timeline's changed by {} ns",
+                    source.path, seconds(step.between.first), seconds(step.between.last), step.by);
+    if (step.ambiguous.first <= step.ambiguous.last) {
+      text += fmt::format("; from {} to {} the error is {} ns", seconds(step.ambiguous.first),
+                          seconds(step.ambiguous.last), step.error);
+    }
+    aligned.notes.push_back(std::move(text));
+  }
+  if (aligned.steps.size() > kMost) {
+    aligned.notes.push_back(
+        fmt::format("{}: {} more such changes", source.path, aligned.steps.size() - kMost));
+  }
+}
+
+// ftrace's uptime counts hundredths of a second, whatever the kernel's tick.
+constexpr double kUptimeTick = 1e7;
+double unit(const Clock& clock) { return clock.name == "uptime" ? kUptimeTick : 1; }
+
+RateWindow rate_window(const Clock& from, const Clock& to) {
+  if (from.cycles != to.cycles) return kAnyRate;
+  const double rate = unit(from) / unit(to);
+  return {rate * kNanoseconds.least, rate * kNanoseconds.most};
+}
+
+// The wall clock is set now and then, the others are not.
+Settable settable(const Clock& from, const Clock& to) {
+  const auto is_set = [](const Clock& clock) {
+    return clock.name == "real" || clock.name == "tai";
+  };
+  if (is_set(from) == is_set(to)) return Settable::kEither;
+  return is_set(from) ? Settable::kSource : Settable::kTarget;
+}
+
+Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const ClockBound> brackets,
+                                  const Clock& from, const Clock& to, std::string_view method) {
+  const RateWindow rates = rate_window(from, to);
+  auto relation = Relation::fit(brackets, rates, source.interval, settable(from, to));
+  if (!relation) return tl::unexpected(std::move(relation).error());
+  AlignedSource aligned;
+  aligned.map = relation->map();
+  aligned.offset_ns = relation->offset();
+  aligned.error_ns = relation->error();
+  aligned.drift_ppm = relation->drift_ppm();
+  aligned.steps = relation->steps();
+  aligned.method = method;
+  if (relation->groups() == 1) {
+    aligned.notes.push_back(fmt::format(
+        "{}: one sync record only: the error grows by an assumed drift of {} ppm away from it",
+        source.path, kMaxDriftPpm));
+  }
+  note_steps(source, aligned);
+  return aligned;
+}
+
+Result<AlignedSource> by_offset(const SourceClock& source) {
+  AlignedSource aligned;
+  aligned.map = ClockMap::offset(*source.offset);
+  aligned.offset_ns = *source.offset;
+  aligned.error_ns.reset();
+  aligned.method = "offset option";
+  aligned.notes.push_back(
+      fmt::format("{}: the offset is the user's; its error is not known", source.path));
+  return aligned;
+}
+
+std::string named(const Clock& clock) {
+  return clock.owner.empty() || clock.name.empty() ? clock.name : clock.name + " of its own";
+}
+
+Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_t i,
+                                const Clock& timeline) {
+  const SourceClock& source = sources[i];
+  const Clock clock = clock_of(source);
+  if (source.offset) return by_offset(source);
+  if (same(clock, timeline)) {
+    AlignedSource aligned;
+    aligned.method = source.applied.empty() ? "same clock" : source.applied;
+    if (source.shifted) {
+      aligned.error_ns.reset();
+      aligned.notes.push_back(
+          fmt::format("{}: trace-cmd moved its times to its host's clock; their error is not known",
+                      source.path));
+    }
+    return aligned;
+  }
+  if (!source.brackets_to.empty()) {
+    for (const SourceClock& other : sources) {
+      if (other.path == source.brackets_to && same(clock_of(other), timeline)) {
+        return by_brackets(source, source.brackets, clock, timeline, "guest sync records");
+      }
+    }
+  }
+  std::vector<ClockBound> brackets;
+  // Its own records first: one witness is enough, and two would have to be merged in order.
+  add_brackets(source, clock, timeline, brackets);
+  for (const SourceClock& witness : sources) {
+    if (brackets.empty()) add_brackets(witness, clock, timeline, brackets);
+  }
+  const std::string method =
+      source.applied.empty() ? "sync records" : source.applied + ", sync records";
+  if (!brackets.empty()) return by_brackets(source, brackets, clock, timeline, method);
+  return fail("no sync record has both clocks");
+}
+
+// The first source that has the timeline's clock, for the message.
+const SourceClock& holder(std::span<const SourceClock> sources, const Clock& timeline,
+                          std::size_t but) {
+  for (const SourceClock& source : sources) {
+    if (&source != &sources[but] && same(clock_of(source), timeline)) return source;
+  }
+  return sources[but == 0 && sources.size() > 1 ? 1 : 0];
+}
+
+Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& timeline) {
+  Alignment all;
+  all.clock = timeline.name;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    auto one = align_one(sources, i, timeline);
+    if (!one) {
+      const SourceClock& other = holder(sources, timeline, i);
+      return fail(
+          "{}: its clock is {}, that of {} is {}, and nothing relates them ({}); record both on "
+          "the same clock, or give --offset {}=NS, what has to be added to its times",
+          sources[i].path, named(clock_of(sources[i])), other.path, named(clock_of(other)),
+          one.error().message, sources[i].path);
+    }
+    all.sources.push_back(std::move(*one));
+  }
+  return all;
+}
+
+// What says that two sources on a clock of one name were on different machines, or boots of one.
+std::optional<std::string> not_one_boot(const SourceClock& a, const SourceClock& b) {
+  if (!a.system.empty() && !b.system.empty() && a.system != b.system)
+    return fmt::format("they were recorded on {} and on {}", a.system, b.system);
+  if (a.cpus != 0 && b.cpus != 0 && a.cpus != b.cpus)
+    return fmt::format("they were recorded on machines with {} and {} CPUs", a.cpus, b.cpus);
+  if (!a.interval || !b.interval || a.interval->first > a.interval->last ||
+      b.interval->first > b.interval->last)
+    return std::nullopt;
+  const bool a_first = a.interval->first < b.interval->first;
+  const SourceClock &early = a_first ? a : b, &late = a_first ? b : a;
+  if (early.interval->last >= late.interval->first) return std::nullopt;
+  return fmt::format("{} ends at {} and {} begins at {}", early.path, seconds(early.interval->last),
+                     late.path, seconds(late.interval->first));
+}
+
+Result<void> check_boots(std::span<const SourceClock> sources) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const SourceClock &a = sources[j], &b = sources[i];
+      if (a.offset || b.offset || a.shifted || b.shifted) continue;
+      if (!same(clock_of(a), clock_of(b))) continue;
+      if (const auto why = not_one_boot(a, b)) {
+        return fail(
+            "{} and {}: both are on a clock {}, but not on the same one: {}; record both at one "
+            "time, or give --offset {}=NS, what has to be added to its times (0 where it is one "
+            "clock after all)",
+            a.path, b.path, named(clock_of(a)), *why, b.path);
+      }
+    }
+  }
+  return {};
+}
+
+bool is_host_of(const SourceClock& host, const SourceClock& guest) {
+  const auto& ids = host.guest_trace_ids;
+  return (guest.peer_id != 0 && host.trace_id == guest.peer_id) ||
+         (guest.trace_id != 0 && std::find(ids.begin(), ids.end(), guest.trace_id) != ids.end());
+}
+
+}  // namespace
+
+void take_peers_clocks(std::span<SourceClock> sources) {
+  for (SourceClock& guest : sources) {
+    if (!guest.shifted) continue;
+    const auto host = std::find_if(sources.begin(), sources.end(), [&](const SourceClock& other) {
+      return &other != &guest && !other.shifted && is_host_of(other, guest);
+    });
+    if (host == sources.end()) {
+      guest.clock = "its host's";
+      continue;
+    }
+    guest.clock = host->clock;
+    guest.machine = host->machine;
+    guest.cycles = host->cycles;
+    guest.nanoseconds_of_tsc = host->nanoseconds_of_tsc;
+  }
+}
+
+bool same_clocks(std::span<const SourceClock> sources) {
+  return std::all_of(sources.begin(), sources.end(), [&](const SourceClock& source) {
+    return source.offset || same(clock_of(source), clock_of(sources.front()));
+  });
+}
+
+Result<Alignment> align(std::span<const SourceClock> sources) {
+  if (sources.empty()) return Alignment{};
+  if (auto one = check_boots(sources); !one) return tl::unexpected(std::move(one).error());
+  // A source with an offset gives no clock, unless all have one: its times are moved onto
+  // another's.
+  std::vector<Clock> candidates;
+  for (const SourceClock& source : sources) {
+    if (!source.offset) candidates.push_back(clock_of(source));
+  }
+  if (candidates.empty()) candidates.push_back(clock_of(sources.front()));
+  // Others would be rounded to a hundredth of a second.
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [](const Clock& clock) { return unit(clock) == 1; });
+  candidates.insert(candidates.begin() + (unit(candidates.front()) == 1 ? 1 : 0),
+                    Clock{"mono", candidates.front().machine, "", false});
+  std::optional<Error> first_error;
+  for (const Clock& candidate : candidates) {
+    auto aligned = align_to(sources, candidate);
+    if (aligned) return aligned;
+    if (!first_error) first_error = std::move(aligned).error();
+  }
+  return tl::unexpected(std::move(*first_error));
+}
+
+Result<OffsetOption> parse_offset(std::string_view text) {
+  const auto equals = text.rfind('=');
+  if (equals != text.npos && equals > 0) {
+    std::string_view number = text.substr(equals + 1);
+    if (number.starts_with('+')) number.remove_prefix(1);
+    OffsetOption option{std::string(text.substr(0, equals)), 0};
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), option.ns);
+    if (error == std::errc{} && end == number.data() + number.size() &&
+        option.ns > -(std::int64_t{1} << 62) && option.ns < std::int64_t{1} << 62) {
+      return option;
+    }
+  }
+  return fail(ErrorKind::kUsage,
+              "--offset {}: expected SOURCE=NS, as in --offset uftrace.data=-1500000", text);
+}
+
+Result<void> apply_offsets(std::span<const OffsetOption> options, std::span<SourceClock> sources) {
+  for (const OffsetOption& option : options) {
+    std::vector<SourceClock*> named;
+    const auto number = parse_number(option.source);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const std::string& path = sources[i].path;
+      if (path == option.source || path.ends_with("/" + option.source) || number == i + 1) {
+        named.push_back(&sources[i]);
+      }
+    }
+    if (named.size() != 1) {
+      return fail(ErrorKind::kUsage, "--offset {}: {} of the sources have this name", option.source,
+                  named.empty() ? "none" : "several");
+    }
+    named.front()->offset = option.ns;
+  }
+  return {};
+}
+
+}  // namespace trapline::clocks

@@ -1,0 +1,61 @@
+// What is known for certain of two clocks: one moment, seen on both.
+//
+//   target                 A bound limits the relation from below in one place and from above in
+//     │        ╷ at_most   another; for a stamp between two readings both places are the stamp. A
+//     │        ↓           side that is not known stays open.
+//     │     ↑
+//     │     ╵ at_least
+//     └────────────── source
+#pragma once
+
+#include <cstdint>
+
+namespace trapline {
+
+struct ClockBound {
+  static constexpr std::uint64_t kNoLow = 0;
+  static constexpr std::uint64_t kNoHigh = ~std::uint64_t{0};
+
+  std::uint64_t low_source = 0;     // when the source's clock read this,
+  std::uint64_t at_least = kNoLow;  // the target's read no less than this
+  std::uint64_t high_source = 0;
+  std::uint64_t at_most = kNoHigh;
+  // Bounds of one group were taken at almost one time: together they show a line in one place only.
+  std::uint64_t group = 0;
+
+  [[nodiscard]] bool has_low() const { return at_least != kNoLow; }
+  [[nodiscard]] bool has_high() const { return at_most != kNoHigh; }
+  // The place of a bound with both sides in one place, or with one side.
+  [[nodiscard]] std::uint64_t source() const { return has_low() ? low_source : high_source; }
+  friend bool operator==(const ClockBound&, const ClockBound&) = default;
+
+  // Clocks count in grains and round down: one that reads t is anywhere in [t, t + grain).
+  static constexpr std::uint64_t kGrain = 1;
+
+  // When the source's clock read `source`, the target's was neither below `low` nor above `high`;
+  // taken as said, without grains.
+  [[nodiscard]] static ClockBound at(std::uint64_t source, std::uint64_t low, std::uint64_t high,
+                                     std::uint64_t group = 0) {
+    return {source, low, source, high, group};
+  }
+  // The source's clock read `source` between two readings of the target's.
+  [[nodiscard]] static ClockBound stamp(std::uint64_t source, std::uint64_t before,
+                                        std::uint64_t after, std::uint64_t group = 0,
+                                        std::uint64_t grain = kGrain) {
+    return {source + grain, before, source, after + kGrain, group};
+  }
+  // The target's clock read `target` between two readings of the source's.
+  [[nodiscard]] static ClockBound reading(std::uint64_t before, std::uint64_t after,
+                                          std::uint64_t target, std::uint64_t group = 0,
+                                          std::uint64_t grain = kGrain) {
+    return {after + kGrain, target, before, target + grain, group};
+  }
+  // Both clocks were read before something and after it.
+  [[nodiscard]] static ClockBound readings(std::uint64_t source_before, std::uint64_t source_after,
+                                           std::uint64_t target_before, std::uint64_t target_after,
+                                           std::uint64_t group = 0) {
+    return {source_after + kGrain, target_before, source_before, target_after + kGrain, group};
+  }
+};
+
+}  // namespace trapline

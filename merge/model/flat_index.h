@@ -1,0 +1,60 @@
+// Where things are in a list, by their hash: the one flat table behind threads, names and groups.
+//
+// Open addressing with linear probing, a power of two of slots, at most half full. A slot holds a
+// hash and a 32-bit index; the things themselves stay in their list, in the order in which they
+// came. Chosen over Abseil's flat_hash_map by tests/bench/merge/flat_map.cc, which has the figures.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trapline {
+
+class FlatIndex {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  explicit FlatIndex(std::size_t slots = 64) : slots_(slots) {}
+
+  // The index of the thing with this hash for which `is(index)` holds; kNone where there is none.
+  // `is` is asked only of things with the same hash.
+  template <typename Is>
+  [[nodiscard]] std::uint32_t find(std::uint32_t hash, Is&& is) const {
+    std::size_t at = place_of(hash);
+    while (slots_[at].index != kNone && (slots_[at].hash != hash || !is(slots_[at].index))) {
+      at = (at + 1) & (slots_.size() - 1);
+    }
+    return slots_[at].index;
+  }
+  // Adds the next thing of the list, which find() did not find.
+  void add(std::uint32_t hash) {
+    if ((used_ + 1) * 2 > slots_.size()) {
+      std::vector<Slot> before(slots_.size() * 2);
+      before.swap(slots_);
+      for (const Slot& slot : before) {
+        if (slot.index != kNone) put(slot);
+      }
+    }
+    put({hash, used_++});
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t hash = 0;
+    std::uint32_t index = kNone;
+  };
+  [[nodiscard]] std::size_t place_of(std::uint32_t hash) const {
+    return (hash >> 7) & (slots_.size() - 1);  // a product's low bits are those of its factor
+  }
+  void put(const Slot& slot) {
+    std::size_t at = place_of(slot.hash);
+    while (slots_[at].index != kNone) at = (at + 1) & (slots_.size() - 1);
+    slots_[at] = slot;
+  }
+
+  std::vector<Slot> slots_;
+  std::uint32_t used_ = 0;
+};
+
+}  // namespace trapline

@@ -1,0 +1,85 @@
+// What the reader chose. The address's fragment holds all of it, so that a link says what it shows.
+
+export interface Filter {
+  by: string; // dimensions with commas
+  key: string; // their values joined by " / "
+}
+
+export interface Choice {
+  by: string;
+  sort: string;
+  up: boolean; // ascending
+  query: string;
+  rows: Filter[]; // at most one of each `by`
+  time: [number, number] | null; // bins, the second not included
+  latency: [number, number] | null; // latency bins, likewise
+  worst: number | null;
+  all: boolean; // every row of the table
+}
+
+export const kStart: Choice = {
+  by: "reason,device",
+  sort: "total",
+  up: false,
+  query: "",
+  rows: [],
+  time: null,
+  latency: null,
+  worst: null,
+  all: false,
+};
+
+function pair(text: string | null, most: number): [number, number] | null {
+  const match = /^(\d{1,6})-(\d{1,6})$/.exec(text ?? "");
+  if (!match) return null;
+  const from = Math.min(Number(match[1]), most - 1);
+  const to = Math.min(Number(match[2]), most);
+  return from < to ? [from, to] : null;
+}
+
+export function toFragment(choice: Choice): string {
+  const words = new URLSearchParams();
+  if (choice.by !== kStart.by) words.set("by", choice.by);
+  if (choice.sort !== kStart.sort || choice.up) words.set("sort", (choice.up ? "-" : "") + choice.sort);
+  if (choice.query) words.set("find", choice.query);
+  for (const row of choice.rows) words.append("row", `${row.by}=${row.key}`);
+  if (choice.time) words.set("time", choice.time.join("-"));
+  if (choice.latency) words.set("latency", choice.latency.join("-"));
+  if (choice.worst !== null) words.set("exit", String(choice.worst));
+  if (choice.all) words.set("all", "1");
+  return words.toString();
+}
+
+export interface Limits {
+  by: string[];
+  sorts: string[];
+  timeBins: number;
+  latencyBins: number;
+  worst: number;
+}
+
+// What does not exist on this page is left out of the choice.
+export function fromFragment(fragment: string, limits: Limits): Choice {
+  const words = new URLSearchParams(fragment.replace(/^#/, ""));
+  const choice: Choice = { ...kStart, rows: [] };
+  const by = words.get("by");
+  if (by !== null && limits.by.includes(by)) choice.by = by;
+  else if (!limits.by.includes(choice.by)) choice.by = limits.by[0] ?? "reason";
+  const sort = words.get("sort") ?? "";
+  if (limits.sorts.includes(sort.replace(/^-/, ""))) {
+    choice.up = sort.startsWith("-");
+    choice.sort = sort.replace(/^-/, "");
+  }
+  choice.query = words.get("find") ?? "";
+  for (const text of words.getAll("row")) {
+    const cut = text.indexOf("=");
+    const row = { by: text.slice(0, cut), key: text.slice(cut + 1) };
+    if (limits.by.includes(row.by) && !choice.rows.some((r) => r.by === row.by)) choice.rows.push(row);
+  }
+  choice.time = pair(words.get("time"), limits.timeBins);
+  choice.latency = pair(words.get("latency"), limits.latencyBins);
+  const worst = /^\d{1,4}$/.exec(words.get("exit") ?? "");
+  if (worst && Number(worst[0]) < limits.worst) choice.worst = Number(worst[0]);
+  choice.all = words.get("all") === "1";
+  return choice;
+}

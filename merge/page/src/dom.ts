@@ -1,0 +1,60 @@
+// Elements. Text goes in as text nodes only; nothing on this page is parsed as markup.
+import { visible } from "./text";
+
+type Child = Node | string | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | ((event: Event) => void) | undefined>;
+
+const kSvg = "http://www.w3.org/2000/svg";
+
+function fill(element: Element, attributes: Attributes, children: Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (typeof value === "function") {
+      element.addEventListener(name, value);
+    } else {
+      element.setAttribute(name, value === true ? "" : visible(String(value)));
+    }
+  }
+  for (const child of children) {
+    if (child) element.append(typeof child === "string" ? visible(child) : child);
+  }
+}
+
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+export function s<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS(kSvg, tag) as SVGElementTagNameMap[K];
+  fill(element, attributes, children);
+  return element;
+}
+
+// A name from a recording, kept apart from the direction of the text around it.
+export function name(text: string): HTMLElement {
+  return h("bdi", { class: "name" }, text);
+}
+
+export function replace(parent: Element, ...children: Child[]): void {
+  parent.replaceChildren(...children.filter((c): c is Node | string => !!c).map((c) => (typeof c === "string" ? visible(c) : c)));
+}
+
+export function clip(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
+}
+
+// The width a picture may have.
+export function widthOf(element: Element, fallback = 900): number {
+  const width = Math.floor(element.clientWidth);
+  return width > 0 ? width : fallback;
+}

@@ -1,0 +1,54 @@
+// What was recorded, with its losses and error bounds in plain sight; what the page leaves out.
+import { h, name } from "./dom";
+import { duration, exact, grouped } from "./text";
+import type { Recording } from "./types";
+
+export function head(data: Recording): HTMLElement {
+  const events = data.sources.reduce((n, source) => n + source.events, 0);
+  const lost = data.counters["lost_events"] ?? 0;
+  const gaps = data.counters["gaps"] ?? 0;
+  const facts = h("dl", { class: "facts" });
+  const fact = (term: string, ...what: (Node | string)[]): void => {
+    facts.append(h("div", {}, h("dt", {}, term), h("dd", {}, ...what)));
+  };
+  fact("Duration", duration(data.duration_ns));
+  fact("Events", grouped(events));
+  fact("Exits", grouped(data.counters["exits"] ?? 0));
+  for (const [term, text] of data.recorded) fact(term, name(text));
+  const uncounted = data.counters["gaps_uncounted"] ?? 0;
+  const losses = gaps > 0
+    ? h("p", { class: "alert", role: "note" }, h("span", { class: "hatch", "aria-hidden": "true" }),
+      h("strong", {}, `${grouped(lost)} events were lost in ${grouped(gaps)} losses`), uncounted > 0 ? ` (${uncounted} without a count)` : "",
+      ". No exit bridges a loss; they are hatched in the pictures below.",
+      data.lost_left_out > 0 ? ` The pictures show the longest ${data.lost.length} of them.` : "")
+    : h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");
+  const sources = h("table", { class: "sources" }, h("thead", {}, h("tr", {}, ...["Source", "Kind", "Clock", "Aligned by", "Offset", "Error at most"].map((text) => h("th", { scope: "col" }, text)), h("th", { scope: "col", class: "number" }, "Events"), h("th", { scope: "col", class: "number" }, "Lost"))),
+    h("tbody", {}, ...data.sources.map((source) => h("tr", {}, h("th", { scope: "row" }, name(source.path)), h("td", {}, source.kind), h("td", {}, name(source.clock)), h("td", {}, source.method),
+      h("td", { class: "number" }, `${source.offset_ns} ns`), h("td", { class: "number" }, source.error_ns === null ? h("strong", {}, "not known") : source.error_ns === "0" ? "0: same clock" : `± ${exact(Number(source.error_ns))}`),
+      h("td", { class: "number" }, grouped(source.events)), h("td", { class: "number" }, grouped(source.lost))))));
+  const notes = [...data.notes];
+  return h("section", { id: "recorded", "aria-labelledby": "recorded-title" },
+    h("h2", { id: "recorded-title" }, `${grouped(data.counters["exits"] ?? 0)} VM exits of ${data.vcpus.length} vCPU${data.vcpus.length === 1 ? "" : "s"} in ${duration(data.duration_ns)}`),
+    losses, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
+    notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
+}
+
+const kCounted: [string, string][] = [
+  ["exit_without_entry", "exits whose end was not seen"],
+  ["entry_without_exit", "entries whose exit was not seen"],
+  ["closed_by_loss", "exits that a loss closed"],
+  ["user_without_end", "times in user space that only kvm_entry ended"],
+  ["clock_went_back", "events stamped before their thread's last one"],
+  ["damaged_events", "events shorter than their format"],
+  ["groups_folded", "exits in [other]"],
+  ["requests_restarted", "requests begun again before they ended"],
+  ["requests_end_only", "ends of requests that nothing began"],
+];
+
+export function foot(data: Recording): HTMLElement {
+  const counted = kCounted.filter(([key]) => (data.counters[key] ?? 0) > 0).map(([key, text]) => `${grouped(data.counters[key] ?? 0)} ${text}`);
+  return h("section", { id: "left-out", "aria-labelledby": "left-out-title" },
+    h("h2", { id: "left-out-title" }, "What this page does not hold"),
+    h("ul", {}, ...[...counted, ...data.left_out].map((text) => h("li", {}, text)),
+      h("li", {}, `User time ends at: ${data.user_end}. Time bins are ${exact(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`)));
+}

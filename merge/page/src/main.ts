@@ -1,0 +1,150 @@
+// One page, one choice: every view draws what is chosen, and changes it.
+import { fromFragment, kStart, toFragment, type Choice } from "./choice";
+import { clip, h, name, replace } from "./dom";
+import { Flame } from "./flame";
+import { foot, head } from "./head";
+import { Latency } from "./latency";
+import { kLatencyBins, low, Model } from "./model";
+import { Shares } from "./shares";
+import { stages } from "./stages";
+import { kColumns, Table } from "./table";
+import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
+import type { PageData } from "./types";
+import { Worst } from "./worst";
+
+const kVersion = 1;
+
+function read(): PageData {
+  const text = document.getElementById("data")?.textContent ?? "";
+  return JSON.parse(text) as PageData;
+}
+
+// Without storage, as on a page opened from disk, the theme lasts as long as the page.
+function themeButton(redraw: () => void): HTMLElement {
+  const root = document.documentElement;
+  const button = h("button", { type: "button", id: "theme" });
+  const dark = (): boolean => root.dataset["theme"] === "dark" || (root.dataset["theme"] === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
+  const label = (): void => { button.textContent = dark() ? "Light" : "Dark"; };
+  button.addEventListener("click", () => {
+    root.dataset["theme"] = dark() ? "light" : "dark";
+    label();
+    redraw();
+  });
+  label();
+  return button;
+}
+
+async function copy(text: string, said: HTMLElement): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    said.textContent = "copied";
+  } catch {
+    const area = h("textarea", { "aria-label": "text to copy" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    said.textContent = document.execCommand("copy") ? "copied" : "select the command and copy it";
+    area.remove();
+  }
+}
+
+function start(): void {
+  const page = read();
+  const main = document.getElementById("page")!;
+  const data = page.recordings[0];
+  if (page.format !== "trapline-page" || page.version !== kVersion || !data) {
+    main.append(h("p", { class: "alert" }, `This page shows data of version ${kVersion}; it holds ${page.format} version ${page.version}.`));
+    return;
+  }
+  useUnit(data.time_unit);
+  const model = new Model(data);
+  const limits = {
+    by: data.sets.map((set) => set.by),
+    sorts: kColumns.map((column) => column.id),
+    timeBins: data.time.bins,
+    latencyBins: kLatencyBins,
+    worst: data.worst.length,
+  };
+  let choice: Choice = fromFragment(location.hash, limits);
+  let waiting = 0;
+
+  const change = (by: Partial<Choice>): void => {
+    choice = { ...choice, ...by };
+    const fragment = toFragment(choice);
+    history.replaceState(null, "", fragment ? `#${fragment}` : "#");
+    if (!waiting) waiting = requestAnimationFrame(draw);
+  };
+  const shares = new Shares(model, change);
+  const table = new Table(model, change);
+  const latency = new Latency(model, change);
+  const flame = new Flame(model);
+  const worst = new Worst(model, change);
+  const chips = h("div", { class: "chips", role: "group", "aria-label": "What is chosen" });
+  const command = h("code", { id: "command" });
+  const said = h("span", { role: "status", class: "dim" });
+
+  function words(): string[] {
+    const asked = choice.time ? without(data!.command, "--from", "--to") : data!.command;
+    const result = ["trapline", ...asked, "--by", choice.by];
+    if (choice.time && data!.time_unit === "ns") {
+      const start = data!.interval.start_ns;
+      result.push("--from", momentOption(start, model.edge(choice.time[0])), "--to", momentOption(start, model.edge(choice.time[1])));
+    }
+    const sort = choice.sort === "share" ? "total" : choice.sort;
+    if (["count", "mean", "p99", "max", "key"].includes(sort)) result.push("--sort", sort);
+    return result;
+  }
+
+  function drawChips(): void {
+    const chip = (text: (Node | string)[], without: Partial<Choice>): HTMLElement =>
+      h("span", { class: "chip" }, ...text, h("button", { type: "button", "aria-label": "Take this choice back", click: () => change(without) }, "×"));
+    const list: HTMLElement[] = choice.rows.map((row) => chip([`${row.by.replace(/,/g, " / ")}: `, name(clip(row.key, 60))], { rows: choice.rows.filter((one) => one !== row) }));
+    if (choice.time) {
+      list.push(chip([`${moment(model.edge(choice.time[0]), 3)} to ${moment(model.edge(choice.time[1]), 3)}`], { time: null }));
+    }
+    if (choice.latency) {
+      const [a, b] = choice.latency;
+      const text = b >= kLatencyBins ? `at least ${duration(low(a))}` : a === 0 ? `under ${duration(low(b))}` : `${duration(low(a))} to ${duration(low(b))}`;
+      list.push(chip([text], { latency: null }));
+    }
+    replace(chips, ...(list.length ? [...list, h("button", { type: "button", id: "clear", click: () => change({ rows: [], time: null, latency: null }) }, "Clear")]
+      : [h("span", { class: "dim" }, "Everything is shown. Choose rows, an interval or a bar: all views follow.")]));
+    replace(command, words().map(quoted).join(" "));
+    said.textContent = "";
+  }
+
+  function draw(): void {
+    waiting = 0;
+    const selection = model.select(choice);
+    drawChips();
+    shares.render(choice, selection);
+    table.render(choice);
+    latency.render(choice, selection);
+    flame.render(choice, selection);
+    worst.render(choice);
+  }
+
+  const title = data.sources[0]?.path.split("/").filter(Boolean).at(-1) ?? "recording";
+  document.title = `${visible(title)}: where the time of the VM exits went`;
+  main.append(
+    h("header", {}, h("h1", {}, "Where the time of the VM exits went ", h("small", {}, name(title))),
+      h("div", { class: "actions noprint" },
+        h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
+        h("button", { type: "button", id: "copy-link", click: () => void copy(location.href, said) }, "Copy link"), themeButton(draw), said)),
+    h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
+    head(data), shares.element, table.element, latency.element, flame.element, worst.element, ...stages(data), foot(data),
+  );
+  window.addEventListener("hashchange", () => {
+    choice = fromFragment(location.hash, limits);
+    if (!waiting) waiting = requestAnimationFrame(draw);
+  });
+  window.addEventListener("resize", () => { if (!waiting) waiting = requestAnimationFrame(draw); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+    if (event.key === "Escape" && !typing && choice !== kStart && !event.defaultPrevented && choice.worst !== null) change({ worst: null });
+  });
+  draw();
+}
+
+start();

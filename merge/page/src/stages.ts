@@ -1,0 +1,124 @@
+// Requests and interrupts as stages, halts and polling: what is not one exit but goes across them.
+import { h, name, s } from "./dom";
+import { duration, exact, grouped, percent, single, singleUnit } from "./text";
+import type { Distribution, Recording } from "./types";
+
+const kWidth = 240;
+
+// p50 to p90 to p99 to the maximum on a common logarithmic axis.
+function range(d: Distribution, most: number): SVGSVGElement {
+  const svg = s("svg", { class: "range", width: kWidth, height: 16, role: "img",
+    "aria-label": d.count === 0 ? "not known of any" : `p50 ${duration(d.p50_ns)}, p90 ${duration(d.p90_ns)}, p99 ${duration(d.p99_ns)}, max ${duration(d.max_ns)}` });
+  if (d.count === 0) return svg;
+  const x = (ns: number): number => (Math.log10(Math.max(1000, ns)) - 3) / Math.max(1, Math.log10(Math.max(1e4, most)) - 3) * (kWidth - 8) + 2;
+  svg.append(s("path", { class: "tick", d: `M0 15.5H${kWidth}` }),
+    s("rect", { class: "wide", x: x(d.min_ns), y: 6, width: Math.max(1, x(d.max_ns) - x(d.min_ns)), height: 3 }),
+    s("rect", { class: "mid", x: x(d.p50_ns), y: 3, width: Math.max(1.5, x(d.p99_ns) - x(d.p50_ns)), height: 9 }),
+    s("rect", { class: "median", x: x(d.p50_ns) - 1, y: 1, width: 2.5, height: 13 }),
+    s("title", {}, `min ${exact(d.min_ns)}, p50 ${exact(d.p50_ns)}, p90 ${exact(d.p90_ns)}, p99 ${exact(d.p99_ns)}, max ${exact(d.max_ns)}`));
+  return svg;
+}
+
+interface Line {
+  group: string;
+  what: string;
+  d: Distribution;
+  note?: string;
+}
+
+function table(label: string, lines: Line[], first: string, second: string): HTMLElement {
+  const most = Math.max(1, ...lines.map((line) => line.d.max_ns));
+  const number = (ns: number, count: number): HTMLElement =>
+    h("td", { class: "number", title: count ? exact(ns) : "" }, count ? single(ns) : "–");
+  let last = "";
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {},
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), h("th", { scope: "col" }, second), h("th", { scope: "col", class: "number" }, "Count"),
+      ...["p50", "p90", "p99", "Max"].map((text) => h("th", { scope: "col", class: "number" }, text, h("small", {}, singleUnit()))),
+      h("th", { scope: "col" }, "Distribution", h("small", {}, `log axis, 1 ${singleUnit()} to ${duration(most)}; bar: p50 to p99`)))),
+    h("tbody", {}, ...lines.map((line) => {
+      const again = line.group === last;
+      last = line.group;
+      return h("tr", { class: again ? "" : "first" }, h("th", { scope: "row" }, again ? h("span", { class: "dim" }, "″") : name(line.group), !again && line.note && h("small", {}, line.note)),
+        h("td", {}, line.what), h("td", { class: "number" }, grouped(line.d.count)),
+        number(line.d.p50_ns, line.d.count), number(line.d.p90_ns, line.d.count), number(line.d.p99_ns, line.d.count), number(line.d.max_ns, line.d.count),
+        h("td", {}, line.d.count ? range(line.d, most) : h("span", { class: "dim" }, "not known of any")));
+    }))));
+}
+
+function requests(data: Recording): HTMLElement {
+  const section = h("section", { id: "requests", "aria-labelledby": "requests-title" });
+  const rows = data.requests.filter((row) => row.count > 0);
+  const most = [...rows].sort((a, b) => b.count - a.count)[0];
+  section.append(h("h2", { id: "requests-title" }, most
+    ? `QEMU served ${grouped(most.count)} requests from ${most.key.replace("..", " to ")}; half took at most ${duration(most.p50_ns)}`
+    : "No requests were recorded"));
+  if (!most) {
+    section.append(h("p", { class: "empty" }, "Requests are followed through QEMU's trace events: record with the events virtio_queue_notify, virtio_notify, virtio_blk_handle_read, virtio_blk_handle_write and virtio_blk_req_complete (trapline record's default)."));
+    return section;
+  }
+  const lines = rows.flatMap((row): Line[] => {
+    const path = data.request_paths.find((one) => one.key === row.key);
+    return [
+      ...(path ? [{ group: row.key, what: "1. guest's notify → start", d: path.notify_to_start }] : []),
+      { group: row.key, what: `${path ? "2. " : ""}start → end, in QEMU`, d: row },
+      ...(path ? [{ group: row.key, what: "3. end → injection", d: path.end_to_injection },
+        { group: row.key, what: "whole: notify → injection", d: path.notify_to_injection }] : []),
+    ];
+  });
+  const { requests_open = 0, notifies_ambiguous = 0, interrupts_ambiguous = 0 } = data.counters;
+  section.append(table("Requests, table", lines, "request", "stage"),
+    h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one answer and were left open.`));
+  return section;
+}
+
+function interrupts(data: Recording): HTMLElement {
+  const section = h("section", { id: "interrupts", "aria-labelledby": "interrupts-title" });
+  const rows = [...data.irqs.rows].sort((a, b) => b.injected - a.injected);
+  const busiest = rows[0];
+  section.append(h("h2", { id: "interrupts-title" }, busiest
+    ? `${grouped(rows.reduce((n, row) => n + row.injected, 0))} interrupts were injected; the most frequent, ${busiest.vector} (${busiest.pin}), half of the time within ${duration(busiest.raise_to_inject.p50_ns)}`
+    : "No interrupts were recorded"));
+  if (!busiest) {
+    section.append(h("p", { class: "empty" }, "Interrupts are followed through kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, kvm_inj_virq and kvm_eoi: record with -e kvm."));
+    return section;
+  }
+  const lines = rows.slice(0, 12).flatMap((row): Line[] => {
+    const group = `${row.vector} ${row.pin}`;
+    return [
+      { group, what: "raised → injected", d: row.raise_to_inject },
+      { group, what: "raised → in guest", d: row.raise_to_entry },
+      { group, what: "injected → EOI", d: row.inject_to_eoi },
+    ].filter((line) => line.d.count > 0);
+  });
+  section.append(table("Interrupts, table", lines, "vector and pin", "stage"));
+  if (rows.length > 12) section.append(h("p", { class: "dim" }, `${rows.length - 12} more ways of interrupts are in trapline report --irq.`));
+  section.append(h("p", { class: "dim" }, `${grouped(data.irqs.coalesced)} were raised again while pending and counted once.`));
+  return section;
+}
+
+function halts(data: Recording): HTMLElement {
+  const section = h("section", { id: "halts", "aria-labelledby": "halts-title" });
+  const won = data.halts.reduce((n, row) => n + row.polls_won.count, 0);
+  const all = won + data.halts.reduce((n, row) => n + row.slept.count, 0);
+  section.append(h("h2", { id: "halts-title" }, all
+    ? `Polling saved ${percent(won / all)} of ${grouped(all)} halts a sleep`
+    : "No halts were recorded"));
+  if (!all) {
+    section.append(h("p", { class: "empty" }, "The guest did not halt, or kvm_vcpu_wakeup is missing: record with -e kvm."));
+    return section;
+  }
+  const lines = data.halts.flatMap((row): Line[] => {
+    const group = `vm ${row.vm} vcpu ${row.vcpu ?? "?"}`;
+    return [
+      { group, what: "polls that won", d: row.polls_won },
+      { group, what: "slept", d: row.slept },
+      { group, what: "woken → running", d: row.wake_to_run },
+    ].filter((line) => line.d.count > 0);
+  });
+  section.append(table("Halts, table", lines, "vCPU", "halts"));
+  return section;
+}
+
+export function stages(data: Recording): HTMLElement[] {
+  return [requests(data), interrupts(data), halts(data)];
+}

@@ -1,0 +1,185 @@
+// The exits by reason, device, …: sortable, filterable, each row with its parts and distribution.
+import type { Choice } from "./choice";
+import { clip, h, name, replace, s } from "./dom";
+import { kLatencyBins, type Group, type Model } from "./model";
+import type { Change } from "./shares";
+import { exact, grouped, percent, sig3, single, singleUnit, total, totalUnit } from "./text";
+import { kParts } from "./types";
+
+const kShown = 25;
+
+interface Column {
+  id: string;
+  head: string;
+  unit: () => string;
+  of: (row: Group) => number | string;
+}
+
+export const kColumns: Column[] = [
+  { id: "key", head: "", unit: () => "", of: (row) => row.key },
+  { id: "count", head: "Exits", unit: () => "", of: (row) => row.count },
+  { id: "total", head: "Total", unit: totalUnit, of: (row) => row.total_ns },
+  { id: "share", head: "Share", unit: () => "% of vCPU time", of: (row) => row.total_ns },
+  { id: "mean", head: "Mean", unit: singleUnit, of: (row) => row.mean_ns },
+  { id: "p50", head: "p50", unit: singleUnit, of: (row) => row.p50_ns },
+  { id: "p90", head: "p90", unit: singleUnit, of: (row) => row.p90_ns },
+  { id: "p99", head: "p99", unit: singleUnit, of: (row) => row.p99_ns },
+  { id: "max", head: "Max", unit: singleUnit, of: (row) => row.max_ns },
+];
+
+export function partsBar(row: Record<`${(typeof kParts)[number]}_ns`, number>, sum: number): SVGSVGElement {
+  const svg = s("svg", { class: "parts", width: 90, height: 12, role: "img",
+    "aria-label": kParts.filter((p) => row[`${p}_ns`] > 0).map((p) => `${p} ${percent(row[`${p}_ns`] / Math.max(1, sum))}`).join(", ") || "no time" });
+  let left = 0;
+  for (const part of kParts) {
+    const width = (row[`${part}_ns`] / Math.max(1, sum)) * 90;
+    if (width <= 0) continue;
+    svg.append(s("rect", { class: `p-${part}`, x: left, width, height: 12 },
+      s("title", {}, `${part} ${exact(row[`${part}_ns`])}`)));
+    left += width;
+  }
+  return svg;
+}
+
+// The distribution on one logarithmic axis for all rows.
+function sparkline(histogram: number[], first: number, last: number): SVGSVGElement {
+  const svg = s("svg", { class: "spark", width: 96, height: 18, "aria-hidden": "true" });
+  let most = 1;
+  for (let i = 1; i < histogram.length; i += 2) most = Math.max(most, histogram[i] ?? 0);
+  const width = 96 / Math.max(1, last - first);
+  let path = "";
+  for (let i = 0; i + 1 < histogram.length; i += 2) {
+    const size = Math.max(1.5, Math.sqrt((histogram[i + 1] ?? 0) / most) * 17);
+    path += `M${(((histogram[i] ?? 0) - first) * width).toFixed(1)} 18v-${size.toFixed(1)}h${Math.max(1, width).toFixed(1)}v${size.toFixed(1)}z`;
+  }
+  svg.append(s("path", { d: path }));
+  return svg;
+}
+
+export class Table {
+  readonly element = h("section", { id: "table", "aria-labelledby": "table-title" });
+  private readonly title = h("h2", { id: "table-title" });
+  private readonly by: HTMLSelectElement;
+  private readonly find: HTMLInputElement;
+  private readonly head = h("thead");
+  private readonly body = h("tbody");
+  private readonly under = h("p", { class: "dim" });
+  private readonly more: HTMLButtonElement;
+
+  constructor(
+    private readonly model: Model,
+    private readonly change: Change,
+  ) {
+    this.by = h("select", { id: "by", change: () => this.change({ by: this.by.value }) },
+      ...model.data.sets.map((set) => h("option", { value: set.by }, set.by.replace(/,/g, ", "))));
+    this.find = h("input", { type: "search", id: "find", spellcheck: "false", autocomplete: "off",
+      input: () => this.change({ query: this.find.value }) });
+    this.more = h("button", { type: "button", class: "noprint", click: () => this.change({ all: true }) }, "Show all rows");
+    this.element.append(this.title,
+      h("div", { class: "controls noprint" }, h("label", { for: "by" }, "Exits by"), this.by,
+        h("label", { for: "find" }, "with the words"), this.find),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Exits, table" },
+        h("table", {}, this.head, this.body)),
+      this.under, this.more);
+  }
+
+  private headings(choice: Choice): void {
+    const cells = kColumns.map((column) => {
+      const sorted = choice.sort === column.id;
+      const head = column.id === "key" ? choice.by.replace(/,/g, " / ") : column.head;
+      const button = h("button", { type: "button", "data-sort": column.id,
+        click: () => this.change(sorted ? { up: !choice.up } : { sort: column.id, up: column.id === "key" }) },
+        head, h("span", { class: "sign", "aria-hidden": "true" }, sorted ? (choice.up ? " ▲" : " ▼") : ""));
+      return h("th", { scope: "col", class: column.id === "key" ? "" : "number",
+        "aria-sort": sorted ? (choice.up ? "ascending" : "descending") : undefined },
+        button, column.unit() && h("small", {}, column.unit()));
+    });
+    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["sort"];
+    replace(this.head, h("tr", {}, ...cells, h("th", { scope: "col" }, "Parts"),
+      h("th", { scope: "col" }, "Latency", h("small", {}, "log axis, height: √ of exits"))));
+    if (focused) this.head.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus();
+  }
+
+  render(choice: Choice): void {
+    const all = this.model.groups(choice);
+    const column = kColumns.find((one) => one.id === choice.sort) ?? kColumns[2]!;
+    const words = choice.query.toLowerCase().split(/\s+/).filter(Boolean);
+    const groups = all.filter((row) => words.every((word) => row.key.toLowerCase().includes(word)));
+    groups.sort((a, b) => {
+      const [x, y] = [column.of(a), column.of(b)];
+      const order = typeof x === "string" ? x.localeCompare(String(y)) : x - Number(y);
+      return choice.up ? order : -order;
+    });
+    this.by.value = choice.by;
+    if (this.find.value !== choice.query) this.find.value = choice.query;
+    this.headings(choice);
+    this.heading(all, choice);
+    const shown = choice.all ? groups : groups.slice(0, kShown);
+    let [first, last] = [kLatencyBins, 1];
+    for (const row of all) {
+      const bins = row.histogram;
+      if (bins.length) {
+        first = Math.min(first, bins[0] ?? first);
+        last = Math.max(last, (bins.at(-2) ?? 0) + 1);
+      }
+    }
+    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["row"];
+    const wall = this.wall(choice);
+    replace(this.body, ...shown.map((row) => this.row(row, choice, wall, first, last)));
+    if (groups.length === 0) {
+      replace(this.body, h("tr", {}, h("td", { colspan: kColumns.length + 2 },
+        all.length === 0 ? "No exits are in what is chosen." : "No row has these words.")));
+    }
+    if (focused !== undefined) {
+      for (const one of this.body.querySelectorAll<HTMLElement>("button[data-row]")) {
+        if (one.dataset["row"] === focused) one.focus();
+      }
+    }
+    const set = this.model.data.sets.find((one) => one.by === choice.by);
+    const left = !all.some((row) => row.approximate) ? (set?.rows_left_out ?? 0) : 0;
+    this.under.textContent = [
+      `${grouped(groups.length)} of ${grouped(all.length)} rows`,
+      left > 0 ? `${grouped(left)} more are not on this page: trapline report prints them` : "",
+      all.some((row) => row.approximate) ? "counts, totals and parts are exact; ≈ is known to 12 % of its value" : "",
+    ].filter(Boolean).join("; ") + ".";
+    this.more.hidden = shown.length === groups.length;
+    this.more.textContent = `Show all ${groups.length} rows`;
+  }
+
+  private wall(choice: Choice): number {
+    const { data } = this.model;
+    if (!choice.time) return this.model.wall;
+    return Math.max(1, (this.model.edge(choice.time[1]) - this.model.edge(choice.time[0])) * data.vcpus.length);
+  }
+
+  private heading(rows: Group[], choice: Choice): void {
+    const busiest = rows.filter((row) => !row.halt).sort((a, b) => b.total_ns - a.total_ns)[0];
+    replace(this.title, ...(busiest
+      ? [name(clip(busiest.key, 60)), ` took ${percent(busiest.total_ns / this.wall(choice))} of the vCPUs' time, in ${grouped(busiest.count)} exits`]
+      : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
+  }
+
+  private row(row: Group, choice: Choice, wall: number, first: number, last: number): HTMLTableRowElement {
+    const chosen = choice.rows.some((one) => one.by === choice.by && one.key === row.key);
+    const others = choice.rows.filter((one) => one.by !== choice.by);
+    const choose = (): void =>
+      this.change({ rows: chosen ? others : [...others, { by: choice.by, key: row.key }] });
+    const about = row.approximate ? "≈ " : "";
+    const number = (text: string, title: string): HTMLElement => h("td", { class: "number", title }, text);
+    const cells = [
+      number(grouped(row.count), ""),
+      number(total(row.total_ns), exact(row.total_ns)),
+      number(sig3((row.total_ns / wall) * 100), ""),
+      number(single(row.mean_ns), exact(row.mean_ns)),
+      ...(["p50", "p90", "p99", "max"] as const).map((p) => number(about + single(row[`${p}_ns`]), about + exact(row[`${p}_ns`]))),
+    ];
+    return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key,
+      click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
+      h("th", { scope: "row" },
+        h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
+          h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)),
+        row.halt && h("small", {}, "halt, no overhead")),
+      ...cells, h("td", {}, partsBar(row, row.total_ns)),
+      h("td", {}, sparkline(row.histogram, first, last)));
+  }
+}

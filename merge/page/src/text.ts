@@ -1,0 +1,78 @@
+// Numbers, times and names as the page shows them.
+
+let cycles = false;
+export function useUnit(unit: "ns" | "cycles"): void {
+  cycles = unit === "cycles";
+}
+
+// Three significant digits, thousands grouped.
+export function sig3(value: number): string {
+  if (value === 0) return "0";
+  const rounded = Number(value.toPrecision(3));
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(rounded))));
+  return rounded.toLocaleString("en-US", {
+    minimumFractionDigits: Math.min(digits, 6),
+    maximumFractionDigits: Math.min(digits, 6),
+  });
+}
+
+export function grouped(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
+// The exact figure, for hover and copy.
+export function exact(ns: number): string {
+  return `${grouped(ns)} ${cycles ? "cycles" : "ns"}`;
+}
+
+// A duration with the unit that suits it: "1.84 s", "112 µs".
+export function duration(ns: number): string {
+  const units: [number, string][] = cycles
+    ? [[1e9, "Gcycles"], [1e6, "Mcycles"], [1e3, "kcycles"], [1, "cycles"]]
+    : [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  for (const [size, name] of units) {
+    if (ns >= size) return `${sig3(ns / size)} ${name}`;
+  }
+  return `${sig3(ns)} ${cycles ? "cycles" : "ns"}`;
+}
+
+// Columns keep one unit: totals in ms, single exits in µs.
+export const total = (ns: number): string => sig3(ns / 1e6);
+export const single = (ns: number): string => sig3(ns / 1e3);
+export const totalUnit = (): string => (cycles ? "Mcycles" : "ms");
+export const singleUnit = (): string => (cycles ? "kcycles" : "µs");
+
+export function percent(share: number): string {
+  return `${sig3(share * 100)} %`;
+}
+
+// A point in time after the start of the interval: "+1.234567 s".
+export function moment(ns: number, digits = 6): string {
+  return cycles ? `+${grouped(ns)} cycles` : `+${(ns / 1e9).toFixed(digits)} s`;
+}
+
+// What trapline's --from and --to take: the clock's seconds. `start` is the interval's, as text.
+export function momentOption(start: string, ns: number): string {
+  const at = BigInt(start) + BigInt(Math.round(ns));
+  const digits = (at < 0n ? 0n : at).toString().padStart(10, "0");
+  return `${digits.slice(0, -9)}.${digits.slice(-9)}`;
+}
+
+// A command without the options, which have a value each.
+export function without(words: string[], ...options: string[]): string[] {
+  return words.filter((word, i) => !options.includes(word) && !options.includes(words[i - 1] ?? ""));
+}
+
+// Names come from recordings. Characters that would be invisible or turn the text around are
+// written out; what looks like markup is a text node like any other.
+export function visible(text: string): string {
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g,
+    (c) => `\\u{${c.charCodeAt(0).toString(16)}}`,
+  );
+}
+
+// One word of a POSIX shell.
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`;
+}

@@ -1,0 +1,174 @@
+// The page's data, version 1: docs/formats/page.md. Times are integers of the recording's unit (ns,
+// or cycles) and count from the start of the interval; what could pass 2^53 is a string.
+
+export interface Distribution {
+  count: number;
+  total_ns: number;
+  min_ns: number;
+  mean_ns: number;
+  p50_ns: number;
+  p90_ns: number;
+  p99_ns: number;
+  p999_ns: number;
+  max_ns: number;
+}
+
+export interface Parts {
+  kernel_ns: number;
+  user_ns: number;
+  preempted_ns: number;
+  blocked_ns: number;
+}
+
+export interface Row extends Distribution, Parts {
+  key: string;
+  halt: boolean;
+  max_at: number;
+}
+
+export interface RowSet {
+  by: string;
+  rows: Row[];
+  rows_left_out: number;
+}
+
+export const kStates = ["guest", "kernel", "user", "preempted", "blocked", "halted"] as const;
+export type State = (typeof kStates)[number];
+export const kParts = ["kernel", "user", "preempted", "blocked"] as const;
+export type Part = (typeof kParts)[number];
+
+export interface Vcpu extends Parts {
+  name: string;
+  vm: string;
+  vcpu: number | null;
+  tid: number;
+  exits: number;
+  guest_ns: number;
+  halt_ns: number;
+  shares: Record<State, number[]>;
+}
+
+export interface Source {
+  path: string;
+  kind: string;
+  clock: string;
+  events: number;
+  lost: number;
+  method: string;
+  offset_ns: string;
+  error_ns: string | null;
+}
+
+export interface Lost {
+  cpu: number;
+  from: number;
+  to: number;
+  count: number; // 0: the kernel did not say
+}
+
+export interface WorstExit extends Parts {
+  start: number;
+  total_ns: number;
+  vcpu: string;
+  tid: number;
+  reason: string;
+  detail: string;
+  device: string;
+  function: string;
+  preempted_by: string;
+  qemu_events: number;
+  injected_vector?: number;
+  neighbourhood: number | null;
+}
+
+// lane, begin, end, kind, text
+export type NearSpan = [number, number, number, string, string];
+// lane, time, text, whose
+export type NearEvent = [number, number, string, string];
+export interface Neighbourhood {
+  from: number;
+  to: number;
+  lanes: string[];
+  spans: NearSpan[];
+  events: NearEvent[];
+  left_out: number;
+}
+
+export interface RequestPath {
+  key: string;
+  requests: number;
+  notify_to_start: Distribution;
+  end_to_injection: Distribution;
+  notify_to_injection: Distribution;
+}
+
+export interface RequestRow extends Distribution {
+  key: string;
+}
+
+export interface IrqRow {
+  vector: string;
+  pin: string;
+  raised: number;
+  injected: number;
+  raise_to_inject: Distribution;
+  raise_to_entry: Distribution;
+  inject_to_eoi: Distribution;
+}
+
+export interface HaltRow {
+  vm: string;
+  vcpu: number | null;
+  polls_won: Distribution;
+  slept: Distribution;
+  wake_to_run: Distribution;
+  invalid: number;
+}
+
+export interface GuestFunction extends Parts {
+  name: string;
+  calls: number;
+  exits: number;
+  own_ns: number;
+  guest_ns: number;
+}
+
+export const kDimensions = ["reason", "detail", "device", "qemu-event", "stack", "vcpu"] as const;
+export type Dimension = (typeof kDimensions)[number];
+
+export interface Recording {
+  recorded: [string, string][]; // what the session says: host, command, …
+  tool: string;
+  command: string[]; // the words that print this report
+  sources: Source[];
+  interval: { start_ns: string; end_ns: string };
+  duration_ns: number;
+  time_unit: "ns" | "cycles";
+  user_end: string;
+  from_userspace_exit: boolean;
+  counters: Record<string, number>;
+  notes: string[];
+  time: { origin: number; bin_ns: number; bins: number }; // bin 0 begins at origin, 0 or before
+  latency: { per_octave: number };
+  vcpus: Vcpu[];
+  lost: Lost[];
+  lost_left_out: number;
+  values: Record<Dimension, string[]>;
+  combos: number[][]; // indices into values, in the order of kDimensions
+  cells: number[][]; // per combo: bins to go on, latency bin, count, total, user, preempted, blocked
+  sets: RowSet[];
+  requests: RequestRow[];
+  request_paths: RequestPath[];
+  irqs: { coalesced: number; rows: IrqRow[] };
+  halts: HaltRow[];
+  guest_functions: GuestFunction[];
+  worst: WorstExit[];
+  neighbourhoods: Neighbourhood[];
+  left_out: string[]; // sentences: what was thinned out
+}
+
+export interface PageData {
+  format: "trapline-page";
+  version: number;
+  recordings: Recording[]; // one; two where they are compared
+}

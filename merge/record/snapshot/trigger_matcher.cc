@@ -1,0 +1,282 @@
+#include "merge/record/snapshot/trigger_matcher.h"
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr std::string_view kExit = "kvm:kvm_exit", kUserspaceExit = "kvm:kvm_userspace_exit",
+                           kRunIoctl = "syscalls:sys_enter_ioctl",
+                           kTimerMap = "kvm:kvm_get_timer_map", kFpu = "kvm:kvm_fpu";
+// Pairing, the vCPU's number on arm64, and where threads run, for losses; details change no
+// duration.
+constexpr std::string_view kWanted[] = {
+    kExit, "kvm:kvm_entry",      kUserspaceExit, kRunIoctl, kTimerMap,
+    kFpu,  "sched:sched_switch", "ftrace:print"};
+
+using Table = const trace_dat::SymbolNames*;
+
+// An exit that is open for so long is not waited for any more, and whether its thread is alive is
+// asked only of those that are open for a while.
+constexpr std::uint64_t kLongOpen = 1'000'000'000, kAWhile = 50'000'000;
+constexpr std::uint64_t kEnoughReturns = 1000;  // to user space: kvm_exit would have come
+
+// How a report prints a reason without a name.
+bool is_number(std::string_view reason) {
+  return reason.starts_with("0x") || reason.starts_with("class ") || reason.starts_with("ret ") ||
+         reason.starts_with("KVM_EXIT 0x");
+}
+
+bool has_name(std::initializer_list<Table> tables, std::string_view reason) {
+  for (const Table table : tables) {
+    for (const auto& [number, name] : *table) {
+      if (name == reason) return true;
+    }
+  }
+  return false;
+}
+
+bool is_known(const trace_dat::ReasonNames& names, const std::string& reason) {
+  return is_number(reason) ||
+         has_name({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace},
+                  reason);
+}
+
+std::string nearest_reason(const trace_dat::ReasonNames& names, const std::string& reason) {
+  std::vector<std::string_view> all;
+  for (const auto* table :
+       {&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace}) {
+    for (const auto& [number, name] : *table) all.emplace_back(name);
+  }
+  return std::string(nearest(reason, all));
+}
+
+}  // namespace
+
+// What is begun anew at the first kvm_exit.
+struct TriggerMatcher::Tracking {
+  explicit Tracking(const ExitModel& model) : reader(names), tracker(model, reader) {}
+  Names names;
+  QemuEventReader reader;
+  ExitTracker tracker;
+  bool kvm_exit = false;
+};
+
+TriggerMatcher::TriggerMatcher(Trigger trigger, trace_dat::Formats formats)
+    : trigger_(std::move(trigger)), formats_(std::move(formats)) {
+  look_up_types();
+  start_tracking(false);
+}
+TriggerMatcher::TriggerMatcher(TriggerMatcher&&) noexcept = default;
+TriggerMatcher::~TriggerMatcher() = default;
+
+Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, trace_dat::Formats formats) {
+  if (formats.type(kExit) < 0 && formats.type(kUserspaceExit) < 0) {
+    return fail(ErrorKind::kUsage,
+                "--snapshot-on '{}': no event that tells an exit is recorded; leave out --no-kvm, "
+                "or add --events kvm:kvm_exit,kvm:kvm_entry",
+                printable(trigger.text));
+  }
+  if (!trigger.reason.empty() && !is_known(formats.reasons(), trigger.reason)) {
+    const std::string near = nearest_reason(formats.reasons(), trigger.reason);
+    return trigger_error(trigger.text, trigger.reason_column,
+                         near.empty() ? "this kernel has no such reason"
+                                      : fmt::format("this kernel has no such reason; did you mean "
+                                                    "{}?",
+                                                    near));
+  }
+  return TriggerMatcher(std::move(trigger), std::move(formats));
+}
+
+void TriggerMatcher::look_up_types() {
+  for (const std::string_view name : kWanted) {
+    const int type = formats_.type(name);
+    if (type < 0) continue;
+    if (wanted_.size() <= static_cast<std::size_t>(type)) {
+      wanted_.resize(static_cast<std::size_t>(type) + 1);
+    }
+    wanted_[static_cast<std::size_t>(type)] = 1;
+  }
+}
+
+void TriggerMatcher::start_tracking(bool kvm_exit) {
+  Traits traits;
+  traits.kvm_exit = kvm_exit;
+  traits.kvm_userspace_exit = true;
+  traits.run_ioctl = formats_.type(kRunIoctl) >= 0;
+  traits.reload = formats_.type(kTimerMap) >= 0 || formats_.type(kFpu) >= 0;
+  tracking_ = std::make_unique<Tracking>(choose_exit_model(traits));
+  tracking_->kvm_exit = kvm_exit;
+  if (!kvm_exit) return;
+  // With them every return from user space would be decoded, and no duration would change.
+  for (const std::string_view name : {kUserspaceExit, kRunIoctl, kFpu}) {
+    if (const int type = formats_.type(name); type >= 0) {
+      wanted_[static_cast<std::size_t>(type)] = 0;
+    }
+  }
+}
+
+std::string TriggerMatcher::reason_of(const ExitReason& reason) const {
+  const trace_dat::ReasonNames& names = formats_.reasons();
+  return reason.isa == ExitReason::kIsaUserspace
+             ? names.of_userspace(reason.reason)
+             : names.of_exit(reason.isa, reason.reason, reason.exception_class);
+}
+
+bool TriggerMatcher::may_hit(const ExitReason& reason) const {
+  return trigger_.reason.empty() ? !is_halt(reason) : reason_of(reason) == trigger_.reason;
+}
+
+void TriggerMatcher::check(const ExitSpan* span) {
+  if (span == nullptr || span->total() <= trigger_.longer_than_ns || !may_hit(span->reason)) return;
+  hits_.push_back(
+      {span->start.ns(), span->end.ns(), span->thread, span->vcpu, reason_of(span->reason), false});
+}
+
+void TriggerMatcher::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
+  Event event;
+  event.at = Timestamp(recorded.time);
+  event.cpu = cpu;
+  if (!formats_.decode(recorded, event)) return;
+  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    if (!marker->text.starts_with(kSyncPrefix)) return;
+    if (const auto sync = parse_sync(marker->text)) {
+      stamps_.push_back({sync->series, sync->index, recorded.time});
+    }
+    return;
+  }
+  const auto* exit = std::get_if<KvmExit>(&event.payload);
+  if (exit != nullptr && !tracking_->kvm_exit) start_tracking(true);
+  if (exit != nullptr && !isa_) isa_ = exit->isa;
+  if (std::holds_alternative<KvmUserspaceExit>(event.payload)) ++returns_to_user_;
+  const ExitSpan* span = tracking_->tracker.on(event);
+  check(span);
+  if (!doubtful_.empty() || recorded.time < loss_end_) look_near_loss(event, span);
+}
+
+void TriggerMatcher::doubt(const OpenExit& exit) {
+  if (exit.end || !may_hit(exit.reason)) return;
+  doubtful_[exit.thread] = {exit.begin.ns(), exit.vcpu, exit.reason};
+}
+
+// Exits that the tracker gave up for a loss, or gives up though the report does not.
+void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
+  const bool begins = tracking_->kvm_exit ? std::holds_alternative<KvmExit>(event.payload)
+                                          : std::holds_alternative<KvmUserspaceExit>(event.payload);
+  if (begins) {
+    doubtful_.erase(event.thread);
+    if (event.at.ns() >= loss_end_) return;
+    if (const auto exit = tracking_->tracker.open(event.thread)) doubt(*exit);
+    return;
+  }
+  const bool ends = std::holds_alternative<KvmEntry>(event.payload) ||
+                    (!tracking_->kvm_exit && (std::holds_alternative<IoctlEnter>(event.payload) ||
+                                              std::holds_alternative<KvmReload>(event.payload)));
+  const auto found = ends ? doubtful_.find(event.thread) : doubtful_.end();
+  if (found == doubtful_.end()) return;
+  const Doubtful open = found->second;
+  doubtful_.erase(found);
+  if (span != nullptr && span->start.ns() == open.start) return;  // it was whole
+  const auto ended = tracking_->tracker.open(event.thread);
+  if (ended && ended->end && ended->begin.ns() == open.start) return;
+  const std::uint64_t end = event.at.ns();
+  if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
+  hits_.push_back({open.start, end, event.thread, open.vcpu, reason_of(open.reason), false, true});
+}
+
+void TriggerMatcher::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
+  loss_end_ = std::max(loss_end_, to);
+  for (const OpenExit& exit : tracking_->tracker.open()) doubt(exit);
+  Event event;
+  event.at = Timestamp(from);
+  event.cpu = cpu;
+  event.thread = ThreadId{-1};
+  event.payload = Lost{Timestamp(from), Timestamp(to), 0};
+  check(tracking_->tracker.on(event));
+}
+
+bool TriggerMatcher::is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start) {
+  const auto found = exits.find(thread);
+  return found != exits.end() && found->second == start;
+}
+
+void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
+  now_ = now;
+  OpenExits certain;
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+    if (end || !may_hit(reason)) continue;
+    const std::uint64_t start = begin.ns();
+    if (now <= start || now - start < kAWhile || is_in(forgotten_, thread, start)) continue;
+    const bool was_certain = is_in(certain_, thread, start);
+    if (alive(thread) == false) {
+      forgotten_[thread] = start;
+      if (!was_certain) continue;
+      hits_.push_back({start, now, thread, vcpu, reason_of(reason), true});
+    } else if (was_certain || now - start > std::max(trigger_.longer_than_ns, kLongOpen)) {
+      certain[thread] = start;
+    }
+  }
+  certain_ = std::move(certain);
+}
+
+void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+    if (end || !may_hit(reason)) continue;
+    const std::uint64_t start = begin.ns();
+    if (now <= start || now - start <= trigger_.longer_than_ns) continue;
+    if (is_in(forgotten_, thread, start) ||
+        (!is_in(certain_, thread, start) && alive(thread) != true))
+      continue;
+    hits_.push_back({start, now, thread, vcpu, reason_of(reason), true});
+  }
+  while (const ExitSpan* span = tracking_->tracker.finish()) check(span);
+}
+
+std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
+  std::optional<std::uint64_t> earliest;
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+    // One that has ended already is handed out with its thread's next event.
+    if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
+    if (!may_hit(reason)) continue;
+    const std::uint64_t start = begin.ns();
+    if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
+    earliest = std::min(earliest.value_or(~std::uint64_t{0}), start);
+  }
+  for (const auto& [thread, exit] : doubtful_) {  // not for ever: its end may be lost as well
+    if (now_ > exit.start + std::max(trigger_.longer_than_ns, kLongOpen)) continue;
+    earliest = std::min(earliest.value_or(~std::uint64_t{0}), exit.start);
+  }
+  return earliest;
+}
+
+std::string TriggerMatcher::cannot_hit(bool at_end) const {
+  const trace_dat::ReasonNames& names = formats_.reasons();
+  if (trigger_.reason.empty() || is_number(trigger_.reason)) return {};
+  if (!tracking_->kvm_exit) {
+    if (returns_to_user_ < (at_end ? 1 : kEnoughReturns)) return {};
+    if (has_name({&names.userspace}, trigger_.reason)) return {};
+    return fmt::format(
+        "kvm_exit does not fire on this machine, so that an exit is the time in user space and {} "
+        "is "
+        "none of its reasons; these begin with KVM_EXIT_, as KVM_EXIT_IO",
+        trigger_.reason);
+  }
+  const bool vmx = isa_ == 1u, svm = isa_ == 2u;
+  if (vmx   ? has_name({&names.vmx}, trigger_.reason)
+      : svm ? has_name({&names.svm}, trigger_.reason)
+            : has_name({&names.arm64_ret, &names.arm64_class}, trigger_.reason)) {
+    return {};
+  }
+  return fmt::format("the exits of this machine are {}'s, and {} is none of their reasons{}",
+                     vmx   ? "VMX"
+                     : svm ? "SVM"
+                           : "arm64",
+                     trigger_.reason,
+                     vmx   ? "; these are like IO_INSTRUCTION"
+                     : svm ? "; these are like io"
+                           : "; these are like DABT_LOW");
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,116 @@
+// Finds the exits that a trigger waits for, from the events of a recording that is being made. The
+// pairing is the report's own (ExitTracker), so that what hits here is what the report shows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/sync.h"
+#include "merge/analyze/exit_tracker.h"
+#include "merge/record/snapshot/trigger.h"
+#include "merge/source/kernel_events/formats.h"
+
+namespace trapline::record {
+
+struct Hit {
+  std::uint64_t start = 0, end = 0;  // on the recording's clock
+  ThreadId thread{};
+  std::int32_t vcpu = kNoVcpu;
+  std::string reason;
+  bool open = false;       // it had not ended when the recording did, or when its thread died
+  bool near_loss = false;  // the kernel lost events meanwhile: it may have been several exits
+};
+
+// The starts of exits that have not ended.
+using OpenExits = std::map<ThreadId, std::uint64_t>;
+
+// Whether a thread is alive; nothing where that cannot be known.
+using Alive = std::function<std::optional<bool>(ThreadId)>;
+
+// A sync record's marker, with the stamp that the kernel gave it.
+struct SyncStamp {
+  std::uint64_t series = 0;
+  std::uint32_t index = 0;
+  std::uint64_t stamp = 0;
+};
+
+// Guarantees: state for each vCPU thread, nothing that grows with the recording; every exit of the
+// report that is long enough is a hit, or lies inside one.
+//
+// A loss of the kernel's own is known when the next page of its CPU comes, later than the report
+// knows it. So an exit that was open then, or that begins before its end, counts up to its thread's
+// next kvm_entry, though a loss may lie in it (near_loss).
+//
+// Until the first kvm_exit an exit is the time in user space, from kvm_userspace_exit on, as in the
+// report of a recording that has no kvm_exit.
+class TriggerMatcher {
+ public:
+  // Errors (kUsage): the formats have no event that tells an exit, or not the trigger's reason.
+  [[nodiscard]] static Result<TriggerMatcher> open(Trigger trigger, trace_dat::Formats formats);
+  TriggerMatcher(TriggerMatcher&&) noexcept;
+  TriggerMatcher& operator=(TriggerMatcher&&) = delete;
+  ~TriggerMatcher();
+
+  // Whether events of this type change anything.
+  [[nodiscard]] bool wants(std::uint16_t type) const {
+    return type < wanted_.size() && wanted_[type] != 0;
+  }
+  // In order of time.
+  void on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu);
+  void on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to);
+  // Now and then, `now` being the time up to which all events were given: forgets the open exits of
+  // threads that are dead, and no longer waits for the end of those that are certain to be hits.
+  void look_after_open(std::uint64_t now, const Alive& alive);
+  // After the last event, of the time `now`: what is still open is a hit too where its thread is
+  // alive (a vCPU that was ended leaves its last exit open).
+  void finish(std::uint64_t now, const Alive& alive);
+
+  // The start of the earliest exit that may yet be a hit, those of certain() aside.
+  [[nodiscard]] std::optional<std::uint64_t> earliest_open() const;
+  // The starts of open exits that are hits whenever they end.
+  [[nodiscard]] const OpenExits& certain() const { return certain_; }
+  // Why no exit can be a hit on this machine, as soon as that is known; else empty. `at_end`: no
+  // more events come.
+  [[nodiscard]] std::string cannot_hit(bool at_end) const;
+  // What was found since the last call.
+  [[nodiscard]] std::vector<Hit> take_hits() { return std::exchange(hits_, {}); }
+  [[nodiscard]] std::vector<SyncStamp> take_stamps() { return std::exchange(stamps_, {}); }
+
+ private:
+  struct Tracking;
+  struct Doubtful {
+    std::uint64_t start = 0;
+    std::int32_t vcpu = kNoVcpu;
+    ExitReason reason;
+  };
+  TriggerMatcher(Trigger trigger, trace_dat::Formats formats);
+  void look_up_types();
+  void start_tracking(bool kvm_exit);
+  [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
+  [[nodiscard]] bool may_hit(const ExitReason& reason) const;
+  [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
+  void check(const ExitSpan* span);
+  void look_near_loss(const Event& event, const ExitSpan* span);
+  void doubt(const OpenExit& exit);
+
+  Trigger trigger_;
+  trace_dat::Formats formats_;
+  std::vector<std::uint8_t> wanted_;  // by type
+  std::unique_ptr<Tracking> tracking_;
+  std::vector<Hit> hits_;
+  std::vector<SyncStamp> stamps_;
+  OpenExits certain_, forgotten_;
+  std::map<ThreadId, Doubtful> doubtful_;
+  std::uint64_t now_ = 0;              // of the last look_after_open()
+  std::uint64_t loss_end_ = 0;         // the latest
+  std::uint64_t returns_to_user_ = 0;  // until the first kvm_exit
+  std::optional<std::uint32_t> isa_;   // of the kvm_exits
+};
+
+}  // namespace trapline::record

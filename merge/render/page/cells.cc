@@ -1,0 +1,127 @@
+#include "merge/render/page/cells.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trapline::page {
+namespace {
+
+constexpr std::size_t kFewestBins = 16;
+
+std::uint64_t mix(std::uint64_t value) {
+  value *= 0x9e3779b97f4a7c15u;
+  return value ^ value >> 29;
+}
+
+std::uint64_t cell_key(std::uint32_t combo, std::uint64_t time, std::uint64_t latency) {
+  return (std::uint64_t{combo} + 1) << 32 | time << 8 | latency;
+}
+
+}  // namespace
+
+const std::vector<Dimension>& Cells::dimensions() {
+  static const std::vector<Dimension> kAll = {Dimension::kReason, Dimension::kDetail,
+                                              Dimension::kDevice, Dimension::kQemuEvent,
+                                              Dimension::kStack,  Dimension::kVcpu};
+  return kAll;
+}
+
+std::size_t Cells::Hash::operator()(const GroupKey& key) const {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t word : key.words) hash = mix(hash ^ word);
+  return static_cast<std::size_t>(hash);
+}
+
+Cells::Cells() : keys_(dimensions()), slots_(1024) {}
+
+// Page faults are one value: there are as many addresses as the guest has pages.
+std::uint32_t Cells::combo_of(const ExitSpan& exit, const Pipeline& pipeline) {
+  const StackId stack = pipeline.stack_of(exit);
+  GroupKey key;
+  if (exit.detail.kind == DetailKind::kPageFault) {
+    ExitSpan without = exit;
+    without.detail.value = 0;
+    key = keys_.of(without, stack, pipeline.stacks());
+  } else {
+    key = keys_.of(exit, stack, pipeline.stacks());
+  }
+  if (const auto found = numbers_.find(key); found != numbers_.end()) return found->second;
+  if (combos_.size() >= kMostCombos) return kOther;
+  const auto number = static_cast<std::uint32_t>(combos_.size());
+  numbers_.emplace(key, number);
+  combos_.push_back(key);
+  return number;
+}
+
+std::size_t Cells::slot_of(std::uint64_t key) const {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t slot = static_cast<std::size_t>(mix(key)) & mask;
+  while (slots_[slot].key != 0 && slots_[slot].key != key) slot = (slot + 1) & mask;
+  return slot;
+}
+
+void Cells::rehash(std::size_t slots, bool doubled) {
+  std::vector<Cell> old = std::exchange(slots_, std::vector<Cell>(slots));
+  size_ = 0;
+  for (const Cell& cell : old) {
+    if (cell.key == 0) continue;
+    const std::uint64_t key =
+        doubled ? cell_key(cell.combo(), bins_.doubled(cell.time()), cell.latency()) : cell.key;
+    Cell& place = slots_[slot_of(key)];
+    size_ += place.key == 0 ? 1 : 0;
+    place.key = key;
+    place.count += cell.count;
+    place.total += cell.total;
+    place.user += cell.user;
+    place.preempted += cell.preempted;
+    place.blocked += cell.blocked;
+  }
+  if (doubled) ++bins_.shift;
+}
+
+void Cells::coarsen() { rehash(slots_.size(), true); }
+
+void Cells::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  if (!started_) {
+    started_ = true;
+    bins_.first = pipeline.begin().value_or(exit.start).ns();
+  }
+  while (bins_.bin(exit.start.ns()) >= kMostBins) coarsen();
+  std::uint32_t combo = combo_of(exit, pipeline);
+  const std::uint64_t latency = latency_bin(exit.total());
+  std::uint64_t key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
+  std::size_t slot = slot_of(key);
+  if (slots_[slot].key == 0) {
+    if (size_ >= kMostCells) {
+      if (bins_.bin(pipeline.end().ns()) > kFewestBins) {
+        coarsen();
+      } else {
+        combo = kOther;
+      }
+    } else if (2 * size_ >= slots_.size()) {
+      rehash(2 * slots_.size(), false);
+    }
+    key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
+    slot = slot_of(key);
+  }
+  if (combo == kOther) ++folded_;
+  Cell& cell = slots_[slot];
+  size_ += cell.key == 0 ? 1 : 0;
+  cell.key = key;
+  ++cell.count;
+  cell.total += exit.total();
+  cell.user += exit.parts[static_cast<std::size_t>(Part::kUser)];
+  cell.preempted += exit.parts[static_cast<std::size_t>(Part::kPreempted)];
+  cell.blocked += exit.parts[static_cast<std::size_t>(Part::kBlocked)];
+}
+
+std::vector<Cells::Cell> Cells::sorted() const {
+  std::vector<Cell> cells;
+  cells.reserve(size_);
+  std::copy_if(slots_.begin(), slots_.end(), std::back_inserter(cells),
+               [](const Cell& cell) { return cell.key != 0; });
+  std::sort(cells.begin(), cells.end(), [](const Cell& a, const Cell& b) { return a.key < b.key; });
+  return cells;
+}
+
+}  // namespace trapline::page

@@ -1,0 +1,98 @@
+// The exits of a recording as the page keeps them: how many, and how long, by their values, by when
+// they began and by how long they took.
+//
+//   combination of values x time bin x latency bin -> count, total, user, preempted, blocked
+//
+// Sums are exact: whatever a reader of the page selects, counts and totals are those of the exits.
+// Memory is bounded: time bins become twice as long whenever the recording outgrows them or cells
+// become too many; values beyond the first kMostCombos combinations are counted as one.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/report/exit_keys.h"
+
+namespace trapline::page {
+
+// Four bins to each power of two: bin b holds [low(b), low(b + 1)) with
+// low(b) = 2^(b / 4) * (1 + (b % 4) / 4). 0 and 1 are in bin 0.
+inline constexpr unsigned kLatencyBins = 256;
+[[nodiscard]] constexpr unsigned latency_bin(std::uint64_t ns) {
+  if (ns < 2) return 0;
+  const auto octave = static_cast<unsigned>(std::bit_width(ns)) - 1;
+  const auto quarter =
+      static_cast<unsigned>(octave >= 2 ? ns >> (octave - 2) : ns << (2 - octave)) & 3;
+  return octave * 4 + quarter;
+}
+
+// Time in bins of 2^shift ns, aligned to multiples of their length, so that two become one exactly.
+struct TimeBins {
+  std::uint64_t first = 0;  // of the recording
+  unsigned shift = 10;
+  [[nodiscard]] std::uint64_t base() const { return first >> shift; }
+  // Times before the first are in its bin.
+  [[nodiscard]] std::uint64_t bin(std::uint64_t ns) const {
+    return ns < first ? 0 : (ns >> shift) - base();
+  }
+  // Where bin `bin` goes when bins become twice as long.
+  [[nodiscard]] std::uint64_t doubled(std::uint64_t bin) const {
+    return ((base() + bin) >> 1) - (base() >> 1);
+  }
+};
+
+class Cells : public SpanSink {
+ public:
+  static constexpr std::size_t kMostCombos = 4096, kMostCells = 1u << 17, kMostBins = 256;
+
+  Cells();
+
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+  struct Cell {
+    std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
+    std::uint64_t count = 0, total = 0, user = 0, preempted = 0, blocked = 0;
+    [[nodiscard]] std::uint32_t combo() const { return static_cast<std::uint32_t>(key >> 32) - 1; }
+    [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>(key) >> 8; }
+    [[nodiscard]] std::uint32_t latency() const { return static_cast<std::uint32_t>(key) & 0xff; }
+  };
+  // The dimensions of a combination, in the order of its key's words.
+  [[nodiscard]] static const std::vector<Dimension>& dimensions();
+  [[nodiscard]] const std::vector<GroupKey>& combos() const { return combos_; }
+  // Exits that are in the combination "[other]", the last one, for want of room.
+  [[nodiscard]] std::uint64_t folded() const { return folded_; }
+  [[nodiscard]] const TimeBins& bins() const { return bins_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  // Sorted by combination, time and latency.
+  [[nodiscard]] std::vector<Cell> sorted() const;
+  // Makes time bins twice as long.
+  void coarsen();
+  // Where nothing came, bins begin here.
+  void begin_at(std::uint64_t ns) {
+    if (!started_) bins_.first = ns;
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const GroupKey& key) const;
+  };
+  static constexpr std::uint32_t kOther = kMostCombos;
+  [[nodiscard]] std::uint32_t combo_of(const ExitSpan& exit, const Pipeline& pipeline);
+  [[nodiscard]] std::size_t slot_of(std::uint64_t key) const;
+  void rehash(std::size_t slots, bool doubled);
+
+  ExitKeys keys_;
+  TimeBins bins_;
+  bool started_ = false;
+  std::unordered_map<GroupKey, std::uint32_t, Hash> numbers_;
+  std::vector<GroupKey> combos_;
+  std::vector<Cell> slots_;  // open addressing, a power of two, at most half full
+  std::size_t size_ = 0;
+  std::uint64_t folded_ = 0;
+};
+
+}  // namespace trapline::page

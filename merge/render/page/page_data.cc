@@ -1,0 +1,118 @@
+#include "merge/render/page/page_data.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/render/page_template.h"
+#include "merge/report/options.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
+                                        "qemu-event", "function",      "vcpu"};
+
+ReportOptions table_options(const ReportOptions& asked, std::string_view by) {
+  ReportOptions options;
+  options.by_text = std::string(by);
+  options.by = *parse_dimensions(by);
+  options.from = asked.from;
+  options.to = asked.to;
+  return options;
+}
+
+std::string joined(const nlohmann::json& words) {
+  std::string text;
+  for (const auto& word : words) {
+    if (!word.is_string()) continue;
+    text += (text.empty() ? "" : " ") + word.get<std::string>();
+    if (text.size() > 2000) return text.substr(0, 2000) + " …";
+  }
+  return text;
+}
+
+}  // namespace
+
+PageData::PageData(PageOptions options) : options_(std::move(options)) {}
+PageData::~PageData() = default;
+
+std::vector<SpanSink*> PageData::sinks(const Timeline& timeline, const Input& input,
+                                       const ReportOptions& options) {
+  timeline_ = &timeline;
+  for (const std::string_view by : kTables) {
+    ReportOptions& table = asked_.emplace_back(table_options(options, by));
+    table.irq = table.halt = table.guest = asked_.size() == 1;
+  }
+  ReportOptions& requests = asked_.emplace_back(table_options(options, "reason"));
+  requests.requests = true;
+  requests.by_text = "span";
+  requests.request_specs = options.request_specs;
+  std::vector<SpanSink*> sinks = {this, &cells_, &shares_, &worst_};
+  for (const ReportOptions& table : asked_) {
+    tables_.push_back(std::make_unique<Aggregator>(timeline, input, table));
+    sinks.push_back(tables_.back().get());
+  }
+  return sinks;
+}
+
+void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {
+  Loss loss{event.cpu, lost.from, lost.to, lost.count};
+  if (losses_.size() < kMostLosses) {
+    losses_.push_back(loss);
+    return;
+  }
+  // The longest are drawn.
+  ++losses_left_out_;
+  const auto shortest = std::min_element(
+      losses_.begin(), losses_.end(),
+      [](const Loss& a, const Loss& b) { return elapsed(a.from, a.to) < elapsed(b.from, b.to); });
+  if (elapsed(loss.from, loss.to) > elapsed(shortest->from, shortest->to)) *shortest = loss;
+}
+
+std::vector<std::pair<std::string, std::string>> session_facts(
+    const std::vector<std::string>& paths) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  for (const std::string& path : paths) {
+    std::ifstream file(std::filesystem::path(path) / "session.json");
+    if (!file) continue;
+    const auto session = nlohmann::json::parse(file, nullptr, false);
+    if (!session.is_object()) continue;
+    if (const auto host = session.find("host"); host != session.end() && host->is_object()) {
+      facts.emplace_back("Host",
+                         fmt::format("{} {}, {} CPUs", host->value("machine", std::string()),
+                                     host->value("kernel", std::string()), host->value("cpus", 0)));
+    }
+    if (const auto qemu = session.find("versions"); qemu != session.end() && qemu->is_object() &&
+                                                    qemu->contains("qemu") &&
+                                                    (*qemu)["qemu"].is_string()) {
+      facts.emplace_back("QEMU", (*qemu)["qemu"].get<std::string>());
+    }
+    if (const auto command = session.find("command");
+        command != session.end() && command->is_array()) {
+      facts.emplace_back("Command", joined(*command));
+    }
+    if (const auto closed = session.find("closed");
+        closed != session.end() && closed->is_boolean() && !closed->get<bool>()) {
+      facts.emplace_back("Cut off", "the recording was not closed: it ends where it was cut off");
+    }
+  }
+  return facts;
+}
+
+Result<void> check_page() {
+  if (!page_template().before.empty()) return {};
+  return fail(
+      ErrorKind::kUsage,
+      "--format html: this trapline was built without its page; install the packages nodejs "
+      "and npm (apt-get install nodejs npm), run cmake again and build");
+}
+
+void print_page(const std::string& json, std::ostream& out) {
+  const PageTemplate page = page_template();
+  out << page.before << json << page.after;
+}
+
+}  // namespace trapline

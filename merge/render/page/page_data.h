@@ -1,0 +1,83 @@
+// The data of the page (docs/formats/page.md), gathered in the pass that makes the report.
+//
+//   Pipeline ──> Aggregator, one for each table of the page    exact figures, as in every report
+//           ├──> Cells                                         what can be selected and brushed
+//           ├──> Shares                                        vCPU time, by state and time bin
+//           ├──> WorstExits                                    the longest, with what was around
+//           └──> PageData itself: losses
+//
+// Memory does not grow with the recording.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/render/page/cells.h"
+#include "merge/render/page/shares.h"
+#include "merge/render/page/worst_exits.h"
+#include "merge/report/aggregator.h"
+#include "merge/report/run.h"
+
+namespace trapline {
+
+struct PageOptions {
+  std::vector<std::string> command;  // "report", FILE, …: the words that print this in a terminal
+  std::string tool;                  // "trapline 0.1.0"
+  // What the recording says of itself: {"host", "Linux …"}, {"command", …}.
+  std::vector<std::pair<std::string, std::string>> recorded;
+};
+
+class PageData : public SpanSink, public ReportCompanion {
+ public:
+  static constexpr std::size_t kMostLosses = 300, kMostRows = 200;
+  static constexpr std::size_t kMostBytes = 2'000'000;
+
+  explicit PageData(PageOptions options);
+  ~PageData() override;
+
+  // ReportCompanion
+  [[nodiscard]] std::vector<SpanSink*> sinks(const Timeline& timeline, const Input& input,
+                                             const ReportOptions& options) override;
+  void finish(const Pipeline& pipeline) override;
+
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kLosses; }
+  void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
+
+  // After the pass: one line of JSON, ASCII only, without '<' and '>': it can stand in a script
+  // element. At most kMostBytes.
+  [[nodiscard]] const std::string& json() const { return json_; }
+
+ private:
+  struct Writer;
+  struct Loss {
+    std::uint32_t cpu = 0;
+    Timestamp from, to;
+    std::uint64_t count = 0;
+  };
+
+  PageOptions options_;
+  const Timeline* timeline_ = nullptr;
+  std::deque<ReportOptions> asked_;
+  std::vector<std::unique_ptr<Aggregator>> tables_;  // the last one is that of requests
+  page::Cells cells_;
+  page::Shares shares_;
+  page::WorstExits worst_;
+  std::vector<Loss> losses_;
+  std::uint64_t losses_left_out_ = 0;
+  std::string json_;
+};
+
+// What session.json tells, where one of the paths is a session; else nothing.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> session_facts(
+    const std::vector<std::string>& paths);
+
+// The page with the data in it. An Error says what to install where the page was not built.
+[[nodiscard]] Result<void> check_page();
+void print_page(const std::string& json, std::ostream& out);
+
+}  // namespace trapline

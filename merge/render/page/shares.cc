@@ -1,0 +1,57 @@
+#include "merge/render/page/shares.h"
+
+#include <algorithm>
+
+namespace trapline::page {
+
+void Shares::add(ThreadId thread, State state, Timestamp begin, Timestamp end,
+                 const Pipeline& pipeline) {
+  if (!started_) {
+    started_ = true;
+    bins_.first = pipeline.begin().value_or(begin).ns();
+  }
+  if (end <= begin) return;
+  while (bins_.bin(end.ns() - 1) >= kMostBins) coarsen();
+  std::vector<Bin>* shares = threads_.get(thread, kMostVcpus);
+  if (shares == nullptr) return;
+  for (std::uint64_t at = begin.ns(); at < end.ns();) {
+    const std::uint64_t bin = bins_.bin(at);
+    const std::uint64_t edge = (bins_.base() + bin + 1) << bins_.shift;
+    const std::uint64_t to = std::min(end.ns(), edge);
+    if (shares->size() <= bin) shares->resize(bin + 1);
+    (*shares)[bin][static_cast<std::size_t>(state)] += to - at;
+    at = to;
+  }
+}
+
+void Shares::event(const Event&, const Pipeline& pipeline) {
+  const GuestRun* run = pipeline.exits().guest_run();
+  if (run == nullptr || !pipeline.counts(run->thread)) return;
+  add(run->thread, State::kGuest, run->begin, run->end, pipeline);
+}
+
+void Shares::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  const bool halt = is_halt(exit.reason);
+  for (const PartInterval& interval : exit.intervals) {
+    const auto state =
+        halt ? State::kHalted : static_cast<State>(static_cast<std::uint8_t>(interval.part) + 1);
+    add(exit.thread, state, interval.begin, interval.end, pipeline);
+  }
+}
+
+const std::vector<Shares::Bin>* Shares::of(ThreadId thread) const { return threads_.find(thread); }
+
+void Shares::coarsen() {
+  for (auto& [thread, shares] : threads_.entries()) {
+    std::vector<Bin> longer;
+    for (std::size_t bin = 0; bin < shares.size(); ++bin) {
+      const auto to = static_cast<std::size_t>(bins_.doubled(bin));
+      if (longer.size() <= to) longer.resize(to + 1);
+      for (std::size_t state = 0; state < kStates; ++state) longer[to][state] += shares[bin][state];
+    }
+    shares = std::move(longer);
+  }
+  ++bins_.shift;
+}
+
+}  // namespace trapline::page

@@ -1,0 +1,49 @@
+// How much of each time bin a vCPU spent in the guest and in each part of its exits. Intervals are
+// cut at the bins' edges: the sums of the bins are the vCPU's totals, exactly.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/model/thread_table.h"
+#include "merge/render/page/cells.h"
+
+namespace trapline::page {
+
+enum class State : std::uint8_t { kGuest, kKernel, kUser, kPreempted, kBlocked, kHalted };
+inline constexpr std::size_t kStates = 6;
+inline constexpr std::array<std::string_view, kStates> kStateNames = {
+    "guest", "kernel", "user", "preempted", "blocked", "halted"};
+
+class Shares : public SpanSink {
+ public:
+  static constexpr std::size_t kMostBins = 256, kMostVcpus = 1024;
+  using Bin = std::array<std::uint64_t, kStates>;
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+  [[nodiscard]] const TimeBins& bins() const { return bins_; }
+  // Nothing for a thread that ran no vCPU.
+  [[nodiscard]] const std::vector<Bin>* of(ThreadId thread) const;
+  void coarsen();
+  // Where nothing came, bins begin here.
+  void begin_at(std::uint64_t ns) {
+    if (!started_) bins_.first = ns;
+  }
+
+ private:
+  void add(ThreadId thread, State state, Timestamp begin, Timestamp end, const Pipeline& pipeline);
+
+  TimeBins bins_;
+  bool started_ = false;
+  mutable ThreadTable<std::vector<Bin>> threads_;
+};
+
+}  // namespace trapline::page

@@ -1,0 +1,226 @@
+#include "merge/render/page/worst_exits.h"
+
+#include <algorithm>
+
+namespace trapline::page {
+namespace {
+
+constexpr std::uint64_t kLeastContext = 50'000;  // ns
+constexpr std::size_t kEventsAfter = 6;
+
+std::uint64_t context_of(const ExitSpan& exit) { return std::max(kLeastContext, exit.total() / 4); }
+
+bool longer(const std::shared_ptr<WorstExits::Capture>& a,
+            const std::shared_ptr<WorstExits::Capture>& b) {
+  return a->exit.total() > b->exit.total();
+}
+
+// Whether another thread's event tells of `thread`, or of what QEMU and KVM do meanwhile.
+bool concerns(const Event& event, ThreadId thread) {
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) return sched->next == thread;
+  if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) return woken->thread == thread;
+  return std::holds_alternative<Marker>(event.payload) ||
+         std::holds_alternative<KvmIrq>(event.payload);
+}
+
+bool may_concern(const Event& event) {
+  return std::holds_alternative<SchedSwitch>(event.payload) ||
+         std::holds_alternative<SchedWakeup>(event.payload) ||
+         std::holds_alternative<Marker>(event.payload) ||
+         std::holds_alternative<KvmIrq>(event.payload);
+}
+
+std::string_view moved(std::string_view text, std::span<const std::byte> from,
+                       const std::vector<std::byte>& to) {
+  const auto* begin = reinterpret_cast<const char*>(from.data());
+  const std::less_equal<const char*> before;
+  if (!before(begin, text.data()) || !before(text.data() + text.size(), begin + from.size())) {
+    return {};  // of the source's own memory: it may be gone
+  }
+  return {reinterpret_cast<const char*>(to.data()) + (text.data() - begin), text.size()};
+}
+
+// Copies the event's bytes and has its views point to the copy.
+void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
+  kept.event = event;
+  kept.number = number;
+  kept.raw.assign(event.raw.begin(), event.raw.end());
+  kept.event.raw = kept.raw;
+  if (auto* marker = std::get_if<Marker>(&kept.event.payload)) {
+    marker->text = moved(marker->text, event.raw, kept.raw);
+  } else if (auto* sched = std::get_if<SchedSwitch>(&kept.event.payload)) {
+    sched->next_comm = moved(sched->next_comm, event.raw, kept.raw);
+  }
+}
+
+}  // namespace
+
+const std::vector<Dimension>& WorstExits::row() {
+  static const std::vector<Dimension> kRow = {Dimension::kReason, Dimension::kDevice};
+  return kRow;
+}
+
+WorstExits::WorstExits() : keys_(row()) {}
+
+void WorstExits::keep(std::vector<Kept>& ring, std::size_t most, std::uint64_t number,
+                      const Event& event) {
+  if (ring.size() < most) ring.emplace_back();
+  copy(ring[(number - 1) % most], event, number);
+}
+
+void WorstExits::add_span(Thread& thread, const Near& span) {
+  if (thread.spans.size() < kSpanRing) thread.spans.emplace_back();
+  thread.spans[thread.spans_pushed++ % kSpanRing] = span;
+  for (const Pointer& capture : thread.open) {
+    if (capture->spans.size() < kMostSpans && span.begin <= capture->to) {
+      capture->spans.push_back(span);
+    }
+  }
+}
+
+void WorstExits::go_on(Thread& thread, const Event& event) {
+  std::erase_if(thread.open, [&](const Pointer& capture) {
+    if (event.at > capture->to || capture->after >= kEventsAfter) {
+      capture->to = std::min(capture->to, event.at);
+      return true;
+    }
+    copy(capture->events.emplace_back(), event, 0);
+    ++capture->after;
+    return false;
+  });
+}
+
+void WorstExits::event(const Event& event, const Pipeline& pipeline) {
+  if (std::holds_alternative<Lost>(event.payload) || is_guest(event.machine)) return;
+  if (const GuestRun* run = pipeline.exits().guest_run()) {
+    if (Thread* thread = threads_.get(run->thread, kMostThreads)) {
+      add_span(*thread, {Kind::kGuest, run->begin, run->end});
+    }
+  }
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr && (std::holds_alternative<KvmExit>(event.payload) ||
+                            std::holds_alternative<KvmUserspaceExit>(event.payload))) {
+    thread = threads_.get(event.thread, kMostThreads);
+  }
+  if (thread != nullptr) {
+    keep(thread->events, kThreadRing, ++thread->pushed, event);
+    const bool begins = pipeline.exits().model().from_userspace_exit
+                            ? std::holds_alternative<KvmUserspaceExit>(event.payload)
+                            : std::holds_alternative<KvmExit>(event.payload);
+    if (begins) thread->exit_began = thread->pushed;
+    if (!thread->open.empty()) go_on(*thread, event);
+    return;
+  }
+  if (!may_concern(event)) return;
+  keep(others_, kOtherRing, ++others_pushed_, event);
+}
+
+WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
+                                        const Pipeline& pipeline) {
+  auto made = std::make_shared<Capture>();
+  made->exit = exit;
+  made->exit.intervals = {};
+  made->exit.handlers = {};
+  made->stack = pipeline.stack_of(exit);
+  const std::uint64_t context = context_of(exit);
+  made->from = Timestamp(exit.start.ns() > context ? exit.start.ns() - context : 0);
+  made->to = Timestamp(exit.end.ns() + context);
+  for (const Near& span : thread.spans) {
+    if (span.end > made->from) made->spans.push_back(span);
+  }
+  std::stable_sort(made->spans.begin(), made->spans.end(),
+                   [](const Near& a, const Near& b) { return a.begin < b.begin; });
+  std::uint64_t inside = 0;
+  for (const Kept& kept : thread.events) {
+    if (kept.event.at < made->from) continue;
+    inside += kept.number >= thread.exit_began ? 1 : 0;
+    copy(made->events.emplace_back(), kept.event, 0);
+  }
+  const std::uint64_t all = thread.pushed + 1 - thread.exit_began;
+  made->left_out = all > inside ? all - inside : 0;
+  for (const Kept& kept : others_) {
+    if (kept.event.at < made->from || !concerns(kept.event, exit.thread)) continue;
+    if (made->events.size() >= kMostEvents) {
+      ++made->left_out;
+    } else {
+      copy(made->events.emplace_back(), kept.event, 0);
+    }
+  }
+  std::stable_sort(made->events.begin(), made->events.end(),
+                   [](const Kept& a, const Kept& b) { return a.event.at < b.event.at; });
+  return made;
+}
+
+// Its parts in their order, then QEMU's events; `visit` takes each.
+template <typename Visit>
+void each_span(const ExitSpan& exit, Visit&& visit) {
+  using Kind = WorstExits::Kind;
+  for (const PartInterval& interval : exit.intervals) {
+    visit(WorstExits::Near{static_cast<Kind>(static_cast<std::uint8_t>(interval.part) + 1),
+                           interval.begin, interval.end});
+  }
+  for (const HandlerEvent& handler : exit.handlers) {
+    visit(WorstExits::Near{Kind::kHandler, handler.at, handler.at,
+                           handler.region != kNoName ? handler.region : handler.event});
+  }
+}
+
+void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  Thread* thread = threads_.get(exit.thread, kMostThreads);
+  if (thread == nullptr) return;
+  const Pointer made = is_halt(exit.reason) ? nullptr : keep_if_long(*thread, exit, pipeline);
+  std::size_t shown = 0;
+  each_span(exit, [&](const Near& span) {
+    if (++shown <= kSpanRing / 2) add_span(*thread, span);
+  });
+  if (made == nullptr) return;
+  each_span(exit, [&](const Near& span) {
+    if (made->spans.size() < kMostSpans) {
+      made->spans.push_back(span);
+    } else {
+      ++made->left_out;
+    }
+  });
+  if (thread->open.size() < kMostOpen) {
+    thread->open.push_back(made);
+  } else {
+    made->to = exit.end;
+  }
+}
+
+// The capture where the exit is one of the longest, or its row's longest; else nothing.
+WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exit,
+                                             const Pipeline& pipeline) {
+  const std::uint64_t total = exit.total();
+  const bool among_longest = longest_.size() < kMost || total > longest_.front()->exit.total();
+  const GroupKey key = keys_.of(exit, kNoStack, pipeline.stacks());
+  auto row = rows_.find(key);
+  const bool row_is_new = row == rows_.end();
+  if (row_is_new && rows_.size() < kMostRows) row = rows_.emplace(key, nullptr).first;
+  const bool longest_of_row =
+      row != rows_.end() && (row_is_new || total > row->second->exit.total());
+  if (!among_longest && !longest_of_row) return nullptr;
+  Pointer made = capture(thread, exit, pipeline);
+  if (longest_of_row) row->second = made;
+  if (!among_longest) return made;
+  if (longest_.size() >= kMost) {
+    std::pop_heap(longest_.begin(), longest_.end(), longer);
+    longest_.pop_back();
+  }
+  longest_.push_back(made);
+  std::push_heap(longest_.begin(), longest_.end(), longer);
+  return made;
+}
+
+std::vector<std::shared_ptr<const WorstExits::Capture>> WorstExits::sorted() const {
+  std::vector<std::shared_ptr<const Capture>> all(longest_.begin(), longest_.end());
+  for (const auto& [key, capture] : rows_) {
+    if (std::find(all.begin(), all.end(), capture) == all.end()) all.push_back(capture);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(b->exit.total(), a->exit.start) < std::pair(a->exit.total(), b->exit.start);
+  });
+  return all;
+}
+
+}  // namespace trapline::page

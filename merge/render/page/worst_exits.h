@@ -1,0 +1,91 @@
+// The longest exits, and what happened around each: the spans of its thread and the events of its
+// thread, of who woke it, and of QEMU's other threads.
+//
+//   event ──> ring of its vCPU thread, or of the others ──┐
+//   exit  ──> long enough? ── copies what the rings hold ─┴─> Capture, open until its end + context
+//
+// Bounded: rings of a fixed size, kMost exits and one more for each of kMostRows rows. Texts are
+// made at the end, of the few events that are kept.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/model/thread_table.h"
+#include "merge/report/exit_keys.h"
+
+namespace trapline::page {
+
+class WorstExits : public SpanSink {
+ public:
+  static constexpr std::size_t kMost = 100, kMostRows = 200;
+  static constexpr std::size_t kThreadRing = 96, kOtherRing = 192, kSpanRing = 48;
+  static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024,
+                               kMostOpen = 8;
+
+  WorstExits();
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+  // An event with its bytes.
+  struct Kept {
+    Event event;
+    std::vector<std::byte> raw;
+    std::uint64_t number = 0;  // in its ring, from 1 on; 0: none
+  };
+  enum class Kind : std::uint8_t { kGuest, kKernel, kUser, kPreempted, kBlocked, kHandler };
+  struct Near {
+    Kind kind = Kind::kGuest;
+    Timestamp begin, end;
+    NameId name = kNoName;  // kHandler: the event
+  };
+  struct Capture {
+    ExitSpan exit;  // without its intervals
+    StackId stack = kNoStack;
+    std::vector<Near> spans;
+    std::vector<Kept> events;    // in order of time
+    std::uint64_t left_out = 0;  // events inside the exit that the ring no longer had
+    Timestamp from, to;          // what is looked at
+    std::size_t after = 0;       // events since its end
+  };
+  // The longest first, then those that are only their row's longest.
+  [[nodiscard]] std::vector<std::shared_ptr<const Capture>> sorted() const;
+  // The dimensions of a row.
+  [[nodiscard]] static const std::vector<Dimension>& row();
+
+ private:
+  using Pointer = std::shared_ptr<Capture>;
+  struct Thread {
+    std::vector<Kept> events;
+    std::uint64_t pushed = 0, exit_began = 0;
+    std::vector<Near> spans;
+    std::uint64_t spans_pushed = 0;
+    std::vector<Pointer> open;
+  };
+  struct Less {
+    bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }
+  };
+  static void keep(std::vector<Kept>& ring, std::size_t most, std::uint64_t number,
+                   const Event& event);
+  static void add_span(Thread& thread, const Near& span);
+  [[nodiscard]] Pointer capture(Thread& thread, const ExitSpan& exit, const Pipeline& pipeline);
+  [[nodiscard]] Pointer keep_if_long(Thread& thread, const ExitSpan& exit,
+                                     const Pipeline& pipeline);
+  void go_on(Thread& thread, const Event& event);
+
+  ExitKeys keys_;
+  ThreadTable<Thread> threads_;  // that run vCPUs
+  std::vector<Kept> others_;
+  std::uint64_t others_pushed_ = 0;
+  std::vector<Pointer> longest_;  // a heap, the shortest on top
+  std::map<GroupKey, Pointer, Less> rows_;
+};
+
+}  // namespace trapline::page

@@ -1,0 +1,30 @@
+// The longest exits and their neighbourhoods as the page's JSON.
+#pragma once
+
+#include "merge/render/page/worst_exits.h"
+#include "merge/render/report_json.h"
+#include "merge/report/vcpu_names.h"
+#include "merge/source/timeline.h"
+
+namespace trapline::page {
+
+// What numbers in an exit or an event are called, and what times count from.
+struct PageNames {
+  const Pipeline& pipeline;
+  const Timeline& timeline;
+  const VcpuNames& vcpus;
+  std::uint64_t start = 0;
+  [[nodiscard]] std::int64_t relative(std::uint64_t ns) const {
+    return static_cast<std::int64_t>(ns - start);
+  }
+};
+
+// The first neighbourhoods have more room than the others.
+inline constexpr std::size_t kFirst = 12;
+inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;
+
+// Adds "worst", and "neighbourhoods" of the first ones.
+void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
+               std::size_t neighbourhoods);
+
+}  // namespace trapline::page

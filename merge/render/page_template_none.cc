@@ -1,0 +1,8 @@
+// In a build without node: trapline says which packages are missing.
+#include "merge/render/page_template.h"
+
+namespace trapline {
+
+PageTemplate page_template() { return {}; }
+
+}  // namespace trapline

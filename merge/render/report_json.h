@@ -1,0 +1,16 @@
+// A report's JSON, whole and in the pieces that other formats share. docs/formats/report.md.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "merge/report/report.h"
+
+namespace trapline {
+
+using Json = nlohmann::ordered_json;
+
+[[nodiscard]] Json report_json(const Report& report);
+[[nodiscard]] Json row_json(const GroupRow& row);
+[[nodiscard]] Json exit_json(const ExitRow& row);
+
+}  // namespace trapline

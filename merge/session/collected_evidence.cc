@@ -1,0 +1,99 @@
+#include "merge/session/collected_evidence.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace trapline {
+namespace {
+
+// The CPU of the guest that made an event: its own, or its task's; kNoVcpu where nothing tells.
+std::int32_t cpu_of(const Event& event, bool of_tasks) {
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) return call->cpu;
+  if (of_tasks || std::holds_alternative<Lost>(event.payload)) return kNoVcpu;
+  return static_cast<std::int32_t>(event.cpu);
+}
+
+}  // namespace
+
+void TimeSample::add(std::int32_t cpu, std::uint64_t time) {
+  Cpu& of = cpus_[cpu];
+  of.last = std::max(of.last, time);
+  if (of.seen++ % of.step != 0) return;
+  of.times.push_back(time);
+  if (of.times.size() < 2 * kMost) return;
+  for (std::size_t i = 0; 2 * i < of.times.size(); ++i) of.times[i] = of.times[2 * i];
+  of.times.resize(kMost);
+  of.step *= 2;
+}
+
+TimesByCpu TimeSample::take() {
+  TimesByCpu times;
+  for (auto& [cpu, of] : cpus_) {
+    of.times.push_back(of.last);
+    std::sort(of.times.begin(), of.times.end());
+    times[cpu] = std::move(of.times);
+  }
+  return times;
+}
+
+void VcpuThreads::on(const Event& event) {
+  if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+    const auto [seen, fresh] = seen_.emplace(event.thread, exit->vcpu);
+    if (!fresh && exit->vcpu != kNoVcpu) seen->second = exit->vcpu;
+    if (first_ == 0) first_ = event.at.ns();
+    last_ = event.at.ns();
+  } else if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
+    const auto seen = seen_.find(event.thread);
+    if (seen != seen_.end() && reload->vcpu != kNoVcpu) seen->second = reload->vcpu;
+  }
+}
+
+std::vector<VcpuThread> VcpuThreads::all() const {
+  std::vector<VcpuThread> threads;
+  for (const auto& [thread, vcpu] : seen_)
+    threads.push_back({thread, vcpu == kNoVcpu && seen_.size() == 1 ? 0 : vcpu});
+  return threads;
+}
+
+std::optional<std::map<std::int32_t, ThreadId>> VcpuThreads::of_vm(
+    const std::set<ThreadId>& some, const Processes& processes) const {
+  const std::vector<VcpuThread> threads = all();
+  const std::vector<Vm> vms = find_vms(threads, processes);
+  std::set<ThreadId> wanted;
+  for (std::size_t i = 0; i < threads.size(); ++i)
+    if (some.empty() || some.contains(threads[i].thread)) wanted.insert(vms[i].process);
+  if (wanted.size() != 1) return std::nullopt;
+  std::map<std::int32_t, ThreadId> of_vm;
+  for (std::size_t i = 0; i < threads.size(); ++i)
+    if (vms[i].process == *wanted.begin()) of_vm.emplace(threads[i].vcpu, threads[i].thread);
+  return of_vm;
+}
+
+CollectedEvidence collect(Source& source, const Collect& what) {
+  CollectedEvidence evidence;
+  clocks::SyncGatherer syncs;
+  TimeSample times;
+  Event event;
+  while (source.next(event) == Read::kEvent) {
+    const std::uint64_t at = event.at.ns();
+    if (!evidence.interval) evidence.interval = clocks::Interval{at, at};
+    evidence.interval->last = std::max(evidence.interval->last, at);
+    if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+      evidence.guest_markers.add(at, marker->text);
+      if (marker->text.starts_with(kSyncPrefix))
+        if (const auto record = parse_sync(marker->text)) syncs.add(*record, at);
+    } else if (const auto* made = std::get_if<NewThread>(&event.payload)) {
+      evidence.processes.on(event, *made);
+    }
+    if (what.times) times.add(cpu_of(event, what.of_tasks), at);
+    evidence.vcpus.on(event);
+    if (what.runs) evidence.runs.on_event(event);
+    for (GuestBounds* guest : what.guests) guest->on_event(event);
+    if (what.visit) what.visit(event);
+  }
+  evidence.syncs = syncs.take();
+  evidence.times = times.take();
+  return evidence;
+}
+
+}  // namespace trapline

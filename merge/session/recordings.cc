@@ -1,0 +1,283 @@
+#include "merge/session/recordings.h"
+
+#include <algorithm>
+#include <set>
+
+#include "merge/clock/alignment.h"
+#include "merge/session/guest_function_source.h"
+#include "merge/session/guest_kernel_source.h"
+#include "merge/session/mapped_source.h"
+#include "merge/session/sync_records.h"
+
+namespace trapline {
+namespace {
+
+// Whether --offset names it: then the user relates it.
+bool has_offset(const InputOptions& options, const std::string& path) {
+  return std::ranges::any_of(options.offsets, [&path](const std::string& text) {
+    const auto offset = clocks::parse_offset(text);
+    return offset && (path == offset->source || path.ends_with("/" + offset->source));
+  });
+}
+
+SourceOptions source_options(const InputOptions& options) {
+  SourceOptions how;
+  how.tsc_khz = options.tsc_khz;
+  if (!options.trace_events.empty()) how.trace_events = options.trace_events;
+  return how;
+}
+
+}  // namespace
+
+Recordings::Recordings(const InputOptions& options, Input& input)
+    : options_(options), input_(input), how_(source_options(options)) {}
+
+Result<std::unique_ptr<Source>> Recordings::open_part(const Part& part) const {
+  if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
+  trace_dat::Options how;
+  how.tsc_khz = options_.tsc_khz;
+  how.marker_calls = part.marker_calls;
+  auto source = trace_dat::open_trace_dat(part.path, how);
+  if (!source) return tl::unexpected(std::move(source).error());
+  return std::unique_ptr<Source>(std::move(*source));
+}
+
+Result<void> Recordings::open(const std::vector<Part>& parts) {
+  if (auto done = describe(parts); !done) return done;
+  if (auto done = gather_guests(); !done) return done;
+  if (auto done = gather_host(); !done) return done;
+  if (auto done = align_guests(); !done) return done;
+  return align_clocks();
+}
+
+// Of several recordings the host is the first one with events of KVM, wherever it was named.
+Result<void> Recordings::describe(const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    if (part.kind == SourceKind::kGuestSync) {
+      const auto lines = read_guest_sync_file(part.path);
+      printed_.insert(printed_.end(), lines.begin(), lines.end());
+      printed_path_ = part.path;
+      continue;
+    }
+    auto source = open_part(part);
+    if (!source) return tl::unexpected(std::move(source).error());
+    Description is = (*source)->describe();
+    recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});
+  }
+  if (recordings_.empty()) return tl::unexpected(open_source(printed_path_, {}).error());
+  const auto host = std::ranges::find_if(recordings_, [](const Recording& recording) {
+    return recording.is.witness == Witness::kKernel && recording.is.has.any_kvm;
+  });
+  if (host != recordings_.end()) std::rotate(recordings_.begin(), host, host + 1);
+  return {};
+}
+
+Result<void> Recordings::collect_evidence(Recording& recording, const Collect& what) {
+  if (recording.evidence) return {};
+  auto again = open_part(recording.part);
+  if (!again) return tl::unexpected(std::move(again).error());
+  recording.evidence = collect(**again, what);
+  return {};
+}
+
+// The printed records, for recordings of another machine than the host. They are one guest's: of
+// several machines nobody knows which.
+Result<std::vector<GuestSyncLine>> Recordings::printed_in(const Recording& recording) const {
+  if (printed_.empty() || kinship(recording.is) == Kinship::kSameMachine)
+    return std::vector<GuestSyncLine>();
+  for (const Recording& other : recordings_) {
+    if (&other == &recordings_.front() || other.guest == std::nullopt) continue;
+    if (kinship(other.is) == Kinship::kSameMachine) continue;
+    if (machine_name(other.is) == machine_name(recording.is)) continue;
+    return fail(ErrorKind::kUsage,
+                "{}: it holds sync records of one guest, and {} and {} are of different machines; "
+                "put it into the uftrace directory of its guest as sync.txt",
+                printed_path_, other.part.path, recording.part.path);
+  }
+  return printed_;
+}
+
+Result<void> Recordings::gather_guests() {
+  bool used = printed_.empty();
+  for (Recording& recording : recordings_) {
+    const bool may =
+        recording.part.kind == SourceKind::kUftrace || recording.is.witness == Witness::kKernel;
+    const bool is_host = &recording == &recordings_.front();
+    if (!has_host() || !may || is_host || has_offset(options_, recording.part.path)) continue;
+    if (auto gathered = gather_guest(recording); !gathered) return gathered;
+    used |= recording.guest && recording.guest->inside && !recording.guest->syncs.empty();
+  }
+  if (used) return {};
+  return fail(ErrorKind::kUsage,
+              "{}: none of the recordings is of another machine than {}; where guest and host have "
+              "one name, put it into the guest's uftrace directory as sync.txt",
+              printed_path_, recordings_.front().part.path);
+}
+
+Result<void> Recordings::gather_guest(Recording& recording) {
+  const bool of_tasks = recording.part.kind == SourceKind::kUftrace;
+  GuestRecording guest;
+  if (of_tasks) {
+    guest.syncs = read_guest_sync_file(recording.part.path + "/sync.txt");
+    if (!guest.syncs.empty() && guest.syncs.front().stamp) {  // the plugin stamps what it sees
+      auto directory = DataDirectory::open(recording.part.path);
+      if (!directory) return tl::unexpected(std::move(directory).error());
+      auto outside = guest_recording(*directory);
+      if (!outside) return tl::unexpected(std::move(outside).error());
+      recording.guest = std::move(*outside);
+      recording.guest->clock = recording.is.clock;
+      recording.guest->kinship = kinship(recording.is);
+      return {};
+    }
+  } else {
+    auto collected = collect_evidence(recording, {.times = true, .guests = {}, .visit = {}});
+    if (!collected) return collected;
+    guest.syncs = recording.evidence->guest_markers.lines();
+    guest.brackets = recording.evidence->syncs;
+    const auto actions = recording.evidence->guest_markers.clocks();
+    guest.brackets.insert(guest.brackets.end(), actions.begin(), actions.end());
+    std::ranges::stable_sort(guest.brackets, {},
+                             [](const clocks::SyncEntry& entry) { return entry.point.stamp; });
+  }
+  guest.inside = true;
+  guest.clock = recording.is.clock;
+  guest.cycles = recording.is.cycles;
+  guest.kinship = kinship(recording.is);
+  auto printed = printed_in(recording);
+  if (!printed) return tl::unexpected(std::move(printed).error());
+  guest.own_syncs = !of_tasks && printed->empty();
+  // The same series may be in both: `trapline sync` writes them to trace_marker and prints them.
+  std::set<std::uint32_t> known;
+  for (const GuestSyncLine& line : guest.syncs) known.insert(line.record.series);
+  for (const GuestSyncLine& line : *printed)
+    if (!known.contains(line.record.series)) guest.syncs.push_back(line);
+  if (guest.syncs.empty()) return {};
+  if (of_tasks) {
+    const Collect what{.times = true, .of_tasks = true, .guests = {}, .visit = {}};
+    if (auto collected = collect_evidence(recording, what); !collected) return collected;
+  }
+  guest.times = std::move(recording.evidence->times);
+  recording.guest = std::move(guest);
+  return {};
+}
+
+// One pass over the host's recording, where a guest or an observer needs it.
+Result<void> Recordings::gather_host() {
+  Collect what{.runs = true, .guests = {}, .visit = {}};
+  for (Recording& recording : recordings_) {
+    if (!recording.guest || recording.guest->syncs.empty()) continue;
+    auto bounds = guest_bounds(*recording.guest, host());
+    if (!bounds) {
+      return fail(bounds.error().kind, "{}: {}", recording.part.path, bounds.error().message);
+    }
+    recording.bounds = std::move(*bounds);
+  }
+  for (Recording& recording : recordings_)
+    if (recording.bounds) what.guests.push_back(&*recording.bounds);
+  EvidenceObserver* observer = has_host() ? options_.observer : nullptr;
+  if (what.guests.empty() && observer == nullptr) return {};
+  what.runs = !what.guests.empty();
+  if (observer != nullptr) {
+    observer->begin(*recordings_.front().source, recordings_.front().is.has);
+    what.visit = [observer](const Event& event) { observer->on(event); };
+  }
+  return collect_evidence(recordings_.front(), what);
+}
+
+Result<void> Recordings::align_guests() {
+  for (Recording& recording : recordings_) {
+    if (!recording.bounds) continue;
+    const CollectedEvidence& of_host = *recordings_.front().evidence;
+    Processes processes = of_host.processes;
+    processes.merge(input_.processes);
+    auto aligned = align_guest(*recording.guest, *recording.bounds, host(), of_host, processes);
+    if (!aligned) {
+      return fail(aligned.error().kind,
+                  "{} and {}: {}; or give --offset {}=NS, what has to be added to its times",
+                  recording.part.path, recordings_.front().part.path, aligned.error().message,
+                  recording.part.path);
+    }
+    recording.aligned = std::move(*aligned);
+  }
+  return {};
+}
+
+Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs) {
+  std::vector<clocks::SourceClock> all;
+  const auto alone =
+      std::ranges::count_if(recordings_, [](const Recording& one) { return !one.aligned; }) == 1;
+  for (Recording& recording : recordings_) {
+    if (recording.aligned) continue;
+    clocks::SourceClock& clock = all.emplace_back(clock_of(recording.is));
+    if (alone) break;  // it needs no relation
+    if (const auto range = recording.source->range())
+      clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
+    if (!with_syncs) continue;
+    const auto known = add_known_evidence(*recording.source, clock);
+    if (!known) return tl::unexpected(known.error());
+    if (*known) continue;
+    if (auto collected = collect_evidence(recording, {}); !collected)
+      return tl::unexpected(std::move(collected).error());
+    add_evidence(*recording.evidence, clock);
+  }
+  if (!alone) clocks::take_peers_clocks(all);
+  std::vector<clocks::OffsetOption> offsets;
+  for (const std::string& text : options_.offsets) {
+    auto offset = clocks::parse_offset(text);
+    if (!offset) return tl::unexpected(std::move(offset).error());
+    offsets.push_back(std::move(*offset));
+  }
+  if (auto applied = clocks::apply_offsets(offsets, all); !applied) {
+    return tl::unexpected(std::move(applied).error());
+  }
+  return all;
+}
+
+// Of a session, what nothing relates is told and left out.
+bool Recordings::leave_out_last(const std::string& why) {
+  const auto last = std::find_if(recordings_.rbegin(), recordings_.rend(),
+                                 [](const Recording& one) { return !one.aligned; });
+  if (last == recordings_.rend() || last->part.named || &*last == &recordings_.front())
+    return false;
+  input_.notes.push_back(fmt::format("{} is left out: {}", last->part.path, why));
+  recordings_.erase(std::next(last).base());
+  return true;
+}
+
+Result<void> Recordings::align_clocks() {
+  auto clocks = read_clocks(false);
+  if (!clocks) return tl::unexpected(std::move(clocks).error());
+  if (!clocks::same_clocks(*clocks)) clocks = read_clocks(true);
+  if (!clocks) return tl::unexpected(std::move(clocks).error());
+  auto aligned = clocks::align(*clocks);
+  while (!aligned && leave_out_last(aligned.error().message)) {
+    clocks->pop_back();
+    aligned = clocks::align(*clocks);
+  }
+  if (!aligned) return tl::unexpected(std::move(aligned).error());
+  std::size_t next = 0, kernels = 0;
+  for (Recording& recording : recordings_) {
+    if (recording.aligned) continue;
+    const clocks::AlignedSource& one = aligned->sources[next++];
+    input_.traits.merge(recording.is.has);
+    for (const std::string& note : one.notes) input_.notes.push_back(note);
+    if (recording.is.witness == Witness::kKernel) ++kernels;
+    if (next == 1) input_.observed = one.map.is_identity();
+    input_.sources.push_back(with_clock(std::move(recording.source), one, aligned->clock));
+  }
+  input_.observed &= options_.observer != nullptr && has_host() && kernels == 1;
+  for (Recording& recording : recordings_) {
+    if (!recording.aligned) continue;
+    if (recording.guest->inside) {
+      input_.sources.push_back(
+          with_guest_alignment(std::move(recording.source), *recording.aligned));
+      continue;
+    }
+    auto source = open_guest_calls(recording.part.path, *recording.aligned);
+    if (!source) return tl::unexpected(std::move(source).error());
+    input_.sources.push_back(std::move(*source));
+  }
+  return {};
+}
+
+}  // namespace trapline

@@ -1,0 +1,82 @@
+// Recordings on their way to one timeline: described, their clocks' evidence collected, aligned,
+// opened.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/session/collected_evidence.h"
+#include "merge/session/guest_alignment.h"
+#include "merge/session/input.h"
+#include "merge/session/open.h"
+#include "merge/source/description.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
+
+namespace trapline {
+
+// One thing to read. A session's own parts are left out, with a note, where nothing relates them;
+// what was named is refused.
+struct Part {
+  std::string path;
+  SourceKind kind = SourceKind::kTraceDat;
+  bool named = true;
+  bool marker_calls = true;  // false: a directory has those in trace_marker, and more
+};
+
+// One recording on its way to the timeline. `source` is what will be read for the result.
+struct Recording {
+  Part part;
+  std::unique_ptr<Source> source;
+  Description is;
+  std::optional<CollectedEvidence> evidence;
+  // Of a guest's recording that has sync records of the guest.
+  std::optional<GuestRecording> guest;
+  std::optional<GuestBounds> bounds;
+  std::optional<GuestAlignment> aligned;
+};
+
+//   paths ─→ describe ─→ evidence of guests ─→ evidence of the host ─→ align ─→ sources
+//
+// Each recording is opened once for what it says of itself and for the result, and once more, read
+// to its end, where its evidence is needed. The host's is the first one.
+class Recordings {
+ public:
+  // Borrows both.
+  Recordings(const InputOptions& options, Input& input);
+
+  [[nodiscard]] Result<void> open(const std::vector<Part>& parts);
+
+ private:
+  [[nodiscard]] Result<std::unique_ptr<Source>> open_part(const Part& part) const;
+  Result<void> describe(const std::vector<Part>& parts);
+  Result<void> collect_evidence(Recording& recording, const Collect& what);
+  Result<std::vector<GuestSyncLine>> printed_in(const Recording& recording) const;
+  Result<void> gather_guests();
+  Result<void> gather_guest(Recording& recording);
+  Result<void> gather_host();
+  Result<void> align_guests();
+  Result<void> align_clocks();
+  Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs);
+  bool leave_out_last(const std::string& why);
+
+  [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }
+  [[nodiscard]] HostRecording host() const {
+    return {recordings_.front().is.clock, recordings_.front().is.cycles};
+  }
+  [[nodiscard]] Kinship kinship(const Description& is) const {
+    const std::string host = machine_name(recordings_.front().is), name = machine_name(is);
+    if (host.empty() || name.empty()) return Kinship::kUnknown;
+    return host == name ? Kinship::kSameMachine : Kinship::kOtherMachine;
+  }
+
+  const InputOptions& options_;
+  Input& input_;
+  SourceOptions how_;
+  std::vector<Recording> recordings_;
+  // What `trapline sync` printed in a guest, and where it was read.
+  std::vector<GuestSyncLine> printed_;
+  std::string printed_path_;
+};
+
+}  // namespace trapline

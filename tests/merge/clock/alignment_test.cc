@@ -1,0 +1,318 @@
+#include "merge/clock/alignment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "merge/session/sync_records.h"
+#include "tests/plugin/qemu_run.h"
+
+namespace trapline::clocks {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+SourceClock source(std::string path, std::string clock) {
+  SourceClock made;
+  made.path = std::move(path);
+  made.clock = std::move(clock);
+  return made;
+}
+
+// Stamps on a clock that is `offset` behind mono; real is one day ahead of it.
+std::vector<SyncEntry> syncs(std::uint64_t offset, int count = 3) {
+  std::vector<SyncEntry> entries;
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t mono = 100 * kSecond + static_cast<std::uint64_t>(i) * kSecond;
+    SyncEntry entry;
+    entry.series = static_cast<std::uint64_t>(i);
+    entry.point.stamp = mono + 500 - offset;
+    const auto set = [](ClockReadings& readings, std::uint64_t at) {
+      readings.values[static_cast<std::size_t>(ClockId::kMono)] = at;
+      readings.values[static_cast<std::size_t>(ClockId::kReal)] = at + 86'400 * kSecond;
+      readings.values[static_cast<std::size_t>(ClockId::kTsc)] = at * 2 + 77;
+    };
+    set(entry.point.before, mono);
+    set(entry.point.after, mono + 1000);
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+void expect_near(std::uint64_t a, std::uint64_t b, std::uint64_t error) {
+  EXPECT_LE(a > b ? a - b : b - a, error) << a << " and " << b;
+}
+
+TEST(Alignment, TheSameClockNeedsNoShift) {
+  const std::vector<SourceClock> sources{source("a", "mono"), source("b", "mono")};
+  EXPECT_TRUE(same_clocks(sources));
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned);
+  EXPECT_EQ(aligned->clock, "mono");
+  for (const AlignedSource& one : aligned->sources) {
+    EXPECT_TRUE(one.map.is_identity());
+    EXPECT_EQ(one.method, "same clock");
+    EXPECT_EQ(one.error_ns.value(), 0u);
+  }
+}
+
+TEST(Alignment, TheTimelineKeepsTheFirstSourcesClockWhereItCan) {
+  std::vector<SourceClock> sources{source("trace.dat", "local"), source("uftrace.data", "mono")};
+  sources[0].syncs = syncs(40 * kSecond);
+  EXPECT_FALSE(same_clocks(sources));
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->clock, "local");
+  EXPECT_TRUE(aligned->sources[0].map.is_identity());
+  EXPECT_EQ(aligned->sources[1].method, "sync records");
+  EXPECT_LE(aligned->sources[1].error_ns.value(), 600u);
+  expect_near(aligned->sources[1].map(101 * kSecond), 61 * kSecond,
+              aligned->sources[1].error_ns.value());
+  EXPECT_NEAR(static_cast<double>(aligned->sources[1].offset_ns), -40e9, 600);
+}
+
+TEST(Alignment, TwoPrivateClocksMeetOnMono) {
+  std::vector<SourceClock> sources{source("a.dat", "local"), source("b.dat", "perf")};
+  sources[0].syncs = syncs(40 * kSecond);
+  sources[1].syncs = syncs(7 * kSecond);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->clock, "mono");
+  expect_near(aligned->sources[0].map(61 * kSecond), 101 * kSecond, 1000);
+  expect_near(aligned->sources[1].map(94 * kSecond), 101 * kSecond, 1000);
+}
+
+TEST(Alignment, AThirdSourcesRecordsRelateClocksThatUserSpaceReads) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("qemu.data", "real")};
+  sources[0].syncs = syncs(0);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  expect_near(aligned->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
+  EXPECT_LE(aligned->sources[1].error_ns.value(), 1100u);
+}
+
+TEST(Alignment, CyclesOfTheTscBecomeNanoseconds) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("b.dat", "x86-tsc")};
+  sources[1].cycles = true;
+  sources[0].syncs = syncs(0);
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  expect_near(aligned->sources[1].map(202 * kSecond + 77), 101 * kSecond, 1100);
+  // Nanoseconds that a file made of its TSC are on no other file's clock.
+  sources[1].cycles = false;
+  sources[1].nanoseconds_of_tsc = true;
+  EXPECT_FALSE(align(sources));
+}
+
+TEST(Alignment, OneRecordGivesABoundThatGrowsAndSaysSo) {
+  std::vector<SourceClock> sources{source("a.dat", "local"), source("b.dat", "mono")};
+  sources[0].syncs = syncs(40 * kSecond, 1);
+  sources[1].interval = Interval{100 * kSecond, 110 * kSecond};
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned);
+  EXPECT_NEAR(static_cast<double>(aligned->sources[1].error_ns.value()), 10e9 * 500e-6, 2e3);
+  ASSERT_EQ(aligned->sources[1].notes.size(), 1u);
+  EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr("500 ppm"));
+}
+
+TEST(Alignment, WhatNothingRelatesIsRefusedWithTheOptionThatSettlesIt) {
+  std::vector<SourceClock> sources{source("run/a.dat", "local"), source("run/b", "real")};
+  const auto refused = align(sources);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("run/a.dat"), HasSubstr("local"), HasSubstr("run/b"),
+                    HasSubstr("real"), HasSubstr("--offset run/b=NS")));
+  const auto option = parse_offset("b=-1500000");
+  ASSERT_TRUE(option);
+  ASSERT_TRUE(apply_offsets(std::vector{*option}, sources));
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->sources[1].method, "offset option");
+  EXPECT_FALSE(aligned->sources[1].error_ns) << "nobody knows it";
+  EXPECT_EQ(aligned->sources[1].map(2'000'000), 500'000u);
+  EXPECT_TRUE(aligned->sources[0].map.is_identity());
+  EXPECT_EQ(aligned->clock, "local");
+}
+
+TEST(Alignment, OffsetsAreRefusedWhereTheyNameNothingOrAreNoNumber) {
+  std::vector<SourceClock> sources{source("x/b", "local"), source("y/b", "real")};
+  for (const char* bad : {"b", "b=", "=5", "b=5s", "b=99999999999999999999", "b=--4"}) {
+    EXPECT_FALSE(parse_offset(bad)) << bad;
+  }
+  EXPECT_FALSE(apply_offsets(std::vector<OffsetOption>{{"b", 1}}, sources));  // two of them
+  EXPECT_FALSE(apply_offsets(std::vector<OffsetOption>{{"c", 1}}, sources));
+  ASSERT_TRUE(apply_offsets(std::vector<OffsetOption>{{"2", 1}}, sources));
+  EXPECT_EQ(sources[1].offset, 1);
+}
+
+TEST(Alignment, ClocksOfTwoMachinesAreNotTheSame) {
+  std::vector<SourceClock> sources{source("host.dat", "mono"), source("guest.dat", "mono")};
+  sources[0].machine = "host";
+  sources[1].machine = "guest";
+  sources[0].syncs = syncs(0);
+  EXPECT_FALSE(align(sources));
+  // From guest sync records.
+  sources[1].brackets_to = "host.dat";
+  sources[1].brackets = {ClockBound::stamp(kSecond, 100 * kSecond, 100 * kSecond + 900, 0),
+                         ClockBound::stamp(2 * kSecond, 101 * kSecond, 101 * kSecond + 900, 1)};
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->sources[1].method, "guest sync records");
+  expect_near(aligned->sources[1].map(kSecond), 100 * kSecond + 450, 460);
+}
+
+TEST(Alignment, AStepIsANoteWithItsPlaceAndErrors) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("qemu.data", "real")};
+  sources[0].syncs = syncs(0, 6);
+  for (std::size_t i = 3; i < 6; ++i) {
+    for (ClockReadings* readings :
+         {&sources[0].syncs[i].point.before, &sources[0].syncs[i].point.after}) {
+      readings->values[static_cast<std::size_t>(ClockId::kReal)] += kSecond;
+    }
+  }
+  const auto aligned = align(sources);
+  ASSERT_TRUE(aligned);
+  ASSERT_EQ(aligned->sources[1].steps.size(), 1u);
+  ASSERT_EQ(aligned->sources[1].notes.size(), 1u);
+  EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr("qemu.data: between 86502."));
+  expect_near(aligned->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
+  expect_near(aligned->sources[1].map(86'505 * kSecond), 104 * kSecond, 1100);
+}
+
+TEST(SyncPoints, TwoWritersAtOnceDoNotDisturbEachOther) {
+  SyncGatherer gatherer;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    for (const std::uint64_t series : {7u, 9u}) {
+      SyncRecord record{series, i, ClockReadings{{1000u + 100 * i}}, std::nullopt};
+      if (i > 0) record.after = ClockReadings{{1000u + 100 * i - 50}};
+      if (i == 2) record.before.reset();
+      gatherer.add(record, 5000 + 100 * i + series);
+    }
+  }
+  const auto entries = gatherer.take();
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].series, 7u);
+  EXPECT_EQ(entries[1].series, 9u);
+  EXPECT_LT(entries[1].point.stamp, entries[2].point.stamp);
+}
+
+TEST(SyncPoints, ManySeriesKeepTheirNarrowestBracketOnly) {
+  SyncGatherer gatherer;
+  std::uint64_t now = 1;
+  for (std::uint64_t series = 1; series <= 2000; ++series) {
+    for (std::uint32_t i = 0; i <= 16; ++i) {
+      SyncRecord record{series, i, ClockReadings{{now}}, ClockReadings{{now - 1}}};
+      if (i == 0) record.after.reset();
+      if (i == 16) record.before.reset();
+      gatherer.add(record, now += 10 + i);
+    }
+  }
+  const auto entries = gatherer.take();
+  EXPECT_LT(entries.size(), SyncGatherer::kMany + 2000u);
+  EXPECT_EQ(entries.back().series, 2000u);
+}
+
+TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
+  testing::TemporaryFolder folder;
+  const std::string path = folder / "sync.txt";
+  auto none = read_sync_file(path);
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->entries.empty());
+  std::ofstream(path) << "# clock: boot\n"
+                         "1000 trapline: sync 1 7 0 before mono=5\n"
+                         "some other line\n99999999999999999999 trapline: sync 1 7 1\n"
+                         "2000 trapline: sync 1 7 1 before mono=9 after mono=8\n"
+                         "3000 trapline: sync 1 7 2 after mono=12\n";
+  const auto read = read_sync_file(path);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->clock, "boot");
+  ASSERT_EQ(read->entries.size(), 2u);
+  EXPECT_EQ(read->entries[1].point.stamp, 2000u);
+  EXPECT_EQ(read->entries[1].point.after.at(ClockId::kMono), 12u);
+}
+
+TEST(Alignment, RecordingsOfDifferentMachinesOrBootsOnAClockOfOneNameAreRefused) {
+  struct Differs {
+    void (*how)(SourceClock&);
+    const char* told;
+  };
+  const Differs all[] = {
+      {[](SourceClock& b) { b.system = "Linux host 6.2.0"; }, "Linux host 6.2.0"},
+      {[](SourceClock& b) { b.cpus = 8; }, "4 and 8 CPUs"},
+      {[](SourceClock& b) {
+         b.interval = Interval{60 * kSecond, 70 * kSecond};
+       },
+       "run/a.dat ends at 50.000000000 and run/b.dat begins at 60.000000000"},
+      {[](SourceClock& b) {
+         b.interval = Interval{kSecond, 2 * kSecond};
+       },
+       "run/b.dat ends at 2."},
+  };
+  for (const Differs& differs : all) {
+    std::vector<SourceClock> sources{source("run/a.dat", "mono"), source("run/b.dat", "mono")};
+    for (SourceClock& one : sources) {
+      one.system = "Linux host 6.1.0";
+      one.cpus = 4;
+      one.interval = Interval{40 * kSecond, 50 * kSecond};
+    }
+    EXPECT_TRUE(align(sources));
+    differs.how(sources[1]);
+    const auto refused = align(sources);
+    ASSERT_FALSE(refused) << differs.told;
+    EXPECT_THAT(refused.error().message,
+                AllOf(HasSubstr(differs.told), HasSubstr("--offset run/b.dat=NS")));
+    sources[1].offset = 0;
+    EXPECT_TRUE(align(sources)) << "the user says so";
+  }
+}
+
+// A host's recording and that of a guest whose times trace-cmd moved to the host's clock.
+std::vector<SourceClock> host_and_guest() {
+  std::vector<SourceClock> sources{source("host.dat", "mono"), source("guest.dat", "local")};
+  sources[0].machine = "host";
+  sources[1].machine = "guest";
+  sources[1].shifted = true;
+  sources[1].applied = "time shift";
+  sources[1].trace_id = 7;
+  sources[1].peer_id = 5;
+  return sources;
+}
+
+TEST(Alignment, ATimeShiftPutsAGuestOnItsHostsClock) {
+  for (const bool by_guests : {false, true}) {
+    auto sources = host_and_guest();
+    if (by_guests) {
+      sources[0].guest_trace_ids = {3, 7};
+    } else {
+      sources[0].trace_id = 5;
+    }
+    take_peers_clocks(sources);
+    const auto aligned = align(sources);
+    ASSERT_TRUE(aligned) << aligned.error().message;
+    EXPECT_EQ(aligned->sources[1].method, "time shift");
+    EXPECT_FALSE(aligned->sources[1].error_ns) << "nobody knows it";
+    EXPECT_TRUE(aligned->sources[1].map.is_identity());
+    ASSERT_EQ(aligned->sources[1].notes.size(), 1u);
+    EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr("error is not known"));
+  }
+}
+
+TEST(Alignment, ATimeShiftToAnotherHostIsRefused) {
+  auto sources = host_and_guest();
+  sources[0].clock = "local";  // by its name the guest's own, before the shift
+  sources[0].machine = "guest";
+  sources[0].trace_id = 6;
+  sources[0].guest_trace_ids = {3};
+  take_peers_clocks(sources);
+  const auto aligned = align(sources);
+  ASSERT_FALSE(aligned);
+  EXPECT_THAT(aligned.error().message, AllOf(HasSubstr("guest.dat"), HasSubstr("--offset")));
+}
+
+}  // namespace
+}  // namespace trapline::clocks

@@ -1,0 +1,185 @@
+// Evidence of clocks belongs to the guest that gave it: what open_input() makes of recordings of
+// one host, of several guests and of other machines. The host's recording is real (tests/merge/
+// guest-clock), what lies beside it is written here.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "merge/session/input.h"
+#include "merge/session/open.h"
+#include "merge/session/sync_records.h"
+#include "plugin/format/directory_writer.h"
+#include "plugin/format/record.h"
+
+namespace trapline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kGuestClock = TRAPLINE_SOURCE_DIR "/tests/merge/guest-clock/";
+
+class EvidenceTest : public ::testing::Test {
+ protected:
+  EvidenceTest() {
+    std::string name = std::filesystem::temp_directory_path() / "trapline.XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    auto host = open_source(host_, {});
+    syncs_ = clocks::read_sync_markers(**host);
+  }
+  ~EvidenceTest() override { std::filesystem::remove_all(folder_); }
+
+  // The host's TSC at a time of its CLOCK_MONOTONIC, by its recording's own sync records.
+  std::uint64_t host_tsc(std::uint64_t mono) const {
+    const SyncPoint &a = syncs_.front().point, &b = syncs_.back().point;
+    const auto mono0 = static_cast<double>(a.before.at(ClockId::kMono));
+    const auto tsc0 = static_cast<double>(a.before.at(ClockId::kTsc));
+    const double rate = (static_cast<double>(b.before.at(ClockId::kTsc)) - tsc0) /
+                        (static_cast<double>(b.before.at(ClockId::kMono)) - mono0);
+    return static_cast<std::uint64_t>(tsc0 + (static_cast<double>(mono) - mono0) * rate);
+  }
+  // A directory of the plugin in a QEMU of the host, on the host's mono: calls of its guest, and
+  // the magic no-ops of a `trapline sync` there, which read that guest's own clocks. Its TSC is
+  // `ticks` of the host's before it.
+  std::string plugin_directory(const std::string& hostname, std::uint64_t ticks, int tries = 16) {
+    const std::string path = folder_ + "/uftrace.data";
+    UftraceInfo info;
+    info.hostname = hostname;
+    auto writer = DirectoryWriter::create(path, info);
+    EXPECT_TRUE(writer);
+    std::ofstream(path + "/sid-0.map")
+        << "000000001000-000000002000 r-xp 00000000 00:00 0 /vm/guest.elf\n"
+           "7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n";
+    EXPECT_TRUE(writer->add_task(100, "cpu0", kFirst));
+    auto data = writer->open_data(100);
+    EXPECT_TRUE(data);
+    std::ofstream syncs(path + "/sync.txt");
+    syncs << "# clock: mono\n";
+    for (std::uint32_t series = 1; series <= 2; ++series) {
+      std::uint64_t now = kFirst + series * 5'000'000'000;
+      for (const RecordType type : {RecordType::kEntry, RecordType::kExit}) {
+        const Record record(type, now += 1'000, 0, 0x1000);
+        EXPECT_EQ(write_all(data->get(), &record, sizeof record), 0);
+      }
+      for (int i = 0; i <= tries; ++i, now += 2'000) {
+        const auto reading = [&](std::uint64_t at) {
+          return fmt::format("mono={} tsc={}", at - kFirst, host_tsc(at) - ticks);
+        };
+        syncs << fmt::format("{} trapline: guest 1 {} {}", now, series * 8 + 70'000, i);
+        if (i < tries) syncs << " before " << reading(now + 300);
+        if (i > 0) syncs << " after " << reading(now - 300);
+        syncs << '\n';
+      }
+    }
+    return path;
+  }
+  Result<Input> open(std::vector<std::string> paths, std::vector<std::string> offsets = {}) {
+    InputOptions options;
+    options.paths = std::move(paths);
+    options.offsets = std::move(offsets);
+    return open_input(options);
+  }
+
+  static constexpr std::uint64_t kFirst = 10'000'000'000;
+  const std::string host_ = kGuestClock + "host.dat";
+  std::string folder_;
+  std::vector<clocks::SyncEntry> syncs_;
+};
+
+// A KVM guest ran on the host, whose recording says how far that guest's TSC is off; and a guest of
+// another QEMU under TCG, which read a TSC of its own. The plugin stamps what it saw there with the
+// host's mono: the clock of the host's recording.
+TEST_F(EvidenceTest, APluginsDirectoryOfTheSameHostAndClockIsNotShiftedByAnotherGuestsTsc) {
+  for (const char* hostname : {"host", "", "(none)"}) {
+    const auto input = open({host_, plugin_directory(hostname, 9'000'000'000)});
+    ASSERT_TRUE(input) << input.error().message;
+    ASSERT_EQ(input->sources.size(), 2u);
+    const SourceInfo& info = input->sources[1]->info();
+    EXPECT_EQ(info.method, "same clock") << hostname;
+    EXPECT_EQ(info.offset_ns, 0);
+    EXPECT_EQ(info.error_ns, 0u);
+    Event event;
+    ASSERT_TRUE(input->sources[1]->next(event));
+    EXPECT_EQ(event.at.ns(), kFirst + 5'000'001'000);
+    std::filesystem::remove_all(folder_ + "/uftrace.data");
+  }
+}
+
+TEST_F(EvidenceTest, OneReadingOfAnotherGuestDoesNotMakeItsDirectoryUnreadable) {
+  const auto input = open({host_, plugin_directory("host", 9'000'000'000, 1)});
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_EQ(input->sources[1]->info().method, "same clock");
+}
+
+// The readings of a guest's TSC, as if its counter were 3 ms off: nothing else is given that would
+// tell which guest they are of, and its own records show that they are wrong.
+TEST_F(EvidenceTest, ARelationThatPutsTheGuestsRecordsIntoExitsIsRefused) {
+  const std::string path = folder_ + "/sync.txt";
+  for (const std::uint64_t off : {std::uint64_t{0}, std::uint64_t{3'000'000}}) {
+    std::ofstream out(path);
+    for (GuestSyncLine& line : read_guest_sync_file(kGuestClock + "sync.txt")) {
+      if (line.record.series % 8 != 0) continue;  // no-ops only
+      for (auto* reading : {&line.record.before, &line.record.after})
+        if (*reading) (*reading)->counter += off;
+      out << format_guest_sync(line.record) << '\n';
+    }
+    out.close();
+    const auto input = open({host_, kGuestClock + "uftrace.data", path});
+    if (off == 0) {
+      ASSERT_TRUE(input) << input.error().message;
+      EXPECT_THAT(input->sources[1]->info().method, HasSubstr("TSC readings"));
+    } else {
+      ASSERT_FALSE(input) << input->sources[1]->info().method;
+      EXPECT_THAT(input.error().message,
+                  AllOf(HasSubstr("its vCPU left the guest at"), HasSubstr("host.dat"),
+                        HasSubstr("--offset " + kGuestClock + "uftrace.data=NS")));
+    }
+  }
+}
+
+TEST_F(EvidenceTest, PrintedSyncRecordsOfOneGuestAreNotTakenForTwo) {
+  const std::string other = folder_ + "/other.data";
+  std::filesystem::copy(kGuestClock + "uftrace.data", other);
+  std::ifstream in(other + "/info");
+  std::string info(std::istreambuf_iterator<char>(in), {});
+  const auto name = info.find("hostname=guest");
+  ASSERT_NE(name, std::string::npos);
+  std::ofstream(other + "/info") << info.replace(name, 14, "hostname=other");
+  const auto input = open({host_, kGuestClock + "uftrace.data", other, kGuestClock + "sync.txt"});
+  ASSERT_FALSE(input);
+  EXPECT_THAT(input.error().message,
+              AllOf(HasSubstr("sync records of one guest"), HasSubstr("other.data")));
+}
+
+// What the pass for evidence shows to whoever wants to know something of the recording first.
+TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
+  struct Count final : EvidenceObserver {
+    void begin(const Source& host, const Traits& has) override {
+      path = host.info().path;
+      kvm = has.kvm_exit;
+    }
+    void on(const Event&) override { ++events; }
+    std::string path;
+    bool kvm = false;
+    std::uint64_t events = 0;
+  } count;
+  InputOptions options;
+  options.paths = {kGuestClock + "uftrace.data", host_, kGuestClock + "sync.txt"};
+  options.observer = &count;
+  const auto input = open_input(options);
+  ASSERT_TRUE(input) << input.error().message;
+  EXPECT_TRUE(input->observed);
+  EXPECT_EQ(count.path, host_);
+  EXPECT_TRUE(count.kvm);
+  std::uint64_t events = 0;
+  for (Event event; input->sources[0]->next(event) == Read::kEvent;) ++events;
+  EXPECT_EQ(count.events, events);
+}
+
+}  // namespace
+}  // namespace trapline

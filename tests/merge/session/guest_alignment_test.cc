@@ -1,0 +1,316 @@
+// A plugin's directory and the recording of the guest's host, both made here from one true
+// timeline: what align_guest() makes of them, and the source of calls on the recording's clock.
+#include "merge/session/guest_alignment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "merge/session/guest_function_source.h"
+#include "plugin/format/directory_writer.h"
+#include "tests/merge/session/events_source.h"
+
+namespace trapline {
+namespace {
+
+constexpr ThreadId kThread{117};
+constexpr std::uint64_t kStart = 15'000'000'000'000;
+
+// The recording's clock beside the plugin's: another zero, and 3 ppm faster.
+std::uint64_t truth(std::uint64_t source) {
+  return source - 14'990'000'000'000 + (source - kStart) * 3 / 1'000'000;
+}
+
+class GuestAlignmentTest : public ::testing::Test {
+ protected:
+  GuestAlignmentTest() {
+    std::string name = std::filesystem::temp_directory_path() / "trapline.XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~GuestAlignmentTest() override { std::filesystem::remove_all(folder_); }
+
+  // The guest: runs some microseconds, exits some more, and so on.
+  std::uint64_t later(std::uint64_t most) { return now_ += 1000 + random_() % most; }
+  void event(std::uint64_t at, Payload payload) {
+    Event event;
+    event.at = Timestamp(truth(at));
+    event.thread = kThread;
+    event.payload = payload;
+    events_.push_back(event);
+  }
+  void exit_and_entry(std::optional<std::uint32_t> value = std::nullopt) {
+    event(later(10'000), KvmExit{0, 2, 0, 0, 0x1000});
+    if (value)
+      event(later(2'000), KvmDetail{0x80, *value, DetailKind::kPort, Access::kWrite, false});
+    event(later(100'000), KvmEntry{0});
+  }
+  void sync_series(std::uint32_t series) {
+    for (std::uint32_t i = 0; i <= 16; ++i) {
+      sync_ += fmt::format("{} trapline: guest 1 {} {}", later(500), series, i);
+      if (i < 16) sync_ += fmt::format(" port=0x80:{:#x} before tsc=1", series * 256 + i);
+      sync_ += i > 0 ? " after tsc=1\n" : "\n";
+      if (i < 16) exit_and_entry(series * 256 + i);
+    }
+  }
+  void call(std::uint64_t function) {
+    records_.emplace_back(RecordType::kEntry, later(500), 0, function);
+    exit_and_entry();
+    records_.emplace_back(RecordType::kExit, later(500), 0, function);
+  }
+  void run_guest() {
+    event(now_, KvmEntry{0});
+    sync_series(1);
+    for (int i = 0; i < 200; ++i) call(0x1000);
+    now_ += 1'000'000'000;
+    exit_and_entry();
+    for (int i = 0; i < 200; ++i) call(0x1040);
+    sync_series(2);
+    exit_and_entry();
+  }
+  DataDirectory written(std::int64_t shift = 0) {
+    const std::string path = folder_ + "/uftrace.data";
+    auto writer = DirectoryWriter::create(path, {});
+    EXPECT_TRUE(writer);
+    std::ofstream(path + "/sid-0.map")
+        << "000000001000-000000002000 r-xp 00000000 00:00 0 /vm/guest.elf\n"
+           "7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n";
+    std::ofstream(path + "/guest.elf.sym")
+        << "# symbols: 2\n# path name: /vm/guest.elf\n0000000000000000 T first\n"
+           "0000000000000040 T second\n0000000000000080 ? __sym_end\n";
+    EXPECT_TRUE(writer->add_task(100, "cpu0", kStart));
+    auto data = writer->open_data(100);
+    EXPECT_TRUE(data);
+    for (const Record& record : records_) {
+      const Record moved(record.type(), record.time() + static_cast<std::uint64_t>(shift),
+                         record.depth(), record.address());
+      EXPECT_EQ(write_all(data->get(), &moved, sizeof moved), 0);
+    }
+    std::ofstream(path + "/sync.txt") << "# clock: mono\n" << sync_;
+    auto directory = DataDirectory::open(path);
+    EXPECT_TRUE(directory) << directory.error().message;
+    return std::move(*directory);
+  }
+  Result<std::optional<GuestAlignment>> align(const DataDirectory& directory) {
+    auto guest = guest_recording(directory);
+    EXPECT_TRUE(guest);
+    return align(*guest);
+  }
+
+  // What was recorded inside: `trapline sync` printed what the plugin would have stamped.
+  GuestRecording recorded_inside() {
+    GuestRecording guest;
+    guest.inside = true;
+    guest.clock = "mono";
+    std::istringstream lines(sync_);
+    for (std::string line; std::getline(lines, line);) {
+      const auto blank = line.find(' ');
+      auto record = parse_guest_sync(line.substr(blank + 1));
+      EXPECT_TRUE(record) << line;
+      const std::uint64_t at = std::stoull(line);
+      if (record->before) record->before = GuestReading{at, 0};
+      if (record->after) record->after = GuestReading{at, 0};
+      guest.syncs.push_back({std::nullopt, *record});
+    }
+    TimeSample sample;
+    for (const Record& record : records_) sample.add(0, record.time());
+    guest.times = sample.take();
+    return guest;
+  }
+  // PTP_KVM's moments, whose host is `off` ahead; the host's sync records with its wall clock.
+  void ptp_series(GuestRecording& guest, std::int64_t off) {
+    constexpr std::uint64_t kReal = 1'700'000'000'000'000'000;
+    const auto at = [this](std::uint64_t i) { return kStart + i * (now_ - kStart) / 8; };
+    for (std::uint32_t i = 0; i <= 8; ++i) {
+      GuestSyncRecord record;
+      record.series = 77;
+      record.index = i;
+      if (i < 8) {
+        record.before = GuestReading{at(i) - 100, 0};
+        record.ptp = PtpReading{truth(at(i)) + kReal + static_cast<std::uint64_t>(off), 1, 1};
+      }
+      if (i > 0) record.after = GuestReading{at(i - 1) + 100, 0};
+      guest.syncs.push_back({std::nullopt, record});
+      const std::uint64_t stamp = truth(at(i));
+      texts_.push_back(
+          fmt::format("trapline: sync 1 5 {}{}{}", i,
+                      i < 8 ? fmt::format(" before real={}", stamp + kReal - 200) : "",
+                      i > 0 ? fmt::format(" after real={}", truth(at(i - 1)) + kReal + 200) : ""));
+      Event marker;
+      marker.at = Timestamp(stamp);
+      marker.payload = Marker{texts_.back()};
+      events_.push_back(marker);
+    }
+  }
+  Result<std::optional<GuestAlignment>> align(const GuestRecording& guest) {
+    const HostRecording host{"mono", false};
+    auto bounds = guest_bounds(guest, host);
+    EXPECT_TRUE(bounds);
+    testing::EventsSource source(events_);
+    const CollectedEvidence of_host =
+        collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
+    return align_guest(guest, *bounds, host, of_host, {});
+  }
+  void expect_true(const GuestAlignment& found) {
+    for (const Record& record : records_) {
+      const std::uint64_t at = found.line.at(record.time());
+      const std::uint64_t right = truth(record.time());
+      EXPECT_LE(at > right ? at - right : right - at, found.line.error());
+    }
+  }
+
+  std::deque<std::string> texts_;
+  std::mt19937 random_{11};
+  std::uint64_t now_ = kStart;
+  std::vector<Event> events_;
+  std::vector<Record> records_;
+  std::string sync_, folder_;
+};
+
+TEST_F(GuestAlignmentTest, TheTrueRelationIsInsideTheErrorAndNoRecordInsideAnExit) {
+  run_guest();
+  const DataDirectory directory = written();
+  const auto relation = align(directory);
+  ASSERT_TRUE(relation && *relation);
+  const GuestAlignment& found = **relation;
+  EXPECT_EQ(found.syncs.exits, 32u);
+  EXPECT_EQ(found.threads, (std::map<std::int32_t, ThreadId>{{0, kThread}}));
+  EXPECT_EQ(found.gaps.impossible, 0u);
+  EXPECT_GT(found.gaps.decided, 700u);
+  EXPECT_LE(found.line.error(), 5'000u);
+  for (const Record& record : records_) {
+    const std::uint64_t at = found.line.at(record.time());
+    const std::uint64_t right = truth(record.time());
+    EXPECT_LE(at > right ? at - right : right - at, found.line.error());
+  }
+}
+
+TEST_F(GuestAlignmentTest, WhatWasRecordedInsideIsAlignedByItsReadings) {
+  run_guest();
+  const auto relation = align(recorded_inside());
+  ASSERT_TRUE(relation && *relation);
+  EXPECT_EQ((*relation)->syncs.exits, 32u);
+  EXPECT_EQ((*relation)->gaps.impossible, 0u);
+  expect_true(**relation);
+}
+
+TEST_F(GuestAlignmentTest, ThePtpClockOfTheHostRelatesAlone) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  guest.syncs.clear();
+  ptp_series(guest, 0);
+  const auto relation = align(guest);
+  ASSERT_TRUE(relation && *relation);
+  EXPECT_EQ((*relation)->syncs.ptp, 8u);
+  EXPECT_LE((*relation)->line.error(), 2'000u);
+  expect_true(**relation);
+}
+
+TEST_F(GuestAlignmentTest, AClockThatIsNotTheHostsIsLeftOutAndNamed) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  ptp_series(guest, 50'000'000);
+  const auto relation = align(guest);
+  ASSERT_TRUE(relation && *relation);
+  EXPECT_THAT((*relation)->method, ::testing::HasSubstr("PTP contradicts and is left out"));
+  EXPECT_EQ((*relation)->syncs.ptp, 0u);
+  expect_true(**relation);
+}
+
+TEST_F(GuestAlignmentTest, InsideAGuestOfAHostThatSawNoneOfItIsRefused) {
+  run_guest();
+  std::erase_if(events_,
+                [](const Event& e) { return std::holds_alternative<KvmDetail>(e.payload); });
+  const auto relation = align(recorded_inside());
+  ASSERT_FALSE(relation);
+  EXPECT_THAT(relation.error().message, ::testing::HasSubstr("kvm_pio"));
+}
+
+TEST_F(GuestAlignmentTest, RecordsThatLieInsideExitsAreCountedWithTheirDistance) {
+  run_guest();
+  const DataDirectory directory = written(30'000);  // the calls' stamps are 30 us late
+  const auto relation = align(directory);
+  ASSERT_TRUE(relation && *relation);
+  EXPECT_GT((*relation)->gaps.impossible, 100u);
+  EXPECT_GT((*relation)->gaps.residual_ns, 1'000u);
+  EXPECT_THAT((*relation)->method, ::testing::Not(::testing::HasSubstr(" 0 lie inside")));
+}
+
+TEST_F(GuestAlignmentTest, RecordsOfTheGuestItselfThatLieInsideExitsAreRefusedWithThePair) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  for (auto& [cpu, times] : guest.times)
+    for (std::uint64_t& time : times) time += 30'000;
+  const auto relation = align(guest);
+  ASSERT_FALSE(relation);
+  EXPECT_THAT(
+      relation.error().message,
+      ::testing::ContainsRegex("its vCPU left the guest at [0-9.]+ and went back at [0-9.]+"));
+}
+
+TEST_F(GuestAlignmentTest, WritesThatContradictEachOtherAreRefusedWithThePair) {
+  run_guest();
+  GuestRecording guest = recorded_inside();
+  for (GuestSyncLine& line : guest.syncs) {  // the second series was read in another boot
+    if (line.record.series != 2) continue;
+    if (line.record.before) line.record.before->clock -= 500'000'000;
+    if (line.record.after) line.record.after->clock -= 500'000'000;
+  }
+  const auto relation = align(guest);
+  ASSERT_FALSE(relation) << (*relation)->method;
+  EXPECT_THAT(relation.error().message, ::testing::HasSubstr("contradict each other: when"));
+}
+
+TEST_F(GuestAlignmentTest, AHostThatSawNoneOfItIsNotRelated) {
+  run_guest();
+  const DataDirectory directory = written();
+  std::erase_if(events_,
+                [](const Event& e) { return std::holds_alternative<KvmDetail>(e.payload); });
+  const auto relation = align(directory);
+  ASSERT_TRUE(relation);
+  EXPECT_FALSE(*relation);
+}
+
+TEST_F(GuestAlignmentTest, WithoutGuestSyncRecordsThereIsNothingToRelate) {
+  run_guest();
+  sync_ = "15000000000000 trapline: sync 1 1 0 before mono=5\nrubbish\n";
+  const DataDirectory directory = written();
+  const auto relation = align(directory);
+  ASSERT_TRUE(relation);
+  EXPECT_FALSE(*relation);
+}
+
+TEST_F(GuestAlignmentTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
+  run_guest();
+  const DataDirectory directory = written();
+  const auto relation = align(directory);
+  ASSERT_TRUE(relation && *relation);
+  auto source = open_guest_calls(directory.path(), **relation);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->info().error_ns.value(), (*relation)->line.error());
+  Event event;
+  std::size_t calls = 0;
+  Timestamp last;
+  while ((*source)->next(event) == Read::kEvent) {
+    const auto* call = std::get_if<GuestCall>(&event.payload);
+    ASSERT_NE(call, nullptr);
+    EXPECT_EQ(event.thread, kThread);
+    EXPECT_EQ(call->name, calls < 400 ? "first" : "second");
+    EXPECT_EQ(call->entry, calls % 2 == 0);
+    EXPECT_GE(event.at, last);
+    last = event.at;
+    ++calls;
+  }
+  EXPECT_TRUE((*source)->status());
+  EXPECT_EQ(calls, 800u);
+}
+
+}  // namespace
+}  // namespace trapline

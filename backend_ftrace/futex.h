@@ -12,7 +12,7 @@
 
 namespace trapline {
 
-// Returns when the word is not `value`, when somebody wakes, after `patience`, or for no reason.
+// Returns when the word is not `value`, on a wake-up, after `patience`, or for no reason.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, timespec patience) {
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value,
             &patience, nullptr, 0);

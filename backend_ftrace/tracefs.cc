@@ -106,7 +106,7 @@ int open_file(const char* root, const char* instance, const char* file, int flag
   }
   const bool in_instance = instance != nullptr && instance[0] != '\0';
   if (in_instance && (std::strchr(instance, '/') != nullptr || instance[0] == '.')) {
-    std::snprintf(error, error_size, "'%s' is no name of an instance; give a name without '/'",
+    std::snprintf(error, error_size, "'%s' is not an instance name; give a name without '/'",
                   instance);
     errno = EINVAL;
     return -1;

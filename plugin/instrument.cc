@@ -67,7 +67,7 @@ void popped(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) 
 
 void popped_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
   Vcpu& vcpu = session->vcpu(index);
-  if (slot - vcpu.far_slot - 1 < 8) {  // the segment, behind the address
+  if (slot - vcpu.far_slot - 1 < 8) {  // the segment, after the address
     vcpu.far_slot = 0;
     return;
   }

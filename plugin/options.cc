@@ -51,7 +51,7 @@ constexpr std::array kOptions = {
            [](PluginOptions& o, Value v) { return set_text(o.out, v); }},
     Option{"symbols", "FILE[@OFFSET]", "ELF file, System.map or kallsyms of the guest; repeatable",
            add_symbols},
-    Option{"contexts", "vcpu|privilege|stack", "what a task is (default vcpu)",
+    Option{"contexts", "vcpu|privilege|stack", "which calls form one task (default vcpu)",
            [](PluginOptions& o, Value v) {
              return choose(o.contexts, v,
                            {{"vcpu", Contexts::kVcpu},
@@ -116,7 +116,7 @@ constexpr std::array kOptions = {
     Option{"limit", "BYTES[K|M|G]", "stop recording when this much is written",
            [](PluginOptions& o, Value v) { return parse_size(v, o.limit); }},
     Option{"buffer", "BYTES[K|M]",
-           "what is held in memory for a task, 4K to 64M (default 128K; contexts=stack: 64K)",
+           "memory for the records of one task, 4K to 64M (default 128K; contexts=stack: 64K)",
            [](PluginOptions& o, Value v) {
              return parse_size(v, o.buffer) && o.buffer >= kSmallestBuffer &&
                     o.buffer <= kLargestBuffer;

@@ -44,7 +44,7 @@ struct PluginOptions {
 // One line per option.
 [[nodiscard]] std::string plugin_help();
 
-// A decimal or hexadecimal number, with K, M or G behind.
+// A decimal or hexadecimal number, followed by K, M or G where given.
 [[nodiscard]] bool parse_size(std::string_view text, std::uint64_t& size);
 
 // 0xSTART-0xEND (the end is not part of it).

@@ -96,7 +96,7 @@ UftraceInfo describe(const Architecture& arch) {
 
 constexpr std::string_view kContexts[] = {"vcpu", "privilege", "stack"};
 
-// The guest's functions: what the callbacks need of them, and what is written of them.
+// The guest's functions: the facts that the callbacks need, and those that are written.
 struct LoadedSymbols {
   SymbolTable table;
   SymbolFiles written;

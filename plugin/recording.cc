@@ -67,10 +67,10 @@ std::size_t Recording::write_to_file(std::uint32_t tid, std::span<const Record> 
   last_error_ = errno != 0 ? errno : ENOSPC;
   if (!told_) {
     told_ = true;
-    std::fprintf(
-        stderr,
-        "trapline plugin: cannot write %s/%u.dat: %s; the guest goes on, what is lost is counted\n",
-        directory_->path().c_str(), tid, std::strerror(last_error_));
+    std::fprintf(stderr,
+                 "trapline plugin: cannot write %s/%u.dat: %s; the guest goes on, lost records are "
+                 "counted\n",
+                 directory_->path().c_str(), tid, std::strerror(last_error_));
   }
   // No torn record: the next write would be out of step.
   struct stat status {};

@@ -31,7 +31,7 @@ class Recording final : public RecordSink, public TaskChooser {
   Recording(const PluginOptions& options, const Architecture& arch,
             std::optional<DirectoryWriter> directory, RecordClock clock);
 
-  // Each new task is told to them as well. Nullptr: to nobody.
+  // They learn of each new task as well. Nullptr: no markers are written.
   void use_markers(CallMarkers* markers) { markers_ = markers; }
 
   // RecordSink
@@ -87,7 +87,7 @@ class Recording final : public RecordSink, public TaskChooser {
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<int> last_error_ = 0;
   bool told_ = false;
-  bool not_replaced_ = false;  // told that the earlier recording cannot be
+  bool not_replaced_ = false;  // a message said that the earlier recording stays
   bool told_of_syncs_ = false;
   std::uint64_t guest_syncs_ = 0;
 };

@@ -195,7 +195,7 @@ class Qmp : public EventControl {
       auto line = socket_.receive();
       if (!line) return tl::unexpected(line.error());
       Json answer = Json::parse(*line, nullptr, false);
-      if (!answer.is_object()) return fail("{}: an answer that is no JSON object", socket_.path());
+      if (!answer.is_object()) return fail("{}: the answer is not a JSON object", socket_.path());
       if (answer.contains("return")) return answer["return"];
       if (answer.contains("error")) {
         return fail("{}: {}: {}", socket_.path(), name, answer["error"].value("desc", "failed"));

@@ -1,4 +1,4 @@
-// What in TRAPLINE_EVENTS cannot be followed is told on standard error, once per process.
+// Reports the parts of TRAPLINE_EVENTS that cannot be applied, on standard error, once per process.
 //
 // Groups register in constructors, one after the other, and none of them knows that it is the last:
 // a pattern that matches nothing now may match in the next group. So when something is amiss after
@@ -41,7 +41,7 @@ bool matches_any(const char* pattern) {
 
 bool is_help(const char* pattern) { return std::strcmp(pattern, "help") == 0; }
 
-// --- what is amiss ------------------------------------------------------------------------------
+// --- errors -------------------------------------------------------------------------------------
 
 void note_pattern(const char* pattern, bool, void* context) {
   if (!matches_any(pattern)) *static_cast<bool*>(context) = true;

@@ -72,7 +72,7 @@ std::atomic<bool> layout_rfc{false};
 void open_simple(bool switched_on) {
   if (const char* layout = std::getenv("TRAPLINE_TRACE_LAYOUT");
       layout != nullptr && *layout != '\0' && !trapline::set_trace_layout(layout)) {
-    std::fprintf(stderr, "trapline: TRAPLINE_TRACE_LAYOUT: '%s' is no layout; use qemu or rfc\n",
+    std::fprintf(stderr, "trapline: TRAPLINE_TRACE_LAYOUT: '%s' is not a layout; use qemu or rfc\n",
                  layout);
   }
   const char* path = std::getenv("TRAPLINE_TRACE_FILE");

@@ -99,7 +99,7 @@ void TraceFile::put_mapping(const trapline_event& event) {
 [[gnu::cold, gnu::noinline]] void TraceFile::put_mappings() {
   struct Pass {
     TraceFile& file;
-    std::uint32_t next;  // the id behind the highest
+    std::uint32_t next;  // the id after the highest
   } pass{*this, mapped_};
   trapline_events_each(
       "*",

@@ -127,7 +127,7 @@ class Splitter {
         break;
       default:
         return error(
-            fmt::format("'{}' is no conversion; expected one of d i u x X o c s p", shown));
+            fmt::format("'{}' is not a conversion; expected one of d i u x X o c s p", shown));
     }
     if (next_ >= arguments_.size()) {
       return error(fmt::format("'{}' has no argument; {} declared", shown, arguments_.size()));

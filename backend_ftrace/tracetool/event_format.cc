@@ -79,7 +79,7 @@ bool EventFormat::match(std::string_view text, Values& values) const {
   const char* at = text.data();
   const char* const end = at + text.size();
   // A segment is what stands between two strings: a step's literal and number each, then the
-  // literal before the next string. It begins behind the string's own conversion.
+  // literal before the next string. It begins after the string's own conversion.
   std::size_t first = 0;
   for (std::size_t k = 0;; ++k) {
     const bool last_segment = k == strings_.size();

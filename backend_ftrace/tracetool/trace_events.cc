@@ -84,7 +84,8 @@ class Parser : TextCursor {
       if (peek() == '(') {
         if (name[0] >= '0' && name[0] <= '9') {
           return report(
-              begin, fmt::format("'{}' is no C identifier; expected the name of an event", name));
+              begin,
+              fmt::format("'{}' is not a C identifier; expected the name of an event", name));
         }
         draft.event.name = name;
         ++at_;
@@ -203,7 +204,7 @@ class Parser : TextCursor {
     const auto integer = integer_type(base);
     const bool is_void = base.size() == 1 && base[0] == "void";
     if ((!integer && !is_void) || (is_void && stars == 0)) {
-      return report(begin, fmt::format("'{}' is no type", argument.type));
+      return report(begin, fmt::format("'{}' is not a type", argument.type));
     }
     argument.bytes = stars > 0 ? 8 : integer->bytes;
     argument.kind = stars == 0 ? integer->kind : TypeKind::kPointer;

@@ -12,7 +12,7 @@ namespace {
 // nop dword ptr [rax + rax + "TRLN"]
 constexpr std::array<std::uint8_t, 8> kSyncNoop{0x0f, 0x1f, 0x84, 0x00, 'T', 'R', 'L', 'N'};
 
-// Calls that land this near behind themselves mostly push an address to be read or overwritten
+// Calls that land this near after themselves mostly push an address to be read or overwritten
 // (position-independent code, retpolines, filling of the return stack buffer): kNearCall.
 constexpr std::uint64_t kNearCallReach = 16;
 
@@ -63,7 +63,7 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   std::size_t at = 0;
   std::uint8_t rex = 0;
   while (at < bytes.size() && is_prefix(bytes[at])) ++at;
-  // In 32-bit code 0x40…0x4f are whole instructions, so one with more behind it is a REX prefix.
+  // In 32-bit code 0x40…0x4f are whole instructions, so one with more after it is a REX prefix.
   if (at + 1 < bytes.size() && (bytes[at] & 0xf0) == 0x40) rex = bytes[at++];
   if (at >= bytes.size()) return {};
   const auto rest = bytes.subspan(at + 1);

@@ -75,9 +75,9 @@ Result<bool> RecordReader::ends_payload(const Record& record) {
   if (!lost && (record.time() < last_time_ || record.time() - last_time_ > kHour)) return false;
   auto more = fill(2 * sizeof(Record));
   if (!more) return more;
-  if (!*more || record.has_payload()) return true;  // nothing behind it, or another payload
-  const Record behind(load(buffer_.data() + at_ + 16), load(buffer_.data() + at_ + 24));
-  return behind.valid() && (behind.time() >= record.time() || behind.type() == RecordType::kLost);
+  if (!*more || record.has_payload()) return true;  // nothing after it, or another payload
+  const Record next(load(buffer_.data() + at_ + 16), load(buffer_.data() + at_ + 24));
+  return next.valid() && (next.time() >= record.time() || next.type() == RecordType::kLost);
 }
 
 void RecordReader::skip(std::size_t size) {
@@ -99,8 +99,8 @@ Result<void> RecordReader::skip_measured() {
   const std::size_t size = measure_(last_, bytes.first(std::min(bytes.size(), kMeasured)));
   if (size == 0 || size > bytes.size()) return {};
   if (bytes.size() - size >= sizeof(Record)) {
-    const char* behind = buffer_.data() + at_ + size;
-    if (!Record(load(behind), load(behind + 8)).valid()) return {};
+    const char* next = buffer_.data() + at_ + size;
+    if (!Record(load(next), load(next + 8)).valid()) return {};
   }
   skip(size);
   in_payload_ = false;

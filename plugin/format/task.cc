@@ -14,7 +14,7 @@ std::string quoted(std::string_view name) {
   return out;
 }
 
-// The value behind KEY=, up to the next blank or, for "…", to the closing quote.
+// The value after KEY=, up to the next blank or, for "…", to the closing quote.
 std::optional<std::string_view> field(std::string_view line, std::string_view key) {
   for (std::size_t at = line.find(key); at != line.npos; at = line.find(key, at + 1)) {
     if (at == 0 || line[at - 1] != ' ' || at + key.size() >= line.size() ||

@@ -1,5 +1,5 @@
 // System.map, /proc/kallsyms and uftrace .sym files. All three have lines of
-//   ADDRESS TYPE NAME            System.map, kallsyms (with "\t[module]" behind), .sym (old)
+//   ADDRESS TYPE NAME            System.map, kallsyms (followed by "\t[module]"), .sym (old)
 //   ADDRESS SIZE TYPE NAME       .sym (uftrace 0.15 and newer)
 // and .sym files comments (# …) and a closing __sym_end.
 #include <unistd.h>

@@ -30,7 +30,7 @@ with_lock() {  # with_lock LOCK-FILE COMMAND...
     note "waiting for another run (lock $file)"
     flock "$fd"
   fi
-  # The command must not inherit the lock: a process it leaves behind would keep it. It is called
+  # The command must not inherit the lock: a process that stays would keep it. It is called
   # plainly, since bash ignores `set -e` in all that is called from a condition or before `||`.
   "$@" {fd}>&-
   exec {fd}>&-

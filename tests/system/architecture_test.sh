@@ -15,16 +15,9 @@ nothing_matches() {
   fi
 }
 
-nothing_matches "base includes more than base" '#include "\(merge\|plugin\|tests\|backend_ftrace/[^b]\)' \
-  backend_ftrace/base
-nothing_matches "backend_ftrace includes merge or plugin" '#include "\(merge\|plugin\|tests\)/' \
-  backend_ftrace
-nothing_matches "plugin includes merge" '#include "\(merge\|tests\)/' plugin
-nothing_matches "the recorded format knows QEMU or glib" '#include \(<glib\|"plugin/[^f]\)' plugin/format
-nothing_matches "merge includes the plugin beyond its format" '#include "plugin/[^f]' merge
-nothing_matches "a product includes tests" '#include "tests/' merge
-nothing_matches "a correlator does I/O" '#include \(<\(iostream\|fstream\|cstdio\)>\|"merge/\(source/[^t]\|report\|cli\|record\)\)' \
-  merge/correlate
+# Arrows, links and sizes: the table of docs/architecture.md.
+python3 tests/system/architecture.py . || failed=1
+nothing_matches "a state machine does I/O" '#include <\(iostream\|fstream\|cstdio\)>' merge/analyze merge/clock
 # The generator and trapline-stap are programs of their own.
 nothing_matches "CLI11 outside cli and programs" '#include <CLI/' --exclude-dir=cli \
   --exclude=main.cc --exclude=stap_main.cc merge backend_ftrace plugin

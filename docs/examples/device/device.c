@@ -40,8 +40,8 @@ static uint64_t now_ns(void) {
 }
 
 /* All of it, or false: the other end is gone. */
-static bool transfer(int fd, void *data, size_t size, bool receive) {
-  char *at = data;
+static bool transfer(int fd, void* data, size_t size, bool receive) {
+  char* at = data;
   while (size > 0) {
     ssize_t done = receive ? recv(fd, at, size, 0) : send(fd, at, size, MSG_NOSIGNAL);
     if (done < 0 && errno == EINTR) continue;
@@ -52,7 +52,7 @@ static bool transfer(int fd, void *data, size_t size, bool receive) {
   return true;
 }
 
-static bool serve_one(int client, int disk, const struct request *request) {
+static bool serve_one(int client, int disk, const struct request* request) {
   static char data[kMaxLength];
   bool write_it = request->kind == kWrite;
   struct reply reply = {request->id, 0, request->length};
@@ -92,19 +92,19 @@ static void serve(int client, int disk) {
   trace_device_disconnect(client, served);
 }
 
-static int open_socket(const char *path, bool listening) {
+static int open_socket(const char* path, bool listening) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
   if (listening) unlink(path);
-  int failed = listening ? bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 4)
-                         : connect(fd, (struct sockaddr *)&address, sizeof address);
+  int failed = listening ? bind(fd, (struct sockaddr*)&address, sizeof address) || listen(fd, 4)
+                         : connect(fd, (struct sockaddr*)&address, sizeof address);
   if (fd >= 0 && !failed) return fd;
   fprintf(stderr, "device: %s: %s\n", path, strerror(errno));
   exit(1);
 }
 
-static int run_client(const char *path, long count) {
+static int run_client(const char* path, long count) {
   static char data[4096];
   int fd = open_socket(path, false);
   for (long i = 0; i < count; i++) {
@@ -121,7 +121,7 @@ static int run_client(const char *path, long count) {
   return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc == 4 && strcmp(argv[1], "--client") == 0) return run_client(argv[2], atol(argv[3]));
   if (argc != 3) {
     fprintf(stderr, "usage: device SOCKET FILE | device --client SOCKET COUNT\n");

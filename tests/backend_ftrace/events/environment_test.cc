@@ -136,7 +136,7 @@ TEST_F(EnvironmentTest, TheLayoutIsChosenByTheEnvironment) {
   EXPECT_EQ(::unlink(unnamed().c_str()), 0);
   ::setenv("TRAPLINE_TRACE_LAYOUT", "old", 1);
   EXPECT_THAT(run("second_event", "", TRAPLINE_BACKEND_SIMPLE),
-              HasSubstr("TRAPLINE_TRACE_LAYOUT: 'old' is no layout; use qemu or rfc"));
+              HasSubstr("TRAPLINE_TRACE_LAYOUT: 'old' is not a layout; use qemu or rfc"));
   EXPECT_EQ(::unlink(unnamed().c_str()), 0);
   ::unsetenv("TRAPLINE_TRACE_LAYOUT");
 }

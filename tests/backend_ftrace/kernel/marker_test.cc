@@ -298,7 +298,7 @@ TEST(Tracefs, ErrorsNameThePlaceAndTheFix) {
       -1);
   EXPECT_THAT(error, HasSubstr("mount -t tracefs nodev /nonexistent"));
   EXPECT_EQ(tracefs::open_file(nullptr, "../x", "trace_marker", O_WRONLY, error, sizeof error), -1);
-  EXPECT_THAT(error, HasSubstr("'../x' is no name of an instance"));
+  EXPECT_THAT(error, HasSubstr("'../x' is not an instance name"));
 }
 
 }  // namespace

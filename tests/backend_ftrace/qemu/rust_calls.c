@@ -3,8 +3,8 @@
 #include "trace-rust.h"
 
 static void call_all(void) {
-  void *address = (void *)0x1234;
-  const char *text = "a 100% string";
+  void* address = (void*)0x1234;
+  const char* text = "a 100% string";
   trace_rust_nothing();
   trace_rust_without_format(-7, text);
   trace_rust_strings(text, UINT64_MAX);

@@ -27,7 +27,8 @@ static inline void set_gate(unsigned vector, char* handler) {
 void machine_set_up(void) {
   tss.rsp[0] = (u64)interrupt_stack_top;
   u64 base = (u64)&tss;
-  tss_descriptor[0] = (sizeof tss - 1) | (base & 0xffffff) << 16 | 0x89UL << 40 | (base >> 24 & 0xff) << 56;
+  tss_descriptor[0] =
+      (sizeof tss - 1) | (base & 0xffffff) << 16 | 0x89UL << 40 | (base >> 24 & 0xff) << 56;
   tss_descriptor[1] = base >> 32;
   __asm__ volatile("ltr %%ax" ::"a"(0x30));
   set_gate(6, exception_entry);

@@ -11,7 +11,13 @@
 #include "../sync.h"
 
 enum { kRounds = 400, kLeaves = 10, kPages = 16, kPageStride = 0x200000 };
-enum { kConsolePort = 0x402, kRtcIndex = 0x70, kRtcData = 0x71, kExitPort = 0x501, kSyncPort = 0x80 };
+enum {
+  kConsolePort = 0x402,
+  kRtcIndex = 0x70,
+  kRtcData = 0x71,
+  kExitPort = 0x501,
+  kSyncPort = 0x80
+};
 
 #define FUNCTION __attribute__((noinline, noclone))
 

@@ -32,7 +32,7 @@ static void jump(int n) {
   jump(n - 1);
 }
 
-static void *thread(void *nothing) {
+static void* thread(void* nothing) {
   for (int i = 0; i < kInThread; ++i) {
     leaf(i);
     if (i % 1000 == 0) sched_yield();

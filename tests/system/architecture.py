@@ -1,0 +1,228 @@
+"""Holds the source to the table "Folders" of docs/architecture.md.
+
+usage: architecture.py SOURCE-TREE
+
+Each row names a folder, the folders that it may include, and the libraries of others that it uses. The
+rows stand in order: a folder includes only folders of rows above its own. A row must be exact: an include
+that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
+its row too. The second part checks the lines of a file, of a header and of a function.
+"""
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+PRODUCTS = ("backend_ftrace", "plugin", "merge")
+SUFFIXES = {".h", ".hpp", ".cc", ".c"}
+
+# CMake targets and the row that they belong to; trapline_NAME belongs to merge/NAME.
+TARGETS = {
+    "trapline_base": "backend_ftrace/base", "trapline_ftrace": "backend_ftrace",
+    "trapline_trace_events": "backend_ftrace/tracetool", "trapline_simpletrace": "backend_ftrace/simpletrace",
+    "trapline_event_client": "backend_ftrace/events", "trapline_format": "plugin/format",
+    "trapline_tracker": "plugin", "trapline_plugin": "plugin", "trapline": "merge/cli",
+    "trapline_tracetool": "backend_ftrace/tracetool", "trapline_stap": "backend_ftrace/tracetool",
+}
+# No folders of code: compile options, all of merge, a C file of docs/examples; and what all may use.
+IGNORED_LINKS = {"trapline_options", "trapline_merge", "trapline_sync_main", "Threads::Threads", "fmt::fmt",
+                 "tl::expected", "${CMAKE_DL_LIBS}", "PUBLIC", "PRIVATE", "INTERFACE"}
+# Headers and link names of other projects' libraries, by the name in the table.
+LIBRARIES = {
+    "CLI11": r"CLI/|CLI11::", "nlohmann/json": r"nlohmann", "libtraceevent": r"event-parse\.h|trace-seq\.h|.*::traceevent",
+    "libtracecmd": r"trace-cmd\.h|.*::tracecmd", "zstd": r"zstd\.h|.*::zstd", "protozero": r"protozero/",
+    "libelf": r"gelf\.h|libelf\.h|.*::elf$", "libdw": r"elfutils/|dwarf\.h|.*::dw$",
+    "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",
+}
+# Two folders of one row that include each other, each with the reason. An entry that is no longer needed
+# fails, so that the list only shrinks.
+CYCLES = {
+    frozenset({"merge/source/kernel_events", "merge/source/trace_dat"}):
+        "kernel_events/formats.h takes the file's formats (TraceLayout) and RingPage's events",
+}
+# Longer than the limits, in files that do not say why yet; also a list that only shrinks. Others say it in
+# a comment: "More than 400 lines: ...", "More than 150 lines: ...", "More than 60 lines: ..." (a function).
+LONG = {
+    "merge/analyze/exit_tracker.cc": "one state machine",
+    "merge/analyze/exit_tracker.h": "one state machine",
+    "merge/model/event.h": "the payloads of all events",
+}
+LONG_FUNCTIONS = {
+    "merge/cli/record.cc": "the options of a command, one after the other",
+    "merge/render/page/page_json.cc": "the cells of the page, one array after the other",
+}
+failures = []
+linked = defaultdict(set)  # row: short names of what its targets link
+
+
+def fail(text):
+    failures.append(text)
+
+
+def table():
+    """{folder: (names it includes, libraries)} in the order of the rows."""
+    rows = {}
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    for line in text.split("## Folders", 1)[1].split("\n## ", 1)[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[0].startswith("`"):
+            names = [{name.strip() for name in cell.split(",")} - {"-"} for cell in cells[2:]]
+            rows[cells[0].strip("`").rstrip("/")] = tuple(names)
+    return rows
+
+
+def row_of(path, rows):
+    """The row whose folder holds `path`: the deepest one, None when there is none."""
+    for folder in Path(path).parents:
+        if str(folder) in rows:
+            return str(folder)
+    return None
+
+
+def short(folder):
+    return "ftrace" if folder == "backend_ftrace" else folder.split("/")[-1]
+
+
+def sources():
+    for product in PRODUCTS:
+        for path in sorted((ROOT / product).rglob("*")):
+            if path.suffix in SUFFIXES:
+                yield path.relative_to(ROOT)
+
+
+def check_links(rows):
+    for path in sorted(p for product in PRODUCTS for p in (ROOT / product).rglob("CMakeLists.txt")):
+        text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
+        for call in re.findall(r"target_link_libraries\(([^)]*)\)", text):
+            target, *links = call.split()
+            if target.startswith("${") or target == "trapline_merge":
+                continue
+            row = TARGETS.get(target) or "merge/" + target.removeprefix("trapline_")
+            if row not in rows:
+                fail(f"{path.relative_to(ROOT)}: the table has no row for {target}")
+                continue
+            for link in set(links) - IGNORED_LINKS:
+                if link.startswith("trapline_"):
+                    other = TARGETS.get(link) or "merge/" + link.removeprefix("trapline_")
+                    linked[row].add(short(other))
+                    named = other == row or short(other) in rows[row][0]
+                else:
+                    named = any(re.match(LIBRARIES[name], link) for name in rows[row][1])
+                if not named:
+                    fail(f"{path.relative_to(ROOT)}: {target} links {link}, which the row of {row} does not name")
+
+
+def included(path):
+    """(name, in quotes) of each #include of a file; the public headers by their path."""
+    for line in (ROOT / path).read_text(encoding="utf-8").splitlines():
+        found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+        if found:
+            name = found.group(2)
+            yield "backend_ftrace/include/" + name if name.startswith("trapline/") else name
+
+
+def check_includes(rows):
+    order = list(rows)
+    used, libraries, inner = defaultdict(set), defaultdict(set), defaultdict(set)
+    for path in sources():
+        row = row_of(path, rows)
+        if row is None:
+            fail(f"{path}: no row of the table holds its folder")
+            continue
+        for name in included(path):
+            libraries[row].update(lib for lib, pattern in LIBRARIES.items() if re.match(pattern, name))
+            if name.startswith(("tests/", "docs/", "scripts/")):
+                fail(f"{path} includes {name}, which is no part of the product")
+            if not name.startswith(tuple(product + "/" for product in PRODUCTS)):
+                continue
+            other = row_of(name, rows)
+            if other == row:
+                if Path(name).parent != path.parent:
+                    inner[str(path.parent)].add(str(Path(name).parent))
+            elif other is None:
+                fail(f"{path} includes {name}: no row of the table holds its folder")
+            else:
+                used[row].add(short(other))
+                if order.index(other) > order.index(row):
+                    fail(f"{path} includes {name}: {other} stands below {row} in the table")
+                elif short(other) not in rows[row][0]:
+                    fail(f"{path} includes {name}: the row of {row} does not name {short(other)}")
+    for row, (includes, named) in rows.items():
+        for name in sorted(includes - used[row] - linked[row]):
+            fail(f"the row of {row} names {name}, which nothing in it includes or links")
+        for name in sorted(libraries[row] - named):
+            fail(f"{row} includes headers of {name}, which its row does not name")
+        for name in sorted(named - libraries[row]):
+            fail(f"the row of {row} names {name}, which nothing in it includes")
+    check_cycles(inner)
+
+
+def check_cycles(inner):
+    """The folders inside one row form no cycle either."""
+    needed = {frozenset({a, b}) for a in inner for b in inner[a] if a in inner.get(b, ())}
+    for pair in set(CYCLES) - needed:
+        fail(f"{' and '.join(sorted(pair))} no longer include each other: take them out of CYCLES")
+    arrows = {a: {b for b in inner[a] if frozenset({a, b}) not in CYCLES} for a in inner}
+    while True:  # takes folders away that include no other one: a cycle stays
+        ends = [a for a in arrows if not any(b in arrows for b in arrows[a])]
+        if not ends:
+            break
+        for folder in ends:
+            del arrows[folder]
+    if arrows:
+        fail("these folders include each other in a cycle: " + ", ".join(sorted(arrows)))
+
+
+NO_FUNCTION = re.compile(r"namespace|(typedef )?(struct|class|enum|union)\b|extern \"C\"|public:|private:|protected:|template|using ")
+
+
+def functions(lines):
+    """(first line, number of lines) of each block at column 0, and at column 2 of a class."""
+    begins = {0: None, 2: None}
+    for number, line in enumerate(lines, 1):
+        column = len(line) - len(line.lstrip(" "))
+        head = line.strip()
+        if column not in begins or not head or head[0] in "/#)":
+            continue
+        if head[0] == "}":
+            if begins[column]:
+                yield begins[column], number - begins[column] + 1
+            begins[column] = None
+        elif NO_FUNCTION.match(head) or head.endswith((";", "= {")):
+            begins[column] = None
+        elif not head.startswith(": "):
+            begins[column] = number
+        if column == 0 and head[0] != "}":
+            begins[2] = None
+
+
+def check_sizes():
+    for path in sources():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        lines = text.splitlines()
+        limit = 150 if path.suffix in (".h", ".hpp") else 400
+        excepted = f"More than {limit} lines: " in text or str(path) in LONG
+        if len(lines) > limit and not excepted:
+            fail(f"{path} has {len(lines)} lines: divide it, or say why in a comment \"More than {limit} lines: ...\"")
+        if len(lines) <= limit and excepted:
+            fail(f"{path} has {len(lines)} lines and needs no exception: take it away")
+        for first, count in functions(lines):
+            said = any("More than 60 lines: " in line for line in lines[max(0, first - 8):first])
+            if count > 60 and not said and str(path) not in LONG_FUNCTIONS:
+                fail(f"{path}:{first}: a function of {count} lines: divide it, or say why before it in a comment "
+                     "\"More than 60 lines: ...\"")
+
+
+def main():
+    rows = table()
+    if len(rows) < 15:
+        fail(f"only {len(rows)} rows found in docs/architecture.md, \"Folders\"")
+    check_links(rows)
+    check_includes(rows)
+    check_sizes()
+    for text in failures:
+        print(f"FAILED: {text}")
+    sys.exit(bool(failures))
+
+
+main()

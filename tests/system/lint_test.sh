@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# The linters of C and C++ whose settings are in the root folder.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+cd "$TRAPLINE_SOURCE_DIR"
+
+# Files that are still to be formatted; a file that is formatted already fails, so that the list shrinks.
+to_be_formatted=(
+  merge/source/marker_calls.cc  # with the next change of its folder
+)
+
+cxx_files() {
+  find backend_ftrace plugin merge tests docs/examples \( -name "*.cc" -o -name "*.h" -o -name "*.hpp" -o -name "*.c" \) | sort
+}
+
+every_file_is_formatted() {
+  command -v clang-format >/dev/null || skip "clang-format is missing"
+  local -a files wrong
+  local file
+  mapfile -t files < <(cxx_files | grep -vxF -f <(printf '%s\n' "${to_be_formatted[@]}"))
+  [ ${#files[@]} -ge 300 ] || fail "only ${#files[@]} files found"
+  mapfile -t wrong < <(clang-format --dry-run "${files[@]}" 2>&1 | sed -n 's/^\([^:]*\):.*warning:.*/\1/p' | sort -u)
+  [ ${#wrong[@]} -eq 0 ] || fail "not formatted; run: clang-format -i ${wrong[*]}"
+  for file in "${to_be_formatted[@]}"; do
+    if [ -e "$file" ] && clang-format --dry-run -Werror "$file" 2>/dev/null; then
+      fail "$file is formatted: take it out of to_be_formatted in lint_test.sh"
+    fi
+  done
+}
+
+# Every file would take 20 minutes, so: the sources that the last commit or the work tree changed, at most
+# eight of them. TRAPLINE_LINT_BASE=REVISION takes those changed since REVISION, without a limit.
+changed_sources() {
+  local base=${TRAPLINE_LINT_BASE:-HEAD~1}
+  git diff --name-only --diff-filter=d "$base" -- 'backend_ftrace/*.cc' 'plugin/*.cc' 'merge/*.cc' |
+    if [ -n "${TRAPLINE_LINT_BASE:-}" ]; then cat; else head -n 8; fi
+}
+
+clang_tidy_finds_no_function_above_our_limits() {
+  command -v clang-tidy >/dev/null || skip "clang-tidy is missing"
+  git rev-parse --quiet --verify "${TRAPLINE_LINT_BASE:-HEAD~1}" >/dev/null 2>&1 || {
+    printf 'no earlier commit to compare with (an archive or a shallow clone): nothing was checked\n'
+    return 0
+  }
+  local -a files
+  mapfile -t files < <(changed_sources)
+  [ ${#files[@]} -gt 0 ] || { printf 'no source has changed\n'; return 0; }
+  printf '%s\n' "${files[@]}" |
+    xargs -P "$(nproc)" -n 1 clang-tidy -p "$TRAPLINE_BINARY_DIR" --quiet 2>"$work/stderr" ||
+    fail "clang-tidy found a function above our limits (.clang-tidy)"
+}
+
+"$1"

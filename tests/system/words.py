@@ -1,0 +1,86 @@
+"""Fails on words that were replaced by plainer ones, in code, help, messages and documents.
+
+usage: words.py SOURCE-TREE [--shrink]
+
+--shrink takes the files out of words_to_be_renamed.txt that have none of the words any more.
+
+Reads what git tracks, without tests/ (names of its sentences follow the code's) and without the quoted
+output of other tools: lines with "quoted:" in a comment, and ```-blocks of documents.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+
+# pattern: what to write in its place
+REPLACED = {
+    r"\b[Hh]oles?\b": "lost events, loss",
+    r"\b[Bb]ehind\b": "after",
+    r"' is no [a-z]": "is not a ..., and what to write",
+    r"\bno TSC ticks so\b": "not a plausible TSC frequency",
+    r"\bthere is something that is no\b": "... exists but is not a ...",
+    r"\b[Ss]omebody (has|switched|removes|changes)": "the program or file that did it",
+    r"\bnobody knows\b": "count unknown",
+    r"\bBracket\b": "ClockBound",
+    r"\bBand\b|\bfit_line\b": "FeasibleLines",
+    r"\bGuestRelation\b|\bRelated\b": "Alignment",
+    r"\b(struct|class) (Ways|Tried|Known)\b": "Evidence, FitAttempt, CollectedEvidence",
+    r"\bGuestGaps\b": "GuestRunIntervals",
+    r"\bTraits\b": "Capabilities",
+    r"\bKvmReload\b": "KvmStateLoad",
+    r"\bGuestSideSource\b|\bGuestCallsSource\b": "GuestKernelSource, GuestFunctionSource",
+    r"\bHitWatch\b": "TriggerMatcher",
+    r"\bno such moment\b|\bmoment page\b": "boundary page",
+}
+# Files that are still to be renamed. A file in the list without any of the words fails.
+LIST = ROOT / "tests/system/words_to_be_renamed.txt"
+SUFFIXES = {".h", ".hpp", ".cc", ".c", ".py", ".sh", ".md", ".1", ".3", ".txt", ".cmake", ""}
+
+
+def lines(path):
+    """(number, text) of the lines that are ours."""
+    quoted = False
+    for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+        if path.endswith(".md") and line.startswith("```"):
+            quoted = not quoted
+        if not quoted and "quoted:" not in line:
+            yield number, line
+
+
+def main():
+    names = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True).stdout.split("\n")
+    if len(names) < 100:  # an unpacked archive
+        names = [str(p.relative_to(ROOT)) for folder in ("backend_ftrace", "plugin", "merge", "docs", "scripts")
+                 for p in (ROOT / folder).rglob("*") if p.is_file()] + ["README.md", "CHANGELOG.md"]
+    failed = checked = 0
+    kept = LIST.read_text(encoding="utf-8").splitlines()
+    to_be_renamed = {line for line in kept if not line.startswith("#")}
+    clean = set(to_be_renamed)
+    for name in names:
+        if not name or name.startswith(("tests/", "LICENSE", ".")) or Path(name).suffix not in SUFFIXES:
+            continue
+        if not (ROOT / name).is_file():
+            continue
+        checked += 1
+        for number, line in lines(name):
+            for pattern, instead in REPLACED.items():
+                found = re.search(pattern, line)
+                if not found:
+                    continue
+                clean.discard(name)
+                if name not in to_be_renamed:
+                    failed += 1
+                    print(f"FAILED: {name}:{number}: '{found.group(0)}': write {instead}")
+    if "--shrink" in sys.argv[2:]:
+        LIST.write_text("".join(line + "\n" for line in kept if line not in clean), encoding="utf-8")
+        clean = set()
+    for name in sorted(clean):
+        failed += 1
+        print(f"FAILED: {name} has none of the words any more: run words.py . --shrink")
+    print(f"{checked} files, {failed} failed")
+    sys.exit(failed != 0 or checked < 300)
+
+
+main()

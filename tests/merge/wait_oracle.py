@@ -274,6 +274,24 @@ def report(trapline, path, *options):
     return json.loads(run.stdout)
 
 
+def check_explained(trapline, path, got):
+    """The tree of the longest exit adds up, and is that exit."""
+    run = subprocess.run([trapline, "explain", path, "--format", "json"], capture_output=True,
+                         check=False)
+    if got["user_end"] == "none":
+        return [] if run.returncode == 2 else [f"explain: exit status {run.returncode}"]
+    tree = json.loads(run.stdout)["tree"]
+
+    def adds_up(node):
+        children = node.get("children", [])
+        return (not children or sum(child["ns"] for child in children) == node["ns"]) and \
+            all(adds_up(child) for child in children)
+    wrong = [] if adds_up(tree) else ["explain: the tree does not add up"]
+    if tree["ns"] not in [row["max_ns"] for row in got["groups"]["rows"]]:
+        wrong.append(f"explain: {tree['ns']} ns is no reason's longest exit")
+    return wrong
+
+
 def main():
     trapline, path = sys.argv[1:]
     keep_intervals()
@@ -297,6 +315,7 @@ def main():
         nobody = sum(row[f"{part}_ns"] for row in rows if row["key"] == "-")
         if nobody or sum(row[f"{part}_ns"] for row in rows) != got["waits"][part]["total_ns"]:
             wrong.append(f"--by {by}: the groups do not hold the {part} time")
+    wrong += check_explained(trapline, path, got)
     for line in wrong:
         print(f"{path}: {line}", file=sys.stderr)
     if not wrong:

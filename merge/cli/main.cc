@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   int status = 0;
   cli::add_record(app, status);
   cli::add_report(app, status);
+  cli::add_diff(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);
   cli::add_info(app, status);

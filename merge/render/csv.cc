@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
+#include "merge/render/csv_cell.h"
 #include "merge/render/render.h"
 
 namespace trapline {
-namespace {
-
-// RFC 4180; a key that a spreadsheet would take for a formula gets a quote in front.
 std::string csv_cell(const std::string& text) {
   std::string cell = "\"";
   if (!text.empty() && (text[0] == '=' || text[0] == '+' || text[0] == '@')) cell += '\'';
@@ -15,8 +13,6 @@ std::string csv_cell(const std::string& text) {
   }
   return cell + '"';
 }
-
-}  // namespace
 
 void print_csv(const Report& report, std::ostream& out) {
   out << "key,count,total_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,min_ns,mean_ns,p50_ns,p90_"

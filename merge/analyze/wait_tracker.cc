@@ -66,7 +66,6 @@ void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
 
 void WaitTracker::on_wakeup(const Event& event, ThreadId woken, const Pipeline& pipeline) {
   const WaitEvent kind = events_.of(event);
-  has_wakings_ = has_wakings_ || kind == WaitEvent::kWaking;
   Thread* thread = threads_.find(woken);
   if (thread == nullptr || thread->state == Thread::State::kRunning) return;
   if (thread->state == Thread::State::kAsleep) {

@@ -43,10 +43,7 @@ class WaitTracker {
 
   // An exit's, in order of time; valid until the next call. It needs the exit's intervals.
   [[nodiscard]] std::span<const WaitShare> of(const ExitSpan& exit);
-  // What keeps the thread off its CPU so far was not charged yet: the exits still open.
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
-  // Whether an event of that kind came.
-  [[nodiscard]] bool has_wakings() const { return has_wakings_; }
 
  private:
   struct Thread {
@@ -77,7 +74,7 @@ class WaitTracker {
   Timestamp latest_loss_end_;
   std::vector<WaitShare> of_exit_, ended_shares_;
   Ended ended_;
-  bool has_ended_ = false, has_wakings_ = false;
+  bool has_ended_ = false;
 };
 
 // The largest culprit of a part by its sum; the earliest of equals. Nothing without shares of it.

@@ -7,6 +7,7 @@
 #include "merge/render/diff_render.h"
 #include "merge/report/compare_fail_if.h"
 #include "merge/report/compare_run.h"
+#include "merge/report/exit_keys.h"
 
 namespace trapline::cli {
 namespace {
@@ -50,6 +51,13 @@ Result<void> complete(Options& options) {
     auto dimensions = parse_dimensions(options.compare.by);
     if (!dimensions) return tl::unexpected(std::move(dimensions).error());
     sides.by = std::move(*dimensions);
+    if (ExitKeys(sides.by).needs_waits()) {
+      return fail(
+          ErrorKind::kUsage,
+          "--by {}: culprits of waiting are not compared; compare them with trapline report "
+          "--by {} on each side",
+          options.compare.by, options.compare.by);
+    }
   }
   options.compare.confidence = options.confidence / 100;
   for (const std::string& text : options.fail_if) {

@@ -44,7 +44,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   if (requests_) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
-  const std::size_t row = row_of(keys_.of(exit, stack, pipeline.stacks()));
+  const std::size_t row = row_of(keys_.of(exit, stack, pipeline.stacks(), {}));
   if (!is_halt(exit.reason)) rows_[row].halts = false;
   bins_.add(row, exit.end, exit.total(), exit.parts);
 }
@@ -87,7 +87,8 @@ Recorded CompareSink::take(const Pipeline& pipeline) {
   const std::vector<VcpuThread> threads = vcpu_threads(all, timeline_);
   recorded.vcpus = threads.size();
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
-  const ExitKeys::Namer namer{pipeline.names(), pipeline.stacks(), timeline_, names};
+  const ExitKeys::Namer namer{pipeline.names(), pipeline.stacks(), timeline_, names,
+                              pipeline.processes()};
   for (std::size_t i = 0; i < rows_.size() && i < bins_.rows(); ++i) {
     const std::string key =
         i == kMostRows ? "[other]"

@@ -32,7 +32,7 @@ class ExitKeys {
 
   // `waits` is the exit's, where needs_waits().
   [[nodiscard]] GroupKey of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
-                            std::span<const WaitShare> waits) const;
+                            std::span<const WaitShare> waits = {}) const;
   // What the words of a key are called.
   struct Namer {
     const Names& names;

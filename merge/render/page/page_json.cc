@@ -36,7 +36,7 @@ struct PageData::Writer {
     return static_cast<std::int64_t>(ns - start);
   }
   [[nodiscard]] ExitKeys::Namer namer() const {
-    return {pipeline.names(), pipeline.stacks(), timeline, vcpus};
+    return {pipeline.names(), pipeline.stacks(), timeline, vcpus, pipeline.processes()};
   }
 
   Json rows(const Report& table) const {

@@ -118,7 +118,8 @@ void add_report(CLI::App& app, int& status) {
   command
       ->add_option(
           "--by", options->report.by_text,
-          "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, several "
+          "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, preempted-by, "
+          "blocked-on, several "
           "with commas; or span: requests, by the pointers in QEMU's events")
       ->capture_default_str();
   command
@@ -135,6 +136,10 @@ void add_report(CLI::App& app, int& status) {
                     "Halts: polls won and lost, wake-up to running");
   command->add_flag("--guest", options->report.guest,
                     "What guest functions' own time went to, where guest records are there");
+  command->add_flag("--waits", options->report.waits,
+                    "Who kept the vCPUs waiting: preempted and blocked time by culprit");
+  command->add_flag("--steal", options->report.steal,
+                    "How long each vCPU was runnable and did not run, and who ran instead");
   command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
       ->type_name("TIME");
   command->add_option("--to", options->to, "Stop here")->type_name("TIME");

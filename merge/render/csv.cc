@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
+#include "merge/render/csv_cell.h"
 #include "merge/render/render.h"
+#include "merge/render/waits.h"
 
 namespace trapline {
-namespace {
 
-// RFC 4180; a key that a spreadsheet would take for a formula gets a quote in front.
 std::string csv_cell(const std::string& text) {
   std::string cell = "\"";
   if (!text.empty() && (text[0] == '=' || text[0] == '+' || text[0] == '@')) cell += '\'';
@@ -15,8 +15,6 @@ std::string csv_cell(const std::string& text) {
   }
   return cell + '"';
 }
-
-}  // namespace
 
 void print_csv(const Report& report, std::ostream& out) {
   out << "key,count,total_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,min_ns,mean_ns,p50_ns,p90_"
@@ -30,6 +28,7 @@ void print_csv(const Report& report, std::ostream& out) {
                        total.percentile(900), total.percentile(990), total.percentile(999),
                        total.max(), row.max_at_ns);
   }
+  print_waits_csv(report, out);
 }
 
 }  // namespace trapline

@@ -144,6 +144,36 @@ Json request_paths_json(const Report& report) {
   return rows;
 }
 
+Json wait_rows_json(const WaitRows& waits) {
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? Json() : Json(text);
+  };
+  Json rows = Json::array();
+  for (const WaitRow& row : waits.rows) {
+    rows.push_back({{"culprit", row.culprit},
+                    {"tid", row.tid < 0 ? Json() : Json(row.tid)},
+                    {"process", row.process.empty() ? Json() : Json(std::stoi(row.process))},
+                    {"vm", text_or_null(row.vm)},
+                    {"ns", row.ns},
+                    {"count", row.count},
+                    {"max_ns", row.max_ns}});
+  }
+  return {{"total_ns", waits.total_ns}, {"rows", std::move(rows)}};
+}
+
+Json steal_json(const Report& report) {
+  Json rows = Json::array();
+  for (const StealRow& row : *report.steal) {
+    Json json = {{"vm", row.vm},
+                 {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
+                 {"tid", row.tid},
+                 {"waits", row.waits}};
+    json.update(wait_rows_json(row.by));
+    rows.push_back(std::move(json));
+  }
+  return rows;
+}
+
 Json halts_json(const Report& report) {
   Json rows = Json::array();
   for (const HaltRow& row : *report.halts) {
@@ -187,6 +217,11 @@ Json report_json(const Report& report) {
   if (report.requests) json["request_paths"] = request_paths_json(report);
   if (report.irqs) json["irqs"] = irqs_json(report);
   if (report.halts) json["halts"] = halts_json(report);
+  if (report.waits) {
+    json["waits"] = {{"preempted", wait_rows_json(report.waits->preempted)},
+                     {"blocked", wait_rows_json(report.waits->blocked)}};
+  }
+  if (report.steal) json["steal"] = steal_json(report);
   if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);
   json["counters"] = counters_json(report.counters);
   json["notes"] = report.notes;

@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/render/render.h"
 #include "merge/render/units.h"
+#include "merge/render/waits.h"
 
 namespace trapline {
 namespace {
@@ -334,6 +335,8 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
   print_halts(report, out, style);
+  print_waits(report, out, style);
+  print_steal(report, out, style);
   print_guest_functions(report, out, style);
   print_counters(report, out);
   if (!report.notes.empty()) out << '\n';

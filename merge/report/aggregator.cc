@@ -51,14 +51,28 @@ Aggregator::Aggregator(const Timeline& timeline, const Input& input, const Repor
       keys_(options.by),
       needs_stack_(keys_.needs_stack()),
       groups_(keys_.words()),
-      slow_exits_(options.slower_than) {}
+      slow_exits_(options.slower_than) {
+  if (options.waits || options.steal || keys_.needs_waits()) {
+    tracker_.emplace([&timeline](const Event& event) {
+      return timeline.source(event.source).event_name(event);
+    });
+  }
+}
 
 SpanClass Aggregator::selects() const {
   SpanClass selected = SpanClass::kExits;
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
   if (options_.halt) selected = selected | SpanClass::kHalts;
+  if (tracker_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
   return selected;
+}
+
+void Aggregator::event(const Event& event, const Pipeline& pipeline) {
+  if (!tracker_) return;
+  tracker_->on(event, pipeline);
+  const WaitTracker::Ended* ended = tracker_->ended();
+  if (options_.steal && ended != nullptr) steal_.add(*ended);
 }
 
 void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
@@ -66,7 +80,10 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool needs_stack = needs_stack_ || slow || pipeline.has_guest_records();
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
   if (slow) slow_exits_.add(exit, pipeline.stacks().innermost(stack));
-  groups_.add(keys_.of(exit, stack, pipeline.stacks()), exit);
+  std::span<const WaitShare> waits;
+  if (tracker_) waits = tracker_->of(exit);
+  if (options_.waits) waits_.add(waits);
+  groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit);
 }
 
 void Aggregator::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
@@ -94,6 +111,7 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   slow_exits_.report(report, timeline_, pipeline.names(), vcpus);
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
   if (options_.halt) report_halts(report, pipeline, vcpus);
+  if (tracker_) report_waits(report, pipeline, vcpus);
   if (options_.guest) report_guest(report, pipeline);
   report.notes = input_.notes;
   for (std::string& note : notes_of(report, input_.traits, vcpus.several_vms())) {
@@ -160,7 +178,8 @@ VcpuNames Aggregator::report_vcpus(Report& report, const Pipeline& pipeline) con
 
 void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
                                const VcpuNames& vcpus) const {
-  const ExitKeys::Namer namer{pipeline.names(), pipeline.stacks(), timeline_, vcpus};
+  const ExitKeys::Namer namer{pipeline.names(), pipeline.stacks(), timeline_, vcpus,
+                              pipeline.processes()};
   std::map<std::string, GroupRow> rows;  // two numbers may have one name
   for (const Groups::Group& group : groups_.groups()) {
     const auto [place, is_new] = rows.try_emplace(keys_.text(group.key, namer), group.row);
@@ -206,6 +225,14 @@ void Aggregator::report_halts(Report& report, const Pipeline& pipeline,
     rows.push_back({state.vcpu, vcpus.vm(thread), state.polls_won, state.slept, state.wake_to_run,
                     state.invalid});
   }
+}
+
+void Aggregator::report_waits(Report& report, const Pipeline& pipeline,
+                              const VcpuNames& vcpus) const {
+  const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
+  if (options_.waits) report.waits = waits_.report(names);
+  if (options_.steal) report.steal = steal_.rows(pipeline, names);
+  report.wait_counters = tracker_->counters();
 }
 
 void Aggregator::report_guest(Report& report, const Pipeline& pipeline) const {

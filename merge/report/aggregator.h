@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/analyze/wait_tracker.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
 #include "merge/report/irq_table.h"
@@ -12,7 +13,9 @@
 #include "merge/report/report.h"
 #include "merge/report/request_table.h"
 #include "merge/report/slow_exits.h"
+#include "merge/report/steal_table.h"
 #include "merge/report/vcpu_names.h"
+#include "merge/report/wait_table.h"
 #include "merge/session/input.h"
 #include "merge/source/timeline.h"
 
@@ -24,6 +27,7 @@ class Aggregator : public SpanSink {
   Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options);
 
   [[nodiscard]] SpanClass selects() const override;
+  void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
   void delivered(const Delivered& delivered, const Pipeline& pipeline) override;
@@ -39,6 +43,7 @@ class Aggregator : public SpanSink {
   void report_groups(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
   void report_qemu_events(Report& report, const Pipeline& pipeline) const;
   void report_halts(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
+  void report_waits(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
   void report_guest(Report& report, const Pipeline& pipeline) const;
 
   const Timeline& timeline_;
@@ -50,6 +55,9 @@ class Aggregator : public SpanSink {
   SlowExits slow_exits_;
   RequestTable requests_;
   IrqTable irqs_;
+  std::optional<WaitTracker> tracker_;  // where waits are asked for
+  WaitTable waits_;
+  StealTable steal_;
 };
 
 // What a pipeline needs to know of an opened input.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/wait_tracker.h"
 #include "merge/report/exit_text.h"
 
 namespace trapline {
@@ -25,6 +26,12 @@ KvmDetail unpack_detail(std::uint64_t value, std::uint64_t kind) {
   return {value, 0, static_cast<DetailKind>(kind >> 8), static_cast<Access>(kind & 0xff), false};
 }
 
+// The culprit of most of that part's time.
+std::uint64_t pack_largest(std::span<const WaitShare> waits, Part part) {
+  const LargestCulprit most = largest(waits, part);
+  return most.ns == 0 ? kNoCulprit : pack(most.culprit);
+}
+
 }  // namespace
 
 std::size_t ExitKeys::words() const {
@@ -35,7 +42,8 @@ bool ExitKeys::has(Dimension dimension) const {
   return std::find(dimensions_.begin(), dimensions_.end(), dimension) != dimensions_.end();
 }
 
-GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks) const {
+GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
+                      std::span<const WaitShare> waits) const {
   GroupKey key;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
@@ -62,6 +70,12 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& st
       case Dimension::kVcpu:
       case Dimension::kVm:
         key.words[at++] = static_cast<std::uint32_t>(span.thread);
+        break;
+      case Dimension::kPreemptedBy:
+        key.words[at++] = pack_largest(waits, Part::kPreempted);
+        break;
+      case Dimension::kBlockedOn:
+        key.words[at++] = pack_largest(waits, Part::kBlocked);
         break;
       case Dimension::kCount:
         break;
@@ -100,6 +114,12 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
       case Dimension::kVm:
         text += namer.vcpus.vm(thread);
         break;
+      case Dimension::kPreemptedBy:
+      case Dimension::kBlockedOn: {
+        const CulpritNames names{namer.names, namer.timeline, namer.vcpus, namer.processes};
+        text += word == kNoCulprit ? "-" : names.text(unpack_culprit(word));
+        break;
+      }
       case Dimension::kCount:
         break;
     }

@@ -1,11 +1,13 @@
 // An exit's key in the dimensions of --by, and the key's text. A new dimension is a case in both.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
+#include "merge/report/culprit_text.h"
 #include "merge/report/groups.h"
 #include "merge/report/vcpu_names.h"
 #include "merge/source/timeline.h"
@@ -24,13 +26,20 @@ class ExitKeys {
     return has(Dimension::kFunction) || has(Dimension::kStack);
   }
 
-  [[nodiscard]] GroupKey of(const ExitSpan& span, StackId stack, const GuestStacks& stacks) const;
+  [[nodiscard]] bool needs_waits() const {
+    return has(Dimension::kPreemptedBy) || has(Dimension::kBlockedOn);
+  }
+
+  // `waits` is the exit's, where needs_waits().
+  [[nodiscard]] GroupKey of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
+                            std::span<const WaitShare> waits) const;
   // What the words of a key are called.
   struct Namer {
     const Names& names;
     const GuestStacks& stacks;
     const Timeline& timeline;  // its sources name their own reasons
     const VcpuNames& vcpus;
+    const Processes& processes;
   };
   // "io / rtc"
   [[nodiscard]] std::string text(const GroupKey& key, const Namer& namer) const;

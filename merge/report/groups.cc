@@ -9,10 +9,16 @@ namespace trapline {
 namespace {
 
 constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
-    {"reason", Dimension::kReason},     {"detail", Dimension::kDetail},
-    {"device", Dimension::kDevice},     {"qemu-event", Dimension::kQemuEvent},
-    {"function", Dimension::kFunction}, {"stack", Dimension::kStack},
-    {"vcpu", Dimension::kVcpu},         {"vm", Dimension::kVm}};
+    {"reason", Dimension::kReason},
+    {"detail", Dimension::kDetail},
+    {"device", Dimension::kDevice},
+    {"qemu-event", Dimension::kQemuEvent},
+    {"function", Dimension::kFunction},
+    {"stack", Dimension::kStack},
+    {"vcpu", Dimension::kVcpu},
+    {"vm", Dimension::kVm},
+    {"preempted-by", Dimension::kPreemptedBy},
+    {"blocked-on", Dimension::kBlockedOn}};
 
 Result<Dimension> parse_dimension(std::string_view name) {
   std::vector<std::string_view> names;

@@ -24,6 +24,8 @@ enum class Dimension : std::uint8_t {
   kStack,
   kVcpu,
   kVm,
+  kPreemptedBy,
+  kBlockedOn,
   kCount  // of them
 };
 // "reason,device"; an Error names what is unknown and what there is.

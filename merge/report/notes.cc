@@ -1,9 +1,11 @@
 #include "merge/report/notes.h"
 
 #include <algorithm>
+#include <string>
 
 namespace trapline {
 
+// More than 60 lines: the notes in the order in which they are printed.
 std::vector<std::string> notes_of(const Report& report, const Traits& traits, bool several_vms) {
   std::vector<std::string> notes;
   const ExitModel& model = report.model;
@@ -37,6 +39,16 @@ std::vector<std::string> notes_of(const Report& report, const Traits& traits, bo
         "parts");
   } else if (model.durations() && !model.wakeups) {
     notes.push_back("no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
+  }
+  if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {
+    notes.push_back(
+        "no event tells to which CPU a woken vCPU went: the one that it ran on next is taken; "
+        "record "
+        "sched:sched_wakeup");
+  }
+  if (report.wait_counters && report.wait_counters->cut_by_loss != 0) {
+    notes.push_back("waits during which events were lost are left out: " +
+                    std::to_string(report.wait_counters->cut_by_loss));
   }
   if (report.cycles) {
     notes.push_back(

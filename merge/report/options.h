@@ -31,7 +31,7 @@ struct ReportOptions {
   // --by span: requests instead of exits; empty specs: those QEMU's own devices trace.
   bool requests = false;
   std::vector<RequestSpec> request_specs;
-  bool irq = false, halt = false, guest = false;
+  bool irq = false, halt = false, guest = false, waits = false, steal = false;
   std::optional<TimeSpec> from, to;
 };
 

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "merge/analyze/culprit.h"
 #include "merge/analyze/exit_model.h"
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
+#include "merge/report/wait_report.h"
 
 namespace trapline {
 
@@ -113,6 +115,9 @@ struct Report {
   // and would tell more. Either may be empty.
   std::string irq_events, irq_events_missing;
   std::optional<std::vector<HaltRow>> halts;
+  std::optional<WaitReport> waits;
+  std::optional<WaitCounters> wait_counters;  // where waits were followed
+  std::optional<std::vector<StealRow>> steal;
   std::optional<std::vector<GuestFunctionRow>> guest_functions;
   ReportCounters counters;
   std::vector<std::string> notes;  // sentences a reader has to know

@@ -44,7 +44,10 @@ Need needs_of(const ReportOptions& options) {
   if (options.from || options.to) return Need::kAll;
   Need needs = Need::kExits;
   if (options.irq || options.requests) needs = needs | Need::kInterrupts;
-  if (options.halt) needs = needs | Need::kHalts;
+  const bool waits = std::any_of(options.by.begin(), options.by.end(), [](Dimension dimension) {
+    return dimension == Dimension::kPreemptedBy || dimension == Dimension::kBlockedOn;
+  });
+  if (options.halt || options.waits || options.steal || waits) needs = needs | Need::kHalts;
   return needs;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "merge/analyze/vmm/vmms.h"
 
 namespace trapline {
@@ -37,6 +39,11 @@ std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
                                  ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
                                  : fmt::format("vcpu {}", vcpu);
   return with_vm && several_vms_ ? fmt::format("vm {} {}", vm(thread), number) : number;
+}
+
+bool VcpuNames::has_vm(const std::string& name) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const auto& entry) { return entry.second.vm.name() == name; });
 }
 
 }  // namespace trapline

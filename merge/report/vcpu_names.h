@@ -27,6 +27,8 @@ class VcpuNames {
   // "vcpu 0", "tid 117" where its number is not known; with_vm: "vm 1234 vcpu 0" where there are
   // several VMs.
   [[nodiscard]] std::string vcpu(ThreadId thread, bool with_vm) const;
+  // Whether a VM has that name.
+  [[nodiscard]] bool has_vm(const std::string& name) const;
   [[nodiscard]] bool several_vms() const { return several_vms_; }
 
  private:

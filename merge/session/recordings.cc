@@ -209,7 +209,10 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
   for (Recording& recording : recordings_) {
     if (recording.aligned) continue;
     clocks::SourceClock& clock = all.emplace_back(clock_of(recording.is));
-    if (alone) break;  // it needs no relation
+    if (alone) {  // it needs no alignment
+      clock.applied.clear();
+      break;
+    }
     if (const auto range = recording.source->range())
       clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
     if (!with_syncs) continue;

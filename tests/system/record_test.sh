@@ -536,7 +536,7 @@ END
   expect_equal "kept" "$(json 's["snapshot"]["kept_events"]')" "$(grep -c '\] ' "$work/text")"
   expect_contains "$work/text" "EVENTS DROPPED]"
   # One CPU: the exits of the cut recording, computed once more from trace-cmd's text.
-  python3 "$here/../merge/oracle.py" "$session/trace.dat" --compare "$trapline" --by reason
+  python3 "$here/../merge/oracle.py" "$session/trace.dat" --left-out --compare "$trapline" --by reason
   run "$trapline" report "$session" --slower-than 1ms --format json
   expect_equal "exit status of report" 0 "$status"
 }

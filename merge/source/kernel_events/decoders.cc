@@ -136,6 +136,8 @@ void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
 void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = SchedWakeup{ThreadId{i32(s, e, 0)}};
 }
+// Waits read the record itself (merge/analyze/wake_cause.h).
+void as_recorded(const Schema&, const RecordedEvent&, Payload&) {}
 void sys_enter_ioctl(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = IoctlEnter{u32(s, e, 0)};
 }
@@ -187,6 +189,15 @@ constexpr KnownEvent kKnown[] = {
     {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},
     {"sched:sched_wakeup", {"pid"}, sched_wakeup},
     {"sched:sched_waking", {"pid"}, sched_wakeup},
+    {"sched:sched_migrate_task", {"pid"}, as_recorded, Need::kHalts},
+    {"timer:hrtimer_expire_entry", {}, as_recorded, Need::kHalts},
+    {"timer:hrtimer_expire_exit", {}, as_recorded, Need::kHalts},
+    {"timer:timer_expire_entry", {}, as_recorded, Need::kHalts},
+    {"timer:timer_expire_exit", {}, as_recorded, Need::kHalts},
+    {"irq:irq_handler_entry", {"irq"}, as_recorded, Need::kHalts},
+    {"irq:irq_handler_exit", {"irq"}, as_recorded, Need::kHalts},
+    {"block:block_rq_complete", {}, as_recorded, Need::kHalts},
+    {"kvm:kvm_apic_ipi", {}, as_recorded, Need::kHalts},
     {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},
     {"syscalls:sys_enter_ioctl", {"cmd"}, sys_enter_ioctl},
     {"ftrace:print", {"buf"}, marker},

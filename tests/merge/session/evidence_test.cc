@@ -104,7 +104,7 @@ TEST_F(EvidenceTest, APluginsDirectoryOfTheSameHostAndClockIsNotShiftedByAnother
     EXPECT_EQ(info.offset_ns, 0);
     EXPECT_EQ(info.error_ns, 0u);
     Event event;
-    ASSERT_TRUE(input->sources[1]->next(event));
+    ASSERT_EQ(input->sources[1]->next(event), Read::kEvent);
     EXPECT_EQ(event.at.ns(), kFirst + 5'000'001'000);
     std::filesystem::remove_all(folder_ + "/uftrace.data");
   }

@@ -1,0 +1,45 @@
+// Who ran on each CPU of the host, from sched_switch. The latest kMost switches of a CPU are kept:
+// a wait that is longer than those is divided as far as they reach back.
+//
+//   first switch      switch        loss          event after it      switch
+//   ─── not known ────┼── thread ───┼─ lost ──────┼── its `prev` ─────┼── thread …
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "merge/analyze/culprit.h"
+
+namespace trapline {
+
+class CpuRunners {
+ public:
+  static constexpr std::size_t kMost = 1u << 14;  // switches of a CPU, a power of two
+  static constexpr std::uint32_t kMostCpus = 1u << 12;
+
+  void on_switch(Timestamp at, std::uint32_t cpu, ThreadId prev, ThreadId next);
+  void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
+
+  // Adds the time from `begin` to `end` on that CPU in pieces to `shares`, without a gap.
+  void divide(std::uint32_t cpu, Timestamp begin, Timestamp end,
+              std::vector<WaitShare>& shares) const;
+
+ private:
+  struct Run {
+    Timestamp begin;
+    ThreadId thread{};
+    Missing missing = Missing::kNone;
+  };
+  struct Cpu {
+    std::vector<Run> runs;    // a ring once it is full
+    std::uint64_t added = 0;  // runs that were ever added
+    [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
+  };
+  [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
+  static void add(Cpu& cpu, const Run& run);
+
+  std::vector<Cpu> cpus_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,53 @@
+// Who a vCPU waited for, and a piece of a wait that is charged to it.
+#pragma once
+
+#include <cstdint>
+
+#include "merge/model/exit_span.h"
+
+namespace trapline {
+
+enum class CulpritKind : std::uint8_t {
+  kThread,     // ran on the CPU that the vCPU waited for, or woke it
+  kIdle,       // the CPU was idle: the wake-up or a migration was still under way
+  kTimer,      // a timer of the host's kernel woke it
+  kInterrupt,  // a device's interrupt woke it; number: of the line
+  kDisk,       // a read or write of the host's disk ended
+  kIpi,        // the vCPU of `thread` sent it an interrupt
+  kUnknown,
+};
+
+// What is missing where the culprit is unknown.
+enum class Missing : std::uint8_t {
+  kNone,
+  kSwitches,    // who ran on the CPU: before the CPU's first sched_switch, or none is recorded
+  kWakeups,     // who woke it: sched_waking
+  kMigrations,  // where it waited: sched_migrate_task
+  kContext,     // which interrupt woke it: irq and timer events
+  kLost,        // events that were lost
+  kRoom,        // the CPU's record, or the exit's, is longer than what is kept
+};
+
+struct Culprit {
+  CulpritKind kind = CulpritKind::kUnknown;
+  Missing missing = Missing::kNone;
+  ThreadId thread{};         // kThread, kIpi
+  std::uint32_t number = 0;  // kInterrupt: the line
+  NameId handler = kNoName;  // kThread that woke: its last QEMU event in the wait
+  friend auto operator<=>(const Culprit&, const Culprit&) = default;
+};
+
+struct WaitShare {
+  Part part = Part::kPreempted;
+  Culprit culprit;
+  Timestamp begin, end;
+  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+};
+
+struct WaitCounters {
+  std::uint64_t waits = 0;        // ended by the thread's running again
+  std::uint64_t cut_by_loss = 0;  // a loss could hide their end
+  std::uint64_t cpu_assumed = 0;  // woken, and nothing but where it ran next tells its CPU
+};
+
+}  // namespace trapline

@@ -1,0 +1,199 @@
+#include "merge/analyze/wait_tracker.h"
+
+#include <algorithm>
+
+#include "merge/analyze/pipeline.h"
+
+namespace trapline {
+namespace {
+
+Culprit unknown(Missing missing) {
+  Culprit culprit;
+  culprit.missing = missing;
+  return culprit;
+}
+
+}  // namespace
+
+void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end) {
+  if (end <= thread.since) return;
+  if (thread.shares.size() < kMostShares)
+    thread.shares.push_back({part, culprit, thread.since, end});
+  thread.since = end;
+}
+
+void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) const {
+  if (thread.shares.size() >= kMostShares) thread.shares.clear();  // of exits nobody asked for
+  thread.since = thread.slept = event.at;
+  thread.first = thread.shares.size();
+  thread.cpu = event.cpu;
+  thread.queue_known = true;
+  // While another CPU's loss lasts, the thread may run there unseen.
+  thread.state = event.at < latest_loss_end_ ? Thread::State::kRunning
+                 : runnable                  ? Thread::State::kWaiting
+                                             : Thread::State::kAsleep;
+}
+
+// The thread runs on the event's CPU.
+void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
+  if (thread.state == Thread::State::kRunning) return;
+  if (thread.state == Thread::State::kAsleep) {
+    charge(thread, Part::kBlocked, unknown(Missing::kWakeups), event.at);
+  } else if (thread.queue_known && thread.cpu != event.cpu) {
+    charge(thread, Part::kPreempted, unknown(Missing::kMigrations), event.at);
+  } else {
+    if (!thread.queue_known && event.at > thread.since) ++counters_.cpu_assumed;
+    if (thread.shares.size() < kMostShares)
+      runners_.divide(event.cpu, thread.since, event.at, thread.shares);
+  }
+  thread.state = Thread::State::kRunning;
+  ++counters_.waits;
+  ended_shares_.assign(thread.shares.begin() + static_cast<std::ptrdiff_t>(thread.first),
+                       thread.shares.end());
+  ended_ = {id, ended_shares_};
+  has_ended_ = true;
+}
+
+void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
+                            const Pipeline& pipeline) {
+  cause_.on_switch(event);
+  runners_.on_switch(event.at, event.cpu, sched.prev, sched.next);
+  Thread* prev = threads_.find(sched.prev);
+  if (prev == nullptr && pipeline.vcpu(sched.prev)) prev = threads_.get(sched.prev, kMostThreads);
+  if (prev != nullptr) leave(*prev, event, sched.runnable);
+  if (Thread* next = threads_.find(sched.next)) run(sched.next, *next, event);
+}
+
+void WaitTracker::on_wakeup(const Event& event, ThreadId woken, const Pipeline& pipeline) {
+  const WaitEvent kind = events_.of(event);
+  has_wakings_ = has_wakings_ || kind == WaitEvent::kWaking;
+  Thread* thread = threads_.find(woken);
+  if (thread == nullptr || thread->state == Thread::State::kRunning) return;
+  if (thread->state == Thread::State::kAsleep) {
+    charge(*thread, Part::kBlocked, cause_.of(event, kind, thread->slept, pipeline), event.at);
+    thread->state = Thread::State::kWaiting;
+    thread->since = event.at;
+    thread->queue_known = false;
+  }
+  const std::int32_t cpu = woken_cpu(event);
+  // The target of sched_waking is the CPU that it ran on, before another one is chosen.
+  if (kind == WaitEvent::kWakeup && !thread->queue_known && cpu >= 0) {
+    thread->cpu = static_cast<std::uint32_t>(cpu);
+    thread->queue_known = true;
+  }
+}
+
+void WaitTracker::on_migration(const Event& event) {
+  Thread* thread = threads_.find(migrated(event));
+  const std::int32_t cpu = migrated_to(event);
+  if (thread == nullptr || thread->state != Thread::State::kWaiting || cpu < 0) return;
+  if (thread->queue_known && thread->shares.size() < kMostShares) {
+    runners_.divide(thread->cpu, thread->since, event.at, thread->shares);
+    thread->since = std::max(thread->since, event.at);
+  }
+  thread->cpu = static_cast<std::uint32_t>(cpu);
+  thread->queue_known = true;
+}
+
+void WaitTracker::on_lost(const Event& event, const Lost& lost) {
+  cause_.on_switch(event);
+  runners_.on_lost(event.cpu, lost.from, lost.to);
+  latest_loss_end_ = std::max(latest_loss_end_, lost.to);
+  for (auto& entry : threads_.entries()) {
+    if (entry.state.state == Thread::State::kRunning) continue;
+    entry.state.state = Thread::State::kRunning;
+    ++counters_.cut_by_loss;
+  }
+}
+
+void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
+  has_ended_ = false;
+  if (is_guest(event.machine)) return;
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    on_switch(event, *sched, pipeline);
+  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+    on_wakeup(event, wakeup->thread, pipeline);
+  } else if (std::holds_alternative<Marker>(event.payload)) {
+    if (const QemuEvent* qemu = pipeline.qemu_event())
+      cause_.on_qemu_event(event.thread, event.at, qemu->name);
+  } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    on_lost(event, *lost);
+  } else if (std::holds_alternative<Other>(event.payload)) {
+    const WaitEvent kind = events_.of(event);
+    if (kind == WaitEvent::kMigrate) {
+      on_migration(event);
+    } else if (kind != WaitEvent::kOther) {
+      cause_.on(event, kind);
+    }
+  }
+}
+
+// What the shares leave of the exit's parts: an exit of more intervals than are kept.
+void WaitTracker::add_rest(const ExitSpan& exit) {
+  for (const Part part : {Part::kPreempted, Part::kBlocked}) {
+    std::uint64_t charged = 0;
+    for (const WaitShare& share : of_exit_) charged += share.part == part ? share.length() : 0;
+    const std::uint64_t all = exit.parts[static_cast<std::size_t>(part)];
+    if (charged >= all) continue;
+    const Timestamp begin(exit.end.ns() - (all - charged));
+    of_exit_.push_back({part, unknown(Missing::kRoom), begin, exit.end});
+  }
+}
+
+std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
+  of_exit_.clear();
+  if (exit.parts[static_cast<std::size_t>(Part::kPreempted)] == 0 &&
+      exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
+    return {};
+  Thread* thread = threads_.find(exit.thread);
+  static const std::vector<WaitShare> kNone;
+  const std::vector<WaitShare>& shares = thread == nullptr ? kNone : thread->shares;
+  auto share = shares.begin();
+  for (const PartInterval& interval : exit.intervals) {
+    if (interval.part != Part::kPreempted && interval.part != Part::kBlocked) continue;
+    Timestamp at = interval.begin;
+    const auto fill = [&](Timestamp until) {
+      if (until > at) of_exit_.push_back({interval.part, unknown(Missing::kSwitches), at, until});
+      at = std::max(at, until);
+    };
+    while (share != shares.end() && share->end <= interval.begin) ++share;
+    for (; share != shares.end() && share->begin < interval.end; ++share) {
+      if (share->part != interval.part) continue;
+      fill(std::min(share->begin, interval.end));
+      const Timestamp end = std::min(share->end, interval.end);
+      if (end <= at) continue;
+      of_exit_.push_back({interval.part, share->culprit, at, end});
+      at = end;
+      if (share->end > interval.end) break;  // it goes on in the next interval
+    }
+    fill(interval.end);
+  }
+  add_rest(exit);
+  if (thread != nullptr && thread->state == Thread::State::kRunning) {
+    thread->shares.clear();
+    thread->first = 0;
+  }
+  return of_exit_;
+}
+
+LargestCulprit largest(std::span<const WaitShare> shares, Part part) {
+  std::vector<LargestCulprit> sums;
+  for (const WaitShare& share : shares) {
+    if (share.part != part) continue;
+    const auto same = std::find_if(sums.begin(), sums.end(), [&](const LargestCulprit& sum) {
+      return sum.culprit == share.culprit;
+    });
+    if (same == sums.end()) {
+      sums.push_back({share.culprit, share.length()});
+    } else {
+      same->ns += share.length();
+    }
+  }
+  LargestCulprit largest;
+  for (const LargestCulprit& sum : sums) {
+    if (sum.ns > largest.ns) largest = sum;
+  }
+  return largest;
+}
+
+}  // namespace trapline

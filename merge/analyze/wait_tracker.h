@@ -1,0 +1,90 @@
+// Divides the time that vCPU threads are off their CPUs among those who kept them waiting.
+//
+//                 switched out, runnable                         switched in
+//      ┌──────────────────────────────────────> waiting ──────────────────────> running
+//   running                                        ^
+//      └────────────────────> asleep ──────────────┘
+//           asleep                     woken
+//
+//   asleep:  charged to what woke it (WakeCause)
+//   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it
+//   was
+//            switched out, or to which sched_wakeup or sched_migrate_task says it went; without
+//            those of a wake-up, the one that it ran on next
+//
+// The shares of an exit sum to its preempted and blocked parts exactly; what nothing proves is
+// unknown and says which event would tell.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "merge/analyze/cpu_runners.h"
+#include "merge/analyze/wake_cause.h"
+
+namespace trapline {
+
+class WaitTracker {
+ public:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  static constexpr std::size_t kMostShares = 1u << 15;  // of a thread between two exits
+
+  explicit WaitTracker(EventNamer namer) : events_(std::move(namer)) {}
+
+  // Every event of the host, after the pipeline took it.
+  void on(const Event& event, const Pipeline& pipeline);
+
+  // The wait that the last event ended: its thread runs again. Nothing where it ended none.
+  struct Ended {
+    ThreadId thread{};
+    std::span<const WaitShare> shares;  // in order of time; valid until the next event
+  };
+  [[nodiscard]] const Ended* ended() const { return has_ended_ ? &ended_ : nullptr; }
+
+  // An exit's, in order of time; valid until the next call. It needs the exit's intervals.
+  [[nodiscard]] std::span<const WaitShare> of(const ExitSpan& exit);
+  // What keeps the thread off its CPU so far was not charged yet: the exits still open.
+  [[nodiscard]] const WaitCounters& counters() const { return counters_; }
+  // Whether an event of that kind came.
+  [[nodiscard]] bool has_wakings() const { return has_wakings_; }
+
+ private:
+  struct Thread {
+    enum class State : std::uint8_t { kRunning, kAsleep, kWaiting };
+    State state = State::kRunning;
+    bool queue_known = true;  // kWaiting: cpu is the one whose queue it is in
+    std::uint32_t cpu = 0;
+    Timestamp since;                // of the state, or of the last move between queues
+    Timestamp slept;                // when it fell asleep
+    std::size_t first = 0;          // of the current wait, in shares
+    std::vector<WaitShare> shares;  // those since the last exit
+  };
+
+  void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
+  void on_wakeup(const Event& event, ThreadId woken, const Pipeline& pipeline);
+  void on_migration(const Event& event);
+  void on_lost(const Event& event, const Lost& lost);
+  void leave(Thread& thread, const Event& event, bool runnable) const;
+  void run(ThreadId id, Thread& thread, const Event& event);
+  static void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end);
+  void add_rest(const ExitSpan& exit);
+
+  WaitEvents events_;
+  CpuRunners runners_;
+  WakeCause cause_;
+  ThreadTable<Thread> threads_;
+  WaitCounters counters_;
+  Timestamp latest_loss_end_;
+  std::vector<WaitShare> of_exit_, ended_shares_;
+  Ended ended_;
+  bool has_ended_ = false, has_wakings_ = false;
+};
+
+// The largest culprit of a part by its sum; the earliest of equals. Nothing without shares of it.
+struct LargestCulprit {
+  Culprit culprit;
+  std::uint64_t ns = 0;
+};
+[[nodiscard]] LargestCulprit largest(std::span<const WaitShare> shares, Part part);
+
+}  // namespace trapline

@@ -1,0 +1,16 @@
+// --waits and --steal, as text and as rows of CSV; the JSON is made beside the report's.
+#pragma once
+
+#include <ostream>
+
+#include "merge/render/text_table.h"
+#include "merge/report/report.h"
+
+namespace trapline {
+
+void print_waits(const Report& report, std::ostream& out, const TextStyle& style);
+void print_steal(const Report& report, std::ostream& out, const TextStyle& style);
+// part,vcpu_tid,culprit,tid,process,vm,ns,count,max_ns: the rows of both, after an empty line.
+void print_waits_csv(const Report& report, std::ostream& out);
+
+}  // namespace trapline

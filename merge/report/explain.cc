@@ -1,0 +1,243 @@
+#include "merge/report/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/exit_text.h"
+#include "merge/report/notes.h"
+
+namespace trapline {
+namespace {
+
+// Microseconds with three decimals say a nanosecond; cycles stay cycles.
+std::string exact_time(std::uint64_t ns, bool cycles) {
+  if (cycles) return fmt::format("{} cycles", ns);
+  return fmt::format("{}.{:03} µs", ns / 1000, ns % 1000);
+}
+
+std::string share_of(std::uint64_t part, std::uint64_t whole) {
+  return fmt::format(
+      "{:.1f} %",
+      whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+// Sums by culprit, the largest first.
+std::vector<ExplainNode> by_culprit(const std::vector<WaitShare>& waits, Part part,
+                                    const CulpritNames& names) {
+  std::map<Culprit, ExplainNode> sums;
+  for (const WaitShare& share : waits) {
+    if (share.part != part) continue;
+    ExplainNode& sum = sums[share.culprit];
+    sum.ns += share.length();
+    ++sum.count;
+  }
+  std::vector<ExplainNode> nodes;
+  for (auto& [culprit, node] : sums) {
+    node.text = names.text(culprit);
+    nodes.push_back(std::move(node));
+  }
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const ExplainNode& a, const ExplainNode& b) { return a.ns > b.ns; });
+  return nodes;
+}
+
+std::uint64_t part_of(const ExitSpan& exit, Part part) {
+  return exit.parts[static_cast<std::size_t>(part)];
+}
+
+}  // namespace
+
+ExitPicker::ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around)
+    : timeline_(timeline), around_(around), tracker_([&timeline](const Event& event) {
+        return timeline.source(event.source).event_name(event);
+      }) {}
+
+void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
+  tracker_.on(event, pipeline);
+  if (const GuestRun* run = pipeline.exits().guest_run())
+    guest_[run->thread] = elapsed(run->begin, run->end);
+}
+
+bool ExitPicker::is_better(const ExitSpan& exit, Timestamp first) const {
+  if (!around_) return !is_halt(exit.reason) && (!found_ || exit.total() > exit_.total());
+  const Timestamp wanted = around_->resolve(first);
+  const auto holds = [&](const ExitSpan& span) {
+    return span.start <= wanted && wanted < span.end;
+  };
+  if (exit.end <= wanted) return false;
+  if (!found_ || holds(exit) != holds(exit_)) return !found_ || holds(exit);
+  return holds(exit) ? exit.total() > exit_.total() : exit.start < exit_.start;
+}
+
+void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  const std::span<const WaitShare> waits = tracker_.of(exit);
+  if (!is_better(exit, pipeline.begin().value_or(Timestamp()))) return;
+  found_ = true;
+  exit_ = exit;
+  exit_.intervals = {};
+  exit_.handlers = {};
+  intervals_.assign(exit.intervals.begin(), exit.intervals.end());
+  waits_.assign(waits.begin(), waits.end());
+  const auto run = guest_.find(exit.thread);
+  guest_ns_ = run == guest_.end() ? 0 : run->second;
+}
+
+std::string ExitPicker::what(const CulpritNames& names) const {
+  std::string text = printable(reason_text(timeline_.source(exit_.source), exit_.reason));
+  if (exit_.detail.kind != DetailKind::kNone) text += ", " + detail_text(exit_.detail);
+  if (exit_.device != kNoName) text += ", " + name_or_dash(names.names, exit_.device);
+  return text;
+}
+
+Part ExitPicker::largest_part() const {
+  Part largest = Part::kKernel;
+  for (const Part part : {Part::kUser, Part::kPreempted, Part::kBlocked}) {
+    if (part_of(exit_, part) > part_of(exit_, largest)) largest = part;
+  }
+  return largest;
+}
+
+ExplainNode ExitPicker::tree(const CulpritNames& names) const {
+  ExplainNode root{what(names), exit_.total(), 0, {}};
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const auto part = static_cast<Part>(i);
+    if (exit_.parts[i] == 0) continue;
+    ExplainNode node{std::string(kPartNames[i]), exit_.parts[i], 0, {}};
+    if (part == Part::kUser && exit_.qemu_event != kNoName)
+      node.text += " (QEMU: " + name_or_dash(names.names, exit_.qemu_event) + ")";
+    node.children = by_culprit(waits_, part, names);
+    root.children.push_back(std::move(node));
+  }
+  return root;
+}
+
+void ExitPicker::add_steps(Explanation& explanation, const CulpritNames& names) const {
+  std::vector<ExplainStep> steps;
+  for (const PartInterval& interval : intervals_) {
+    if (interval.part == Part::kPreempted || interval.part == Part::kBlocked) continue;
+    steps.push_back({elapsed(exit_.start, interval.begin), elapsed(interval.begin, interval.end),
+                     std::string(kPartNames[static_cast<std::size_t>(interval.part)])});
+  }
+  for (const WaitShare& share : waits_) {
+    const bool blocked = share.part == Part::kBlocked;
+    steps.push_back({elapsed(exit_.start, share.begin), share.length(),
+                     fmt::format("{} {}", blocked ? "blocked, until" : "preempted by",
+                                 names.text(share.culprit))});
+  }
+  std::stable_sort(steps.begin(), steps.end(), [](const ExplainStep& a, const ExplainStep& b) {
+    return a.after_ns < b.after_ns;
+  });
+  if (steps.size() > kMostSteps) {
+    explanation.steps_left_out = steps.size() - kMostSteps;
+    steps.resize(kMostSteps);
+  }
+  explanation.steps = std::move(steps);
+}
+
+void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& names) const {
+  const bool cycles = explanation.cycles;
+  const Part part = largest_part();
+  explanation.sentences.push_back(fmt::format("{} left the guest for {}: {}.",
+                                              names.vcpus.vcpu(exit_.thread, true),
+                                              exact_time(exit_.total(), cycles), what(names)));
+  const std::uint64_t ns = part_of(exit_, part);
+  const std::string share = share_of(ns, exit_.total());
+  const LargestCulprit most = largest(waits_, part);
+  switch (part) {
+    case Part::kKernel:
+      explanation.sentences.push_back(fmt::format("The kernel took {} of it.", share));
+      break;
+    case Part::kUser:
+      explanation.sentences.push_back(fmt::format(
+          "QEMU took {} of it{}.", share,
+          exit_.qemu_event == kNoName ? std::string()
+                                      : ", with " + name_or_dash(names.names, exit_.qemu_event)));
+      break;
+    case Part::kPreempted:
+      explanation.sentences.push_back(
+          fmt::format("{} of it the vCPU was ready to run and did not; who had its CPU for {} of "
+                      "that: {}.",
+                      share, exact_time(most.ns, cycles), names.text(most.culprit)));
+      break;
+    case Part::kBlocked:
+      explanation.sentences.push_back(
+          fmt::format("{} of it the vCPU slept; what woke it after {} of that: {}.", share,
+                      exact_time(most.ns, cycles), names.text(most.culprit)));
+      break;
+  }
+  const bool is_thread = most.culprit.kind == CulpritKind::kThread;
+  const Cause* cause = cause_of(part, most.culprit, is_thread && names.is_vcpu(most.culprit.thread),
+                                is_thread && !names.vm(most.culprit.thread).empty());
+  if (cause == nullptr) return;
+  explanation.advice = cause->advice;
+  explanation.source = cause->source;
+}
+
+std::optional<Explanation> ExitPicker::explain(const Pipeline& pipeline) const {
+  if (!found_) return std::nullopt;
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
+  const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
+  const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
+  Explanation explanation;
+  explanation.cycles = timeline_.source(0).info().cycles;
+  explanation.start_ns = exit_.start.ns();
+  explanation.guest_ns = guest_ns_;
+  explanation.tree = tree(names);
+  explanation.tree.text = fmt::format("{}, {}", vcpus.vcpu(exit_.thread, true), what(names));
+  add_steps(explanation, names);
+  add_sentences(explanation, names);
+  return explanation;
+}
+
+Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeSpec> around,
+                                const VcpuFilter& filter, const Progress& progress) {
+  std::optional<std::set<ThreadId>> only;
+  if (!filter.empty()) {
+    auto threads = matching_threads(options, filter, progress);
+    if (!threads) return tl::unexpected(std::move(threads).error());
+    only = std::move(*threads);
+  }
+  auto input = open_input(options);
+  if (!input) return tl::unexpected(std::move(input).error());
+  for (auto& source : input->sources) {
+    source->want(around ? Need::kAll : Need::kExits | Need::kHalts);
+  }
+  Timeline timeline(std::move(input->sources));
+  ExitPicker picker(timeline, around);
+  PipelineOptions how = pipeline_options(timeline, *input);
+  how.threads = std::move(only);
+  Pipeline pipeline(std::move(how), {&picker});
+  constexpr std::uint64_t kEventsPerProgress = 1u << 16;
+  Event event;
+  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
+       ++events) {
+    if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
+  }
+  if (!timeline.status()) return tl::unexpected(timeline.status().error());
+  if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit)
+    return tl::unexpected(no_exits(timeline));
+  pipeline.finish();
+  if (!pipeline.exits().model().durations()) {
+    return fail(ErrorKind::kUsage,
+                "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",
+                timeline.source(0).info().path);
+  }
+  auto explanation = picker.explain(pipeline);
+  if (!explanation) {
+    return fail(ErrorKind::kUsage, "{}: --around: {}", timeline.source(0).info().path,
+                around ? "no exit ends after that time; trapline info says when the recording ends"
+                       : "every exit is a halt; give a TIME");
+  }
+  Report report;
+  report.model = pipeline.exits().model();
+  report.cycles = explanation->cycles;
+  explanation->notes = input->notes;
+  for (std::string& note : notes_of(report, input->traits, false))
+    explanation->notes.push_back(std::move(note));
+  return std::move(*explanation);
+}
+
+}  // namespace trapline

@@ -1,0 +1,81 @@
+// trapline explain: one exit, what its time went to and who kept it waiting.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/analyze/wait_tracker.h"
+#include "merge/report/causes.h"
+#include "merge/report/run.h"
+
+namespace trapline {
+
+// The children of a node sum to it.
+struct ExplainNode {
+  std::string text;
+  std::uint64_t ns = 0;
+  std::uint64_t count = 0;  // of a culprit: pieces; 0: not a count
+  std::vector<ExplainNode> children;
+};
+
+struct ExplainStep {
+  std::uint64_t after_ns = 0;  // since the exit's begin
+  std::uint64_t ns = 0;
+  std::string text;
+};
+
+struct Explanation {
+  bool cycles = false;
+  std::uint64_t start_ns = 0;
+  std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known
+  ExplainNode tree;
+  std::vector<ExplainStep> steps;  // in order of time, the first kMostSteps
+  std::size_t steps_left_out = 0;
+  std::vector<std::string> sentences;
+  std::string advice, source;  // of docs/causes.md; empty: no entry there
+  std::vector<std::string> notes;
+};
+
+// Chooses the exit and keeps it: the longest that is no halt, or the one at a time.
+class ExitPicker : public SpanSink {
+ public:
+  // No time: the longest. An exit that holds it is taken, else the first that begins after it.
+  ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around);
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+  // Once the pipeline has finished; nothing where no exit was found.
+  [[nodiscard]] std::optional<Explanation> explain(const Pipeline& pipeline) const;
+
+ private:
+  static constexpr std::size_t kMostSteps = 20;
+  [[nodiscard]] bool is_better(const ExitSpan& exit, Timestamp first) const;
+  [[nodiscard]] ExplainNode tree(const CulpritNames& names) const;
+  void add_steps(Explanation& explanation, const CulpritNames& names) const;
+  void add_sentences(Explanation& explanation, const CulpritNames& names) const;
+  [[nodiscard]] std::string what(const CulpritNames& names) const;
+  [[nodiscard]] Part largest_part() const;
+
+  const Timeline& timeline_;
+  std::optional<TimeSpec> around_;
+  WaitTracker tracker_;
+  std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
+  bool found_ = false;
+  ExitSpan exit_;  // without its views
+  std::uint64_t guest_ns_ = 0;
+  std::vector<PartInterval> intervals_;
+  std::vector<WaitShare> waits_;
+};
+
+[[nodiscard]] Result<Explanation> run_explain(const InputOptions& input,
+                                              std::optional<TimeSpec> around,
+                                              const VcpuFilter& filter, const Progress& progress);
+
+}  // namespace trapline

@@ -1,0 +1,39 @@
+#include "merge/report/steal_table.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace trapline {
+
+void StealTable::add(const WaitTracker::Ended& wait) {
+  Vcpu& vcpu = vcpus_[wait.thread];
+  bool waited = false;
+  for (const WaitShare& share : wait.shares) {
+    if (share.part != Part::kPreempted) continue;
+    vcpu.sums.add(share);
+    waited = true;
+  }
+  if (waited) ++vcpu.waits;
+}
+
+std::vector<StealRow> StealTable::rows(const Pipeline& pipeline, const CulpritNames& names) const {
+  std::vector<StealRow> rows;
+  for (const VcpuThread& vcpu : vcpu_threads(pipeline.exits().vcpus(), names.timeline)) {
+    if (!pipeline.counts(vcpu.thread)) continue;
+    StealRow row;
+    row.vm = names.vcpus.vm(vcpu.thread);
+    row.vcpu = vcpu.vcpu;
+    row.tid = static_cast<std::int32_t>(vcpu.thread);
+    if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {
+      row.waits = found->second.waits;
+      row.by = found->second.sums.rows(names);
+    }
+    rows.push_back(std::move(row));
+  }
+  std::sort(rows.begin(), rows.end(), [](const StealRow& a, const StealRow& b) {
+    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
+  });
+  return rows;
+}
+
+}  // namespace trapline

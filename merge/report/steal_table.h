@@ -1,0 +1,28 @@
+// --steal: how long each vCPU's thread was runnable and did not run, and who ran instead.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/analyze/wait_tracker.h"
+#include "merge/report/wait_table.h"
+
+namespace trapline {
+
+class StealTable {
+ public:
+  void add(const WaitTracker::Ended& wait);
+  // A row of each vCPU thread that counts, in order of VM and vCPU.
+  [[nodiscard]] std::vector<StealRow> rows(const Pipeline& pipeline,
+                                           const CulpritNames& names) const;
+
+ private:
+  struct Vcpu {
+    CulpritSums sums;
+    std::uint64_t waits = 0;
+  };
+  std::map<ThreadId, Vcpu> vcpus_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,39 @@
+// What --waits and --steal report: plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trapline {
+
+struct WaitRow {
+  std::string culprit;
+  std::int32_t tid = -1;  // -1: not a thread
+  std::string process;    // its number; empty: not known
+  std::string vm;         // that it belongs to; empty: to none, or not known
+  std::uint64_t ns = 0;
+  std::uint64_t count = 0;   // pieces of waits
+  std::uint64_t max_ns = 0;  // the longest piece
+};
+
+// The rows' times sum to total_ns.
+struct WaitRows {
+  std::uint64_t total_ns = 0;
+  std::vector<WaitRow> rows;  // the largest first
+};
+
+struct WaitReport {
+  WaitRows preempted, blocked;
+};
+
+// The time that a vCPU's thread was runnable and did not run, inside and outside of exits.
+struct StealRow {
+  std::string vm;
+  std::int32_t vcpu = -1;
+  std::int32_t tid = 0;
+  std::uint64_t waits = 0;
+  WaitRows by;
+};
+
+}  // namespace trapline

@@ -1,0 +1,43 @@
+// --waits: who kept the vCPUs waiting inside their exits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "merge/analyze/culprit.h"
+#include "merge/report/culprit_text.h"
+#include "merge/report/wait_report.h"
+
+namespace trapline {
+
+// Sums by culprit. At most kMost culprits; the time of further ones is unknown (Missing::kRoom).
+class CulpritSums {
+ public:
+  static constexpr std::size_t kMost = 4096;
+
+  void add(const WaitShare& share);
+  [[nodiscard]] WaitRows rows(const CulpritNames& names) const;
+
+ private:
+  struct Sum {
+    std::uint64_t ns = 0, count = 0, max_ns = 0;
+  };
+  std::map<Culprit, Sum> sums_;
+};
+
+class WaitTable {
+ public:
+  void add(std::span<const WaitShare> shares) {
+    for (const WaitShare& share : shares)
+      (share.part == Part::kBlocked ? blocked_ : preempted_).add(share);
+  }
+  [[nodiscard]] WaitReport report(const CulpritNames& names) const {
+    return {preempted_.rows(names), blocked_.rows(names)};
+  }
+
+ private:
+  CulpritSums preempted_, blocked_;
+};
+
+}  // namespace trapline

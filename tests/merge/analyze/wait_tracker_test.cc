@@ -1,0 +1,279 @@
+#include "merge/analyze/wait_tracker.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+
+#include "merge/analyze/pipeline.h"
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr unsigned kHardIrq = 0x08;
+constexpr std::uint16_t kWakingType = 1, kWakeupType = 2, kMigrateType = 3, kTimerType = 4,
+                        kTimerEndType = 5, kIrqType = 6, kDiskType = 7, kIpiType = 8;
+
+std::string name_of_type(const Event& event) {
+  constexpr std::array kNames = {"",
+                                 "sched:sched_waking",
+                                 "sched:sched_wakeup",
+                                 "sched:sched_migrate_task",
+                                 "timer:hrtimer_expire_entry",
+                                 "timer:hrtimer_expire_exit",
+                                 "irq:irq_handler_entry",
+                                 "block:block_rq_complete",
+                                 "kvm:kvm_apic_ipi"};
+  return kNames.at(event.type);
+}
+
+// One share: "7 100" is 100 ns of thread 7.
+std::string text_of(const WaitShare& share) {
+  const Culprit& culprit = share.culprit;
+  std::string who;
+  switch (culprit.kind) {
+    case CulpritKind::kThread:
+      who = std::to_string(static_cast<std::int32_t>(culprit.thread));
+      break;
+    case CulpritKind::kIdle:
+      who = "idle";
+      break;
+    case CulpritKind::kTimer:
+      who = "timer";
+      break;
+    case CulpritKind::kInterrupt:
+      who = "irq " + std::to_string(culprit.number);
+      break;
+    case CulpritKind::kDisk:
+      who = "disk";
+      break;
+    case CulpritKind::kIpi:
+      who = "ipi " + std::to_string(static_cast<std::int32_t>(culprit.thread));
+      break;
+    case CulpritKind::kUnknown:
+      who = "unknown " + std::to_string(static_cast<int>(culprit.missing));
+      break;
+  }
+  if (culprit.handler != kNoName) who += " handler";
+  return (share.part == Part::kBlocked ? "blocked " : "") + who + " " +
+         std::to_string(share.length());
+}
+
+class WaitTrackerTest : public testing::Test {
+ protected:
+  WaitTrackerTest() : sink_(*this), pipeline_(PipelineOptions(), {&sink_}) {}
+
+  void play(std::initializer_list<Event> events) {
+    for (const Event& event : events) ASSERT_TRUE(pipeline_.push(event));
+  }
+  Event on(std::uint32_t cpu, Event event) {
+    event.cpu = cpu;
+    return event;
+  }
+  Event sched(std::uint64_t at, ThreadId prev, ThreadId next, bool runnable = true,
+              std::uint32_t cpu = 0) {
+    return make(at, cpu, prev, SchedSwitch{prev, next, runnable, "next"});
+  }
+  // A record as the kernel writes it: flags at 2, the numbers from 8 on.
+  Event raw(std::uint64_t at, std::uint16_t type, ThreadId by, Payload payload, unsigned flags,
+            std::initializer_list<std::pair<std::size_t, std::int32_t>> numbers, std::size_t size) {
+    auto& bytes = records_.emplace_back(size);
+    bytes[2] = std::byte(flags);
+    for (const auto& [offset, value] : numbers) {
+      std::memcpy(bytes.data() + offset, &value, sizeof value);
+    }
+    Event event = make(at, 1, by, std::move(payload));
+    event.type = type;
+    event.raw = bytes;
+    return event;
+  }
+  Event waking(std::uint64_t at, ThreadId by = kOtherThread, unsigned flags = 0) {
+    return raw(at, kWakingType, by, SchedWakeup{kVcpu0}, flags, {{32, 0}}, 36);
+  }
+  Event wakeup(std::uint64_t at, std::int32_t cpu, ThreadId by = kOtherThread, unsigned flags = 0) {
+    return raw(at, kWakeupType, by, SchedWakeup{kVcpu0}, flags, {{32, cpu}}, 36);
+  }
+  Event migrate(std::uint64_t at, std::int32_t cpu) {
+    return raw(at, kMigrateType, kOtherThread, Other{}, 0, {{24, 100}, {36, cpu}}, 40);
+  }
+  Event context(std::uint64_t at, std::uint16_t type, std::int32_t number = 0,
+                ThreadId by = kOtherThread) {
+    return raw(at, type, by, Other{}, 0, {{8, number}}, 16);
+  }
+
+  struct Sink : SpanSink {
+    explicit Sink(WaitTrackerTest& owner) : test(owner) {}
+    [[nodiscard]] SpanClass selects() const override {
+      return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
+    }
+    void event(const Event& event, const Pipeline& pipeline) override {
+      test.tracker_.on(event, pipeline);
+      if (const auto* ended = test.tracker_.ended()) {
+        for (const WaitShare& share : ended->shares) test.waits_.push_back(text_of(share));
+      }
+    }
+    void exit(const ExitSpan& exit, const Pipeline&) override {
+      Parts sums{};
+      for (const WaitShare& share : test.tracker_.of(exit)) {
+        test.shares_.push_back(text_of(share));
+        sums[static_cast<std::size_t>(share.part)] += share.length();
+      }
+      EXPECT_EQ(sums[2], exit.parts[2]);
+      EXPECT_EQ(sums[3], exit.parts[3]);
+    }
+    WaitTrackerTest& test;
+  };
+
+  std::deque<std::vector<std::byte>> records_;
+  WaitTracker tracker_{name_of_type};
+  std::vector<std::string> shares_, waits_;
+  Sink sink_;
+  Pipeline pipeline_;
+};
+
+TEST_F(WaitTrackerTest, PreemptedTimeIsDividedAmongWhatRanOnTheCpu) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), sched(250, ThreadId{7}, ThreadId{8}),
+        sched(290, ThreadId{8}, ThreadId{0}), sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("7 50", "8 40", "idle 10"));
+}
+
+TEST_F(WaitTrackerTest, OtherCpusDoNotMatter) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(1, sched(220, ThreadId{9}, ThreadId{8})),
+        sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("7 100"));
+}
+
+TEST_F(WaitTrackerTest, AMigrationMovesTheWaitToTheOtherCpu) {
+  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), sched(200, kVcpu0, ThreadId{7}),
+        migrate(240, 1), on(1, sched(300, ThreadId{8}, kVcpu0)), on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("7 40", "8 60"));
+}
+
+TEST_F(WaitTrackerTest, WithoutSchedMigrateTaskAMovedWaitIsUnknown) {
+  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), sched(200, kVcpu0, ThreadId{7}),
+        on(1, sched(300, ThreadId{8}, kVcpu0)), on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("unknown 3 100"));
+}
+
+TEST_F(WaitTrackerTest, BlockedTimeIsTheWakersAndTheRestThatOfTheTargetCpu) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), waking(260), wakeup(270, 0),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+  EXPECT_EQ(tracker_.counters().cpu_assumed, 0u);
+}
+
+TEST_F(WaitTrackerTest, WithoutSchedWakeupTheCpuIsTheOneItRanOnNext) {
+  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})),
+        sched(200, kVcpu0, ThreadId{0}, false), waking(260), on(1, sched(300, ThreadId{8}, kVcpu0)),
+        on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "8 40"));
+  EXPECT_EQ(tracker_.counters().cpu_assumed, 1u);
+}
+
+TEST_F(WaitTrackerTest, ASleepThatNoWakeUpEndedIsUnknown) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked unknown 2 100"));
+}
+
+TEST_F(WaitTrackerTest, AnInterruptIsNotTheThreadThatItHit) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), waking(260, ThreadId{9}, kHardIrq),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, ATimerAnInterruptAndTheDiskAreToldByTheirEvents) {
+  for (const auto& [type, who] :
+       {std::pair{kTimerType, "timer"}, {kIrqType, "irq 25"}, {kDiskType, "disk"}}) {
+    shares_.clear();
+    play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), context(255, type, 25),
+          waking(260, ThreadId{9}, kHardIrq), sched(300, ThreadId{0}, kVcpu0), entry(400),
+          on(1, sched(410, ThreadId{9}, ThreadId{8}))});
+    EXPECT_THAT(shares_, ElementsAre("blocked " + std::string(who) + " 60", "idle 40"));
+  }
+}
+
+TEST_F(WaitTrackerTest, ATimerThatEndedWokeNobody) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), context(250, kTimerType),
+        context(255, kTimerEndType), waking(260, ThreadId{9}, kHardIrq),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AnIpiIsProvenByItsEventInTheSendersExit) {
+  play({on(1, exit(90, kSvmIo, kVcpu1)), exit(100), sched(200, kVcpu0, ThreadId{0}, false),
+        context(255, kIpiType, 0, kVcpu1), waking(260, kVcpu1), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked ipi 101 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AVcpuThatSentNoIpiIsAThread) {
+  play({context(80, kIpiType, 0, kVcpu1), on(1, exit(90, kSvmIo, kVcpu1)), exit(100),
+        sched(200, kVcpu0, ThreadId{0}, false), waking(260, kVcpu1),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 101 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AWakersQemuEventInTheWaitIsItsHandler) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false),
+        on(1, marker(230, "virtio_blk_handle_read vdev 0x55 req 0x66 sector 0 nsectors 8\n",
+                     kOtherThread)),
+        waking(260), sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 handler 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, NoWaitBridgesALoss) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), lost(0, 220, 260),
+        sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, IsEmpty());
+  EXPECT_THAT(waits_, IsEmpty());
+  EXPECT_EQ(tracker_.counters().cut_by_loss, 1u);
+}
+
+TEST_F(WaitTrackerTest, AfterALossTheThreadThatLeavesHasRunSince) {
+  play({exit(100), on(1, sched(110, ThreadId{9}, ThreadId{8})), lost(1, 120, 150),
+        sched(200, kVcpu0, ThreadId{7}), migrate(200, 1),
+        on(1, sched(250, ThreadId{6}, ThreadId{5})), on(1, sched(300, ThreadId{5}, kVcpu0)),
+        on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("6 50", "5 50"));
+}
+
+TEST_F(WaitTrackerTest, WaitsOutsideOfExitsAreTold) {
+  play({exit(100), entry(150), sched(200, kVcpu0, ThreadId{7}), sched(300, ThreadId{7}, kVcpu0)});
+  EXPECT_THAT(shares_, IsEmpty());
+  EXPECT_THAT(waits_, ElementsAre("7 100"));
+}
+
+TEST_F(WaitTrackerTest, ALongWaitIsDividedAsFarAsTheRecordReachesBack) {
+  play({exit(100), sched(1000, kVcpu0, ThreadId{7})});
+  std::uint64_t at = 1000;
+  for (std::size_t i = 0; i < CpuRunners::kMost; ++i) {
+    at += 10;
+    play({sched(at, ThreadId{7}, ThreadId{7})});
+  }
+  play({sched(at + 10, ThreadId{7}, kVcpu0), entry(at + 20)});
+  ASSERT_FALSE(shares_.empty());
+  EXPECT_EQ(shares_.front(), "unknown 6 20");
+  EXPECT_EQ(shares_.back(), "7 10");
+}
+
+TEST(LargestCulprit, IsTheOneOfTheLargestSum) {
+  const auto share = [](std::int32_t thread, std::uint64_t begin, std::uint64_t end) {
+    return WaitShare{Part::kPreempted,
+                     {CulpritKind::kThread, Missing::kNone, ThreadId{thread}, 0, kNoName},
+                     Timestamp(begin),
+                     Timestamp(end)};
+  };
+  const std::array shares = {share(7, 0, 30), share(8, 30, 70), share(7, 70, 90)};
+  EXPECT_EQ(largest(shares, Part::kPreempted).culprit.thread, ThreadId{7});
+  EXPECT_EQ(largest(shares, Part::kPreempted).ns, 50u);
+  EXPECT_EQ(largest(shares, Part::kBlocked).ns, 0u);
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Who kept the vCPUs waiting, once more from the text of `trace-cmd report`.
+
+  wait_oracle.py TRAPLINE FILE    compares `trapline report FILE --waits --steal` with it
+
+The exits come from oracle.py. What ran on each CPU is a list of its switches here, looked up when
+everything was read; docs/formats/report.md ("Waits") is what both follow. It checks as well that
+`--by preempted-by` and `--by blocked-on` say the same for each exit, and that rows sum up.
+"""
+import bisect
+import collections
+import json
+import re
+import subprocess
+import sys
+
+import oracle
+
+FLAGS = re.compile(r"^ *.+-\d+ +\d+-0x([0-9a-f]+) +[0-9.]+: (\S+): ")
+IRQ = 0x18  # TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ
+WAKES = ("sched_waking", "sched_wakeup")
+START, MOVED = "unknown (before", "unknown (record sched:sched_migrate_task)"
+NO_WAKING, NO_CONTEXT = "unknown (record sched:sched_waking)", "unknown interrupt"
+
+number = oracle.number
+
+
+def context_flags(path):
+    lines = oracle.report_lines(path, "-R", "-l")
+    return [int(m[1], 16) for m in map(FLAGS.match, lines) if m]
+
+
+class Cpus:
+    """Who ran on each CPU when."""
+
+    def __init__(self, events, holes):
+        marks = collections.defaultdict(list)
+        for event in events:
+            if event.name == "sched_switch":
+                marks[event.cpu].append(event)
+        self.runs = {}
+        for cpu in {*marks, *(h.cpu for h in holes)}:
+            runs = [(e.at, number(e.fields, "next_pid")) for e in marks[cpu]]
+            for hole in (h for h in holes if h.cpu == cpu):
+                later = [number(e.fields, "prev_pid") for e in marks[cpu] if e.at >= hole.end]
+                runs.append((hole.start, "unknown (events were lost)"))
+                runs.append((hole.end, later[0] if later else START))
+            runs.sort(key=lambda run: run[0])
+            self.runs[cpu] = runs
+
+    def pieces(self, cpu, begin, end):
+        runs = self.runs.get(cpu, [])
+        at = bisect.bisect_right(runs, begin, key=lambda run: run[0])
+        who = runs[at - 1][1] if at else START
+        while begin < end:
+            until = min(runs[at][0], end) if at < len(runs) else end
+            if until > begin:
+                yield begin, until, who
+            begin = max(begin, until)
+            if at < len(runs):
+                who = runs[at][1]
+            at += 1
+
+
+class Causes:
+    """What is open on a CPU when it wakes a thread."""
+
+    def __init__(self):
+        self.timer, self.irq, self.disk, self.ipi = set(), {}, set(), {}
+        self.kernel_since = {}  # the exit of a thread that is in its kernel part
+
+    def clear(self, cpu):
+        self.timer.discard(cpu)
+        self.irq.pop(cpu, None)
+        self.disk.discard(cpu)
+        self.ipi.pop(cpu, None)
+
+    def on(self, event):
+        name, cpu = event.name, event.cpu
+        if name == "sched_switch":
+            self.clear(cpu)
+        elif name in ("hrtimer_expire_entry", "timer_expire_entry"):
+            self.timer.add(cpu)
+        elif name in ("hrtimer_expire_exit", "timer_expire_exit"):
+            self.timer.discard(cpu)
+        elif name == "irq_handler_entry":
+            self.irq[cpu] = number(event.fields, "irq")
+            self.disk.discard(cpu)
+        elif name == "irq_handler_exit":
+            self.irq.pop(cpu, None)
+            self.disk.discard(cpu)
+        elif name == "block_rq_complete":
+            self.disk.add(cpu)
+        elif name == "kvm_apic_ipi":
+            self.ipi[cpu] = event.tid, event.at
+        elif name == "kvm_exit":
+            self.kernel_since[event.tid] = event.at
+        elif name in ("kvm_entry", "kvm_userspace_exit"):
+            self.kernel_since.pop(event.tid, None)
+
+    def of(self, event, flags, user_ended):
+        cpu, tid = event.cpu, event.tid
+        if flags & IRQ:
+            if cpu in self.disk:
+                return "disk"
+            if cpu in self.timer:
+                return "timer"
+            if cpu in self.irq:
+                return f"interrupt {self.irq[cpu]}"
+            return NO_WAKING if event.name == "sched_wakeup" else NO_CONTEXT
+        if tid == 0:
+            return NO_WAKING
+        sender, at = self.ipi.get(cpu, (None, 0))
+        since = user_ended if user_ended is not None else self.kernel_since.get(tid)
+        if sender == tid and since is not None and at >= since:
+            return "IPI", tid
+        return tid
+
+
+class Waits:
+    """The waits of each thread, as pieces (begin, end, part, culprit)."""
+
+    def __init__(self, events, flags, holes, model):
+        self.cpus = Cpus(events, holes)
+        self.causes = Causes()
+        self.pieces = collections.defaultdict(list)
+        self.steal = collections.Counter()
+        self.off = {}
+        self.vcpus = set()
+        self.holes, self.model = holes, model
+        self.exit_start, self.in_user = {}, set()
+        holes_after = collections.defaultdict(list)
+        for hole in holes:
+            holes_after[hole.cpu, hole.start].append(hole)
+        for event, flag in zip(events, flags, strict=True):
+            self.on(event, flag)
+            for hole in holes_after.pop((event.cpu, event.at), []):
+                self.causes.clear(hole.cpu)
+                self.off.clear()
+
+    def on(self, event, flags):
+        shows = ("kvm_exit", "kvm_entry")
+        if self.model.fallback:
+            shows += ("kvm_userspace_exit", "kvm_pio", "kvm_mmio")
+        if event.name in shows:
+            self.vcpus.add(event.tid)
+        if event.name == "kvm_exit":
+            self.exit_start[event.tid] = event.at
+            self.in_user.discard(event.tid)
+        elif event.name == "kvm_entry":
+            self.exit_start.pop(event.tid, None)
+        elif event.name == "kvm_userspace_exit":
+            self.in_user.add(event.tid)
+        elif self.model.is_user_end(event, self.model.user_end):
+            self.in_user.discard(event.tid)
+        self.causes.on(event)
+        if event.name == "sched_switch":
+            self.leave(event)
+            self.run(event)
+        elif event.name in WAKES:
+            self.wake(event, flags)
+        elif event.name == "sched_migrate_task":
+            self.move(event)
+
+    def leave(self, event):
+        tid = number(event.fields, "prev_pid")
+        if tid not in self.vcpus:
+            return
+        if any(h.start <= event.at < h.end for h in self.holes):
+            self.off.pop(tid, None)
+            return
+        asleep = bool(number(event.fields, "prev_state") & oracle.SLEEPING)
+        self.off[tid] = {"asleep": asleep, "since": event.at, "slept": event.at, "cpu": event.cpu,
+                         "pieces": []}
+
+    def run(self, event):
+        tid = number(event.fields, "next_pid")
+        wait = self.off.pop(tid, None)
+        if wait is None:
+            return
+        if wait["asleep"]:
+            wait["pieces"].append((wait["since"], event.at, "blocked", NO_WAKING))
+        elif wait["cpu"] not in (None, event.cpu):
+            wait["pieces"].append((wait["since"], event.at, "preempted", MOVED))
+        else:
+            self.divide(wait, event.cpu, event.at)
+        wait["pieces"] = [piece for piece in wait["pieces"] if piece[1] > piece[0]]
+        self.pieces[tid] += wait["pieces"]
+        for begin, end, part, who in wait["pieces"]:
+            if part == "preempted":
+                self.steal[tid, who] += end - begin
+
+    def divide(self, wait, cpu, until):
+        for begin, end, who in self.cpus.pieces(cpu, wait["since"], until):
+            wait["pieces"].append((begin, end, "preempted", "idle" if who == 0 else who))
+
+    def wake(self, event, flags):
+        wait = self.off.get(number(event.fields, "pid"))
+        if wait is None:
+            return
+        if wait["asleep"]:
+            # A waker inside an exit, in its kernel part.
+            kernel = None if event.tid in self.in_user else self.exit_start.get(event.tid)
+            who = self.causes.of(event, flags, kernel)
+            wait["pieces"].append((wait["since"], event.at, "blocked", who))
+            wait.update(asleep=False, since=event.at, cpu=None)
+        if event.name == "sched_wakeup" and wait["cpu"] is None:
+            wait["cpu"] = int(event.fields["target_cpu"], 10)
+
+    def move(self, event):
+        wait = self.off.get(number(event.fields, "pid"))
+        if wait is None or wait["asleep"]:
+            return
+        if wait["cpu"] is not None:
+            self.divide(wait, wait["cpu"], event.at)
+            wait["since"] = event.at
+        wait["cpu"] = number(event.fields, "dest_cpu")
+
+
+def keep_intervals():
+    """Makes oracle.Span keep what its parts are made of."""
+    account = oracle.Span.account
+
+    def keeping(span, now):
+        if span.off and now > span.mark:
+            span.__dict__.setdefault("intervals", []).append((span.mark, now, span.off))
+        account(span, now)
+    oracle.Span.account = keeping
+
+
+def charge(spans, waits):
+    """ns by part and culprit; what no piece covers is unknown."""
+    sums = {"preempted": collections.Counter(), "blocked": collections.Counter()}
+    for span in spans:
+        pieces = waits.pieces.get(span.tid, [])
+        for begin, end, part in getattr(span, "intervals", []):
+            at = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1])
+            rest = end - begin
+            while at < len(pieces) and pieces[at][0] < end:
+                first, last, kind, who = pieces[at]
+                if kind == part:
+                    sums[part][who] += min(last, end) - max(first, begin)
+                    rest -= min(last, end) - max(first, begin)
+                at += 1
+            if rest:
+                sums[part][START] += rest
+    return sums
+
+
+def row_key(row):
+    if row["tid"] is not None:
+        return ("IPI", row["tid"]) if row["culprit"].startswith("IPI") else row["tid"]
+    for text in (START, NO_CONTEXT):
+        if row["culprit"].startswith(text):
+            return text
+    return row["culprit"]
+
+
+def rows_of(table):
+    sums = collections.Counter()
+    for row in table["rows"]:
+        sums[row_key(row)] += row["ns"]
+    return sums
+
+
+def differences(what, theirs, ours):
+    return [f"{what}: {key}: trapline {theirs.get(key, 0)}, oracle {ours.get(key, 0)}"
+            for key in sorted({*theirs, *ours}, key=str) if theirs.get(key, 0) != ours.get(key, 0)]
+
+
+def report(trapline, path, *options):
+    run = subprocess.run([trapline, "report", path, "--format", "json", *options],
+                         stdout=subprocess.PIPE, check=True)
+    return json.loads(run.stdout)
+
+
+def check_explained(trapline, path, got):
+    """The tree of the longest exit adds up, and is that exit."""
+    run = subprocess.run([trapline, "explain", path, "--format", "json"], capture_output=True,
+                         check=False)
+    if got["user_end"] == "none":
+        return [] if run.returncode == 2 else [f"explain: exit status {run.returncode}"]
+    tree = json.loads(run.stdout)["tree"]
+
+    def adds_up(node):
+        children = node.get("children", [])
+        return (not children or sum(child["ns"] for child in children) == node["ns"]) and \
+            all(adds_up(child) for child in children)
+    wrong = [] if adds_up(tree) else ["explain: the tree does not add up"]
+    if tree["ns"] not in [row["max_ns"] for row in got["groups"]["rows"]]:
+        wrong.append(f"explain: {tree['ns']} ns is no reason's longest exit")
+    return wrong
+
+
+def main():
+    trapline, path = sys.argv[1:]
+    keep_intervals()
+    events, holes = oracle.read(path)
+    model = oracle.Model(events, holes).run()
+    waits = Waits(events, context_flags(path), holes, model)
+    wanted = charge(model.spans, waits)
+    got = report(trapline, path, "--waits", "--steal")
+    wrong = []
+    for part in ("preempted", "blocked"):
+        table = got["waits"][part]
+        in_exits = sum(row[f"{part}_ns"] for row in got["groups"]["rows"])
+        if not sum(row["ns"] for row in table["rows"]) == table["total_ns"] == in_exits:
+            wrong.append(f"{part}: rows do not sum to {in_exits}: {table['total_ns']}")
+        wrong += differences(part, rows_of(table), wanted[part])
+    for vcpu in got["steal"]:
+        mine = {who: ns for (tid, who), ns in waits.steal.items() if tid == vcpu["tid"]}
+        wrong += differences(f"steal of {vcpu['tid']}", rows_of(vcpu), mine)
+    for by, part in (("preempted-by", "preempted"), ("blocked-on", "blocked")):
+        rows = report(trapline, path, "--by", by)["groups"]["rows"]
+        nobody = sum(row[f"{part}_ns"] for row in rows if row["key"] == "-")
+        if nobody or sum(row[f"{part}_ns"] for row in rows) != got["waits"][part]["total_ns"]:
+            wrong.append(f"--by {by}: the groups do not hold the {part} time")
+    wrong += check_explained(trapline, path, got)
+    for line in wrong:
+        print(f"{path}: {line}", file=sys.stderr)
+    if not wrong:
+        shown = {part: dict(sums.most_common(4)) for part, sums in wanted.items()}
+        print(f"{path}: agree: {shown}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -59,9 +59,7 @@ std::uint64_t Histogram::percentile(std::uint32_t per_mille) const {
     for (std::size_t i = 0; i < kSubBuckets; ++i) {
       below += (*octaves_[octave])[i];
       if (below < rank) continue;
-      if (octave == 0) return std::clamp<std::uint64_t>(i, min(), max());
-      const std::uint64_t width = std::uint64_t{1} << (octave - 1);
-      return std::clamp((kSubBuckets + i) * width + (width - 1) / 2, min(), max());
+      return std::clamp(middle_of(octave * kSubBuckets + i), min(), max());
     }
   }
   return max();

@@ -25,6 +25,26 @@ class Histogram {
 
   static constexpr std::size_t kExact = 32;
 
+  // The buckets, for who keeps counts of its own by them: numbered by value, from 0.
+  static constexpr unsigned kSubBits = 7;
+  static constexpr std::size_t kSubBuckets = std::size_t{1} << kSubBits;
+  // Octave 0 holds the values below 128 as they are, octave n those of 128 << (n - 1) up.
+  static constexpr std::size_t kOctaves = 64 - kSubBits + 1;
+  static constexpr std::size_t kBuckets = kOctaves * kSubBuckets;
+  [[nodiscard]] static constexpr std::size_t bucket_of(std::uint64_t value) {
+    const auto octave = static_cast<std::size_t>(std::bit_width(value >> kSubBits));
+    return octave == 0 ? static_cast<std::size_t>(value)
+                       : octave * kSubBuckets +
+                             static_cast<std::size_t>((value >> (octave - 1)) - kSubBuckets);
+  }
+  // The value in the middle of a bucket.
+  [[nodiscard]] static constexpr std::uint64_t middle_of(std::size_t bucket) {
+    const std::size_t octave = bucket / kSubBuckets, index = bucket % kSubBuckets;
+    if (octave == 0) return index;
+    const std::uint64_t width = std::uint64_t{1} << (octave - 1);
+    return (kSubBuckets + index) * width + (width - 1) / 2;
+  }
+
   void add(std::uint64_t value) {
     ++count_;
     total_ += value;
@@ -48,21 +68,15 @@ class Histogram {
   [[nodiscard]] std::uint64_t percentile(std::uint32_t per_mille) const;
 
  private:
-  static constexpr unsigned kSubBits = 7;
-  static constexpr std::size_t kSubBuckets = std::size_t{1} << kSubBits;
-  // Octave 0 holds the values below 128 as they are, octave n those of 128 << (n - 1) up.
-  static constexpr std::size_t kOctaves = 64 - kSubBits + 1;
   using Octave = std::array<std::uint64_t, kSubBuckets>;
 
   [[nodiscard]] std::uint64_t& bucket(std::uint64_t value) {
-    const auto octave = static_cast<std::size_t>(std::bit_width(value >> kSubBits));
-    const auto index =
-        static_cast<std::size_t>(octave == 0 ? value : (value >> (octave - 1)) - kSubBuckets);
+    const std::size_t number = bucket_of(value), octave = number / kSubBuckets;
     if (octaves_.empty()) octaves_.resize(kOctaves);
     auto& buckets = octaves_[octave];
     if (buckets == nullptr) [[unlikely]]
       buckets = std::make_unique<Octave>();
-    return (*buckets)[index];
+    return (*buckets)[number % kSubBuckets];
   }
   void spill();
 

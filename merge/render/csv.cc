@@ -5,7 +5,6 @@
 #include "merge/render/waits.h"
 
 namespace trapline {
-
 std::string csv_cell(const std::string& text) {
   std::string cell = "\"";
   if (!text.empty() && (text[0] == '=' || text[0] == '+' || text[0] == '@')) cell += '\'';

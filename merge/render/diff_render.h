@@ -1,0 +1,21 @@
+// The forms a comparison is printed in. docs/formats/diff.md describes them.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "merge/render/text_table.h"
+#include "merge/report/compare.h"
+
+namespace trapline {
+
+void print_text(const Comparison& comparison, std::ostream& out, const TextStyle& style);
+// Version 1 of the schema.
+void print_json(const Comparison& comparison, std::ostream& out);
+// A line for each row and figure.
+void print_csv(const Comparison& comparison, std::ostream& out);
+
+// What the numbers of a metric are: "per_second", "ns", "share".
+[[nodiscard]] std::string_view unit_of(Metric metric, bool cycles);
+
+}  // namespace trapline

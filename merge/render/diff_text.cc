@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/render/diff_render.h"
+#include "merge/render/units.h"
+
+namespace trapline {
+namespace {
+
+std::string signed_percent(double change) {
+  if (std::isinf(change)) return "new";
+  if (change <= -1) return "gone";
+  if (change >= 9.995) return fmt::format("x{:.3g}", 1 + change);
+  return fmt::format("{:+.1f}%", change * 100);
+}
+
+// "~": nothing is proven; "-": there is too little to tell, or the figure does not apply.
+std::string change_cell(const MetricChange& metric) {
+  if (!metric.tested) return "-";
+  return metric.real ? signed_percent(metric.change.change) : "~";
+}
+
+std::string value_text(Metric metric, double value, bool cycles) {
+  switch (metric) {
+    case Metric::kRate:
+      return fmt::format("{:.4g}/s", value);
+    case Metric::kShare:
+      return fmt::format("{:.3g}%", value * 100);
+    case Metric::kCost:
+      return duration_text(static_cast<std::uint64_t>(value * 1e9 + 0.5), cycles) + " a second";
+    default:
+      return duration_text(static_cast<std::uint64_t>(value + 0.5), cycles);
+  }
+}
+
+void print_side(std::string_view label, const std::vector<ComparedRecording>& side, bool cycles,
+                std::ostream& out) {
+  for (const ComparedRecording& recording : side) {
+    out << fmt::format("{:<7} {}: {} exits in {}, the guest ran {}, {} blocks of {}\n", label,
+                       printable(recording.path), grouped(recording.exits),
+                       duration_text(recording.wall_ns, cycles),
+                       duration_text(recording.guest_ns, cycles), recording.blocks,
+                       duration_text(recording.block_ns, cycles));
+  }
+}
+
+void print_changes(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
+  TextTable table({comparison.by, "before", "after", "rate", "mean", "p50", "p99", "share",
+                   comparison.cycles ? "cost/‰" : "cost/ms"});
+  for (const ComparedRow& row : comparison.rows) {
+    std::vector<std::string> cells = {row.key, grouped(row.before_count), grouped(row.after_count)};
+    for (const Metric metric :
+         {Metric::kRate, Metric::kMean, Metric::kP50, Metric::kP99, Metric::kShare}) {
+      cells.push_back(change_cell(row.of(metric)));
+    }
+    const MetricChange& cost = row.of(Metric::kCost);
+    cells.push_back(row.halts      ? "halt"
+                    : !cost.tested ? "-"
+                    : cost.real    ? fmt::format("{:+.3g}", row.cost() * 1e3)
+                                   : "~");
+    table.add(std::move(cells), row.halts);
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_parts(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
+  if (comparison.requests || !comparison.model.durations()) return;
+  TextTable table({"Change of the parts", "kernel", "user (QEMU)", "preempted", "blocked"});
+  for (const ComparedRow& row : comparison.rows) {
+    std::vector<std::string> cells = {row.key};
+    for (const Metric part :
+         {Metric::kKernel, Metric::kUser, Metric::kPreempted, Metric::kBlocked}) {
+      cells.push_back(change_cell(row.of(part)));
+    }
+    table.add(std::move(cells), row.halts);
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_proven(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
+  TextTable table({"Proven changes", "before", "after", "change",
+                   fmt::format("{:.3g} % interval", comparison.confidence * 100)});
+  for (const ComparedRow& row : comparison.rows) {
+    for (std::size_t i = 0; i < kMetrics; ++i) {
+      const MetricChange& metric = row.metrics[i];
+      if (!metric.real) continue;
+      const bool one_side = std::isinf(metric.change.change) || metric.change.change <= -1;
+      const auto value = [&](double number) {
+        return value_text(static_cast<Metric>(i), number, comparison.cycles);
+      };
+      table.add({fmt::format("{} of {}", kMetricNames[i], row.key), value(metric.before),
+                 value(metric.after), signed_percent(metric.change.change),
+                 one_side ? "-"
+                          : fmt::format("{} to {}", signed_percent(metric.change.low),
+                                        signed_percent(metric.change.high))},
+                row.halts);
+    }
+  }
+  if (table.empty()) {
+    out << "\nNo change is proven.\n";
+    return;
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+}  // namespace
+
+std::string_view unit_of(Metric metric, bool cycles) {
+  switch (metric) {
+    case Metric::kRate:
+      return "per_second";
+    case Metric::kShare:
+    case Metric::kCost:
+      return "share";
+    default:
+      return cycles ? "cycles" : "ns";
+  }
+}
+
+void print_text(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
+  print_side("before:", comparison.before, comparison.cycles, out);
+  print_side("after:", comparison.after, comparison.cycles, out);
+  for (const std::string& warning : comparison.warnings) out << "note: " << warning << '\n';
+  if (comparison.rows.empty()) {
+    out << (comparison.requests ? "\nno requests\n" : "\nno exits\n");
+    return;
+  }
+  print_changes(comparison, out, style);
+  if (comparison.rows_left_out != 0) {
+    out << fmt::format("and {} more (--top)\n", grouped(comparison.rows_left_out));
+  }
+  print_parts(comparison, out, style);
+  print_proven(comparison, out, style);
+  out << fmt::format(
+      "\n~: nothing is proven. -: too little on one side to tell. cost: time per second in which\n"
+      "the guest ran. {} resamples of blocks of time (seed {}), {} tests, Holm's correction,\n"
+      "{:.3g} % confidence. Blocks are as long as the autocorrelation needs.\n",
+      grouped(Comparison::kResamples), comparison.seed, grouped(comparison.tests),
+      comparison.confidence * 100);
+}
+
+}  // namespace trapline

@@ -1,0 +1,169 @@
+#include "merge/report/compare_run.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "merge/report/compare_sink.h"
+
+namespace trapline {
+namespace {
+
+// Losses above this share of the events hide too much.
+constexpr double kMostLost = 0.01;
+constexpr double kLengthsDiffer = 2;  // times
+
+std::string_view user_end_text(UserEnd end) {
+  constexpr std::string_view kTexts[] = {"at the ioctl (sys_enter_ioctl)",
+                                         "where KVM reloads the guest's state", "at kvm_entry",
+                                         "nowhere: no durations"};
+  return kTexts[static_cast<std::size_t>(end)];
+}
+
+std::string_view yes_or_no(bool is_there) { return is_there ? "recorded" : "not recorded"; }
+
+Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices) {
+  if (a.cycles != b.cycles) {
+    const Recorded& cycles = a.cycles ? a : b;
+    return fail(
+        "{}: its times are cycles and those of {} are nanoseconds; give --tsc-khz, or "
+        "record both with the clock mono",
+        cycles.path, (a.cycles ? b : a).path);
+  }
+  if (a.model.user_end != b.model.user_end) {
+    return fail(
+        "{}: its user time ends {}, that of {} {}; record both with kvm, sched_switch and "
+        "syscalls:sys_enter_ioctl",
+        a.path, user_end_text(a.model.user_end), b.path, user_end_text(b.model.user_end));
+  }
+  const std::tuple<std::string_view, bool, bool> kEvents[] = {
+      {"kvm:kvm_exit", !a.model.from_userspace_exit, !b.model.from_userspace_exit},
+      {"kvm:kvm_userspace_exit", a.model.userspace_exits, b.model.userspace_exits},
+      {"sched:sched_switch", a.model.sched_switch, b.model.sched_switch},
+      {"sched:sched_waking", a.model.wakeups, b.model.wakeups},
+      {"the markers of QEMU", !devices || a.markers, !devices || b.markers}};
+  for (const auto& [name, in_a, in_b] : kEvents) {
+    if (in_a == in_b) continue;
+    return fail("{}: {} was {} there and {} in {}; record both with the same events", a.path, name,
+                yes_or_no(in_a), yes_or_no(in_b), b.path);
+  }
+  return {};
+}
+
+Result<void> check_losses(const Recorded& recorded) {
+  const double all = static_cast<double>(recorded.events + recorded.lost);
+  if (static_cast<double>(recorded.lost) <= kMostLost * all) return {};
+  return fail(ErrorKind::kDamaged,
+              "{}: {} of {} events were lost, more than the {:.0f} % up to which recordings are "
+              "compared; record again with a larger buffer (trapline record --buffer-size)",
+              recorded.path, recorded.lost, recorded.events + recorded.lost, kMostLost * 100);
+}
+
+void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string>& warnings) {
+  constexpr std::pair<const char*, std::string_view> kFacts[] = {{"host", "host kernels"},
+                                                                 {"CPUs", "numbers of host CPUs"}};
+  for (const auto& [name, plural] : kFacts) {
+    const auto left = a.facts.find(name), right = b.facts.find(name);
+    if (left == a.facts.end() || right == b.facts.end() || left->second == right->second) continue;
+    warnings.push_back(fmt::format("the {} differ: {} in {}, {} in {}", plural, left->second,
+                                   a.path, right->second, b.path));
+  }
+  if (a.vcpus != b.vcpus) {
+    warnings.push_back(fmt::format("{} has {} vCPUs, {} has {}", a.path, a.vcpus, b.path, b.vcpus));
+  }
+  if (a.clock != b.clock) {
+    warnings.push_back(
+        fmt::format("the clocks differ: {} in {}, {} in {}", a.clock, a.path, b.clock, b.path));
+  }
+  const auto [shorter, longer] = std::minmax(a.wall_ns, b.wall_ns);
+  if (static_cast<double>(longer) > kLengthsDiffer * static_cast<double>(shorter)) {
+    warnings.push_back(fmt::format("the lengths differ: {:.3g} s in {}, {:.3g} s in {}",
+                                   static_cast<double>(a.wall_ns) / 1e9, a.path,
+                                   static_cast<double>(b.wall_ns) / 1e9, b.path));
+  }
+}
+
+Result<std::vector<Recorded>> read_side(const std::vector<std::string>& paths,
+                                        const SideOptions& sides, bool requests,
+                                        const Progress& progress) {
+  std::vector<Recorded> side;
+  for (const std::string& path : paths) {
+    InputOptions input = sides.common;
+    input.paths = {path};
+    auto recorded = read_for_comparison(input, sides.by, requests, progress);
+    if (!recorded) return tl::unexpected(std::move(recorded).error());
+    recorded->path = path;
+    side.push_back(std::move(*recorded));
+  }
+  return side;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& before,
+                                                  const std::vector<Recorded>& after,
+                                                  bool devices) {
+  std::vector<std::string> warnings;
+  const Recorded& first = before.front();
+  for (const auto* side : {&before, &after}) {
+    for (const Recorded& recorded : *side) {
+      if (auto checked = check_losses(recorded); !checked) return tl::unexpected(checked.error());
+      if (&recorded == &first) continue;
+      if (auto checked = check_pair(first, recorded, devices); !checked) {
+        return tl::unexpected(checked.error());
+      }
+      warn_of_facts(first, recorded, warnings);
+      if (recorded.losses_uncounted != 0) {
+        warnings.push_back(fmt::format("{}: events were lost {} times (count unknown)",
+                                       recorded.path, recorded.losses_uncounted));
+      }
+    }
+  }
+  return warnings;
+}
+
+Result<Recorded> read_for_comparison(const InputOptions& options, const std::vector<Dimension>& by,
+                                     bool requests, const Progress& progress) {
+  constexpr std::uint64_t kEventsPerProgress = 1u << 16;
+  auto input = open_input(options);
+  if (!input) return tl::unexpected(std::move(input).error());
+  for (auto& source : input->sources) {
+    source->want(requests ? Need::kExits | Need::kInterrupts : Need::kExits);
+  }
+  Timeline timeline(std::move(input->sources));
+  CompareSink sink(timeline, by, requests);
+  Pipeline pipeline(pipeline_options(timeline, *input), {&sink});
+  Event event;
+  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
+       ++events) {
+    if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
+  }
+  if (auto status = timeline.status(); !status) return tl::unexpected(status.error());
+  if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit) {
+    return tl::unexpected(no_exits(timeline));
+  }
+  pipeline.finish();
+  Recorded recorded = sink.take(pipeline);
+  recorded.markers = input->traits.markers;
+  return recorded;
+}
+
+Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& options,
+                               const Progress& progress) {
+  auto before = read_side(sides.before, sides, options.requests, progress);
+  if (!before) return tl::unexpected(std::move(before).error());
+  auto after = read_side(sides.after, sides, options.requests, progress);
+  if (!after) return tl::unexpected(std::move(after).error());
+  const auto is_from_markers = [](Dimension dimension) {
+    return dimension == Dimension::kDevice || dimension == Dimension::kQemuEvent;
+  };
+  const bool devices =
+      options.requests || std::any_of(sides.by.begin(), sides.by.end(), is_from_markers);
+  auto warnings = check_comparable(*before, *after, devices);
+  if (!warnings) return tl::unexpected(std::move(warnings).error());
+  Comparison comparison = compare(*before, *after, options);
+  comparison.warnings = std::move(*warnings);
+  return comparison;
+}
+
+}  // namespace trapline

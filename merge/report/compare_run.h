@@ -1,0 +1,28 @@
+// A comparison, from what the user named to plain data.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "merge/report/compare.h"
+#include "merge/report/groups.h"
+#include "merge/report/run.h"
+
+namespace trapline {
+
+// Reads one recording. An Error is that of open_input, of a recording that ends early, or says that
+// it holds no exits.
+[[nodiscard]] Result<Recorded> read_for_comparison(const InputOptions& input,
+                                                   const std::vector<Dimension>& by, bool requests,
+                                                   const Progress& progress);
+
+struct SideOptions {
+  std::vector<std::string> before, after;  // a recording each
+  InputOptions common;                     // without paths
+  std::vector<Dimension> by = {Dimension::kReason};
+};
+[[nodiscard]] Result<Comparison> run_compare(const SideOptions& sides,
+                                             const CompareOptions& options,
+                                             const Progress& progress);
+
+}  // namespace trapline

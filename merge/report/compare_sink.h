@@ -1,0 +1,53 @@
+// A sink that counts exits (or requests) by row and by time, for a comparison.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/report/compare.h"
+#include "merge/report/exit_keys.h"
+
+namespace trapline {
+
+class CompareSink : public SpanSink {
+ public:
+  // Rows beyond this many are one, "[other]".
+  static constexpr std::size_t kMostRows = 256;
+
+  // Borrows both for as long as it lives.
+  CompareSink(const Timeline& timeline, const std::vector<Dimension>& by, bool requests)
+      : timeline_(timeline), keys_(by), requests_(requests) {}
+
+  [[nodiscard]] SpanClass selects() const override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void request(const RequestSpan& request, const Pipeline& pipeline) override;
+  void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
+
+  // Call once, after Pipeline::finish().
+  [[nodiscard]] Recorded take(const Pipeline& pipeline);
+
+ private:
+  struct Row {
+    GroupKey key;
+    bool halts = true;
+  };
+  [[nodiscard]] std::size_t row_of(const GroupKey& key);
+  void begin(const Pipeline& pipeline);
+
+  const Timeline& timeline_;
+  ExitKeys keys_;
+  bool requests_;
+  bool begun_ = false;
+  TimeBins bins_;
+  std::vector<Row> rows_;  // the one at kMostRows is [other]
+  struct Less {
+    bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }
+  };
+  std::map<GroupKey, std::size_t, Less> numbers_;
+  std::size_t last_ = 0;                     // row of the last exit: exits come in runs
+  std::map<ThreadId, Timestamp> last_exit_;  // where a thread went back to the guest
+};
+
+}  // namespace trapline

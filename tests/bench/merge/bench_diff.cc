@@ -1,0 +1,245 @@
+// How often `trapline diff` errs: pairs of sides made from a real recording, whose true changes are
+// known.
+//
+//   bench_diff [--pairs N] RECORDING...
+//
+// A side is put together from pieces of the recording (50 ms, from random places, in a circle, so
+// that every exit is as likely as the others): the autocorrelation within a piece stays, and what
+// is true of the recording is true of every side. Each side is four times as long as the recording.
+// Every duration of its row with the most time that is not a halt is then multiplied by 1 + shift
+// on the second side. Prints, for each shift: in how many pairs anything was claimed of any row but
+// for this one, how often the shift of the row's mean was found, and how often the intervals hold
+// the truth. And of the recording cut: windows of it that do not overlap, without resampling.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "merge/report/compare_run.h"
+#include "merge/report/compare_sink.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::uint64_t kPiece = 50'000'000;  // ns
+constexpr std::uint64_t kTimesAsLong = 4;
+
+struct Exit {
+  std::uint64_t end, guest;  // after the recording's begin; guest time before it
+  std::uint32_t reason;
+  bool halt;
+  std::uint64_t total;
+  Parts parts;
+};
+
+class Collector : public SpanSink {
+ public:
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    const std::uint64_t begin = pipeline.begin().value_or(exit.start).ns();
+    const std::uint64_t guest = last_ == Timestamp() ? 0 : elapsed(last_, exit.start);
+    last_ = exit.end;
+    exits.push_back({exit.end.ns() - begin, guest, exit.reason.reason, is_halt(exit.reason),
+                     exit.total(), exit.parts});
+  }
+  std::vector<Exit> exits;
+
+ private:
+  Timestamp last_;
+};
+
+std::vector<Exit> read_exits(const char* path) {
+  InputOptions options;
+  options.paths = {path};
+  auto input = open_input(options);
+  if (!input) {
+    fmt::print(stderr, "{}\n", input.error().message);
+    std::exit(1);
+  }
+  Timeline timeline(std::move(input->sources));
+  Collector collector;
+  Pipeline pipeline(pipeline_options(timeline, *input), {&collector});
+  Event event;
+  while (timeline.next(event) == Read::kEvent && pipeline.push(event)) {
+  }
+  pipeline.finish();
+  return std::move(collector.exits);
+}
+
+std::string name_of(std::uint32_t reason) { return fmt::format("{}", reason); }
+
+// Takes exits in order and makes a Recorded of them.
+class Side {
+ public:
+  void add(const Exit& exit, std::uint64_t at, double factor) {
+    auto place = std::find(reasons_.begin(), reasons_.end(), exit.reason);
+    if (place == reasons_.end()) place = reasons_.insert(place, exit.reason);
+    const auto total = static_cast<std::uint64_t>(static_cast<double>(exit.total) * factor);
+    Parts parts = exit.parts;
+    for (auto& part : parts) {
+      part = static_cast<std::uint64_t>(static_cast<double>(part) * factor);
+    }
+    const auto row = static_cast<std::size_t>(place - reasons_.begin());
+    if (row >= halts_.size()) halts_.resize(row + 1);
+    halts_[row] = exit.halt;
+    bins_.add(row, Timestamp(at), total, parts);
+    bins_.add_guest(Timestamp(at), exit.guest);
+    ++exits_;
+  }
+  [[nodiscard]] Recorded take(std::uint64_t wall) {
+    bins_.finish();
+    Recorded recorded;
+    recorded.exits = exits_;
+    recorded.events = exits_;
+    recorded.wall_ns = wall;
+    recorded.bin_ns = bins_.width();
+    recorded.guest = bins_.guest();
+    for (std::size_t i = 0; i < reasons_.size(); ++i) {
+      recorded.rows[name_of(reasons_[i])] = {halts_[i], bins_.take(i)};
+    }
+    return recorded;
+  }
+
+ private:
+  TimeBins bins_;
+  std::vector<std::uint32_t> reasons_;
+  std::vector<bool> halts_;
+  std::uint64_t exits_ = 0;
+};
+
+Recorded resampled(const std::vector<Exit>& exits, Random& random, std::uint32_t shifted,
+                   double factor) {
+  const std::uint64_t length = exits.back().end + 1;
+  const std::uint64_t wall = kTimesAsLong * length;
+  Side side;
+  for (std::uint64_t at = 0; at < wall; at += kPiece) {
+    const std::uint64_t from = random.next() % length;
+    const std::uint64_t piece = std::min(kPiece, wall - at);
+    auto next = std::lower_bound(exits.begin(), exits.end(), from,
+                                 [](const Exit& exit, std::uint64_t ns) { return exit.end < ns; });
+    std::uint64_t turn = 0;
+    while (true) {
+      if (next == exits.end()) {
+        next = exits.begin();
+        turn += length;
+      }
+      const std::uint64_t offset = next->end + turn - from;
+      if (offset >= piece) break;
+      side.add(*next, at + offset, next->reason == shifted ? factor : 1);
+      ++next;
+    }
+  }
+  return side.take(wall);
+}
+
+Recorded window(const std::vector<Exit>& exits, std::uint64_t from, std::uint64_t length) {
+  Side side;
+  for (const Exit& exit : exits) {
+    if (exit.end >= from && exit.end < from + length) side.add(exit, exit.end - from, 1);
+  }
+  return side.take(length);
+}
+
+struct Score {
+  std::size_t pairs = 0, false_claims = 0, tested = 0, found = 0, intervals = 0, covered = 0;
+};
+
+// The true change of a metric of the row, or of another one; nothing where it is not known.
+std::optional<double> truth(const ComparedRow& row, Metric metric, const std::string& shifted,
+                            double shift) {
+  if (row.key != shifted || metric == Metric::kRate) return 0;
+  return shift;  // each duration and each part is multiplied
+}
+
+void count(const Comparison& comparison, const std::string& shifted, double shift, Score& score) {
+  bool claimed = false;
+  for (const ComparedRow& row : comparison.rows) {
+    for (std::size_t i = 0; i < kMetrics; ++i) {
+      const MetricChange& metric = row.metrics[i];
+      if (!metric.tested) continue;
+      const auto expected = truth(row, static_cast<Metric>(i), shifted, shift);
+      if (!expected) continue;
+      if (*expected == 0) claimed = claimed || metric.real;
+      if (!std::isfinite(metric.change.change)) continue;
+      ++score.intervals;
+      score.covered += metric.change.low <= *expected && *expected <= metric.change.high ? 1 : 0;
+    }
+    const MetricChange& mean = row.of(Metric::kMean);
+    if (row.key != shifted || !mean.tested) continue;
+    ++score.tested;
+    score.found += mean.real ? 1 : 0;
+  }
+  ++score.pairs;
+  score.false_claims += claimed ? 1 : 0;
+}
+
+double percent(std::size_t part, std::size_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void print(std::string_view name, std::string_view kind, const Score& score) {
+  fmt::print("| {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", name, kind, score.pairs,
+             percent(score.false_claims, score.pairs), percent(score.found, score.tested),
+             percent(score.covered, score.intervals));
+}
+
+std::uint32_t largest_row(const std::vector<Exit>& exits) {
+  std::map<std::uint32_t, std::uint64_t> totals;
+  for (const Exit& exit : exits) {
+    if (!exit.halt) totals[exit.reason] += exit.total;
+  }
+  return std::max_element(totals.begin(), totals.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+void bench(const char* path, std::size_t pairs) {
+  const std::vector<Exit> exits = read_exits(path);
+  const std::string_view full = path;
+  const std::string_view name = full.substr(full.rfind('/') + 1);
+  const std::uint32_t shifted = largest_row(exits);
+  Random random(17);
+  for (const double shift : {0.0, 0.05, 0.1, 0.2, 0.4}) {
+    Score score;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const Recorded before = resampled(exits, random, shifted, 1);
+      const Recorded after = resampled(exits, random, shifted, 1 + shift);
+      CompareOptions options;
+      options.seed = i + 1;
+      count(compare({before}, {after}, options), name_of(shifted), shift, score);
+    }
+    print(name, fmt::format("{:+.0f} %", shift * 100), score);
+  }
+  Score score;
+  const std::uint64_t length = exits.back().end + 1, part = length / 4;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const std::uint64_t first = random.next() % (length - 2 * part);
+    const std::uint64_t second = first + part + random.next() % (length - first - 2 * part + 1);
+    CompareOptions options;
+    options.seed = i + 1;
+    count(compare({window(exits, first, part)}, {window(exits, second, part)}, options), "", 0,
+          score);
+  }
+  print(name, "cut", score);
+}
+
+}  // namespace
+}  // namespace trapline
+
+int main(int argc, char** argv) {
+  std::size_t pairs = 200;
+  fmt::print(
+      "| recording | shift | pairs | false claims | found | interval holds the truth |\n"
+      "|---|---|---|---|---|---|\n");
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--pairs") == 0 && i + 1 < argc) {
+      pairs = std::strtoul(argv[++i], nullptr, 10);
+    } else {
+      trapline::bench(argv[i], pairs);
+    }
+  }
+  return 0;
+}

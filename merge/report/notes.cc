@@ -5,6 +5,7 @@
 
 namespace trapline {
 
+// More than 60 lines: the notes in the order in which they are printed.
 std::vector<std::string> notes_of(const Report& report, const Traits& traits, bool several_vms) {
   std::vector<std::string> notes;
   const ExitModel& model = report.model;

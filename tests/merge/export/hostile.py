@@ -71,11 +71,13 @@ trace.write_bytes(export(b"--to", b"perfetto", b"--events"))
 done = subprocess.run(["node", str(READER), folder, str(trace),
                        "select name, value from stats where value > 0 and severity != 'info'",
                        "select distinct name from slice where category = 'qemu'",
-                       "select distinct name from thread"], capture_output=True, check=False)
+                       "select distinct name from thread",
+                       "select count(*) from ftrace_event where name not in ('sched_switch', 'sched_waking')"], capture_output=True, check=False)
 assert done.returncode == 0, done.stderr
 text = done.stdout.decode("utf-8")
 is_clean(text, False)
-errors, names, threads = text.split("> select")[1:]
+errors, names, threads, events = text.split("> select")[1:]
+assert int(events.strip().splitlines()[-1]) > len(parsed), events
 assert len(errors.strip().splitlines()) == 2, errors
 assert shown in names.splitlines(), names
 assert COMM not in path.read_bytes() or "</script>" in threads, threads

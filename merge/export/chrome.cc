@@ -1,15 +1,19 @@
-// The JSON of chrome://tracing, which Perfetto and speedscope read as well: complete events in
+// The JSON of chrome://tracing, which Perfetto and speedscope read as well: begins and ends in
 // microseconds with three decimals, counted from the recording's first event so that a double holds
-// every nanosecond.
+// every nanosecond. Complete events (begin and duration) would be half as long, but readers add the
+// two as doubles: the sums of neighbours differ by a rounding error, and speedscope then nests one
+// in the other.
 #include <fmt/format.h>
 
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/export/exporter.h"
 #include "merge/export/json_text.h"
+#include "merge/export/nested_exit.h"
 #include "merge/report/exit_text.h"
 
 namespace trapline {
@@ -25,37 +29,36 @@ class ChromeExporter final : public Exporter {
     return SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions | SpanClass::kRequests |
            SpanClass::kInterrupts;
   }
-  void exit(const ExitSpan& exit, const Pipeline&) override {
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    write_open_exit(pipeline);
     reason_ = reason_text(context_.timeline.source(exit.source), exit.reason);
-    detail_ = detail_text(exit.detail);
+    const std::string detail = detail_text(exit.detail);
+    arguments_ = detail == "-" ? "" : ",\"args\":{\"detail\":" + json_string(detail) + "}";
+  }
+  void begin(const Span& span, const Pipeline& pipeline) override {
+    write_open_exit(pipeline);
+    write('B', span, span.begin, pipeline);
   }
   void span(const Span& span, const Pipeline& pipeline) override {
-    if (!first_) first_ = context_.timeline.source(0).counters().first.ns();
-    const std::int32_t process =
-        span.track.kind == TrackKind::kVcpu || span.track.kind == TrackKind::kGuestTask
-            ? static_cast<std::int32_t>(pipeline.processes().of(span.track.thread, {}))
-            : static_cast<std::int32_t>(span.track.thread);
-    const std::uint64_t lane = lane_of(span, process);
-    const auto [name, category] = name_of(span, pipeline);
-    text_.clear();
-    fmt::format_to(std::back_inserter(text_),
-                   "{}{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"cat\":\"{}\","
-                   "\"name\":{}",
-                   written_ == 0 ? "" : ",\n", process, lane, micros(span.begin),
-                   micros(span.length()), category, json_string(name));
-    if (span.kind == SpanKind::kExit && detail_ != "-") {
-      text_ += ",\"args\":{\"detail\":" + json_string(detail_) + "}";
+    if (span.kind == SpanKind::kPart || span.kind == SpanKind::kHandler) {
+      if (open_) open_->add(span);
+      return;
     }
-    text_ += '}';
-    output_.write(text_);
-    ++written_;
+    write_open_exit(pipeline);
+    if (span.kind == SpanKind::kExit) {
+      open_.emplace(span);
+      return;
+    }
+    if (span.kind != SpanKind::kFunction) write('B', span, span.begin, pipeline);
+    write('E', span, span.end, pipeline);
   }
-  [[nodiscard]] Result<void> finish(const Pipeline&) override {
+  [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override {
+    write_open_exit(pipeline);
     for (const auto& [lane, name] : lane_names_) {
       output_.write(
           fmt::format("{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{"
                       "\"name\":{}}}}}",
-                      written_ == 0 ? "" : ",\n", lane.first, lane.second, json_string(name)));
+                      separator(), lane.first, lane.second, json_string(name)));
     }
     output_.write(fmt::format("\n],\"otherData\":{{\"first_ns\":\"{}\",\"clock\":{}}}}}\n",
                               first_.value_or(0),
@@ -69,11 +72,31 @@ class ChromeExporter final : public Exporter {
   // Threads keep their number; what has none gets one that no thread has.
   static constexpr std::uint64_t kTasks = std::uint64_t{1} << 32, kAsync = std::uint64_t{1} << 40;
 
-  [[nodiscard]] std::string micros(std::uint64_t ns) const {
-    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+  [[nodiscard]] std::string_view separator() { return std::exchange(separator_, ",\n"); }
+  void write_open_exit(const Pipeline& pipeline) {
+    if (!open_) return;
+    open_->walk([&](const Span& span) { write('B', span, span.begin, pipeline); },
+                [&](const Span& span) { write('E', span, span.end, pipeline); });
+    open_.reset();
   }
-  [[nodiscard]] std::string micros(Timestamp at) const {
-    return micros(at.ns() > *first_ ? at.ns() - *first_ : 0);
+  void write(char phase, const Span& span, Timestamp at, const Pipeline& pipeline) {
+    if (!first_) first_ = context_.timeline.source(0).counters().first.ns();
+    const std::int32_t process =
+        span.track.kind == TrackKind::kVcpu || span.track.kind == TrackKind::kGuestTask
+            ? static_cast<std::int32_t>(pipeline.processes().of(span.track.thread, {}))
+            : static_cast<std::int32_t>(span.track.thread);
+    // An asynchronous span's end goes where its begin went: it follows at once.
+    if (phase == 'B' || span.kind == SpanKind::kFunction) lane_ = lane_of(span, process);
+    const auto [name, category] = name_of(span, pipeline);
+    const std::uint64_t ns = at.ns() > *first_ ? at.ns() - *first_ : 0;
+    text_.clear();
+    fmt::format_to(
+        std::back_inserter(text_),
+        "{}{{\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03},\"cat\":\"{}\",\"name\":{}{}}}",
+        separator(), phase, process, lane_, ns / 1000, ns % 1000, category, json_string(name),
+        span.kind == SpanKind::kExit ? arguments_ : "");
+    output_.write(text_);
+    if (phase == 'B') ++written_;
   }
   std::uint64_t lane_of(const Span& span, std::int32_t process) {
     const auto thread = static_cast<std::uint32_t>(span.track.thread);
@@ -124,7 +147,10 @@ class ChromeExporter final : public Exporter {
   static constexpr std::size_t kMostLanes = 4096;
   const ExportContext context_;
   OutputFile output_;
-  std::string reason_, detail_, text_;
+  std::string reason_, arguments_, text_;
+  std::optional<NestedExit> open_;
+  std::string_view separator_;
+  std::uint64_t lane_ = 0;
   std::optional<std::uint64_t> first_;
   std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::uint64_t> tasks_;
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Timestamp>> async_;

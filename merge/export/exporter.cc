@@ -7,6 +7,7 @@ namespace trapline {
 const std::vector<ExportFormat>& export_formats() {
   static const std::vector<ExportFormat> kFormats = {
       {"perfetto", "protobuf for ui.perfetto.dev and the trace processor", make_perfetto},
+      {"uftrace", "a folder that uftrace replays, reports and graphs", make_uftrace},
       {"chrome", "JSON for chrome://tracing, Perfetto and speedscope", make_chrome},
       {"folded", "stacks with weights, for flame graph tools", make_folded},
       {"jsonl", "a JSON object for each exit, request, interrupt or function", make_jsonl},

@@ -53,6 +53,8 @@ struct ExportFormat {
 // One file each.
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext&,
                                                               const ExportOptions&);
+[[nodiscard]] Result<std::unique_ptr<Exporter>> make_uftrace(const ExportContext&,
+                                                             const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_chrome(const ExportContext&,
                                                             const ExportOptions&);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&,

@@ -19,6 +19,16 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool force) {
     return OutputFile("standard output", "", UniqueFd(::dup(STDOUT_FILENO)));
   }
   std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind == std::filesystem::file_type::directory) {
+    return fail(ErrorKind::kUsage, "{} is a folder; name a file with -o", path);
+  }
+  if (kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::fifo) {
+    std::signal(SIGPIPE, SIG_IGN);
+    UniqueFd device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));  // it stays what it is
+    if (!device) return fail("{}: cannot open for writing: {}", path, std::strerror(errno));
+    return OutputFile(path, "", std::move(device));
+  }
   if (!force && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
     return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
   }

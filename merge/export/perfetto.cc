@@ -334,8 +334,8 @@ void PerfettoExporter::event(const Event& event, const Pipeline&) {
   } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
              !std::holds_alternative<GuestCall>(event.payload)) {
     const Source& source = context_.timeline.source_of(event);
-    writer_.add_print(machine, event.cpu, event.at.ns(), number(event.thread),
-                      source.event_name(event) + " " + source.event_text(event));
+    writer_.add_generic(machine, event.cpu, event.at.ns(), number(event.thread),
+                        source.event_name(event), source.event_text(event));
   }
 }
 

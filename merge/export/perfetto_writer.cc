@@ -19,14 +19,13 @@ std::string text_of(std::string_view text) { return printable(text); }
 
 }  // namespace
 
-std::uint64_t Writer::intern(Interned& names, std::string_view name,
-                             std::vector<std::pair<std::uint64_t, std::string_view>>& added) {
-  const auto found = names.ids.find(std::string(name));
+std::uint64_t Writer::intern(Interned& names, std::string_view name, Added& added) {
+  const auto found = names.ids.find(name);
   if (found != names.ids.end()) return found->second;
   if (names.ids.size() >= kMostInterned) return 0;
   const std::uint64_t id = names.ids.size() + 1;
   const auto place = names.ids.emplace(name, id).first;
-  added.emplace_back(id, place->first);
+  added.emplace_back(id, place->first);  // made printable where it is written
   return id;
 }
 
@@ -74,26 +73,27 @@ std::uint64_t Writer::add_counter(std::uint64_t parent, std::string_view name,
 }
 
 void Writer::event(std::uint64_t track, std::uint64_t at, EventType type, const Slice& slice) {
-  std::vector<std::pair<std::uint64_t, std::string_view>> new_names, new_categories, new_keys;
+  new_names_.clear();
+  new_categories_.clear();
+  new_keys_.clear();
   event_.clear();
   {
     pbf_writer event(event_);
     event.add_enum(9, static_cast<std::int32_t>(type));
     event.add_uint64(11, track);
     if (type != EventType::kEnd) {
-      const std::string name = text_of(slice.name);
-      const std::uint64_t id = intern(names_, name, new_names);
+      const std::uint64_t id = intern(names_, slice.name, new_names_);
       if (id != 0) {
         event.add_uint64(10, id);
       } else {
-        event.add_string(23, name);
+        event.add_string(23, text_of(slice.name));
       }
       if (!slice.category.empty()) {
-        event.add_uint64(3, intern(categories_, slice.category, new_categories));
+        event.add_uint64(3, intern(categories_, slice.category, new_categories_));
       }
       for (const Annotation& annotation : slice.annotations) {
         pbf_writer inner(event, 4);
-        inner.add_uint64(1, intern(annotation_names_, annotation.name, new_keys));
+        inner.add_uint64(1, intern(annotation_names_, annotation.name, new_keys_));
         switch (annotation.kind) {
           case Annotation::Kind::kUint:
             inner.add_uint64(3, annotation.number);
@@ -112,18 +112,18 @@ void Writer::event(std::uint64_t track, std::uint64_t at, EventType type, const 
   }
   pbf_writer packet(packet_);
   packet.add_uint64(kTimestamp, at);
-  if (!new_names.empty() || !new_categories.empty() || !new_keys.empty()) {
+  if (!new_names_.empty() || !new_categories_.empty() || !new_keys_.empty()) {
     pbf_writer interned(packet, kInternedData);
     const auto add = [&interned](int field, const auto& added) {
       for (const auto& [id, name] : added) {
         pbf_writer entry(interned, static_cast<protozero::pbf_tag_type>(field));
         entry.add_uint64(1, id);
-        entry.add_string(2, name.data(), name.size());
+        entry.add_string(2, text_of(name));
       }
     };
-    add(1, new_categories);
-    add(2, new_names);
-    add(3, new_keys);
+    add(1, new_categories_);
+    add(2, new_names_);
+    add(3, new_keys_);
   }
   packet.add_message(kTrackEvent, event_);
   write_packet();
@@ -198,14 +198,18 @@ void Writer::add_waking(std::uint32_t machine, std::uint32_t cpu, std::uint64_t 
   waking.add_int32(4, 1);
 }
 
-void Writer::add_print(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at,
-                       std::int32_t thread, std::string_view text) {
+void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at,
+                         std::int32_t thread, std::string_view name, std::string_view text) {
   pbf_writer events(bundle(machine, cpu));
   pbf_writer event(events, 2);
   event.add_uint64(1, at);
   event.add_uint32(2, static_cast<std::uint32_t>(thread));
-  pbf_writer print(event, 3);
-  print.add_string(2, text_of(text));
+  // Not a print event: its text would be read as that of Android's atrace.
+  pbf_writer generic(event, 327);
+  generic.add_string(1, text_of(name));
+  pbf_writer field(generic, 2);
+  field.add_string(1, "text");
+  field.add_string(3, text_of(text));
 }
 
 void Writer::add_threads(std::uint32_t machine, const std::vector<Thread>& threads) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <protozero/pbf_writer.hpp>
 #include <string>
 #include <string_view>
@@ -57,8 +58,8 @@ class Writer {
   void add_switch(std::uint32_t machine, std::uint32_t cpu, const Switch& change);
   void add_waking(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at, std::int32_t waker,
                   std::int32_t woken, std::string_view comm);
-  void add_print(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at, std::int32_t thread,
-                 std::string_view text);
+  void add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at, std::int32_t thread,
+                   std::string_view name, std::string_view text);
 
   struct Thread {
     std::int32_t tid = 0, process = 0;
@@ -76,13 +77,20 @@ class Writer {
   static constexpr std::size_t kBundle = std::size_t{64} << 10;       // bytes of a CPU's events
   static constexpr std::size_t kMostInterned = std::size_t{1} << 16;  // names of each kind
 
-  struct Interned {
-    std::unordered_map<std::string, std::uint64_t> ids;
+  // Looked up by a view, without a string for each look-up.
+  struct HashText {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
   };
+  struct Interned {
+    std::unordered_map<std::string, std::uint64_t, HashText, std::equal_to<>> ids;
+  };
+  using Added = std::vector<std::pair<std::uint64_t, std::string_view>>;
   // The number of a name; what is new goes into `added`. 0 when there are too many: then the name
   // itself is written.
-  std::uint64_t intern(Interned& names, std::string_view name,
-                       std::vector<std::pair<std::uint64_t, std::string_view>>& added);
+  std::uint64_t intern(Interned& names, std::string_view name, Added& added);
   void event(std::uint64_t track, std::uint64_t at, EventType type, const Slice& slice);
   void write_packet();
   std::string& bundle(std::uint32_t machine, std::uint32_t cpu);
@@ -91,6 +99,7 @@ class Writer {
   OutputFile output_;
   std::string packet_, event_, part_;
   Interned names_, categories_, annotation_names_;
+  Added new_names_, new_categories_, new_keys_;             // of one event
   std::unordered_map<std::uint64_t, std::string> bundles_;  // by machine and CPU
   std::uint64_t last_track_ = 0, slices_ = 0;
   bool first_ = true;

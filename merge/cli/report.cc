@@ -1,7 +1,7 @@
 // trapline report: where the time of the VM exits went.
 #include <fmt/format.h>
 
-#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/page/page_data.h"
@@ -47,11 +47,9 @@ Result<void> complete(Options& options) {
   if (!sort) return tl::unexpected(std::move(sort).error());
   options.report.sort = *sort;
   if (!options.slower_than.empty()) {
-    options.report.slower_than = parse_time(options.slower_than, 1);
-    if (!options.report.slower_than) {
-      return fail(ErrorKind::kUsage, "--slower-than: '{}' is no time; write 500us, 2ms",
-                  options.slower_than);
-    }
+    auto least = parse_duration("--slower-than", options.slower_than);
+    if (!least) return tl::unexpected(std::move(least).error());
+    options.report.slower_than = *least;
   }
   for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.report.from},
                                           std::tuple{&options.to, "--to", &options.report.to}}) {

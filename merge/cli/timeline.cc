@@ -3,11 +3,13 @@
 
 #include <limits>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/timeline_view.h"
 #include "merge/report/exit_text.h"
+#include "merge/report/window.h"
 
 namespace trapline::cli {
 namespace {
@@ -45,12 +47,39 @@ struct Found {
   std::optional<Timestamp> first;  // of the recording
 };
 
+// The times of --from, --to and --around, before they are resolved.
+struct Window {
+  std::optional<TimeSpec> from, to, around;
+};
+
+Result<Window> parse_window(const Options& options) {
+  Window window;
+  const std::string around = options.around == "max" ? "" : options.around;
+  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &window.from},
+                                          std::tuple{&options.to, "--to", &window.to},
+                                          std::tuple{&around, "--around", &window.around}}) {
+    if (text->empty()) continue;
+    auto time = parse_time_spec(name, *text);
+    if (!time) return tl::unexpected(std::move(time).error());
+    *place = *time;
+  }
+  return window;
+}
+
+Result<void> check(const Timeline& timeline, const Window& window) {
+  if (!window.around) return check_window(timeline, {"--from", window.from}, {"--to", window.to});
+  return check_window(timeline, {"--around", window.around}, {"--around", window.around});
+}
+
 // Reads the recording: up to its first event, or to its end for the longest exit.
 Result<Found> look(const Options& options, const std::optional<std::set<ThreadId>>& threads,
-                   bool only_first, const Progress& progress) {
+                   const Window& window, bool only_first, const Progress& progress) {
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
+  if (auto checked = check(timeline, window); !checked) {
+    return tl::unexpected(std::move(checked).error());
+  }
   Longest longest(timeline, options.reason);
   PipelineOptions how = pipeline_options(timeline, *input);
   how.threads = threads;
@@ -84,11 +113,14 @@ Result<void> find_window(const Options& options, const std::optional<std::set<Th
   view.to = Timestamp(std::numeric_limits<std::uint64_t>::max());
   std::optional<std::uint64_t> context;
   if (!options.context.empty()) {
-    context = parse_time(options.context);
-    if (!context) return fail(ErrorKind::kUsage, "--context: '{}' is no time", options.context);
+    auto margin = parse_duration("--context", options.context);
+    if (!margin) return tl::unexpected(std::move(margin).error());
+    context = *margin;
   }
   const bool max = options.around == "max";
-  auto longest = look(options, threads, !max, progress);
+  auto window = parse_window(options);
+  if (!window) return tl::unexpected(std::move(window).error());
+  auto longest = look(options, threads, *window, !max, progress);
   if (!longest) return tl::unexpected(std::move(longest).error());
   const Timestamp first = longest->first.value_or(Timestamp());
   if (max) {
@@ -98,22 +130,15 @@ Result<void> find_window(const Options& options, const std::optional<std::set<Th
     view.to = Timestamp(longest->longest->end.ns() + margin);
     return {};
   }
-  if (!options.around.empty()) {
-    auto time = parse_time_spec("--around", options.around);
-    if (!time) return tl::unexpected(std::move(time).error());
-    const Timestamp at = time->resolve(first);
+  if (window->around) {
+    const Timestamp at = window->around->resolve(first);
     const std::uint64_t margin = context.value_or(1'000'000);
     view.from = moved(at, margin);
     view.to = Timestamp(at.ns() + margin);
     return {};
   }
-  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &view.from},
-                                          std::tuple{&options.to, "--to", &view.to}}) {
-    if (text->empty()) continue;
-    auto time = parse_time_spec(name, *text);
-    if (!time) return tl::unexpected(std::move(time).error());
-    *place = time->resolve(first);
-  }
+  if (window->from) view.from = window->from->resolve(first);
+  if (window->to) view.to = window->to->resolve(first);
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/vcpu_names.h"
+#include "merge/report/window.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {
@@ -121,6 +122,11 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   for (auto& source : input->sources)
     source->want(companion == nullptr ? needs_of(report_options) : Need::kAll);
   Timeline timeline(std::move(input->sources));
+  if (auto window =
+          check_window(timeline, {"--from", report_options.from}, {"--to", report_options.to});
+      !window) {
+    return tl::unexpected(std::move(window).error());
+  }
   Aggregator aggregator(timeline, *input, report_options);
   PipelineOptions how = pipeline_options(timeline, *input);
   how.requests = report_options.request_specs;
@@ -146,6 +152,10 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   }
   pipeline.finish();
   if (companion != nullptr) companion->finish(pipeline);
+  const bool part = report_options.from || report_options.to;
+  if (part && timeline.status() && !pipeline.begin() && pipeline.stacks().records() == 0) {
+    return tl::unexpected(empty_window(timeline));
+  }
   return ReportRun{aggregator.snapshot(pipeline), timeline.status()};
 }
 

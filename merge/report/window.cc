@@ -1,0 +1,79 @@
+#include "merge/report/window.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace trapline {
+namespace {
+
+using Interval = std::pair<Timestamp, Timestamp>;
+
+enum class Whose : std::uint8_t {
+  kAll,    // nothing where one source does not know its interval in the timeline's time
+  kKnown,  // of the sources that know it
+};
+
+std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
+  std::optional<Interval> all;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const auto one = timeline.source(i).range();
+    const bool same_clock = timeline.source(i).info().method == "same clock";
+    if (!one || !same_clock) {
+      if (whose == Whose::kAll) return std::nullopt;
+      continue;
+    }
+    if (!all) all = one;
+    all = Interval{std::min(all->first, one->first), std::max(all->second, one->second)};
+  }
+  return all;
+}
+
+std::string seconds(std::uint64_t ns) {
+  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
+}
+
+std::string text_of(const TimeSpec& time) { return (time.relative ? "+" : "") + seconds(time.ns); }
+
+std::string sentence(const std::optional<Interval>& interval) {
+  if (!interval) return "";
+  const auto [first, last] = *interval;
+  return fmt::format("; the recording goes from {} to {} (+{})", seconds(first.ns()),
+                     seconds(last.ns()), seconds(last.ns() - first.ns()));
+}
+
+}  // namespace
+
+Result<void> check_window(const Timeline& timeline, const NamedTime& from, const NamedTime& to) {
+  if (!from.time && !to.time) return {};
+  const std::optional<Interval> interval = interval_of(timeline, Whose::kAll);
+  const bool comparable =
+      interval || (from.time && to.time && from.time->relative == to.time->relative);
+  if (!comparable) return {};
+  const Timestamp first = interval ? interval->first : Timestamp();
+  const auto fault = [&](const NamedTime& time, std::string_view what) {
+    return fail(ErrorKind::kUsage, "{}: {} {}{}", time.option, text_of(*time.time), what,
+                sentence(interval));
+  };
+  if (from.time && to.time && from.time->resolve(first) > to.time->resolve(first)) {
+    return fault(from, fmt::format("is after {} {}", to.option, text_of(*to.time)));
+  }
+  if (!interval) return {};
+  if (from.time && from.time->resolve(first) > interval->second) {
+    return fault(from, "is after the recording's end");
+  }
+  if (to.time && to.time->resolve(first) < first) {
+    return fault(to, "is before the recording's start");
+  }
+  return {};
+}
+
+Error empty_window(const Timeline& timeline) {
+  return {
+      "--from/--to: no event lies in that part" + sentence(interval_of(timeline, Whose::kKnown)),
+      ErrorKind::kUsage};
+}
+
+}  // namespace trapline

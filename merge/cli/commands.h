@@ -17,6 +17,7 @@ void add_record(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_export(CLI::App& app, int& status);
 void add_timeline(CLI::App& app, int& status);
+void add_doctor(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
 void add_print(CLI::App& app, int& status);
 void add_events(CLI::App& app, int& status);

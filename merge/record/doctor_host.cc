@@ -305,11 +305,11 @@ DiskFacts measure_disk(const std::string& folder) {
   }
   (void)::unlink(name.c_str());
   if (facts.free_bytes < 4 * kLeastDisk) return facts;
-  const std::string block(kMebibyte, 't');
+  const std::string block(8 * kMebibyte, 't');
   const std::uint64_t start = read_clock(ClockId::kMono);
   std::uint64_t written = 0, elapsed = 1;
   while (written < 32 * kMebibyte && elapsed < 1'000'000'000) {
-    // Page by page to the disk: a measure of the disk, not of the memory before it.
+    // To the disk each time: a measure of it, not of the memory before it.
     if (!write_all(fd.get(), block, name) || ::fdatasync(fd.get()) != 0) {
       facts.error = std::strerror(errno);
       return facts;

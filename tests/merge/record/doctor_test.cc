@@ -150,5 +150,20 @@ TEST(DoctorFactsTest, QemuAndDiskAreJudgedByTheirFacts) {
   EXPECT_EQ(worst_of(check_disk({"/d", 64 * kGib, kGib, "read-only"}, 300)), Level::kMissing);
 }
 
+TEST(DoctorFactsTest, EveryKvmEventThatRecordSelectsHasItsCost) {
+  std::ifstream in(TRAPLINE_SOURCE_DIR "/merge/record/event_set.cc");
+  const std::string source{std::istreambuf_iterator<char>(in), {}};
+  std::size_t at = source.find("kKvmEvents{");
+  ASSERT_NE(at, std::string::npos);
+  const std::size_t end = source.find("};", at);
+  std::vector<std::string> selected;
+  while ((at = source.find('"', at)) < end) {
+    const std::size_t close = source.find('"', at + 1);
+    selected.push_back(source.substr(at + 1, close - at - 1));
+    at = close + 1;
+  }
+  EXPECT_THAT(explained_kvm_events(), ::testing::UnorderedElementsAreArray(selected));
+}
+
 }  // namespace
 }  // namespace trapline::record

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   cli::add_diff(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);
+  cli::add_doctor(app, status);
   cli::add_info(app, status);
   cli::add_print(app, status);
   cli::add_events(app, status);

@@ -1,0 +1,106 @@
+// trapline doctor: what this host can record, and how well.
+#include "merge/record/doctor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+#include "merge/export/json_text.h"
+
+namespace trapline::cli {
+namespace {
+
+using record::Finding;
+using record::Level;
+
+struct Options {
+  bool json = false;
+  std::string qemu, output;
+  std::uint64_t buffer_kb = 8192;
+};
+
+std::vector<Finding> examine(const Options& options) {
+  record::Host host = record::look_at_host("");
+  host.buffer_kb = options.buffer_kb;
+  std::vector<Finding> all;
+  const auto add = [&](const std::vector<Finding>& findings) {
+    all.insert(all.end(), findings.begin(), findings.end());
+  };
+  add(record::check_tracefs(host));
+  add(record::check_kvm(host));
+  add(record::check_events(host));
+  add(record::check_clocks(host));
+  add(record::check_buffer(host));
+  add(record::check_disk(record::measure_disk("."), record::bytes_per_exit(host)));
+  add(record::check_qemu(record::find_qemu(host, options.qemu)));
+  add(record::check_limits(host));
+  add(record::check_guest(host));
+  return all;
+}
+
+void print_text(const std::vector<Finding>& findings, std::ostream& out) {
+  for (const Finding& finding : findings) {
+    out << fmt::format("{:<8} {}: {}\n", record::name_of(finding.level), finding.check,
+                       printable(finding.found));
+    const auto line = [&](std::string_view title, const std::string& text) {
+      if (!text.empty()) out << fmt::format("           {:<8} {}\n", title, printable(text));
+    };
+    line("cost:", finding.cost);
+    line("command:", finding.command);
+    line("note:", finding.advice);
+  }
+  const auto count = [&](Level level) {
+    return std::count_if(findings.begin(), findings.end(),
+                         [&](const Finding& finding) { return finding.level == level; });
+  };
+  out << fmt::format("{} ok, {} limited, {} missing\n", count(Level::kOk), count(Level::kLimited),
+                     count(Level::kMissing));
+}
+
+void print_json(const std::vector<Finding>& findings, std::ostream& out) {
+  out << fmt::format("{{\n  \"version\": 1,\n  \"worst\": {},\n  \"findings\": [",
+                     json_string(record::name_of(record::worst_of(findings))));
+  const char* separator = "\n";
+  for (const Finding& finding : findings) {
+    out << separator
+        << fmt::format(
+               "    {{\"check\": {}, \"level\": {}, \"found\": {}, \"cost\": {}, "
+               "\"command\": {}, \"note\": {}}}",
+               json_string(finding.check), json_string(record::name_of(finding.level)),
+               json_string(finding.found), json_string(finding.cost), json_string(finding.command),
+               json_string(finding.advice));
+    separator = ",\n";
+  }
+  out << "\n  ]\n}\n";
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("doctor", "What this host can record, and how well");
+  command->add_flag("--json", options->json, "As JSON");
+  command->add_option("--qemu", options->qemu, "The QEMU to ask (default: the first in PATH)")
+      ->type_name("PROGRAM");
+  command
+      ->add_option("--buffer-size", options->buffer_kb,
+                   "Buffer for each CPU to judge, in KiB, as of trapline record")
+      ->type_name("KIB")
+      ->check(CLI::Range(64, 4 << 20))
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  command->callback([options, &status] {
+    const std::vector<Finding> findings = examine(*options);
+    const auto printed = print_to(options->output, [&](std::ostream& out) {
+      options->json ? print_json(findings, out) : print_text(findings, out);
+    });
+    status = !printed ? fail_with(printed.error())
+                      : (record::worst_of(findings) == Level::kMissing ? 1 : 0);
+  });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,325 @@
+// What is around a recording: buffers, disk, QEMU, limits, and the guest that this may be.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/clock.h"
+#include "merge/record/doctor.h"
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMebibyte = 1 << 20;
+// The recorder is woken when a quarter of a buffer is full; the rest must last until it has run.
+constexpr double kBufferLeft = 0.75;
+constexpr double kShortestStall = 0.1;  // seconds that a disk or a scheduler may let it wait
+constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;  // of a session, as the recorder says
+constexpr double kShortestRecording = 60;             // seconds that should fit on the disk
+
+std::string text_of(const std::string& path) {
+  return std::string(trimmed(read_text(path).value_or("")));
+}
+
+// Of /proc/meminfo, in KiB.
+std::uint64_t available_memory_kb(const Host& host) {
+  const std::string text = read_text(host.root + "/proc/meminfo").value_or("");
+  const std::size_t at = text.find("MemAvailable:");
+  if (at == std::string::npos) return 0;
+  const std::size_t first = text.find_first_of("0123456789", at);
+  return parse_number(text.substr(first, text.find(' ', first) - first)).value_or(0);
+}
+
+std::uint64_t count_cpus(const Host& host) {
+  std::uint64_t cpus = 0;
+  while (is_folder(fmt::format("{}/per_cpu/cpu{}", host.tracefs, cpus))) ++cpus;
+  return cpus;
+}
+
+bool any_file_says(const std::string& folder, const std::string& file, std::string_view text) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (text_of(entry.path().string() + "/" + file) == text) return true;
+  }
+  return false;
+}
+
+bool is_guest(const Host& host) {
+  const std::string cpuinfo = read_text(host.root + "/proc/cpuinfo").value_or("");
+  const std::string maker = text_of(host.root + "/sys/class/dmi/id/sys_vendor");
+  return cpuinfo.find(" hypervisor") != std::string::npos || maker == "QEMU";
+}
+
+Finding check_ptrace(const Host& host) {
+  const std::string scope = text_of(host.root + "/proc/sys/kernel/yama/ptrace_scope");
+  const std::uint64_t level = parse_number(scope).value_or(0);
+  if (level == 0 || (level < 3 && host.superuser)) {
+    return {"ptrace_scope", Level::kOk, scope.empty() ? "not limited" : scope, "", "", ""};
+  }
+  return {"ptrace_scope",
+          Level::kLimited,
+          scope,
+          "uftrace and gdb cannot attach to a program that runs (uftrace record -p); trapline "
+          "record does not attach and is not limited",
+          level < 3 ? "sudo sysctl -w kernel.yama.ptrace_scope=0" : "",
+          level < 3 ? "until the next boot" : "3 cannot be taken back before the next boot"};
+}
+
+std::string first_in_path(const std::string& prefix) {
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    std::error_code error;
+    std::string first;
+    for (const auto& entry : fs::directory_iterator(fs::path(folder), error)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(prefix) || ::access(entry.path().c_str(), X_OK) != 0) continue;
+      if (first.empty() || entry.path().string() < first) first = entry.path().string();
+    }
+    if (!first.empty()) return first;
+  }
+  return {};
+}
+
+// As plugin/qemu_api.cc tells the versions: by the functions that the program exports.
+int plugin_api_of(const std::string& program, const std::string& version) {
+  constexpr std::array<std::string_view, 5> kFunctions{
+      "qemu_plugin_scoreboard_new", "qemu_plugin_register_vcpu_tb_exec_cond_cb",
+      "qemu_plugin_mem_get_value", "qemu_plugin_write_register", "qemu_plugin_set_pc"};
+  std::array<bool, kFunctions.size()> has{};
+  std::ifstream file(program, std::ios::binary);
+  std::string block, buffer(kMebibyte, '\0');
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0) {
+    block.append(buffer, 0, static_cast<std::size_t>(file.gcount()));
+    for (std::size_t i = 0; i < has.size(); ++i) {
+      has[i] = has[i] || block.find(kFunctions[i]) != std::string::npos;
+    }
+    block.erase(0, block.size() - std::min<std::size_t>(block.size(), 64));
+  }
+  if (!has[0]) return 0;
+  int api = 2;
+  while (api < 6 && has[static_cast<std::size_t>(api - 1)]) ++api;
+  const auto dot = version.find('.');
+  const auto major = parse_number(version.substr(0, dot)).value_or(0);
+  const bool later_minor = dot != std::string::npos && version.substr(dot + 1, 1) != "0";
+  return api == 6 && (major > 11 || (major == 11 && later_minor)) ? 7 : api;
+}
+
+}  // namespace
+
+std::vector<Finding> check_buffer(const Host& host) {
+  const std::uint64_t cpus = count_cpus(host);
+  if (cpus == 0) return {};
+  const std::uint64_t exit_bytes = bytes_per_exit(host);
+  const std::uint64_t available = available_memory_kb(host), whole = cpus * host.buffer_kb;
+  std::string found = fmt::format("{} KiB for each of {} CPUs", host.buffer_kb, cpus);
+  if (available != 0 && whole > available / 2) {
+    return {{"buffer", whole > available ? Level::kMissing : Level::kLimited,
+             fmt::format("{}; {} KiB of memory are available", found, available),
+             "the kernel refuses the buffers, or takes the memory from the guests",
+             fmt::format("trapline record --buffer-size {}",
+                         std::max<std::uint64_t>(64, available / cpus / 4)),
+             ""}};
+  }
+  if (exit_bytes == 0) return {{"buffer", Level::kOk, found, "", "", ""}};
+  const double rate = static_cast<double>(exit_bytes * kExitsPerSecond);
+  const double seconds = static_cast<double>(host.buffer_kb) * 1024 * kBufferLeft / rate;
+  found += fmt::format(
+      "; at {} exits a second, {} bytes each, the recorder may wait {:.2f} s before events are "
+      "lost",
+      kExitsPerSecond, exit_bytes, seconds);
+  if (seconds >= kShortestStall) return {{"buffer", Level::kOk, found, "", "", ""}};
+  const double wanted = kShortestStall * rate / kBufferLeft / 1024;
+  return {{"buffer", Level::kLimited, found,
+           "a busy vCPU may lose events; the report closes its exits there and counts the loss",
+           fmt::format("trapline record --buffer-size {}",
+                       (static_cast<std::uint64_t>(wanted) / 1024 + 1) * 1024),
+           ""}};
+}
+
+std::vector<Finding> check_limits(const Host& host) {
+  std::vector<Finding> findings;
+  const std::string paranoid = text_of(host.root + "/proc/sys/kernel/perf_event_paranoid");
+  const bool open = host.superuser || paranoid.empty() || paranoid.starts_with('-') ||
+                    parse_number(paranoid).value_or(9) <= 1;
+  if (open) {
+    findings.push_back({"perf_event_paranoid", Level::kOk,
+                        paranoid.empty() ? "this kernel has no perf events" : paranoid, "", "",
+                        ""});
+  } else {
+    findings.push_back(
+        {"perf_event_paranoid", Level::kLimited, paranoid,
+         "uftrace as you records no switches between tasks (perf-cpu*.dat), and perf "
+         "sees nothing of the kernel; trapline record uses neither",
+         "sudo sysctl -w kernel.perf_event_paranoid=1", "until the next boot"});
+  }
+  findings.push_back(check_ptrace(host));
+  return findings;
+}
+
+std::vector<Finding> check_guest(const Host& host) {
+  if (!is_guest(host)) {
+    return {{"guest", Level::kOk,
+             "this is no virtual machine, so PTP_KVM and a guest agent do not "
+             "matter here; run trapline doctor in the guest as well",
+             "", "", ""}};
+  }
+  std::vector<Finding> findings{{"guest", Level::kOk, "this is a virtual machine", "", "", ""}};
+  if (any_file_says(host.root + "/sys/class/ptp", "clock_name", "KVM virtual PTP")) {
+    findings.push_back({"PTP_KVM", Level::kOk, "there", "", "", ""});
+  } else {
+    findings.push_back({"PTP_KVM", Level::kLimited, "no clock of that name in /sys/class/ptp",
+                        "trapline sync in this guest gives no PTP readings; its exits and its TSC "
+                        "remain to align it (docs/clocks.md)",
+                        "sudo modprobe ptp_kvm", "the host must be KVM"});
+  }
+  constexpr const char* kPort = "org.qemu.guest_agent.0";
+  if (!any_file_says(host.root + "/sys/class/virtio-ports", "name", kPort)) {
+    findings.push_back({"guest agent", Level::kOk,
+                        "QEMU gives this guest no port for one; trapline needs none", "", "", ""});
+  } else if (any_file_says(host.root + "/proc", "comm", "qemu-ga")) {
+    findings.push_back({"guest agent", Level::kOk, "runs", "", "", ""});
+  } else {
+    findings.push_back({"guest agent", Level::kLimited, "its port is there, qemu-ga does not run",
+                        "the host cannot start trapline sync in this guest; start it by hand",
+                        "sudo systemctl start qemu-guest-agent",
+                        "the distribution's package is qemu-guest-agent"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu) {
+  if (!qemu) {
+    return {
+        {"QEMU", Level::kLimited, "no qemu-system-* in PATH",
+         "QEMU's events and the guest's functions of a COMMAND cannot be recorded; kernel events "
+         "of virtual machines that run can",
+         "", "trapline doctor --qemu PROGRAM names one elsewhere; docs/qemu.md"}};
+  }
+  std::vector<Finding> findings;
+  const QemuFacts& facts = qemu->facts;
+  if (facts.version.empty()) {
+    return {{"QEMU", Level::kLimited, qemu->path + " says no version",
+             "it cannot be recorded as QEMU", "",
+             "trapline doctor --qemu PROGRAM names another one"}};
+  }
+  findings.push_back(
+      {"QEMU", Level::kOk, fmt::format("{}, version {}", qemu->path, facts.version), "", "", ""});
+  if (facts.tracing == QemuTracing::kNone) {
+    findings.push_back({"QEMU's events", Level::kLimited, "neither the log nor the ftrace backend",
+                        "exits have no QEMU function and no request, only the kernel's detail", "",
+                        "build QEMU with --enable-trace-backends=log (docs/qemu.md)"});
+  } else {
+    findings.push_back({"QEMU's events", Level::kOk,
+                        facts.tracing == QemuTracing::kLog ? "log backend" : "ftrace backend", "",
+                        "", ""});
+  }
+  if (qemu->has_plugins && qemu->plugin_api != 0) {
+    findings.push_back({"QEMU's plugins", Level::kOk,
+                        fmt::format("API version {}", qemu->plugin_api), "", "", ""});
+  } else {
+    findings.push_back({"QEMU's plugins", Level::kLimited,
+                        qemu->has_plugins
+                            ? "an API older than version 2, or a script that starts QEMU"
+                            : "built without plugins",
+                        "the guest's functions cannot be recorded (--functions)", "",
+                        "the plugin needs QEMU 9.0 or later, built with --enable-plugins "
+                        "(docs/install.md)"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_disk(const DiskFacts& disk, std::uint64_t exit_bytes) {
+  if (!disk.error.empty() || disk.free_bytes < kLeastDisk) {
+    return {{"disk", Level::kMissing,
+             disk.error.empty()
+                 ? fmt::format("{}: {} MiB free", disk.folder, disk.free_bytes / kMebibyte)
+                 : fmt::format("{}: {}", disk.folder, disk.error),
+             "no session can be made here; it needs at least 16 MiB",
+             "trapline record -o /var/tmp/run.trapline", "or another folder with room"}};
+  }
+  Finding finding{"disk",
+                  Level::kOk,
+                  fmt::format("{}: {} MiB free, {} MiB/s written", disk.folder,
+                              disk.free_bytes / kMebibyte, disk.bytes_per_second / kMebibyte),
+                  "",
+                  "",
+                  ""};
+  const std::uint64_t need = exit_bytes * kExitsPerSecond;
+  if (need == 0) return {finding};
+  const double vcpus = static_cast<double>(disk.bytes_per_second) / static_cast<double>(need);
+  const double seconds = static_cast<double>(disk.free_bytes) / static_cast<double>(need);
+  finding.found += fmt::format("; enough for {:.1f} vCPUs with {} exits a second, {:.0f} s of one",
+                               vcpus, kExitsPerSecond, seconds);
+  if (vcpus >= 1 && seconds >= kShortestRecording) return {finding};
+  finding.level = Level::kLimited;
+  finding.cost = vcpus < 1 ? "a busy vCPU makes events faster than they are written, and loses some"
+                           : "a long recording is cut short when the disk is full";
+  finding.command = "trapline record --snapshot-on 'exit > 500us'";
+  finding.advice = "keeps slow exits only; or record into another folder with -o";
+  return {finding};
+}
+
+std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted) {
+  QemuProgram qemu;
+  qemu.path = wanted;
+  const std::string native =
+      processor_of(host) == Processor::kArm64 ? "qemu-system-aarch64" : "qemu-system-x86_64";
+  for (const std::string& prefix : {native, std::string("qemu-kvm"), std::string("qemu-system-")}) {
+    if (qemu.path.empty()) qemu.path = first_in_path(prefix);
+  }
+  if (qemu.path.empty()) return std::nullopt;
+  qemu.facts = ask_qemu(qemu.path, std::nullopt);
+  qemu.has_plugins =
+      output_of({qemu.path, "-help"}, std::nullopt).find("\n-plugin ") != std::string::npos;
+  qemu.plugin_api = plugin_api_of(qemu.path, qemu.facts.version);
+  return qemu;
+}
+
+DiskFacts measure_disk(const std::string& folder) {
+  DiskFacts facts;
+  std::error_code ignored;
+  facts.folder = fs::absolute(folder, ignored).lexically_normal().string();
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) == 0) facts.free_bytes = status.f_bavail * status.f_frsize;
+  std::string name = folder + "/.trapline-doctor-XXXXXX";
+  const UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
+  if (!fd) {
+    facts.error = std::strerror(errno);
+    return facts;
+  }
+  (void)::unlink(name.c_str());
+  if (facts.free_bytes < 4 * kLeastDisk) return facts;
+  const std::string block(8 * kMebibyte, 't');
+  const std::uint64_t start = read_clock(ClockId::kMono);
+  std::uint64_t written = 0, elapsed = 1;
+  while (written < 32 * kMebibyte && elapsed < 1'000'000'000) {
+    // To the disk each time: a measure of it, not of the memory before it.
+    if (!write_all(fd.get(), block, name) || ::fdatasync(fd.get()) != 0) {
+      facts.error = std::strerror(errno);
+      return facts;
+    }
+    written += block.size();
+    elapsed = std::max<std::uint64_t>(1, read_clock(ClockId::kMono) - start);
+  }
+  facts.bytes_per_second =
+      static_cast<std::uint64_t>(static_cast<double>(written) * 1e9 / static_cast<double>(elapsed));
+  return facts;
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,169 @@
+// What the doctor says of hosts that the tests make.
+#include "merge/record/doctor.h"
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+namespace trapline::record {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class DoctorTest : public ::testing::Test {
+ protected:
+  DoctorTest() {
+    std::string name = ::testing::TempDir() + "doctor-XXXXXX";
+    root_ = ::mkdtemp(name.data());
+    host_.root = root_;
+    host_.tracefs = root_ + "/sys/kernel/tracing";
+    host_.superuser = true;
+    host_.open_error = [this](const std::string& path, int) {
+      return path == refused_ ? cause_ : 0;
+    };
+    file("/proc/cpuinfo",
+         "vendor_id\t: GenuineIntel\nflags\t\t: fpu vmx constant_tsc nonstop_tsc\n");
+    file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+    file("/sys/kernel/tracing/trace_clock", "[local] global mono\n");
+  }
+  ~DoctorTest() override { fs::remove_all(root_); }
+
+  void file(const std::string& path, const std::string& text) {
+    fs::create_directories(fs::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  void event(const std::string& name, unsigned size = 8) {
+    const std::string folder = "/sys/kernel/tracing/events/" + name;
+    file(folder + "/enable", "0\n");
+    file(folder + "/format",
+         "\tfield:int a;\toffset:8;\tsize:" + std::to_string(size) + ";\tsigned:0;\n");
+  }
+  void refuse(const std::string& path, int cause) { refused_ = root_ + path, cause_ = cause; }
+
+  std::string root_, refused_;
+  int cause_ = 0;
+  Host host_;
+};
+
+Finding find(const std::vector<Finding>& findings, const std::string& check) {
+  const auto at = std::find_if(findings.begin(), findings.end(),
+                               [&](const Finding& one) { return one.check == check; });
+  return at == findings.end() ? Finding{} : *at;
+}
+
+TEST_F(DoctorTest, TracefsThatIsNotMountedIsMissingWithTheMountCommand) {
+  host_.tracefs.clear();
+  const Finding finding = find(check_tracefs(host_), "tracefs");
+  EXPECT_EQ(finding.level, Level::kMissing);
+  EXPECT_EQ(finding.command, "mount -t tracefs nodev /sys/kernel/tracing");
+}
+
+TEST_F(DoctorTest, FileThatRootMayNotOpenIsLocked) {
+  EXPECT_EQ(worst_of(check_tracefs(host_)), Level::kOk);
+  refuse("/sys/kernel/tracing/set_ftrace_filter", EPERM);
+  EXPECT_EQ(worst_of(check_tracefs(host_)), Level::kLimited);
+  EXPECT_THAT(find(check_tracefs(host_), "tracefs files").found, HasSubstr("locked"));
+  refuse("/sys/kernel/tracing/trace_marker", EPERM);
+  EXPECT_EQ(worst_of(check_tracefs(host_)), Level::kMissing);
+}
+
+TEST_F(DoctorTest, KvmWithoutItsModuleNamesTheModuleOfTheProcessor) {
+  EXPECT_EQ(find(check_events(host_), "kvm events").command, "modprobe kvm_intel");
+  file("/proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t\t: fpu svm\n");
+  EXPECT_EQ(find(check_events(host_), "kvm events").command, "modprobe kvm_amd");
+  file("/proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t\t: fpu\n");
+  EXPECT_EQ(find(check_kvm(host_), "processor").level, Level::kMissing);
+}
+
+TEST_F(DoctorTest, EventsThatTheKernelLacksAreNamedWithTheirCost) {
+  event("kvm/kvm_exit");
+  event("kvm/kvm_pio");
+  std::vector<Finding> findings = check_events(host_);
+  EXPECT_EQ(worst_of(findings), Level::kMissing);  // no kvm_entry
+  event("kvm/kvm_entry");
+  findings = check_events(host_);
+  EXPECT_EQ(worst_of(findings), Level::kLimited);
+  EXPECT_THAT(findings,
+              Contains(::testing::Field(&Finding::found, HasSubstr("kvm_userspace_exit"))));
+  EXPECT_THAT(findings, Not(Contains(::testing::Field(&Finding::found, HasSubstr("kvm_pio")))));
+  EXPECT_THAT(findings, Not(Contains(::testing::Field(&Finding::found, HasSubstr("arm64")))));
+}
+
+TEST_F(DoctorTest, ClocksWithoutMonoOrTscAreSeen) {
+  EXPECT_EQ(worst_of(check_clocks(host_)), Level::kOk);
+  file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
+  EXPECT_EQ(find(check_clocks(host_), "TSC").level, Level::kLimited);
+  file("/sys/kernel/tracing/trace_clock", "[local] global mono_raw\n");
+  EXPECT_EQ(find(check_clocks(host_), "trace clock").level, Level::kMissing);
+}
+
+TEST_F(DoctorTest, SmallBuffersAreLimitedAndTheirCommandClosesTheGap) {
+  fs::create_directories(host_.tracefs + "/per_cpu/cpu0");
+  event("kvm/kvm_exit", 64);
+  EXPECT_EQ(bytes_per_exit(host_), 76u);
+  host_.buffer_kb = 64;
+  const Finding finding = find(check_buffer(host_), "buffer");
+  EXPECT_EQ(finding.level, Level::kLimited);
+  host_.buffer_kb = std::stoull(finding.command.substr(finding.command.rfind(' ') + 1));
+  EXPECT_EQ(worst_of(check_buffer(host_)), Level::kOk);
+  file("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:    100 kB\n");
+  EXPECT_EQ(worst_of(check_buffer(host_)), Level::kMissing);
+}
+
+TEST_F(DoctorTest, LimitsCountForUsersAndNotForRoot) {
+  file("/proc/sys/kernel/perf_event_paranoid", "2\n");
+  file("/proc/sys/kernel/yama/ptrace_scope", "1\n");
+  EXPECT_EQ(worst_of(check_limits(host_)), Level::kOk);
+  host_.superuser = false;
+  EXPECT_EQ(find(check_limits(host_), "perf_event_paranoid").level, Level::kLimited);
+  EXPECT_EQ(find(check_limits(host_), "ptrace_scope").level, Level::kLimited);
+}
+
+TEST_F(DoctorTest, GuestIsAskedForPtpAndItsAgent) {
+  EXPECT_EQ(check_guest(host_).size(), 1u);
+  file("/proc/cpuinfo", "flags\t\t: fpu hypervisor\n");
+  EXPECT_EQ(find(check_guest(host_), "PTP_KVM").command, "sudo modprobe ptp_kvm");
+  file("/sys/class/ptp/ptp0/clock_name", "KVM virtual PTP\n");
+  EXPECT_EQ(find(check_guest(host_), "PTP_KVM").level, Level::kOk);
+  file("/sys/class/virtio-ports/vport1p1/name", "org.qemu.guest_agent.0\n");
+  EXPECT_EQ(find(check_guest(host_), "guest agent").level, Level::kLimited);
+  file("/proc/77/comm", "qemu-ga\n");
+  EXPECT_EQ(find(check_guest(host_), "guest agent").found, "runs");
+}
+
+TEST(DoctorFactsTest, QemuAndDiskAreJudgedByTheirFacts) {
+  EXPECT_EQ(worst_of(check_qemu(std::nullopt)), Level::kLimited);
+  QemuProgram qemu{"/q", {QemuTracing::kLog, false, "10.0.0", ""}, true, 4};
+  EXPECT_EQ(worst_of(check_qemu(qemu)), Level::kOk);
+  qemu.facts.tracing = QemuTracing::kNone;
+  EXPECT_EQ(worst_of(check_qemu(qemu)), Level::kLimited);
+  constexpr std::uint64_t kGib = 1ull << 30;
+  EXPECT_EQ(worst_of(check_disk({"/d", 64 * kGib, kGib, ""}, 300)), Level::kOk);
+  EXPECT_EQ(worst_of(check_disk({"/d", 64 * kGib, 1 << 20, ""}, 300)), Level::kLimited);
+  EXPECT_EQ(worst_of(check_disk({"/d", 1 << 20, kGib, ""}, 300)), Level::kMissing);
+  EXPECT_EQ(worst_of(check_disk({"/d", 64 * kGib, kGib, "read-only"}, 300)), Level::kMissing);
+}
+
+TEST(DoctorFactsTest, EveryKvmEventThatRecordSelectsHasItsCost) {
+  std::ifstream in(TRAPLINE_SOURCE_DIR "/merge/record/event_set.cc");
+  const std::string source{std::istreambuf_iterator<char>(in), {}};
+  std::size_t at = source.find("kKvmEvents{");
+  ASSERT_NE(at, std::string::npos);
+  const std::size_t end = source.find("};", at);
+  std::vector<std::string> selected;
+  while ((at = source.find('"', at)) < end) {
+    const std::size_t close = source.find('"', at + 1);
+    selected.push_back(source.substr(at + 1, close - at - 1));
+    at = close + 1;
+  }
+  EXPECT_THAT(explained_kvm_events(), ::testing::UnorderedElementsAreArray(selected));
+}
+
+}  // namespace
+}  // namespace trapline::record

@@ -113,8 +113,10 @@ TEST(CompareTest, ASlowerDeviceIsFoundInItsRowAlone) {
   EXPECT_EQ(io.key, "io");
   for (const Metric metric : {Metric::kMean, Metric::kP50, Metric::kP99, Metric::kKernel}) {
     EXPECT_TRUE(io.of(metric).real);
-    EXPECT_NEAR(io.of(metric).change.change, 0.2, 0.01);
-    EXPECT_LT(io.of(metric).change.high - io.of(metric).change.low, 0.02);
+    // A percentile is within 1 % of its sample on either side (docs/formats/report.md).
+    const bool percentile = metric == Metric::kP50 || metric == Metric::kP99;
+    EXPECT_NEAR(io.of(metric).change.change, 0.2, percentile ? 0.024 : 0.01);
+    EXPECT_LT(io.of(metric).change.high - io.of(metric).change.low, percentile ? 0.048 : 0.02);
     EXPECT_GT(io.of(metric).change.high, io.of(metric).change.low);
   }
   EXPECT_FALSE(io.of(Metric::kRate).real);

@@ -7,6 +7,7 @@
 #include "merge/cli/common.h"
 #include "merge/export/exporter.h"
 #include "merge/report/aggregator.h"
+#include "merge/report/feed.h"
 #include "merge/report/options.h"
 #include "merge/report/run.h"
 #include "merge/report/window.h"
@@ -67,19 +68,14 @@ Result<void> run(Options& options) {
     return window;
   }
   complete_labels(options, timeline);
-  auto exporter = make_exporter({timeline, input->symbols, input->notes}, options.how);
+  auto exporter = make_exporter({timeline, input->notes}, options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
   PipelineOptions how = pipeline_options(timeline, *input);
   how.from = wanted.from;
   how.to = wanted.to;
   how.threads = std::move(wanted.threads);
   Pipeline pipeline(std::move(how), {exporter->get()});
-  Event event;
-  for (std::uint64_t events = 1;
-       timeline.next(event) == Read::kEvent && pipeline.push(event) && !(*exporter)->failed();
-       ++events) {
-    if (events % 65536 == 0 && tell) tell(timeline.progress());
-  }
+  feed(timeline, pipeline, tell, [&] { return (*exporter)->failed(); });
   pipeline.finish();
   if (auto finished = (*exporter)->finish(pipeline); !finished) return finished;
   return timeline.status();

@@ -9,6 +9,7 @@
 #include "merge/cli/common.h"
 #include "merge/render/timeline_view.h"
 #include "merge/report/exit_text.h"
+#include "merge/report/feed.h"
 #include "merge/report/window.h"
 
 namespace trapline::cli {
@@ -167,9 +168,7 @@ Result<void> print_timeline(const Options& options) {
     how.threads = threads;
     how.to = TimeSpec{view.to.ns(), false};
     Pipeline pipeline(std::move(how), {&view_of});
-    Event event;
-    while (timeline.next(event) == Read::kEvent && pipeline.push(event) && out) {
-    }
+    feed(timeline, pipeline, {}, [&out] { return !out; });
     lines = view_of.lines();
   });
   if (!printed) return printed;

@@ -26,7 +26,6 @@ struct ExportOptions {
 // What an exporter may ask of the recording.
 struct ExportContext {
   const Timeline& timeline;
-  const SymbolTable& symbols;
   std::vector<std::string> notes;
 };
 

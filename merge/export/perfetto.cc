@@ -47,7 +47,7 @@ SpanClass PerfettoExporter::selects() const {
 // The recording's own facts, as a slice of its own and as the trace's system information.
 void PerfettoExporter::add_metadata() {
   const Timeline& timeline = context_.timeline;
-  const std::uint64_t track = writer_.add_track(0, "trapline", -10);
+  const std::uint64_t track = about_track_ = writer_.add_track(0, "trapline", -10);
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const Source& source = timeline.source(i);
     const SourceInfo& info = source.info();
@@ -343,6 +343,11 @@ Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
   for (auto& [thread, counters] : counters_) write_counters(counters);
+  if (left_out_ != 0) {
+    const std::string text = fmt::format(
+        "{} requests and interrupts are left out: more than {} overlapped", left_out_, kMostLanes);
+    writer_.instant(about_track_, pipeline.end().ns(), {text, "trapline", {}, {}, {}});
+  }
   std::vector<perfetto::Writer::Thread> threads;
   for (const auto& [thread, track] : vcpus_) {
     const ThreadId process = pipeline.processes().of(thread, thread);

@@ -93,6 +93,7 @@ class PerfettoExporter : public Exporter {
   std::optional<OpenExit> open_;
   std::optional<std::pair<Span, std::vector<std::uint64_t>>> asynchronous_;
   std::set<std::uint64_t> ended_flows_;
+  std::uint64_t about_track_ = 0;  // what is said of the recording
   std::uint64_t lost_track_ = 0;
   std::uint64_t left_out_ = 0;  // spans that found no lane
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "merge/report/compare_sink.h"
+#include "merge/report/feed.h"
 
 namespace trapline {
 namespace {
@@ -124,7 +125,6 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
 
 Result<Recorded> read_for_comparison(const InputOptions& options, const std::vector<Dimension>& by,
                                      bool requests, const Progress& progress) {
-  constexpr std::uint64_t kEventsPerProgress = 1u << 16;
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
   for (auto& source : input->sources) {
@@ -133,11 +133,7 @@ Result<Recorded> read_for_comparison(const InputOptions& options, const std::vec
   Timeline timeline(std::move(input->sources));
   CompareSink sink(timeline, by, requests);
   Pipeline pipeline(pipeline_options(timeline, *input), {&sink});
-  Event event;
-  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
-       ++events) {
-    if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
-  }
+  feed(timeline, pipeline, progress);
   if (auto status = timeline.status(); !status) return tl::unexpected(status.error());
   if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit) {
     return tl::unexpected(no_exits(timeline));

@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/exit_text.h"
+#include "merge/report/feed.h"
 #include "merge/report/notes.h"
 
 namespace trapline {
@@ -210,12 +211,7 @@ Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeS
   PipelineOptions how = pipeline_options(timeline, *input);
   how.threads = std::move(only);
   Pipeline pipeline(std::move(how), {&picker});
-  constexpr std::uint64_t kEventsPerProgress = 1u << 16;
-  Event event;
-  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
-       ++events) {
-    if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
-  }
+  feed(timeline, pipeline, progress);
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
   if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit)
     return tl::unexpected(no_exits(timeline));

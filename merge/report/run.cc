@@ -4,18 +4,13 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/feed.h"
 #include "merge/report/vcpu_names.h"
 #include "merge/report/window.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {
 namespace {
-
-constexpr std::uint64_t kEventsPerProgress = 1u << 16;
-
-void tell(const Progress& progress, const Timeline& timeline, std::uint64_t events) {
-  if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
-}
 
 std::string choices(std::set<std::string> names) {
   std::string text;
@@ -82,11 +77,7 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
   Pipeline pipeline(pipeline_options(timeline, *input), {});
-  Event event;
-  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
-       ++events) {
-    tell(progress, timeline, events);
-  }
+  feed(timeline, pipeline, progress);
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline);
   const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
   std::set<ThreadId> matching;
@@ -140,11 +131,7 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
     }
   }
   Pipeline pipeline(std::move(how), std::move(sinks));
-  Event event;
-  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
-       ++events) {
-    tell(progress, timeline, events);
-  }
+  feed(timeline, pipeline, progress);
   if (timeline.status() && !has_exits(input->traits)) {
     if (!counts_markers(report_options) || !input->traits.markers) {
       return tl::unexpected(no_exits(timeline));

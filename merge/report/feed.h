@@ -1,0 +1,27 @@
+// The loop of every command that reads a recording: events from the timeline into the pipeline.
+#pragma once
+
+#include <cstdint>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/report/run.h"
+#include "merge/source/timeline.h"
+
+namespace trapline {
+
+// Until the timeline ends or fails (its status() tells), the pipeline needs no more, or `stop` says
+// so. `progress` may be empty. Pipeline::finish() is the caller's.
+template <typename Stop>
+void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress, Stop&& stop) {
+  constexpr std::uint64_t kEventsPerProgress = 1u << 16;
+  Event event;
+  for (std::uint64_t events = 1;
+       timeline.next(event) == Read::kEvent && pipeline.push(event) && !stop(); ++events) {
+    if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
+  }
+}
+inline void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress) {
+  feed(timeline, pipeline, progress, [] { return false; });
+}
+
+}  // namespace trapline

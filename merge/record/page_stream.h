@@ -23,6 +23,10 @@ class PagePipe {
   [[nodiscard]] int in() const { return in_.get(); }
   [[nodiscard]] int out() const { return out_.get(); }
   [[nodiscard]] std::size_t size() const { return size_; }
+  // After a failed write pages are left in it. They belong to the ring buffer: the kernel reads it
+  // when they are given back (ring_buffer_free_read_page), even if the instance is gone by then.
+  // So the pipe must be closed before the instance is removed.
+  void close() { in_.reset(), out_.reset(); }
 
  private:
   UniqueFd in_, out_;

@@ -142,6 +142,7 @@ std::uint64_t PageStreams::written() const {
 std::uint64_t PageStreams::read() const { return snapshot_ ? read_ : written(); }
 
 void PageStreams::close() {
+  pipe_.close();
   for (PageStream& stream : streams_) stream.close();
 }
 

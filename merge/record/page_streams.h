@@ -56,7 +56,8 @@ class PageStreams {
   [[nodiscard]] std::vector<std::string> stats(const Instance& instance) const;
   [[nodiscard]] std::uint64_t written() const;  // bytes in all files
   [[nodiscard]] std::uint64_t read() const;     // bytes that went by
-  // The kernel removes no instance whose buffers are open.
+  // Before the instance is removed: the kernel removes none whose buffers are open, and pages that
+  // are still in a pipe must not outlive them.
   void close();
 
  private:

@@ -32,16 +32,16 @@ struct ExitModel {
   [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
 };
 
-[[nodiscard]] constexpr ExitModel choose_exit_model(const Traits& traits) {
+[[nodiscard]] constexpr ExitModel choose_exit_model(const Capabilities& capabilities) {
   ExitModel model;
-  model.from_userspace_exit = !traits.kvm_exit;
-  model.userspace_exits = traits.kvm_userspace_exit;
-  model.sched_switch = traits.sched_switch;
-  model.wakeups = traits.wakeups;
-  model.user_end = traits.run_ioctl  ? UserEnd::kIoctl
-                   : traits.reload   ? UserEnd::kReload
-                   : traits.kvm_exit ? UserEnd::kEntry
-                                     : UserEnd::kNone;
+  model.from_userspace_exit = !capabilities.kvm_exit;
+  model.userspace_exits = capabilities.kvm_userspace_exit;
+  model.sched_switch = capabilities.sched_switch;
+  model.wakeups = capabilities.wakeups;
+  model.user_end = capabilities.run_ioctl  ? UserEnd::kIoctl
+                   : capabilities.reload   ? UserEnd::kReload
+                   : capabilities.kvm_exit ? UserEnd::kEntry
+                                           : UserEnd::kNone;
   return model;
 }
 

@@ -32,7 +32,7 @@ void ExitTracker::keep(Thread& thread, Part which, Timestamp at) {
   }
 }
 
-// Every event of the thread itself comes by here: it shows where the thread runs, and that a hole
+// Every event of the thread itself comes by here: it shows where the thread runs, and that a loss
 // of this CPU may have hidden what it did before.
 void ExitTracker::seen(Thread& thread, const Event& event) {
   if (event.at < thread.last) [[unlikely]]
@@ -241,14 +241,14 @@ void ExitTracker::name_device(Thread& thread) {
   span.device = chosen->region.region;
   // QEMU traces a read after the device answered, a write before the device sees it.
   const NameId own =
-      chosen->region.kind == QemuEvent::Kind::kRegionRead ? chosen->before : chosen->after;
+      chosen->region.kind == VmmEvent::Kind::kRegionRead ? chosen->before : chosen->after;
   span.qemu_event = own != kNoName ? own : chosen->region.name;
 }
 
 void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
   if (Thread* prev = threads_.find(sched.prev); prev != nullptr) {
     seen(*prev, event);
-    // While another CPU's hole lasts, the thread may run there unseen.
+    // While another CPU's events are being lost, the thread may run there unseen.
     if (event.at < latest_hole_end_) [[unlikely]] {
       for (std::size_t cpu = 0; cpu < hole_end_.size(); ++cpu) {
         if (cpu != event.cpu && hole_end_[cpu] > event.at) close_for_loss(*prev);
@@ -298,7 +298,7 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
   ++thread->span.qemu_events;
   if (detail_ == Detail::kIntervals && thread->handlers.size() < kMostIntervals) {
     thread->handlers.push_back(
-        {event.at, qemu_.name, qemu_.region, qemu_.kind == QemuEvent::Kind::kRegionRead});
+        {event.at, qemu_.name, qemu_.region, qemu_.kind == VmmEvent::Kind::kRegionRead});
   }
   note_qemu_event(*thread);
 }
@@ -306,10 +306,10 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
 // What the event in qemu_ tells of who serves the thread's exit.
 void ExitTracker::note_qemu_event(Thread& thread) const {
   switch (qemu_.kind) {
-    case QemuEvent::Kind::kAccelerator:
+    case VmmEvent::Kind::kAccelerator:
       thread.accelerator_event = qemu_.name;
       return;
-    case QemuEvent::Kind::kDevice: {
+    case VmmEvent::Kind::kDevice: {
       thread.device_event = thread.before_access = qemu_.name;
       if (thread.accesses == 0) return;
       Access& access = thread.access[thread.accesses - 1u];
@@ -353,7 +353,7 @@ struct ExitTracker::Dispatch {
   const ExitSpan* operator()(const KvmUserspaceExit& exit) const {
     return tracker.on_userspace_exit(event, exit);
   }
-  const ExitSpan* operator()(const KvmReload& reload) const {
+  const ExitSpan* operator()(const KvmStateLoad& reload) const {
     if (Thread* thread = tracker.threads_.find(event.thread)) set_vcpu(*thread, reload.vcpu);
     tracker.on_user_end(event, UserEnd::kReload);
     return nullptr;

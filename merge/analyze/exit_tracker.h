@@ -8,11 +8,11 @@
 //   │          kvm_userspace_exit  │      │  ioctl KVM_RUN | reload | kvm_entry
 //   │                              v      │
 //   │                            in exit (user)
-//   └── unknown: at the start, and after a hole that could hide one of the thread's events
+//   └── unknown: at the start, and after a loss that could hide one of the thread's events
 //
 //   Off the CPU, wherever in a span: runnable -> preempted; asleep -> blocked until it is woken.
 //
-// Guarantees: the parts of a span sum to its total; no span bridges a hole that could hide one of
+// Guarantees: the parts of a span sum to its total; no span bridges a loss that could hide one of
 // its events; what does not fit is counted. Every kvm_exit is a span, an exit_without_entry or a
 // closed_by_loss; every kvm_entry ends a span or is an entry_without_exit.
 #pragma once
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "merge/analyze/exit_model.h"
-#include "merge/analyze/qemu_events.h"
+#include "merge/analyze/vmm/event_reader.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/thread_table.h"
 
@@ -33,7 +33,7 @@ struct ExitCounters {
   std::uint64_t exits = 0;
   std::uint64_t exit_without_entry = 0;  // another kvm_exit or the recording's end came first
   std::uint64_t entry_without_exit = 0;
-  std::uint64_t closed_by_loss = 0;    // open spans that a hole could have hidden the end of
+  std::uint64_t closed_by_loss = 0;    // open spans whose end may be among lost events
   std::uint64_t user_without_end = 0;  // user intervals that only kvm_entry ended
   std::uint64_t clock_went_back = 0;   // events of a thread stamped before its last one
   std::uint64_t qemu_events = 0;
@@ -102,7 +102,7 @@ class ExitTracker {
   static constexpr std::size_t kMostIntervals = 1u << 15;
 
   // `reader` is borrowed; `model` stays as it is.
-  ExitTracker(const ExitModel& model, QemuEventReader& reader, Detail detail = Detail::kSums)
+  ExitTracker(const ExitModel& model, VmmEventReader& reader, Detail detail = Detail::kSums)
       : model_(model), reader_(&reader), detail_(detail) {}
 
   // The span that the event completes, or nullptr; valid until the next call.
@@ -133,14 +133,14 @@ class ExitTracker {
   // Indexed by NameId.
   [[nodiscard]] const std::vector<QemuEventCount>& qemu_events() const { return event_counts_; }
   // The QEMU event of the last Marker given to on(), or nullptr when that was none.
-  [[nodiscard]] const QemuEvent* last_qemu_event() const {
+  [[nodiscard]] const VmmEvent* last_qemu_event() const {
     return is_qemu_event_ ? &qemu_ : nullptr;
   }
 
  private:
   // A memory region access inside a span, with the device's own events around it.
   struct Access {
-    QemuEvent region;
+    VmmEvent region;
     NameId before = kNoName, after = kNoName;
   };
   struct Thread {
@@ -193,14 +193,14 @@ class ExitTracker {
   void on_lost(const Event& event, const Lost& lost);
 
   ExitModel model_;
-  QemuEventReader* reader_;
+  VmmEventReader* reader_;
   Detail detail_;
   ThreadTable<Thread> threads_;
   ExitCounters counters_;
   std::vector<QemuEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU
   Timestamp latest_hole_end_;
-  QemuEvent qemu_;
+  VmmEvent qemu_;
   bool is_qemu_event_ = false;
   bool has_run_ = false;
   GuestRun run_;

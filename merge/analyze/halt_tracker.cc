@@ -11,7 +11,7 @@ void HaltTracker::on(const Event& event) {
   } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
-  } else if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
+  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
     Thread* thread = threads_.find(event.thread);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {

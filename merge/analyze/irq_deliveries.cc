@@ -101,7 +101,7 @@ std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadId proces
   } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
-  } else if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
+  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
     on_other(event.thread);
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;

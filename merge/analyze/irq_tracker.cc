@@ -154,7 +154,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
     Entering* thread = entering_.get(event.thread, kMostThreads);
     if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
   }
-  if (const auto* reload = std::get_if<KvmReload>(&event.payload); reload != nullptr) {
+  if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload); reload != nullptr) {
     Entering* thread = entering_.find(event.thread);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   }

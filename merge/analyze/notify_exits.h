@@ -31,7 +31,7 @@ class NotifyExits {
   // QEMU's thread handles the notify of queue `vq`, number `n` of its device: when its exit began.
   [[nodiscard]] std::optional<Timestamp> on_notify(const Event& event, ThreadId process,
                                                    std::uint64_t vq, std::uint64_t n);
-  // Writes may be missing: nothing is concluded from before the hole.
+  // Writes may be missing: nothing is concluded from before the loss.
   void on_hole();
 
   // Notifies that more than one exit, or more than one address, may have carried.

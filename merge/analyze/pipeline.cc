@@ -211,7 +211,7 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 void Pipeline::on_requests(const Event& event) {
   const ThreadId process = processes_.of(event.thread, {});
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    const QemuEvent* qemu = qemu_event();
+    const VmmEvent* qemu = qemu_event();
     if (qemu == nullptr) return;
     const RequestSpan* ended = requests_->path.on_marker(event, *marker, qemu->name, process);
     if (ended == nullptr) return;

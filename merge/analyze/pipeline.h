@@ -77,7 +77,7 @@ class Pipeline {
   // The exit that the last event ended, or nullptr.
   [[nodiscard]] const ExitSpan* ended() const { return ended_; }
   // The QEMU event that the last event's marker is, or nullptr.
-  [[nodiscard]] const QemuEvent* qemu_event() const { return tracker_.last_qemu_event(); }
+  [[nodiscard]] const VmmEvent* qemu_event() const { return tracker_.last_qemu_event(); }
   [[nodiscard]] std::optional<VcpuState> vcpu(ThreadId thread) const {
     return tracker_.state(thread);
   }
@@ -109,7 +109,7 @@ class Pipeline {
   std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_;  // those that select them
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
-  QemuEventReader reader_;
+  VmmEventReader reader_;
   ExitTracker tracker_;
   Processes processes_;
   WorkedFor worked_for_;  // of threads that raise interrupts

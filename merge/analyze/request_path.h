@@ -6,7 +6,7 @@
 //     NotifyExits      (thread serves the queue)    (same thread)    IrqDeliveries
 //
 // START belongs to the notify that its thread serves, and END to the notify next to it on
-// its thread, both of the same device; what does not follow directly is left open. A hole closes
+// its thread, both of the same device; what does not follow directly is left open. A loss closes
 // all.
 #pragma once
 

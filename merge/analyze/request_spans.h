@@ -5,7 +5,7 @@
 //        (any thread)                  open by (process, value)            (any thread) / emit
 //
 // A begin whose request is open already restarts it (its end was not traced: counted); an end that
-// nothing began is counted. A hole in the recording closes what is open.
+// nothing began is counted. Lost events close what is open.
 #pragma once
 
 #include <map>

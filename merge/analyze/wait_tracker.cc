@@ -113,7 +113,7 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     on_wakeup(event, wakeup->thread, pipeline);
   } else if (std::holds_alternative<Marker>(event.payload)) {
-    if (const QemuEvent* qemu = pipeline.qemu_event())
+    if (const VmmEvent* qemu = pipeline.qemu_event())
       cause_.on_qemu_event(event.thread, event.at, qemu->name);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_lost(event, *lost);

@@ -97,7 +97,7 @@ Result<Found> look(const Options& options, const std::optional<std::set<ThreadId
   }
   pipeline.finish();
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
-  if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit) {
+  if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit) {
     return tl::unexpected(no_exits(timeline));
   }
   found.longest = longest.span;

@@ -56,7 +56,7 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
       brackets.push_back(
           ClockBound::reading(p.before.at(*from_id), p.after.at(*from_id), p.stamp, entry.series));
     } else if (from_id && to_id && has(*from_id) && has(*to_id)) {
-      // All readings before the marker were taken before all behind it.
+      // All readings before the marker were taken before all after it.
       brackets.push_back(ClockBound::readings(p.before.at(*from_id), p.after.at(*from_id),
                                               p.before.at(*to_id), p.after.at(*to_id),
                                               entry.series));

@@ -52,7 +52,7 @@ class GuestBounds {
 
   // The source, in its order: a record that the plugin stamped (sync.txt), or one that stands for
   // itself (what `trapline sync` printed): then its readings are placed on the source's clock, the
-  // first of `readings` at or before `before`, the last at or behind `after`.
+  // first of `readings` at or before `before`, the last at or after `after`.
   void add(std::uint64_t stamp, const GuestSyncRecord& record);
   void add(const GuestSyncRecord& record);  // the source's clock is that of the readings
   struct Placed {

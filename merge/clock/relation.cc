@@ -133,7 +133,7 @@ Result<Relation> Relation::fit(std::span<const ClockBound> brackets, RateWindow 
   Relation relation;
   relation.groups_ = groups.size();
   // A run ends where no line meets one more group. The change may have come earlier, where the run
-  // behind could begin as well: the groups in between belong to neither.
+  // after it could begin as well: the groups in between belong to neither.
   for (std::size_t first = 0; first < groups.size();) {
     const std::size_t end = longest(groups, first, rates);
     std::size_t sure = end;
@@ -168,7 +168,7 @@ Result<Relation> Relation::fit(std::span<const ClockBound> brackets, RateWindow 
 }
 
 // What a run explains happened after the last bracket of the run before, and before the first one
-// of the run behind: by the clock that nobody set.
+// of the run after it: by the clock that nobody set.
 void Relation::place_runs(Settable settable) {
   const bool by_source = settable != Settable::kSource, by_target = settable != Settable::kTarget;
   for (std::size_t i = 0; i < runs_.size(); ++i) {

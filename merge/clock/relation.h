@@ -9,7 +9,7 @@
 // groups alone cannot show that a clock was set between them. Groups that the runs on both sides of
 // a change could claim belong to neither.
 //
-// A piece is possible between the brackets before and behind it: in the target's time where the
+// A piece is possible between the clock bounds before and after it: in the target's time where the
 // source's clock was set, in the source's time where the target's was. Where two pieces are
 // possible, nothing tells which one holds: the map takes the middle, and the error reaches to both.
 #pragma once
@@ -37,7 +37,7 @@ enum class Settable : std::uint8_t { kSource, kTarget, kEither };
 
 // A change that no line explains: the target's clock beside the source's.
 struct Step {
-  Interval between;     // source times of the brackets before and behind it
+  Interval between;     // source times of the clock bounds before and after it
   std::int64_t by = 0;  // target less source grew by this
   Interval ambiguous;   // source times that either piece explains; empty (first > last) for none
   std::uint64_t error = 0;  // there

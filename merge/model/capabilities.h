@@ -4,7 +4,7 @@
 
 namespace trapline {
 
-struct Traits {
+struct Capabilities {
   bool kvm_exit = false;
   bool kvm_userspace_exit = false;
   bool any_kvm = false;
@@ -14,7 +14,7 @@ struct Traits {
   bool wakeups = false;  // sched_waking or sched_wakeup
   bool markers = false;
 
-  void merge(const Traits& other) {
+  void merge(const Capabilities& other) {
     kvm_exit |= other.kvm_exit;
     kvm_userspace_exit |= other.kvm_userspace_exit;
     any_kvm |= other.any_kvm;

@@ -54,7 +54,7 @@ struct KvmUserspaceExit {
 };
 // What a kernel does first when a thread is back from user space: kvm_fpu load (x86),
 // kvm_get_timer_map or kvm_timer_restore_state (arm64).
-struct KvmReload {
+struct KvmStateLoad {
   std::int32_t vcpu;
 };
 
@@ -132,7 +132,7 @@ struct GuestCall {
 };
 struct Other {};
 
-using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmReload, KvmDetail,
+using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail,
                              KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch,
                              SchedWakeup, IoctlEnter, NewThread, Marker, Lost, GuestCall>;
 

@@ -1,4 +1,4 @@
-// Where things are in a list, by their hash: the one flat table behind threads, names and groups.
+// Where things are in a list, by their hash: the one flat table of threads, names and groups.
 //
 // Open addressing with linear probing, a power of two of slots, at most half full. A slot holds a
 // hash and a 32-bit index; the things themselves stay in their list, in the order in which they

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "trapline-";
 
-// Field 22 of /proc/PID/stat, behind the command's closing parenthesis (a name may hold blanks).
+// Field 22 of /proc/PID/stat, after the command's closing parenthesis (a name may hold blanks).
 std::optional<std::uint64_t> start_time(std::uint64_t pid) {
   auto text = read_text(fmt::format("/proc/{}/stat", pid));
   if (!text) return std::nullopt;

@@ -9,7 +9,7 @@
 
 namespace trapline::record {
 
-// An instance that an earlier recorder left behind, and what became of it.
+// An instance that an earlier recorder left, and what became of it.
 struct Leftover {
   std::string name;
   bool removed = false;

@@ -53,7 +53,7 @@ std::string find_trace_events(const std::string& program) {
   std::error_code error;
   const fs::path real = fs::canonical(program, error);
   const fs::path prefix = real.parent_path().parent_path();
-  // Installed; a build folder; an unpacked package behind a script.
+  // Installed; a build folder; an unpacked package that a script starts.
   for (const fs::path& path :
        {prefix / "share/qemu/trace-events-all", real.parent_path() / "trace/trace-events-all",
         prefix / "root/usr/share/qemu/trace-events-all",

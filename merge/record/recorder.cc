@@ -21,7 +21,7 @@ namespace trapline::record {
 namespace fs = std::filesystem;
 
 Result<void> Recorder::prepare() {
-  auto signals = open_signals();  // first: from here on Ctrl-C leaves nothing behind
+  auto signals = open_signals();  // first: from here on Ctrl-C leaves nothing
   if (!signals) return tl::unexpected(std::move(signals).error());
   signals_ = std::move(*signals);
   auto target = look_at_target(options_);

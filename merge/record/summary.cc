@@ -84,7 +84,7 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
 
 std::string next_command(const Session& session, const std::string& folder) {
   const auto trace = trace_dat::open_trace_dat(folder + "/trace.dat", {});
-  const Traits has = trace ? (*trace)->traits() : Traits();
+  const Capabilities has = trace ? (*trace)->capabilities() : Capabilities();
   if (has.kvm_exit || has.kvm_userspace_exit) {
     return session.snapshot.hits != 0 ? fmt::format("trapline timeline {} --around max", folder)
                                       : fmt::format("trapline report {}", folder);

@@ -18,7 +18,7 @@ class SyncStamps {
   static constexpr std::uint64_t kMostAtOnce = 16u << 20;
 
   // A series was just written, by a thread that was first on this CPU and then on that: its pages
-  // come behind what their files hold by now.
+  // come after what their files hold by now.
   void expect(const std::vector<PageStream>& streams, std::uint64_t series, int first_cpu,
               int last_cpu);
   // What has come of it.

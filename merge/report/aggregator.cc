@@ -34,7 +34,7 @@ std::uint64_t measure(const GroupRow& row, SortBy sort, bool durations) {
 
 PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   PipelineOptions options;
-  options.model = choose_exit_model(input.traits);
+  options.model = choose_exit_model(input.capabilities);
   options.declared = input.declared;
   options.symbols = &input.symbols;
   options.processes = input.processes;
@@ -114,7 +114,7 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   if (tracker_) report_waits(report, pipeline, vcpus);
   if (options_.guest) report_guest(report, pipeline);
   report.notes = input_.notes;
-  for (std::string& note : notes_of(report, input_.traits, vcpus.several_vms())) {
+  for (std::string& note : notes_of(report, input_.capabilities, vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
   }
   return report;

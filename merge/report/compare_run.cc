@@ -128,19 +128,19 @@ Result<Recorded> read_for_comparison(const InputOptions& options, const std::vec
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
   for (auto& source : input->sources) {
-    source->want(requests ? Need::kExits | Need::kInterrupts : Need::kExits);
+    source->select(requests ? EventClass::kExits | EventClass::kInterrupts : EventClass::kExits);
   }
   Timeline timeline(std::move(input->sources));
   CompareSink sink(timeline, by, requests);
   Pipeline pipeline(pipeline_options(timeline, *input), {&sink});
   feed(timeline, pipeline, progress);
   if (auto status = timeline.status(); !status) return tl::unexpected(status.error());
-  if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit) {
+  if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit) {
     return tl::unexpected(no_exits(timeline));
   }
   pipeline.finish();
   Recorded recorded = sink.take(pipeline);
-  recorded.markers = input->traits.markers;
+  recorded.markers = input->capabilities.markers;
   return recorded;
 }
 

@@ -204,7 +204,7 @@ Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeS
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
   for (auto& source : input->sources) {
-    source->want(around ? Need::kAll : Need::kExits | Need::kHalts);
+    source->select(around ? EventClass::kAll : EventClass::kExits | EventClass::kHalts);
   }
   Timeline timeline(std::move(input->sources));
   ExitPicker picker(timeline, around);
@@ -213,7 +213,7 @@ Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeS
   Pipeline pipeline(std::move(how), {&picker});
   feed(timeline, pipeline, progress);
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
-  if (!input->traits.kvm_exit && !input->traits.kvm_userspace_exit)
+  if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
     return tl::unexpected(no_exits(timeline));
   pipeline.finish();
   if (!pipeline.exits().model().durations()) {
@@ -231,7 +231,7 @@ Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeS
   report.model = pipeline.exits().model();
   report.cycles = explanation->cycles;
   explanation->notes = input->notes;
-  for (std::string& note : notes_of(report, input->traits, false))
+  for (std::string& note : notes_of(report, input->capabilities, false))
     explanation->notes.push_back(std::move(note));
   return std::move(*explanation);
 }

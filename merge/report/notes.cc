@@ -6,10 +6,11 @@
 namespace trapline {
 
 // More than 60 lines: the notes in the order in which they are printed.
-std::vector<std::string> notes_of(const Report& report, const Traits& traits, bool several_vms) {
+std::vector<std::string> notes_of(const Report& report, const Capabilities& capabilities,
+                                  bool several_vms) {
   std::vector<std::string> notes;
   const ExitModel& model = report.model;
-  if (!traits.kvm_exit && !traits.kvm_userspace_exit) {
+  if (!capabilities.kvm_exit && !capabilities.kvm_userspace_exit) {
     notes.push_back("no VM exits were recorded: only the events in trace_marker are counted");
     return notes;
   }

@@ -11,7 +11,7 @@
 namespace trapline {
 
 // `report` has its model and its vCPUs.
-[[nodiscard]] std::vector<std::string> notes_of(const Report& report, const Traits& traits,
-                                                bool several_vms);
+[[nodiscard]] std::vector<std::string> notes_of(const Report& report,
+                                                const Capabilities& capabilities, bool several_vms);
 
 }  // namespace trapline

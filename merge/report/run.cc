@@ -36,15 +36,16 @@ std::string frequent_events(const Timeline& timeline) {
 }
 
 // --from and --to count from the first event of all.
-Need needs_of(const ReportOptions& options) {
-  if (options.from || options.to) return Need::kAll;
-  Need needs = Need::kExits;
-  if (options.irq || options.requests) needs = needs | Need::kInterrupts;
+EventClass classes_for(const ReportOptions& options) {
+  if (options.from || options.to) return EventClass::kAll;
+  EventClass classes = EventClass::kExits;
+  if (options.irq || options.requests) classes = classes | EventClass::kInterrupts;
   const bool waits = std::any_of(options.by.begin(), options.by.end(), [](Dimension dimension) {
     return dimension == Dimension::kPreemptedBy || dimension == Dimension::kBlockedOn;
   });
-  if (options.halt || options.waits || options.steal || waits) needs = needs | Need::kHalts;
-  return needs;
+  if (options.halt || options.waits || options.steal || waits)
+    classes = classes | EventClass::kHalts;
+  return classes;
 }
 
 // Whether the report has something to say of events in trace_marker alone.
@@ -53,7 +54,9 @@ bool counts_markers(const ReportOptions& options) {
          std::find(options.by.begin(), options.by.end(), Dimension::kQemuEvent) != options.by.end();
 }
 
-bool has_exits(const Traits& traits) { return traits.kvm_exit || traits.kvm_userspace_exit; }
+bool has_exits(const Capabilities& capabilities) {
+  return capabilities.kvm_exit || capabilities.kvm_userspace_exit;
+}
 
 }  // namespace
 
@@ -111,7 +114,7 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
   for (auto& source : input->sources)
-    source->want(companion == nullptr ? needs_of(report_options) : Need::kAll);
+    source->select(companion == nullptr ? classes_for(report_options) : EventClass::kAll);
   Timeline timeline(std::move(input->sources));
   if (auto window =
           check_window(timeline, {"--from", report_options.from}, {"--to", report_options.to});
@@ -132,8 +135,8 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   }
   Pipeline pipeline(std::move(how), std::move(sinks));
   feed(timeline, pipeline, progress);
-  if (timeline.status() && !has_exits(input->traits)) {
-    if (!counts_markers(report_options) || !input->traits.markers) {
+  if (timeline.status() && !has_exits(input->capabilities)) {
+    if (!counts_markers(report_options) || !input->capabilities.markers) {
       return tl::unexpected(no_exits(timeline));
     }
   }

@@ -42,7 +42,7 @@ void VcpuThreads::on(const Event& event) {
     if (!fresh && exit->vcpu != kNoVcpu) seen->second = exit->vcpu;
     if (first_ == 0) first_ = event.at.ns();
     last_ = event.at.ns();
-  } else if (const auto* reload = std::get_if<KvmReload>(&event.payload)) {
+  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
     const auto seen = seen_.find(event.thread);
     if (seen != seen_.end() && reload->vcpu != kNoVcpu) seen->second = reload->vcpu;
   }

@@ -125,7 +125,7 @@ Result<Input> open_input(const InputOptions& options) {
   auto symbols = load_symbols(options);
   if (!symbols) return tl::unexpected(std::move(symbols).error());
   input.symbols = std::move(*symbols);
-  if (input.traits.markers) {
+  if (input.capabilities.markers) {
     auto declared = load_trace_events(options);
     if (!declared) return tl::unexpected(std::move(declared).error());
     input.declared = std::move(*declared);

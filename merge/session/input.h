@@ -22,7 +22,7 @@ namespace trapline {
 class EvidenceObserver {
  public:
   virtual ~EvidenceObserver() = default;
-  virtual void begin(const Source& host, const Traits& has) = 0;
+  virtual void begin(const Source& host, const Capabilities& has) = 0;
   virtual void on(const Event& event) = 0;
 };
 
@@ -37,7 +37,7 @@ struct InputOptions {
 
 struct Input {
   std::vector<std::unique_ptr<Source>> sources;
-  Traits traits;
+  Capabilities capabilities;
   // What session.json tells: threads, and the name of each virtual machine by its process.
   Processes processes;
   std::map<ThreadId, std::string> vm_names;

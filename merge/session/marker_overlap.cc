@@ -101,8 +101,8 @@ Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& tra
   if (comment_of(directory, "# clock: ").empty()) return Answer();  // not the plugin's
   auto trace = trace_dat::open_trace_dat(trace_dat, {});
   if (!trace) return tl::unexpected(std::move(trace).error());
-  if (!(*trace)->traits().markers) return Answer();
-  (*trace)->want(Need::kExits);  // markers are among them
+  if (!(*trace)->capabilities().markers) return Answer();
+  (*trace)->select(EventClass::kExits);  // markers are among them
   auto markers = tally(**trace);
   if (!markers) return tl::unexpected(std::move(markers).error());
   if (markers->calls == 0) return Answer();

@@ -81,7 +81,7 @@ Result<void> Recordings::collect_evidence(Recording& recording, const Collect& w
 }
 
 // The printed records, for recordings of another machine than the host. They are one guest's: of
-// several machines nobody knows which.
+// several machines it is not known which.
 Result<std::vector<GuestSyncLine>> Recordings::printed_in(const Recording& recording) const {
   if (printed_.empty() || kinship(recording.is) == Kinship::kSameMachine)
     return std::vector<GuestSyncLine>();
@@ -262,7 +262,7 @@ Result<void> Recordings::align_clocks() {
   for (Recording& recording : recordings_) {
     if (recording.aligned) continue;
     const clocks::AlignedSource& one = aligned->sources[next++];
-    input_.traits.merge(recording.is.has);
+    input_.capabilities.merge(recording.is.has);
     for (const std::string& note : one.notes) input_.notes.push_back(note);
     if (recording.is.witness == Witness::kKernel) ++kernels;
     if (next == 1) input_.observed = one.map.is_identity();

@@ -28,7 +28,7 @@ struct Description {
   bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz
   Machine machine;
   Witness witness = Witness::kFunctions;
-  Traits has;
+  Capabilities has;
   // trace-cmd's TIME_SHIFT was applied: its times are on its host's clock. Ids of this recording,
   // of its host's and of its guests'.
   bool shifted = false;

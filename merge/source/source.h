@@ -42,20 +42,20 @@ struct SourceCounters {
   std::uint64_t damaged_events = 0;  // too short for their format
 };
 
-// What the events are read for. A source may leave out those that nobody wants: it counts them and
-// does not decode them.
-enum class Need : std::uint8_t {
+// What events are read for. A source may leave out the classes that were not selected: it counts
+// their events and does not decode them.
+enum class EventClass : std::uint8_t {
   kExits = 1,       // the exit model
   kInterrupts = 2,  // the way of interrupts
   kHalts = 4,       // halt polling
   kOthers = 8,      // everything else
   kAll = 15,
 };
-[[nodiscard]] constexpr Need operator|(Need a, Need b) {
-  return static_cast<Need>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+[[nodiscard]] constexpr EventClass operator|(EventClass a, EventClass b) {
+  return static_cast<EventClass>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
 }
-[[nodiscard]] constexpr bool has(Need set, Need need) {
-  return (static_cast<std::uint8_t>(set) & static_cast<std::uint8_t>(need)) != 0;
+[[nodiscard]] constexpr bool has(EventClass set, EventClass events) {
+  return (static_cast<std::uint8_t>(set) & static_cast<std::uint8_t>(events)) != 0;
 }
 
 // What a call of next() came to.
@@ -70,7 +70,7 @@ class Source {
   virtual ~Source() = default;
 
   // Call before the first next().
-  virtual void want(Need) {}
+  virtual void select(EventClass) {}
 
   // Fills `event` where it returns kEvent. After kPending the next event may be of any time that is
   // not before the last one's.
@@ -82,7 +82,7 @@ class Source {
   [[nodiscard]] virtual double progress() const = 0;
 
   // What it can witness of VM exits; what it is sampled for before it is read.
-  [[nodiscard]] virtual Traits traits() const { return {}; }
+  [[nodiscard]] virtual Capabilities capabilities() const { return {}; }
 
   // What it is, before it is read.
   [[nodiscard]] virtual Description describe() const {

@@ -12,12 +12,12 @@ namespace trapline {
 
 class WrappedSource : public Source {
  public:
-  void want(Need need) override { source_->want(need); }
+  void select(EventClass events) override { source_->select(events); }
   [[nodiscard]] const Result<void>& status() const override { return source_->status(); }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return source_->progress(); }
-  [[nodiscard]] Traits traits() const override { return source_->traits(); }
+  [[nodiscard]] Capabilities capabilities() const override { return source_->capabilities(); }
   [[nodiscard]] Description describe() const override { return source_->describe(); }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     return source_->range();

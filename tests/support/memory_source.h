@@ -13,7 +13,8 @@ namespace trapline::test {
 
 class MemorySource final : public Source {
  public:
-  explicit MemorySource(std::vector<Event> events = {}, Traits traits = {}) : traits_(traits) {
+  explicit MemorySource(std::vector<Event> events = {}, Capabilities capabilities = {})
+      : capabilities_(capabilities) {
     info_.path = "memory";
     info_.kind = "memory";
     info_.clock = "mono";
@@ -48,7 +49,7 @@ class MemorySource final : public Source {
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return steps_.empty() ? 1 : 0; }
-  [[nodiscard]] Traits traits() const override { return traits_; }
+  [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
   [[nodiscard]] std::string event_name(const Event&) const override { return "memory:event"; }
   [[nodiscard]] std::string event_text(const Event&) const override { return {}; }
   [[nodiscard]] std::string exit_reason(std::uint32_t, std::uint32_t reason,
@@ -63,7 +64,7 @@ class MemorySource final : public Source {
   };
   std::deque<Step> steps_;
   Step current_;  // what the views of the event given out last may point into
-  Traits traits_;
+  Capabilities capabilities_;
   std::optional<Error> error_;
   SourceInfo info_;
   SourceCounters counters_;

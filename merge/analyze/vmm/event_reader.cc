@@ -91,19 +91,19 @@ VmmEventReader::VmmEventReader(Names& names, std::span<const tracetool::Event> d
                                const VmmKnowledge& vmm)
     : names_(&names), declared_(declared), vmm_(&vmm) {}
 
-void VmmEventReader::learn(std::string_view name, Known& known) const {
-  known.layout = Layout::kNothing;
-  known.meaning = vmm_->event(name);
-  if (known.meaning == nullptr) return;
-  known.kind = known.meaning->kind;
-  if (!says_something(*known.meaning)) return;
-  known.layout = Layout::kBuiltIn;
+void VmmEventReader::learn(std::string_view name, EventPlan& plan) const {
+  plan.layout = Layout::kNothing;
+  plan.meaning = vmm_->event(name);
+  if (plan.meaning == nullptr) return;
+  plan.kind = plan.meaning->kind;
+  if (!says_something(*plan.meaning)) return;
+  plan.layout = Layout::kBuiltIn;
   const auto declared = std::find_if(declared_.begin(), declared_.end(),
                                      [&](const tracetool::Event& e) { return e.name == name; });
-  if (declared == declared_.end() || is_built_in(*declared, *known.meaning)) return;
-  known.layout = Layout::kDeclared;
-  known.declared = &*declared;
-  known.format = std::make_unique<tracetool::EventFormat>(*declared);
+  if (declared == declared_.end() || is_built_in(*declared, *plan.meaning)) return;
+  plan.layout = Layout::kDeclared;
+  plan.declared = &*declared;
+  plan.format = std::make_unique<tracetool::EventFormat>(*declared);
 }
 
 void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_view arguments,
@@ -121,19 +121,19 @@ void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_v
   }
 }
 
-void VmmEventReader::read_declared(const Known& known, std::string_view arguments,
+void VmmEventReader::read_declared(const EventPlan& plan, std::string_view arguments,
                                    VmmEvent& event) {
   tracetool::Values values;
-  if (!known.format->match(arguments, values)) return;
-  for (std::size_t i = 0; i < known.declared->arguments.size(); ++i) {
-    const std::string& name = known.declared->arguments[i].name;
+  if (!plan.format->match(arguments, values)) return;
+  for (std::size_t i = 0; i < plan.declared->arguments.size(); ++i) {
+    const std::string& name = plan.declared->arguments[i].name;
     if (values[i].kind == tracetool::ValueKind::kAbsent) continue;
-    if (name == known.meaning->address.argument) {
+    if (name == plan.meaning->address.argument) {
       event.address = values[i].bits;
       event.has_address = true;
-    } else if (name == known.meaning->region.argument) {
+    } else if (name == plan.meaning->region.argument) {
       event.region = names_->id(values[i].text);
-    } else if (name == known.meaning->vcpu.argument) {
+    } else if (name == plan.meaning->vcpu.argument) {
       event.vcpu = static_cast<std::int32_t>(values[i].bits);
     }
   }
@@ -151,17 +151,17 @@ bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
   event.name = names_->id(name);
   if (event.name == Names::kOther) [[unlikely]]
     return true;  // too many names: counted, not read
-  if (event.name >= known_.size()) known_.resize(event.name + 1);
-  Known& known = known_[event.name];
-  if (known.layout == Layout::kUnseen) [[unlikely]]
-    learn(name, known);
-  event.kind = known.kind;
-  switch (known.layout) {
+  if (event.name >= plans_.size()) plans_.resize(event.name + 1);
+  EventPlan& plan = plans_[event.name];
+  if (plan.layout == Layout::kUnseen) [[unlikely]]
+    learn(name, plan);
+  event.kind = plan.kind;
+  switch (plan.layout) {
     case Layout::kBuiltIn:
-      read_built_in(*known.meaning, arguments, event);
+      read_built_in(*plan.meaning, arguments, event);
       break;
     case Layout::kDeclared:
-      read_declared(known, arguments.empty() ? arguments : arguments.substr(1), event);
+      read_declared(plan, arguments.empty() ? arguments : arguments.substr(1), event);
       break;
     default:
       break;

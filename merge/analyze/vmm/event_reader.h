@@ -41,21 +41,21 @@ class VmmEventReader {
  private:
   // How to read the events of one name, decided when the name is first seen.
   enum class Layout : std::uint8_t { kUnseen, kNothing, kBuiltIn, kDeclared };
-  struct Known {
+  struct EventPlan {
     Layout layout = Layout::kUnseen;
     VmmEventKind kind = VmmEventKind::kDevice;
     const VmmEventMeaning* meaning = nullptr;
     const tracetool::Event* declared = nullptr;
     std::unique_ptr<tracetool::EventFormat> format;
   };
-  void learn(std::string_view name, Known& known) const;
+  void learn(std::string_view name, EventPlan& plan) const;
   void read_built_in(const VmmEventMeaning& meaning, std::string_view arguments, VmmEvent& event);
-  void read_declared(const Known& known, std::string_view arguments, VmmEvent& event);
+  void read_declared(const EventPlan& plan, std::string_view arguments, VmmEvent& event);
 
   Names* names_;
   std::span<const tracetool::Event> declared_;
   const VmmKnowledge* vmm_;
-  std::vector<Known> known_;  // by NameId
+  std::vector<EventPlan> plans_;  // by NameId
 };
 
 // The marker's text without its line end and the log backend's "PID@SECONDS.MICROSECONDS:".

@@ -59,7 +59,7 @@ std::string nearest_reason(const trace_dat::ReasonNames& names, const std::strin
 struct TriggerMatcher::Tracking {
   explicit Tracking(const ExitModel& model) : reader(names), tracker(model, reader) {}
   Names names;
-  QemuEventReader reader;
+  VmmEventReader reader;
   ExitTracker tracker;
   bool kvm_exit = false;
 };
@@ -102,12 +102,12 @@ void TriggerMatcher::look_up_types() {
 }
 
 void TriggerMatcher::start_tracking(bool kvm_exit) {
-  Traits traits;
-  traits.kvm_exit = kvm_exit;
-  traits.kvm_userspace_exit = true;
-  traits.run_ioctl = formats_.type(kRunIoctl) >= 0;
-  traits.reload = formats_.type(kTimerMap) >= 0 || formats_.type(kFpu) >= 0;
-  tracking_ = std::make_unique<Tracking>(choose_exit_model(traits));
+  Capabilities capabilities;
+  capabilities.kvm_exit = kvm_exit;
+  capabilities.kvm_userspace_exit = true;
+  capabilities.run_ioctl = formats_.type(kRunIoctl) >= 0;
+  capabilities.reload = formats_.type(kTimerMap) >= 0 || formats_.type(kFpu) >= 0;
+  tracking_ = std::make_unique<Tracking>(choose_exit_model(capabilities));
   tracking_->kvm_exit = kvm_exit;
   if (!kvm_exit) return;
   // With them every return from user space would be decoded, and no duration would change.
@@ -173,7 +173,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   }
   const bool ends = std::holds_alternative<KvmEntry>(event.payload) ||
                     (!tracking_->kvm_exit && (std::holds_alternative<IoctlEnter>(event.payload) ||
-                                              std::holds_alternative<KvmReload>(event.payload)));
+                                              std::holds_alternative<KvmStateLoad>(event.payload)));
   const auto found = ends ? doubtful_.find(event.thread) : doubtful_.end();
   if (found == doubtful_.end()) return;
   const Doubtful open = found->second;

@@ -44,10 +44,10 @@ void kvm_userspace_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmUserspaceExit{u32(s, e, 0), i32(s, e, 1)};
 }
 void kvm_fpu(const Schema& s, const RecordedEvent& e, Payload& out) {
-  if (s.get(e, 0) != 0) out = KvmReload{kNoVcpu};
+  if (s.get(e, 0) != 0) out = KvmStateLoad{kNoVcpu};
 }
 void timer_reload(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = KvmReload{i32(s, e, 0, kNoVcpu)};
+  out = KvmStateLoad{i32(s, e, 0, kNoVcpu)};
 }
 void kvm_pio(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kPort, access(s.get(e, 0) != 0), false};
@@ -173,31 +173,34 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_write_tsc_offset",
      {"vcpu_id", "previous_tsc_offset", "next_tsc_offset"},
      kvm_write_tsc_offset},
-    {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup, Need::kHalts},
-    {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns, Need::kHalts},
-    {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq, Need::kInterrupts},
-    {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq, Need::kInterrupts},
-    {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq, Need::kInterrupts},
-    {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, Need::kInterrupts},
-    {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, Need::kInterrupts},
-    {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, Need::kInterrupts},
+    {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup, EventClass::kHalts},
+    {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns, EventClass::kHalts},
+    {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq, EventClass::kInterrupts},
+    {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq, EventClass::kInterrupts},
+    {"kvm:kvm_msi_set_irq", {"address", "data"}, kvm_msi_set_irq, EventClass::kInterrupts},
+    {"kvm:kvm_ioapic_set_irq", {"e", "pin"}, kvm_ioapic_set_irq, EventClass::kInterrupts},
+    {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, EventClass::kInterrupts},
+    {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, EventClass::kInterrupts},
     {"kvm:kvm_inj_virq", {"vector", "reinjected", "irq"}, kvm_inj_virq},
-    {"kvm:kvm_pic_set_irq", {"chip", "pin", "imr"}, kvm_pic_set_irq, Need::kInterrupts},
-    {"kvm:kvm_ack_irq", {"irqchip", "pin"}, kvm_ack_irq, Need::kInterrupts},
-    {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, Need::kInterrupts},
-    {"kvm:vgic_update_irq_pending", {"vcpu_id", "irq", "level"}, vgic_pending, Need::kInterrupts},
+    {"kvm:kvm_pic_set_irq", {"chip", "pin", "imr"}, kvm_pic_set_irq, EventClass::kInterrupts},
+    {"kvm:kvm_ack_irq", {"irqchip", "pin"}, kvm_ack_irq, EventClass::kInterrupts},
+    {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, EventClass::kInterrupts},
+    {"kvm:vgic_update_irq_pending",
+     {"vcpu_id", "irq", "level"},
+     vgic_pending,
+     EventClass::kInterrupts},
     {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},
     {"sched:sched_wakeup", {"pid"}, sched_wakeup},
     {"sched:sched_waking", {"pid"}, sched_wakeup},
-    {"sched:sched_migrate_task", {"pid"}, as_recorded, Need::kHalts},
-    {"timer:hrtimer_expire_entry", {}, as_recorded, Need::kHalts},
-    {"timer:hrtimer_expire_exit", {}, as_recorded, Need::kHalts},
-    {"timer:timer_expire_entry", {}, as_recorded, Need::kHalts},
-    {"timer:timer_expire_exit", {}, as_recorded, Need::kHalts},
-    {"irq:irq_handler_entry", {"irq"}, as_recorded, Need::kHalts},
-    {"irq:irq_handler_exit", {"irq"}, as_recorded, Need::kHalts},
-    {"block:block_rq_complete", {}, as_recorded, Need::kHalts},
-    {"kvm:kvm_apic_ipi", {}, as_recorded, Need::kHalts},
+    {"sched:sched_migrate_task", {"pid"}, as_recorded, EventClass::kHalts},
+    {"timer:hrtimer_expire_entry", {}, as_recorded, EventClass::kHalts},
+    {"timer:hrtimer_expire_exit", {}, as_recorded, EventClass::kHalts},
+    {"timer:timer_expire_entry", {}, as_recorded, EventClass::kHalts},
+    {"timer:timer_expire_exit", {}, as_recorded, EventClass::kHalts},
+    {"irq:irq_handler_entry", {"irq"}, as_recorded, EventClass::kHalts},
+    {"irq:irq_handler_exit", {"irq"}, as_recorded, EventClass::kHalts},
+    {"block:block_rq_complete", {}, as_recorded, EventClass::kHalts},
+    {"kvm:kvm_apic_ipi", {}, as_recorded, EventClass::kHalts},
     {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},
     {"syscalls:sys_enter_ioctl", {"cmd"}, sys_enter_ioctl},
     {"ftrace:print", {"buf"}, marker},

@@ -13,7 +13,7 @@ struct KnownEvent {
   std::string_view name;  // system:event
   std::array<const char*, Schema::kMostFields> fields;
   Schema::Decode decode;
-  Need need = Need::kExits;
+  EventClass events = EventClass::kExits;
 };
 
 [[nodiscard]] std::span<const KnownEvent> known_events();

@@ -178,7 +178,7 @@ void Formats::look_up_fields() {
     }
     Schema schema;
     schema.decode = known.decode;
-    schema.need = known.need;
+    schema.events = known.events;
     schema.min_size = 8;  // the common fields
     for (std::size_t i = 0; i < known.fields.size() && known.fields[i] != nullptr; ++i) {
       schema.fields[i] = field_of(event, known.fields[i]);

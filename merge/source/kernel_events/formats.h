@@ -35,9 +35,9 @@ struct Schema {
   static constexpr std::size_t kMostFields = 8;
   using Decode = void (*)(const Schema&, const RecordedEvent&, Payload&);
 
-  Decode decode = nullptr;     // null: nothing of the type is needed
-  Need need = Need::kOthers;   // by whom
-  std::uint32_t min_size = 0;  // a shorter event is damaged
+  Decode decode = nullptr;                  // null: nothing of the type is needed
+  EventClass events = EventClass::kOthers;  // by whom
+  std::uint32_t min_size = 0;               // a shorter event is damaged
   std::array<Field, kMostFields> fields{};
 
   [[nodiscard]] bool has(std::size_t i) const { return fields[i].size != 0; }

@@ -75,7 +75,7 @@ class QemuLogSource final : public Source {
     return std::pair(a.at, a.number) > std::pair(b.at, b.number);
   }
 
-  // Another block behind what is left of the last one; false at the end.
+  // Another block after what is left of the last one; false at the end.
   bool fill() {
     block_.erase(0, at_);
     at_ = 0;

@@ -42,34 +42,34 @@ Result<Child> start_child(const File& file, bool compressed) {
 }
 
 // This path is for rare files: it has no sample, and takes what it knows from the event formats.
-Traits traits_by_format(const Formats& formats) {
+Capabilities capabilities_by_format(const Formats& formats) {
   const auto has = [&](std::string_view name) { return formats.type(name) >= 0; };
-  Traits traits;
-  traits.kvm_exit = has("kvm:kvm_exit");
-  traits.kvm_userspace_exit = has("kvm:kvm_userspace_exit");
-  traits.any_kvm = traits.kvm_exit || traits.kvm_userspace_exit;
-  traits.run_ioctl = has("syscalls:sys_enter_ioctl");
-  traits.reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map");
-  traits.sched_switch = has("sched:sched_switch");
-  traits.wakeups = has("sched:sched_waking") || has("sched:sched_wakeup");
-  traits.markers = has("ftrace:print");
-  return traits;
+  Capabilities capabilities;
+  capabilities.kvm_exit = has("kvm:kvm_exit");
+  capabilities.kvm_userspace_exit = has("kvm:kvm_userspace_exit");
+  capabilities.any_kvm = capabilities.kvm_exit || capabilities.kvm_userspace_exit;
+  capabilities.run_ioctl = has("syscalls:sys_enter_ioctl");
+  capabilities.reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map");
+  capabilities.sched_switch = has("sched:sched_switch");
+  capabilities.wakeups = has("sched:sched_waking") || has("sched:sched_wakeup");
+  capabilities.markers = has("ftrace:print");
+  return capabilities;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(TraceFile recording) {
-  Traits traits = traits_by_format(recording.formats);
+  Capabilities capabilities = capabilities_by_format(recording.formats);
   if (recording.layout.order == std::endian::little) {
-    if (auto sampled = sample_traits(recording.file, recording.layout, recording.formats)) {
-      traits = *sampled;
+    if (auto sampled = sample_capabilities(recording.file, recording.layout, recording.formats)) {
+      capabilities = *sampled;
     }
   }
   const std::string& compression = recording.layout.compression;
   auto child = start_child(recording.file, !compression.empty() && compression != "none");
   if (!child) return tl::unexpected(std::move(child).error());
   return std::unique_ptr<TraceDatSource>(
-      new FallbackSource(std::move(recording), traits, std::move(*child)));
+      new FallbackSource(std::move(recording), capabilities, std::move(*child)));
 }
 
 bool FallbackSource::fill(std::byte* into, std::size_t size) {

@@ -19,8 +19,8 @@ class FallbackSource final : public TraceDatSource {
   [[nodiscard]] double progress() const override { return ended_ ? 1 : 0; }
 
  private:
-  FallbackSource(TraceFile recording, Traits traits, Child child)
-      : TraceDatSource(std::move(recording), traits), child_(std::move(child)) {}
+  FallbackSource(TraceFile recording, Capabilities capabilities, Child child)
+      : TraceDatSource(std::move(recording), capabilities), child_(std::move(child)) {}
   bool read_next();
   bool fill(std::byte* into, std::size_t size);
   void finish();

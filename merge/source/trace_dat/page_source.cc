@@ -13,10 +13,11 @@ constexpr std::size_t kLargestBuffer = 256u << 10;
 }  // namespace
 
 Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
-  auto traits = sample_traits(recording.file, recording.layout, recording.formats);
-  if (!traits) return tl::unexpected(std::move(traits).error());
+  auto capabilities = sample_capabilities(recording.file, recording.layout, recording.formats);
+  if (!capabilities) return tl::unexpected(std::move(capabilities).error());
   // The file moves into the source's own recording: streams point to it there.
-  auto source = std::unique_ptr<PageSource>(new PageSource(std::move(recording), *traits, {}));
+  auto source =
+      std::unique_ptr<PageSource>(new PageSource(std::move(recording), *capabilities, {}));
   const Layout& layout = source->recording_.layout;
   std::size_t cpus = 0;
   for (const Buffer& buffer : layout.buffers) cpus += buffer.cpus.size();

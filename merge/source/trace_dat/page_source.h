@@ -15,8 +15,8 @@ class PageSource final : public TraceDatSource {
   [[nodiscard]] double progress() const override;
 
  private:
-  PageSource(TraceFile recording, Traits traits, std::vector<CpuEvents> streams)
-      : TraceDatSource(std::move(recording), traits), streams_(std::move(streams)) {}
+  PageSource(TraceFile recording, Capabilities capabilities, std::vector<CpuEvents> streams)
+      : TraceDatSource(std::move(recording), capabilities), streams_(std::move(streams)) {}
   bool start();
   void choose();
   bool advance_current();

@@ -36,7 +36,7 @@ class RingPage {
  public:
   static constexpr std::int64_t kNoneLost = 0;
   static constexpr std::int64_t kUnknownLost = -1;
-  // Flags of the commit word: events were lost before the page; their number is behind its data.
+  // Flags of the commit word: events were lost before the page; their number follows its data.
   static constexpr std::uint64_t kMissed = 1u << 31;
   static constexpr std::uint64_t kMissedStored = 1u << 30;
 
@@ -119,7 +119,7 @@ class RingPage {
   [[nodiscard]] std::uint64_t time() const { return time_; }
   // Whether there is nothing (more) for next() to look at.
   [[nodiscard]] bool empty() const { return at_ == end_; }
-  // Behind the last event that next() gave, or behind the data when it gave false.
+  // After the last event that next() gave, or after the data when it gave false.
   [[nodiscard]] const std::byte* position() const { return at_; }
 
  private:

@@ -16,7 +16,7 @@ class Looker {
   explicit Looker(const Formats& formats) : schemas_(formats.schemas()) {
     for (std::size_t type = 0; type < schemas_.size(); ++type) {
       const auto name = formats.name(static_cast<std::uint16_t>(type));
-      by_type_.push_back(trait_of(name));
+      by_type_.push_back(capability_of(name));
     }
   }
 
@@ -26,39 +26,39 @@ class Looker {
     if (type >= by_type_.size() || by_type_[type] == nullptr) return;
     const Schema& schema = schemas_[type];
     if (event.size < schema.min_size) return;
-    traits.any_kvm |= by_type_[type] != &Traits::sched_switch &&
-                      by_type_[type] != &Traits::wakeups && by_type_[type] != &Traits::markers &&
-                      by_type_[type] != &Traits::run_ioctl;
-    if (by_type_[type] == &Traits::run_ioctl || by_type_[type] == &Traits::reload) {
+    capabilities.any_kvm |=
+        by_type_[type] != &Capabilities::sched_switch && by_type_[type] != &Capabilities::wakeups &&
+        by_type_[type] != &Capabilities::markers && by_type_[type] != &Capabilities::run_ioctl;
+    if (by_type_[type] == &Capabilities::run_ioctl || by_type_[type] == &Capabilities::reload) {
       Payload payload;
       schema.decode(schema, event, payload);
       const auto* ioctl = std::get_if<IoctlEnter>(&payload);
       if (ioctl != nullptr && ioctl->command != kKvmRun) return;
       if (std::holds_alternative<Other>(payload)) return;
     }
-    traits.*by_type_[type] = true;
+    capabilities.*by_type_[type] = true;
   }
 
-  Traits traits;
+  Capabilities capabilities;
 
  private:
-  static bool Traits::*trait_of(std::string_view name) {
-    if (name == "kvm:kvm_exit") return &Traits::kvm_exit;
-    if (name == "kvm:kvm_userspace_exit") return &Traits::kvm_userspace_exit;
+  static bool Capabilities::*capability_of(std::string_view name) {
+    if (name == "kvm:kvm_exit") return &Capabilities::kvm_exit;
+    if (name == "kvm:kvm_userspace_exit") return &Capabilities::kvm_userspace_exit;
     if (name == "kvm:kvm_fpu" || name == "kvm:kvm_get_timer_map" ||
         name == "kvm:kvm_timer_restore_state") {
-      return &Traits::reload;
+      return &Capabilities::reload;
     }
-    if (name.starts_with("kvm:")) return &Traits::any_kvm;
-    if (name == "sched:sched_switch") return &Traits::sched_switch;
-    if (name == "sched:sched_waking" || name == "sched:sched_wakeup") return &Traits::wakeups;
-    if (name == "ftrace:print") return &Traits::markers;
-    if (name == "syscalls:sys_enter_ioctl") return &Traits::run_ioctl;
+    if (name.starts_with("kvm:")) return &Capabilities::any_kvm;
+    if (name == "sched:sched_switch") return &Capabilities::sched_switch;
+    if (name == "sched:sched_waking" || name == "sched:sched_wakeup") return &Capabilities::wakeups;
+    if (name == "ftrace:print") return &Capabilities::markers;
+    if (name == "syscalls:sys_enter_ioctl") return &Capabilities::run_ioctl;
     return nullptr;
   }
 
   std::span<const Schema> schemas_;
-  std::vector<bool Traits::*> by_type_;
+  std::vector<bool Capabilities::*> by_type_;
 };
 
 Result<void> look_at(const File& file, const Layout& layout, Looker& looker,
@@ -82,14 +82,15 @@ Result<void> look_at(const File& file, const Layout& layout, Looker& looker,
 
 }  // namespace
 
-Result<Traits> sample_traits(const File& file, const Layout& layout, const Formats& formats) {
+Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
+                                         const Formats& formats) {
   Looker looker(formats);
   auto looked = look_at(file, layout, looker, {0, 0.5, 0.98}, kEventsPerLook);
-  if (looked && !looker.traits.kvm_exit) {
+  if (looked && !looker.capabilities.kvm_exit) {
     looked = look_at(file, layout, looker, {0}, std::numeric_limits<std::uint64_t>::max());
   }
   if (!looked) return tl::unexpected(std::move(looked).error());
-  return looker.traits;
+  return looker.capabilities;
 }
 
 }  // namespace trapline::trace_dat

@@ -7,7 +7,7 @@
 
 namespace trapline::trace_dat {
 
-[[nodiscard]] Result<Traits> sample_traits(const File& file, const Layout& layout,
-                                           const Formats& formats);
+[[nodiscard]] Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
+                                                       const Formats& formats);
 
 }  // namespace trapline::trace_dat

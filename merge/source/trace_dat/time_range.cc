@@ -24,7 +24,7 @@ void widen(Range& range, std::span<const std::byte> page, std::uint32_t long_siz
   for (RecordedEvent event; walk.next(event);) widen(range, event.time);
 }
 
-// What comes behind `fraction` of a CPU's data; of the beginning, one page.
+// What comes after `fraction` of a CPU's data; of the beginning, one page.
 void look(const File& file, const Layout& layout, const Buffer& buffer, const CpuPages& cpu,
           double fraction, Range& range) {
   constexpr std::size_t kReadAhead = 64u << 10;

@@ -68,7 +68,7 @@ Description TraceDatSource::describe() const {
   is.machine.system = layout.uname;
   is.machine.cpus = layout.cpu_count;
   is.witness = Witness::kKernel;
-  is.has = traits_;
+  is.has = capabilities_;
   is.shifted = layout.time_shift;
   is.trace_id = layout.trace_id;
   is.peer_id = layout.peer_id;
@@ -136,10 +136,11 @@ void TraceDatSource::on_marker(Event& event) {
   counters_.gaps += marker_calls_.gaps() - gaps;
 }
 
-void TraceDatSource::want(Need need) {
+void TraceDatSource::select(EventClass events) {
   const auto schemas = recording_.formats.schemas();
-  for (std::size_t type = 0; type < wanted_.size(); ++type) {
-    wanted_[type] = has(need, type < schemas.size() ? schemas[type].need : Need::kOthers);
+  for (std::size_t type = 0; type < selected_.size(); ++type) {
+    selected_[type] =
+        has(events, type < schemas.size() ? schemas[type].events : EventClass::kOthers);
   }
 }
 

@@ -42,13 +42,13 @@ class TraceDatSource : public Source {
  public:
   [[nodiscard]] const Layout& layout() const { return recording_.layout; }
   [[nodiscard]] const ReasonNames& reasons() const { return recording_.formats.reasons(); }
-  [[nodiscard]] Traits traits() const override { return traits_; }
+  [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override;
   [[nodiscard]] Description describe() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 
-  void want(Need need) override;
+  void select(EventClass events) override;
   [[nodiscard]] const Result<void>& status() const override { return status_; }
   [[nodiscard]] const SourceInfo& info() const override { return recording_.info; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
@@ -64,8 +64,8 @@ class TraceDatSource : public Source {
  protected:
   static constexpr std::size_t kTypes = 1u << 16;  // common_type has 16 bits
 
-  TraceDatSource(TraceFile recording, Traits traits)
-      : recording_(std::move(recording)), traits_(traits), wanted_(kTypes, true) {
+  TraceDatSource(TraceFile recording, Capabilities capabilities)
+      : recording_(std::move(recording)), capabilities_(capabilities), selected_(kTypes, true) {
     recording_.counts.resize(kTypes);
   }
   // Fills everything of `event` from a record; counts it.
@@ -75,7 +75,7 @@ class TraceDatSource : public Source {
   [[nodiscard]] bool leave_out(const RecordedEvent& recorded) {
     if (recorded.size < sizeof(std::uint16_t)) return recorded.data == nullptr;
     const auto type = load<std::uint16_t>(recorded.data);
-    if (wanted_[type] != 0) return false;
+    if (selected_[type] != 0) return false;
     count(recording_.scale(recorded.time));
     ++recording_.counts[type];
     return true;
@@ -96,8 +96,8 @@ class TraceDatSource : public Source {
   }
 
   TraceFile recording_;
-  Traits traits_;
-  std::vector<std::uint8_t> wanted_;  // by type
+  Capabilities capabilities_;
+  std::vector<std::uint8_t> selected_;  // by type
   SourceCounters counters_;
   MarkerCalls marker_calls_;
   Result<void> status_;

@@ -1,4 +1,4 @@
-/* libtracecmd's iterator behind a C interface of our own: its headers do not compile as C++. */
+/* libtracecmd's iterator through a C interface of our own: its headers do not compile as C++. */
 #pragma once
 
 #include <stdint.h>

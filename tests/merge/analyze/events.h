@@ -33,7 +33,7 @@ inline Event run_ioctl(std::uint64_t at, ThreadId thread = kVcpu0) {
   return make(at, 0, thread, IoctlEnter{0xAE80});
 }
 inline Event reload(std::uint64_t at, ThreadId thread = kVcpu0) {
-  return make(at, 0, thread, KvmReload{kNoVcpu});
+  return make(at, 0, thread, KvmStateLoad{kNoVcpu});
 }
 inline Event port(std::uint64_t at, std::uint64_t number, Access access = Access::kWrite) {
   return make(at, 0, kVcpu0, KvmDetail{number, 0, DetailKind::kPort, access, false});

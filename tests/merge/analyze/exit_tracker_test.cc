@@ -43,7 +43,7 @@ class ExitTrackerTest : public testing::Test {
   [[nodiscard]] const ExitCounters& counters() const { return tracker_->counters(); }
 
   Names names_;
-  QemuEventReader reader_{names_};
+  VmmEventReader reader_{names_};
   ExitModel model_;
   std::optional<ExitTracker> tracker_;
   std::vector<ExitSpan> spans_;
@@ -288,7 +288,7 @@ TEST_F(ExitTrackerTest, PartsSumToTheTotalEvenWhenAClockGoesBack) {
 
 TEST_F(ExitTrackerTest, Arm64LearnsItsVcpuFromTheTimerAndFromQemu) {
   play({make(100, 0, kVcpu0, KvmExit{2, kIsaArm64, 0x24, kNoVcpu, 0x40}),
-        make(101, 0, kVcpu0, KvmReload{3}), make(110, 0, kVcpu0, KvmEntry{kNoVcpu})});
+        make(101, 0, kVcpu0, KvmStateLoad{3}), make(110, 0, kVcpu0, KvmEntry{kNoVcpu})});
   EXPECT_EQ(spans_[0].vcpu, 3);
 }
 

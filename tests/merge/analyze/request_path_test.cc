@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "merge/analyze/qemu_events.h"
+#include "merge/analyze/vmm/event_reader.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -14,7 +14,7 @@ constexpr std::uint64_t kQueue0 = 0xfebfb000, kQueue1 = 0xfebfb004, kElsewhere =
 class RequestPathTest : public testing::Test {
  protected:
   void mark(std::uint64_t at, std::string_view text, ThreadId thread = kQemu) {
-    QemuEvent qemu;
+    VmmEvent qemu;
     ASSERT_TRUE(reader_.read(text, qemu));
     const RequestSpan* span =
         path_.on_marker(marker(at, text, thread), Marker{text}, qemu.name, ThreadId{});
@@ -57,7 +57,7 @@ class RequestPathTest : public testing::Test {
   }
 
   Names names_;
-  QemuEventReader reader_{names_};
+  VmmEventReader reader_{names_};
   RequestSpans spans_{known_requests(), names_, {}};
   RequestPath path_{names_, spans_};
   std::vector<RequestSpan> ended_;
@@ -189,8 +189,8 @@ TEST_F(RequestPathTest, ALineIsAcceptedByTheVectorTheControllerGivesIt) {
 }
 
 TEST_F(RequestPathTest, OnArm64TheVcpusNextEntryTakesThePendingInterrupt) {
-  see(make(5, 0, kVcpu0, KvmReload{0}));
-  see(make(6, 0, kVcpu1, KvmReload{1}));
+  see(make(5, 0, kVcpu0, KvmStateLoad{0}));
+  see(make(6, 0, kVcpu1, KvmStateLoad{1}));
   serve(10);
   irq(20, IrqStep::kLine, kNoVector, kNoVcpu, kQemu, 48);
   irq(21, IrqStep::kPending, kNoVector, 0, kQemu, 48);

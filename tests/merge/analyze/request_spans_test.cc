@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "merge/analyze/qemu_events.h"
+#include "merge/analyze/vmm/event_reader.h"
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -16,14 +16,14 @@ class RequestSpansTest : public testing::Test {
   }
   std::optional<RequestSpan> mark(std::uint64_t at, std::string_view text, ThreadId thread = kVcpu0,
                                   ThreadId process = ThreadId{1}) {
-    QemuEvent qemu;
+    VmmEvent qemu;
     if (!reader_.read(text, qemu)) return std::nullopt;
     const RequestSpan* span =
         spans_->on(marker(at, text, thread), Marker{text}, qemu.name, process);
     return span == nullptr ? std::nullopt : std::optional(*span);
   }
   Names names_;
-  QemuEventReader reader_{names_};
+  VmmEventReader reader_{names_};
   std::vector<tracetool::Event> declared_;
   std::optional<RequestSpans> spans_;
 };

@@ -36,8 +36,8 @@ struct Exits {
     EXPECT_TRUE(source) << source.error().message;
     if (!source) return;
     Names names;
-    QemuEventReader reader(names);
-    ExitTracker tracker(choose_exit_model((*source)->traits()), reader);
+    VmmEventReader reader(names);
+    ExitTracker tracker(choose_exit_model((*source)->capabilities()), reader);
     for (Event event; (*source)->next(event) == Read::kEvent;) {
       if (const ExitSpan* span = tracker.on(event)) spans.push_back(*span);
     }

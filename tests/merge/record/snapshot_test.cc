@@ -121,7 +121,7 @@ class SnapshotTest : public ::testing::Test {
     EXPECT_TRUE(source) << source.error().message;
     if (!source) return {};
     Names names;
-    QemuEventReader reader(names);
+    VmmEventReader reader(names);
     ExitModel model;
     ExitTracker tracker(model, reader);
     for (Event event; (*source)->next(event) == Read::kEvent;) {

@@ -10,16 +10,17 @@
 namespace trapline::test {
 namespace {
 
-Traits all_of_kvm() {
-  Traits traits;
-  traits.kvm_exit = traits.kvm_userspace_exit = traits.any_kvm = traits.run_ioctl = true;
-  traits.sched_switch = true;
-  return traits;
+Capabilities all_of_kvm() {
+  Capabilities capabilities;
+  capabilities.kvm_exit = capabilities.kvm_userspace_exit = capabilities.any_kvm =
+      capabilities.run_ioctl = true;
+  capabilities.sched_switch = true;
+  return capabilities;
 }
 
 TEST(MemorySourceTest, ItsExitsAreReported) {
   Input input;
-  input.traits = all_of_kvm();
+  input.capabilities = all_of_kvm();
   std::vector<std::unique_ptr<Source>> sources;
   sources.push_back(std::make_unique<MemorySource>(
       std::vector<Event>{

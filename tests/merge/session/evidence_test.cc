@@ -159,7 +159,7 @@ TEST_F(EvidenceTest, PrintedSyncRecordsOfOneGuestAreNotTakenForTwo) {
 // What the pass for evidence shows to whoever wants to know something of the recording first.
 TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   struct Count final : EvidenceObserver {
-    void begin(const Source& host, const Traits& has) override {
+    void begin(const Source& host, const Capabilities& has) override {
       path = host.info().path;
       kvm = has.kvm_exit;
     }

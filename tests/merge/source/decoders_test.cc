@@ -82,7 +82,7 @@ class Check {
     EXPECT_EQ(exit.reason, p.as<std::uint32_t>("reason"));
     EXPECT_EQ(exit.error, p.as<std::int32_t>("errno"));
   }
-  void operator()(const KvmReload&) const {
+  void operator()(const KvmStateLoad&) const {
     if (p.name == "kvm_fpu") {
       EXPECT_EQ(p.number("load"), 1u);
     }

@@ -243,23 +243,23 @@ TEST(TraceDatSource, CyclesStayCyclesUntilAFrequencyIsGiven) {
 }
 
 TEST(TraceDatSource, TraitsTellTheWitnesses) {
-  const auto traits = [](const std::string& name) {
+  const auto capabilities = [](const std::string& name) {
     const auto source = open(data_path(name));
-    return source ? source->traits() : Traits{};
+    return source ? source->capabilities() : Capabilities{};
   };
-  const Traits ioctl = traits("box/demo-ioctl.dat");
+  const Capabilities ioctl = capabilities("box/demo-ioctl.dat");
   EXPECT_TRUE(ioctl.kvm_exit && ioctl.run_ioctl && ioctl.reload && ioctl.sched_switch &&
               ioctl.wakeups && ioctl.markers);
-  const Traits six = traits("box/demo-v6.dat");
+  const Capabilities six = capabilities("box/demo-v6.dat");
   EXPECT_TRUE(six.kvm_exit && six.kvm_userspace_exit && six.sched_switch);
   EXPECT_FALSE(six.run_ioctl || six.reload || six.wakeups || six.markers);
-  const Traits open_ended = traits("box/demo-userspace-open.dat");
+  const Capabilities open_ended = capabilities("box/demo-userspace-open.dat");
   EXPECT_TRUE(open_ended.any_kvm && open_ended.kvm_userspace_exit);
   EXPECT_FALSE(open_ended.kvm_exit || open_ended.reload || open_ended.sched_switch);
-  const Traits none = traits("box/no-kvm.dat");
+  const Capabilities none = capabilities("box/no-kvm.dat");
   EXPECT_TRUE(none.sched_switch && none.wakeups);
   EXPECT_FALSE(none.any_kvm || none.kvm_exit || none.kvm_userspace_exit);
-  const Traits arm = traits("arm64/kvm-arm64-mono.dat");
+  const Capabilities arm = capabilities("arm64/kvm-arm64-mono.dat");
   EXPECT_TRUE(arm.kvm_exit && arm.reload);
   EXPECT_FALSE(arm.run_ioctl);
 }

@@ -1,19 +1,10 @@
 #include <fmt/format.h>
 
-#include "merge/render/csv_cell.h"
+#include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/render.h"
 #include "merge/render/waits.h"
 
 namespace trapline {
-std::string csv_cell(const std::string& text) {
-  std::string cell = "\"";
-  if (!text.empty() && (text[0] == '=' || text[0] == '+' || text[0] == '@')) cell += '\'';
-  for (const char c : text) {
-    if (c == '"') cell += '"';
-    cell += c;
-  }
-  return cell + '"';
-}
 
 void print_csv(const Report& report, std::ostream& out) {
   out << "key,count,total_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,min_ns,mean_ns,p50_ns,p90_"

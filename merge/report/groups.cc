@@ -17,6 +17,7 @@ constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"stack", Dimension::kStack},
     {"vcpu", Dimension::kVcpu},
     {"vm", Dimension::kVm},
+    {"cpu", Dimension::kCpu},
     {"preempted-by", Dimension::kPreemptedBy},
     {"blocked-on", Dimension::kBlockedOn}};
 

@@ -24,6 +24,7 @@ enum class Dimension : std::uint8_t {
   kStack,
   kVcpu,
   kVm,
+  kCpu,
   kPreemptedBy,
   kBlockedOn,
   kCount  // of them

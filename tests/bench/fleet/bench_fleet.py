@@ -44,7 +44,7 @@ def make_hosts(shards, columns, first, end):
     for number, shard in enumerate(shards):
         shard.ask(f"INSERT INTO trapline.exits_local ({', '.join(columns)}) SELECT {', '.join(parts)} FROM trapline.base "
                   f"ARRAY JOIN arrayFilter(x -> x % sources = source AND halfMD5(concat('host-', toString(x))) % "
-                  f"{len(shards)} = {number}, range({first}, {end})) AS n")
+                  f"{len(shards)} = {number}, arrayMap(x -> x + {first}, range({end - first}))) AS n")
 
 
 def fill(shards, options):

@@ -79,7 +79,7 @@ TEST(ProtoBufferTest, NumbersTextsAndMessages) {
 
 // A message whose length takes more than the byte that was left for it moves.
 TEST(ProtoBufferTest, LongMessagesMoveToTheirLength) {
-  for (const std::size_t length : {123, 124, 125, 126, 127, 16'380, 16'400, 70'000}) {
+  for (const std::size_t length : {123u, 124u, 125u, 126u, 127u, 16'380u, 16'400u, 70'000u}) {
     ProtoBuffer out;
     const std::size_t outer = out.begin(1), inner = out.begin(2);
     const std::string text(length, 'y');

@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   cli::add_report(app, status);
   cli::add_view(app, status);
   cli::add_explain(app, status);
+  cli::add_top(app, status);
   cli::add_diff(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);

@@ -32,7 +32,7 @@ LIBRARIES = {
     "CLI11": r"CLI/|CLI11::", "nlohmann/json": r"nlohmann", "libtraceevent": r"event-parse\.h|trace-seq\.h|.*::traceevent",
     "libtracecmd": r"trace-cmd\.h|.*::tracecmd", "zstd": r"zstd\.h|.*::zstd", "protozero": r"protozero/",
     "libelf": r"gelf\.h|libelf\.h|.*::elf$", "libdw": r"elfutils/|dwarf\.h|.*::dw$",
-    "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",
+    "ncurses": r"curses\.h|.*::ncursesw", "libiberty": r"demangle\.h|.*LIBIBERTY", "GLib": r"glib", "libtracefs": r"tracefs\.h|.*::tracefs",
 }
 # Two folders of one row that include each other, each with the reason. An entry that is no longer needed
 # fails, so that the list only shrinks.

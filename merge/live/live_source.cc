@@ -22,7 +22,7 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0
 Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> feed,
                                                      std::size_t ring_bytes) {
   const trace_dat::Layout& layout = feed->layout();
-  auto formats = trace_dat::Formats::parse(feed->name(), layout);
+  auto formats = trace_dat::Formats::parse(feed->name(), trace_dat::FormatTexts(layout));
   if (!formats) return tl::unexpected(std::move(formats).error());
   SourceInfo info;
   info.path = feed->name();

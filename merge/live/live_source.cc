@@ -54,9 +54,12 @@ LiveSource::LiveSource(trace_dat::TraceFile recording, Capabilities capabilities
                        std::unique_ptr<PageFeed> feed, std::size_t ring_bytes)
     : TraceDatSource(std::move(recording), capabilities),
       feed_(std::move(feed)),
-      ring_bytes_(std::max(ring_bytes, 8 * feed_->cpus() * (feed_->page_size() + sizeof(Page)))),
+      ring_bytes_(ring_bytes),
       cpus_(feed_->cpus()),
-      buffer_(feed_->page_size()) {}
+      buffer_(feed_->page_size()) {
+  const std::size_t of_all = std::max<std::size_t>(cpus_.size(), 1) * feed_->page_size();
+  pages_ahead_ = std::clamp<std::size_t>(ring_bytes / 4 / of_all, kLeastAhead, kMostAhead);
+}
 
 // A kvm_exit that never comes though it is recorded: some KVMs have only the exits to user space.
 Capabilities LiveSource::capabilities() const {
@@ -76,7 +79,8 @@ std::string LiveSource::comm(ThreadId thread) const {
 
 Result<bool> LiveSource::fetch_cpu(std::size_t index) {
   Cpu& cpu = cpus_[index];
-  for (unsigned pages = 0; pages < kPagesAtOnce; ++pages) {
+  // What is not read yet waits in the kernel, or on disk.
+  while (cpu.pages.size() - cpu.next_page < pages_ahead_) {
     const auto got = feed_->next(index, buffer_);
     if (!got) return tl::unexpected(got.error());
     if (!*got) return false;
@@ -90,7 +94,6 @@ Result<bool> LiveSource::fetch_cpu(std::size_t index) {
     auto bytes = std::make_unique_for_overwrite<std::byte[]>(facts->used);
     std::memcpy(bytes.get(), buffer_.data(), facts->used);
     held_ += facts->used + sizeof(Page);
-    unread_ += facts->used + sizeof(Page);
     newest_ = std::max(newest_, facts->last);
     cpu.complete = std::max(cpu.complete, facts->last);
     cpu.pages.push_back({std::move(bytes), *facts});
@@ -100,7 +103,6 @@ Result<bool> LiveSource::fetch_cpu(std::size_t index) {
 
 Result<bool> LiveSource::fetch() {
   if (ended_) return false;
-  if (unread_ > ring_bytes_ / 2) return true;  // what is there goes first
   // What every CPU that has no more pages is complete to.
   std::uint64_t before = newest_;
   if (const auto clock = clock_from_name(recording_.info.clock); clock && is_readable(*clock)) {
@@ -110,12 +112,16 @@ Result<bool> LiveSource::fetch() {
   const auto goes_on = feed_->begin_round();
   if (!goes_on) return tl::unexpected(goes_on.error());
   bool more = false;
-  std::uint64_t complete = kForEver;
+  std::uint64_t complete = kForEver, full_to = kForEver;
   for (std::size_t i = 0; i < cpus_.size(); ++i) {
     const auto more_of_cpu = fetch_cpu(i);
     if (!more_of_cpu) return tl::unexpected(more_of_cpu.error());
     more |= *more_of_cpu;
-    if (!*more_of_cpu) cpus_[i].complete = std::max(cpus_[i].complete, drained_to);
+    if (*more_of_cpu) {
+      full_to = std::min(full_to, cpus_[i].complete);
+    } else {
+      cpus_[i].complete = std::max(cpus_[i].complete, drained_to);
+    }
     complete = std::min(complete, cpus_[i].complete);
   }
   ended_ = !*goes_on && !more;
@@ -124,6 +130,10 @@ Result<bool> LiveSource::fetch() {
     if (cpus_[i].in_heap || i == current_ || !to_next(i)) continue;
     cpus_[i].in_heap = true;
     heap_.push(i, cpus_[i].next.time);
+  }
+  // A CPU that has as many pages ahead as it may have has to be read, whatever the others may bring.
+  if (more && (heap_.empty() || heap_.top_time() > complete_)) {
+    complete_ = std::max(complete_, full_to);
   }
   make_room();
   return more;
@@ -163,7 +173,6 @@ bool LiveSource::to_next(std::size_t index) {
     if (cpu.walk.next(cpu.next)) return true;
     if (cpu.next_page == cpu.pages.size()) return false;
     const Page& page = cpu.pages[cpu.next_page++];
-    unread_ -= page.facts.used + sizeof(Page);
     (void)cpu.walk.load(page.span(), record::kCommitSize);  // look_at_page() has walked it
     const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
     if (page.facts.lost == RingPage::kNoneLost) continue;

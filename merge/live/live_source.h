@@ -3,8 +3,9 @@
 //   feed ──> per CPU: pages ──────────────┐  merged by time, up to where every CPU is complete
 //            walked ··· ^ next ··· newest └─> Event
 //
-// Guarantees: at most `ring_bytes` of pages in memory, whatever comes: the oldest that were read go
-// first, and while all of it is unread nothing is fetched (the kernel then counts what it drops).
+// Guarantees: at most `ring_bytes` of pages in memory (and a few of each CPU), whatever comes: the
+// oldest that were read go first, and few are fetched before they are read: the kernel, which keeps
+// the others, counts what it drops.
 #pragma once
 
 #include <deque>
@@ -72,10 +73,11 @@ class LiveSource final : public trace_dat::TraceDatSource {
   [[nodiscard]] Timestamp scaled(std::uint64_t stamp) const { return recording_.scale(stamp); }
 
   static constexpr std::size_t kNone = ~std::size_t{0};
-  static constexpr unsigned kPagesAtOnce = 64;  // of a CPU
+  static constexpr std::size_t kLeastAhead = 4, kMostAhead = 64;
 
   std::unique_ptr<PageFeed> feed_;
-  std::size_t ring_bytes_, held_ = 0, unread_ = 0;
+  std::size_t ring_bytes_, held_ = 0,
+                           pages_ahead_ = kLeastAhead;  // pages of a CPU before they are read
   std::vector<Cpu> cpus_;
   std::vector<std::byte> buffer_;
   MergeHeap heap_;

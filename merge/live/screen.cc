@@ -92,7 +92,7 @@ void Screen::draw(const std::vector<Line>& lines) {
   for (std::size_t y = 0; y < lines.size() && y < height(); ++y) {
     ::move(static_cast<int>(y), 0);
     for (const Piece& piece : lines[y]) {
-      ::attrset(static_cast<attr_t>(attributes(piece.look)));
+      ::attrset(static_cast<int>(attributes(piece.look)));
       const int left = COLS - getcurx(stdscr);
       if (getcury(stdscr) != static_cast<int>(y) || left <= 0) break;
       // By characters: a line never goes on in the next one.

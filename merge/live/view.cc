@@ -176,11 +176,11 @@ bool View::key(int key) {
       break;
     case kUp:
     case 'k':
-      selected_ -= selected_ > 0 ? 1 : 0;
+      selected_ -= selected_ > 0 ? 1u : 0u;
       break;
     case kDown:
     case 'j':
-      selected_ += selected_ + 1 < row_count() ? 1 : 0;
+      selected_ += selected_ + 1 < row_count() ? 1u : 0u;
       break;
     case kEnter:
       open_row();
@@ -194,22 +194,6 @@ bool View::key(int key) {
     case kTab:
       panel_ = static_cast<Panel>((static_cast<int>(panel_) + 1) % 4);
       selected_ = 0;
-      break;
-    case ' ':
-      paused_ = !paused_;
-      if (!paused_) back_ = 0;
-      break;
-    case kLeft:
-      step_back(1);
-      break;
-    case kRight:
-      step_back(-1);
-      break;
-    case '<':
-      step_back(10);
-      break;
-    case '>':
-      step_back(-10);
       break;
     case 's': {
       const auto now = std::find(kSorts.begin(), kSorts.end(), sort_);
@@ -226,9 +210,29 @@ bool View::key(int key) {
       message_ = save ? save() : "nothing to save: the recording is on disk";
       break;
     default:
+      time_key(key);
       break;
   }
   return true;
+}
+
+void View::time_key(int key) {
+  switch (key) {
+    case ' ':
+      paused_ = !paused_;
+      if (!paused_) back_ = 0;
+      break;
+    case kLeft:
+      return step_back(1);
+    case kRight:
+      return step_back(-1);
+    case '<':
+      return step_back(10);
+    case '>':
+      return step_back(-10);
+    default:
+      break;
+  }
 }
 
 }  // namespace trapline::live

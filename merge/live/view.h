@@ -81,6 +81,7 @@ class View {
   [[nodiscard]] std::vector<LiveRow> rows() const;
   [[nodiscard]] std::size_t row_count() const;
   void type(int key);
+  void time_key(int key);
   void open_row();
   void step_back(int by);
   void next_level();

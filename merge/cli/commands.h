@@ -20,7 +20,6 @@ void add_explain(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
 void add_export(CLI::App& app, int& status);
 void add_timeline(CLI::App& app, int& status);
-void add_top(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
 void add_print(CLI::App& app, int& status);

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/suggest.h"
+#include "merge/cli/top.h"
 
 namespace trapline::cli {
 

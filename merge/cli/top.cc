@@ -1,6 +1,7 @@
 // trapline top: live figures of this host's virtual machines.
+#include "merge/cli/top.h"
+
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"

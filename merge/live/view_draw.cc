@@ -65,7 +65,9 @@ struct View::Table {
 };
 
 Line View::header(const Frame* frame) const {
-  const std::string& path = engine_.timeline().source(0).info().path;
+  std::string path = engine_.timeline().source(0).info().path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  path = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   Line line{{"trapline top ", Look::kTitle}, {printable(path) + "  "}};
   if (frame == nullptr) {
     line.push_back({"waiting for events", Look::kDim});
@@ -274,8 +276,7 @@ void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
 
 Line View::footer() const {
   if (!message_.empty()) return {{message_, Look::kWarning}};
-  return {{"q quit  ? help  Enter open  Bksp back  Tab panel  s sort  b by  / filter  Space pause",
-           Look::kDim}};
+  return {{"q quit  ? help  Enter open  Bksp back  Tab panel  s sort  b by  / filter", Look::kDim}};
 }
 
 std::vector<Line> View::draw(std::size_t width, std::size_t height) const {

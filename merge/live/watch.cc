@@ -1,8 +1,10 @@
 #include "merge/live/watch.h"
 
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/live/instance_feed.h"
 #include "merge/live/session_feed.h"
+#include "plugin/format/symbol_table.h"
 
 namespace trapline::live {
 namespace {

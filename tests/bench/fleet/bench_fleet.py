@@ -13,6 +13,7 @@ import importlib.util
 import itertools
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,7 @@ def main():
     parser.add_argument("--memory", type=int, default=2048, help="MiB of each server's queries")
     parser.add_argument("recordings", nargs="+")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early"))
     with tempfile.TemporaryDirectory(prefix="trapline-fleet-") as name:
         work = pathlib.Path(name)
         command = [FLEET, "serve", name, "--port", "18320", "--memory", str(options.memory)]

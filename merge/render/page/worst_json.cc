@@ -48,6 +48,7 @@ std::string text_of(const Event& event, const PageNames& names) {
 }
 
 std::string_view lane_of_event(const Event& event, ThreadId thread) {
+  if (is_guest(event.machine)) return kLanes[0];
   if (std::holds_alternative<Marker>(event.payload)) return kLanes[2];
   return event.thread == thread ? kLanes[1] : kLanes[3];
 }
@@ -78,11 +79,13 @@ Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, b
   for (std::size_t i = drop; i < capture.events.size(); ++i) {
     const Event& event = capture.events[i].event;
     std::string text = clipped(text_of(event, names), first ? 160 : 100);
+    const bool of_guest = is_guest(event.machine);
+    const ThreadId task = of_guest ? event.task : event.thread;
     const std::string who =
-        event.thread == capture.exit.thread
+        event.thread == capture.exit.thread && !of_guest
             ? names.vcpus.vcpu(event.thread, true)
-            : printable(fmt::format("{}-{}", names.timeline.source_of(event).comm(event.thread),
-                                    static_cast<std::int32_t>(event.thread)));
+            : printable(fmt::format("{}-{}", names.timeline.source_of(event).comm(task),
+                                    static_cast<std::int32_t>(task)));
     events.push_back({lane_number(lane_of_event(event, capture.exit.thread)),
                       names.relative(event.at.ns()), std::move(text), who});
   }

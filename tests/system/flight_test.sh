@@ -7,6 +7,8 @@ source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 instances=/sys/kernel/tracing/instances
 flight=$work/flight
+recorder=
+trap '[ -z "$recorder" ] || kill -KILL "$recorder" 2>/dev/null; rm -rf -- "$work"' EXIT
 examples=$TRAPLINE_SOURCE_DIR/docs/examples/flight
 
 needs_tracefs() {
@@ -81,7 +83,7 @@ writes_nothing_until_asked_and_then_a_session_with_its_reason() {
 
 holds_what_came_after_a_snapshot_too_and_keeps_to_its_budget() {
   needs_tracefs
-  start_flight --spacing 0s --ring-size 8 --disk-budget 20 --events raw_syscalls
+  start_flight --spacing 0s --ring-size 4 --disk-budget 40 --events raw_syscalls
   local first second i
   first=$("$trapline" snapshot "$flight")
   kill -USR1 "$recorder"
@@ -98,7 +100,7 @@ holds_what_came_after_a_snapshot_too_and_keeps_to_its_budget() {
   done
   [ ! -e "$first" ] || fail "the oldest snapshot is still there"
   expect_contains "$work/stderr" "removed the oldest snapshot: $(basename "$first")"
-  [ "$(du -sk --exclude lock "$flight" | cut -f1)" -le 20480 ] || fail "more than the budget: $(du -sk "$flight")"
+  [ "$(du -sk --exclude lock "$flight" | cut -f1)" -le 40960 ] || fail "more than the budget: $(du -sk "$flight")"
   end_flight
 }
 

@@ -1,19 +1,10 @@
 #include <fmt/format.h>
 
-#include "merge/render/csv_cell.h"
+#include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/render.h"
 #include "merge/render/waits.h"
 
 namespace trapline {
-std::string csv_cell(const std::string& text) {
-  std::string cell = "\"";
-  if (!text.empty() && (text[0] == '=' || text[0] == '+' || text[0] == '@')) cell += '\'';
-  for (const char c : text) {
-    if (c == '"') cell += '"';
-    cell += c;
-  }
-  return cell + '"';
-}
 
 void print_csv(const Report& report, std::ostream& out) {
   const bool calls = report.rows_of == RowsOf::kCalls;

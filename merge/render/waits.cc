@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "backend_ftrace/base/quoted_text.h"
 #include "merge/model/processes.h"
-#include "merge/render/csv_cell.h"
 #include "merge/render/units.h"
 
 namespace trapline {

@@ -10,6 +10,7 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/snapshot.h"
 #include "merge/cli/suggest.h"
+#include "merge/cli/top.h"
 
 namespace trapline::cli {
 
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
   cli::add_snapshot(app, status);
   cli::add_view(app, status);
   cli::add_explain(app, status);
+  cli::add_top(app, status);
   cli::add_diff(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);

@@ -71,6 +71,9 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& st
       case Dimension::kVm:
         key.words[at++] = static_cast<std::uint32_t>(span.thread);
         break;
+      case Dimension::kCpu:
+        key.words[at++] = span.cpu;
+        break;
       case Dimension::kPreemptedBy:
         key.words[at++] = pack_largest(waits, Part::kPreempted);
         break;
@@ -78,6 +81,34 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& st
         key.words[at++] = pack_largest(waits, Part::kBlocked);
         break;
       case Dimension::kCount:
+        break;
+    }
+  }
+  return key;
+}
+
+GroupKey ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks) const {
+  GroupKey key;
+  std::size_t at = 0;
+  for (const Dimension dimension : dimensions_) {
+    switch (dimension) {
+      case Dimension::kDevice:
+        key.words[at++] = call.own.several_devices ? kSeveralDevices : call.own.device;
+        break;
+      case Dimension::kQemuEvent:
+        key.words[at++] = call.own.qemu_event;
+        break;
+      case Dimension::kFunction:
+        key.words[at++] = stacks.innermost(call.stack);
+        break;
+      case Dimension::kStack:
+        key.words[at++] = call.stack;
+        break;
+      case Dimension::kVcpu:
+      case Dimension::kVm:
+        key.words[at++] = static_cast<std::uint32_t>(call.thread);
+        break;
+      default:
         break;
     }
   }
@@ -100,7 +131,8 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
         break;
       case Dimension::kDevice:
       case Dimension::kQemuEvent:
-        text += name_or_dash(namer.names, static_cast<NameId>(word));
+        text += word == kSeveralDevices ? "[several]"
+                                        : name_or_dash(namer.names, static_cast<NameId>(word));
         break;
       case Dimension::kFunction:
         text += function_text(namer.names, static_cast<NameId>(word));
@@ -113,6 +145,9 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
         break;
       case Dimension::kVm:
         text += namer.vcpus.vm(thread);
+        break;
+      case Dimension::kCpu:
+        text += fmt::format("host CPU {}", word);
         break;
       case Dimension::kPreemptedBy:
       case Dimension::kBlockedOn: {

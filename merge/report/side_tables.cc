@@ -40,7 +40,7 @@ void SideTablesPass::finish(const Pipeline& pipeline) {
     if (costs == nullptr || !pipeline.counts(threads[i].thread)) continue;
     HaltCostRow& row = rows.emplace_back(halt_cost_row(*costs));
     row.vcpu = threads[i].vcpu;
-    row.vm = vms[i].name();
+    row.vm = vms[i].id();
     row.halted_ns = totals[i].totals.halt_ns;
   }
   std::sort(rows.begin(), rows.end(), [](const HaltCostRow& a, const HaltCostRow& b) {

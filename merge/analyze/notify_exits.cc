@@ -36,11 +36,12 @@ void NotifyExits::on(const Event& event, ThreadId process) {
     auto& writes = writes_[process].writes;
     const Thread* thread = threads_.find(event.thread);
     if (thread == nullptr || !thread->in_exit) return;
-    const auto of_exit = [&](const Write& w) {
-      return w.thread == event.thread && w.exit == thread->exit;
-    };
-    const auto last = std::find_if(writes.rbegin(), writes.rend(), of_exit);
-    if (last != writes.rend()) writes.erase(std::next(last).base());
+    // They stand in the order of their times: those of this exit came after it began.
+    for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
+      if (last->thread != event.thread || last->exit != thread->exit) continue;
+      writes.erase(std::next(last).base());
+      break;
+    }
   } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
     const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
     if (is_access && detail->access == Access::kWrite) on_write(event, process, *detail);

@@ -32,6 +32,11 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
                    : fmt::format("{} events in {} gaps, {} gaps without a count",
                                  grouped(counters.lost_events), grouped(counters.gaps),
                                  grouped(counters.gaps_uncounted)));
+  if (counters.left_out_pieces != 0) {
+    fact("left out",
+         fmt::format("{} events in {} pieces, on purpose (--snapshot-on)",
+                     grouped(counters.left_out_events), grouped(counters.left_out_pieces)));
+  }
   if (counters.damaged_events != 0) fact("damaged", grouped(counters.damaged_events) + " events");
   auto events = source.event_counts();
   std::sort(events.begin(), events.end(),

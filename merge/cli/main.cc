@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/suggest.h"
+#include "merge/cli/top.h"
 
 namespace trapline::cli {
 
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   cli::add_report(app, status);
   cli::add_view(app, status);
   cli::add_explain(app, status);
+  cli::add_top(app, status);
   cli::add_diff(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);

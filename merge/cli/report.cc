@@ -19,6 +19,7 @@ struct Options {
   std::vector<std::string> spans;
   std::string format = "text", detail, output;
   bool strict = false;
+  const CLI::Option* by = nullptr;
 };
 
 // The texts that need more than a number, checked before anything is read.
@@ -29,6 +30,7 @@ Result<void> complete(Options& options) {
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
+  options.report.by_default = options.by->count() == 0;
   options.report.requests = options.report.by_text == "span";
   for (const std::string& text : options.spans) {
     auto spec = parse_request_spec(text);
@@ -113,11 +115,13 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("report", "Where the time of the VM exits went");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
-  command
-      ->add_option("--by", options->report.by_text,
-                   "Group by " + dimension_names() +
-                       ", several with commas; or span: requests, by the pointers in QEMU's events")
-      ->capture_default_str();
+  options->by =
+      command
+          ->add_option(
+              "--by", options->report.by_text,
+              "Group by " + dimension_names() +
+                  ", several with commas; or span: requests, by the pointers in QEMU's events")
+          ->capture_default_str();
   command
       ->add_option("--span", options->spans,
                    "START:FIELD..END:FIELD: a request to follow with --by span; repeatable")

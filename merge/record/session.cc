@@ -20,7 +20,9 @@ namespace fs = std::filesystem;
 SessionHost host_facts() {
   utsname name{};
   ::uname(&name);
-  return {name.release, name.machine, name.nodename, ::sysconf(_SC_NPROCESSORS_ONLN)};
+  const auto boot_id = read_text("/proc/sys/kernel/random/boot_id");
+  return {name.release, name.machine, name.nodename, ::sysconf(_SC_NPROCESSORS_ONLN),
+          boot_id ? std::string(trimmed(*boot_id)) : std::string()};
 }
 
 SessionHit facts_of(const Hit& hit) {

@@ -254,6 +254,7 @@ std::string to_text(const SessionJson& session) {
                   {"cpus", session.host.cpus},
                   {"machine", session.host.machine},
                   {"name", session.host.name}};
+  if (!session.host.boot_id.empty()) text["host"]["boot_id"] = session.host.boot_id;
   text["versions"] = {{"trapline", session.trapline_version}};
   if (!session.qemu_version.empty()) text["versions"]["qemu"] = session.qemu_version;
   text["clocks"] = json::object();
@@ -291,6 +292,7 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
   (void)get_number(host, "cpus", session.host.cpus);
   get(host, "machine", session.host.machine);
   get(host, "name", session.host.name);
+  get(host, "boot_id", session.host.boot_id);
   const json versions = object_in(from, "versions");
   get(versions, "trapline", session.trapline_version);
   get(versions, "qemu", session.qemu_version);

@@ -67,6 +67,7 @@ struct SessionSnapshot {
 struct SessionHost {
   std::string kernel, machine, name;
   std::int64_t cpus = 0;
+  std::string boot_id;  // another one after each boot; empty: not known
 };
 
 struct SessionJson {

@@ -27,7 +27,7 @@ SessionJson full_session() {
   session.added = {"-D marker"};
   session.pid = 42;
   session.user = "nobody";
-  session.host = {"6.1.0", "x86_64", "hostname", 4};
+  session.host = {"6.1.0", "x86_64", "hostname", 4, "0b3c-boot"};
   session.trapline_version = "0.1.0";
   session.qemu_version = "10.0";
   session.clocks = {{"trace.dat", "mono"}, {"uftrace.data", "mono"}};
@@ -63,6 +63,7 @@ TEST(SessionJsonTest, WhatIsWrittenIsRead) {
   ASSERT_TRUE(read);
   EXPECT_EQ(to_text(*read), to_text(session));
   EXPECT_EQ(read->host.cpus, 4);
+  EXPECT_EQ(read->host.boot_id, "0b3c-boot");
   ASSERT_EQ(read->vms.size(), 1u);
   EXPECT_EQ(read->vms[0].pid, 43);
   EXPECT_EQ(read->vms[0].name, "web-1");

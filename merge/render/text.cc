@@ -330,7 +330,8 @@ void print_counters(const Report& report, std::ostream& out) {
 
 }  // namespace
 
-void print_text(const Report& report, std::ostream& out, const TextStyle& style) {
+void print_text(const Report& report, std::ostream& out, const TextStyle& style,
+                const std::function<void()>& more) {
   print_head(report, out, style);
   print_vcpus(report, out, style);
   print_groups(report, out, style);
@@ -339,6 +340,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
   print_halts(report, out, style);
+  if (more) more();
   print_waits(report, out, style);
   print_steal(report, out, style);
   print_guest_functions(report, out, style);

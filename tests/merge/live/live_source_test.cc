@@ -96,8 +96,8 @@ TEST_P(LiveSourceTest, GivesThemToTheLastWhenTheyComeAPageAtATimeAndTheRingIsSma
 INSTANTIATE_TEST_SUITE_P(Recordings, LiveSourceTest,
                          testing::Values("svm-mono.dat", "svm-2vcpu-lost.dat",
                                          "svm-linux-2vcpu.dat"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& recording) {
+                           std::string name = recording.param;
                            std::replace_if(
                                name.begin(), name.end(),
                                [](char c) { return std::isalnum(c) == 0; }, '_');

@@ -7,6 +7,7 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/units.h"
+#include "merge/session/session_json.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::cli {
@@ -26,6 +27,11 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   for (const auto& [name, text] : source.facts()) fact(name, text);
   fact("clock", source.info().clock +
                     (source.info().cycles ? " (cycles: give --tsc-khz for nanoseconds)" : ""));
+  if (const auto session = session_of_recording(source.info().path); session && session->flight) {
+    const SessionFlight& flight = *session->flight;
+    fact("snapshot", fmt::format("asked by {}{}{}", flight.asked_by, flight.why.empty() ? "" : ": ",
+                                 flight.why));
+  }
   fact("events", grouped(counters.events));
   fact("lost", counters.gaps == 0
                    ? "nothing"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/cli/bench.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/snapshot.h"
 #include "merge/cli/suggest.h"
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   cli::add_explain(app, status);
   cli::add_top(app, status);
   cli::add_diff(app, status);
+  cli::add_bench(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);
   cli::add_doctor(app, status);

@@ -88,8 +88,9 @@ TEST_P(LiveSourceTest, GivesTheEventsOfTheRecordingInTheirOrder) {
   EXPECT_EQ(live(64, 64u << 20), recorded());
 }
 
-TEST_P(LiveSourceTest, GivesThemToTheLastWhenTheyComeAPageAtATimeAndTheRingIsSmall) {
-  const std::vector<std::string> events = live(1, 1);
+// More pages come in a round than are held ahead: a CPU that has no more is complete.
+TEST_P(LiveSourceTest, GivesThemToTheLastWhenTheRingIsSmall) {
+  const std::vector<std::string> events = live(8, 1);
   EXPECT_EQ(events, recorded());
 }
 

@@ -17,13 +17,34 @@ Culprit unknown(Missing missing) {
 
 void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end) {
   if (end <= thread.since) return;
-  if (thread.shares.size() < kMostShares)
+  if (thread.shares.size() < kMostShares) {
     thread.shares.push_back({part, culprit, thread.since, end});
+  } else {
+    drop(thread, thread.since, end);
+  }
   thread.since = end;
 }
 
+// Among those who ran on that CPU.
+void WaitTracker::divide(Thread& thread, std::uint32_t cpu, Timestamp end) const {
+  if (thread.shares.size() < kMostShares) {
+    runners_.divide(cpu, thread.since, end, thread.shares);
+  } else {
+    drop(thread, thread.since, end);
+  }
+}
+
+void WaitTracker::drop(Thread& thread, Timestamp from, Timestamp until) {
+  const bool first = thread.dropped_until == Timestamp();
+  thread.dropped_from = first ? from : std::min(thread.dropped_from, from);
+  thread.dropped_until = std::max(thread.dropped_until, until);
+}
+
 void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) const {
-  if (thread.shares.size() >= kMostShares) thread.shares.clear();  // of exits nobody asked for
+  if (thread.shares.size() >= kMostShares) {  // of a long exit, or of exits that nobody asked for
+    drop(thread, thread.shares.front().begin, event.at);
+    thread.shares.clear();
+  }
   thread.since = thread.slept = event.at;
   thread.first = thread.shares.size();
   thread.cpu = event.cpu;
@@ -43,8 +64,7 @@ void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
     charge(thread, Part::kPreempted, unknown(Missing::kMigrations), event.at);
   } else {
     if (!thread.queue_known && event.at > thread.since) ++counters_.cpu_assumed;
-    if (thread.shares.size() < kMostShares)
-      runners_.divide(event.cpu, thread.since, event.at, thread.shares);
+    divide(thread, event.cpu, event.at);
   }
   thread.state = Thread::State::kRunning;
   ++counters_.waits;
@@ -86,8 +106,8 @@ void WaitTracker::on_migration(const Event& event) {
   Thread* thread = threads_.find(migrated(event));
   const std::int32_t cpu = migrated_to(event);
   if (thread == nullptr || thread->state != Thread::State::kWaiting || cpu < 0) return;
-  if (thread->queue_known && thread->shares.size() < kMostShares) {
-    runners_.divide(thread->cpu, thread->since, event.at, thread->shares);
+  if (thread->queue_known) {
+    divide(*thread, thread->cpu, event.at);
     thread->since = std::max(thread->since, event.at);
   }
   thread->cpu = static_cast<std::uint32_t>(cpu);
@@ -152,7 +172,9 @@ std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
     if (interval.part != Part::kPreempted && interval.part != Part::kBlocked) continue;
     Timestamp at = interval.begin;
     const auto fill = [&](Timestamp until) {
-      if (until > at) of_exit_.push_back({interval.part, unknown(Missing::kSwitches), at, until});
+      const bool dropped = thread != nullptr && thread->dropped(at);
+      const Missing missing = dropped ? Missing::kRoom : Missing::kSwitches;
+      if (until > at) of_exit_.push_back({interval.part, unknown(missing), at, until});
       at = std::max(at, until);
     };
     while (share != shares.end() && share->end <= interval.begin) ++share;
@@ -171,6 +193,7 @@ std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
   if (thread != nullptr && thread->state == Thread::State::kRunning) {
     thread->shares.clear();
     thread->first = 0;
+    thread->dropped_from = thread->dropped_until = Timestamp();
   }
   return of_exit_;
 }

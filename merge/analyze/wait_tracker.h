@@ -55,6 +55,11 @@ class WaitTracker {
     Timestamp slept;                // when it fell asleep
     std::size_t first = 0;          // of the current wait, in shares
     std::vector<WaitShare> shares;  // those since the last exit
+    // Shares of this time found no place.
+    Timestamp dropped_from, dropped_until;
+    [[nodiscard]] bool dropped(Timestamp at) const {
+      return dropped_from <= at && at < dropped_until;
+    }
   };
 
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
@@ -64,6 +69,8 @@ class WaitTracker {
   void leave(Thread& thread, const Event& event, bool runnable) const;
   void run(ThreadId id, Thread& thread, const Event& event);
   static void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end);
+  void divide(Thread& thread, std::uint32_t cpu, Timestamp end) const;
+  static void drop(Thread& thread, Timestamp from, Timestamp until);
   void add_rest(const ExitSpan& exit);
 
   WaitEvents events_;

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/cli/bench.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/snapshot.h"
 #include "merge/cli/suggest.h"
 #include "merge/cli/top.h"
 
@@ -29,10 +31,12 @@ int main(int argc, char** argv) {
   int status = 0;
   cli::add_record(app, status);
   cli::add_report(app, status);
+  cli::add_snapshot(app, status);
   cli::add_view(app, status);
   cli::add_explain(app, status);
   cli::add_top(app, status);
   cli::add_diff(app, status);
+  cli::add_bench(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);
   cli::add_doctor(app, status);

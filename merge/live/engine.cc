@@ -80,7 +80,7 @@ void Engine::name_all() {
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline_->exits().vcpus(), timeline_);
   const std::vector<Vm> vms = find_vms(threads, naming_.processes);
   naming_.vms.clear();
-  for (std::size_t i = 0; i < threads.size(); ++i) naming_.vms[threads[i].thread] = vms[i].name();
+  for (std::size_t i = 0; i < threads.size(); ++i) naming_.vms[threads[i].thread] = vms[i].id();
   naming_.vcpus = VcpuNames(threads, vms);
 }
 

@@ -82,6 +82,7 @@ SessionJson facts_of(const Session& session) {
   facts.recorder_pid = ::getpid();
   facts.buffer_kb = session.buffer_kb;
   if (!session.snapshot_on.empty()) facts.snapshot = snapshot_facts(session);
+  facts.flight = session.flight;
   facts.ended_by = session.ended_by;
   facts.warnings = session.warnings;
   facts.exit_status = session.exit_status;

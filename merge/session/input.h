@@ -2,6 +2,7 @@
 // (docs/recording.md), on one timeline, and what they tell of themselves.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,14 +34,16 @@ struct InputOptions {
   std::optional<std::uint64_t> tsc_khz;
   std::vector<std::string> offsets;  // SOURCE=NS, clock/alignment.h
   EvidenceObserver* observer = nullptr;
+  // Takes what --verbose prints, line by line: which reader reads each recording, which evidence
+  // put it on the timeline's clock, what is known of it and what was left out.
+  std::function<void(const std::string&)> verbose;
 };
 
 struct Input {
   std::vector<std::unique_ptr<Source>> sources;
   Capabilities capabilities;
-  // What session.json tells: threads, and the name of each virtual machine by its process.
+  // What session.json tells: threads, and the virtual machines' names.
   Processes processes;
-  std::map<ThreadId, std::string> vm_names;
   SymbolTable symbols;
   std::vector<std::string> notes;          // what a reader of the report has to know of the sources
   std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none

@@ -6,7 +6,10 @@ source "$(dirname -- "$0")/lib.sh"
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 command -v tmux >/dev/null || skip "tmux is missing: apt-get install tmux"
 terminal=trapline-top-$$
-trap 'tmux -L "$terminal" kill-server 2>/dev/null || true; rm -rf -- "$work"' EXIT
+background=
+trap 'tmux -L "$terminal" kill-server 2>/dev/null || true
+  [ -z "$background" ] || kill "$background" 2>/dev/null || true
+  rm -rf -- "$work"' EXIT
 instances=/sys/kernel/tracing/instances
 recording=$TRAPLINE_SOURCE_DIR/tests/data/box/linux-irq.dat
 
@@ -42,7 +45,7 @@ start() {
 batch() {  # in the background; its pid in $pid
   rm -f -- "$work/lines"
   "$trapline" top --batch >"$work/lines" 2>"$work/stderr" &
-  pid=$!
+  pid=$! background=$!
   until_true "a line is printed" test -s "$work/lines"
   instance_of "$pid" || fail "there is no instance of $pid"
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -260,6 +261,26 @@ TEST_F(WaitTrackerTest, ALongWaitIsDividedAsFarAsTheRecordReachesBack) {
   ASSERT_FALSE(shares_.empty());
   EXPECT_EQ(shares_.front(), "unknown 6 20");
   EXPECT_EQ(shares_.back(), "7 10");
+}
+
+// Each wait has as many pieces as a CPU's record; those of two are kept.
+TEST_F(WaitTrackerTest, SharesThatFindNoPlaceAreUnknownForWantOfRoom) {
+  std::uint64_t at = 1000;
+  play({exit(at)});
+  for (int wait = 0; wait < 4; ++wait) {
+    play({sched(at += 10, kVcpu0, ThreadId{7})});
+    for (std::size_t i = 0; i + 2 < CpuRunners::kMost; ++i)
+      play({sched(at += 10, ThreadId{7}, ThreadId{7})});
+    play({sched(at += 10, ThreadId{7}, kVcpu0)});
+  }
+  play({entry(at + 10)});
+  const auto room = "unknown " + std::to_string(static_cast<int>(Missing::kRoom)) + " ";
+  const auto lost = std::count_if(shares_.begin(), shares_.end(), [&](const std::string& share) {
+    return share.starts_with(room);
+  });
+  EXPECT_GT(lost, 0);
+  for (const std::string& share : shares_)
+    EXPECT_TRUE(share.starts_with(room) || share.starts_with("7 ")) << share;
 }
 
 TEST(LargestCulprit, IsTheOneOfTheLargestSum) {

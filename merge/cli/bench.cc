@@ -1,0 +1,187 @@
+// trapline bench: the same work recorded again and again under two settings, and what differs.
+#include "merge/cli/bench.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+#include "merge/record/recorder.h"
+#include "merge/render/diff_render.h"
+#include "merge/report/compare_run.h"
+#include "merge/session/session_json.h"
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  record::RecordOptions record;
+  std::string a, b, folder = "bench.trapline", by = "reason";
+  std::vector<std::string> command;
+  std::uint64_t pairs = 5, warm_up = 1, seed = 1;
+  CompareOptions compare;
+};
+
+// One recording that is to be made.
+struct Run {
+  bool is_b = false, warm_up = false;
+  std::string name;  // its session's
+};
+
+// COMMAND with the setting's words at {}, or after it; without COMMAND the setting is the command.
+std::vector<std::string> command_of(const Options& options, const std::string& setting) {
+  const std::vector<std::string> words = CLI::detail::split_up(setting);
+  std::vector<std::string> command;
+  bool placed = false;
+  for (const std::string& word : options.command) {
+    if (word != "{}") {
+      command.push_back(word);
+      continue;
+    }
+    command.insert(command.end(), words.begin(), words.end());
+    placed = true;
+  }
+  if (!placed) command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
+// Pairs of a and b, each in an order that the seed draws: what drifts with time is on both sides.
+std::vector<Run> plan(const Options& options) {
+  std::mt19937_64 random(options.seed);
+  std::vector<Run> runs;
+  for (std::uint64_t pair = 0; pair < options.warm_up + options.pairs; ++pair) {
+    const bool warm_up = pair < options.warm_up;
+    const bool b_first = (random() >> 63) != 0;
+    const std::uint64_t number = warm_up ? pair + 1 : pair - options.warm_up + 1;
+    for (const bool is_b : {b_first, !b_first}) {
+      runs.push_back(
+          {is_b, warm_up,
+           fmt::format("{}{}-{:02}", warm_up ? "warm-up-" : "", is_b ? 'b' : 'a', number)});
+    }
+  }
+  return runs;
+}
+
+Result<void> write_plan(const Options& options, const std::vector<Run>& runs) {
+  nlohmann::ordered_json order = nlohmann::ordered_json::array();
+  for (const Run& run : runs) {
+    order.push_back(
+        {{"session", run.name}, {"side", run.is_b ? "b" : "a"}, {"warm_up", run.warm_up}});
+  }
+  const nlohmann::ordered_json plan = {{"version", 1},
+                                       {"seed", options.seed},
+                                       {"a", command_of(options, options.a)},
+                                       {"b", command_of(options, options.b)},
+                                       {"order", std::move(order)}};
+  const std::string text =
+      plan.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return replace_file(options.folder + "/bench.json", text + "\n");
+}
+
+Result<void> check(const Options& options) {
+  if (options.a.empty() && options.b.empty()) {
+    return fail(ErrorKind::kUsage,
+                "give the two settings: --a WORDS --b WORDS; one of them may be empty");
+  }
+  if (options.a == options.b) return fail(ErrorKind::kUsage, "--a and --b are the same");
+  if (command_of(options, options.a).empty() || command_of(options, options.b).empty()) {
+    return fail(ErrorKind::kUsage, "give a COMMAND after --, or whole commands with --a and --b");
+  }
+  if (is_there(options.folder)) {
+    return fail(ErrorKind::kUsage, "{} exists; choose another folder with -o", options.folder);
+  }
+  if (::mkdir(options.folder.c_str(), 0700) != 0) {
+    return fail("{}: {}", options.folder, std::strerror(errno));
+  }
+  return {};
+}
+
+Result<void> record_one(const Options& options, const Run& run) {
+  record::RecordOptions record = options.record;
+  record.folder = options.folder + "/" + run.name;
+  record.command = command_of(options, run.is_b ? options.b : options.a);
+  const auto status = record::record(record);
+  if (!status) return tl::unexpected(status.error());
+  const auto session = read_session_json(record.folder);
+  if (session && session->ended_by == "signal") {
+    return fail("{}: ended by a signal; nothing is compared", record.folder);
+  }
+  if (*status != 0) {
+    return fail("{}: the command ended with status {}; nothing is compared: run it by hand",
+                record.folder, *status);
+  }
+  return {};
+}
+
+Result<void> run(Options& options) {
+  auto by = parse_dimensions(options.by);
+  if (!by) return tl::unexpected(std::move(by).error());
+  if (auto checked = check(options); !checked) return checked;
+  options.compare.by = options.by;
+  options.record.trapline_version = TRAPLINE_VERSION;
+  options.record.say = [](const std::string& line) {
+    if (line.starts_with("warning:")) fmt::print(stderr, "trapline: {}\n", printable(line));
+  };
+  const std::vector<Run> runs = plan(options);
+  if (auto written = write_plan(options, runs); !written) return written;
+  SideOptions sides;
+  sides.by = std::move(*by);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    fmt::print(stderr, "trapline: {} of {}: {}{}\n", i + 1, runs.size(), runs[i].name,
+               runs[i].warm_up ? ", which is discarded" : "");
+    if (auto recorded = record_one(options, runs[i]); !recorded) return recorded;
+    if (!runs[i].warm_up) {
+      (runs[i].is_b ? sides.after : sides.before).push_back(options.folder + "/" + runs[i].name);
+    }
+  }
+  const auto comparison = run_compare(sides, options.compare, {});
+  if (!comparison) return tl::unexpected(comparison.error());
+  return print_to("", [&](std::ostream& out) {
+    out << fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
+                       options.seed, printable(options.folder));
+    print_text(*comparison, out, stdout_style());
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  record::RecordOptions& record = options->record;
+  CLI::App* command =
+      app.add_subcommand("bench", "Record a command under two settings, and compare");
+  command->add_option("--a", options->a, "The first setting: words for {} in COMMAND, or after it")
+      ->type_name("WORDS");
+  command->add_option("--b", options->b, "The second one")->type_name("WORDS");
+  command->add_option("-n,--pairs", options->pairs, "How often each is recorded")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--warm-up", options->warm_up, "Recordings of each before, not compared")
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the order within the pairs")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->folder, "The folder for the sessions")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command->add_option("--by", options->by, "Rows of the comparison, as trapline diff has them")
+      ->capture_default_str();
+  command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
+  command->add_option("--user", record.user, "Run COMMAND as this user")->type_name("NAME");
+  command->add_option("--clock", record.clock, "The recordings' clock")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("COMMAND", options->command, "What to run and record, after --");
+  command->callback([options, &status] {
+    if (auto done = run(*options); !done) status = fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

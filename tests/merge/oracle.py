@@ -21,7 +21,7 @@ PARTS = ("kernel", "user", "preempted", "blocked")
 LINE = re.compile(r"^ *(.+)-(\d+) +\[(\d+)\] +([0-9.]+): (\S+): *(.*)$")
 LOSS = re.compile(r"^CPU:(\d+) \[(?:(\d+) )?EVENTS DROPPED\]$")
 FIELD = re.compile(r"(\w+)=\s*(\S+)")
-REGION = re.compile(r"^memory_region_ops_(?:read|write) .*\baddr (0x[0-9a-f]+) .*name '(.*)'$")
+REGION = re.compile(r"^(?:memory_region_ops|vmm_device)_(?:read|write) .*\baddr (0x[0-9a-f]+) .*name '(.*)'$")
 # Fields that the kernel's print format writes in hexadecimal without 0x.
 BARE_HEX = {"ecx", "function", "fault_address"}
 

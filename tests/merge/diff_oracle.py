@@ -112,11 +112,24 @@ class Side:
         base = summed(self.wall if metric == "rate" else counts, weights)
         return summed(counts if metric == "rate" else totals, weights) / base if base else None
 
+    def residuals(self, key, metric, value):
+        """What each block adds to the figure, beside its mean."""
+        counts, totals, values, up_to = self.table(key)
+        if metric in PER_MILLE:
+            above, below = up_to[values.index(value)], counts
+            value = sum(above) / sum(below)
+        else:
+            above, below = (counts, self.wall) if metric == "rate" else (totals, counts)
+        return [a - value * b for a, b in zip(above, below)]
+
     def estimate(self, key, metric):
         """(value, relative variance, degrees of freedom)"""
         value = self.figure(key, metric, [1] * self.blocks)
         drawn = [one for one in (self.figure(key, metric, w) for w in self.draws) if one is not None]
         variance = statistics.variance(drawn) / value ** 2 * self.blocks / (self.blocks - 1)
+        rest = self.residuals(key, metric, value)
+        neighbours = sum(a * b for a, b in zip(rest, rest[1:])) / sum(one * one for one in rest)
+        variance *= 1 + 2 * max(0, neighbours)
         if metric in PER_MILLE:
             variance += 1 / 256 ** 2 / 3
         with_it = len({block for _, block in self.rows[key]})

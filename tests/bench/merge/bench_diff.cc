@@ -1,15 +1,18 @@
 // How often `trapline diff` errs: pairs of sides made from a real recording, whose true changes are
 // known.
 //
-//   bench_diff [--pairs N] RECORDING...     (BENCH_DIFF_VERBOSE=1: names the false claims)
+//   bench_diff [--pairs N] [--times N]... [--cut] RECORDING...
+//
+// (BENCH_DIFF_VERBOSE=1 names the false claims.)
 //
 // A side is put together from pieces of the recording (50 ms, from random places, in a circle, so
 // that every exit is as likely as the others): the autocorrelation within a piece stays, and what
-// is true of the recording is true of every side. Each side is four times as long as the recording.
+// is true of the recording is true of every side. Each side is --times as long as the recording (4).
 // Every duration of its row with the most time that is not a halt is then multiplied by 1 + shift
 // on the second side. Prints, for each shift: in how many pairs anything was claimed of any row but
-// for this one, how often the shift of the row's mean was found, and how often the intervals hold
-// the truth. And of the recording cut: windows of it that do not overlap, without resampling.
+// for this one, how often the row was found to have changed (in any figure that did), how often its
+// mean was, and how often the intervals hold the truth. --cut: and windows of the recording that do
+// not overlap, without resampling.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +28,6 @@ namespace trapline {
 namespace {
 
 constexpr std::uint64_t kPiece = 50'000'000;  // ns
-constexpr std::uint64_t kTimesAsLong = 4;
 
 struct Exit {
   std::uint64_t end, guest;  // after the recording's begin; guest time before it
@@ -110,10 +112,10 @@ class Side {
   std::uint64_t exits_ = 0;
 };
 
-Recorded resampled(const std::vector<Exit>& exits, Random& random, std::uint32_t shifted,
-                   double factor) {
+Recorded resampled(const std::vector<Exit>& exits, Random& random, std::uint64_t times_as_long,
+                   std::uint32_t shifted, double factor) {
   const std::uint64_t length = exits.back().end + 1;
-  const std::uint64_t wall = kTimesAsLong * length;
+  const std::uint64_t wall = times_as_long * length;
   Side side;
   for (std::uint64_t at = 0; at < wall; at += kPiece) {
     const std::uint64_t from = random.next() % length;
@@ -144,7 +146,8 @@ Recorded window(const std::vector<Exit>& exits, std::uint64_t from, std::uint64_
 }
 
 struct Score {
-  std::size_t pairs = 0, false_claims = 0, tested = 0, found = 0, intervals = 0, covered = 0;
+  std::size_t pairs = 0, false_claims = 0, any = 0, tested = 0, found = 0, intervals = 0,
+              covered = 0;
 };
 
 // The true change of a metric of the row, or of another one; nothing where it is not known.
@@ -155,14 +158,14 @@ std::optional<double> truth(const ComparedRow& row, Metric metric, const std::st
 }
 
 void count(const Comparison& comparison, const std::string& shifted, double shift, Score& score) {
-  bool claimed = false;
+  bool claimed = false, any = false;
   for (const ComparedRow& row : comparison.rows) {
     for (std::size_t i = 0; i < kMetrics; ++i) {
       const MetricChange& metric = row.metrics[i];
       if (!metric.tested) continue;
       const auto expected = truth(row, static_cast<Metric>(i), shifted, shift);
       if (!expected) continue;
-      if (*expected == 0) claimed = claimed || metric.real;
+      (*expected == 0 ? claimed : any) |= metric.real;
       if (*expected == 0 && metric.real && std::getenv("BENCH_DIFF_VERBOSE") != nullptr) {
         fmt::print(stderr, "{} of row {}: {} of {} exits, {:+.1f} %, p {:.2g}\n", kMetricNames[i],
                    row.key, row.before_count, row.after_count, metric.change.change * 100,
@@ -170,7 +173,7 @@ void count(const Comparison& comparison, const std::string& shifted, double shif
       }
       if (!std::isfinite(metric.change.change)) continue;
       ++score.intervals;
-      score.covered += metric.change.low <= *expected && *expected <= metric.change.high ? 1 : 0;
+      score.covered += metric.change.low <= *expected && *expected <= metric.change.high ? 1u : 0u;
     }
     const MetricChange& mean = row.of(Metric::kMean);
     if (row.key != shifted || !mean.tested) continue;
@@ -179,16 +182,24 @@ void count(const Comparison& comparison, const std::string& shifted, double shif
   }
   ++score.pairs;
   score.false_claims += claimed ? 1 : 0;
+  score.any += any ? 1 : 0;
 }
 
 double percent(std::size_t part, std::size_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void print(std::string_view name, std::string_view kind, const Score& score) {
-  fmt::print("| {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % |\n", name, kind, score.pairs,
-             percent(score.false_claims, score.pairs), percent(score.found, score.tested),
+void print(std::string_view name, std::string_view length, std::string_view kind,
+           const Score& score) {
+  fmt::print("| {} | {} | {} | {} | {:.1f} % | {:.1f} % | {:.1f} % | {:.1f} % |\n", name, length,
+             kind, score.pairs, percent(score.false_claims, score.pairs),
+             percent(score.any, score.pairs), percent(score.found, score.tested),
              percent(score.covered, score.intervals));
+  std::fflush(stdout);
+}
+
+std::string seconds(std::uint64_t ns) {
+  return fmt::format("{:.1f} s", static_cast<double>(ns) / 1e9);
 }
 
 std::uint32_t largest_row(const std::vector<Exit>& exits) {
@@ -201,7 +212,7 @@ std::uint32_t largest_row(const std::vector<Exit>& exits) {
       ->first;
 }
 
-void bench(const char* path, std::size_t pairs) {
+void bench(const char* path, std::size_t pairs, std::uint64_t times_as_long, bool cut) {
   const std::vector<Exit> exits = read_exits(path);
   const std::string_view full = path;
   const std::string_view name = full.substr(full.rfind('/') + 1);
@@ -210,14 +221,16 @@ void bench(const char* path, std::size_t pairs) {
   for (const double shift : {0.0, 0.05, 0.1, 0.2, 0.4}) {
     Score score;
     for (std::size_t i = 0; i < pairs; ++i) {
-      const Recorded before = resampled(exits, random, shifted, 1);
-      const Recorded after = resampled(exits, random, shifted, 1 + shift);
+      const Recorded before = resampled(exits, random, times_as_long, shifted, 1);
+      const Recorded after = resampled(exits, random, times_as_long, shifted, 1 + shift);
       CompareOptions options;
       options.seed = i + 1;
       count(compare({before}, {after}, options), name_of(shifted), shift, score);
     }
-    print(name, fmt::format("{:+.0f} %", shift * 100), score);
+    print(name, seconds(times_as_long * (exits.back().end + 1)),
+          fmt::format("{:+.0f} %", shift * 100), score);
   }
+  if (!cut) return;
   Score score;
   const std::uint64_t length = exits.back().end + 1, part = length / 4;
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -228,7 +241,7 @@ void bench(const char* path, std::size_t pairs) {
     count(compare({window(exits, first, part)}, {window(exits, second, part)}, options), "", 0,
           score);
   }
-  print(name, "cut", score);
+  print(name, seconds(part), "cut", score);
 }
 
 }  // namespace
@@ -236,14 +249,24 @@ void bench(const char* path, std::size_t pairs) {
 
 int main(int argc, char** argv) {
   std::size_t pairs = 200;
+  std::vector<std::uint64_t> times;
+  bool cut = false;
   fmt::print(
-      "| recording | shift | pairs | false claims | found | interval holds the truth |\n"
-      "|---|---|---|---|---|---|\n");
+      "| recording | a side | shift | pairs | false claims | row found | mean found | interval "
+      "holds the "
+      "truth |\n|---|---|---|---|---|---|---|---|\n");
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--pairs") == 0 && i + 1 < argc) {
       pairs = std::strtoul(argv[++i], nullptr, 10);
+    } else if (std::strcmp(argv[i], "--times") == 0 && i + 1 < argc) {
+      times.push_back(std::max(1ul, std::strtoul(argv[++i], nullptr, 10)));
+    } else if (std::strcmp(argv[i], "--cut") == 0) {
+      cut = true;
     } else {
-      trapline::bench(argv[i], pairs);
+      if (times.empty()) times.push_back(4);
+      for (std::size_t k = 0; k < times.size(); ++k) {
+        trapline::bench(argv[i], pairs, times[k], cut && k == 0);
+      }
     }
   }
   return 0;

@@ -3,6 +3,7 @@
 
 usage: bench_top.py TRAPLINE LOAD [--rate EVENTS-PER-SECOND] [--seconds S] [--recording FILE]
 
+FILE should have millions of events: of a small one opening it is most of the time.
 TRAPLINE is build/release/merge/trapline, LOAD bench_record_load of the build. Needs root. An instance of
 this script's own records the system calls of LOAD; top reads it. That is the price of the pages: such
 events are counted and not decoded. What KVM's and the scheduler's events cost beside that is the CPU time

@@ -51,7 +51,8 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
       events_(options.events),
       writer_(std::move(output)),
       words_(writer_),
-      texts_(writer_, context_.timeline) {
+      texts_(writer_, context_.timeline),
+      fused_(writer_, texts_) {
   add_metadata();
 }
 
@@ -80,6 +81,10 @@ PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t num
                                ? fmt::format("vCPU of tid {}", number(thread))
                                : fmt::format("vCPU {} (tid {})", number_of, number(thread));
   vcpu->track = writer_.add_track(vm, name, number_of, true);
+  const ThreadId process = pipeline.processes().of(thread, {});
+  vcpu->name =
+      writer_.name(process == ThreadId{} ? name : fmt::format("VM {} {}", number(process), name));
+  vcpu->name.text = "vCPU";  // where there were too many to number
   return *vcpu;
 }
 
@@ -281,6 +286,7 @@ void PerfettoExporter::write_counters(Counters& counters) {
 }
 
 void PerfettoExporter::lost(const Event& event, const Lost& lost, const Pipeline&) {
+  fused_.on_lost(event);
   if (lost_track_ == 0) lost_track_ = writer_.add_track(0, "events lost", -8);
   std::uint64_t& track = lost_[event.cpu];
   if (track == 0) track = writer_.add_track(lost_track_, fmt::format("CPU {}", event.cpu));

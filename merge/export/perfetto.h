@@ -22,6 +22,7 @@
 
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
+#include "merge/export/perfetto_fused.h"
 #include "merge/export/perfetto_texts.h"
 #include "merge/export/perfetto_writer.h"
 #include "merge/model/thread_table.h"
@@ -71,6 +72,7 @@ class PerfettoExporter : public Exporter {
   };
   struct Vcpu {
     std::uint64_t track = 0;
+    perfetto::Text name;  // beside its VM's, of a host CPU's track
     Counters counters;
   };
 
@@ -87,6 +89,7 @@ class PerfettoExporter : public Exporter {
   void write_asynchronous(const Pipeline& pipeline);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
+  void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
   void add_thread_names(const Pipeline& pipeline);
 
   const ExportContext context_;
@@ -94,6 +97,7 @@ class PerfettoExporter : public Exporter {
   perfetto::Writer writer_;
   Words words_;
   perfetto::Texts texts_;
+  perfetto::FusedTracks fused_;
   std::map<ThreadId, std::uint64_t> vms_;
   ThreadTable<Vcpu> vcpus_;
   Vcpu other_vcpus_;  // beyond kMostThreads

@@ -59,16 +59,30 @@ void PerfettoExporter::add_metadata() {
   }
 }
 
-void PerfettoExporter::event(const Event& event, const Pipeline&) {
+void PerfettoExporter::on_switch(const Event& event, const SchedSwitch& sched,
+                                 const Pipeline& pipeline) {
+  // As the kernel's trace event prints them.
+  constexpr std::int64_t kPreempted = 256, kAsleep = 1;
+  texts_.note_comm(event, sched.next, sched.next_comm);
+  writer_.add_switch(
+      static_cast<std::uint32_t>(event.machine), event.cpu,
+      {event.at.ns(), number(sched.prev), number(sched.next), sched.runnable ? kPreempted : kAsleep,
+       texts_.comm(event, sched.prev), texts_.comm(event, sched.next)});
+  if (is_guest(event.machine)) {
+    const bool is_known = event.thread != ThreadId{};
+    const auto guest_cpu = static_cast<std::int32_t>(event.cpu);
+    const std::uint64_t track =
+        is_known ? vcpu(event.thread, guest_cpu, pipeline).track : vm_track({});
+    return fused_.on_guest_switch(event, sched, track);
+  }
+  const Vcpu* next = vcpus_.find(sched.next);
+  fused_.on_host_switch(event, sched, next == nullptr ? std::nullopt : std::optional(next->name));
+}
+
+void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
   const auto machine = static_cast<std::uint32_t>(event.machine);
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    constexpr std::int64_t kPreempted = 256,
-                           kAsleep = 1;  // as the kernel's trace event prints them
-    texts_.note_comm(event, sched->next, sched->next_comm);
-    writer_.add_switch(machine, event.cpu,
-                       {event.at.ns(), number(sched->prev), number(sched->next),
-                        sched->runnable ? kPreempted : kAsleep, texts_.comm(event, sched->prev),
-                        texts_.comm(event, sched->next)});
+    on_switch(event, *sched, pipeline);
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     writer_.add_waking(machine, event.cpu, event.at.ns(), number(event.thread),
                        number(wakeup->thread), texts_.comm(event, wakeup->thread));
@@ -83,6 +97,7 @@ void PerfettoExporter::event(const Event& event, const Pipeline&) {
 Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
+  fused_.finish(pipeline.end());
   for (auto& [thread, vcpu] : vcpus_.entries()) {
     if (vcpu.counters.exits_track != 0) write_counters(vcpu.counters);
   }

@@ -49,6 +49,14 @@ Text Texts::thread(std::uint16_t source, ThreadId thread) {
   return place->second.as_text();
 }
 
+Text Texts::guest_process(const Event& event, ThreadId task) {
+  if (processes_.size() >= kMostThreads) processes_.clear();
+  const auto [place, is_new] = processes_.try_emplace(
+      fmt::format("{}-{}", comm(event, task), static_cast<std::int32_t>(task)));
+  if (is_new) place->second = writer_.name(place->first).id;
+  return {place->second, place->second == 0 ? std::string_view("[other]") : std::string_view()};
+}
+
 Text Texts::name(NameId id, const Pipeline& pipeline) {
   const std::string_view text = pipeline.names()[id];
   if (id >= names_.size()) names_.resize(id + 1);

@@ -23,6 +23,8 @@ class Texts {
   [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
   // "stress-ng-123" of a thread of the host.
   [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
+  // "dd-412" of a task of the event's guest, as a slice's name.
+  [[nodiscard]] Text guest_process(const Event& event, ThreadId task);
   // A device, an event, a function: as a slice's name, as an annotation's value.
   [[nodiscard]] Text name(NameId id, const Pipeline& pipeline);
   [[nodiscard]] Text value(NameId id, const Pipeline& pipeline);
@@ -50,6 +52,7 @@ class Texts {
   Writer& writer_;
   const Timeline& timeline_;
   std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, threads_;
+  std::unordered_map<std::string, std::uint64_t> processes_;  // of guests: their numbers
   DetailCache<Kept> details_;
   std::vector<std::uint64_t> names_, values_, stacks_;  // 0: not looked up, or too many
   std::string stack_text_;

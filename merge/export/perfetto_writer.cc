@@ -31,9 +31,14 @@ Writer::Writer(OutputFile output) : output_(std::move(output)) {
   out_.end(packet);
 }
 
-std::size_t Writer::begin_packet() {
+std::size_t Writer::begin_packet(std::uint32_t machine) {
   const std::size_t packet = out_.begin(kTracePacket);
-  out_.add_encoded({kOfSequence, sizeof kOfSequence});
+  if (machine == 0) {
+    out_.add_encoded({kOfSequence, sizeof kOfSequence});
+  } else {
+    out_.add(kSequenceId, kSequence + machine);
+    out_.add(kMachineId, machine);
+  }
   return packet;
 }
 
@@ -162,9 +167,8 @@ ProtoBuffer& Writer::bundle(std::uint32_t machine, std::uint32_t cpu) {
 
 void Writer::flush_bundle(std::uint64_t key, ProtoBuffer& events) {
   if (events.size() == 0) return;
-  const std::size_t packet = begin_packet();
   const auto machine = static_cast<std::uint32_t>(key >> 32);
-  if (machine != 0) out_.add(kMachineId, machine);
+  const std::size_t packet = begin_packet(machine);
   const std::size_t inner = out_.begin(kFtraceEvents);
   out_.add(1, static_cast<std::uint32_t>(key));
   out_.add_encoded(events.bytes());
@@ -220,8 +224,7 @@ void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t
 }
 
 void Writer::add_threads(std::uint32_t machine, const std::vector<Thread>& threads) {
-  const std::size_t packet = begin_packet();
-  if (machine != 0) out_.add(kMachineId, machine);
+  const std::size_t packet = begin_packet(machine);
   const std::size_t tree = out_.begin(kProcessTree);
   for (const Thread& thread : threads) {
     if (thread.tid == thread.process) {
@@ -242,8 +245,7 @@ void Writer::add_threads(std::uint32_t machine, const std::vector<Thread>& threa
 
 void Writer::add_system(std::uint32_t machine, std::string_view sysname, std::string_view release,
                         std::string_view version, std::string_view hardware) {
-  const std::size_t packet = begin_packet();
-  if (machine != 0) out_.add(kMachineId, machine);
+  const std::size_t packet = begin_packet(machine);
   const std::size_t info = out_.begin(kSystemInfo), names = out_.begin(1);
   out_.add(1, printable(sysname));
   out_.add(2, printable(version));

@@ -101,8 +101,9 @@ class Writer {
     std::unordered_map<std::string, std::uint64_t, HashText, std::equal_to<>> ids = {};
   };
   std::uint64_t intern(Interned& texts, std::string_view text);
-  // A packet of the sequence: its other fields are added between the two.
-  [[nodiscard]] std::size_t begin_packet();
+  // A packet of the sequence: its other fields are added between the two. Another machine's is of a
+  // sequence of its own, which has no interned texts.
+  [[nodiscard]] std::size_t begin_packet(std::uint32_t machine = 0);
   void end_packet(std::size_t packet);
   void event(std::uint64_t track, std::uint64_t at, std::uint64_t type, const Slice& slice);
   void annotate(const Annotation& annotation);

@@ -5,7 +5,7 @@
 
 Two shards on the loopback (scripts/fleet serve) get the rows of the recordings; the servers then make each simulated
 host's sessions from one of them: times and day are moved, durations scaled by 0.9 to 1.1, and every hundredth host
-is three times slower in QEMU's devices. It stops making sessions after --seconds. docs/fleet.md has the figures.
+is three times slower in QEMU's devices. It stops making sessions after --seconds. It prints the figures.
 """
 import argparse
 import importlib.machinery

@@ -20,17 +20,20 @@ QUERIES = {
     "flows": "select count(*) from flow f left join slice a on f.slice_out = a.id "
              "left join slice b on f.slice_in = b.id where a.id is null or b.id is null",
     "machines": "select count(*) from machine",
+    "switches": "select count(*) from sched",
+    "host cpus": "select count(*), min(dur) from slice where category = 'vcpu'",
 }
 
 
-def query(folder, trace):
-    done = subprocess.run(["node", str(QUERY), folder, trace, *QUERIES.values()], capture_output=True,
+def query(folder, trace, queries=None):
+    queries = queries or QUERIES
+    done = subprocess.run(["node", str(QUERY), folder, trace, *queries.values()], capture_output=True,
                           text=True, timeout=120, check=False)
     if done.returncode:
         sys.exit(f"{trace}: the trace processor failed: {done.stdout[-500:]}{done.stderr[-500:]}")
     answers = done.stdout.split("\n> ")
     rows = {}
-    for name, answer in zip(QUERIES, answers):
+    for name, answer in zip(queries, answers):
         rows[name] = [line.split(" | ") for line in answer.strip("\n").split("\n")[2:]]
     return rows
 
@@ -68,6 +71,9 @@ def check(trapline, folder, recording, work):
     parts = {(exit_name, part): int(total) for exit_name, part, total in rows["parts"]}
     expect("parts", parts, {(key, part): row[part + "_ns"] for key, row in wanted.items()
                             for part in ("kernel", "user", "preempted", "blocked") if row[part + "_ns"]})
+    if int(rows["switches"][0][0]) > 100:
+        count, shortest = (int(cell) for cell in rows["host cpus"][0])
+        expect("vCPUs on the host's CPUs, and their shortest time", (count > 0, shortest >= 0), (True, True))
     guest = sum(vcpu["guest_ns"] for vcpu in report["vcpus"])
     found = sum(int(total) for category, _, total, _ in rows["categories"] if category == "guest")
     expect("guest time", found, guest)
@@ -76,10 +82,36 @@ def check(trapline, folder, recording, work):
     return not problems
 
 
+GUEST = {
+    "errors": QUERIES["errors"],
+    "machines": QUERIES["machines"],
+    "threads": "select count(*) from thread_state join thread using (utid) where machine_id > 0",
+    "skipped": "select name, value from stats where name like 'packet_skipped%' and value > 0",
+    "processes": "select count(*), min(s.dur), count(distinct s.name) from slice s join track t on s.track_id = t.id "
+                 "where s.category = 'guest process' and t.name = 'guest processes'",
+}
+
+
+def check_guest(trapline, folder, host, guest, work):
+    """The guest's kernel is a machine of its own, and a vCPU's track shows the guest's processes."""
+    trace = str(work / "x.pftrace")
+    subprocess.run([trapline, "export", host, guest, "--to", "perfetto", "-o", trace, "--force"], check=True)
+    rows = query(folder, trace, GUEST)
+    count, shortest, names = (int(cell) for cell in rows["processes"][0])
+    states = int(rows["threads"][0][0])
+    if (rows["errors"] or rows["skipped"] or rows["machines"] != [["2"]] or states < count or count < 100 or
+            shortest < 0 or names < 3):
+        print(f"{host} with {guest}: {rows}")
+        return False
+    return True
+
+
 def main():
     trapline, folder, *recordings = sys.argv[1:]
     with tempfile.TemporaryDirectory() as work:
         good = [check(trapline, folder, recording, pathlib.Path(work)) for recording in recordings]
+        for host in (pathlib.Path(recording) for recording in recordings if "guest-clock" in recording):
+            good.append(check_guest(trapline, folder, str(host), str(host.parent / "guest.dat"), pathlib.Path(work)))
     print(f"{len(good)} recordings, {good.count(False)} with differences")
     return 0 if good and all(good) else 1
 

@@ -4,7 +4,7 @@ usage: man_pages.py SOURCE_DIR TRAPLINE TRACETOOL STAP
 
 Every option of --help is in OPTIONS of the page and the other way round; the page has the sections in
 SECTIONS; groff has nothing to say of it; its examples use only options that exist; its SEE ALSO names
-pages that exist; every command has a page.
+pages that exist; every command has a page with three examples at least, and trapline.1 names it.
 """
 import re
 import shlex
@@ -82,7 +82,8 @@ def check_examples(page: Path, text: str, known: dict[str, set[str]]) -> None:
         ours = words[:words.index("--")] if "--" in words else words
         for word in ours:
             option = word.split("=")[0]
-            check(not option.startswith("-") or option in known[command], f"{page.name}: example '{line}': no {option}")
+            # A word with a blank is the argument of one: --a "-cpu host".
+            check(not option.startswith("-") or " " in word or option in known[command], f"{page.name}: example '{line}': no {option}")
 
 
 def main() -> None:
@@ -99,6 +100,9 @@ def main() -> None:
             title = "trapline" if call[0] == trapline else Path(call[0]).name
             known.setdefault(" ".join([title, *call[1:]]) if title == "trapline" else title, set()).update(
                 options_of_help(help_of(call)))
+    named = plain((pages / "trapline.1").read_text(encoding="utf-8"))
+    for name in subcommands:
+        check(f"trapline-{name} (1)" in named, f"trapline.1: DESCRIPTION lacks trapline-{name}(1)")
     present = {page.name for page in pages.iterdir()}
     for page in sorted(set(commands) - present):
         failures.append(f"docs/man/{page} is missing")
@@ -109,6 +113,8 @@ def main() -> None:
         check_examples(page, texts.get("EXAMPLES", ""), known)
         documented = options_of_page(texts.get("OPTIONS", ""))
         if page.name in commands:
+            examples = re.findall(r"^(?:sudo )?trapline", texts.get("EXAMPLES", ""), re.M)
+            check(len(examples) >= 3 or commands[page.name][0][0] != trapline, f"{page.name}: {len(examples)} examples, not 3")
             offered = set().union(*(options_of_help(help_of(call)) for call in commands[page.name]))
             if page.name == "trapline-sync.1":  # the short ones are those of the static program
                 documented = {option for option in documented if option.startswith("--") or option == "-h"}

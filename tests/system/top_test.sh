@@ -161,4 +161,15 @@ what_is_saved_is_a_session() {
   grep -q '^  events' "$work/info" || fail "it has no events"
 }
 
+bench_says_what_is_wrong() {
+  local status=0
+  "$trapline" bench -o "$work/bench" -- true 2>"$work/stderr" || status=$?
+  expect_equal "exit status without settings" 2 "$status"
+  status=0
+  "$trapline" bench -o "$work/bench" --a x --b x -- true 2>"$work/stderr" || status=$?
+  expect_equal "exit status of equal settings" 2 "$status"
+  expect_contains "$work/stderr" 'are the same'
+  [ ! -e "$work/bench" ] || fail "a folder of nothing was left"
+}
+
 "$1"

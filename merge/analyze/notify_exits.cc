@@ -36,11 +36,13 @@ void NotifyExits::on(const Event& event, ThreadId process) {
     auto& writes = writes_[process].writes;
     const Thread* thread = threads_.find(event.thread);
     if (thread == nullptr || !thread->in_exit) return;
-    const auto of_exit = [&](const Write& w) {
-      return w.thread == event.thread && w.exit == thread->exit;
-    };
-    const auto last = std::find_if(writes.rbegin(), writes.rend(), of_exit);
-    if (last != writes.rend()) writes.erase(std::next(last).base());
+    // In order of time: before the exit there is none of it.
+    for (auto write = writes.rbegin(); write != writes.rend() && write->at >= thread->exit;
+         ++write) {
+      if (write->thread != event.thread || write->exit != thread->exit) continue;
+      writes.erase(std::next(write).base());
+      break;
+    }
   } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
     const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
     if (is_access && detail->access == Access::kWrite) on_write(event, process, *detail);

@@ -86,6 +86,7 @@ int run(Options& options) {
   std::optional<PageData> page;
   if (wants_page(options)) {
     page.emplace(page_options(options.input, options.filter, options.from, options.to));
+    options.report = PageData::report_options(options.report);
   }
   auto run = [&] {
     ProgressLine progress;

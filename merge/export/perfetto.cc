@@ -353,7 +353,8 @@ Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
     const ThreadId process = pipeline.processes().of(thread, thread);
     std::string name;
     for (std::size_t i = 0; i < context_.timeline.size() && name.empty(); ++i) {
-      name = context_.timeline.source(i).comm(thread);
+      const Source& source = context_.timeline.source(i);
+      if (source.info().role == Role::kHostKernel) name = source.comm(thread);
     }
     if (process == ThreadId{0}) continue;
     threads.push_back({number(thread), number(process), std::move(name)});

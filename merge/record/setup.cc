@@ -70,8 +70,8 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
     if (options.clock != clock) continue;
     return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds", clock);
   }
-  trace_dat::Layout layout;
-  layout.long_size = sizeof(long);
+  trace_dat::FormatTexts texts;
+  texts.long_size = sizeof(long);
   std::vector<EventName> all = events;
   all.push_back({"ftrace", "print"});
   for (const EventName& event : all) {
@@ -79,9 +79,9 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
         fmt::format("{}/events/{}/{}/format", instance.tracefs(), event.system, event.name);
     auto text = read_text(path);
     if (!text) return tl::unexpected(std::move(text).error());
-    layout.formats.push_back({event.system, std::move(*text)});
+    texts.formats.push_back({event.system, std::move(*text)});
   }
-  auto formats = trace_dat::Formats::parse("this kernel", layout);
+  auto formats = trace_dat::Formats::parse("this kernel", std::move(texts));
   if (!formats) return tl::unexpected(std::move(formats).error());
   return TriggerMatcher::open(options.snapshot->trigger, std::move(*formats));
 }

@@ -75,10 +75,9 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
 std::string TimelineView::who(const Event& event, const Place& place) const {
   if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
   if (place.is_vcpu && place.vcpu != kNoVcpu) return fmt::format("vcpu {}", place.vcpu);
-  const std::string comm = timeline_.source_of(event).comm(event.thread);
-  // Tasks of a guest have negative numbers (merge/session/guest_kernel_source.h).
-  return printable(
-      fmt::format("{}-{}", comm.substr(0, 10), std::abs(static_cast<std::int32_t>(event.thread))));
+  const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
+  const std::string comm = timeline_.source_of(event).comm(task);
+  return printable(fmt::format("{}-{}", comm.substr(0, 10), static_cast<std::int32_t>(task)));
 }
 
 void TimelineView::print(const Event& event, const Place& place, unsigned depth,
@@ -173,6 +172,12 @@ void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
 }
 
 void TimelineView::show(const Event& event, const Place& place, const Pipeline& pipeline) {
+  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    return print(event, {}, 0, kWarning,
+                 lost->count == 0 ? "events lost (count unknown)"
+                                  : fmt::format("{} events lost", grouped(lost->count)));
+  }
+  if (is_guest(event.machine)) return on_guest_event(event, place);
   if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
     return on_exit(event, *exit, place, pipeline);
   }
@@ -184,15 +189,18 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
   if (const auto begin = pipeline.exits().user_ended()) {
     return print(event, place, 1, {}, "back in KVM after " + duration(elapsed(*begin, event.at)));
   }
-  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    return print(event, {}, 0, kWarning,
-                 lost->count == 0 ? "events lost (count unknown)"
-                                  : fmt::format("{} events lost", grouped(lost->count)));
-  }
   if (!place.is_vcpu && !options_.reason.empty()) return;
   const bool marker = std::holds_alternative<Marker>(event.payload);
   const std::string text = plain(event);
   if (!text.empty()) print(event, place, place.depth, marker ? kQemu : kDim, text);
+}
+
+// What the guest's own kernel recorded: who did what inside it.
+void TimelineView::on_guest_event(const Event& event, const Place& place) {
+  if (place.is_vcpu ? place.shown : options_.reason.empty()) {
+    const std::string text = plain(event);
+    if (!text.empty()) print(event, place, 0, kGuest, text);
+  }
 }
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.

@@ -53,6 +53,7 @@ class TimelineView : public SpanSink {
   void on_exit(const Event& event, const KvmExit& exit, const Place& place,
                const Pipeline& pipeline);
   void on_entry(const Event& event, Place place, const Pipeline& pipeline);
+  void on_guest_event(const Event& event, const Place& place);
   void on_guest_call(const Event& event, const GuestCall& call, Place place);
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
   [[nodiscard]] std::string duration(std::uint64_t ns) const;

@@ -1,9 +1,9 @@
 // What was recorded inside a guest (by uftrace or trace-cmd) as a source on its host's clock.
 //
-// Its events belong to the host's thread of the vCPU that made them; where that is not known (a
-// task of which no schedule event tells the CPU) to a thread whose number is that of the guest's
-// task, negative. What is no function call is the guest kernel's own: it is shown, and correlated
-// with nothing of the host's.
+// Its events keep their meaning and say which guest they are of (Event::machine): a switch of the
+// guest's scheduler is no switch of the host's. `thread` is the host's thread of the vCPU that ran
+// the event's task, 0 where that is not known (a task of which no schedule event tells the CPU);
+// `task` is the guest's own. Threads inside a payload are the guest's.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,7 @@
 namespace trapline {
 
 [[nodiscard]] std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
-                                                           const GuestAlignment& relation);
+                                                           const GuestAlignment& alignment,
+                                                           MachineId machine);
 
 }  // namespace trapline

@@ -247,6 +247,18 @@ bool Recordings::leave_out_last(const std::string& why) {
   return true;
 }
 
+namespace {
+
+// Recordings of one guest have the same threads of its vCPUs.
+MachineId machine_of(const GuestAlignment& alignment, std::vector<ThreadId>& guests) {
+  const ThreadId first = alignment.threads.empty() ? ThreadId{} : alignment.threads.begin()->second;
+  auto found = std::ranges::find(guests, first);
+  if (first == ThreadId{} || found == guests.end()) found = guests.insert(guests.end(), first);
+  return guest_machine(static_cast<std::uint16_t>(found - guests.begin() + 1));
+}
+
+}  // namespace
+
 Result<void> Recordings::align_clocks() {
   auto clocks = read_clocks(false);
   if (!clocks) return tl::unexpected(std::move(clocks).error());
@@ -269,11 +281,12 @@ Result<void> Recordings::align_clocks() {
     input_.sources.push_back(with_clock(std::move(recording.source), one, aligned->clock));
   }
   input_.observed &= options_.observer != nullptr && has_host() && kernels == 1;
+  std::vector<ThreadId> guests;  // one vCPU's thread of each
   for (Recording& recording : recordings_) {
     if (!recording.aligned) continue;
     if (recording.guest->inside) {
-      input_.sources.push_back(
-          with_guest_alignment(std::move(recording.source), *recording.aligned));
+      input_.sources.push_back(with_guest_alignment(std::move(recording.source), *recording.aligned,
+                                                    machine_of(*recording.aligned, guests)));
       continue;
     }
     auto source = open_guest_calls(recording.part.path, *recording.aligned);

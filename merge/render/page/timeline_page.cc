@@ -68,9 +68,9 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
                     : !of_vcpu                                      ? Lane::kOthers
                     : std::holds_alternative<Marker>(event.payload) ? Lane::kQemu
                                                                     : Lane::kKernel;
-  const std::string whose =
-      printable(fmt::format("{}-{}", timeline_.source_of(event).comm(event.thread),
-                            static_cast<std::int32_t>(event.thread)));
+  const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
+  const std::string whose = printable(
+      fmt::format("{}-{}", timeline_.source_of(event).comm(task), static_cast<std::int32_t>(task)));
   const bool known = vcpus_.find(event.thread) != nullptr;
   events_.push_back({known ? event.thread : ThreadId{}, known ? lane : Lane::kOthers, event.at,
                      event.at, 0, texts_.number(text_of(event)), texts_.number(whose)});

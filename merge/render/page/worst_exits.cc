@@ -102,7 +102,14 @@ void WorstExits::go_on(Thread& thread, const Event& event) {
 }
 
 void WorstExits::event(const Event& event, const Pipeline& pipeline) {
-  if (std::holds_alternative<Lost>(event.payload) || is_guest(event.machine)) return;
+  if (std::holds_alternative<Lost>(event.payload)) return;
+  if (is_guest(event.machine)) {  // shown beside the vCPU that ran it; its payload is the guest's
+    if (Thread* thread = threads_.find(event.thread)) {
+      keep(thread->events, kThreadRing, ++thread->pushed, event);
+      if (!thread->open.empty()) go_on(*thread, event);
+    }
+    return;
+  }
   if (const GuestRun* run = pipeline.exits().guest_run()) {
     if (Thread* thread = threads_.get(run->thread, kMostThreads)) {
       add_span(*thread, {Kind::kGuest, run->begin, run->end});

@@ -25,14 +25,17 @@ std::string text_of(const Event& event, const PageNames& names) {
 }
 
 std::string_view lane_of_event(const Event& event, ThreadId thread) {
+  if (is_guest(event.machine)) return kLanes[0];
   if (std::holds_alternative<Marker>(event.payload)) return kLanes[2];
   return event.thread == thread ? kLanes[1] : kLanes[3];
 }
 
 std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
-  if (event.thread == thread) return names.vcpus.vcpu(event.thread, true);
-  return printable(fmt::format("{}-{}", names.timeline.source_of(event).comm(event.thread),
-                               static_cast<std::int32_t>(event.thread)));
+  const bool of_guest = is_guest(event.machine);
+  if (event.thread == thread && !of_guest) return names.vcpus.vcpu(event.thread, true);
+  const ThreadId task = of_guest ? event.task : event.thread;
+  return printable(fmt::format("{}-{}", names.timeline.source_of(event).comm(task),
+                               static_cast<std::int32_t>(task)));
 }
 
 // kind, begin after the begin before, length; of a handler also its text.

@@ -125,38 +125,28 @@ Formats::Formats(Formats&&) noexcept = default;
 Formats& Formats::operator=(Formats&&) noexcept = default;
 Formats::~Formats() = default;
 
-Result<Formats> Formats::parse(const File& file, const Layout& layout) {
-  auto formats = parse(file.path(), layout);
-  if (!formats) return formats;
-  if (auto read = formats->read_comms(file, layout); !read) {
-    return tl::unexpected(std::move(read).error());
-  }
-  return formats;
-}
-
-Result<Formats> Formats::parse(const std::string& name, const Layout& layout) {
+Result<Formats> Formats::parse(const std::string& name, FormatTexts texts) {
   tep_set_loglevel(TEP_LOG_NONE);
-  const auto work = [&layout] {
-    Formats formats;
-    formats.parse_needed(layout);
+  Formats formats;
+  formats.texts_ = std::move(texts);
+  const auto work = [&formats] {
+    formats.parse_known();
     formats.look_up_fields();
     formats.read_reason_names();
-    return formats;
   };
-  if (!survives([&] { (void)work(); })) {
+  if (!survives(work)) {
     return fail(ErrorKind::kDamaged, "{}: damaged: its event formats cannot be parsed", name);
   }
-  Formats formats = work();
-  formats.layout_ = std::make_shared<const Layout>(layout);
+  work();
   return formats;
 }
 
-void Formats::parse_needed(const Layout& layout) {
+void Formats::parse_known() {
   tep_.reset(tep_alloc());
-  tep_set_long_size(tep_.get(), static_cast<int>(layout.long_size));
+  tep_set_long_size(tep_.get(), static_cast<int>(texts_.long_size));
   tep_set_file_bigendian(tep_.get(),
-                         layout.order == std::endian::big ? TEP_BIG_ENDIAN : TEP_LITTLE_ENDIAN);
-  for (const EventFormat& format : layout.formats) {
+                         texts_.order == std::endian::big ? TEP_BIG_ENDIAN : TEP_LITTLE_ENDIAN);
+  for (const EventFormat& format : texts_.formats) {
     const auto id = parse_number(line_value(format.text, "ID:"));
     if (!id || *id >= kTypes) continue;
     const std::string name =
@@ -210,13 +200,7 @@ void Formats::read_reason_names() {
   }
 }
 
-// The saved command lines: "PID COMM\n" each.
-Result<void> Formats::read_comms(const File& file, const Layout& layout) {
-  if (layout.cmdlines.size == 0) return {};
-  auto section = read_section(file, layout, layout.cmdlines);
-  if (!section) return tl::unexpected(std::move(section).error());
-  std::string_view text = *section;
-  if (layout.version == 7 && text.size() >= 8) text.remove_prefix(8);  // u64 size
+void Formats::read_comms(std::string_view text) {
   while (!text.empty()) {
     const auto line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
@@ -227,7 +211,6 @@ Result<void> Formats::read_comms(const File& file, const Layout& layout) {
       comms_[static_cast<std::int32_t>(*pid)] = printable(line.substr(space + 1));
     }
   }
-  return {};
 }
 
 std::string_view Formats::name(std::uint16_t type) const {
@@ -252,7 +235,7 @@ std::string Formats::text(std::uint16_t type, std::span<const std::byte> raw,
   if (!all_parsed_) {
     all_parsed_ = true;
     const auto parse_rest = [this] {
-      for (const EventFormat& format : layout_->formats) {
+      for (const EventFormat& format : texts_.formats) {
         const auto id = parse_number(line_value(format.text, "ID:"));
         if (id && *id < names_.size() && !is_known(names_[*id])) parse_format(tep_.get(), format);
       }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,15 +15,27 @@
 #include <string_view>
 #include <vector>
 
+#include "backend_ftrace/base/bytes.h"
 #include "merge/model/event.h"
+#include "merge/source/kernel_events/recorded_event.h"
 #include "merge/source/source.h"
-#include "merge/source/trace_dat/layout.h"
-#include "merge/source/trace_dat/ring_page.h"
 
 struct tep_handle;
 struct tep_event;
 
 namespace trapline::trace_dat {
+
+struct EventFormat {
+  std::string system;
+  std::string text;  // as in events/SYSTEM/NAME/format
+};
+
+// What a kernel says of its events, whether a file kept it or tracefs tells it.
+struct FormatTexts {
+  std::endian order = std::endian::little;
+  std::uint32_t long_size = 8;
+  std::vector<EventFormat> formats;
+};
 
 // An integer field of an event; absent ones read as the fallback.
 struct Field {
@@ -74,10 +87,9 @@ struct ReasonNames {
 
 class Formats {
  public:
-  // Parses the formats that the merge needs. kDamaged when one of them cannot be parsed.
-  [[nodiscard]] static Result<Formats> parse(const File& file, const Layout& layout);
-  // Without the names of threads; errors call the recording `name`.
-  [[nodiscard]] static Result<Formats> parse(const std::string& name, const Layout& layout);
+  // Parses the formats of events that are decoded. kDamaged, with `name` for the recording, when one
+  // of them cannot be parsed.
+  [[nodiscard]] static Result<Formats> parse(const std::string& name, FormatTexts texts);
   Formats(Formats&&) noexcept;
   Formats& operator=(Formats&&) noexcept;
   ~Formats();
@@ -111,15 +123,16 @@ class Formats {
   // The event's fields as trace-cmd prints them, printable. Parses all formats at the first call.
   [[nodiscard]] std::string text(std::uint16_t type, std::span<const std::byte> raw,
                                  std::uint32_t cpu) const;
+  // The saved command lines: "PID COMM\n" each.
+  void read_comms(std::string_view text);
   // The command's name of a thread, or empty.
   [[nodiscard]] std::string comm(ThreadId thread) const;
 
  private:
   Formats() = default;
-  void parse_needed(const Layout& layout);
+  void parse_known();
   void look_up_fields();
   void read_reason_names();
-  Result<void> read_comms(const File& file, const Layout& layout);
 
   struct FreeTep {
     void operator()(tep_handle* tep) const;
@@ -130,7 +143,7 @@ class Formats {
   ReasonNames reasons_;
   std::vector<std::string> names_;  // by type
   std::map<std::int32_t, std::string> comms_;
-  std::shared_ptr<const Layout> layout_;  // for the formats not parsed yet
+  FormatTexts texts_;
   mutable bool all_parsed_ = false;
 };
 

@@ -10,13 +10,13 @@
 // Source: trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5); docs/formats/trace-dat.md.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "merge/source/file.h"
+#include "merge/source/kernel_events/formats.h"
 
 namespace trapline::trace_dat {
 
@@ -40,26 +40,18 @@ struct Buffer {
   std::vector<CpuPages> cpus;
 };
 
-struct EventFormat {
-  std::string system;
-  std::string text;  // as in events/SYSTEM/NAME/format
-};
-
 // ns = cycles · mult >> shift (option TSC2NSEC; trace-cmd does not apply its offset).
 struct Tsc2Nsec {
   std::uint32_t mult = 0;
   std::uint32_t shift = 0;
 };
 
-struct Layout {
+struct Layout : FormatTexts {
   int version = 0;
-  std::endian order = std::endian::little;
-  std::uint32_t long_size = 8;
   std::uint32_t page_size = 4096;
   std::string compression;  // "none", "zstd", …
 
   std::string header_page;
-  std::vector<EventFormat> formats;
   Extent kallsyms, printk, cmdlines;
 
   std::string clock = "local";  // the one in brackets of TRACECLOCK
@@ -82,5 +74,9 @@ struct Layout {
 // The bytes of a metadata section, decompressed; at most 32 MiB.
 [[nodiscard]] Result<std::string> read_section(const File& file, const Layout& layout,
                                                const Extent& section);
+
+// The file's formats with the names of its threads. Errors: those of read_section and
+// Formats::parse.
+[[nodiscard]] Result<Formats> read_formats(const File& file, const Layout& layout);
 
 }  // namespace trapline::trace_dat

@@ -23,14 +23,9 @@
 #include <span>
 
 #include "backend_ftrace/base/bytes.h"
+#include "merge/source/kernel_events/recorded_event.h"
 
 namespace trapline::trace_dat {
-
-struct RecordedEvent {
-  std::uint64_t time = 0;  // of the buffer's clock
-  const std::byte* data = nullptr;
-  std::uint32_t size = 0;
-};
 
 class RingPage {
  public:

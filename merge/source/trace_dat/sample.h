@@ -3,7 +3,9 @@
 #pragma once
 
 #include "merge/model/capabilities.h"
+#include "merge/source/file.h"
 #include "merge/source/kernel_events/formats.h"
+#include "merge/source/trace_dat/layout.h"
 
 namespace trapline::trace_dat {
 

@@ -221,7 +221,7 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
   SourceInfo info{file->path(), "trace.dat", layout->clock, false};
   auto scale = scale_of(*file, *layout, options, info.cycles);
   if (!scale) return tl::unexpected(std::move(scale).error());
-  auto formats = Formats::parse(*file, *layout);
+  auto formats = read_formats(*file, *layout);
   if (!formats) return tl::unexpected(std::move(formats).error());
   const bool pages = page_source_reads(*layout) && !options.use_libtracecmd;
   if (!pages && file->is_composed()) {

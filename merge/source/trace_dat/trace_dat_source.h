@@ -103,7 +103,7 @@ class TraceDatSource : public Source {
   Result<void> status_;
 };
 
-// Errors: those of read_layout and Formats::parse, compression other than zstd, no CPU data,
+// Errors: those of read_layout and read_formats, compression other than zstd, no CPU data,
 // --tsc-khz where the recording is in nanoseconds.
 [[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path,
                                                                      const Options& options);

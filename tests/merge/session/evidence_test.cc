@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "merge/session/input.h"
 #include "merge/session/open.h"
@@ -157,6 +158,45 @@ TEST_F(EvidenceTest, PrintedSyncRecordsOfOneGuestAreNotTakenForTwo) {
 }
 
 // What the pass for evidence shows to whoever wants to know something of the recording first.
+// A guest's switch is a switch of the guest: it keeps its payload, and no host thread takes its
+// number.
+TEST_F(EvidenceTest, EventsOfTheGuestsKernelKeepTheirMeaningAndSayWhoseTheyAre) {
+  const std::string guest = kGuestClock + "guest.dat";
+  std::uint64_t switches = 0, on_vcpus = 0;
+  std::set<ThreadId> next;
+  {
+    auto alone = open_source(guest, {});
+    ASSERT_TRUE(alone) << alone.error().message;
+    Event event;
+    while ((*alone)->next(event) == Read::kEvent) {
+      if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+        ++switches;
+        next.insert(sched->next);
+      }
+    }
+  }
+  ASSERT_GT(switches, 0u);
+  InputOptions options;
+  options.paths = {host_, guest};
+  auto input = open_input(options);
+  ASSERT_TRUE(input) << input.error().message;
+  ASSERT_EQ(input->sources.size(), 2u);
+  Source& placed = *input->sources[1];
+  std::uint64_t found = 0;
+  Event event;
+  while (placed.next(event) == Read::kEvent) {
+    EXPECT_EQ(event.machine, guest_machine(1));
+    EXPECT_GE(static_cast<std::int32_t>(event.thread), 0);
+    if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+      ++found;
+      EXPECT_TRUE(next.contains(sched->next));
+      on_vcpus += event.thread != ThreadId{} && event.thread != event.task;
+    }
+  }
+  EXPECT_EQ(found, switches);
+  EXPECT_EQ(on_vcpus, switches);
+}
+
 TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   struct Count final : EvidenceObserver {
     void begin(const Source& host, const Capabilities& has) override {

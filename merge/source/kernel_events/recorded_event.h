@@ -1,0 +1,15 @@
+// One event as a ring buffer holds it, not yet decoded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace trapline::trace_dat {
+
+struct RecordedEvent {
+  std::uint64_t time = 0;  // of the buffer's clock
+  const std::byte* data = nullptr;
+  std::uint32_t size = 0;
+};
+
+}  // namespace trapline::trace_dat

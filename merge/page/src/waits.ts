@@ -8,7 +8,7 @@ import type { WaitRow, WaitTable } from "./types";
 const kStrip = 180;
 const kHeight = 18;
 const kShown = 10;
-const kParts = [["preempted", "Preempted, while this ran instead"], ["blocked", "Blocked, until this woke it"]] as const;
+const kParts = [["preempted", "Preempted, while this ran instead"], ["blocked", "Blocked, halts too, until this woke it"]] as const;
 
 export class Waits {
   readonly element = h("section", { id: "waits", "aria-labelledby": "waits-title" });
@@ -40,7 +40,10 @@ export class Waits {
       table.rows.map((row): [WaitRow, number] => [row, this.within(row)]).filter(([, ns]) => ns > 0).sort((a, b) => b[1] - a[1]);
     const rows = kParts.map(([part]) => of(waits[part]));
     const sums = kParts.map(([part], i) => (this.choice?.time ? rows[i]!.reduce((n, [, ns]) => n + ns, 0) : waits[part].total_ns));
-    const most = rows.map((list, i) => ({ i, row: list[0] })).filter((one) => one.row).sort((a, b) => b.row![1] - a.row![1])[0];
+    // A culprit that is known; blocked time has the halts in it, in which a vCPU waits for nobody.
+    const known = ([row]: [WaitRow, number]): boolean => !/^(idle$|unknown)/.test(row.culprit);
+    const found = rows.map((list, i) => ({ i, row: list.find(known) ?? list[0] })).filter((one) => one.row);
+    const most = found.find((one) => known(one.row!)) ?? found[0];
     const when = this.choice?.time ? "in the chosen interval" : "";
     if (!most?.row) {
       replace(this.title, `No vCPU was preempted or blocked inside its exits ${when}`.trimEnd());

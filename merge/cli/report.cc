@@ -115,11 +115,9 @@ void add_report(CLI::App& app, int& status) {
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
   command
-      ->add_option(
-          "--by", options->report.by_text,
-          "Group by reason, detail, device, qemu-event, function, stack, vcpu, vm, preempted-by, "
-          "blocked-on, several "
-          "with commas; or span: requests, by the pointers in QEMU's events")
+      ->add_option("--by", options->report.by_text,
+                   "Group by " + dimension_names() +
+                       ", several with commas; or span: requests, by the pointers in QEMU's events")
       ->capture_default_str();
   command
       ->add_option("--span", options->spans,

@@ -71,6 +71,9 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& st
       case Dimension::kVm:
         key.words[at++] = static_cast<std::uint32_t>(span.thread);
         break;
+      case Dimension::kCpu:
+        key.words[at++] = span.cpu;
+        break;
       case Dimension::kPreemptedBy:
         key.words[at++] = pack_largest(waits, Part::kPreempted);
         break;
@@ -113,6 +116,9 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
         break;
       case Dimension::kVm:
         text += namer.vcpus.vm(thread);
+        break;
+      case Dimension::kCpu:
+        text += fmt::format("host CPU {}", word);
         break;
       case Dimension::kPreemptedBy:
       case Dimension::kBlockedOn: {

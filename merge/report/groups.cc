@@ -17,23 +17,31 @@ constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"stack", Dimension::kStack},
     {"vcpu", Dimension::kVcpu},
     {"vm", Dimension::kVm},
+    {"cpu", Dimension::kCpu},
     {"preempted-by", Dimension::kPreemptedBy},
     {"blocked-on", Dimension::kBlockedOn}};
 
 Result<Dimension> parse_dimension(std::string_view name) {
   std::vector<std::string_view> names;
-  std::string all;
   for (const auto& [known, dimension] : kDimensions) {
     if (name == known) return dimension;
     names.push_back(known);
-    all += (all.empty() ? "" : ", ") + std::string(known);
   }
   const auto near = nearest(name, names);
   return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}, and span alone", name,
-              near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near), all);
+              near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near),
+              dimension_names());
 }
 
 }  // namespace
+
+std::string dimension_names() {
+  std::string all;
+  for (const auto& [name, dimension] : kDimensions) {
+    all += (all.empty() ? "" : ", ") + std::string(name);
+  }
+  return all;
+}
 
 Result<std::vector<Dimension>> parse_dimensions(std::string_view text) {
   std::vector<Dimension> dimensions;

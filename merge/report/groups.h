@@ -24,12 +24,16 @@ enum class Dimension : std::uint8_t {
   kStack,
   kVcpu,
   kVm,
+  kCpu,
   kPreemptedBy,
   kBlockedOn,
   kCount  // of them
 };
 // "reason,device"; an Error names what is unknown and what there is.
 [[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text);
+
+// "reason, detail, ...": what parse_dimensions() takes.
+[[nodiscard]] std::string dimension_names();
 
 // What an exit is in each dimension; a detail takes two words.
 struct GroupKey {

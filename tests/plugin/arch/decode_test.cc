@@ -105,16 +105,24 @@ TEST(DecodeRiscvTest, CallsReturnsAndTheRest) {
   EXPECT_EQ(flow(0x00000073), Flow::kSystemCall);          // ecall
 }
 
+// Whatever the bytes: a flow of the list, and registers that the architecture has.
 TEST(DecodeTest, AnyBytesAreSomething) {
+  const auto sound = [](const Instruction& instruction, unsigned registers) {
+    return instruction.flow <= Flow::kSync && instruction.reg < registers;
+  };
   unsigned state = 7;
+  int unsound = 0, calls = 0;
   for (int i = 0; i < 200000; ++i) {
     Bytes bytes(static_cast<std::size_t>(i % 16));
     for (auto& byte : bytes)
       byte = static_cast<std::uint8_t>((state = state * 1103515245 + 12345) >> 16);
-    (void)decode_x86_64(bytes, state);
-    (void)decode_aarch64(bytes, state);
-    (void)decode_riscv64(bytes, state);
+    const Instruction x86 = decode_x86_64(bytes, state);
+    unsound += !sound(x86, 16) + !sound(decode_aarch64(bytes, state), 32) +
+               !sound(decode_riscv64(bytes, state), 32);
+    calls += x86.flow == Flow::kCall;
   }
+  EXPECT_EQ(unsound, 0);
+  EXPECT_GT(calls, 100);  // the bytes are not all of one kind
 }
 
 }  // namespace

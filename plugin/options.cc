@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
@@ -97,9 +98,9 @@ constexpr std::array kOptions = {
              if (good) o.code.push_back(range);
              return good;
            }},
-    Option{"min-duration", "TIME", "leave out calls shorter than this (10us)",
+    Option{"min-duration", "TIME(ns|us|ms|s)", "leave out calls shorter than this (10us)",
            [](PluginOptions& o, Value v) {
-             const auto time = parse_time(v, 1);
+             const auto time = parse_duration("min-duration", v);
              if (time) o.min_duration = *time;
              return time.has_value();
            }},

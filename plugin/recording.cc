@@ -148,6 +148,15 @@ void Recording::write_sync() {
   (void)write_all(file->get(), text.data(), text.size());
 }
 
+void Recording::write_vcpu(unsigned vcpu) {
+  if (!directory_) return;
+  std::scoped_lock lock(mutex_);
+  auto file = directory_->open_file("sync.txt");
+  if (!file) return;
+  const std::string text = fmt::format("# thread: cpu{} {}\n", vcpu, ::gettid());
+  (void)write_all(file->get(), text.data(), text.size());
+}
+
 void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
   if (!directory_) {
     if (!syncs.empty() && !std::exchange(told_of_syncs_, true))

@@ -44,6 +44,9 @@ class Recording final : public RecordSink, public TaskChooser {
 
   // sync.txt: the records' clock beside all others.
   void write_sync();
+  // Adds the thread that runs a vCPU, the calling one, to sync.txt: whose the vCPU's calls are in a
+  // recording of the host.
+  void write_vcpu(unsigned vcpu);
   // Adds what the guest said by the magic no-op to sync.txt.
   void write_guest_syncs(std::span<const StampedSync> syncs);
   // Closes the files; the tasks' buffers are written by then. An earlier recording is replaced

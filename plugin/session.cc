@@ -45,6 +45,7 @@ void vcpu_started(unsigned index) {
     pool = vcpu->own_stacks.get();
   }
   TrackerOptions options = s.tracker_options;
+  s.recording->write_vcpu(index);
   if (s.markers) {
     s.markers->add_vcpu(index);
     vcpu->markers = std::make_unique<VcpuMarkers>(*s.markers, index);

@@ -152,8 +152,11 @@ unsigned direction_mark(std::string_view character) {
 }  // namespace
 
 std::string printable(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
+  // Nearly every text is plain ASCII as a whole.
+  const auto plain =
+      std::find_if_not(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+  std::string out(text.begin(), plain);
+  text.remove_prefix(out.size());
   while (!text.empty()) {
     const auto c = static_cast<unsigned char>(text[0]);
     const std::size_t length = utf8_length(text);

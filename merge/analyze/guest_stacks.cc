@@ -48,8 +48,26 @@ const GuestStacks::Frames& GuestStacks::frames_of(const Thread& thread) const {
   return tasks_.find(thread.task)->second;
 }
 
+// The same where the thread itself tells: to the innermost call as well, and to the thread.
+void GuestStacks::account_thread(Thread& thread, Timestamp at) {
+  const OwnTime own = thread.time.take(at);
+  Frames& frames = thread.task == 0 ? thread.frames : tasks_.find(thread.task)->second;
+  if (frames.empty()) return;
+  frames.back().own.add(own);
+  GuestFunctionTimes& function = times(innermost(frames.back().stack));
+  function.guest_ns += own.guest_ns;
+  function.qemu_events += own.qemu_events;
+  function.devices_at_most_ns += own.devices_at_most_ns;
+  thread.totals.guest_ns += own.guest_ns;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    function.parts[i] += own.parts[i];
+    thread.totals.parts[i] += own.parts[i];
+  }
+}
+
 // Adds the guest's time since the last mark to the innermost function.
 void GuestStacks::account(Thread& thread, Timestamp at) {
+  if (runs_ == GuestRuns::kOnThread) return account_thread(thread, at);
   const Frames& frames = frames_of(thread);
   if (thread.in_guest && !frames.empty() && at > thread.mark) {
     times(innermost(frames.back().stack)).guest_ns += elapsed(thread.mark, at);
@@ -63,9 +81,11 @@ void GuestStacks::cut(Frames& frames, std::size_t depth, const Event& event, std
   for (std::size_t at = frames.size(); keep_calls_ && at-- > depth;) {
     const Frame& frame = frames[at];
     if (!frame.seen) continue;
+    const bool complete = is_return && at == depth;
     ended_.push_back({event.thread, event.machine, task, frame.stack,
-                      static_cast<std::uint32_t>(at), frame.begin, event.at,
-                      is_return && at == depth});
+                      static_cast<std::uint32_t>(at), frame.begin, event.at, complete, frame.own});
+    counters_.without_return += complete ? 0 : 1;
+    counters_.cut_by_loss += frame.own.cut ? 1 : 0;
   }
   if (frames.size() > depth) frames.resize(depth);
 }
@@ -76,6 +96,9 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   if (thread == nullptr) return;
   account(*thread, event.at);
   thread->machine = event.machine;
+  VcpuTotals& totals = thread->totals;
+  totals.vcpu = totals.exits == 0 || totals.vcpu == call.vcpu ? call.vcpu : kNoVcpu;
+  totals.source = event.source;
   if (call.task != 0) {
     const std::uint64_t task =
         std::uint64_t{event.source} << 32 | static_cast<std::uint32_t>(call.task);
@@ -96,8 +119,10 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
       call.name.empty() ? names_->id(fmt::format("{:#x}", call.function)) : names_->id(call.name);
   const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
   // Frames whose calls were not seen are taken to be their caller's.
-  frames.resize(depth, {caller, false, {}});
-  frames.push_back({child(caller, function), true, event.at});
+  frames.resize(depth, {caller, false, {}, {}});
+  frames.push_back({child(caller, function), true, event.at, {}});
+  ++totals.exits;
+  ++counters_.calls;
   if (keep_calls_) {
     begun_ = {event.thread,
               event.machine,
@@ -106,7 +131,8 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
               static_cast<std::uint32_t>(depth),
               event.at,
               event.at,
-              false};
+              false,
+              {}};
   }
   ++times(function).calls;
 }
@@ -116,6 +142,9 @@ void GuestStacks::finish(Timestamp at) {
   begun_.reset();
   Event event;
   event.at = at;
+  for (auto& entry : threads_.entries()) {
+    if (runs_ == GuestRuns::kOnThread) account_thread(entry.state, at);
+  }
   for (auto& [thread, state] : threads_.entries()) {
     event.thread = thread;
     event.machine = state.machine;
@@ -140,11 +169,46 @@ void GuestStacks::on(const Event& event) {
     thread->in_guest = true;
     thread->mark = event.at;
   } else if (std::holds_alternative<Lost>(event.payload)) {
-    // What was lost may be calls and returns, or an exit: nothing is known until the next entry.
-    for (auto& entry : threads_.entries()) {
-      entry.state.in_guest = false;
-    }
+    on_lost(event);
   }
+}
+
+// What was lost may be calls and returns, or an exit: nothing is known until the next entry, or
+// until the thread's next event.
+void GuestStacks::on_lost(const Event& event) {
+  const auto mark_cut = [](Frames& frames) {
+    for (Frame& frame : frames) frame.own.cut = true;
+  };
+  for (auto& entry : threads_.entries()) {
+    entry.state.in_guest = false;
+    if (runs_ != GuestRuns::kOnThread) continue;
+    entry.state.time.on_loss(event.at);
+    mark_cut(entry.state.frames);
+  }
+  if (runs_ != GuestRuns::kOnThread) return;
+  for (auto& [task, frames] : tasks_) mark_cut(frames);
+}
+
+void GuestStacks::on_host(const Event& event, const VmmEvent* qemu) {
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    if (Thread* prev = threads_.find(sched->prev)) {
+      prev->time.on_switch_out(event.at, sched->runnable);
+    }
+    if (Thread* next = threads_.find(sched->next)) next->time.on_switch_in(event.at);
+  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+    if (Thread* woken = threads_.find(wakeup->thread)) woken->time.on_wakeup(event.at);
+  } else if (qemu != nullptr) {
+    if (Thread* thread = threads_.find(event.thread)) thread->time.on_qemu_event(event.at, *qemu);
+  }
+}
+
+std::vector<VcpuTotalsOf> GuestStacks::vcpus() const {
+  std::vector<VcpuTotalsOf> vcpus;
+  for (const auto& [thread, state] : threads_.entries()) {
+    // QEMU's main thread writes the returns of calls that are open at the end.
+    if (state.totals.exits != 0) vcpus.push_back({thread, state.totals});
+  }
+  return vcpus;
 }
 
 void GuestStacks::on_span(const ExitSpan& span, StackId stack) {

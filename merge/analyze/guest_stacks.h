@@ -21,37 +21,26 @@
 #include <unordered_map>
 #include <vector>
 
+#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/function_call.h"
+#include "merge/analyze/vcpu_time.h"
+#include "merge/model/capabilities.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
 
-using StackId = std::uint32_t;
-inline constexpr StackId kNoStack = 0;
-
-// What a guest function's own time, without its callees, went to.
-struct GuestFunctionTimes {
-  std::uint64_t calls = 0;
-  std::uint64_t exits = 0;
-  std::uint64_t guest_ns = 0;
-  Parts parts{};
-  [[nodiscard]] std::uint64_t own_ns() const {
-    std::uint64_t sum = guest_ns;
-    for (const std::uint64_t part : parts) sum += part;
-    return sum;
-  }
+// How it is known that a thread runs the guest.
+enum class GuestRuns : std::uint8_t {
+  kBetweenExits,  // from kvm_entry to kvm_exit
+  kOnThread,      // no exits are recorded (TCG): while the thread is on a CPU, VcpuTime
 };
-
-// A call of a guest function.
-struct FunctionCall {
-  ThreadId thread{};  // of the vCPU
-  MachineId machine = MachineId::kHost;
-  std::uint64_t task = 0;  // 0: the vCPU's only stack
-  StackId stack = kNoStack;
-  std::uint32_t depth = 0;
-  Timestamp begin, end;
-  bool complete = true;  // its own return was recorded
-};
+[[nodiscard]] constexpr bool has_exits(const Capabilities& has) {
+  return has.kvm_exit || has.kvm_userspace_exit;
+}
+[[nodiscard]] constexpr GuestRuns choose_guest_runs(const Capabilities& has) {
+  return has_exits(has) ? GuestRuns::kBetweenExits : GuestRuns::kOnThread;
+}
 
 class GuestStacks {
  public:
@@ -59,11 +48,18 @@ class GuestStacks {
   static constexpr std::size_t kMostDepth = 1024;
 
   // `keep_calls`: ended() tells the calls that an event ended.
-  explicit GuestStacks(Names& names, bool keep_calls = false)
-      : names_(&names), nodes_{{}}, children_(256, kNoStack), keep_calls_(keep_calls) {}
+  explicit GuestStacks(Names& names, bool keep_calls = false,
+                       GuestRuns runs = GuestRuns::kBetweenExits)
+      : names_(&names),
+        nodes_{{}},
+        children_(256, kNoStack),
+        keep_calls_(keep_calls),
+        runs_(runs) {}
 
   // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
   void on(const Event& event);
+  // GuestRuns::kOnThread: the scheduler's and QEMU's events; `qemu` is what a Marker is, or nullptr.
+  void on_host(const Event& event, const VmmEvent* qemu);
   // The calls that the last event ended, the innermost first.
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
   // The call that the last event began; its `end` is not known yet. Nothing for other events.
@@ -85,6 +81,9 @@ class GuestStacks {
   // Indexed by NameId.
   [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }
   [[nodiscard]] std::uint64_t records() const { return records_; }
+  // GuestRuns::kOnThread: the threads that made the records, their `exits` are calls.
+  [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
+  [[nodiscard]] const CallCounters& counters() const { return counters_; }
 
  private:
   struct Node {
@@ -95,6 +94,7 @@ class GuestStacks {
     StackId stack = kNoStack;
     bool seen = false;  // its call was recorded
     Timestamp begin;
+    OwnTime own = {};  // GuestRuns::kOnThread
   };
   using Frames = std::vector<Frame>;  // by depth
   struct Thread {
@@ -103,11 +103,15 @@ class GuestStacks {
     bool in_guest = false;   // since `mark`, as far as the recording shows
     Timestamp mark;
     MachineId machine = MachineId::kHost;  // of the records
+    VcpuTime time;                         // GuestRuns::kOnThread
+    VcpuTotals totals;                     // GuestRuns::kOnThread
   };
   void cut(Frames& frames, std::size_t depth, const Event& event, std::uint64_t task,
            bool is_return);
   void on_call(const Event& event, const GuestCall& call);
   void account(Thread& thread, Timestamp at);
+  void account_thread(Thread& thread, Timestamp at);
+  void on_lost(const Event& event);
   [[nodiscard]] const Frames& frames_of(const Thread& thread) const;
   [[nodiscard]] StackId child(StackId caller, NameId function);
   [[nodiscard]] std::size_t slot_of(StackId caller, NameId function) const;
@@ -121,6 +125,8 @@ class GuestStacks {
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
   std::uint64_t records_ = 0;
   bool keep_calls_;
+  GuestRuns runs_;
+  CallCounters counters_;
   std::vector<FunctionCall> ended_;
   std::optional<FunctionCall> begun_;
 };

@@ -36,11 +36,10 @@ void NotifyExits::on(const Event& event, ThreadId process) {
     auto& writes = writes_[process].writes;
     const Thread* thread = threads_.find(event.thread);
     if (thread == nullptr || !thread->in_exit) return;
-    // In order of time: before the exit there is none of it.
-    for (auto write = writes.rbegin(); write != writes.rend() && write->at >= thread->exit;
-         ++write) {
-      if (write->thread != event.thread || write->exit != thread->exit) continue;
-      writes.erase(std::next(write).base());
+    // They stand in the order of their times: those of this exit came after it began.
+    for (auto last = writes.rbegin(); last != writes.rend() && last->at >= thread->exit; ++last) {
+      if (last->thread != event.thread || last->exit != thread->exit) continue;
+      writes.erase(std::next(last).base());
       break;
     }
   } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {

@@ -63,11 +63,13 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       event_sinks_(those_that_select(sinks_, SpanClass::kEvents)),
       exit_sinks_(those_that_select(sinks_, SpanClass::kExits)),
       loss_sinks_(those_that_select(sinks_, SpanClass::kLosses)),
+      call_sinks_(those_that_select(sinks_, SpanClass::kCalls)),
       selected_(selection_of(sinks_)),
       reader_(names_, options_.declared),
       tracker_(options_.model, reader_, detail_of(selected_)),
       processes_(options_.processes),
-      stacks_(names_, has(selected_, SpanClass::kFunctions)),
+      stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
+              options_.guest_runs),
       to_(std::numeric_limits<std::uint64_t>::max()) {
   const auto& roles = options_.roles;
   has_guest_ =
@@ -80,8 +82,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (has(selected_, spans)) {
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
-  exits_only_ = event_sinks_.empty() && loss_sinks_.empty() && !builder_ && !requests_ &&
-                !interrupts_ && !halts_;
+  exits_only_ = !on_thread() && event_sinks_.empty() && loss_sinks_.empty() && !builder_ &&
+                !requests_ && !interrupts_ && !halts_;
 }
 
 Pipeline::~Pipeline() = default;
@@ -151,8 +153,17 @@ bool Pipeline::push_carefully(const Event& event) {
   return true;
 }
 
+void Pipeline::tell_calls() {
+  for (const FunctionCall& call : stacks_.ended()) {
+    if (!counts(call.thread)) continue;
+    for (SpanSink* sink : call_sinks_) sink->call(call, *this);
+  }
+}
+
 void Pipeline::on_guest(const Event& event) {
   tracker_.pass();
+  if (on_thread() && !std::holds_alternative<Lost>(event.payload)) note_interval(event.at);
+  tell_calls();
   if (builder_) {
     if (!stacks_.ended().empty()) builder_->on_calls(stacks_.ended());
     if (stacks_.begun()) builder_->on_call(*stacks_.begun());
@@ -163,6 +174,7 @@ void Pipeline::on_guest(const Event& event) {
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
   if (ended_ != nullptr) stack_.reset();
+  if (on_thread()) stacks_.on_host(event, qemu_event());
   if (exits_only_) [[likely]] {
     if (ended_ != nullptr) take(*ended_);
     return;
@@ -245,6 +257,7 @@ void Pipeline::finish() {
     while (const IrqSpan* span = interrupts_->finish()) tell(*span, {});
   }
   stacks_.finish(end_);
+  tell_calls();
   if (builder_) builder_->on_calls(stacks_.ended());
 }
 

@@ -31,6 +31,7 @@ namespace trapline {
 
 struct PipelineOptions {
   ExitModel model;
+  GuestRuns guest_runs = GuestRuns::kBetweenExits;
   std::span<const tracetool::Event> declared;  // the program's trace-events-all, or none
   const SymbolTable* symbols = nullptr;        // the guest's; borrowed
   Processes processes;                         // known beforehand
@@ -59,6 +60,10 @@ class Pipeline {
   [[nodiscard]] const Names& names() const { return names_; }
   [[nodiscard]] const ExitTracker& exits() const { return tracker_; }
   [[nodiscard]] const GuestStacks& stacks() const { return stacks_; }
+  // The threads that run vCPUs: those with exits, or, where none are recorded, with guest calls.
+  [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const {
+    return on_thread() ? stacks_.vcpus() : tracker_.vcpus();
+  }
   [[nodiscard]] const Processes& processes() const { return processes_; }
   [[nodiscard]] const SymbolTable* symbols() const { return options_.symbols; }
   // Nothing where no sink selects them.
@@ -96,7 +101,9 @@ class Pipeline {
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
   void note_interval(Timestamp at);
   [[nodiscard]] bool is_of_guest(const Event& event) const;
+  [[nodiscard]] bool on_thread() const { return options_.guest_runs == GuestRuns::kOnThread; }
   void on_guest(const Event& event);
+  void tell_calls();
   void on_host(const Event& event);
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
@@ -106,7 +113,8 @@ class Pipeline {
 
   PipelineOptions options_;
   std::vector<SpanSink*> sinks_;
-  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_;  // those that select them
+  // Those that select them.
+  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_;
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;

@@ -17,7 +17,7 @@ void SpanBuilder::flow(SpanId from, SpanId to, FlowKind kind) {
 }
 
 void SpanBuilder::remember(Remembered& spans, Timestamp at, SpanId id) {
-  spans[at] = id;
+  spans.insert_or_assign(spans.end(), at, id);
   if (spans.size() > kMostRemembered) spans.erase(spans.begin());
 }
 
@@ -39,7 +39,8 @@ void SpanBuilder::on_exit(const ExitSpan& exit) {
   span.begin = exit.start;
   span.end = exit.end;
   emit(span);
-  remember(exits_, exit.start, span.id);
+  // A notify is a write.
+  if (exit.detail.access == Access::kWrite) remember(exits_, exit.start, span.id);
   for (const PartInterval& interval : exit.intervals) {
     Span part = span;
     part.id = SpanId::kNone;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "merge/analyze/function_call.h"
 #include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/request_path.h"
 #include "merge/model/span.h"
@@ -26,6 +27,7 @@ enum class SpanClass : std::uint16_t {
   kInterrupts = 64,  // interrupt(); with kSpans also span()
   kHalts = 128,      // halt polling is followed: Pipeline::halts()
   kLosses = 256,     // lost()
+  kCalls = 512,      // call()
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint16_t>(a) | static_cast<std::uint16_t>(b));
@@ -52,6 +54,8 @@ class SpanSink {
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}
   virtual void interrupt(const IrqSpan&, const Pipeline&) {}
+  // A call of a guest function ended, with its own time; where the recording has no exits.
+  virtual void call(const FunctionCall&, const Pipeline&) {}
   // Events of the machine's kernel were lost: spans that they could have ended are not complete.
   virtual void lost(const Event&, const Lost&, const Pipeline&) {}
 };

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <ostream>
 
+#include "backend_ftrace/base/quoted_text.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
-#include "merge/export/json_text.h"
 
 namespace trapline::cli {
 namespace {

@@ -10,10 +10,39 @@ namespace {
 struct Options {
   InputOptions input;
   VcpuFilter filter;
-  std::string around = "max", format = "text", output;
+  std::string around = "max", guest_span, format = "text", output;
+  std::size_t worst = 10;
 };
 
+int run_spans(const Options& options) {
+  auto spec = parse_guest_span(options.guest_span);
+  if (!spec) return fail_with(spec.error());
+  auto explained = [&] {
+    ProgressLine progress;
+    return run_guest_spans(options.input, *spec, options.worst, progress.callback());
+  }();
+  if (!explained) return fail_with(explained.error());
+  const auto printed = print_to(options.output, [&](std::ostream& out) {
+    if (options.format == "json") {
+      print_json(*explained, out);
+    } else if (options.format == "csv") {
+      print_csv(*explained, out);
+    } else {
+      print_text(*explained, out, options.output.empty() ? stdout_style() : TextStyle{});
+    }
+  });
+  return printed ? 0 : fail_with(printed.error());
+}
+
 int run(const Options& options) {
+  if (!options.guest_span.empty() && !options.filter.empty()) {
+    return fail_with({"--vcpu, --vm: go with an exit, not with --guest-span", ErrorKind::kUsage});
+  }
+  if (!options.guest_span.empty()) return run_spans(options);
+  if (options.format == "csv") {
+    return fail_with(
+        {"--format csv: goes with --guest-span; an exit is text or json", ErrorKind::kUsage});
+  }
   std::optional<TimeSpec> around;
   if (options.around != "max") {
     auto time = parse_time_spec("--around", options.around);
@@ -49,8 +78,17 @@ void add_explain(CLI::App& app, int& status) {
                    "clock, or +TIME since the first event")
       ->type_name("max|TIME")
       ->capture_default_str();
-  command->add_option("--format", options->format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
+  command
+      ->add_option(
+          "--guest-span", options->guest_span,
+          "START:FIELD..END:FIELD of the guest kernel's recorded events, or function:NAME: "
+          "what the host did in such intervals")
+      ->type_name("SPEC");
+  command->add_option("--worst", options->worst, "With --guest-span: the N longest one by one")
+      ->check(CLI::Range(0, 10000))
+      ->capture_default_str();
+  command->add_option("--format", options->format, "text or json; csv with --guest-span")
+      ->check(CLI::IsMember({"text", "json", "csv"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->callback([options, &status] { status = run(*options); });

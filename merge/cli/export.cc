@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/export/exporter.h"
@@ -11,6 +12,7 @@
 #include "merge/report/options.h"
 #include "merge/report/run.h"
 #include "merge/report/window.h"
+#include "merge/session/host_facts.h"
 
 namespace trapline::cli {
 namespace {
@@ -19,7 +21,7 @@ struct Options {
   InputOptions input;
   VcpuFilter filter;
   ExportOptions how;
-  std::string from, to;
+  std::string from, to, window;
   bool list = false;
 };
 
@@ -53,6 +55,12 @@ Result<void> run(Options& options) {
     if (!time) return tl::unexpected(std::move(time).error());
     *place = *time;
   }
+  if (!options.window.empty()) {
+    auto window = parse_duration("--window", options.window);
+    if (!window) return tl::unexpected(std::move(window).error());
+    if (*window == 0) return fail(ErrorKind::kUsage, "--window: 0 is no window; use 1s or 60s");
+    options.how.window_ns = *window;
+  }
   ProgressLine progress;
   const Progress tell = progress.callback();
   if (!options.filter.empty()) {
@@ -62,13 +70,19 @@ Result<void> run(Options& options) {
   }
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
+  // --from and --until count from the first event of all.
+  const bool is_part = wanted.from || wanted.to;
+  for (auto& source : input->sources)
+    source->select(is_part ? EventClass::kAll : events_of(options.how));
   Timeline timeline(std::move(input->sources));
   if (auto window = check_window(timeline, {"--from", wanted.from}, {"--until", wanted.to});
       !window) {
     return window;
   }
   complete_labels(options, timeline);
-  auto exporter = make_exporter({timeline, input->notes}, options.how);
+  HostFacts host = host_facts_of(timeline.source(0));
+  auto exporter = make_exporter(
+      {timeline, input->notes, std::move(host.wall_clock), std::move(host.boot_id)}, options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
   PipelineOptions how = pipeline_options(timeline, *input);
   how.from = wanted.from;
@@ -93,8 +107,12 @@ void add_export(CLI::App& app, int& status) {
   command->add_flag("--list", options->list, "List the formats");
   command
       ->add_option("--rows", options->how.rows,
-                   "Rows of jsonl and csv: exits, requests, interrupts, functions")
+                   "Rows of jsonl and csv: exits, requests, interrupts, functions, summary")
       ->capture_default_str();
+  command
+      ->add_option("--window", options->window,
+                   "Of --rows summary: a row for each group and this time (default: 60s)")
+      ->type_name("TIME");
   command
       ->add_option("--weight", options->how.weight,
                    "Of folded stacks: time, count, kernel, user, preempted, blocked")

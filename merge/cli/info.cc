@@ -7,6 +7,7 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/units.h"
+#include "merge/session/session_json.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::cli {
@@ -26,12 +27,22 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   for (const auto& [name, text] : source.facts()) fact(name, text);
   fact("clock", source.info().clock +
                     (source.info().cycles ? " (cycles: give --tsc-khz for nanoseconds)" : ""));
+  if (const auto session = session_of_recording(source.info().path); session && session->flight) {
+    const SessionFlight& flight = *session->flight;
+    fact("snapshot", fmt::format("asked by {}{}{}", flight.asked_by, flight.why.empty() ? "" : ": ",
+                                 flight.why));
+  }
   fact("events", grouped(counters.events));
   fact("lost", counters.gaps == 0
                    ? "nothing"
                    : fmt::format("{} events in {} gaps, {} gaps without a count",
                                  grouped(counters.lost_events), grouped(counters.gaps),
                                  grouped(counters.gaps_uncounted)));
+  if (counters.left_out_pieces != 0) {
+    fact("left out",
+         fmt::format("{} events in {} pieces, on purpose (--snapshot-on)",
+                     grouped(counters.left_out_events), grouped(counters.left_out_pieces)));
+  }
   if (counters.damaged_events != 0) fact("damaged", grouped(counters.damaged_events) + " events");
   auto events = source.event_counts();
   std::sort(events.begin(), events.end(),

@@ -8,7 +8,9 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/snapshot.h"
 #include "merge/cli/suggest.h"
+#include "merge/cli/top.h"
 
 namespace trapline::cli {
 
@@ -28,8 +30,10 @@ int main(int argc, char** argv) {
   int status = 0;
   cli::add_record(app, status);
   cli::add_report(app, status);
+  cli::add_snapshot(app, status);
   cli::add_view(app, status);
   cli::add_explain(app, status);
+  cli::add_top(app, status);
   cli::add_diff(app, status);
   cli::add_timeline(app, status);
   cli::add_export(app, status);

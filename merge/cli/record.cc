@@ -6,6 +6,7 @@
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/record/flight_store.h"
 #include "merge/record/recorder.h"
 #include "merge/session/finish.h"
 
@@ -19,7 +20,9 @@ struct Options {
   std::string duration, functions, finish;
   std::optional<std::string> snapshot_on;
   std::string around;
-  std::uint64_t ring_mb = record::kDefaultRingMb;
+  std::optional<std::uint64_t> ring_mb;
+  std::string flight, spacing;
+  std::uint64_t budget_mb = record::FlightWish().budget_mb;
   bool no_qemu_events = false;
 };
 
@@ -29,13 +32,46 @@ Result<void> read_snapshot(Options& options) {
   if (!trigger) return tl::unexpected(std::move(trigger).error());
   record::SnapshotWish wish;
   wish.trigger = std::move(*trigger);
-  wish.ring_mb = options.ring_mb;
+  wish.ring_mb = options.ring_mb.value_or(record::kDefaultRingMb);
   if (!options.around.empty()) {
     const auto around = parse_duration("--around", options.around);
     if (!around) return tl::unexpected(around.error());
     wish.around_ns = *around;
   }
   options.record.snapshot = std::move(wish);
+  return {};
+}
+
+Result<void> read_flight(Options& options, bool folder_given) {
+  if (options.flight.empty()) {
+    if (!options.ring_mb || options.snapshot_on) return {};
+    return fail(ErrorKind::kUsage, "--ring-size: memory for --flight or --snapshot-on; give one");
+  }
+  record::FlightWish wish;
+  const auto span = parse_duration("--flight", options.flight);
+  if (!span) return tl::unexpected(span.error());
+  if (*span == 0) return fail(ErrorKind::kUsage, "--flight 0 holds nothing; use 60s");
+  wish.span_ns = *span;
+  if (!options.spacing.empty()) {
+    const auto spacing = parse_duration("--spacing", options.spacing);
+    if (!spacing) return tl::unexpected(spacing.error());
+    wish.spacing_ns = *spacing;
+  }
+  wish.ring_mb = options.ring_mb.value_or(wish.ring_mb);
+  wish.budget_mb = options.budget_mb;
+  if (wish.budget_mb < 2 * wish.ring_mb) {
+    return fail(
+        ErrorKind::kUsage,
+        "--disk-budget {}: a snapshot may take {} MiB (--ring-size, and the kernel's symbols); "
+        "give at least {}",
+        wish.budget_mb, wish.ring_mb + 16, 2 * wish.ring_mb);
+  }
+  if (!options.record.command.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--flight records the machine, or --pid PID; start the command yourself");
+  }
+  if (!folder_given) options.record.folder = record::kDefaultFlightFolder;
+  options.record.flight = wish;
   return {};
 }
 
@@ -49,7 +85,7 @@ Result<int> finish(const std::string& session) {
   return 0;
 }
 
-Result<int> run(Options& options) {
+Result<int> run(Options& options, bool folder_given) {
   if (!options.finish.empty()) return finish(options.finish);
   record::RecordOptions& record = options.record;
   if (!options.duration.empty()) {
@@ -67,6 +103,8 @@ Result<int> run(Options& options) {
     record.functions = *functions;
   }
   if (auto read = read_snapshot(options); !read) return tl::unexpected(std::move(read).error());
+  if (auto read = read_flight(options, folder_given); !read)
+    return tl::unexpected(std::move(read).error());
   if (options.no_qemu_events) {
     record.qemu_events.clear();
   } else if (record.qemu_events.empty()) {
@@ -85,9 +123,9 @@ void add_record(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   record::RecordOptions& record = options->record;
   CLI::App* command = app.add_subcommand("record", "Record a session: kernel, QEMU and guest");
-  command->add_option("-o,--output", record.folder, "The session's folder")
-      ->type_name("DIR")
-      ->capture_default_str();
+  auto* folder = command->add_option("-o,--output", record.folder, "The session's folder")
+                     ->type_name("DIR")
+                     ->capture_default_str();
   command->add_option("--pid", record.pid, "Record this process, with all of its threads")
       ->type_name("PID");
   command->add_option("--duration", options->duration, "Stop after this time (and end COMMAND)")
@@ -115,6 +153,9 @@ void add_record(CLI::App& app, int& status) {
                     "uftrace.data (the default), =ftrace into the recording, =both");
   command->add_option("--instance", record.instance, "The name of the ftrace instance to make")
       ->type_name("NAME");
+  command->add_flag("--follow", record.follow,
+                    "For readers of the growing session: they see all but the last tenth of a "
+                    "second");
   command
       ->add_option("--finish", options->finish,
                    "Record nothing: make trace.dat whole in the session of a killed recorder")
@@ -141,16 +182,31 @@ void add_record(CLI::App& app, int& status) {
                    "How long before and after each exit of --snapshot-on (default: 1s)")
       ->type_name("TIME")
       ->needs(trigger);
+  auto* flight = command
+                     ->add_option("--flight", options->flight,
+                                  "Hold this much of the last time in memory, and write it only "
+                                  "when asked: trapline snapshot, SIGUSR1, --snapshot-on")
+                     ->type_name("TIME");
   command
-      ->add_option("--ring-size", options->ring_mb,
-                   "Memory for what --snapshot-on may yet keep, in MiB")
+      ->add_option("--spacing", options->spacing,
+                   "With --flight: at most one snapshot in this time (default: 5m)")
+      ->type_name("TIME")
+      ->needs(flight);
+  command
+      ->add_option("--disk-budget", options->budget_mb,
+                   "With --flight: what all snapshots may take, in MiB; then the oldest goes")
       ->type_name("MIB")
-      ->check(CLI::Range(1, 4096))
       ->capture_default_str()
-      ->needs(trigger);
+      ->needs(flight);
+  command
+      ->add_option(
+          "--ring-size", options->ring_mb,
+          "Memory for what may yet be kept, in MiB: 16 with --snapshot-on, 64 with --flight")
+      ->type_name("MIB")
+      ->check(CLI::Range(1, 4096));
   command->add_option("COMMAND", record.command, "What to run and record, after --");
-  command->callback([options, &status] {
-    auto done = run(*options);
+  command->callback([options, folder, &status] {
+    auto done = run(*options, folder->count() != 0);
     status = done ? *done : fail_with(done.error());
   });
 }

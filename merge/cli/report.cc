@@ -6,6 +6,8 @@
 #include "merge/cli/common.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/render.h"
+#include "merge/render/side_tables.h"
+#include "merge/report/phase_spec.h"
 #include "merge/report/run.h"
 
 namespace trapline::cli {
@@ -16,10 +18,17 @@ struct Options {
   VcpuFilter filter;
   ReportOptions report;
   std::string sort = "total", slower_than, from, to;
-  std::vector<std::string> spans;
+  std::vector<std::string> spans, phases;
+  bool with_phases = false;
+  std::optional<std::vector<PhaseSpec>> phase_specs;
   std::string format = "text", detail, output;
   bool strict = false;
+  const CLI::Option* by = nullptr;
 };
+
+bool wants_page(const Options& options) {
+  return options.format == "html" || options.detail == "page";
+}
 
 // The texts that need more than a number, checked before anything is read.
 Result<void> complete(Options& options) {
@@ -29,6 +38,7 @@ Result<void> complete(Options& options) {
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
+  options.report.by_default = options.by->count() == 0;
   options.report.requests = options.report.by_text == "span";
   for (const std::string& text : options.spans) {
     auto spec = parse_request_spec(text);
@@ -42,6 +52,18 @@ Result<void> complete(Options& options) {
     auto dimensions = parse_dimensions(options.report.by_text);
     if (!dimensions) return tl::unexpected(std::move(dimensions).error());
     options.report.by = std::move(*dimensions);
+  }
+  if (options.with_phases || !options.phases.empty()) {
+    auto& phases = options.phase_specs.emplace();
+    for (const std::string& text : options.phases) {
+      auto phase = parse_phase_spec(text);
+      if (!phase) return tl::unexpected(std::move(phase).error());
+      phases.push_back(std::move(*phase));
+    }
+    if (phases.empty()) phases = default_phases();
+  }
+  if (options.phase_specs && wants_page(options)) {
+    return fail(ErrorKind::kUsage, "--phases: goes with --format text, json and csv");
   }
   auto sort = parse_sort(options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());
@@ -61,22 +83,21 @@ Result<void> complete(Options& options) {
   return {};
 }
 
-bool wants_page(const Options& options) {
-  return options.format == "html" || options.detail == "page";
-}
-
-Result<void> print(const Report& report, const std::string& page, const Options& options) {
+Result<void> print(const Report& report, const std::string& page, const SideTables& tables,
+                   const Options& options) {
   return print_to(options.output, [&](std::ostream& out) {
     if (options.format == "html") {
       print_page(page, out);
     } else if (options.detail == "page") {
       out << page << '\n';
     } else if (options.format == "json") {
-      print_json(report, out);
+      print_json(report, tables, out);
     } else if (options.format == "csv") {
       print_csv(report, out);
+      print_side_tables_csv(tables, out);
     } else {
-      print_text(report, out, options.output.empty() ? stdout_style() : TextStyle{});
+      const TextStyle style = options.output.empty() ? stdout_style() : TextStyle{};
+      print_text(report, out, style, [&] { print_side_tables(report, tables, out, style); });
     }
   });
 }
@@ -88,13 +109,19 @@ int run(Options& options) {
     page.emplace(page_options(options.input, options.filter, options.from, options.to));
     options.report = PageData::report_options(options.report);
   }
+  SideTablesPass tables(options.report.halt, options.phase_specs);
+  ReportCompanion* companion = page ? static_cast<ReportCompanion*>(&*page)
+                               : options.report.halt || options.phase_specs ? &tables
+                                                                            : nullptr;
   auto run = [&] {
     ProgressLine progress;
     return run_report(options.input, options.report, options.filter, progress.callback(),
-                      page ? &*page : nullptr);
+                      companion);
   }();
   if (!run) return fail_with(run.error());
-  if (auto printed = print(run->report, page ? page->json() : std::string(), options); !printed)
+  if (auto printed =
+          print(run->report, page ? page->json() : std::string(), tables.tables(), options);
+      !printed)
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
@@ -107,6 +134,26 @@ int run(Options& options) {
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }
 
+// The tables beside the groups.
+void add_tables(CLI::App& command, Options& options) {
+  command.add_flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
+  command.add_flag("--halt", options.report.halt,
+                   "Halts: polls won and lost, their cost, and other values of halt_poll_ns");
+  command.add_flag("--phases", options.with_phases,
+                   "The boot by phases: time, exits, devices and functions of each");
+  command
+      .add_option("--phase", options.phases,
+                  "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
+                  "says PATTERN, at function:NAME, or at 0xFIRST..0xLAST; repeatable")
+      ->type_name("SPEC");
+  command.add_flag("--guest", options.report.guest,
+                   "What guest functions' own time went to, where guest records are there");
+  command.add_flag("--waits", options.report.waits,
+                   "Who kept the vCPUs waiting: preempted and blocked time by culprit");
+  command.add_flag("--steal", options.report.steal,
+                   "How long each vCPU was runnable and did not run, and who ran instead");
+}
+
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
@@ -114,11 +161,13 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("report", "Where the time of the VM exits went");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
-  command
-      ->add_option("--by", options->report.by_text,
-                   "Group by " + dimension_names() +
-                       ", several with commas; or span: requests, by the pointers in QEMU's events")
-      ->capture_default_str();
+  options->by =
+      command
+          ->add_option(
+              "--by", options->report.by_text,
+              "Group by " + dimension_names() +
+                  ", several with commas; or span: requests, by the pointers in QEMU's events")
+          ->capture_default_str();
   command
       ->add_option("--span", options->spans,
                    "START:FIELD..END:FIELD: a request to follow with --by span; repeatable")
@@ -128,15 +177,7 @@ void add_report(CLI::App& app, int& status) {
   command->add_option("--top", options->report.top, "The first N groups only");
   command->add_option("--slower-than", options->slower_than, "List the exits of at least this time")
       ->type_name("TIME");
-  command->add_flag("--irq", options->report.irq, "Latency of interrupts, by vector and pin");
-  command->add_flag("--halt", options->report.halt,
-                    "Halts: polls won and lost, wake-up to running");
-  command->add_flag("--guest", options->report.guest,
-                    "What guest functions' own time went to, where guest records are there");
-  command->add_flag("--waits", options->report.waits,
-                    "Who kept the vCPUs waiting: preempted and blocked time by culprit");
-  command->add_flag("--steal", options->report.steal,
-                    "How long each vCPU was runnable and did not run, and who ran instead");
+  add_tables(*command, *options);
   command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
       ->type_name("TIME");
   command->add_option("--to", options->to, "Stop here")->type_name("TIME");

@@ -28,7 +28,7 @@ CLI::App* command_named(CLI::App& app, const std::string& name) {
 std::string hint(const std::string& word, const std::vector<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view name = nearest(word, views);
-  return name.empty() ? "" : fmt::format("; did you mean {}?", name);
+  return name.empty() ? "" : fmt::format(", did you mean {}?", name);
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ std::optional<std::string> unknown_command(const CLI::App& app,
   if (words.empty() || words[0].starts_with('-')) return std::nullopt;
   const std::vector<std::string> names = commands_of(app);
   if (std::find(names.begin(), names.end(), words[0]) != names.end()) return std::nullopt;
-  return fmt::format("'{}' is not a command{}; trapline --help lists them", words[0],
+  return fmt::format("'{}' is not a command{} (trapline --help lists them)", words[0],
                      hint(words[0], names));
 }
 
@@ -54,7 +54,7 @@ std::optional<std::string> unknown_option(CLI::App& app, const std::vector<std::
     if (name.size() < 2 || name[0] != '-') continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const std::string where = command != nullptr ? "trapline " + words[0] : "trapline";
-    return fmt::format("{}: there is no option {}{}; {} --help lists them",
+    return fmt::format("{}: there is no option {}{} ({} --help lists them)",
                        command != nullptr ? words[0] : "trapline", name, hint(name, names), where);
   }
   return std::nullopt;

@@ -10,9 +10,9 @@
 #include <tuple>
 #include <utility>
 
+#include "backend_ftrace/base/quoted_text.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/export/exporter.h"
-#include "merge/export/json_text.h"
 #include "merge/export/nested_exit.h"
 #include "merge/report/exit_text.h"
 
@@ -41,12 +41,12 @@ class ChromeExporter final : public Exporter {
   }
   void span(const Span& span, const Pipeline& pipeline) override {
     if (span.kind == SpanKind::kPart || span.kind == SpanKind::kHandler) {
-      if (open_) open_->add(span);
+      if (open_.is_open()) open_.add(span);
       return;
     }
     write_open_exit(pipeline);
     if (span.kind == SpanKind::kExit) {
-      open_.emplace(span);
+      open_.start(span);
       return;
     }
     if (span.kind != SpanKind::kFunction) write('B', span, span.begin, pipeline);
@@ -74,10 +74,10 @@ class ChromeExporter final : public Exporter {
 
   [[nodiscard]] std::string_view separator() { return std::exchange(separator_, ",\n"); }
   void write_open_exit(const Pipeline& pipeline) {
-    if (!open_) return;
-    open_->walk([&](const Span& span) { write('B', span, span.begin, pipeline); },
-                [&](const Span& span) { write('E', span, span.end, pipeline); });
-    open_.reset();
+    if (!open_.is_open()) return;
+    open_.walk([&](const Span& span) { write('B', span, span.begin, pipeline); },
+               [&](const Span& span) { write('E', span, span.end, pipeline); });
+    open_.close();
   }
   void write(char phase, const Span& span, Timestamp at, const Pipeline& pipeline) {
     if (!first_) first_ = context_.timeline.source(0).counters().first.ns();
@@ -148,7 +148,7 @@ class ChromeExporter final : public Exporter {
   const ExportContext context_;
   OutputFile output_;
   std::string reason_, arguments_, text_;
-  std::optional<NestedExit> open_;
+  NestedExit open_;
   std::string_view separator_;
   std::uint64_t lane_ = 0;
   std::optional<std::uint64_t> first_;

@@ -16,6 +16,13 @@ const std::vector<ExportFormat>& export_formats() {
   return kFormats;
 }
 
+EventClass events_of(const ExportOptions& options) {
+  if (options.format == "jsonl" || options.format == "csv") return row_events(options);
+  if (options.format == "folded") return EventClass::kExits;
+  if (options.events) return EventClass::kAll;
+  return EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts;
+}
+
 Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
                                                 const ExportOptions& options) {
   std::vector<std::string_view> names;

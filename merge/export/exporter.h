@@ -9,16 +9,19 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/export/output_file.h"
+#include "merge/model/wall_clock.h"
+#include "merge/source/source.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
 
 struct ExportOptions {
-  std::string format;           // a name of export_formats()
-  std::string rows = "exits";   // rows of jsonl and csv
-  std::string weight = "time";  // of folded stacks
-  std::string host, session;    // labels
-  bool events = false;          // the kernel's events as well
+  std::string format;                        // a name of export_formats()
+  std::string rows = "exits";                // rows of jsonl and csv
+  std::uint64_t window_ns = 60'000'000'000;  // of rows "summary"
+  std::string weight = "time";               // of folded stacks
+  std::string host, session;                 // labels
+  bool events = false;                       // the kernel's events as well
   std::string output;
   bool force = false;
 };
@@ -27,6 +30,8 @@ struct ExportOptions {
 struct ExportContext {
   const Timeline& timeline;
   std::vector<std::string> notes;
+  std::optional<WallClock> wall_clock;
+  std::string boot_id;  // of the host; empty: not known
 };
 
 class Exporter : public SpanSink {
@@ -48,6 +53,10 @@ struct ExportFormat {
 // An Error (kUsage) names the nearest format.
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
                                                               const ExportOptions& options);
+
+// What the format's sources are to be read for.
+[[nodiscard]] EventClass events_of(const ExportOptions& options);
+[[nodiscard]] EventClass row_events(const ExportOptions& options);  // of jsonl and csv
 
 // One file each.
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext&,

@@ -10,10 +10,18 @@
 
 namespace trapline {
 
-// Collects an exit's span and those that follow it as its children.
+// Collects an exit's span and those that follow it as its children. One object serves all exits.
 class NestedExit {
  public:
-  explicit NestedExit(const Span& exit) : exit_(exit) {}
+  void start(const Span& exit) {
+    exit_ = exit;
+    parts_.clear();
+    handlers_.clear();
+    is_open_ = true;
+  }
+  [[nodiscard]] bool is_open() const { return is_open_; }
+  void close() { is_open_ = false; }
+
   [[nodiscard]] const Span& exit() const { return exit_; }
   void add(const Span& child) {
     (child.kind == SpanKind::kPart ? parts_ : handlers_).push_back(child);
@@ -51,6 +59,7 @@ class NestedExit {
  private:
   Span exit_;
   std::vector<Span> parts_, handlers_;
+  bool is_open_ = false;
 };
 
 }  // namespace trapline

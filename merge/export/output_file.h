@@ -23,7 +23,7 @@ class OutputFile {
   // The first error (a full disk, a closed pipe) is kept, and what follows it is dropped.
   void write(std::string_view bytes) {
     if (buffer_.size() + bytes.size() > kBuffer) flush();
-    if (bytes.size() > kBuffer) {
+    if (bytes.size() >= kBuffer / 4 && buffer_.empty()) {
       write_out(bytes);
     } else {
       buffer_ += bytes;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/exit_text.h"
 
 namespace trapline {
 namespace {
@@ -20,62 +19,45 @@ std::uint64_t flow_of(SpanId from, FlowKind kind) {
 
 std::int32_t number(ThreadId thread) { return static_cast<std::int32_t>(thread); }
 
-// "Linux NAME RELEASE VERSION… MACHINE" as trace-cmd writes it.
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const auto blank = std::min(text.find(' '), text.size());
-    if (blank != 0) words.push_back(text.substr(0, blank));
-    text.remove_prefix(std::min(blank + 1, text.size()));
-  }
-  return words;
-}
-
 }  // namespace
+
+PerfettoExporter::Words::Words(perfetto::Writer& writer)
+    : of_guest(writer.category("guest")),
+      of_exit(writer.category("exit")),
+      of_part(writer.category("part")),
+      of_handler(writer.category("qemu")),
+      of_function(writer.category("function")),
+      of_request(writer.category("request")),
+      of_interrupt(writer.category("interrupt")),
+      of_loss(writer.category("lost")),
+      of_trapline(writer.category("trapline")),
+      detail(writer.key("detail")),
+      device(writer.key("device")),
+      handler(writer.key("handler")),
+      function(writer.key("function")),
+      stack(writer.key("stack")),
+      user_space(writer.key("to user space")),
+      preempted_by(writer.key("preempted by")),
+      rip(writer.key("rip")),
+      injected(writer.key("injected vector")),
+      event(writer.key("event")),
+      guest(writer.name("guest")) {
+  for (std::size_t i = 0; i < kParts; ++i) parts[i] = writer.name(kPartNames[i]);
+}
 
 PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOptions& options,
                                    OutputFile output)
-    : context_(context), events_(options.events), writer_(std::move(output)) {
+    : context_(context),
+      events_(options.events),
+      writer_(std::move(output)),
+      words_(writer_),
+      texts_(writer_, context_.timeline) {
   add_metadata();
 }
 
 SpanClass PerfettoExporter::selects() const {
   return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions |
          SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses;
-}
-
-// The recording's own facts, as a slice of its own and as the trace's system information.
-void PerfettoExporter::add_metadata() {
-  const Timeline& timeline = context_.timeline;
-  const std::uint64_t track = about_track_ = writer_.add_track(0, "trapline", -10);
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    const Source& source = timeline.source(i);
-    const SourceInfo& info = source.info();
-    std::vector<std::pair<std::string, std::string>> facts = source.facts();
-    facts.emplace_back("kind", info.kind);
-    facts.emplace_back("clock", info.clock);
-    facts.emplace_back("aligned by", info.method);
-    facts.emplace_back("clock error bound",
-                       info.error_ns ? fmt::format("{} ns", *info.error_ns) : "not known");
-    Slice slice{info.path, "trapline", {}, {}, {}};
-    for (const auto& [name, text] : facts) {
-      slice.annotations.push_back({name, Annotation::Kind::kText, 0, text});
-      if (name != "host" || i != 0) continue;
-      const auto words = words_of(text);
-      if (words.size() < 4) continue;
-      const std::string_view release = words[2], machine = words.back();
-      const auto at = text.find(release) + release.size();
-      const auto end = text.rfind(machine);
-      writer_.add_system(words[0], release,
-                         trimmed(std::string_view(text).substr(at, end > at ? end - at : 0)),
-                         machine);
-    }
-    const SourceCounters& counters = source.counters();
-    writer_.instant(track, counters.first.ns(), slice);
-  }
-  for (const std::string& note : context_.notes) {
-    writer_.instant(track, 0, {note, "trapline", {}, {}, {}});
-  }
 }
 
 std::uint64_t PerfettoExporter::vm_track(ThreadId process) {
@@ -87,17 +69,18 @@ std::uint64_t PerfettoExporter::vm_track(ThreadId process) {
   return place->second;
 }
 
-std::uint64_t PerfettoExporter::vcpu_track(const Span& span, const Pipeline& pipeline) {
-  const auto [place, is_new] = vcpus_.try_emplace(span.track.thread, 0);
-  if (is_new) {
-    const ThreadId thread = span.track.thread;
-    const std::uint64_t vm = vm_track(pipeline.processes().of(thread, {}));
-    const std::string name = span.vcpu == kNoVcpu
-                                 ? fmt::format("vCPU of tid {}", number(thread))
-                                 : fmt::format("vCPU {} (tid {})", span.vcpu, number(thread));
-    place->second = writer_.add_track(vm, name, span.vcpu, true);
-  }
-  return place->second;
+PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t number_of,
+                                               const Pipeline& pipeline) {
+  Vcpu* vcpu = vcpus_.get(thread, kMostThreads);
+  if (vcpu == nullptr) vcpu = &other_vcpus_;
+  if (vcpu->track != 0) return *vcpu;
+  const std::uint64_t vm = vm_track(pipeline.processes().of(thread, {}));
+  const std::string name = vcpu == &other_vcpus_ ? std::string("other vCPUs")
+                           : number_of == kNoVcpu
+                               ? fmt::format("vCPU of tid {}", number(thread))
+                               : fmt::format("vCPU {} (tid {})", number_of, number(thread));
+  vcpu->track = writer_.add_track(vm, name, number_of, true);
+  return *vcpu;
 }
 
 std::uint64_t PerfettoExporter::function_track(const Span& span, const Pipeline& pipeline) {
@@ -105,7 +88,8 @@ std::uint64_t PerfettoExporter::function_track(const Span& span, const Pipeline&
   const auto [place, is_new] = functions_.try_emplace(key, 0);
   if (is_new) {
     const bool of_vcpu = span.track.thread != ThreadId{};
-    const std::uint64_t parent = of_vcpu ? vcpu_track(span, pipeline) : vm_track({});
+    const std::uint64_t parent =
+        of_vcpu ? vcpu(span.track.thread, span.vcpu, pipeline).track : vm_track({});
     const auto task = static_cast<std::uint32_t>(span.track.task);
     place->second = writer_.add_track(
         parent, task == 0 ? "guest functions" : fmt::format("guest task {}", task), 1, true);
@@ -138,43 +122,38 @@ void PerfettoExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 }
 
 void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) {
-  const Source& source = context_.timeline.source(exit.source);
-  next_ = {};
-  next_.writes = exit.detail.access == Access::kWrite;
-  next_.name = reason_text(source, exit.reason);
-  const auto text = [this](std::string_view name, std::string value) {
-    if (value != "-" && !value.empty()) next_.texts.emplace_back(name, std::move(value));
+  reason_ = texts_.reason(exit);
+  served_ = SpanId::kNone;
+  writes_ = exit.detail.access == Access::kWrite;
+  annotations_.clear();
+  const auto text = [this](std::uint64_t key, perfetto::Text value) {
+    annotations_.push_back({key, Annotation::Kind::kText, 0, value});
   };
-  text("detail", detail_text(exit.detail));
-  text("device", name_or_dash(pipeline.names(), exit.device));
-  text("handler", name_or_dash(pipeline.names(), exit.qemu_event));
+  if (exit.detail.kind != DetailKind::kNone) text(words_.detail, texts_.detail(exit.detail));
+  if (exit.device != kNoName) text(words_.device, texts_.value(exit.device, pipeline));
+  if (exit.qemu_event != kNoName) text(words_.handler, texts_.value(exit.qemu_event, pipeline));
   const StackId stack = pipeline.stack_of(exit);
   if (stack != kNoStack) {
-    text("function", function_text(pipeline.names(), pipeline.stacks().innermost(stack)));
-    text("stack", pipeline.stacks().text(stack));
+    text(words_.function, texts_.value(pipeline.stacks().innermost(stack), pipeline));
+    text(words_.stack, texts_.stack(stack, pipeline));
   }
-  if (exit.userspace_reason != ExitSpan::kNoUserspaceReason) {
-    text("to user space", source.userspace_reason(exit.userspace_reason));
-  }
-  if (exit.preempted_by != ThreadId{}) {
-    text("preempted by",
-         fmt::format("{}-{}", source.comm(exit.preempted_by), number(exit.preempted_by)));
-  }
-  if (exit.rip != 0) next_.numbers.emplace_back("rip", exit.rip);
-  if (exit.injected != kNoVector) next_.numbers.emplace_back("injected vector", exit.injected);
+  if (exit.userspace_reason != ExitSpan::kNoUserspaceReason)
+    text(words_.user_space, texts_.userspace_reason(exit));
+  if (exit.preempted_by != ThreadId{})
+    text(words_.preempted_by, texts_.thread(exit.source, exit.preempted_by));
+  if (exit.rip != 0) annotations_.push_back({words_.rip, Annotation::Kind::kPointer, exit.rip});
+  if (exit.injected != kNoVector)
+    annotations_.push_back({words_.injected, Annotation::Kind::kPointer, exit.injected});
 }
 
 void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
   switch (span.kind) {
     case SpanKind::kExit:
-      open_ = std::move(next_);
-      open_->span = span;
+      open_.start(span);
       return;
     case SpanKind::kPart:
-      if (open_) open_->parts.push_back(span);
-      return;
     case SpanKind::kHandler:
-      if (open_) open_->handlers.push_back(span);
+      if (open_.is_open()) open_.add(span);
       return;
     default:
       break;
@@ -182,8 +161,8 @@ void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
   if (span.kind == SpanKind::kGuest) {
-    const std::uint64_t track = vcpu_track(span, pipeline);
-    writer_.begin(track, span.begin.ns(), {"guest", "guest", {}, {}, {}});
+    const std::uint64_t track = vcpu(span.track.thread, span.vcpu, pipeline).track;
+    writer_.begin(track, span.begin.ns(), {words_.guest, words_.of_guest});
     writer_.end(track, span.end.ns());
   } else if (span.kind == SpanKind::kFunction) {
     writer_.end(function_track(span, pipeline), span.end.ns());
@@ -194,51 +173,49 @@ void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
 
 void PerfettoExporter::begin(const Span& span, const Pipeline& pipeline) {
   write_open_exit(pipeline);
-  const Slice slice{pipeline.names()[span.name], "function", {}, {}, {}};
-  writer_.begin(function_track(span, pipeline), span.begin.ns(), slice);
+  const std::uint64_t track = function_track(span, pipeline);
+  writer_.begin(track, span.begin.ns(), {texts_.name(span.name, pipeline), words_.of_function});
 }
 
 // The exit with its parts inside, and QEMU's handlers inside the parts, in nested order.
 void PerfettoExporter::write_open_exit(const Pipeline& pipeline) {
-  if (!open_) return;
-  const OpenExit& open = *open_;
-  const std::uint64_t track = vcpu_track(open.span, pipeline);
-  Slice slice{open.name, "exit", {}, {}, {}};
-  for (const auto& [name, value] : open.texts) {
-    slice.annotations.push_back({name, Annotation::Kind::kText, 0, value});
-  }
-  for (const auto& [name, value] : open.numbers) {
-    slice.annotations.push_back({name, Annotation::Kind::kPointer, value, {}});
-  }
-  if (open.served != SpanId::kNone) {
-    slice.flows.push_back(flow_of(open.span.id, FlowKind::kServedBy));
-  }
+  if (!open_.is_open()) return;
+  const Span& exit = open_.exit();
+  const std::uint64_t track = vcpu(exit.track.thread, exit.vcpu, pipeline).track;
+  open_.walk(
+      [&](const Span& span) {
+        if (span.kind == SpanKind::kPart) {
+          const perfetto::Text name = words_.parts[static_cast<std::size_t>(span.part)];
+          writer_.begin(track, span.begin.ns(), {name, words_.of_part});
+        } else if (span.kind == SpanKind::kHandler) {
+          begin_handler(track, span, pipeline);
+        } else {
+          begin_exit(track, span);
+        }
+      },
+      [&](const Span& span) { writer_.end(track, span.end.ns()); });
+  open_.close();
+}
+
+void PerfettoExporter::begin_exit(std::uint64_t track, const Span& span) {
+  std::array<std::uint64_t, 2> flows{};
+  std::size_t count = 0;
+  if (served_ != SpanId::kNone) flows[count++] = flow_of(span.id, FlowKind::kServedBy);
   // A request may name it as the exit with its notify, long after this is written.
-  if (open.writes) slice.flows.push_back(flow_of(open.span.id, FlowKind::kNotify));
-  writer_.begin(track, open.span.begin.ns(), slice);
-  std::size_t next = 0;
-  for (const Span& part : open.parts) {
-    writer_.begin(track, part.begin.ns(),
-                  {kPartNames[static_cast<std::size_t>(part.part)], "part", {}, {}, {}});
-    for (; next < open.handlers.size() && open.handlers[next].end <= part.end; ++next) {
-      const Span& handler = open.handlers[next];
-      Slice inner{pipeline.names()[handler.region != kNoName ? handler.region : handler.name],
-                  "qemu",
-                  {},
-                  {},
-                  {}};
-      inner.annotations.push_back(
-          {"event", Annotation::Kind::kText, 0, pipeline.names()[handler.name]});
-      if (handler.id == open.served) {
-        inner.ending_flows.push_back(flow_of(open.span.id, FlowKind::kServedBy));
-      }
-      writer_.begin(track, std::max(handler.begin, part.begin).ns(), inner);
-      writer_.end(track, handler.end.ns());
-    }
-    writer_.end(track, part.end.ns());
-  }
-  writer_.end(track, open.span.end.ns());
-  open_.reset();
+  if (writes_) flows[count++] = flow_of(span.id, FlowKind::kNotify);
+  const Slice slice{reason_, words_.of_exit, annotations_, {flows.data(), count}, {}};
+  writer_.begin(track, span.begin.ns(), slice);
+}
+
+void PerfettoExporter::begin_handler(std::uint64_t track, const Span& span,
+                                     const Pipeline& pipeline) {
+  const NameId shown = span.region != kNoName ? span.region : span.name;
+  const Annotation event{words_.event, Annotation::Kind::kText, 0,
+                         texts_.value(span.name, pipeline)};
+  const std::uint64_t flow = flow_of(span.parent, FlowKind::kServedBy);
+  Slice slice{texts_.name(shown, pipeline), words_.of_handler, {&event, 1}, {}, {}};
+  if (span.id == served_) slice.ending_flows = {&flow, 1};
+  writer_.begin(track, span.begin.ns(), slice);
 }
 
 // Held back until the flows that end in it are known: they follow it.
@@ -253,15 +230,17 @@ void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
   const std::string name = request                    ? std::string(pipeline.names()[span.name])
                            : span.number == kNoVector ? std::string("interrupt")
                                                       : fmt::format("interrupt {:#x}", span.number);
-  Slice slice{name, request ? "request" : "interrupt", {}, {}, ending_flows};
-  if (request) slice.flows.push_back(flow_of(span.id, FlowKind::kInjection));
+  const std::uint64_t flow = flow_of(span.id, FlowKind::kInjection);
+  Slice slice{
+      writer_.name(name), request ? words_.of_request : words_.of_interrupt, {}, {}, ending_flows};
+  if (request) slice.flows = {&flow, 1};
   writer_.begin(track, span.begin.ns(), slice);
   writer_.end(track, span.end.ns());
 }
 
 void PerfettoExporter::flow(SpanId from, SpanId to, FlowKind kind) {
   if (kind == FlowKind::kServedBy) {
-    if (open_ && open_->served == SpanId::kNone) open_->served = to;
+    if (open_.is_open() && served_ == SpanId::kNone) served_ = to;
     return;
   }
   if (!asynchronous_ || asynchronous_->first.id != to) return;
@@ -272,15 +251,12 @@ void PerfettoExporter::flow(SpanId from, SpanId to, FlowKind kind) {
 }
 
 void PerfettoExporter::count(const ExitSpan& exit, const Pipeline& pipeline) {
-  Counters& counters = counters_[exit.thread];
+  Vcpu& of = vcpu(exit.thread, exit.vcpu, pipeline);
+  Counters& counters = of.counters;
   if (counters.exits_track == 0) {
-    Span span;
-    span.track.thread = exit.thread;
-    span.vcpu = exit.vcpu;
-    const std::uint64_t vcpu = vcpu_track(span, pipeline);
-    counters.exits_track = writer_.add_counter(vcpu, "exits/s", "");
+    counters.exits_track = writer_.add_counter(of.track, "exits/s", "");
     for (std::size_t i = 0; i < kParts; ++i) {
-      counters.tracks[i] = writer_.add_counter(vcpu, fmt::format("{} %", kPartNames[i]), "%");
+      counters.tracks[i] = writer_.add_counter(of.track, fmt::format("{} %", kPartNames[i]), "%");
     }
     counters.window = exit.end.ns() / kWindow;
   }
@@ -310,69 +286,8 @@ void PerfettoExporter::lost(const Event& event, const Lost& lost, const Pipeline
   if (track == 0) track = writer_.add_track(lost_track_, fmt::format("CPU {}", event.cpu));
   const std::string name =
       lost.count == 0 ? "events lost (count unknown)" : fmt::format("{} events lost", lost.count);
-  writer_.begin(track, lost.from.ns(), {name, "lost", {}, {}, {}});
+  writer_.begin(track, lost.from.ns(), {writer_.name(name), words_.of_loss});
   writer_.end(track, lost.to.ns());
-}
-
-std::string PerfettoExporter::comm(const Event& event, ThreadId thread) const {
-  return thread == ThreadId{} ? fmt::format("swapper/{}", event.cpu)
-                              : context_.timeline.source_of(event).comm(thread);
-}
-
-void PerfettoExporter::event(const Event& event, const Pipeline&) {
-  const auto machine = static_cast<std::uint32_t>(event.machine);
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    constexpr std::int64_t kPreempted = 256,
-                           kAsleep = 1;  // as the kernel's trace event prints them
-    const std::string prev = comm(event, sched->prev);
-    writer_.add_switch(machine, event.cpu,
-                       {event.at.ns(), number(sched->prev), number(sched->next),
-                        sched->runnable ? kPreempted : kAsleep, prev, sched->next_comm});
-  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    writer_.add_waking(machine, event.cpu, event.at.ns(), number(event.thread),
-                       number(wakeup->thread), comm(event, wakeup->thread));
-  } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
-             !std::holds_alternative<GuestCall>(event.payload)) {
-    const Source& source = context_.timeline.source_of(event);
-    writer_.add_generic(machine, event.cpu, event.at.ns(), number(event.thread),
-                        source.event_name(event), source.event_text(event));
-  }
-}
-
-Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
-  write_open_exit(pipeline);
-  write_asynchronous(pipeline);
-  for (auto& [thread, counters] : counters_) write_counters(counters);
-  if (left_out_ != 0) {
-    const std::string text = fmt::format(
-        "{} requests and interrupts are left out: more than {} overlapped", left_out_, kMostLanes);
-    writer_.instant(about_track_, pipeline.end().ns(), {text, "trapline", {}, {}, {}});
-  }
-  std::vector<perfetto::Writer::Thread> threads;
-  for (const auto& [thread, track] : vcpus_) {
-    const ThreadId process = pipeline.processes().of(thread, thread);
-    std::string name;
-    for (std::size_t i = 0; i < context_.timeline.size() && name.empty(); ++i) {
-      const Source& source = context_.timeline.source(i);
-      if (source.info().role == Role::kHostKernel) name = source.comm(thread);
-    }
-    if (process == ThreadId{0}) continue;
-    threads.push_back({number(thread), number(process), std::move(name)});
-  }
-  if (!threads.empty()) writer_.add_threads(0, threads);
-  return writer_.finish();
-}
-
-Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext& context,
-                                                const ExportOptions& options) {
-  if (context.timeline.source(0).info().cycles) {
-    return fail(ErrorKind::kUsage,
-                "{}: its times are cycles, which Perfetto has no unit for; give --tsc-khz",
-                context.timeline.source(0).info().path);
-  }
-  auto output = OutputFile::create(options.output, options.force);
-  if (!output) return tl::unexpected(std::move(output).error());
-  return std::make_unique<PerfettoExporter>(context, options, std::move(*output));
 }
 
 }  // namespace trapline

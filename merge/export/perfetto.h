@@ -21,7 +21,10 @@
 #include <vector>
 
 #include "merge/export/exporter.h"
+#include "merge/export/nested_exit.h"
+#include "merge/export/perfetto_texts.h"
 #include "merge/export/perfetto_writer.h"
+#include "merge/model/thread_table.h"
 
 namespace trapline {
 
@@ -43,8 +46,18 @@ class PerfettoExporter : public Exporter {
 
  private:
   static constexpr std::uint64_t kWindow = 100'000'000;  // of the counters, ns
-  static constexpr std::size_t kMostLanes = 4096, kMostFlows = 1u << 16;
+  static constexpr std::size_t kMostLanes = 4096, kMostFlows = 1u << 16, kMostThreads = 1u << 16;
 
+  // Numbers of the texts that every trace has.
+  struct Words {
+    explicit Words(perfetto::Writer& writer);
+    std::uint64_t of_guest, of_exit, of_part, of_handler, of_function, of_request, of_interrupt,
+        of_loss, of_trapline;  // categories
+    std::uint64_t detail, device, handler, function, stack, user_space, preempted_by, rip, injected,
+        event;  // annotations
+    perfetto::Text guest;
+    std::array<perfetto::Text, kParts> parts;
+  };
   struct Lane {
     std::uint64_t track = 0;
     Timestamp busy_until;
@@ -56,41 +69,43 @@ class PerfettoExporter : public Exporter {
     std::uint64_t exits = 0;
     Parts parts{};
   };
-  // What is known of the exit whose children are still to come.
-  struct OpenExit {
-    Span span;
-    std::string name;  // what the slice's views point into
-    std::vector<std::pair<std::string_view, std::string>> texts;
-    std::vector<std::pair<std::string_view, std::uint64_t>> numbers;
-    std::vector<Span> parts, handlers;
-    SpanId served = SpanId::kNone;  // the handler that served it
-    bool writes = false;            // it may carry a notify
+  struct Vcpu {
+    std::uint64_t track = 0;
+    Counters counters;
   };
 
   void add_metadata();
   [[nodiscard]] std::uint64_t vm_track(ThreadId process);
-  [[nodiscard]] std::uint64_t vcpu_track(const Span& span, const Pipeline& pipeline);
+  [[nodiscard]] Vcpu& vcpu(ThreadId thread, std::int32_t number, const Pipeline& pipeline);
   [[nodiscard]] std::uint64_t function_track(const Span& span, const Pipeline& pipeline);
   [[nodiscard]] std::uint64_t lane(std::vector<Lane>& lanes, const Span& span,
                                    std::string_view name);
   void describe(const ExitSpan& exit, const Pipeline& pipeline);
   void write_open_exit(const Pipeline& pipeline);
+  void begin_exit(std::uint64_t track, const Span& span);
+  void begin_handler(std::uint64_t track, const Span& span, const Pipeline& pipeline);
   void write_asynchronous(const Pipeline& pipeline);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
-  void note_thread(ThreadId thread, const Event& event, const Pipeline& pipeline);
-  [[nodiscard]] std::string comm(const Event& event, ThreadId thread) const;
+  void add_thread_names(const Pipeline& pipeline);
 
   const ExportContext context_;
   bool events_;
   perfetto::Writer writer_;
-  std::map<ThreadId, std::uint64_t> vms_, vcpus_;
+  Words words_;
+  perfetto::Texts texts_;
+  std::map<ThreadId, std::uint64_t> vms_;
+  ThreadTable<Vcpu> vcpus_;
+  Vcpu other_vcpus_;  // beyond kMostThreads
   std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::uint64_t> functions_;
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Lane>> lanes_;
   std::map<std::uint32_t, std::uint64_t> lost_;  // by CPU
-  std::map<ThreadId, Counters> counters_;
-  OpenExit next_;  // described by exit(), before its span comes
-  std::optional<OpenExit> open_;
+  // The exit whose children are still to come; what is said of it, before its span comes.
+  NestedExit open_;
+  perfetto::Text reason_;
+  std::vector<perfetto::Annotation> annotations_;
+  SpanId served_ = SpanId::kNone;  // the handler that served it
+  bool writes_ = false;            // it may carry a notify
   std::optional<std::pair<Span, std::vector<std::uint64_t>>> asynchronous_;
   std::set<std::uint64_t> ended_flows_;
   std::uint64_t about_track_ = 0;  // what is said of the recording

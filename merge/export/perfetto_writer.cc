@@ -5,248 +5,259 @@
 namespace trapline::perfetto {
 namespace {
 
-using protozero::pbf_writer;
+using Field = ProtoBuffer::Field;
 
 // TracePacket
-constexpr int kProcessTree = 2, kTimestamp = 8, kSequenceId = 10, kTrackEvent = 11,
-              kInternedData = 12, kSequenceFlags = 13, kFtraceEvents = 1, kSystemInfo = 45,
-              kTrackDescriptor = 60, kFirstPacket = 87, kMachineId = 98;
-constexpr std::uint32_t kSequence = 1, kStateCleared = 1, kNeedsState = 2;
-constexpr int kTracePacket = 1;
+constexpr Field kFtraceEvents = 1, kProcessTree = 2, kTimestamp = 8, kSequenceId = 10,
+                kTrackEvent = 11, kInternedData = 12, kSequenceFlags = 13, kSystemInfo = 45,
+                kTrackDescriptor = 60, kFirstPacket = 87, kMachineId = 98;
+constexpr std::uint64_t kSequence = 1, kStateCleared = 1, kNeedsState = 2;
+constexpr Field kTracePacket = 1;
+constexpr std::uint64_t kBegin = 1, kEnd = 2, kInstant = 3, kCounter = 4;  // TrackEvent.type
 
-// Text of a protobuf is UTF-8; control characters are made visible.
-std::string text_of(std::string_view text) { return printable(text); }
+// The fields of every packet of the sequence, encoded: sequence id and flags.
+constexpr char kOfSequence[] = {kSequenceId << 3, kSequence, kSequenceFlags << 3, kNeedsState};
+
+// Negative numbers of 32 bits are written with 64.
+std::uint64_t extended(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
 }  // namespace
 
-std::uint64_t Writer::intern(Interned& names, std::string_view name, Added& added) {
-  const auto found = names.ids.find(name);
-  if (found != names.ids.end()) return found->second;
-  if (names.ids.size() >= kMostInterned) return 0;
-  const std::uint64_t id = names.ids.size() + 1;
-  const auto place = names.ids.emplace(name, id).first;
-  added.emplace_back(id, place->first);  // made printable where it is written
-  return id;
+Writer::Writer(OutputFile output) : output_(std::move(output)) {
+  const std::size_t packet = out_.begin(kTracePacket);
+  out_.add(kSequenceId, kSequence);
+  out_.add(kSequenceFlags, kStateCleared | kNeedsState);
+  out_.add(kFirstPacket, 1);
+  out_.end(packet);
 }
 
-// packet_ holds the packet's own fields; the sequence's are added.
-void Writer::write_packet() {
-  pbf_writer packet(packet_);
-  packet.add_uint32(kSequenceId, kSequence);
-  packet.add_uint32(kSequenceFlags, first_ ? kStateCleared | kNeedsState : kNeedsState);
-  if (first_) packet.add_bool(kFirstPacket, true);
-  first_ = false;
-  part_.clear();
-  pbf_writer(part_).add_message(kTracePacket, packet_);
-  output_.write(part_);
-  packet_.clear();
+std::size_t Writer::begin_packet() {
+  const std::size_t packet = out_.begin(kTracePacket);
+  out_.add_encoded({kOfSequence, sizeof kOfSequence});
+  return packet;
+}
+
+void Writer::end_packet(std::size_t packet) {
+  out_.end(packet);
+  if (out_.size() < kPiece) return;
+  output_.write(out_.bytes());
+  out_.clear();
+}
+
+std::uint64_t Writer::intern(Interned& texts, std::string_view text) {
+  const auto found = texts.ids.find(text);
+  if (found != texts.ids.end()) return found->second;
+  if (texts.ids.size() >= kMostInterned) return 0;
+  const std::uint64_t id = texts.ids.size() + 1;
+  texts.ids.emplace(text, id);
+  const std::size_t packet = begin_packet();
+  const std::size_t data = out_.begin(kInternedData);
+  const std::size_t entry = out_.begin(texts.field);
+  out_.add(1, id);
+  out_.add(2, printable(text));
+  out_.end(entry);
+  out_.end(data);
+  end_packet(packet);
+  return id;
 }
 
 std::uint64_t Writer::add_track(std::uint64_t parent, std::string_view name, int rank,
                                 bool explicit_order) {
-  const std::uint64_t uuid = ++last_track_;
-  std::string text;
-  pbf_writer track(text);
-  track.add_uint64(1, uuid);
-  track.add_string(2, text_of(name));
-  if (parent != 0) track.add_uint64(5, parent);
-  if (explicit_order) track.add_int32(11, 3);
-  track.add_int32(12, rank);
-  pbf_writer(packet_).add_message(kTrackDescriptor, text);
-  write_packet();
-  return uuid;
+  const std::size_t packet = begin_packet(), track = out_.begin(kTrackDescriptor);
+  out_.add(1, ++last_track_);
+  out_.add(2, printable(name));
+  if (parent != 0) out_.add(5, parent);
+  if (explicit_order) out_.add(11, 3);
+  out_.add(12, extended(rank));
+  out_.end(track);
+  end_packet(packet);
+  return last_track_;
 }
 
 std::uint64_t Writer::add_counter(std::uint64_t parent, std::string_view name,
                                   std::string_view unit) {
-  const std::uint64_t uuid = ++last_track_;
-  std::string text, counter;
-  pbf_writer(counter).add_string(6, std::string(unit));
-  pbf_writer track(text);
-  track.add_uint64(1, uuid);
-  track.add_string(2, text_of(name));
-  if (parent != 0) track.add_uint64(5, parent);
-  track.add_message(8, counter);
-  pbf_writer(packet_).add_message(kTrackDescriptor, text);
-  write_packet();
-  return uuid;
+  const std::size_t packet = begin_packet(), track = out_.begin(kTrackDescriptor);
+  out_.add(1, ++last_track_);
+  out_.add(2, printable(name));
+  if (parent != 0) out_.add(5, parent);
+  const std::size_t counter = out_.begin(8);
+  out_.add(6, unit);
+  out_.end(counter);
+  out_.end(track);
+  end_packet(packet);
+  return last_track_;
 }
 
-void Writer::event(std::uint64_t track, std::uint64_t at, EventType type, const Slice& slice) {
-  new_names_.clear();
-  new_categories_.clear();
-  new_keys_.clear();
-  event_.clear();
-  {
-    pbf_writer event(event_);
-    event.add_enum(9, static_cast<std::int32_t>(type));
-    event.add_uint64(11, track);
-    if (type != EventType::kEnd) {
-      const std::uint64_t id = intern(names_, slice.name, new_names_);
-      if (id != 0) {
-        event.add_uint64(10, id);
-      } else {
-        event.add_string(23, text_of(slice.name));
-      }
-      if (!slice.category.empty()) {
-        event.add_uint64(3, intern(categories_, slice.category, new_categories_));
-      }
-      for (const Annotation& annotation : slice.annotations) {
-        pbf_writer inner(event, 4);
-        inner.add_uint64(1, intern(annotation_names_, annotation.name, new_keys_));
-        switch (annotation.kind) {
-          case Annotation::Kind::kUint:
-            inner.add_uint64(3, annotation.number);
-            break;
-          case Annotation::Kind::kPointer:
-            inner.add_uint64(7, annotation.number);
-            break;
-          case Annotation::Kind::kText:
-            inner.add_string(6, text_of(annotation.text));
-            break;
-        }
-      }
-      for (const std::uint64_t flow : slice.flows) event.add_fixed64(47, flow);
-      for (const std::uint64_t flow : slice.ending_flows) event.add_fixed64(48, flow);
-    }
+void Writer::annotate(const Annotation& annotation) {
+  const std::size_t inner = out_.begin(4);
+  out_.add(1, annotation.key);
+  if (annotation.kind == Annotation::Kind::kNumber) {
+    out_.add(3, annotation.number);
+  } else if (annotation.kind == Annotation::Kind::kPointer) {
+    out_.add(7, annotation.number);
+  } else if (annotation.text.id != 0) {
+    out_.add(17, annotation.text.id);
+  } else {
+    out_.add(6, printable(annotation.text.text));
   }
-  pbf_writer packet(packet_);
-  packet.add_uint64(kTimestamp, at);
-  if (!new_names_.empty() || !new_categories_.empty() || !new_keys_.empty()) {
-    pbf_writer interned(packet, kInternedData);
-    const auto add = [&interned](int field, const auto& added) {
-      for (const auto& [id, name] : added) {
-        pbf_writer entry(interned, static_cast<protozero::pbf_tag_type>(field));
-        entry.add_uint64(1, id);
-        entry.add_string(2, text_of(name));
-      }
-    };
-    add(1, new_categories_);
-    add(2, new_names_);
-    add(3, new_keys_);
+  out_.end(inner);
+}
+
+void Writer::event(std::uint64_t track, std::uint64_t at, std::uint64_t type, const Slice& slice) {
+  const std::size_t packet = begin_packet();
+  out_.add(kTimestamp, at);
+  const std::size_t event = out_.begin(kTrackEvent);
+  out_.add(9, type);
+  out_.add(11, track);
+  if (slice.category != 0) out_.add(3, slice.category);
+  if (slice.name.id != 0) {
+    out_.add(10, slice.name.id);
+  } else {
+    out_.add(23, printable(slice.name.text));
   }
-  packet.add_message(kTrackEvent, event_);
-  write_packet();
+  for (const Annotation& annotation : slice.annotations) annotate(annotation);
+  for (const std::uint64_t flow : slice.flows) out_.add_fixed64(47, flow);
+  for (const std::uint64_t flow : slice.ending_flows) out_.add_fixed64(48, flow);
+  out_.end(event);
+  end_packet(packet);
 }
 
 void Writer::begin(std::uint64_t track, std::uint64_t at, const Slice& slice) {
   ++slices_;
-  event(track, at, EventType::kBegin, slice);
+  event(track, at, kBegin, slice);
 }
 
-void Writer::end(std::uint64_t track, std::uint64_t at) { event(track, at, EventType::kEnd, {}); }
+void Writer::end(std::uint64_t track, std::uint64_t at) {
+  const std::size_t packet = begin_packet();
+  out_.add(kTimestamp, at);
+  const std::size_t event = out_.begin(kTrackEvent);
+  out_.add(9, kEnd);
+  out_.add(11, track);
+  out_.end(event);
+  end_packet(packet);
+}
 
 void Writer::instant(std::uint64_t track, std::uint64_t at, const Slice& slice) {
   ++slices_;
-  event(track, at, EventType::kInstant, slice);
+  event(track, at, kInstant, slice);
 }
 
 void Writer::count(std::uint64_t track, std::uint64_t at, double value) {
-  event_.clear();
-  pbf_writer event(event_);
-  event.add_enum(9, static_cast<std::int32_t>(EventType::kCounter));
-  event.add_uint64(11, track);
-  event.add_double(44, value);
-  pbf_writer packet(packet_);
-  packet.add_uint64(kTimestamp, at);
-  packet.add_message(kTrackEvent, event_);
-  write_packet();
+  const std::size_t packet = begin_packet();
+  out_.add(kTimestamp, at);
+  const std::size_t event = out_.begin(kTrackEvent);
+  out_.add(9, kCounter);
+  out_.add(11, track);
+  out_.add_double(44, value);
+  out_.end(event);
+  end_packet(packet);
 }
 
-std::string& Writer::bundle(std::uint32_t machine, std::uint32_t cpu) {
+ProtoBuffer& Writer::bundle(std::uint32_t machine, std::uint32_t cpu) {
   const std::uint64_t key = std::uint64_t{machine} << 32 | cpu;
-  std::string& events = bundles_[key];
-  if (events.size() > kBundle) flush_bundle(key, events);
+  ProtoBuffer& events = bundles_[key];
+  if (events.size() > kPiece) flush_bundle(key, events);
   return events;
 }
 
-void Writer::flush_bundle(std::uint64_t key, std::string& events) {
-  if (events.empty()) return;
-  std::string bundle;
-  pbf_writer(bundle).add_uint32(1, static_cast<std::uint32_t>(key));
-  bundle += events;
-  events.clear();
-  pbf_writer packet(packet_);
-  packet.add_message(kFtraceEvents, bundle);
+void Writer::flush_bundle(std::uint64_t key, ProtoBuffer& events) {
+  if (events.size() == 0) return;
+  const std::size_t packet = begin_packet();
   const auto machine = static_cast<std::uint32_t>(key >> 32);
-  if (machine != 0) packet.add_uint32(kMachineId, machine);
-  write_packet();
+  if (machine != 0) out_.add(kMachineId, machine);
+  const std::size_t inner = out_.begin(kFtraceEvents);
+  out_.add(1, static_cast<std::uint32_t>(key));
+  out_.add_encoded(events.bytes());
+  out_.end(inner);
+  end_packet(packet);
+  events.clear();
 }
 
 void Writer::add_switch(std::uint32_t machine, std::uint32_t cpu, const Switch& change) {
-  pbf_writer events(bundle(machine, cpu));
-  pbf_writer event(events, 2);
-  event.add_uint64(1, change.at);
-  event.add_uint32(2, static_cast<std::uint32_t>(change.prev));
-  pbf_writer sched(event, 4);
-  sched.add_string(1, text_of(change.prev_comm));
-  sched.add_int32(2, change.prev);
-  sched.add_int64(4, change.prev_state);
-  sched.add_string(5, text_of(change.next_comm));
-  sched.add_int32(6, change.next);
+  ProtoBuffer& events = bundle(machine, cpu);
+  const std::size_t event = events.begin(2);
+  events.add(1, change.at);
+  events.add(2, static_cast<std::uint32_t>(change.prev));
+  const std::size_t sched = events.begin(4);
+  events.add(1, change.prev_comm);
+  events.add(2, extended(change.prev));
+  events.add(4, extended(change.prev_state));
+  events.add(5, change.next_comm);
+  events.add(6, extended(change.next));
+  events.end(sched);
+  events.end(event);
 }
 
 void Writer::add_waking(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at,
                         std::int32_t waker, std::int32_t woken, std::string_view comm) {
-  pbf_writer events(bundle(machine, cpu));
-  pbf_writer event(events, 2);
-  event.add_uint64(1, at);
-  event.add_uint32(2, static_cast<std::uint32_t>(waker));
-  pbf_writer waking(event, 20);
-  waking.add_string(1, text_of(comm));
-  waking.add_int32(2, woken);
-  waking.add_int32(4, 1);
+  ProtoBuffer& events = bundle(machine, cpu);
+  const std::size_t event = events.begin(2);
+  events.add(1, at);
+  events.add(2, static_cast<std::uint32_t>(waker));
+  const std::size_t waking = events.begin(20);
+  events.add(1, comm);
+  events.add(2, extended(woken));
+  events.add(4, 1);
+  events.end(waking);
+  events.end(event);
 }
 
 void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at,
                          std::int32_t thread, std::string_view name, std::string_view text) {
-  pbf_writer events(bundle(machine, cpu));
-  pbf_writer event(events, 2);
-  event.add_uint64(1, at);
-  event.add_uint32(2, static_cast<std::uint32_t>(thread));
+  ProtoBuffer& events = bundle(machine, cpu);
+  const std::size_t event = events.begin(2);
+  events.add(1, at);
+  events.add(2, static_cast<std::uint32_t>(thread));
   // Not a print event: its text would be read as that of Android's atrace.
-  pbf_writer generic(event, 327);
-  generic.add_string(1, text_of(name));
-  pbf_writer field(generic, 2);
-  field.add_string(1, "text");
-  field.add_string(3, text_of(text));
+  const std::size_t generic = events.begin(327);
+  events.add(1, printable(name));
+  const std::size_t field = events.begin(2);
+  events.add(1, "text");
+  events.add(3, printable(text));
+  events.end(field);
+  events.end(generic);
+  events.end(event);
 }
 
 void Writer::add_threads(std::uint32_t machine, const std::vector<Thread>& threads) {
-  std::string tree;
-  pbf_writer out(tree);
+  const std::size_t packet = begin_packet();
+  if (machine != 0) out_.add(kMachineId, machine);
+  const std::size_t tree = out_.begin(kProcessTree);
   for (const Thread& thread : threads) {
     if (thread.tid == thread.process) {
-      pbf_writer process(out, 1);
-      process.add_int32(1, thread.tid);
-      process.add_string(3, text_of(thread.name));
+      const std::size_t process = out_.begin(1);
+      out_.add(1, extended(thread.tid));
+      out_.add(3, printable(thread.name));
+      out_.end(process);
     }
-    pbf_writer entry(out, 2);
-    entry.add_int32(1, thread.tid);
-    entry.add_string(2, text_of(thread.name));
-    entry.add_int32(3, thread.process);
+    const std::size_t entry = out_.begin(2);
+    out_.add(1, extended(thread.tid));
+    out_.add(2, printable(thread.name));
+    out_.add(3, extended(thread.process));
+    out_.end(entry);
   }
-  pbf_writer packet(packet_);
-  packet.add_message(kProcessTree, tree);
-  if (machine != 0) packet.add_uint32(kMachineId, machine);
-  write_packet();
+  out_.end(tree);
+  end_packet(packet);
 }
 
-void Writer::add_system(std::string_view sysname, std::string_view release,
-                        std::string_view version, std::string_view machine) {
-  std::string info, names;
-  pbf_writer utsname(names);
-  utsname.add_string(1, text_of(sysname));
-  utsname.add_string(2, text_of(version));
-  utsname.add_string(3, text_of(release));
-  utsname.add_string(4, text_of(machine));
-  pbf_writer(info).add_message(1, names);
-  pbf_writer(packet_).add_message(kSystemInfo, info);
-  write_packet();
+void Writer::add_system(std::uint32_t machine, std::string_view sysname, std::string_view release,
+                        std::string_view version, std::string_view hardware) {
+  const std::size_t packet = begin_packet();
+  if (machine != 0) out_.add(kMachineId, machine);
+  const std::size_t info = out_.begin(kSystemInfo), names = out_.begin(1);
+  out_.add(1, printable(sysname));
+  out_.add(2, printable(version));
+  out_.add(3, printable(release));
+  out_.add(4, printable(hardware));
+  out_.end(names);
+  out_.end(info);
+  end_packet(packet);
 }
 
 Result<void> Writer::finish() {
   for (auto& [key, events] : bundles_) flush_bundle(key, events);
+  output_.write(out_.bytes());
+  out_.clear();
   return output_.commit();
 }
 

@@ -2,41 +2,53 @@
 //
 // Field numbers are those of the Perfetto project's protos/perfetto/trace (trace_packet.proto,
 // track_event/*.proto, ftrace/*.proto); docs/formats/perfetto.md lists those that are written.
-// All packets are of one sequence with interned names; timestamps are the timeline's nanoseconds.
+// All packets are of one sequence with interned texts; timestamps are the timeline's nanoseconds.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <protozero/pbf_writer.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "merge/export/output_file.h"
+#include "merge/export/proto_buffer.h"
 
 namespace trapline::perfetto {
 
-enum class EventType : std::int32_t { kBegin = 1, kEnd = 2, kInstant = 3, kCounter = 4 };
+// A text by its number in the trace; `text` is written where there were too many to number.
+struct Text {
+  std::uint64_t id = 0;
+  std::string_view text = {};
+};
 
 struct Annotation {
-  enum class Kind : std::uint8_t { kUint, kText, kPointer };
-  std::string_view name;
-  Kind kind = Kind::kUint;
+  enum class Kind : std::uint8_t { kNumber, kText, kPointer };
+  std::uint64_t key = 0;  // Writer::key()
+  Kind kind = Kind::kNumber;
   std::uint64_t number = 0;
-  std::string_view text = {};
+  Text text = {};
 };
 
 // What is said of a slice's begin.
 struct Slice {
-  std::string_view name, category;
-  std::vector<Annotation> annotations;
-  std::vector<std::uint64_t> flows, ending_flows;
+  Text name;
+  std::uint64_t category = 0;  // Writer::category()
+  std::span<const Annotation> annotations = {};
+  std::span<const std::uint64_t> flows = {}, ending_flows = {};
 };
 
 class Writer {
  public:
-  explicit Writer(OutputFile output) : output_(std::move(output)) {}
+  explicit Writer(OutputFile output);
+
+  // Numbers of texts, which are written when they come first. 0: there are too many, or it is empty.
+  [[nodiscard]] std::uint64_t category(std::string_view text) { return intern(categories_, text); }
+  [[nodiscard]] std::uint64_t key(std::string_view text) { return intern(keys_, text); }
+  [[nodiscard]] Text name(std::string_view text) { return {intern(names_, text), text}; }
+  [[nodiscard]] Text value(std::string_view text) { return {intern(values_, text), text}; }
 
   // A track below `parent` (0: at the top); its number.
   [[nodiscard]] std::uint64_t add_track(std::uint64_t parent, std::string_view name, int rank = 0,
@@ -48,7 +60,7 @@ class Writer {
   void instant(std::uint64_t track, std::uint64_t at, const Slice& slice);
   void count(std::uint64_t track, std::uint64_t at, double value);
 
-  // Native events of a CPU: in order of time for each machine and CPU.
+  // Native events of a CPU: in order of time for each machine and CPU. Texts are printable.
   struct Switch {
     std::uint64_t at = 0;
     std::int32_t prev = 0, next = 0;
@@ -66,16 +78,16 @@ class Writer {
     std::string name;
   };
   void add_threads(std::uint32_t machine, const std::vector<Thread>& threads);
-  void add_system(std::string_view sysname, std::string_view release, std::string_view version,
-                  std::string_view machine);
+  void add_system(std::uint32_t machine, std::string_view sysname, std::string_view release,
+                  std::string_view version, std::string_view hardware);
 
   [[nodiscard]] std::uint64_t slices() const { return slices_; }
   [[nodiscard]] bool failed() const { return output_.failed(); }
   [[nodiscard]] Result<void> finish();
 
  private:
-  static constexpr std::size_t kBundle = std::size_t{64} << 10;       // bytes of a CPU's events
-  static constexpr std::size_t kMostInterned = std::size_t{1} << 16;  // names of each kind
+  static constexpr std::size_t kPiece = std::size_t{64} << 10;  // of the file, of a CPU's events
+  static constexpr std::size_t kMostInterned = std::size_t{1} << 16;  // texts of each kind
 
   // Looked up by a view, without a string for each look-up.
   struct HashText {
@@ -85,24 +97,23 @@ class Writer {
     }
   };
   struct Interned {
-    std::unordered_map<std::string, std::uint64_t, HashText, std::equal_to<>> ids;
+    ProtoBuffer::Field field;  // of InternedData
+    std::unordered_map<std::string, std::uint64_t, HashText, std::equal_to<>> ids = {};
   };
-  using Added = std::vector<std::pair<std::uint64_t, std::string_view>>;
-  // The number of a name; what is new goes into `added`. 0 when there are too many: then the name
-  // itself is written.
-  std::uint64_t intern(Interned& names, std::string_view name, Added& added);
-  void event(std::uint64_t track, std::uint64_t at, EventType type, const Slice& slice);
-  void write_packet();
-  std::string& bundle(std::uint32_t machine, std::uint32_t cpu);
-  void flush_bundle(std::uint64_t key, std::string& events);
+  std::uint64_t intern(Interned& texts, std::string_view text);
+  // A packet of the sequence: its other fields are added between the two.
+  [[nodiscard]] std::size_t begin_packet();
+  void end_packet(std::size_t packet);
+  void event(std::uint64_t track, std::uint64_t at, std::uint64_t type, const Slice& slice);
+  void annotate(const Annotation& annotation);
+  ProtoBuffer& bundle(std::uint32_t machine, std::uint32_t cpu);
+  void flush_bundle(std::uint64_t key, ProtoBuffer& events);
 
   OutputFile output_;
-  std::string packet_, event_, part_;
-  Interned names_, categories_, annotation_names_;
-  Added new_names_, new_categories_, new_keys_;             // of one event
-  std::unordered_map<std::uint64_t, std::string> bundles_;  // by machine and CPU
+  ProtoBuffer out_;
+  Interned categories_{1}, names_{2}, keys_{3}, values_{29};
+  std::unordered_map<std::uint64_t, ProtoBuffer> bundles_;  // by machine and CPU
   std::uint64_t last_track_ = 0, slices_ = 0;
-  bool first_ = true;
 };
 
 }  // namespace trapline::perfetto

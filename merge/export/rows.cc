@@ -1,125 +1,67 @@
 #include "merge/export/rows.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <array>
-#include <iterator>
+#include <span>
+#include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/export/json_text.h"
+#include "merge/export/summary_rows.h"
+#include "merge/report/culprit_text.h"
 #include "merge/report/exit_text.h"
+#include "merge/report/vcpu_names.h"
 
 namespace trapline {
 namespace {
 
-constexpr std::string_view kLabels[] = {"rows_version", "host", "session"};
-constexpr std::string_view kPlace[] = {"vm", "vcpu", "tid"};
+constexpr std::string_view kPlaceColumns[] = {"vm", "vcpu", "tid"};
 constexpr std::string_view kExitColumns[] = {
-    "start_ns", "total_ns", "kernel_ns",    "user_ns", "preempted_ns", "blocked_ns",
-    "reason",   "detail",   "device",       "handler", "function",     "stack",
-    "rip",      "injected", "preempted_by", "cpu"};
-constexpr std::string_view kSpanColumns[] = {"start_ns", "total_ns", "name", "number", "complete"};
+    "start_ns",     "total_ns", "kernel_ns", "user_ns",  "preempted_ns", "blocked_ns", "reason",
+    "detail",       "device",   "handler",   "function", "stack",        "rip",        "injected",
+    "preempted_by", "cpu",      "woken_by",  "wall_ns",  "boot"};
+constexpr std::string_view kSpanColumns[] = {
+    "start_ns",   "total_ns", "name", "number", "complete", "notified_ns", "injected_ns",
+    "entered_ns", "origin",   "pin",  "task",   "wall_ns",  "boot"};
 constexpr std::string_view kRowKinds[] = {"exits", "requests", "interrupts", "functions"};
+constexpr std::string_view kOrigins[] = {"line", "msi", "local"};
 
-void append_number(std::string& text, std::uint64_t value) {
-  const fmt::format_int digits(value);
-  text.append(digits.data(), digits.size());
+std::vector<std::string_view> columns_of(RowExporter::Rows rows) {
+  const bool exits = rows == RowExporter::Rows::kExits;
+  std::vector<std::string_view> columns;
+  for (const std::span<const std::string_view> part :
+       {std::span<const std::string_view>(kLabelColumns),
+        std::span<const std::string_view>(kPlaceColumns),
+        exits ? std::span<const std::string_view>(kExitColumns)
+              : std::span<const std::string_view>(kSpanColumns)}) {
+    for (const std::string_view column : part) columns.push_back(column);
+  }
+  return columns;
+}
+
+// The largest share of an exit's blocked time; nothing where there is none.
+Culprit waker_of(std::span<const WaitShare> shares, std::uint64_t& ns) {
+  const LargestCulprit most = largest(shares, Part::kBlocked);
+  ns = most.ns;
+  return most.culprit;
 }
 
 }  // namespace
-
-void RowWriter::header(const std::vector<std::string_view>& columns) {
-  if (form_ != RowForm::kCsv) return;
-  std::string line;
-  for (const std::string_view column : columns)
-    line += (line.empty() ? "" : ",") + std::string(column);
-  output_.write(line + "\n");
-}
-
-void RowWriter::name(std::string_view column) {
-  if (form_ == RowForm::kCsv) {
-    if (!first_) text_ += ',';
-  } else {
-    text_ += first_ ? "\"" : ",\"";
-    text_ += column;
-    text_ += "\":";
-  }
-  first_ = false;
-}
-
-void RowWriter::number(std::string_view column, std::uint64_t value) {
-  name(column);
-  append_number(text_, value);
-}
-
-void RowWriter::signed_number(std::string_view column, std::int64_t value) {
-  name(column);
-  const fmt::format_int digits(value);
-  text_.append(digits.data(), digits.size());
-}
-
-void RowWriter::hex(std::string_view column, std::uint64_t value) {
-  name(column);
-  const std::string_view quote = form_ == RowForm::kJsonl ? "\"" : "";
-  fmt::format_to(std::back_inserter(text_), "{}{:#x}{}", quote, value, quote);
-}
-
-void RowWriter::nothing(std::string_view column) {
-  name(column);
-  if (form_ == RowForm::kJsonl) text_ += "null";
-}
-
-void RowWriter::text(std::string_view column, std::string_view quoted) {
-  name(column);
-  text_ += quoted;
-}
-
-void RowWriter::end() {
-  text_ += form_ == RowForm::kJsonl ? "}\n" : "\n";
-  output_.write(text_);
-  first_ = true;
-  ++rows_;
-}
-
-std::string RowWriter::quote(std::string_view text) const {
-  if (form_ == RowForm::kJsonl) return json_string(text);
-  std::string cell = printable(text);
-  // A cell that a spreadsheet would take for a formula is a text.
-  if (!cell.empty() && std::string_view("=+@").find(cell[0]) != std::string_view::npos) {
-    cell.insert(0, "'");
-  }
-  if (cell.find_first_of(",\"") == std::string::npos) return cell;
-  std::string quoted = "\"";
-  for (const char c : cell) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
 
 RowExporter::RowExporter(const ExportContext& context, const ExportOptions& options, Rows rows,
                          RowForm form, OutputFile output)
     : context_(context),
       rows_(rows),
-      writer_(form, std::move(output)),
-      host_(writer_.quote(options.host)),
-      session_(writer_.quote(options.session)),
-      none_(form == RowForm::kJsonl ? "null" : "") {
-  std::vector<std::string_view> columns;
-  for (const std::string_view column : kLabels) columns.push_back(column);
-  for (const std::string_view column : kPlace) columns.push_back(column);
-  if (rows == Rows::kExits) {
-    for (const std::string_view column : kExitColumns) columns.push_back(column);
-  } else {
-    for (const std::string_view column : kSpanColumns) columns.push_back(column);
-  }
-  writer_.header(columns);
-}
+      writer_(form, std::move(output), columns_of(rows)),
+      labels_(context_, options, writer_),
+      none_(writer_.nothing_text()),
+      waits_([this](const Event& event) {
+        return context_.timeline.source_of(event).event_name(event);
+      }) {}
 
 SpanClass RowExporter::selects() const {
   switch (rows_) {
     case Rows::kExits:
-      return SpanClass::kExits;
+      return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
     case Rows::kRequests:
       return SpanClass::kSpans | SpanClass::kRequests;
     case Rows::kInterrupts:
@@ -130,26 +72,25 @@ SpanClass RowExporter::selects() const {
   return SpanClass::kFunctions;
 }
 
-void RowExporter::labels() {
-  writer_.begin();
-  writer_.number(kLabels[0], kRowsVersion);
-  writer_.text(kLabels[1], host_);
-  writer_.text(kLabels[2], session_);
+std::string RowExporter::place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const {
+  const auto number = [](ThreadId id) { return std::to_string(static_cast<std::int32_t>(id)); };
+  constexpr std::size_t kFirst = std::size(kLabelColumns);
+  return labels_.cells() + writer_.cell(kFirst, process == ThreadId{} ? none_ : number(process)) +
+         writer_.cell(kFirst + 1, vcpu == kNoVcpu ? none_ : std::to_string(vcpu)) +
+         writer_.cell(kFirst + 2, number(thread));
 }
 
 void RowExporter::place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline) {
-  const ThreadId process = pipeline.processes().of(thread, {});
-  if (process == ThreadId{}) {
-    writer_.nothing(kPlace[0]);
-  } else {
-    writer_.signed_number(kPlace[0], static_cast<std::int32_t>(process));
-  }
-  if (vcpu == kNoVcpu) {
-    writer_.nothing(kPlace[1]);
-  } else {
-    writer_.signed_number(kPlace[1], vcpu);
-  }
-  writer_.signed_number(kPlace[2], static_cast<std::int32_t>(thread));
+  constexpr std::size_t kCells = std::size(kLabelColumns) + std::size(kPlaceColumns);
+  Place* place = places_.get(thread, kMostThreads);
+  const bool is_kept = place != nullptr && !place->cells.empty() && place->vcpu == vcpu;
+  const ThreadId process = is_kept && place->process != ThreadId{}
+                               ? place->process
+                               : pipeline.processes().of(thread, {});
+  if (is_kept && place->process == process) return writer_.cells(place->cells, kCells);
+  const std::string cells = place_cells(thread, vcpu, process);
+  if (place != nullptr) *place = {vcpu, process, cells};
+  writer_.cells(cells, kCells);
 }
 
 const std::string& RowExporter::name(NameId id, const Pipeline& pipeline) {
@@ -166,86 +107,141 @@ const std::string& RowExporter::stack(StackId id, const Pipeline& pipeline) {
   return stacks_[id];
 }
 
-const std::string& RowExporter::reason(const ExitSpan& exit) {
-  const std::uint64_t key = std::uint64_t{exit.reason.reason} << 32 |
-                            (std::uint64_t{exit.reason.isa} & 0xffff) << 16 |
-                            (exit.reason.exception_class & 0xff) << 8 | (exit.source & 0xff);
-  const auto [place, is_new] = reasons_.try_emplace(key);
-  if (is_new) {
-    place->second = writer_.quote(reason_text(context_.timeline.source(exit.source), exit.reason));
+const std::string& RowExporter::detail(const KvmDetail& detail) {
+  if (detail.kind == DetailKind::kNone) return none_;
+  return details_.of(detail, [&] { return writer_.quote(detail_text(detail)); });
+}
+
+const std::string& RowExporter::woken_by(const ExitSpan& exit, const Pipeline& pipeline) {
+  const auto shares = waits_.of(exit);
+  if (exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
+    return none_;
+  std::uint64_t ns = 0;
+  const Culprit culprit = waker_of(shares, ns);
+  if (ns == 0) return none_;
+  const std::uint64_t key = pack(culprit);
+  if (const auto known = culprits_.find(key); known != culprits_.end()) return known->second;
+  if (culprits_.size() >= kMostThreads) culprits_.clear();
+  const auto threads = vcpu_threads(pipeline.exits().vcpus(), context_.timeline);
+  const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
+  const CulpritNames names{pipeline.names(), context_.timeline, vcpus, pipeline.processes()};
+  return culprits_[key] = writer_.quote(names.text(culprit));
+}
+
+void RowExporter::wall_time(Timestamp at) {
+  if (context_.wall_clock) {
+    writer_.number(context_.wall_clock->at(at));
+  } else {
+    writer_.nothing();
   }
-  return place->second;
 }
 
 void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (rows_ != Rows::kExits) return;
-  labels();
   place(exit.thread, exit.vcpu, pipeline);
-  const auto& columns = kExitColumns;
-  writer_.number(columns[0], exit.start.ns());
-  writer_.number(columns[1], exit.total());
-  for (std::size_t i = 0; i < kParts; ++i) writer_.number(columns[2 + i], exit.parts[i]);
-  writer_.text(columns[6], reason(exit));
-  if (exit.detail.kind == DetailKind::kNone) {
-    writer_.nothing(columns[7]);
-  } else {
-    writer_.text(columns[7], writer_.quote(detail_text(exit.detail)));
-  }
-  writer_.text(columns[8], name(exit.device, pipeline));
-  writer_.text(columns[9], name(exit.qemu_event, pipeline));
+  writer_.number(exit.start.ns());
+  writer_.number(exit.total());
+  for (const std::uint64_t part : exit.parts) writer_.number(part);
+  writer_.text(labels_.reason(exit));
+  writer_.text(detail(exit.detail));
+  writer_.text(name(exit.device, pipeline));
+  writer_.text(name(exit.qemu_event, pipeline));
   const StackId id = pipeline.stack_of(exit);
-  writer_.text(columns[10], name(pipeline.stacks().innermost(id), pipeline));
-  writer_.text(columns[11], stack(id, pipeline));
-  writer_.hex(columns[12], exit.rip);
+  writer_.text(name(pipeline.stacks().innermost(id), pipeline));
+  writer_.text(stack(id, pipeline));
+  writer_.hex(exit.rip);
   if (exit.injected == kNoVector) {
-    writer_.nothing(columns[13]);
+    writer_.nothing();
   } else {
-    writer_.number(columns[13], exit.injected);
+    writer_.number(exit.injected);
   }
   if (exit.preempted_by == ThreadId{}) {
-    writer_.nothing(columns[14]);
+    writer_.nothing();
   } else {
-    writer_.signed_number(columns[14], static_cast<std::int32_t>(exit.preempted_by));
+    writer_.signed_number(static_cast<std::int32_t>(exit.preempted_by));
   }
-  writer_.number(columns[15], exit.cpu);
+  writer_.number(exit.cpu);
+  writer_.text(woken_by(exit, pipeline));
+  wall_time(exit.start);
+  writer_.text(labels_.boot());
   writer_.end();
+}
+
+// The columns from notified_ns to pin.
+void RowExporter::request_cells() {
+  if (request_.notified) {
+    writer_.number(request_.notified->ns());
+  } else {
+    writer_.nothing();
+  }
+  for (int i = 0; i < 4; ++i) writer_.nothing();
+}
+
+void RowExporter::interrupt_cells() {
+  writer_.nothing();
+  for (const auto& at : {interrupt_.injected, interrupt_.entered}) {
+    if (at) {
+      writer_.number(at->ns());
+    } else {
+      writer_.nothing();
+    }
+  }
+  writer_.text(writer_.quote(kOrigins[static_cast<std::size_t>(interrupt_.origin)]));
+  if (interrupt_.origin == IrqSpan::Origin::kLine) {
+    writer_.number(interrupt_.pin);
+  } else {
+    writer_.nothing();
+  }
 }
 
 void RowExporter::span(const Span& span, const Pipeline& pipeline) {
   constexpr std::array kKinds = {SpanKind::kExit, SpanKind::kRequest, SpanKind::kInterrupt,
                                  SpanKind::kFunction};
   if (rows_ == Rows::kExits || span.kind != kKinds[static_cast<std::size_t>(rows_)]) return;
-  labels();
   place(span.track.thread, span.vcpu, pipeline);
-  writer_.number(kSpanColumns[0], span.begin.ns());
-  writer_.number(kSpanColumns[1], span.length());
-  writer_.text(kSpanColumns[2], name(span.name, pipeline));
+  writer_.number(span.begin.ns());
+  writer_.number(span.length());
+  writer_.text(name(span.name, pipeline));
   if (span.number == kNoVector) {
-    writer_.nothing(kSpanColumns[3]);
+    writer_.nothing();
   } else {
-    writer_.number(kSpanColumns[3], span.number);
+    writer_.number(span.number);
   }
-  writer_.number(kSpanColumns[4], span.complete ? 1 : 0);
+  writer_.number(span.complete ? 1 : 0);
+  if (rows_ == Rows::kRequests) {
+    request_cells();
+  } else if (rows_ == Rows::kInterrupts) {
+    interrupt_cells();
+  } else {
+    for (int i = 0; i < 5; ++i) writer_.nothing();
+  }
+  if (rows_ == Rows::kFunctions) {
+    writer_.number(span.track.task);
+  } else {
+    writer_.nothing();
+  }
+  wall_time(span.begin);
+  writer_.text(labels_.boot());
   writer_.end();
 }
-
-Result<void> RowExporter::finish(const Pipeline&) { return writer_.finish(); }
 
 namespace {
 
 Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
                                             const ExportOptions& options, RowForm form) {
-  std::size_t kind = 0;
-  while (kind < std::size(kRowKinds) && kRowKinds[kind] != options.rows) ++kind;
-  if (kind == std::size(kRowKinds)) {
+  const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
+  const bool is_summary = options.rows == kSummaryRows;
+  if (kind == std::end(kRowKinds) && !is_summary) {
     return fail(ErrorKind::kUsage,
-                "--rows: unknown '{}'; there are exits, requests, interrupts, functions",
+                "--rows: unknown '{}'; there are exits, requests, interrupts, functions, summary",
                 options.rows);
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
-  return std::make_unique<RowExporter>(context, options, static_cast<RowExporter::Rows>(kind), form,
-                                       std::move(*output));
+  if (is_summary)
+    return std::make_unique<SummaryExporter>(context, options, form, std::move(*output));
+  const auto rows = static_cast<RowExporter::Rows>(kind - std::begin(kRowKinds));
+  return std::make_unique<RowExporter>(context, options, rows, form, std::move(*output));
 }
 
 }  // namespace
@@ -258,6 +254,11 @@ Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext& context,
 Result<std::unique_ptr<Exporter>> make_csv(const ExportContext& context,
                                            const ExportOptions& options) {
   return make_rows(context, options, RowForm::kCsv);
+}
+
+EventClass row_events(const ExportOptions& options) {
+  if (options.rows == "exits") return EventClass::kExits | EventClass::kHalts;
+  return options.rows == kSummaryRows ? EventClass::kExits : EventClass::kAll;
 }
 
 }  // namespace trapline

@@ -1,6 +1,6 @@
 // One row for each exit, request, interrupt or guest function call, as JSON lines or CSV, for
-// engines that hold a fleet. docs/formats/rows.md has the columns; `rows_version` grows when one
-// changes its meaning.
+// engines that hold a fleet; or a row for each group of exits and window of time (summary_rows.h).
+// docs/formats/rows.md has the columns.
 #pragma once
 
 #include <string>
@@ -8,43 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "merge/analyze/wait_tracker.h"
+#include "merge/export/detail_cache.h"
 #include "merge/export/exporter.h"
+#include "merge/export/row_labels.h"
 
 namespace trapline {
-
-inline constexpr int kRowsVersion = 1;
-
-enum class RowForm : std::uint8_t { kJsonl, kCsv };
-
-// Writes a row's fields in the order of the columns.
-class RowWriter {
- public:
-  RowWriter(RowForm form, OutputFile output) : form_(form), output_(std::move(output)) {}
-
-  // The first row of a CSV file.
-  void header(const std::vector<std::string_view>& columns);
-  void begin() { text_ = form_ == RowForm::kJsonl ? "{" : ""; }
-  void number(std::string_view column, std::uint64_t value);
-  void signed_number(std::string_view column, std::int64_t value);
-  void hex(std::string_view column, std::uint64_t value);
-  void nothing(std::string_view column);  // null, or an empty cell
-  // `quoted` is what quote() made of a text.
-  void text(std::string_view column, std::string_view quoted);
-  void end();
-
-  [[nodiscard]] std::string quote(std::string_view text) const;
-  [[nodiscard]] std::uint64_t rows() const { return rows_; }
-  [[nodiscard]] bool failed() const { return output_.failed(); }
-  [[nodiscard]] Result<void> finish() { return output_.commit(); }
-
- private:
-  void name(std::string_view column);
-  RowForm form_;
-  OutputFile output_;
-  std::string text_;
-  bool first_ = true;
-  std::uint64_t rows_ = 0;
-};
 
 class RowExporter : public Exporter {
  public:
@@ -53,26 +22,47 @@ class RowExporter : public Exporter {
               OutputFile output);
 
   [[nodiscard]] SpanClass selects() const override;
+  void event(const Event& event, const Pipeline& pipeline) override { waits_.on(event, pipeline); }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void span(const Span& span, const Pipeline& pipeline) override;
-  [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override;
+  void request(const RequestSpan& request, const Pipeline&) override { request_ = request; }
+  void interrupt(const IrqSpan& interrupt, const Pipeline&) override { interrupt_ = interrupt; }
+  [[nodiscard]] Result<void> finish(const Pipeline&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
   [[nodiscard]] std::uint64_t written() const override { return writer_.rows(); }
 
  private:
-  void labels();
+  // The cells of host, session, VM, vCPU and thread, which the rows of a vCPU share.
+  struct Place {
+    std::int32_t vcpu = kNoVcpu;
+    ThreadId process{};  // of the VM; what is not known yet may become known
+    std::string cells;
+  };
+  static constexpr std::size_t kMostThreads = 1u << 16;
+
   void place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline);
-  // Quoted texts, made once: of names, of reasons, of stacks.
+  [[nodiscard]] std::string place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const;
+  void wall_time(Timestamp at);
+  void request_cells();
+  void interrupt_cells();
+  // Quoted texts, each made once: of names, of stacks, of details, of who woke a vCPU.
   [[nodiscard]] const std::string& name(NameId id, const Pipeline& pipeline);
-  [[nodiscard]] const std::string& reason(const ExitSpan& exit);
   [[nodiscard]] const std::string& stack(StackId id, const Pipeline& pipeline);
+  [[nodiscard]] const std::string& detail(const KvmDetail& detail);
+  [[nodiscard]] const std::string& woken_by(const ExitSpan& exit, const Pipeline& pipeline);
 
   const ExportContext context_;
   Rows rows_;
   RowWriter writer_;
-  std::string host_, session_, none_;
+  RowLabels labels_;
+  std::string none_;
+  ThreadTable<Place> places_;
   std::vector<std::string> names_, stacks_;
-  std::unordered_map<std::uint64_t, std::string> reasons_;
+  DetailCache<std::string> details_;
+  std::unordered_map<std::uint64_t, std::string> culprits_;
+  WaitTracker waits_;
+  RequestSpan request_;  // whose span comes next
+  IrqSpan interrupt_;    // the same
 };
 
 }  // namespace trapline

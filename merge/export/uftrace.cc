@@ -92,13 +92,13 @@ class UftraceExporter final : public Exporter {
       case SpanKind::kPart:
         return;
       case SpanKind::kHandler:
-        if (open_) open_->add(span);
+        if (open_.is_open()) open_.add(span);
         handler_names_[span.id] = address(fmt::format(
             "qemu:{}", pipeline.names()[span.region != kNoName ? span.region : span.name]));
         return;
       case SpanKind::kExit:
         write_open_exit();
-        open_.emplace(span);
+        open_.start(span);
         return;
       case SpanKind::kGuest:
         write_open_exit();
@@ -223,16 +223,16 @@ class UftraceExporter final : public Exporter {
     write(task, RecordType::kExit, at, address, {});
   }
   void write_open_exit() {
-    if (!open_) return;
-    Task& on = task(open_->exit());
-    open_->walk_handlers(
+    if (!open_.is_open()) return;
+    Task& on = task(open_.exit());
+    open_.walk_handlers(
         [&](const Span& span) {
           const bool is_exit = span.kind == SpanKind::kExit;
           enter(on, span.begin, is_exit ? reason_ : handler_names_[span.id],
                 is_exit ? std::string_view(arguments_) : std::string_view());
         },
         [&](const Span& span) { leave(on, span.end); });
-    open_.reset();
+    open_.close();
     handler_names_.clear();
   }
   // PERF_RECORD_SWITCH of a vCPU's thread.
@@ -268,7 +268,7 @@ class UftraceExporter final : public Exporter {
   std::unordered_map<std::string, std::uint64_t> addresses_;
   std::vector<std::string> names_;
   std::map<SpanId, std::uint64_t> handler_names_;  // of the open exit
-  std::optional<NestedExit> open_;
+  NestedExit open_;
   std::uint64_t reason_ = 0;
   std::string arguments_;
   std::uint32_t guest_tasks_ = 0;

@@ -12,12 +12,13 @@ std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads, const Processes
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return threads[a].thread < threads[b].thread; });
-  Vm inferred{{}, true};
+  Vm inferred{{}, true, {}};
   std::set<std::int32_t> vcpus;
   for (const std::size_t i : order) {
     const VcpuThread& thread = threads[i];
     if (processes.knows(thread.thread)) {
-      vms[i] = {processes.of(thread.thread, thread.thread), false};
+      const ThreadId process = processes.of(thread.thread, thread.thread);
+      vms[i] = {process, false, processes.name_of(process)};
       continue;
     }
     const bool repeats = thread.vcpu != kNoVcpu && vcpus.contains(thread.vcpu);

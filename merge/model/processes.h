@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "merge/model/event.h"
@@ -23,9 +24,17 @@ class Processes {
   void on(const Event& event, const NewThread& made) {
     set(made.child, made.same_process ? of(event.thread, event.thread) : made.child);
   }
+  // The name by which people know the process: of a virtual machine.
+  void set_name(ThreadId process, std::string name) { names_[process] = std::move(name); }
+  [[nodiscard]] std::string name_of(ThreadId process) const {
+    const auto found = names_.find(process);
+    return found == names_.end() ? std::string() : found->second;
+  }
+  [[nodiscard]] bool has_several_names() const { return names_.size() > 1; }
   // What the other one knows as well; where both know a thread, the other one is right.
   void merge(const Processes& other) {
     for (const auto& [thread, process] : other.process_) set(thread, process);
+    for (const auto& [process, name] : other.names_) set_name(process, name);
   }
   // The thread's process, or `otherwise`.
   [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
@@ -36,6 +45,7 @@ class Processes {
 
  private:
   std::map<ThreadId, ThreadId> process_;
+  std::map<ThreadId, std::string> names_;  // by process
 };
 
 struct VcpuThread {
@@ -43,13 +53,20 @@ struct VcpuThread {
   std::int32_t vcpu = kNoVcpu;
 };
 
+// "web01 (1234)", "1234" without a name.
+[[nodiscard]] inline std::string vm_text(const std::string& id, const std::string& given) {
+  return given.empty() ? id : given + " (" + id + ")";
+}
+
 struct Vm {
   ThreadId process{};  // the lowest thread where the process is inferred
   bool inferred = false;
+  std::string given = {};  // by its owner; empty: it has none
   // "1234", or "~1234" for an inferred one.
-  [[nodiscard]] std::string name() const {
+  [[nodiscard]] std::string id() const {
     return (inferred ? "~" : "") + std::to_string(static_cast<std::int32_t>(process));
   }
+  [[nodiscard]] std::string text() const { return vm_text(id(), given); }
 };
 // The VM of each thread, in the order of `threads`.
 [[nodiscard]] std::vector<Vm> find_vms(const std::vector<VcpuThread>& threads,

@@ -10,7 +10,12 @@ namespace {
 
 constexpr unsigned kRoundsAtOnce = 64;  // before signals are looked at again
 
-// In a pid namespace of its own, the recorder cannot look up the numbers that the kernel records.
+std::string stats_of(const Instance& instance, unsigned cpu) {
+  return instance.get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
+}
+
+}  // namespace
+
 std::optional<bool> is_alive(ThreadId thread) {
   constexpr ino_t kFirstNamespace = 0xeffffffc;  // PROC_PID_INIT_INO
   static const bool can_know = [] {
@@ -20,12 +25,6 @@ std::optional<bool> is_alive(ThreadId thread) {
   if (!can_know) return std::nullopt;
   return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
 }
-
-std::string stats_of(const Instance& instance, unsigned cpu) {
-  return instance.get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
-}
-
-}  // namespace
 
 Result<PageStreams> PageStreams::open(const Instance& instance, const std::string& raw,
                                       unsigned cpus, std::size_t page_size) {

@@ -16,6 +16,10 @@
 
 namespace trapline::record {
 
+// Whether a thread is alive; nothing where that cannot be known: in a pid namespace of its own the
+// recorder cannot look up the numbers that the kernel records.
+[[nodiscard]] std::optional<bool> is_alive(ThreadId thread);
+
 // Guarantees: memory does not grow with the recording; after an error nothing more is written.
 class PageStreams {
  public:

@@ -12,6 +12,7 @@ extern "C" {  // glibc 2.36's header has none
 #include <filesystem>
 
 #include "backend_ftrace/clock.h"
+#include "merge/record/flight_recorder.h"
 #include "merge/record/recording.h"
 #include "merge/record/setup.h"
 #include "merge/session/finish.h"
@@ -111,7 +112,7 @@ Result<void> Recorder::open_streams() {
 }
 
 Result<void> Recorder::start() {
-  timer_ = open_ticks();
+  timer_ = open_ticks(options_.follow ? kTick / kFollowTicks : kTick);
   if (!options_.command.empty()) {
     CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
                        instance_->name(), instance_->path(""), instance_->tracefs(), umask_};
@@ -184,6 +185,8 @@ std::string_view name_of(Functions functions) {
   return kNames[static_cast<std::size_t>(functions)];
 }
 
-Result<int> record(const RecordOptions& options) { return Recorder(options).run(); }
+Result<int> record(const RecordOptions& options) {
+  return options.flight ? FlightRecorder(options).run() : Recorder(options).run();
+}
 
 }  // namespace trapline::record

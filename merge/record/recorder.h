@@ -34,6 +34,14 @@ struct SnapshotWish {
   std::uint64_t ring_mb = kDefaultRingMb;      // pages in memory, of all CPUs
 };
 
+// The last `span_ns` are held in memory, and written only when somebody asks.
+struct FlightWish {
+  std::uint64_t span_ns = 0;
+  std::uint64_t spacing_ns = 300'000'000'000;  // at most one snapshot in this time
+  std::uint64_t budget_mb = 1024;              // on disk, all snapshots together
+  std::uint64_t ring_mb = 64;                  // pages in memory, of all CPUs
+};
+
 // Where the plugin writes the guest's functions.
 enum class Functions : std::uint8_t {
   kNone,
@@ -65,6 +73,8 @@ struct RecordOptions {
   std::vector<std::string> symbols;  // copied into the session; for the plugin as well
   std::string user;
   std::optional<SnapshotWish> snapshot;
+  std::optional<FlightWish> flight;
+  bool follow = false;  // others read it while it grows: pages go to disk ten times a second
   std::string trapline_version;
   std::function<void(const std::string&)> say;  // a line for the user
 };

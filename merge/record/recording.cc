@@ -105,6 +105,10 @@ void Recorder::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
+  if (options_.follow && ++follow_ticks_ % kFollowTicks != 0) {
+    if (auto flushed = streams_->flush(); !flushed) cut_short(flushed.error());
+    return;
+  }
   look_at_instance();
   note_streams();  // of the last series, what came later than its flush
   (void)write_sync();

@@ -52,6 +52,8 @@ class Recorder {
     if (options_.say) options_.say(line);
   }
 
+  static constexpr std::uint64_t kTick = 1'000'000'000;
+  static constexpr unsigned kFollowTicks = 10;  // in one tick, where others read the session
   static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads
 
   const RecordOptions& options_;
@@ -70,7 +72,7 @@ class Recorder {
   SyncLog sync_;
   std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
   std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
-  unsigned asked_ = 0;
+  unsigned asked_ = 0, follow_ticks_ = 0;
   bool tracing_ = false, running_ = true, session_made_ = false, nagged_ = false, warned_ = false;
   std::optional<Error> broken_;  // what cut the recording short
 };

@@ -20,7 +20,9 @@ namespace fs = std::filesystem;
 SessionHost host_facts() {
   utsname name{};
   ::uname(&name);
-  return {name.release, name.machine, name.nodename, ::sysconf(_SC_NPROCESSORS_ONLN)};
+  const auto boot_id = read_text("/proc/sys/kernel/random/boot_id");
+  return {name.release, name.machine, name.nodename, ::sysconf(_SC_NPROCESSORS_ONLN),
+          boot_id ? std::string(trimmed(*boot_id)) : std::string()};
 }
 
 SessionHit facts_of(const Hit& hit) {
@@ -80,6 +82,7 @@ SessionJson facts_of(const Session& session) {
   facts.recorder_pid = ::getpid();
   facts.buffer_kb = session.buffer_kb;
   if (!session.snapshot_on.empty()) facts.snapshot = snapshot_facts(session);
+  facts.flight = session.flight;
   facts.ended_by = session.ended_by;
   facts.warnings = session.warnings;
   facts.exit_status = session.exit_status;

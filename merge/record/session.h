@@ -39,6 +39,7 @@ struct Session {
   std::string snapshot_on;  // the expression; empty: everything is kept
   std::uint64_t around_ns = 0;
   SnapshotFacts snapshot;
+  std::optional<SessionFlight> flight;
   Functions functions = Functions::kNone;  // where the plugin writes them
   bool out_in_session = false;             // it writes uftrace.data
   bool closed = false;

@@ -30,7 +30,16 @@ Result<void> set_clock(const Instance& instance, const std::string& clock) {
   return fail(ErrorKind::kUsage, "--clock {}: this kernel has: {}", clock, trimmed(clocks));
 }
 
-std::size_t page_size(const Instance& instance) {
+std::string uname_text() {
+  utsname name{};
+  ::uname(&name);
+  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
+                     name.machine);
+}
+
+}  // namespace
+
+std::size_t page_size_of(const Instance& instance) {
   const auto kb = parse_number(trimmed(instance.get("buffer_subbuf_size_kb").value_or("")));
   return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
 }
@@ -40,15 +49,6 @@ unsigned count_cpus(const Instance& instance) {
   while (instance.has(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus))) ++cpus;
   return cpus;
 }
-
-std::string uname_text() {
-  utsname name{};
-  ::uname(&name);
-  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
-                     name.machine);
-}
-
-}  // namespace
 
 Result<void> set_up(const Instance& instance, const RecordOptions& options,
                     const std::vector<EventName>& events) {
@@ -129,7 +129,7 @@ Result<void> reserve(const std::string& path) {
 Result<trace_dat::StartFacts> write_head(const Instance& instance, const RecordOptions& options,
                                          const std::vector<EventName>& events) {
   trace_dat::StartFacts facts;
-  facts.page_size = page_size(instance);
+  facts.page_size = page_size_of(instance);
   facts.cpus = count_cpus(instance);
   facts.clocks = std::string(trimmed(instance.get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
@@ -146,10 +146,11 @@ Result<trace_dat::StartFacts> write_head(const Instance& instance, const RecordO
   return facts;
 }
 
-Result<UniqueFd> open_signals() {
+Result<UniqueFd> open_signals(std::initializer_list<int> more) {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&set, number);
+  for (const int number : more) ::sigaddset(&set, number);
   ::signal(SIGPIPE, SIG_IGN);
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0)
     return fail("signals: {}", std::strerror(errno));
@@ -158,10 +159,12 @@ Result<UniqueFd> open_signals() {
   return fd;
 }
 
-UniqueFd open_ticks() {
+UniqueFd open_ticks(std::uint64_t period_ns) {
   UniqueFd fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  const itimerspec every_second{{1, 0}, {1, 0}};
-  if (fd) (void)::timerfd_settime(fd.get(), 0, &every_second, nullptr);
+  const timespec period{static_cast<time_t>(period_ns / 1'000'000'000),
+                        static_cast<long>(period_ns % 1'000'000'000)};
+  const itimerspec every{period, period};
+  if (fd) (void)::timerfd_settime(fd.get(), 0, &every, nullptr);
   return fd;
 }
 

@@ -1,6 +1,7 @@
 // Small steps of a recording's start, each one thing of the kernel's.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,8 +41,13 @@ namespace trapline::record {
 // Room that is given back when the disk is full, so that the session can be closed.
 [[nodiscard]] Result<void> reserve(const std::string& path);
 
-// Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT, and SIGPIPE for good; a descriptor that tells them.
-[[nodiscard]] Result<UniqueFd> open_signals();
-[[nodiscard]] UniqueFd open_ticks();  // readable once a second
+// Of the instance's buffers.
+[[nodiscard]] std::size_t page_size_of(const Instance& instance);
+[[nodiscard]] unsigned count_cpus(const Instance& instance);
+
+// Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT and those of `more`, and SIGPIPE for good; a descriptor
+// that tells them.
+[[nodiscard]] Result<UniqueFd> open_signals(std::initializer_list<int> more = {});
+[[nodiscard]] UniqueFd open_ticks(std::uint64_t period_ns);  // readable once in it
 
 }  // namespace trapline::record

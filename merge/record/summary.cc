@@ -1,7 +1,9 @@
 #include "merge/record/summary.h"
 
-#include "backend_ftrace/base/paths.h"
-#include "merge/source/trace_dat/trace_dat_source.h"
+#include <algorithm>
+
+#include "merge/analyze/guest_stacks.h"
+#include "merge/session/input.h"
 
 namespace trapline::record {
 namespace {
@@ -15,12 +17,19 @@ std::string duration(std::uint64_t ns) {
   return fmt::format("{:.2f} s", value / 1e9);
 }
 
-bool has_events(Source& source) {
+enum class Holds : std::uint8_t { kNothing, kEvents, kCalls };
+
+// The first calls of guest functions come early; what comes after this many events is not looked
+// at.
+Holds holds(Source& source) {
+  constexpr std::uint64_t kMostLookedAt = 1u << 20;
+  Holds found = Holds::kNothing;
   Event event;
-  while (source.next(event) == Read::kEvent) {
-    if (!std::holds_alternative<Lost>(event.payload)) return true;
+  for (std::uint64_t i = 0; i < kMostLookedAt && source.next(event) == Read::kEvent; ++i) {
+    if (std::holds_alternative<GuestCall>(event.payload)) return Holds::kCalls;
+    if (!std::holds_alternative<Lost>(event.payload)) found = Holds::kEvents;
   }
-  return false;
+  return found;
 }
 
 void add_snapshot(const Session& session, const Outcome& outcome, double seconds,
@@ -82,17 +91,20 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
 
 }  // namespace
 
+// Opened as the command will open it: what it suggests works.
 std::string next_command(const Session& session, const std::string& folder) {
-  const auto trace = trace_dat::open_trace_dat(folder + "/trace.dat", {});
-  const Capabilities has = trace ? (*trace)->capabilities() : Capabilities();
-  if (has.kvm_exit || has.kvm_userspace_exit) {
+  InputOptions how;
+  how.paths = {folder};
+  auto input = open_input(how);
+  if (!input) return {};
+  if (has_exits(input->capabilities)) {
     return session.snapshot.hits != 0 ? fmt::format("trapline timeline {} --around max", folder)
                                       : fmt::format("trapline report {}", folder);
   }
-  // Without exits: what there is, in its order; the guest's functions by uftrace itself.
-  if (trace && has_events(**trace)) return fmt::format("trapline timeline {}", folder);
-  const std::string functions = folder + "/uftrace.data";
-  return is_file(functions + "/info") ? fmt::format("uftrace report -d {}", functions) : "";
+  Holds most = Holds::kNothing;
+  for (const auto& source : input->sources) most = std::max(most, holds(*source));
+  if (most == Holds::kCalls) return fmt::format("trapline report {}", folder);
+  return most == Holds::kEvents ? fmt::format("trapline timeline {}", folder) : "";
 }
 
 std::vector<std::string> summary(const Session& session, const Outcome& outcome) {

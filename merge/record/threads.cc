@@ -101,6 +101,11 @@ void ThreadTable::add_names(std::string_view saved_cmdlines) {
   }
 }
 
+void ThreadTable::add_missing(const ThreadTable& older) {
+  threads_.insert(older.threads_.begin(), older.threads_.end());
+  names_.insert(older.names_.begin(), older.names_.end());
+}
+
 std::string ThreadTable::cmdlines() const {
   std::string text;
   for (const auto& [tid, thread] : threads_) text += fmt::format("{} {}\n", tid, thread.name);

@@ -34,6 +34,8 @@ class ThreadTable {
   // Threads of which the names alone are known: lines "TID NAME", of the kernel's saved_cmdlines.
   // It keeps few (128 mostly), so look often.
   void add_names(std::string_view saved_cmdlines);
+  // What another table, an older one, has beside.
+  void add_missing(const ThreadTable& older);
   // "TID NAME\n" each, as trace.dat wants them.
   [[nodiscard]] std::string cmdlines() const;
 

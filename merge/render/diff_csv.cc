@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "merge/render/csv_cell.h"
+#include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/diff_render.h"
 
 namespace trapline {

@@ -22,11 +22,14 @@ void add_parts(Json& json, const Parts& parts) {
   }
 }
 
-Json vcpu_json(const VcpuRow& row) {
+Json name_or_null(const std::string& name) { return name.empty() ? Json() : Json(name); }
+
+Json vcpu_json(const VcpuRow& row, RowsOf rows_of) {
   Json json = {{"vm", row.vm},
+               {"vm_name", name_or_null(row.vm_name)},
                {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                {"tid", row.tid},
-               {"exits", row.totals.exits},
+               {rows_of == RowsOf::kCalls ? "calls" : "exits", row.totals.exits},
                {"guest_ns", row.totals.guest_ns}};
   add_parts(json, row.totals.parts);
   json["halt_ns"] = row.totals.halt_ns;
@@ -45,8 +48,12 @@ void add_distribution(Json& json, const Histogram& histogram) {
 
 }  // namespace
 
-Json row_json(const GroupRow& row) {
+Json row_json(const GroupRow& row, RowsOf rows_of) {
   Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
+  if (rows_of == RowsOf::kCalls) {
+    json["guest_ns"] = row.guest_ns();
+    json["devices_at_most_ns"] = row.devices_at_most_ns;
+  }
   add_parts(json, row.parts);
   add_distribution(json, row.total);
   json["max_at_ns"] = row.max_at_ns;
@@ -89,6 +96,8 @@ Json counters_json(const ReportCounters& counters) {
           {"lost_events", counters.lost_events},
           {"gaps", counters.gaps},
           {"gaps_uncounted", counters.gaps_uncounted},
+          {"left_out_events", counters.left_out_events},
+          {"left_out_pieces", counters.left_out_pieces},
           {"qemu_events", exits.qemu_events},
           {"qemu_events_in_exits", exits.qemu_events_in_exits},
           {"guest_records", counters.guest_records},
@@ -101,6 +110,9 @@ Json counters_json(const ReportCounters& counters) {
           {"requests_open", counters.requests_open},
           {"notifies_ambiguous", counters.notifies_ambiguous},
           {"interrupts_ambiguous", counters.interrupts_ambiguous},
+          {"calls", counters.calls.calls},
+          {"calls_without_return", counters.calls.without_return},
+          {"calls_cut_by_loss", counters.calls.cut_by_loss},
           {"groups_folded", counters.groups_folded}};
 }
 
@@ -126,6 +138,10 @@ Json guest_functions_json(const Report& report) {
                  {"exits", row.times.exits},
                  {"own_ns", row.times.own_ns()},
                  {"guest_ns", row.times.guest_ns}};
+    if (report.rows_of == RowsOf::kCalls) {
+      json["qemu_events"] = row.times.qemu_events;
+      json["devices_at_most_ns"] = row.times.devices_at_most_ns;
+    }
     add_parts(json, row.times.parts);
     rows.push_back(std::move(json));
   }
@@ -145,15 +161,13 @@ Json request_paths_json(const Report& report) {
 }
 
 Json wait_rows_json(const WaitRows& waits) {
-  const auto text_or_null = [](const std::string& text) {
-    return text.empty() ? Json() : Json(text);
-  };
   Json rows = Json::array();
   for (const WaitRow& row : waits.rows) {
     rows.push_back({{"culprit", row.culprit},
                     {"tid", row.tid < 0 ? Json() : Json(row.tid)},
                     {"process", row.process.empty() ? Json() : Json(std::stoi(row.process))},
-                    {"vm", text_or_null(row.vm)},
+                    {"vm", name_or_null(row.vm)},
+                    {"vm_name", name_or_null(row.vm_name)},
                     {"ns", row.ns},
                     {"count", row.count},
                     {"max_ns", row.max_ns}});
@@ -165,6 +179,7 @@ Json steal_json(const Report& report) {
   Json rows = Json::array();
   for (const StealRow& row : *report.steal) {
     Json json = {{"vm", row.vm},
+                 {"vm_name", name_or_null(row.vm_name)},
                  {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                  {"tid", row.tid},
                  {"waits", row.waits}};
@@ -178,6 +193,7 @@ Json halts_json(const Report& report) {
   Json rows = Json::array();
   for (const HaltRow& row : *report.halts) {
     rows.push_back({{"vm", row.vm},
+                    {"vm_name", name_or_null(row.vm_name)},
                     {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                     {"polls_won", distribution_json(row.polls_won)},
                     {"slept", distribution_json(row.slept)},
@@ -197,10 +213,10 @@ Json report_json(const Report& report) {
   json["user_end"] = name_of(report.model.user_end);
   json["from_userspace_exit"] = report.model.from_userspace_exit;
   json["vcpus"] = Json::array();
-  for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row));
+  for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row, report.rows_of));
   Json rows = Json::array();
-  for (const GroupRow& row : report.rows) rows.push_back(row_json(row));
-  json["groups"] = {{"by", report.by}, {"rows", std::move(rows)}};
+  for (const GroupRow& row : report.rows) rows.push_back(row_json(row, report.rows_of));
+  json["groups"] = {{"by", report.by}, {"of", name_of(report.rows_of)}, {"rows", std::move(rows)}};
   if (report.rows_left_out != 0) json["groups"]["rows_left_out"] = report.rows_left_out;
   json["qemu_events"] = Json::array();
   for (const QemuEventRow& row : report.qemu_events) {
@@ -214,7 +230,7 @@ Json report_json(const Report& report) {
                           {"left_out", report.slow_left_out},
                           {"exits", std::move(exits)}};
   }
-  if (report.requests) json["request_paths"] = request_paths_json(report);
+  if (report.rows_of == RowsOf::kRequests) json["request_paths"] = request_paths_json(report);
   if (report.irqs) json["irqs"] = irqs_json(report);
   if (report.halts) json["halts"] = halts_json(report);
   if (report.waits) {

@@ -10,7 +10,7 @@ namespace trapline {
 using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json report_json(const Report& report);
-[[nodiscard]] Json row_json(const GroupRow& row);
+[[nodiscard]] Json row_json(const GroupRow& row, RowsOf rows_of = RowsOf::kExits);
 [[nodiscard]] Json exit_json(const ExitRow& row);
 
 }  // namespace trapline

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <set>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/render/calls.h"
 #include "merge/render/render.h"
 #include "merge/render/units.h"
 #include "merge/render/waits.h"
@@ -36,12 +36,6 @@ void print_wrapped(std::string_view label, const std::string& text, std::ostream
   out << line << '\n';
 }
 
-std::string vcpu_name(const VcpuRow& row, bool several_vms) {
-  std::string name = row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu);
-  if (several_vms) name = fmt::format("VM {} {}", row.vm, name);
-  return fmt::format("{} (tid {})", name, row.tid);
-}
-
 void print_head(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
     out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),
@@ -54,19 +48,22 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
         "  clock:", fmt::format("{}; offset {} ns{}", source.method, source.offset_ns, error), out,
         style);
   }
-  out << fmt::format("{} exits in {}\n", grouped(report.counters.exits.exits),
+  const bool calls = report.rows_of == RowsOf::kCalls;
+  out << fmt::format("{} {} in {}\n",
+                     grouped(calls ? report.counters.calls.calls : report.counters.exits.exits),
+                     calls ? "calls of guest functions" : "exits",
                      duration_text(interval_of(report), report.cycles));
 }
 
 void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.vcpus.empty()) return;
-  std::set<std::string> vms;
-  for (const VcpuRow& row : report.vcpus) vms.insert(row.vm);
+  if (report.rows_of == RowsOf::kCalls) return print_call_vcpus(report, out, style);
+  const bool with_vm = shows_vms(report);
   TextTable table(
       {"Share of wall time", "exits", "guest", "kernel", "user", "preempted", "blocked", "halted"});
   const std::uint64_t interval = interval_of(report);
-  for (const VcpuRow& row : report.vcpus) {
-    std::vector<std::string> cells = {vcpu_name(row, vms.size() > 1), grouped(row.totals.exits)};
+  for (const VcpuRow& row : shown_vcpus(report)) {
+    std::vector<std::string> cells = {vcpu_name(row, with_vm), grouped(row.totals.exits)};
     const bool known = report.model.durations();
     cells.push_back(known && !report.model.from_userspace_exit
                         ? percent_text(row.totals.guest_ns, interval)
@@ -79,6 +76,7 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
   }
   out << '\n';
   table.print(out, style);
+  print_more_vcpus(report, out);
 }
 
 template <typename Get>
@@ -109,20 +107,20 @@ void print_latency(const Report& report, std::ostream& out, const TextStyle& sty
   const Unit middle =
       unit_for(report.rows, cycles, [](const auto& r) { return r.total.percentile(500); });
   const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
-  TextTable table({report.by, report.requests ? "requests" : "exits",
+  TextTable table({report.by, std::string(name_of(report.rows_of)),
                    fmt::format("total/{}", total.name), "share", fmt::format("p50/{}", middle.name),
                    fmt::format("p90/{}", middle.name), fmt::format("p99/{}", tail.name),
                    fmt::format("max/{}", tail.name)});
   for (const GroupRow& row : report.rows) {
-    if (!report.model.durations() && !report.requests) {
+    if (!report.durations()) {
       table.add({row.key, grouped(row.total.count()), "-", "-", "-", "-", "-", "-"});
       continue;
     }
     table.add(
         {row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
-         report.requests ? "-"
-         : row.halts     ? "halt"
-                         : percent_text(row.total.total(), vcpu_time(report)),
+         report.rows_of == RowsOf::kRequests ? "-"
+         : row.halts                         ? "halt"
+                                             : percent_text(row.total.total(), vcpu_time(report)),
          in_unit(row.total.percentile(500), middle), in_unit(row.total.percentile(900), middle),
          in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
         row.halts);
@@ -146,14 +144,15 @@ void print_parts(const Report& report, std::ostream& out, const TextStyle& style
 
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.rows.empty()) {
-    out << (report.requests ? "\nno requests\n" : "\nno exits\n");
+    out << fmt::format("\nno {}\n", name_of(report.rows_of));
     return;
   }
   print_latency(report, out, style);
   if (report.rows_left_out != 0) {
     out << fmt::format("and {} more (--top)\n", grouped(report.rows_left_out));
   }
-  if (!report.model.durations() || report.requests) return;
+  if (report.rows_of == RowsOf::kCalls) return print_call_parts(report, out, style);
+  if (!report.model.durations() || report.rows_of == RowsOf::kRequests) return;
   std::uint64_t overhead = 0;
   for (const VcpuRow& row : report.vcpus) {
     for (const std::uint64_t part : row.totals.parts) overhead += part;
@@ -165,7 +164,7 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
 }
 
 void print_request_paths(const Report& report, std::ostream& out, const TextStyle& style) {
-  if (!report.requests || report.rows.empty()) return;
+  if (report.rows_of != RowsOf::kRequests || report.rows.empty()) return;
   const Unit unit = unit_of_medians(
       report.request_paths,
       {&RequestPathRow::from_notify, &RequestPathRow::to_injection, &RequestPathRow::whole},
@@ -267,6 +266,7 @@ void print_halts(const Report& report, std::ostream& out, const TextStyle& style
 
 void print_guest_functions(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.guest_functions) return;
+  if (report.rows_of == RowsOf::kCalls) return print_call_functions(report, out, style);
   if (report.counters.guest_records == 0) {
     out << "\nNo guest functions were recorded (docs/plugin.md).\n";
     return;
@@ -303,6 +303,8 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.lost_events, "events lost"},
       {counters.gaps, "gaps in the record"},
       {counters.gaps_uncounted, "of them without a count"},
+      {counters.left_out_events, "events left out on purpose, by --snapshot-on"},
+      {counters.left_out_pieces, "pieces of time that they lay in, on one CPU each"},
       {counters.exits.closed_by_loss, "exits left out: a gap may hide their end"},
       {counters.exits.exit_without_entry, "kvm_exit without a kvm_entry after it"},
       {counters.exits.entry_without_exit, "kvm_entry without a kvm_exit before it"},
@@ -316,6 +318,8 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.notifies_ambiguous, "notifies of more than one possible exit, left open"},
       {counters.interrupts_ambiguous,
        "interrupts by another way than their queue's before, left open"},
+      {counters.calls.without_return, "calls without their return, counted up to where they ended"},
+      {counters.calls.cut_by_loss, "calls of which a part is not known: events were lost"},
       {counters.groups_folded, "exits in [other]: more groups than are kept"}};
   std::string text;
   for (const auto& [value, sentence] : kSentences) {
@@ -326,7 +330,8 @@ void print_counters(const Report& report, std::ostream& out) {
 
 }  // namespace
 
-void print_text(const Report& report, std::ostream& out, const TextStyle& style) {
+void print_text(const Report& report, std::ostream& out, const TextStyle& style,
+                const std::function<void()>& more) {
   print_head(report, out, style);
   print_vcpus(report, out, style);
   print_groups(report, out, style);
@@ -335,6 +340,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
   print_halts(report, out, style);
+  if (more) more();
   print_waits(report, out, style);
   print_steal(report, out, style);
   print_guest_functions(report, out, style);

@@ -74,7 +74,13 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
 
 std::string TimelineView::who(const Event& event, const Place& place) const {
   if (std::holds_alternative<Lost>(event.payload)) return fmt::format("cpu {}", event.cpu);
-  if (place.is_vcpu && place.vcpu != kNoVcpu) return fmt::format("vcpu {}", place.vcpu);
+  if (place.is_vcpu && place.vcpu != kNoVcpu) {
+    // Where several virtual machines have names, it says whose.
+    const std::string vm = processes_ != nullptr && processes_->has_several_names()
+                               ? processes_->name_of(processes_->of(event.thread, event.thread))
+                               : std::string();
+    return fmt::format("{}{}vcpu {}", vm, vm.empty() ? "" : " ", place.vcpu);
+  }
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
   const std::string comm = timeline_.source_of(event).comm(task);
   return printable(fmt::format("{}-{}", comm.substr(0, 10), static_cast<std::int32_t>(task)));
@@ -223,6 +229,7 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
 }
 
 void TimelineView::event(const Event& event, const Pipeline& pipeline) {
+  processes_ = &pipeline.processes();
   if (event.at < options_.from) return;
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);
       sched != nullptr && !is_guest(event.machine)) {

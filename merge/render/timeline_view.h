@@ -62,6 +62,7 @@ class TimelineView : public SpanSink {
   const TimelineOptions& options_;
   std::ostream& out_;
   std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
+  const Processes* processes_ = nullptr;             // the pipeline's
   std::uint64_t lines_ = 0;
   bool cycles_;
 };

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "merge/render/csv_cell.h"
+#include "backend_ftrace/base/quoted_text.h"
+#include "merge/model/processes.h"
 #include "merge/render/units.h"
 
 namespace trapline {
@@ -23,8 +24,9 @@ void print_rows(const std::string& title, const WaitRows& waits, bool cycles, st
   TextTable table({title, fmt::format("time/{}", unit.name), "share", "times",
                    fmt::format("max/{}", max.name)});
   for (const WaitRow& row : waits.rows) {
-    const std::string vm =
-        row.vm.empty() || row.culprit.find("vm ") != std::string::npos ? "" : ", VM " + row.vm;
+    const std::string vm = row.vm.empty() || row.culprit.find("vm ") != std::string::npos
+                               ? ""
+                               : ", VM " + vm_text(row.vm, row.vm_name);
     table.add({row.culprit + vm, in_unit(row.ns, unit), percent_text(row.ns, waits.total_ns),
                grouped(row.count), in_unit(row.max_ns, max)});
   }
@@ -64,7 +66,7 @@ void print_steal(const Report& report, std::ostream& out, const TextStyle& style
   if (!report.steal) return;
   for (const StealRow& row : *report.steal) {
     std::string name = row.vcpu < 0 ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu);
-    name = fmt::format("VM {} {} (tid {})", row.vm, name, row.tid);
+    name = fmt::format("VM {} {} (tid {})", vm_text(row.vm, row.vm_name), name, row.tid);
     if (row.by.rows.empty()) {
       out << fmt::format("\n{}: nothing was stolen from it, as far as was recorded.\n", name);
       continue;

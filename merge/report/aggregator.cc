@@ -35,6 +35,7 @@ std::uint64_t measure(const GroupRow& row, SortBy sort, bool durations) {
 PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   PipelineOptions options;
   options.model = choose_exit_model(input.capabilities);
+  options.guest_runs = choose_guest_runs(input.capabilities);
   options.declared = input.declared;
   options.symbols = &input.symbols;
   options.processes = input.processes;
@@ -66,6 +67,7 @@ SpanClass Aggregator::selects() const {
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
   if (options_.halt) selected = selected | SpanClass::kHalts;
+  if (options_.calls) selected = selected | SpanClass::kCalls;
   if (tracker_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
   return selected;
 }
@@ -88,6 +90,10 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit);
 }
 
+void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
+  groups_.add(keys_.of(call, pipeline.stacks()), call);
+}
+
 void Aggregator::request(const RequestSpan& request, const Pipeline&) { requests_.add(request); }
 
 void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
@@ -103,6 +109,7 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   find_interval(report, pipeline);
   report.cycles = timeline_.source(0).info().cycles;
   report_sources(report, pipeline);
+  if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   const VcpuNames vcpus = report_vcpus(report, pipeline);
   if (options_.requests) {
     requests_.report(report, *pipeline.requests(), *pipeline.request_path());
@@ -114,7 +121,7 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
   if (options_.halt) report_halts(report, pipeline, vcpus);
   if (tracker_) report_waits(report, pipeline, vcpus);
-  if (options_.guest) report_guest(report, pipeline);
+  if (options_.guest || report.rows_of == RowsOf::kCalls) report_guest(report, pipeline);
   report.notes = input_.notes;
   for (std::string& note : notes_of(report, input_.capabilities, vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
@@ -153,22 +160,25 @@ void Aggregator::report_sources(Report& report, const Pipeline& pipeline) const 
     report.counters.lost_events += counters.lost_events;
     report.counters.gaps += counters.gaps;
     report.counters.gaps_uncounted += counters.gaps_uncounted;
+    report.counters.left_out_events += counters.left_out_events;
+    report.counters.left_out_pieces += counters.left_out_pieces;
     report.counters.damaged_events += counters.damaged_events;
   }
   report.counters.exits = pipeline.exits().counters();
+  report.counters.calls = pipeline.stacks().counters();
   report.counters.guest_records = pipeline.stacks().records();
   report.counters.groups_folded = groups_.folded();
 }
 
 VcpuNames Aggregator::report_vcpus(Report& report, const Pipeline& pipeline) const {
-  const std::vector<VcpuTotalsOf> all = pipeline.exits().vcpus();
+  const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
   const std::vector<VcpuThread> threads = vcpu_threads(all, timeline_);
   const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
   for (std::size_t i = 0; i < threads.size(); ++i) {
     const VcpuThread& thread = threads[i];
     if (!pipeline.counts(thread.thread)) continue;
     const VcpuTotals& totals = all[i].totals;
-    report.vcpus.push_back({vms[i].name(), vms[i].inferred, thread.vcpu,
+    report.vcpus.push_back({vms[i].id(), vms[i].given, vms[i].inferred, thread.vcpu,
                             static_cast<std::int32_t>(thread.thread),
                             timeline_.source(totals.source).comm(thread.thread), totals});
   }
@@ -193,8 +203,8 @@ void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
   }
   std::stable_sort(report.rows.begin(), report.rows.end(),
                    [&](const GroupRow& a, const GroupRow& b) {
-                     return measure(a, options_.sort, report.model.durations()) >
-                            measure(b, options_.sort, report.model.durations());
+                     return measure(a, options_.sort, report.durations()) >
+                            measure(b, options_.sort, report.durations());
                    });
   if (options_.top != 0 && report.rows.size() > options_.top) {
     report.rows_left_out = report.rows.size() - options_.top;
@@ -224,8 +234,8 @@ void Aggregator::report_halts(Report& report, const Pipeline& pipeline,
   auto& rows = report.halts.emplace();
   for (const auto& [thread, state] : pipeline.halts()->threads()) {
     if (!pipeline.counts(thread)) continue;
-    rows.push_back({state.vcpu, vcpus.vm(thread), state.polls_won, state.slept, state.wake_to_run,
-                    state.invalid});
+    rows.push_back({state.vcpu, vcpus.vm_id(thread), vcpus.vm_name(thread), state.polls_won,
+                    state.slept, state.wake_to_run, state.invalid});
   }
 }
 

@@ -29,6 +29,7 @@ class Aggregator : public SpanSink {
   [[nodiscard]] SpanClass selects() const override;
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void call(const FunctionCall& call, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
   void delivered(const Delivered& delivered, const Pipeline& pipeline) override;
   void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;

@@ -29,11 +29,14 @@ constexpr Cause kCauses[] = {
      "A thread of QEMU let the vCPU go on: serve the device in an IOThread, which does not need "
      "QEMU's global lock.",
      "QEMU, docs/devel/multiple-iothreads.rst"},
-    {"blocked-on-disk", "The vCPU's thread waited for the host's disk: see which cgroup uses it.",
-     "Linux, Documentation/admin-guide/cgroup-v2.rst, io.stat"},
+    {"blocked-on-disk",
+     "The vCPU's thread waited for the host's disk: io.pressure says how much its cgroup stalls, "
+     "and io.latency protects it from its peers.",
+     "Linux, Documentation/admin-guide/cgroup-v2.rst, io.pressure, io.latency"},
     {"blocked-on-interrupt",
-     "A device's interrupt ended the sleep: its affinity says which CPU it comes to.",
-     "Linux, Documentation/core-api/irq/irq-affinity.rst"},
+     "A device's interrupt ended the sleep: smp_affinity_list in /proc/irq says which CPUs it may "
+     "come to.",
+     "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
 };
 
 std::string_view id_of(Part part, const Culprit& culprit, bool by_vcpu, bool of_vmm) {

@@ -65,11 +65,11 @@ Culprit unpack_culprit(std::uint64_t word) {
 }
 
 std::string CulpritNames::vm(ThreadId thread) const {
-  if (is_vcpu(thread)) return vcpus.vm(thread);
+  if (is_vcpu(thread)) return vcpus.vm_id(thread);
   const ThreadId process = processes.of(thread, ThreadId{});
   if (process == ThreadId{}) return {};
   const std::string name = std::to_string(static_cast<std::int32_t>(process));
-  return vcpus.has_vm(name) ? name : std::string();
+  return vcpus.vm_of(name) != nullptr ? name : std::string();
 }
 
 std::string CulpritNames::text(const Culprit& culprit) const {

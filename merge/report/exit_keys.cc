@@ -87,6 +87,34 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& st
   return key;
 }
 
+GroupKey ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks) const {
+  GroupKey key;
+  std::size_t at = 0;
+  for (const Dimension dimension : dimensions_) {
+    switch (dimension) {
+      case Dimension::kDevice:
+        key.words[at++] = call.own.several_devices ? kSeveralDevices : call.own.device;
+        break;
+      case Dimension::kQemuEvent:
+        key.words[at++] = call.own.qemu_event;
+        break;
+      case Dimension::kFunction:
+        key.words[at++] = stacks.innermost(call.stack);
+        break;
+      case Dimension::kStack:
+        key.words[at++] = call.stack;
+        break;
+      case Dimension::kVcpu:
+      case Dimension::kVm:
+        key.words[at++] = static_cast<std::uint32_t>(call.thread);
+        break;
+      default:
+        break;
+    }
+  }
+  return key;
+}
+
 std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
   std::string text;
   std::size_t at = 0;
@@ -103,7 +131,8 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
         break;
       case Dimension::kDevice:
       case Dimension::kQemuEvent:
-        text += name_or_dash(namer.names, static_cast<NameId>(word));
+        text += word == kSeveralDevices ? "[several]"
+                                        : name_or_dash(namer.names, static_cast<NameId>(word));
         break;
       case Dimension::kFunction:
         text += function_text(namer.names, static_cast<NameId>(word));

@@ -33,6 +33,8 @@ class ExitKeys {
   // `waits` is the exit's, where needs_waits().
   [[nodiscard]] GroupKey of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                             std::span<const WaitShare> waits = {}) const;
+  // Of a call: check_dimensions_of_calls().
+  [[nodiscard]] GroupKey of(const FunctionCall& call, const GuestStacks& stacks) const;
   // What the words of a key are called.
   struct Namer {
     const Names& names;
@@ -41,6 +43,8 @@ class ExitKeys {
     const VcpuNames& vcpus;
     const Processes& processes;
   };
+  // The device of calls that accessed more than one.
+  static constexpr std::uint64_t kSeveralDevices = ~std::uint64_t{0};
   // "io / rtc"
   [[nodiscard]] std::string text(const GroupKey& key, const Namer& namer) const;
 

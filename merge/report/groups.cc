@@ -35,6 +35,21 @@ Result<Dimension> parse_dimension(std::string_view name) {
 
 }  // namespace
 
+Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions) {
+  for (const auto& [name, dimension] : kDimensions) {
+    const bool of_exits = dimension == Dimension::kReason || dimension == Dimension::kCpu ||
+                          dimension == Dimension::kDetail || dimension == Dimension::kPreemptedBy ||
+                          dimension == Dimension::kBlockedOn;
+    if (!of_exits || std::find(dimensions.begin(), dimensions.end(), dimension) == dimensions.end())
+      continue;
+    return fail(ErrorKind::kUsage,
+                "--by: '{}' is of VM exits, and this recording has none; calls of guest functions "
+                "have function, stack, device, qemu-event, vcpu and vm",
+                name);
+  }
+  return {};
+}
+
 std::string dimension_names() {
   std::string all;
   for (const auto& [name, dimension] : kDimensions) {
@@ -66,6 +81,7 @@ void GroupRow::merge(const GroupRow& other) {
   halts = total.count() == 0 ? other.halts : halts && other.halts;
   total.merge(other.total);
   for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+  devices_at_most_ns += other.devices_at_most_ns;
 }
 
 std::uint32_t Groups::hash(const GroupKey& key) const {
@@ -77,7 +93,23 @@ std::uint32_t Groups::hash(const GroupKey& key) const {
   return static_cast<std::uint32_t>(hash);
 }
 
-void Groups::count(GroupRow& row, const ExitSpan& span) {
+GroupRow& Groups::row_of(const GroupKey& key) {
+  const std::uint32_t at = hash(key);
+  const std::uint32_t known =
+      index_.find(at, [this, &key](std::uint32_t i) { return groups_[i].key == key; });
+  if (known != FlatIndex::kNone) [[likely]]
+    return groups_[known].row;
+  if (groups_.size() == kMost) {
+    ++folded_;
+    return other_;
+  }
+  groups_.push_back({key, {}});
+  index_.add(at);
+  return groups_.back().row;
+}
+
+void Groups::add(const GroupKey& key, const ExitSpan& span) {
+  GroupRow& row = row_of(key);
   const std::uint64_t total = span.total();
   if (row.total.count() == 0) row.halts = true;
   row.halts = row.halts && is_halt(span.reason);
@@ -86,22 +118,13 @@ void Groups::count(GroupRow& row, const ExitSpan& span) {
   for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += span.parts[i];
 }
 
-void Groups::add(const GroupKey& key, const ExitSpan& span) {
-  const std::uint32_t at = hash(key);
-  const std::uint32_t known =
-      index_.find(at, [this, &key](std::uint32_t i) { return groups_[i].key == key; });
-  if (known != FlatIndex::kNone) [[likely]] {
-    count(groups_[known].row, span);
-    return;
-  }
-  if (groups_.size() == kMost) {
-    ++folded_;
-    count(other_, span);
-    return;
-  }
-  groups_.push_back({key, {}});
-  index_.add(at);
-  count(groups_.back().row, span);
+void Groups::add(const GroupKey& key, const FunctionCall& call) {
+  GroupRow& row = row_of(key);
+  const std::uint64_t total = call.own.total();
+  if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = call.begin.ns();
+  row.total.add(total);
+  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += call.own.parts[i];
+  row.devices_at_most_ns += call.own.devices_at_most_ns;
 }
 
 }  // namespace trapline

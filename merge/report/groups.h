@@ -32,6 +32,8 @@ enum class Dimension : std::uint8_t {
 // "reason,device"; an Error names what is unknown and what there is.
 [[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text);
 
+// An Error names the one that only exits have.
+[[nodiscard]] Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions);
 // "reason, detail, ...": what parse_dimensions() takes.
 [[nodiscard]] std::string dimension_names();
 
@@ -49,6 +51,7 @@ class Groups {
   explicit Groups(std::size_t words) : words_(words), index_(256) {}
 
   void add(const GroupKey& key, const ExitSpan& span);
+  void add(const GroupKey& key, const FunctionCall& call);
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
 
   struct Group {
@@ -61,7 +64,8 @@ class Groups {
 
  private:
   [[nodiscard]] std::uint32_t hash(const GroupKey& key) const;
-  static void count(GroupRow& row, const ExitSpan& span);
+  // The key's row; that of all others where there is no more room.
+  GroupRow& row_of(const GroupKey& key);
 
   std::size_t words_;  // of a key that are used
   std::vector<Group> groups_;

@@ -5,12 +5,39 @@
 
 namespace trapline {
 
+namespace {
+
+std::vector<std::string> notes_of_calls(const Report& report, const Capabilities& capabilities) {
+  std::vector<std::string> notes = {
+      "no VM exits were recorded: the rows are calls of guest functions, and their times are own "
+      "times, without the functions that they called"};
+  if (!capabilities.sched_switch) {
+    notes.push_back("sched_switch was not recorded: preempted and blocked time is in the guest's");
+  } else if (!capabilities.wakeups) {
+    notes.push_back("no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
+  }
+  if (!capabilities.markers) {
+    notes.push_back(
+        "no events of QEMU were recorded: the time of its devices is in the guest's; record with "
+        "-trace 'memory_region_ops_*'");
+  } else {
+    notes.push_back(
+        "devices: the time between QEMU's events of an access, at least; at most: all that may be "
+        "a device's, between these events and the guest's next record");
+  }
+  if (report.cycles) notes.push_back("times are cycles of the TSC");
+  return notes;
+}
+
+}  // namespace
+
 // More than 60 lines: the notes in the order in which they are printed.
 std::vector<std::string> notes_of(const Report& report, const Capabilities& capabilities,
                                   bool several_vms) {
   std::vector<std::string> notes;
   const ExitModel& model = report.model;
-  if (!capabilities.kvm_exit && !capabilities.kvm_userspace_exit) {
+  if (report.rows_of == RowsOf::kCalls) return notes_of_calls(report, capabilities);
+  if (!has_exits(capabilities)) {
     notes.push_back("no VM exits were recorded: only the events in trace_marker are counted");
     return notes;
   }

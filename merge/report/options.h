@@ -25,6 +25,8 @@ enum class SortBy : std::uint8_t { kTotal, kCount, kMean, kMax, kP99, kKey };
 struct ReportOptions {
   std::vector<Dimension> by = {Dimension::kReason};
   std::string by_text = "reason";
+  bool by_default = false;  // nobody asked for it: a recording without exits has functions instead
+  bool calls = false;       // calls of guest functions instead of exits: run_report() decides
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;  // 0: all
   std::optional<std::uint64_t> slower_than;

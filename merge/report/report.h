@@ -1,6 +1,7 @@
 // A finished report: plain data that the renderers print. docs/formats/report.md is its schema.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,7 +26,7 @@ struct SourceRow {
 };
 
 struct VcpuRow {
-  std::string vm;
+  std::string vm, vm_name;
   bool vm_inferred = false;
   std::int32_t vcpu = kNoVcpu;
   std::int32_t tid = 0;
@@ -38,9 +39,16 @@ struct GroupRow {
   bool halts = false;  // all of its exits are halts
   Histogram total;
   Parts parts{};
-  std::uint64_t max_at_ns = 0;  // when the longest began
+  std::uint64_t devices_at_most_ns = 0;  // of calls: what of their guest's time may be devices'
+  std::uint64_t max_at_ns = 0;           // when the longest began
 
   void merge(const GroupRow& other);
+  // Of calls: what the parts leave.
+  [[nodiscard]] std::uint64_t guest_ns() const {
+    std::uint64_t rest = total.total();
+    for (const std::uint64_t part : parts) rest -= std::min(rest, part);
+    return rest;
+  }
 };
 
 struct QemuEventRow {
@@ -77,19 +85,32 @@ struct GuestFunctionRow {
 
 struct HaltRow {
   std::int32_t vcpu = kNoVcpu;
-  std::string vm;
+  std::string vm, vm_name;
   Histogram polls_won, slept, wake_to_run;
   std::uint64_t invalid = 0;
 };
 
 struct ReportCounters {
   ExitCounters exits;
+  CallCounters calls;
   std::uint64_t lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
+  std::uint64_t left_out_events = 0, left_out_pieces = 0;  // by the recorder, on purpose
   std::uint64_t guest_records = 0;
   std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
   std::uint64_t notifies_ambiguous = 0, interrupts_ambiguous = 0;
   std::uint64_t groups_folded = 0;  // exits in "[other]": more groups than are kept
 };
+
+// What a report counts.
+enum class RowsOf : std::uint8_t {
+  kExits,
+  kRequests,  // they have no parts
+  kCalls,     // of guest functions, where there are no exits: Part::kUser is QEMU's devices
+};
+[[nodiscard]] constexpr std::string_view name_of(RowsOf rows) {
+  constexpr std::string_view kNames[] = {"exits", "requests", "calls"};
+  return kNames[static_cast<std::size_t>(rows)];
+}
 
 struct Report {
   static constexpr std::string_view kFoldedKey = "[other]";
@@ -100,7 +121,9 @@ struct Report {
   ExitModel model;
   std::vector<VcpuRow> vcpus;
   std::string by;
-  bool requests = false;  // the rows are requests, not exits: they have no parts
+  RowsOf rows_of = RowsOf::kExits;
+  // Whether the rows have times.
+  [[nodiscard]] bool durations() const { return rows_of != RowsOf::kExits || model.durations(); }
   std::vector<GroupRow> rows;
   std::vector<RequestPathRow>
       request_paths;              // of the rows, in their order, where they are requests

@@ -27,7 +27,7 @@ void RequestTable::add(const RequestSpan& request) {
 
 void RequestTable::report(Report& report, const RequestSpans& spans,
                           const RequestPath& path) const {
-  report.requests = true;
+  report.rows_of = RowsOf::kRequests;
   report.counters.requests_restarted = spans.restarted();
   report.counters.requests_end_only = spans.end_without_start();
   report.counters.requests_open = spans.open();

@@ -37,7 +37,7 @@ std::string frequent_events(const Timeline& timeline) {
 
 // --from and --to count from the first event of all.
 EventClass classes_for(const ReportOptions& options) {
-  if (options.from || options.to) return EventClass::kAll;
+  if (options.from || options.to || options.calls) return EventClass::kAll;
   EventClass classes = EventClass::kExits;
   if (options.irq || options.requests) classes = classes | EventClass::kInterrupts;
   const bool waits = std::any_of(options.by.begin(), options.by.end(), [](Dimension dimension) {
@@ -54,8 +54,44 @@ bool counts_markers(const ReportOptions& options) {
          std::find(options.by.begin(), options.by.end(), Dimension::kQemuEvent) != options.by.end();
 }
 
-bool has_exits(const Capabilities& capabilities) {
-  return capabilities.kvm_exit || capabilities.kvm_userspace_exit;
+// A recording without exits is reported by calls of guest functions, where it holds some.
+ReportOptions options_for(const ReportOptions& given, const Input& input) {
+  ReportOptions options = given;
+  options.calls = !has_exits(input.capabilities) && !options.requests;
+  if (options.calls && options.by_default) {
+    options.by = {Dimension::kFunction};
+    options.by_text = "function";
+  }
+  return options;
+}
+
+// What was asked for that only exits have.
+Result<void> check_calls(const ReportOptions& options, bool with_companion) {
+  const std::pair<bool, std::string_view> of_exits[] = {
+      {options.slower_than.has_value(), "--slower-than"},
+      {options.irq, "--irq"},
+      {options.halt, "--halt"},
+      {options.waits, "--waits"},
+      {options.steal, "--steal"},
+      {with_companion, "--format html"}};
+  for (const auto& [asked, name] : of_exits) {
+    if (!asked) continue;
+    return fail(ErrorKind::kUsage,
+                "{}: shows VM exits, and this recording has none; its calls of guest functions are "
+                "reported with --by, as text, JSON or CSV",
+                name);
+  }
+  return check_dimensions_of_calls(options.by);
+}
+
+// After the pass: whether there is something to report.
+Result<void> check_found(const Timeline& timeline, const Input& input, const ReportOptions& options,
+                         const Pipeline& pipeline, bool with_companion) {
+  if (!timeline.status() || has_exits(input.capabilities)) return {};
+  if (options.calls && pipeline.stacks().records() != 0)
+    return check_calls(options, with_companion);
+  if (counts_markers(options) && input.capabilities.markers) return {};
+  return tl::unexpected(no_exits(timeline));
 }
 
 }  // namespace
@@ -81,15 +117,15 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
   Timeline timeline(std::move(input->sources));
   Pipeline pipeline(pipeline_options(timeline, *input), {});
   feed(timeline, pipeline, progress);
-  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline);
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.vcpus(), timeline);
   const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
   std::set<ThreadId> matching;
   std::set<std::string> vm_names, vcpu_names;
   for (std::size_t i = 0; i < threads.size(); ++i) {
-    vm_names.insert(vms[i].name());
+    vm_names.insert(vms[i].text());
     vcpu_names.insert(threads[i].vcpu == kNoVcpu ? "unknown" : std::to_string(threads[i].vcpu));
-    const bool vm_fits =
-        filter.vm.empty() || vms[i].name() == filter.vm || vms[i].name() == "~" + filter.vm;
+    const bool vm_fits = filter.vm.empty() || vms[i].given == filter.vm ||
+                         vms[i].id() == filter.vm || vms[i].id() == "~" + filter.vm;
     if (vm_fits && (!filter.vcpu || threads[i].vcpu == *filter.vcpu)) {
       matching.insert(threads[i].thread);
     }
@@ -102,7 +138,7 @@ Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const V
   return matching;
 }
 
-Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& report_options,
+Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& given,
                              const VcpuFilter& filter, const Progress& progress,
                              ReportCompanion* companion) {
   std::optional<std::set<ThreadId>> only;
@@ -113,6 +149,7 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   }
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
+  const ReportOptions report_options = options_for(given, *input);
   for (auto& source : input->sources)
     source->select(companion == nullptr ? classes_for(report_options) : EventClass::kAll);
   Timeline timeline(std::move(input->sources));
@@ -135,10 +172,9 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& r
   }
   Pipeline pipeline(std::move(how), std::move(sinks));
   feed(timeline, pipeline, progress);
-  if (timeline.status() && !has_exits(input->capabilities)) {
-    if (!counts_markers(report_options) || !input->capabilities.markers) {
-      return tl::unexpected(no_exits(timeline));
-    }
+  if (auto found = check_found(timeline, *input, report_options, pipeline, companion != nullptr);
+      !found) {
+    return tl::unexpected(std::move(found).error());
   }
   pipeline.finish();
   if (companion != nullptr) companion->finish(pipeline);

@@ -13,7 +13,7 @@ namespace trapline {
 // pass over it.
 struct VcpuFilter {
   std::optional<std::int32_t> vcpu;
-  std::string vm;  // as reports print it: the process id, "~" in front where inferred
+  std::string vm;  // its name, or the process id, "~" in front where inferred
   [[nodiscard]] bool empty() const { return !vcpu && vm.empty(); }
 };
 

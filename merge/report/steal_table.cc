@@ -21,7 +21,8 @@ std::vector<StealRow> StealTable::rows(const Pipeline& pipeline, const CulpritNa
   for (const VcpuThread& vcpu : vcpu_threads(pipeline.exits().vcpus(), names.timeline)) {
     if (!pipeline.counts(vcpu.thread)) continue;
     StealRow row;
-    row.vm = names.vcpus.vm(vcpu.thread);
+    row.vm = names.vcpus.vm_id(vcpu.thread);
+    row.vm_name = names.vcpus.vm_name(vcpu.thread);
     row.vcpu = vcpu.vcpu;
     row.tid = static_cast<std::int32_t>(vcpu.thread);
     if (const auto found = vcpus_.find(vcpu.thread); found != vcpus_.end()) {

@@ -22,14 +22,24 @@ std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
 
 VcpuNames::VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
-    several_vms_ |= vms[i].name() != vms[0].name();
+    several_vms_ |= vms[i].id() != vms[0].id();
     entries_[threads[i].thread] = {threads[i].vcpu, vms[i]};
   }
 }
 
 std::string VcpuNames::vm(ThreadId thread) const {
   const auto found = entries_.find(thread);
-  return found == entries_.end() ? "?" : found->second.vm.name();
+  return found == entries_.end() ? "?" : found->second.vm.text();
+}
+
+std::string VcpuNames::vm_id(ThreadId thread) const {
+  const auto found = entries_.find(thread);
+  return found == entries_.end() ? "?" : found->second.vm.id();
+}
+
+std::string VcpuNames::vm_name(ThreadId thread) const {
+  const auto found = entries_.find(thread);
+  return found == entries_.end() ? "" : found->second.vm.given;
 }
 
 std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
@@ -41,9 +51,10 @@ std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
   return with_vm && several_vms_ ? fmt::format("vm {} {}", vm(thread), number) : number;
 }
 
-bool VcpuNames::has_vm(const std::string& name) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const auto& entry) { return entry.second.vm.name() == name; });
+const Vm* VcpuNames::vm_of(const std::string& id) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const auto& entry) { return entry.second.vm.id() == id; });
+  return found == entries_.end() ? nullptr : &found->second.vm;
 }
 
 }  // namespace trapline

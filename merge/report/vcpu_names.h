@@ -22,13 +22,17 @@ class VcpuNames {
   // `vms` is that of each thread: find_vms().
   VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms);
 
-  // "1234", "~1234" where it is inferred, "?" for a thread that is no vCPU.
+  // "web01 (1234)", "1234" without a name, "~1234" where it is inferred, "?" for a thread that is no
+  // vCPU.
   [[nodiscard]] std::string vm(ThreadId thread) const;
+  // "1234": without the name; and the name alone, empty where it has none.
+  [[nodiscard]] std::string vm_id(ThreadId thread) const;
+  [[nodiscard]] std::string vm_name(ThreadId thread) const;
   // "vcpu 0", "tid 117" where its number is not known; with_vm: "vm 1234 vcpu 0" where there are
   // several VMs.
   [[nodiscard]] std::string vcpu(ThreadId thread, bool with_vm) const;
-  // Whether a VM has that name.
-  [[nodiscard]] bool has_vm(const std::string& name) const;
+  // The VM of that id, nullptr where there is none.
+  [[nodiscard]] const Vm* vm_of(const std::string& id) const;
   [[nodiscard]] bool several_vms() const { return several_vms_; }
 
  private:

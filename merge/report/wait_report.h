@@ -12,6 +12,7 @@ struct WaitRow {
   std::int32_t tid = -1;  // -1: not a thread
   std::string process;    // its number; empty: not known
   std::string vm;         // that it belongs to; empty: to none, or not known
+  std::string vm_name;    // the VM's, by its owner; empty: it has none
   std::uint64_t ns = 0;
   std::uint64_t count = 0;   // pieces of waits
   std::uint64_t max_ns = 0;  // the longest piece
@@ -29,7 +30,7 @@ struct WaitReport {
 
 // The time that a vCPU's thread was runnable and did not run, inside and outside of exits.
 struct StealRow {
-  std::string vm;
+  std::string vm, vm_name;
   std::int32_t vcpu = -1;
   std::int32_t tid = 0;
   std::uint64_t waits = 0;

@@ -25,6 +25,7 @@ WaitRows CulpritSums::rows(const CulpritNames& names) const {
     if (culprit.kind == CulpritKind::kThread || culprit.kind == CulpritKind::kIpi) {
       row.tid = static_cast<std::int32_t>(culprit.thread);
       row.vm = names.vm(culprit.thread);
+      if (const Vm* vm = names.vcpus.vm_of(row.vm)) row.vm_name = vm->given;
       const ThreadId process = names.processes.of(culprit.thread, ThreadId{});
       if (process != ThreadId{}) row.process = std::to_string(static_cast<std::int32_t>(process));
     }

@@ -1,5 +1,8 @@
 #include "merge/session/guest_function_source.h"
 
+#include <charconv>
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "merge/source/uftrace/facts.h"
@@ -35,7 +38,49 @@ class GuestFunctionSource final : public WrappedSource {
   std::map<std::int32_t, ThreadId> threads_;
 };
 
+class CallsOfThreads final : public WrappedSource {
+ public:
+  CallsOfThreads(std::unique_ptr<Source> source, std::map<std::int32_t, ThreadId> threads)
+      : WrappedSource(std::move(source)), threads_(std::move(threads)) {}
+
+  Read next(Event& event) override {
+    const Read read = next_placed(event, [](Timestamp at) { return at; });
+    auto* call = read == Read::kEvent ? std::get_if<GuestCall>(&event.payload) : nullptr;
+    if (call == nullptr) return read;
+    const auto thread = threads_.find(call->vcpu);
+    if (thread == threads_.end()) return read;
+    call->task = static_cast<std::int32_t>(event.thread);
+    event.thread = thread->second;
+    return read;
+  }
+
+ private:
+  std::map<std::int32_t, ThreadId> threads_;
+};
+
 }  // namespace
+
+std::map<std::int32_t, ThreadId> vcpu_threads_of(const std::string& directory) {
+  constexpr std::string_view kComment = "# thread: cpu";
+  std::map<std::int32_t, ThreadId> threads;
+  std::ifstream file(directory + "/sync.txt");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kComment)) continue;
+    const char* const end = line.data() + line.size();
+    std::int32_t vcpu = 0, thread = 0;
+    const auto number = std::from_chars(line.data() + kComment.size(), end, vcpu);
+    if (number.ec != std::errc{} || number.ptr == end || *number.ptr != ' ') continue;
+    if (std::from_chars(number.ptr + 1, end, thread).ec != std::errc{} || thread <= 0) continue;
+    threads[vcpu] = ThreadId{thread};
+  }
+  return threads;
+}
+
+std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
+                                          std::map<std::int32_t, ThreadId> threads) {
+  if (threads.empty()) return source;
+  return std::make_unique<CallsOfThreads>(std::move(source), std::move(threads));
+}
 
 Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
                                                  const GuestAlignment& relation) {

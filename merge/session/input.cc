@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/session/marker_overlap.h"
 #include "merge/session/open.h"
 #include "merge/session/recordings.h"
@@ -44,7 +45,8 @@ void read_session(const std::string& folder, Input& input) {
   for (const SessionThread& thread : session->threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }
-  for (const SessionVm& vm : session->vms) input.vm_names[ThreadId{vm.pid}] = vm.name;
+  for (const SessionVm& vm : session->vms)
+    input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
 }
 
 // The files of a session's symbols/ folder, in order of their names.

@@ -38,9 +38,8 @@ struct InputOptions {
 struct Input {
   std::vector<std::unique_ptr<Source>> sources;
   Capabilities capabilities;
-  // What session.json tells: threads, and the name of each virtual machine by its process.
+  // What session.json tells: threads, and the virtual machines' names.
   Processes processes;
-  std::map<ThreadId, std::string> vm_names;
   SymbolTable symbols;
   std::vector<std::string> notes;          // what a reader of the report has to know of the sources
   std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none

@@ -278,7 +278,10 @@ Result<void> Recordings::align_clocks() {
     for (const std::string& note : one.notes) input_.notes.push_back(note);
     if (recording.is.witness == Witness::kKernel) ++kernels;
     if (next == 1) input_.observed = one.map.is_identity();
-    input_.sources.push_back(with_clock(std::move(recording.source), one, aligned->clock));
+    auto source = with_clock(std::move(recording.source), one, aligned->clock);
+    if (recording.part.kind == SourceKind::kUftrace)
+      source = with_vcpu_threads(std::move(source), vcpu_threads_of(recording.part.path));
+    input_.sources.push_back(std::move(source));
   }
   input_.observed &= options_.observer != nullptr && has_host() && kernels == 1;
   std::vector<ThreadId> guests;  // one vCPU's thread of each

@@ -34,6 +34,12 @@ json hit_json(const SessionHit& hit) {
   return facts;
 }
 
+json flight_json(const SessionFlight& flight) {
+  return {{"asked_by", flight.asked_by}, {"why", flight.why},     {"span_ns", flight.span_ns},
+          {"from_ns", flight.from_ns},   {"to_ns", flight.to_ns}, {"shortened", flight.shortened},
+          {"refused", flight.refused}};
+}
+
 json snapshot_json(const SessionSnapshot& snapshot) {
   json text = {{"on", snapshot.on},
                {"around_ns", snapshot.around_ns},
@@ -154,6 +160,18 @@ SessionHit read_hit(const json& from) {
   return hit;
 }
 
+SessionFlight read_flight(const json& from) {
+  SessionFlight flight;
+  get(from, "asked_by", flight.asked_by);
+  get(from, "why", flight.why);
+  (void)get_number(from, "span_ns", flight.span_ns);
+  (void)get_number(from, "from_ns", flight.from_ns);
+  (void)get_number(from, "to_ns", flight.to_ns);
+  get(from, "shortened", flight.shortened);
+  (void)get_number(from, "refused", flight.refused);
+  return flight;
+}
+
 SessionSnapshot read_snapshot(const json& from) {
   SessionSnapshot snapshot;
   get(from, "on", snapshot.on);
@@ -237,8 +255,9 @@ std::vector<clocks::SyncEntry> SessionJson::brackets() const {
 }
 
 // From so many on they are thinned out; of a session that was cut the last are missing. A snapshot
-// left most of the markers out of the recording.
+// left most of the markers out of the recording; the flight recorder's has them only there.
 bool SessionJson::has_all_syncs() const {
+  if (flight) return false;
   return (closed && sync.size() < kMostSyncs) || snapshot.has_value();
 }
 
@@ -254,6 +273,7 @@ std::string to_text(const SessionJson& session) {
                   {"cpus", session.host.cpus},
                   {"machine", session.host.machine},
                   {"name", session.host.name}};
+  if (!session.host.boot_id.empty()) text["host"]["boot_id"] = session.host.boot_id;
   text["versions"] = {{"trapline", session.trapline_version}};
   if (!session.qemu_version.empty()) text["versions"]["qemu"] = session.qemu_version;
   text["clocks"] = json::object();
@@ -265,6 +285,7 @@ std::string to_text(const SessionJson& session) {
                       {"pid", session.recorder_pid},
                       {"buffer_kb", session.buffer_kb}};
   if (session.snapshot) text["snapshot"] = snapshot_json(*session.snapshot);
+  if (session.flight) text["flight"] = flight_json(*session.flight);
   if (!session.ended_by.empty()) text["ended_by"] = session.ended_by;
   if (!session.warnings.empty()) text["warnings"] = session.warnings;
   if (session.exit_status) text["exit_status"] = *session.exit_status;
@@ -291,6 +312,7 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
   (void)get_number(host, "cpus", session.host.cpus);
   get(host, "machine", session.host.machine);
   get(host, "name", session.host.name);
+  get(host, "boot_id", session.host.boot_id);
   const json versions = object_in(from, "versions");
   get(versions, "trapline", session.trapline_version);
   get(versions, "qemu", session.qemu_version);
@@ -307,6 +329,8 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
   (void)get_number(recorder, "buffer_kb", session.buffer_kb);
   const auto snapshot = from.find("snapshot");
   if (snapshot != from.end() && snapshot->is_object()) session.snapshot = read_snapshot(*snapshot);
+  const auto flight = from.find("flight");
+  if (flight != from.end() && flight->is_object()) session.flight = read_flight(*flight);
   get(from, "ended_by", session.ended_by);
   get(from, "warnings", session.warnings);
   if (int status = 0; get_number(from, "exit_status", status)) session.exit_status = status;

@@ -64,9 +64,20 @@ struct SessionSnapshot {
   std::vector<SessionWindow> first_windows;
 };
 
+// A snapshot of the flight recorder: who asked for it and why, and what of the recording it holds.
+struct SessionFlight {
+  std::string asked_by;  // "command", "signal", "expression"
+  std::string why;
+  std::uint64_t span_ns = 0;             // what the recorder was to hold
+  std::uint64_t from_ns = 0, to_ns = 0;  // what it held, by the recording's clock
+  bool shortened = false;                // since its memory was full
+  std::uint64_t refused = 0;             // snapshots since the one before, which came too soon
+};
+
 struct SessionHost {
   std::string kernel, machine, name;
   std::int64_t cpus = 0;
+  std::string boot_id;  // another one after each boot; empty: not known
 };
 
 struct SessionJson {
@@ -85,7 +96,8 @@ struct SessionJson {
   std::int32_t recorder_pid = 0;
   std::uint64_t buffer_kb = 0;
   std::optional<SessionSnapshot> snapshot;
-  std::string ended_by;  // "command", "process", "duration", "signal", or an error
+  std::optional<SessionFlight> flight;
+  std::string ended_by;  // "command", "process", "duration", "signal", "snapshot", or an error
   std::vector<std::string> warnings;
   std::optional<int> exit_status;
   std::vector<CpuLoss> losses;

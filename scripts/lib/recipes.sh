@@ -26,6 +26,8 @@ recipe_list() {
   trace-processor Perfetto's trace processor for Node: trace_processor.wasm and its glue; for a test
   speedscope      speedscope as released: its script has the importers; for a test
   kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
+  clickhouse      ClickHouse's server and client: bin/clickhouse-{server,client}; for scripts/fleet
+  duckdb          DuckDB for Node: node_modules/; for scripts/fleet
 END
 }
 
@@ -282,4 +284,35 @@ recipe_speedscope() {  # recipe_speedscope FOLDER APT
     die "npm cannot install speedscope (see above)"
   cp -- "$2"/node_modules/speedscope/{LICENSE,dist/release/speedscope-*.js} "$1/" ||
     die "the npm package has no script"
+}
+
+# The server and its client, which need no installation: clickhouse-server starts with any folder.
+recipe_clickhouse() {  # recipe_clickhouse FOLDER APT
+  local folder=$1 root=$1/root loader libraries='' dir program
+  private_apt_create "$2" amd64 "${kBookworm[@]}"
+  private_apt_unpack "$2" "$root" clickhouse-server clickhouse-client
+  drop_documentation "$root"
+  loader=$(loader_of "$root")
+  while read -r dir; do
+    libraries+="\$here/root/$dir:"
+  done < <(library_folders "$root" x86_64-linux-gnu)
+  mkdir -p "$folder/bin"
+  for program in sbin/clickhouse-server bin/clickhouse-client; do
+    cat >"$folder/bin/${program#*/}" <<END
+#!/bin/sh
+# Written by scripts/fetch: starts the ClickHouse unpacked beside this with its own libraries.
+here=\$(dirname -- "\$(dirname -- "\$(readlink -f -- "\$0")")")
+exec "\$here/root/$loader" --library-path "${libraries%:}" "\$here/root/usr/$program" "\$@"
+END
+    chmod 755 "$folder/bin/${program#*/}"
+  done
+  "$folder/bin/clickhouse-client" --version >&2 || die "the ClickHouse that was unpacked does not start"
+}
+
+recipe_duckdb() {  # recipe_duckdb FOLDER APT
+  need_command npm nodejs
+  mkdir -p "$2"
+  (cd -- "$2" && npm install --no-save --ignore-scripts --silent @duckdb/node-api@1.5.6-r.1 >&2) ||
+    die "npm cannot install DuckDB (see above)"
+  mv -- "$2/node_modules" "$1/"
 }

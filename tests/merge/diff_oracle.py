@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 """The bootstrap of `trapline diff` once more, plainly, by docs/diff.md.
 
-  diff_oracle.py TRAPLINE BEFORE AFTER
+  diff_oracle.py TRAPLINE BEFORE AFTER [ROWS]
 
-Exits come from `trapline export --to jsonl`; number and length of the blocks, and the seed, are those
+Of the first ROWS rows (3). Exits come from `trapline export --to jsonl`; number and length of the blocks, and the seed, are those
 that the diff prints. Rate, mean, p50 and p99 of every row that was tested, their intervals and
 p-values have to agree within 1e-6.
 """
 import bisect
+import itertools
 import json
 import math
+import operator
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 
 MASK = (1 << 64) - 1
+PER_MILLE = {"p50": 500, "p99": 990}
 
 
 def random_numbers(seed):
@@ -53,6 +57,10 @@ def student_quantile(probability, degrees):
     return low
 
 
+def summed(values, weights):
+    return sum(map(operator.mul, values, weights))
+
+
 class Side:
     def __init__(self, trapline, path, described, seed, resamples):
         report = json.loads(subprocess.run([trapline, "report", path, "--format", "json"],
@@ -71,8 +79,7 @@ class Side:
             at = row["start_ns"] + row["total_ns"] - begin
             block = min(at // width, self.blocks - 1)
             self.rows.setdefault(row["reason"], []).append((row["total_ns"], block))
-        for exits in self.rows.values():
-            exits.sort()
+        self.tables = {}
         numbers = random_numbers(seed)
         self.draws = []
         for _ in range(resamples):
@@ -81,49 +88,50 @@ class Side:
                 weights[next(numbers) * self.blocks >> 32] += 1
             self.draws.append(weights)
 
-    def figure(self, key, metric, weights):
-        exits = self.rows[key]
-        if metric in ("rate", "mean"):
-            counts, totals = [0] * self.blocks, [0] * self.blocks
-            for total, block in exits:
+    def table(self, key):
+        """Exits and time of each block; the values of the buckets, and the exits of each block up to each."""
+        if key not in self.tables:
+            counts, totals, buckets = [0] * self.blocks, [0] * self.blocks, {}
+            for total, block in self.rows[key]:
                 counts[block] += 1
                 totals[block] += total
-            def summed(values):
-                return sum(w * v for w, v in zip(weights, values))
-            base = summed(self.wall if metric == "rate" else counts)
-            return summed(counts if metric == "rate" else totals) / base if base else None
-        up_to, values = [], []
-        for total, block in exits:
-            if weights[block]:
-                up_to.append((up_to[-1] if up_to else 0) + weights[block])
-                values.append(total)
-        if not values:
-            return None
-        per_mille = {"p50": 500, "p99": 990}[metric]
-        rank = -(-up_to[-1] * per_mille // 1000)
-        return bucket_middle(values[bisect.bisect_left(up_to, rank)])
+                buckets.setdefault(bucket_middle(total), [0] * self.blocks)[block] += 1
+            values = sorted(buckets)
+            up_to = list(itertools.accumulate((buckets[value] for value in values),
+                                              lambda a, b: [x + y for x, y in zip(a, b)]))
+            self.tables[key] = counts, totals, values, up_to
+        return self.tables[key]
+
+    def figure(self, key, metric, weights):
+        counts, totals, values, up_to = self.table(key)
+        if metric in PER_MILLE:
+            rank = -(-summed(counts, weights) * PER_MILLE[metric] // 1000)
+            if rank == 0:
+                return None
+            return values[bisect.bisect_left(up_to, rank, key=lambda row: summed(row, weights))]
+        base = summed(self.wall if metric == "rate" else counts, weights)
+        return summed(counts if metric == "rate" else totals, weights) / base if base else None
 
     def estimate(self, key, metric):
         """(value, relative variance, degrees of freedom)"""
         value = self.figure(key, metric, [1] * self.blocks)
         drawn = [one for one in (self.figure(key, metric, w) for w in self.draws) if one is not None]
-        mean = sum(drawn) / len(drawn)
-        variance = sum((one - mean) ** 2 for one in drawn) / (len(drawn) - 1) / value ** 2
-        variance *= self.blocks / (self.blocks - 1)
-        if metric in ("p50", "p99"):
+        variance = statistics.variance(drawn) / value ** 2 * self.blocks / (self.blocks - 1)
+        if metric in PER_MILLE:
             variance += 1 / 256 ** 2 / 3
         with_it = len({block for _, block in self.rows[key]})
         return value, variance, min(self.blocks, with_it) - 1
 
 
 def main():
-    trapline, *paths = sys.argv[1:]
+    trapline, *paths = sys.argv[1:4]
+    most_rows = int(sys.argv[4]) if len(sys.argv) > 4 else 3
     diff = json.loads(subprocess.run([trapline, "diff", *paths, "--format", "json"],
                                      capture_output=True, text=True, check=True).stdout)
     before, after = (Side(trapline, path, diff[side][0], 2 * diff["seed"] + turn, diff["resamples"])
                      for turn, (path, side) in enumerate(zip(paths, ("before", "after"))))
     compared = failed = 0
-    for row in diff["rows"]:
+    for row in diff["rows"][:most_rows]:
         for metric in ("rate", "mean", "p50", "p99"):
             printed = row[metric]
             if not printed["tested"] or printed["change"] is None or printed["change"] == -1:

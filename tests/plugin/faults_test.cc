@@ -310,6 +310,7 @@ TEST_P(FaultsTest, BadOptionsAreRefusedBeforeTheGuestStarts) {
       {"clock=local", "expected clock=mono|boot|real|tsc"},
       {"buffer=1K", "expected buffer=BYTES[K|M]"},
       {"output=both,min-duration=1us", "min-duration= needs output=uftrace"},
+      {"min-duration=5", "expected min-duration=TIME(ns|us|ms|s)"},
       {"limit=many", "expected limit=BYTES[K|M|G]"},
       {"max-depth=0", "expected max-depth=N"},
       {"symbols=/nowhere/vmlinux", "cannot open /nowhere/vmlinux"},

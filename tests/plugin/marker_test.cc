@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <stdexcept>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/sync.h"
+#include "plugin/format/directory.h"
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
@@ -59,6 +62,46 @@ std::string run_of(const std::string& data) {
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("# run: ")) return line.substr(7);
   return "";
+}
+
+// "E 0x1000" and "X 0x1000", in order, by task: of the directory, and of the markers, whose
+// addresses it has the low 48 bits of.
+using CallsByTask = std::map<std::uint32_t, std::vector<std::string>>;
+
+std::string call_text(bool entry, std::uint64_t address) {
+  return fmt::format("{} {:#x}", entry ? 'E' : 'X', address & Record::kAddressMask);
+}
+
+CallsByTask calls_in_directory(const std::string& path) {
+  CallsByTask calls;
+  const auto directory = DataDirectory::open(path);
+  if (!directory) throw std::runtime_error(directory.error().message);
+  for (const std::uint32_t tid : directory->tids()) {
+    auto reader = directory->records(tid);
+    if (!reader) throw std::runtime_error(reader.error().message);
+    for (auto record = reader->next(); record && *record; record = reader->next()) {
+      calls[tid].push_back(
+          call_text((*record)->type() == RecordType::kEntry, (*record)->address()));
+    }
+  }
+  return calls;
+}
+
+CallsByTask calls_in_markers(const std::vector<std::string>& markers) {
+  CallsByTask calls;
+  for (const std::string& text : markers) {
+    std::istringstream words(text);
+    std::string prefix, kind, vcpu, depth, word;
+    words >> prefix >> kind >> vcpu >> depth >> word;
+    if ((kind != "E" && kind != "X") || !depth.starts_with("d=")) continue;
+    auto task = static_cast<std::uint32_t>((std::stoul(vcpu.substr(3)) + 1) * 100);
+    if (word.starts_with("t=")) {
+      task = static_cast<std::uint32_t>(std::stoul(word.substr(2)));
+      words >> word;
+    }
+    calls[task].push_back(call_text(kind == "E", std::stoull(word, nullptr, 16)));
+  }
+  return calls;
 }
 
 class MarkerTest : public ::testing::TestWithParam<const char*> {};
@@ -124,6 +167,27 @@ TEST_P(MarkerTest, WhereTasksAreNotVcpusEachCallSaysItsTask) {
   };
   EXPECT_EQ(of_leaf("E"), 7);
   EXPECT_EQ(of_leaf("X"), 7);
+}
+
+TEST_P(MarkerTest, TheMarkersAreTheDirectorysRecordsCallByCall) {
+  for (const char* contexts : {"vcpu", "privilege"}) {
+    Instance instance;
+    TRAPLINE_REQUIRE(bool(instance), "tracefs and root");
+    TRAPLINE_REQUIRE(!qemu_folder(GetParam()).empty(),
+                     std::string("scripts/fetch qemu") + GetParam());
+    TemporaryFolder folder;
+    const std::string data = folder / "uftrace.data";
+    const Output output =
+        run(guest_command(GetParam(), "x86_64", "O2",
+                          "out=" + data + ",symbols=" + guest_path("x86_64", "O2") +
+                              ",output=both,include=small_*,include=user_*,contexts=" + contexts +
+                              ",instance=" + instance.name()));
+    const CallsByTask markers = calls_in_markers(instance.markers());
+    EXPECT_EQ(markers, calls_in_directory(data)) << contexts << output.err;
+    std::size_t calls = 0;
+    for (const auto& [task, of_task] : markers) calls += of_task.size();
+    EXPECT_GE(calls, 22u) << contexts;  // small_a, two small_b, user_main, seven user_leaf
+  }
 }
 
 TEST_P(MarkerTest, WithoutADirectoryAnEarlierRecordingIsNotTouched) {

@@ -102,6 +102,16 @@ records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
   if grep 'mono_raw=' "$work/stdout"; then fail "readings on the timeline"; fi
 }
 
+# The command after "next:" works on the session that was recorded.
+the_suggestion_works() {  # the_suggestion_works COMMAND
+  local next
+  next=$(sed -n 's/^trapline: next: trapline //p' "$work/stderr")
+  expect_equal "suggestion" "$1 $session" "$next"
+  # shellcheck disable=SC2086 # words of a command
+  run "$trapline" $next
+  expect_equal "exit status of $next" 0 "$status"
+}
+
 records_guest_functions_of_a_tcg_qemu() {
   if grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
     skip "QEMU cannot load a plugin with a sanitizer in it"
@@ -114,6 +124,21 @@ records_guest_functions_of_a_tcg_qemu() {
   expect_equal "exit status is the guest's" 1 "$status"
   # The guest runs for a fraction of a second: its threads are seen all the same.
   expect_equal "vCPU thread" True "$(json 'any(t["name"].startswith("CPU 0") for t in s["threads"])')"
+  the_suggestion_works report
+  # The calls are on the thread that ran the vCPU, so its scheduling and QEMU's events are theirs.
+  run "$trapline" report "$session" --format json
+  local tid
+  tid=$(json '[t["tid"] for t in s["threads"] if t["name"].startswith("CPU 0")][0]')
+  python3 - "$work/stdout" "$tid" <<'END' || fail "the report by function: $(head -c 2000 "$work/stdout")"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["groups"]["of"] == "calls" and report["groups"]["by"] == "function", report["groups"]
+assert [v["tid"] for v in report["vcpus"]] == [int(sys.argv[2])], report["vcpus"]
+functions = {row["name"]: row for row in report["guest_functions"]}
+assert functions["rtc_read"]["calls"] == 400 and functions["compute"]["calls"] == 400
+assert functions["rtc_read"]["qemu_events"] == 800, functions["rtc_read"]
+assert functions["compute"]["qemu_events"] == 0, functions["compute"]
+END
   agrees_with_restore
   uftrace report -d "$session/uftrace.data" >"$work/functions" 2>"$work/stderr"
   expect_contains "$work/functions" main

@@ -120,6 +120,7 @@ void Snapshot::watch_to(std::uint64_t time) {
 void Snapshot::take_hits() {
   for (const Hit& hit : watch_.take_hits()) {
     ++facts_.hits;
+    facts_.latest = hit;
     facts_.still_open += hit.open ? 1 : 0;
     facts_.near_loss += hit.near_loss ? 1 : 0;
     if (hit.end - hit.start > facts_.longest.end - facts_.longest.start) facts_.longest = hit;

@@ -44,7 +44,7 @@ struct SnapshotFacts {
 
   std::uint64_t hits = 0, still_open = 0;
   std::uint64_t shortened = 0;  // hits whose time before was in part out of the ring
-  Hit longest;
+  Hit longest, latest;
   std::vector<Hit> first_hits;
   std::uint64_t windows = 0;
   std::vector<Window> first_windows;

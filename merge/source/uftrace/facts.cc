@@ -1,8 +1,13 @@
 #include "merge/source/uftrace/facts.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <vector>
+
+#include "backend_ftrace/base/bytes.h"
+#include "plugin/format/record.h"
 
 namespace trapline {
 
@@ -31,6 +36,19 @@ std::string left_out(const std::string& path, bool with_kernel) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
+}
+
+std::optional<std::uint64_t> last_record_time(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
+  constexpr std::streamoff kSize = sizeof(Record);
+  // A file that was cut off ends within a record.
+  if (size < kSize || !file.seekg((size / kSize - 1) * kSize)) return {};
+  std::array<std::byte, sizeof(Record)> bytes{};
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), kSize)) return {};
+  const Record record(load<std::uint64_t>(bytes.data()), load<std::uint64_t>(bytes.data() + 8));
+  const bool stamped = record.valid() && record.type() != RecordType::kLost;  // LOST has time 0
+  return stamped ? std::optional(record.time()) : std::nullopt;
 }
 
 std::int32_t vcpu_of_task(std::uint32_t tid) {

@@ -42,6 +42,9 @@ class UftraceSource final : public Source {
       if (!reader) return tl::unexpected(std::move(reader).error());
       struct stat status {};
       if (::stat(reader->path().c_str(), &status) == 0) size_ += size_of(status.st_size);
+      if (const auto last = last_record_time(reader->path())) {
+        range_last_ = std::max(range_last_.value_or(0), *last);
+      }
       Lane lane{std::move(*reader), tid, vcpu_of(tid), nullptr, {}};
       if (auto symbols = symbols_of(tid); symbols) {
         lane.symbols = *symbols;
@@ -72,6 +75,7 @@ class UftraceSource final : public Source {
       });
       if (!fetch(i)) return status_;
     }
+    if (!heap_.empty()) range_first_ = heap_.top_time();
     if (auto chosen = choose_clock(); !chosen) return chosen;
     for (std::size_t i = 0; i < switches_.size(); ++i) {
       size_ += switches_[i].size();
@@ -111,6 +115,14 @@ class UftraceSource final : public Source {
     Description is = Source::describe();
     is.machine.name = directory_.info().hostname;
     return is;
+  }
+  // Nothing where values follow the records: the last 16 bytes may be no record then.
+  std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    const UftraceInfo& info = directory_.info();
+    const bool has_values = !info.argspecs.empty() || !info.retspecs.empty() ||
+                            !info.argauto.empty() || !info.retauto.empty();
+    if (has_values || !range_first_ || !range_last_ || *range_last_ < *range_first_) return {};
+    return std::pair(Timestamp(*range_first_), Timestamp(*range_last_));
   }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     const UftraceInfo& info = directory_.info();
@@ -352,6 +364,7 @@ class UftraceSource final : public Source {
   SymbolTable kernel_symbols_;
   MergeHeap heap_;  // of those that have a next one: lanes, then switches, then kernel
   std::uint64_t size_ = 0;
+  std::optional<std::uint64_t> range_first_, range_last_;  // of the functions
   std::uint64_t counts_[std::size(kNames)] = {};
   SourceInfo info_;
   SourceCounters counters_;

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """What trapline record costs beside trace-cmd's own recorder, on the same load.
 
-usage: bench_record.py BUILD-FOLDER [--rounds N] [--seconds S] [--rate EVENTS-PER-SECOND] [--long | --snapshot]
+usage: bench_record.py BUILD-FOLDER [--rounds N] [--seconds S] [--rate EVENTS-PER-SECOND] [--long | --snapshot | --flight]
 
 Needs root, trace-cmd and a quiet machine. CPU time is user + system of the recorder and its children,
 without the load. trace-cmd runs with the same buffers and writes the uncompressed version 6 file, in
 a mount namespace where the control files that it only wants to reset are /dev/null (they are locked
 on some machines). --long records 1 GiB with trapline alone and says what was lost. --snapshot: trapline
-alone, watching for exits that never come; MiB are those that went by.
+alone, watching for exits that never come; MiB are those that went by. --flight: the flight recorder (of
+two seconds, so that its memory is full soon) at --rate, alone and watching for exits that never come; its
+share of one CPU, and the largest resident set before and after a snapshot.
 """
 import argparse
 import json
@@ -92,6 +94,34 @@ def trace_cmd(build: Path, folder: Path, rate: float, seconds: float) -> dict:
     return {"cpu": cpu, "rss": rss, "lost": 0, "events": events, "mib": size / 2**20}
 
 
+def used_by(pid: int) -> tuple[float, int]:
+    """CPU seconds and resident KiB of a process that is alive."""
+    resident = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    # schedstat's first number is ns on a CPU; the ticks of stat are too coarse for a share of 1 %.
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9, int(resident[1])
+
+
+def flight(build: Path, folder: Path, rate: float, seconds: float, expression: bool) -> None:
+    session = folder / "flight"
+    what = ["--snapshot-on", "exit > 10s"] if expression else ["--no-kvm"]
+    load = start_load(build, rate, seconds + 4)
+    recorder = subprocess.Popen([build / "merge/trapline", "record", "--flight", "2s", "-o", session, *what,
+                                 "--events", "raw_syscalls", "--pid", str(load.pid)], stderr=subprocess.PIPE)
+    time.sleep(3)
+    before, _ = used_by(recorder.pid)
+    time.sleep(seconds)
+    after, resident = used_by(recorder.pid)
+    subprocess.run([build / "merge/trapline", "snapshot", session], check=True, stdout=subprocess.DEVNULL)
+    _, largest = used_by(recorder.pid)
+    recorder.terminate()
+    recorder.wait()
+    load.wait()
+    print(f"flight{' --snapshot-on' if expression else '':15} at {rate:.0f} events/s: "
+          f"{(after - before) / seconds * 100:.2f} % of one CPU, resident {resident / 1024:.1f} MiB, "
+          f"{largest / 1024:.1f} MiB with a snapshot")
+    shutil.rmtree(session)
+
+
 def show(name: str, runs: list[dict]) -> None:
     middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
     print(f"{name:10} CPU {middle['cpu']:6.3f} s  {middle['cpu'] / middle['mib'] * 1000:6.3f} ms/MiB  "
@@ -107,12 +137,17 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=500_000)
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--snapshot", action="store_true")
+    parser.add_argument("--flight", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         where = Path(folder)
         if options.long:
             seconds = 1.0 / (options.rate * 48) * 2**30
             show("trapline", [trapline(options.build, where, options.rate, seconds * 1.15)])
+            return
+        if options.flight:
+            flight(options.build, where, options.rate, options.seconds, False)
+            flight(options.build, where, options.rate, options.seconds, True)
             return
         if options.snapshot:
             show("snapshot", [trapline(options.build, where, options.rate, options.seconds, True)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""sums.py TRAPLINE SPEEDSCOPE_FOLDER RECORDING...: the sums by reason of jsonl, csv, folded and chrome equal the
-report's, and speedscope's own importer reads the last two ("-": without it)."""
+"""sums.py TRAPLINE SPEEDSCOPE_FOLDER RECORDING...: the sums by reason of jsonl, csv, the summary rows, folded and
+chrome equal the report's, those by who woke the vCPU too, and speedscope's own importer reads the last two formats
+("-": without it)."""
 import collections
 import csv
 import io
@@ -27,6 +28,35 @@ def sums_of_rows(rows):
         for i, value in enumerate([1, row["total_ns"], *(row[part] for part in PARTS)]):
             sums[row["reason"]][i] += int(value)
         assert int(row["total_ns"]) == sum(int(row[part]) for part in PARTS), row
+    return dict(sums)
+
+
+def sums_of_summary(rows):
+    """By reason: counts, sums and parts, and the merged histogram."""
+    sums, histograms = collections.defaultdict(lambda: [0] * 6), collections.defaultdict(collections.Counter)
+    for row in rows:
+        for i, value in enumerate([row["count"], row["total_ns"], *(row[part] for part in PARTS)]):
+            sums[row["reason"]][i] += value
+        assert sum(row["counts"]) == row["count"] and row["values"] == sorted(set(row["values"])), row
+        histograms[row["reason"]].update(dict(zip(row["values"], row["counts"])))
+    return dict(sums), histograms
+
+
+def percentile(histogram, percent):
+    rank, below = -(-sum(histogram.values()) * percent // 100), 0
+    for value in sorted(histogram):
+        below += histogram[value]
+        if below >= rank:
+            return value
+    return 0
+
+
+def sums_of_wakers(rows):
+    sums = collections.defaultdict(lambda: [0, 0])
+    for row in rows:
+        waker = row["woken_by"] if row["woken_by"] is not None else "-"
+        sums[waker][0] += 1
+        sums[waker][1] += row["total_ns"]
     return dict(sums)
 
 
@@ -94,7 +124,21 @@ def check(trapline, folder, recording):
         if found != right:
             problems.append(f"{recording}: {what}: {found}, the report has {right}")
 
-    expect("jsonl", sums_of_rows(map(json.loads, export(trapline, recording, "--to", "jsonl").splitlines())), wanted)
+    rows = [json.loads(line) for line in export(trapline, recording, "--to", "jsonl").splitlines()]
+    expect("jsonl", sums_of_rows(rows), wanted)
+    by_waker = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "blocked-on"],
+                                         capture_output=True, check=True).stdout)
+    expect("jsonl, woken_by", sums_of_wakers(rows),
+           {row["key"]: [row["count"], row["total_ns"]] for row in by_waker["groups"]["rows"]})
+    for window in ("1h", "10ms"):
+        lines = export(trapline, recording, "--to", "jsonl", "--rows", "summary", "--window", window).splitlines()
+        found, histograms = sums_of_summary(map(json.loads, lines))
+        expect(f"summary, windows of {window}", found, wanted)
+        for row in report["groups"]["rows"]:
+            for percent in (50, 99):
+                value, right = percentile(histograms[row["key"]], percent), row[f"p{percent}_ns"]
+                if abs(value - right) > right / 128:  # a part of it may be exact, the rest in buckets
+                    expect(f"summary, p{percent} of {row['key']}", value, right)
     expect("csv", sums_of_rows(csv.DictReader(io.StringIO(export(trapline, recording, "--to", "csv")))), wanted)
     for weight, column in (("time", 1), ("count", 0), ("user", 3)):
         folded = export(trapline, recording, "--to", "folded", "--weight", weight)

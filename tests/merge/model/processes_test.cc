@@ -18,17 +18,31 @@ TEST(ProcessesTest, ThreadsBelongToTheProcessThatMadeThem) {
 
 TEST(ProcessesTest, ARepeatedVcpuNumberBeginsAnotherVm) {
   const auto vms = find_vms({{ThreadId{104}, 0}, {ThreadId{101}, 0}, {ThreadId{102}, 1}}, {});
-  EXPECT_EQ(vms[1].name(), "~101");
-  EXPECT_EQ(vms[2].name(), "~101");
-  EXPECT_EQ(vms[0].name(), "~104");
+  EXPECT_EQ(vms[1].id(), "~101");
+  EXPECT_EQ(vms[2].id(), "~101");
+  EXPECT_EQ(vms[0].id(), "~104");
 }
 
 TEST(ProcessesTest, WhatIsKnownIsNotInferred) {
   Processes processes;
   processes.set(ThreadId{101}, ThreadId{90});
   const auto vms = find_vms({{ThreadId{101}, 0}, {ThreadId{102}, 0}}, processes);
-  EXPECT_EQ(vms[0].name(), "90");
-  EXPECT_EQ(vms[1].name(), "~102");
+  EXPECT_EQ(vms[0].id(), "90");
+  EXPECT_EQ(vms[1].id(), "~102");
+}
+
+TEST(ProcessesTest, AVmGoesByItsNameBesideItsProcess) {
+  Processes session, events;
+  session.set(ThreadId{101}, ThreadId{90});
+  session.set(ThreadId{102}, ThreadId{91});
+  session.set_name(ThreadId{90}, "web01");
+  EXPECT_FALSE(session.has_several_names());
+  events.merge(session);
+  const auto vms = find_vms({{ThreadId{101}, 0}, {ThreadId{102}, 0}, {ThreadId{103}, 0}}, events);
+  EXPECT_EQ(vms[0].text(), "web01 (90)");
+  EXPECT_EQ(vms[0].id(), "90");
+  EXPECT_EQ(vms[1].text(), "91");
+  EXPECT_EQ(vms[2].text(), "~103");
 }
 
 }  // namespace

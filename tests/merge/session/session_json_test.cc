@@ -27,7 +27,7 @@ SessionJson full_session() {
   session.added = {"-D marker"};
   session.pid = 42;
   session.user = "nobody";
-  session.host = {"6.1.0", "x86_64", "hostname", 4};
+  session.host = {"6.1.0", "x86_64", "hostname", 4, "0b3c-boot"};
   session.trapline_version = "0.1.0";
   session.qemu_version = "10.0";
   session.clocks = {{"trace.dat", "mono"}, {"uftrace.data", "mono"}};
@@ -54,6 +54,7 @@ SessionJson full_session() {
   snapshot.first_hits = {*snapshot.longest};
   snapshot.windows = 1;
   snapshot.first_windows = {{5, 35}};
+  session.flight = SessionFlight{"expression", "exit > 1ms", 60, 5, 35, true, 3};
   return session;
 }
 
@@ -63,6 +64,7 @@ TEST(SessionJsonTest, WhatIsWrittenIsRead) {
   ASSERT_TRUE(read);
   EXPECT_EQ(to_text(*read), to_text(session));
   EXPECT_EQ(read->host.cpus, 4);
+  EXPECT_EQ(read->host.boot_id, "0b3c-boot");
   ASSERT_EQ(read->vms.size(), 1u);
   EXPECT_EQ(read->vms[0].pid, 43);
   EXPECT_EQ(read->vms[0].name, "web-1");
@@ -70,6 +72,10 @@ TEST(SessionJsonTest, WhatIsWrittenIsRead) {
   ASSERT_TRUE(read->snapshot && read->snapshot->longest);
   EXPECT_EQ(read->snapshot->longest->vcpu, 0);
   EXPECT_EQ(read->snapshot->left_out_events, 12u);
+  ASSERT_TRUE(read->flight);
+  EXPECT_EQ(read->flight->why, "exit > 1ms");
+  EXPECT_EQ(read->flight->to_ns, 35u);
+  EXPECT_TRUE(read->flight->shortened);
 }
 
 TEST(SessionJsonTest, BracketsAreThoseWithAStampInTheirOrder) {
@@ -95,6 +101,8 @@ TEST(SessionJsonTest, BracketsAreThoseWithAStampInTheirOrder) {
 TEST(SessionJsonTest, AClosedSessionThatWasNotThinnedOutHasAllItsSyncs) {
   SessionJson session = full_session();
   session.snapshot.reset();
+  EXPECT_FALSE(session.has_all_syncs());  // the flight recorder's are in the recording
+  session.flight.reset();
   EXPECT_TRUE(session.has_all_syncs());
   session.closed = false;
   EXPECT_FALSE(session.has_all_syncs());

@@ -1,4 +1,4 @@
-#include "merge/export/json_text.h"
+#include "backend_ftrace/base/quoted_text.h"
 
 #include "backend_ftrace/base/text.h"
 
@@ -16,6 +16,16 @@ std::string json_string(std::string_view text) {
   }
   json += '"';
   return json;
+}
+
+std::string csv_cell(std::string_view text) {
+  std::string cell = "\"";
+  if (!text.empty() && (text[0] == '=' || text[0] == '+' || text[0] == '@')) cell += '\'';
+  for (const char c : printable(text)) {
+    if (c == '"') cell += '"';
+    cell += c;
+  }
+  return cell + '"';
 }
 
 }  // namespace trapline

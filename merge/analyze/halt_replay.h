@@ -1,0 +1,84 @@
+// What another value of kvm.halt_poll_ns would have made of the halts that were recorded.
+//
+//   halt begins          polled for the interval            sleeps            woken      runs
+//   ──────┼──────────────────────────┼────────────────────────────────────────┼──────────┼──
+//         └──────────────── wake ─────────────────────────────────────────────┘└─ late ──┘
+//
+// Had KVM polled at least as long as `wake`, the vCPU would have run on then: `late` is saved and
+// `wake` is spent. Else the interval is spent for nothing. The interval grows and shrinks as in
+// kvm_vcpu_halt() (Linux, virt/kvm/kvm_main.c), as if no other thread wanted the CPU meanwhile.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "merge/model/histogram.h"
+
+namespace trapline {
+
+// One halt.
+struct Halt {
+  std::uint64_t wake_ns = 0;  // from its begin to what ended it
+  std::uint64_t late_ns = 0;  // from that to the vCPU's running on; 0 where polling won
+  bool slept = false;
+  bool at_once = false;  // KVM did not poll, and it ended before the thread slept
+};
+
+// halt_poll_ns_grow, halt_poll_ns_grow_start, halt_poll_ns_shrink: module parameters of kvm.
+struct PollParameters {
+  std::uint64_t grow = 2, grow_start = 10'000, shrink = 0;
+};
+
+class HaltReplay {
+ public:
+  HaltReplay(std::uint64_t max_ns, std::uint64_t shrink) : max_(max_ns) { how_.shrink = shrink; }
+  void add(const Halt& halt);
+
+  [[nodiscard]] std::uint64_t max_ns() const { return max_; }
+  [[nodiscard]] std::uint64_t won() const { return won_; }
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
+  [[nodiscard]] std::uint64_t polling_ns() const { return polling_; }
+  // Of halts that slept in the recording too; to it add a typical wake-up for each of the others.
+  [[nodiscard]] std::uint64_t late_ns() const { return late_; }
+  [[nodiscard]] std::uint64_t would_sleep() const { return would_sleep_; }
+
+ private:
+  void adjust(std::uint64_t halted_ns);
+
+  PollParameters how_;
+  std::uint64_t max_, interval_ = 0;
+  std::uint64_t won_ = 0, lost_ = 0, polling_ = 0, late_ = 0;
+  std::uint64_t would_sleep_ = 0;  // polling won in the recording and would not have here
+};
+
+// Several values side by side, with both ways to shrink that kernels have had as their default.
+class HaltReplays {
+ public:
+  static constexpr std::array<std::uint64_t, 10> kSettings = {
+      0, 10'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 2'000'000, 5'000'000, 10'000'000};
+
+  HaltReplays();
+  void add(const Halt& halt);
+  // KVM changed a vCPU's interval: how it shrinks shows.
+  void on_change(std::uint64_t before, std::uint64_t now);
+
+  struct Row {
+    std::uint64_t halt_poll_ns = 0, won = 0, lost = 0, polling_ns = 0;
+    std::uint64_t late_ns = 0;  // from what ended the halts to the vCPU's running on
+  };
+  using Rows = std::array<Row, kSettings.size()>;
+  [[nodiscard]] Rows rows(bool halves) const;
+  // Whether a shrinking interval was seen to be halved (true) or set to 0; nothing seen: false.
+  [[nodiscard]] bool halves() const { return halved_ != 0; }
+  [[nodiscard]] bool saw_shrinking() const { return halved_ + zeroed_ != 0; }
+  [[nodiscard]] std::uint64_t halts() const { return halts_; }
+  // As they were recorded.
+  [[nodiscard]] std::uint64_t late_ns() const { return late_.total(); }
+
+ private:
+  std::array<HaltReplay, kSettings.size()> zeroing_, halving_;
+  Histogram late_;
+  std::uint64_t halts_ = 0, halved_ = 0, zeroed_ = 0;
+};
+
+}  // namespace trapline

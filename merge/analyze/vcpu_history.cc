@@ -1,0 +1,55 @@
+#include "merge/analyze/vcpu_history.h"
+
+#include <algorithm>
+
+namespace trapline {
+
+void VcpuHistory::push(ThreadId thread, const VcpuPiece& piece) {
+  if (piece.end <= piece.begin) return;
+  std::deque<VcpuPiece>& pieces = threads_[thread];
+  if (pieces.size() >= kMost) pieces.pop_front();
+  pieces.push_back(piece);
+}
+
+void VcpuHistory::add(const GuestRun& run) {
+  push(run.thread, {std::nullopt, Culprit(), run.begin, run.end});
+}
+
+void VcpuHistory::add(const ExitSpan& exit, std::span<const WaitShare> waits) {
+  std::vector<VcpuPiece> pieces;
+  for (const PartInterval& interval : exit.intervals) {
+    if (interval.part == Part::kPreempted || interval.part == Part::kBlocked) continue;
+    pieces.push_back({interval.part, Culprit(), interval.begin, interval.end});
+  }
+  for (const WaitShare& share : waits)
+    pieces.push_back({share.part, share.culprit, share.begin, share.end});
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const VcpuPiece& a, const VcpuPiece& b) { return a.begin < b.begin; });
+  for (const VcpuPiece& piece : pieces) push(exit.thread, piece);
+}
+
+std::optional<Timestamp> VcpuHistory::known_until(ThreadId thread) const {
+  const auto found = threads_.find(thread);
+  if (found == threads_.end() || found->second.empty()) return std::nullopt;
+  return found->second.back().end;
+}
+
+std::vector<VcpuPiece> VcpuHistory::between(ThreadId thread, Timestamp begin, Timestamp end) const {
+  std::vector<VcpuPiece> pieces;
+  const auto found = threads_.find(thread);
+  if (found == threads_.end()) return pieces;
+  const auto first =
+      std::lower_bound(found->second.begin(), found->second.end(), begin,
+                       [](const VcpuPiece& piece, Timestamp at) { return piece.end <= at; });
+  for (auto piece = first; piece != found->second.end() && piece->begin < end; ++piece) {
+    VcpuPiece cut = *piece;
+    cut.begin = std::max(cut.begin, begin);
+    cut.end = std::min(cut.end, end);
+    // The rest of an exit with more intervals than are kept overlaps what comes before it.
+    if (!pieces.empty()) cut.begin = std::max(cut.begin, pieces.back().end);
+    if (cut.end > cut.begin) pieces.push_back(cut);
+  }
+  return pieces;
+}
+
+}  // namespace trapline

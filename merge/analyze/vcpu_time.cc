@@ -1,0 +1,110 @@
+#include "merge/analyze/vcpu_time.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trapline {
+
+void OwnTime::add(const OwnTime& other) {
+  guest_ns += other.guest_ns;
+  for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+  devices_at_most_ns += other.devices_at_most_ns;
+  qemu_events += other.qemu_events;
+  const bool both = device != kNoName && other.device != kNoName && device != other.device;
+  several_devices = several_devices || other.several_devices || both;
+  if (other.device != kNoName) device = other.device;
+  if (other.qemu_event != kNoName) qemu_event = other.qemu_event;
+  cut = cut || other.cut;
+}
+
+void VcpuTime::account(Timestamp at) {
+  const std::uint64_t ns = elapsed(mark_, at);
+  if (state_ == State::kRuns) {
+    piece_ns_ += ns;
+    time_.guest_ns += ns;  // what of it is a device's, take() moves
+  } else if (state_ != State::kUnknown) {
+    const Part part = state_ == State::kAsleep ? Part::kBlocked : Part::kPreempted;
+    time_.parts[static_cast<std::size_t>(part)] += ns;
+  }
+  mark_ = std::max(mark_, at);
+}
+
+// The thread does something: it is on a CPU.
+void VcpuTime::runs(Timestamp at) {
+  account(at);
+  state_ = State::kRuns;
+}
+
+void VcpuTime::end_piece(bool may_be_device) {
+  if (may_be_device) time_.devices_at_most_ns += piece_ns_;
+  piece_ns_ = 0;
+}
+
+// An access that began with its write ends where the next one begins, or with the guest's record.
+void VcpuTime::end_access() {
+  if (of_write_) devices_ns_ += access_ns_;
+  of_write_ = false;
+  access_ns_ = 0;
+}
+
+void VcpuTime::on_qemu_event(Timestamp at, const VmmEvent& event) {
+  if (event.kind == VmmEventKind::kAccelerator) return;
+  runs(at);
+  ++time_.qemu_events;
+  const bool in_access = before_ == Before::kWrite || before_ == Before::kDevice;
+  if (event.kind == VmmEventKind::kDevice) {
+    if (in_access) access_ns_ += piece_ns_;
+    end_piece(true);
+    before_ = Before::kDevice;
+    time_.qemu_event = event.name;
+    return;
+  }
+  if (event.kind == VmmEventKind::kRegionWrite) {
+    end_access();
+    end_piece(in_access);
+    of_write_ = true;
+    before_ = Before::kWrite;
+  } else {
+    if (before_ == Before::kDevice && !of_write_) devices_ns_ += access_ns_ + piece_ns_;
+    of_write_ = false;
+    access_ns_ = 0;
+    end_piece(true);
+    before_ = Before::kRead;
+  }
+  if (time_.device != kNoName && time_.device != event.region) time_.several_devices = true;
+  time_.device = event.region;
+  if (time_.qemu_event == kNoName) time_.qemu_event = event.name;
+}
+
+void VcpuTime::on_switch_out(Timestamp at, bool runnable) {
+  account(at);
+  state_ = runnable ? State::kRunnable : State::kAsleep;
+}
+
+void VcpuTime::on_switch_in(Timestamp at) { runs(at); }
+
+void VcpuTime::on_wakeup(Timestamp at) {
+  if (state_ != State::kAsleep) return;
+  account(at);
+  state_ = State::kRunnable;
+}
+
+void VcpuTime::on_loss(Timestamp at) {
+  account(at);
+  end_access();
+  end_piece(before_ == Before::kWrite || before_ == Before::kDevice);
+  before_ = Before::kRecord;
+  state_ = State::kUnknown;
+}
+
+OwnTime VcpuTime::take(Timestamp at) {
+  runs(at);
+  end_access();
+  end_piece(before_ == Before::kWrite || before_ == Before::kDevice);
+  before_ = Before::kRecord;
+  time_.guest_ns -= devices_ns_;
+  time_.parts[static_cast<std::size_t>(Part::kUser)] += std::exchange(devices_ns_, 0);
+  return std::exchange(time_, {});
+}
+
+}  // namespace trapline

@@ -1,0 +1,33 @@
+// trapline snapshot: asks a flight recorder to write what it holds.
+#include "merge/cli/snapshot.h"
+
+#include <fmt/format.h>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/record/flight_control.h"
+#include "merge/record/flight_store.h"
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  std::string folder = record::kDefaultFlightFolder, why;
+};
+
+}  // namespace
+
+void add_snapshot(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("snapshot", "Write what a flight recorder (record --flight) holds");
+  command->add_option("DIR", options->folder, "The recorder's folder")->capture_default_str();
+  command->add_option("--why", options->why, "The reason, kept in the session")->type_name("TEXT");
+  command->callback([options, &status] {
+    const auto path = record::ask_for_snapshot(options->folder, options->why);
+    status = path ? 0 : fail_with(path.error());
+    if (path) fmt::print("{}\n", printable(*path));
+  });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,114 @@
+// trapline top: live figures of this host's virtual machines.
+#include "merge/cli/top.h"
+
+#include <fmt/format.h>
+
+#include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+#include "merge/live/top.h"
+
+namespace trapline::cli {
+namespace {
+
+struct Options {
+  live::TopOptions top;
+  std::string by = "reason", sort = "total", interval, save;
+  bool no_sched = false;
+  std::uint64_t memory_mb = 8;
+};
+
+// The texts that need more than a number.
+Result<void> complete(Options& options) {
+  live::TopOptions& top = options.top;
+  auto by = parse_dimensions(options.by);
+  if (!by) return tl::unexpected(std::move(by).error());
+  top.engine.frames.by = top.batch.by = std::move(*by);
+  top.batch.by_text = options.by;
+  auto sort = parse_sort(options.sort);
+  if (!sort) return tl::unexpected(std::move(sort).error());
+  top.batch.sort = *sort;
+  if (!options.interval.empty()) {
+    const auto interval = parse_duration("--interval", options.interval, BareNumber::kSeconds);
+    if (!interval) return tl::unexpected(interval.error());
+    if (*interval < 1'000'000) {
+      return fail(ErrorKind::kUsage, "--interval {}: at least 1ms", options.interval);
+    }
+    top.engine.interval_ns = *interval;
+  }
+  if (!options.save.empty()) {
+    const auto save = parse_duration("--save-last", options.save, BareNumber::kSeconds);
+    if (!save) return tl::unexpected(save.error());
+    top.save_ns = *save;
+  }
+  top.ring_bytes = options.memory_mb << 20;
+  top.record.events.sched = !options.no_sched;
+  top.record.trapline_version = TRAPLINE_VERSION;
+  return {};
+}
+
+}  // namespace
+
+void add_top(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  live::TopOptions& top = options->top;
+  CLI::App* command = app.add_subcommand("top", "Live: where the time of this host's VMs goes now");
+  command->add_option("session", top.input.paths,
+                      "A session that is being written, or a recording (default: this host, "
+                      "through an ftrace instance of its own)");
+  command->add_option("--instance", top.instance, "Read this ftrace instance")->type_name("NAME");
+  command->add_flag("--batch", top.to_batch, "Print a line of JSON for each interval");
+  command
+      ->add_option("--prometheus", top.prometheus,
+                   "Write the figures into this file, in Prometheus' text format, each interval")
+      ->type_name("FILE");
+  command->add_option("--interval", options->interval, "How long an interval is (default: 1s)")
+      ->type_name("TIME");
+  command->add_option("--count", top.count, "End after so many intervals; 0: go on")
+      ->capture_default_str();
+  command
+      ->add_option("--by", options->by,
+                   "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
+                   "preempted-by, blocked-on, several with commas")
+      ->capture_default_str();
+  command->add_option("--sort", options->sort, "By total, count, mean, max, p99 or key")
+      ->capture_default_str();
+  command->add_option("--top", top.batch.top, "So many rows; 0: all")->capture_default_str();
+  command->add_option("--vm", top.batch.scope.vm, "This VM only, by its process id");
+  command->add_flag("--no-sched", options->no_sched,
+                    "No scheduler events: cheaper, and nothing is preempted, blocked, or anybody's "
+                    "fault");
+  command
+      ->add_option("--save-last", options->save,
+                   "How much the key w saves, as far as --memory holds it (default: 60s)")
+      ->type_name("TIME");
+  command->add_option("--buffer-size", top.record.buffer_kb, "Buffer for each CPU, in KiB")
+      ->type_name("KIB")
+      ->check(CLI::Range(64, 4 << 20))
+      ->capture_default_str();
+  command->add_option("--memory", options->memory_mb, "For the last events, in MiB")
+      ->type_name("MIB")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--symbols", top.input.symbols,
+                   "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
+      ->type_name("FILE[@OFFSET]");
+  command
+      ->add_option("--trace-events", top.input.trace_events,
+                   "The trace-events-all of the QEMU that runs")
+      ->type_name("FILE");
+  top.say = top.record.say = [](const std::string& line) {
+    fmt::print(stderr, "trapline: {}\n", printable(line));
+  };
+  command->callback([options, &status] {
+    if (auto ready = complete(*options); !ready) {
+      status = fail_with(ready.error());
+    } else if (auto done = live::run_top(options->top); !done) {
+      status = fail_with(done.error());
+    }
+  });
+}
+
+}  // namespace trapline::cli

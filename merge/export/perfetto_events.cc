@@ -1,0 +1,125 @@
+// What the trace says of the recording itself, and the native events of its kernels.
+#include <fmt/format.h>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/export/perfetto.h"
+
+namespace trapline {
+namespace {
+
+using perfetto::Annotation;
+
+std::int32_t number(ThreadId thread) { return static_cast<std::int32_t>(thread); }
+
+// "Linux NAME RELEASE VERSION… MACHINE" as trace-cmd writes it.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const auto blank = std::min(text.find(' '), text.size());
+    if (blank != 0) words.push_back(text.substr(0, blank));
+    text.remove_prefix(std::min(blank + 1, text.size()));
+  }
+  return words;
+}
+
+}  // namespace
+
+// The recording's own facts, as a slice of its own and as the trace's system information.
+void PerfettoExporter::add_metadata() {
+  const Timeline& timeline = context_.timeline;
+  const std::uint64_t track = about_track_ = writer_.add_track(0, "trapline", -10);
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const Source& source = timeline.source(i);
+    const SourceInfo& info = source.info();
+    std::vector<std::pair<std::string, std::string>> facts = source.facts();
+    facts.emplace_back("kind", info.kind);
+    facts.emplace_back("clock", info.clock);
+    facts.emplace_back("aligned by", info.method);
+    facts.emplace_back("clock error bound",
+                       info.error_ns ? fmt::format("{} ns", *info.error_ns) : "not known");
+    std::vector<Annotation> annotations;
+    for (const auto& [name, text] : facts) {
+      annotations.push_back({writer_.key(name), Annotation::Kind::kText, 0, {0, text}});
+      if (name != "host" || i != 0) continue;
+      const auto words = words_of(text);
+      if (words.size() < 4) continue;
+      const std::string_view release = words[2], machine = words.back();
+      const auto at = text.find(release) + release.size();
+      const auto end = text.rfind(machine);
+      writer_.add_system(0, words[0], release,
+                         trimmed(std::string_view(text).substr(at, end > at ? end - at : 0)),
+                         machine);
+    }
+    const SourceCounters& counters = source.counters();
+    writer_.instant(track, counters.first.ns(),
+                    {writer_.name(info.path), words_.of_trapline, annotations});
+  }
+  for (const std::string& note : context_.notes) {
+    writer_.instant(track, 0, {writer_.name(note), words_.of_trapline});
+  }
+}
+
+void PerfettoExporter::event(const Event& event, const Pipeline&) {
+  const auto machine = static_cast<std::uint32_t>(event.machine);
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    constexpr std::int64_t kPreempted = 256,
+                           kAsleep = 1;  // as the kernel's trace event prints them
+    texts_.note_comm(event, sched->next, sched->next_comm);
+    writer_.add_switch(machine, event.cpu,
+                       {event.at.ns(), number(sched->prev), number(sched->next),
+                        sched->runnable ? kPreempted : kAsleep, texts_.comm(event, sched->prev),
+                        texts_.comm(event, sched->next)});
+  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+    writer_.add_waking(machine, event.cpu, event.at.ns(), number(event.thread),
+                       number(wakeup->thread), texts_.comm(event, wakeup->thread));
+  } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
+             !std::holds_alternative<GuestCall>(event.payload)) {
+    const Source& source = context_.timeline.source_of(event);
+    writer_.add_generic(machine, event.cpu, event.at.ns(), number(event.thread),
+                        source.event_name(event), source.event_text(event));
+  }
+}
+
+Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
+  write_open_exit(pipeline);
+  write_asynchronous(pipeline);
+  for (auto& [thread, vcpu] : vcpus_.entries()) {
+    if (vcpu.counters.exits_track != 0) write_counters(vcpu.counters);
+  }
+  if (left_out_ != 0) {
+    const std::string text = fmt::format(
+        "{} requests and interrupts are left out: more than {} overlapped", left_out_, kMostLanes);
+    writer_.instant(about_track_, pipeline.end().ns(), {writer_.name(text), words_.of_trapline});
+  }
+  add_thread_names(pipeline);
+  return writer_.finish();
+}
+
+void PerfettoExporter::add_thread_names(const Pipeline& pipeline) {
+  std::vector<perfetto::Writer::Thread> threads;
+  for (const auto& [thread, vcpu] : vcpus_.entries()) {
+    const ThreadId process = pipeline.processes().of(thread, thread);
+    std::string name;
+    for (std::size_t i = 0; i < context_.timeline.size() && name.empty(); ++i) {
+      const Source& source = context_.timeline.source(i);
+      if (source.info().role == Role::kHostKernel) name = source.comm(thread);
+    }
+    if (process == ThreadId{0}) continue;
+    threads.push_back({number(thread), number(process), std::move(name)});
+  }
+  if (!threads.empty()) writer_.add_threads(0, threads);
+}
+
+Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext& context,
+                                                const ExportOptions& options) {
+  if (context.timeline.source(0).info().cycles) {
+    return fail(ErrorKind::kUsage,
+                "{}: its times are cycles, which Perfetto has no unit for; give --tsc-khz",
+                context.timeline.source(0).info().path);
+  }
+  auto output = OutputFile::create(options.output, options.force);
+  if (!output) return tl::unexpected(std::move(output).error());
+  return std::make_unique<PerfettoExporter>(context, options, std::move(*output));
+}
+
+}  // namespace trapline

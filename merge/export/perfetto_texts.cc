@@ -1,0 +1,99 @@
+#include "merge/export/perfetto_texts.h"
+
+#include <fmt/format.h>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/exit_text.h"
+
+namespace trapline::perfetto {
+
+Text Texts::reason(const ExitSpan& exit) {
+  const std::uint64_t key = std::uint64_t{exit.reason.reason} << 32 |
+                            (std::uint64_t{exit.reason.isa} & 0xffff) << 16 |
+                            (exit.reason.exception_class & 0xff) << 8 | (exit.source & 0xff);
+  const auto [place, is_new] = reasons_.try_emplace(key);
+  if (is_new) {
+    place->second.text = reason_text(timeline_.source(exit.source), exit.reason);
+    place->second.id = writer_.name(place->second.text).id;
+  }
+  return place->second.as_text();
+}
+
+Text Texts::detail(const KvmDetail& detail) {
+  const Kept& kept = details_.of(detail, [&] {
+    std::string text = detail_text(detail);
+    const std::uint64_t id = writer_.value(text).id;
+    return Kept{std::move(text), id};
+  });
+  return kept.as_text();
+}
+
+Text Texts::userspace_reason(const ExitSpan& exit) {
+  const std::uint64_t key = std::uint64_t{exit.source} << 32 | exit.userspace_reason;
+  const auto [place, is_new] = userspace_reasons_.try_emplace(key);
+  if (is_new) {
+    place->second.text = timeline_.source(exit.source).userspace_reason(exit.userspace_reason);
+    place->second.id = writer_.value(place->second.text).id;
+  }
+  return place->second.as_text();
+}
+
+Text Texts::thread(std::uint16_t source, ThreadId thread) {
+  if (threads_.size() >= kMostThreads) threads_.clear();
+  const auto [place, is_new] = threads_.try_emplace(key_of(source, thread));
+  if (is_new) {
+    place->second.text = fmt::format("{}-{}", timeline_.source(source).comm(thread),
+                                     static_cast<std::int32_t>(thread));
+    place->second.id = writer_.value(place->second.text).id;
+  }
+  return place->second.as_text();
+}
+
+Text Texts::name(NameId id, const Pipeline& pipeline) {
+  const std::string_view text = pipeline.names()[id];
+  if (id >= names_.size()) names_.resize(id + 1);
+  if (names_[id] == 0) names_[id] = writer_.name(text).id;
+  return {names_[id], text};
+}
+
+Text Texts::value(NameId id, const Pipeline& pipeline) {
+  const std::string_view text = pipeline.names()[id];
+  if (id >= values_.size()) values_.resize(id + 1);
+  if (values_[id] == 0) values_[id] = writer_.value(text).id;
+  return {values_[id], text};
+}
+
+Text Texts::stack(StackId id, const Pipeline& pipeline) {
+  if (id >= stacks_.size()) stacks_.resize(id + 1);
+  if (stacks_[id] != 0) return {stacks_[id], {}};
+  stack_text_ = pipeline.stacks().text(id);
+  stacks_[id] = writer_.value(stack_text_).id;
+  return {stacks_[id], stack_text_};
+}
+
+Texts::Comm& Texts::comm_of(const Event& event, ThreadId thread) {
+  // Every CPU's idle thread is 0.
+  const std::uint64_t key = thread == ThreadId{}
+                                ? std::uint64_t{1} << 63 | key_of(event.source, {}) | event.cpu
+                                : key_of(event.source, thread);
+  const auto found = comms_.find(key);
+  if (found != comms_.end()) return found->second;
+  if (comms_.size() >= kMostThreads) comms_.clear();
+  Comm& comm = comms_[key];
+  comm.raw = thread == ThreadId{} ? fmt::format("swapper/{}", event.cpu)
+                                  : timeline_.source_of(event).comm(thread);
+  comm.printable = printable(comm.raw);
+  return comm;
+}
+
+const std::string& Texts::comm(const Event& event, ThreadId thread) {
+  return comm_of(event, thread).printable;
+}
+
+void Texts::note_comm(const Event& event, ThreadId thread, std::string_view comm) {
+  Comm& kept = comm_of(event, thread);
+  if (kept.raw == comm) return;
+  kept = {std::string(comm), printable(comm)};
+}
+
+}  // namespace trapline::perfetto

@@ -1,0 +1,59 @@
+// Numbers of the texts that slices are made of, each looked up once: by what the pipeline calls them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/export/detail_cache.h"
+#include "merge/export/perfetto_writer.h"
+#include "merge/source/timeline.h"
+
+namespace trapline::perfetto {
+
+// Views in what is returned are valid until the next call of the same function.
+class Texts {
+ public:
+  Texts(Writer& writer, const Timeline& timeline) : writer_(writer), timeline_(timeline) {}
+
+  [[nodiscard]] Text reason(const ExitSpan& exit);
+  [[nodiscard]] Text detail(const KvmDetail& detail);
+  [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
+  // "stress-ng-123" of a thread of the host.
+  [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
+  // A device, an event, a function: as a slice's name, as an annotation's value.
+  [[nodiscard]] Text name(NameId id, const Pipeline& pipeline);
+  [[nodiscard]] Text value(NameId id, const Pipeline& pipeline);
+  [[nodiscard]] Text stack(StackId id, const Pipeline& pipeline);
+
+  // A thread's name, printable: as the last sched_switch to it told, else as the source knows it.
+  [[nodiscard]] const std::string& comm(const Event& event, ThreadId thread);
+  void note_comm(const Event& event, ThreadId thread, std::string_view comm);
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  struct Kept {
+    std::string text;
+    std::uint64_t id = 0;
+    [[nodiscard]] Text as_text() const { return {id, text}; }
+  };
+  struct Comm {
+    std::string raw, printable;
+  };
+  [[nodiscard]] static std::uint64_t key_of(std::uint16_t source, ThreadId thread) {
+    return std::uint64_t{source} << 32 | static_cast<std::uint32_t>(thread);
+  }
+  [[nodiscard]] Comm& comm_of(const Event& event, ThreadId thread);
+
+  Writer& writer_;
+  const Timeline& timeline_;
+  std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, threads_;
+  DetailCache<Kept> details_;
+  std::vector<std::uint64_t> names_, values_, stacks_;  // 0: not looked up, or too many
+  std::string stack_text_;
+  std::unordered_map<std::uint64_t, Comm> comms_;
+};
+
+}  // namespace trapline::perfetto

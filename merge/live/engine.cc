@@ -1,0 +1,113 @@
+#include "merge/live/engine.h"
+
+#include <algorithm>
+
+#include "merge/report/aggregator.h"
+
+namespace trapline::live {
+
+Engine::Engine(Input input, EngineOptions options, OnFrame on_frame)
+    : input_(std::move(input)),
+      options_(std::move(options)),
+      on_frame_(std::move(on_frame)),
+      timeline_(std::move(input_.sources)),
+      known_(input_.processes) {
+  options_.frames.requests &= input_.capabilities.markers;
+  start_pipeline(input_.capabilities);
+}
+
+void Engine::start_pipeline(const Capabilities& capabilities) {
+  capabilities_ = input_.capabilities = capabilities;
+  const Timestamp begin = maker_ ? maker_->begun() : Timestamp();
+  pipeline_.reset();
+  maker_ = std::make_unique<FrameMaker>(timeline_, options_.frames);
+  maker_->begin(begin);
+  pipeline_ = std::make_unique<Pipeline>(pipeline_options(timeline_, input_),
+                                         std::vector<SpanSink*>{maker_.get()});
+  naming_.pipeline = pipeline_.get();
+  naming_.timeline = &timeline_;
+}
+
+// Events that nobody selected are counted, not handed out: the first of all may be one.
+void Engine::begin_at(const Event& event) {
+  const SourceCounters& counters = timeline_.source(event.source).counters();
+  first_ = counters.events != 0 ? std::min(counters.first, event.at) : event.at;
+  maker_->begin(*first_);
+  frame_end_ = Timestamp(first_->ns() + options_.interval_ns);
+}
+
+Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
+  for (std::uint64_t taken = 0; taken < most; ++taken) {
+    if (!has_next_) {
+      const Read read = timeline_.next(next_);
+      if (read == Read::kEnd) return State::kEnded;
+      if (read == Read::kPending) return State::kPending;
+      has_next_ = true;
+    }
+    if (!first_) begin_at(next_);
+    if (next_.at >= until) return State::kReached;
+    while (next_.at >= frame_end_) close(frame_end_);
+    last_ = std::max(last_, next_.at);
+    (void)pipeline_->push(next_);
+    has_next_ = false;
+  }
+  return State::kMore;
+}
+
+void Engine::pass_time(Timestamp complete) {
+  if (!first_ && !has_next_ && complete != Timestamp()) {
+    first_ = complete;
+    maker_->begin(complete);
+    frame_end_ = Timestamp(complete.ns() + options_.interval_ns);
+  }
+  // An event in view is of `complete` or later.
+  while (first_ && complete >= frame_end_) close(frame_end_);
+}
+
+void Engine::finish() {
+  if (!first_) return;
+  pipeline_->finish();
+  for (std::size_t i = 0; i < timeline_.size(); ++i) {
+    last_ = std::max(last_, timeline_.source(i).counters().last);
+  }
+  // The end of a frame belongs to the next one.
+  close(Timestamp(last_.ns() + 1));
+}
+
+void Engine::name_all() {
+  naming_.processes = pipeline_->processes();
+  naming_.processes.merge(known_);
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline_->exits().vcpus(), timeline_);
+  const std::vector<Vm> vms = find_vms(threads, naming_.processes);
+  naming_.vms.clear();
+  for (std::size_t i = 0; i < threads.size(); ++i) naming_.vms[threads[i].thread] = vms[i].id();
+  naming_.vcpus = VcpuNames(threads, vms);
+}
+
+void Engine::close(Timestamp end) {
+  name_all();
+  Frame frame = maker_->close(end, *pipeline_, naming_.culprits());
+  frame_end_ = Timestamp(end.ns() + options_.interval_ns);
+  on_frame_(std::move(frame));
+  if (!model_is_fixed_) look_at_model();
+}
+
+// A recording was sampled before; a live source has seen something new, or has not.
+void Engine::look_at_model() {
+  Capabilities now = capabilities_;
+  for (std::size_t i = 0; i < timeline_.size(); ++i) {
+    const Capabilities seen = timeline_.source(i).capabilities();
+    if (i == 0) {
+      now = seen;
+    } else {
+      now.merge(seen);
+    }
+  }
+  const bool same =
+      now.kvm_exit == capabilities_.kvm_exit && now.run_ioctl == capabilities_.run_ioctl;
+  if (timeline_.size() != 1 || same) return;
+  start_pipeline(now);
+  ++model_changes_;
+}
+
+}  // namespace trapline::live

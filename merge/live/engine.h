@@ -1,0 +1,92 @@
+// A timeline, live or recorded, cut into frames.
+//
+//   Timeline ──> Pipeline ──> FrameMaker ──> frame every interval ──> whoever shows it
+//
+// The exit model is chosen from what the sources can witness. A live source learns more with time
+// (a machine whose KVM has no kvm_exit): then the model is chosen anew, at a frame's end.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "merge/live/frame_maker.h"
+#include "merge/session/input.h"
+
+namespace trapline::live {
+
+struct EngineOptions {
+  FrameOptions frames;
+  std::uint64_t interval_ns = 1'000'000'000;
+};
+
+// What the numbers of a frame are called.
+struct Naming {
+  const Pipeline* pipeline = nullptr;
+  const Timeline* timeline = nullptr;
+  VcpuNames vcpus;
+  std::map<ThreadId, std::string> vms;  // each thread's VM
+  Processes processes;
+  [[nodiscard]] ExitKeys::Namer namer() const {
+    return {pipeline->names(), pipeline->stacks(), *timeline, vcpus, processes};
+  }
+  [[nodiscard]] CulpritNames culprits() const {
+    return {pipeline->names(), *timeline, vcpus, processes};
+  }
+};
+
+class Engine {
+ public:
+  using OnFrame = std::function<void(Frame&&)>;
+
+  Engine(Input input, EngineOptions options, OnFrame on_frame);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  enum class State { kMore, kPending, kReached, kEnded };
+  // Takes at most `most` events, those before `until` only (kReached: the next is not before it).
+  [[nodiscard]] State advance(Timestamp until, std::uint64_t most);
+  // No event before `complete` comes any more: closes the frames that end by then.
+  void pass_time(Timestamp complete);
+  // After kEnded: hands out what was complete but for a look ahead, and the last frame.
+  void finish();
+
+  // What is known beside the events: threads' processes, as they are found.
+  void learn(ThreadId thread, ThreadId process) { known_.set(thread, process); }
+
+  [[nodiscard]] const Timeline& timeline() const { return timeline_; }
+  [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }
+  [[nodiscard]] const std::vector<Dimension>& dimensions() const { return maker_->dimensions(); }
+  [[nodiscard]] const Input& input() const { return input_; }
+  [[nodiscard]] const ExitModel& model() const { return pipeline_->exits().model(); }
+  // The first event's time, nothing before it came.
+  [[nodiscard]] std::optional<Timestamp> first() const { return first_; }
+  // Of the last frame that was closed.
+  [[nodiscard]] const Naming& naming() const { return naming_; }
+  [[nodiscard]] std::uint64_t model_changes() const { return model_changes_; }
+
+ private:
+  void start_pipeline(const Capabilities& capabilities);
+  void begin_at(const Event& event);
+  void close(Timestamp end);
+  void look_at_model();
+  void name_all();
+
+  Input input_;
+  EngineOptions options_;
+  OnFrame on_frame_;
+  Timeline timeline_;
+  Capabilities capabilities_;
+  std::unique_ptr<FrameMaker> maker_;
+  std::unique_ptr<Pipeline> pipeline_;
+  Naming naming_;
+  Processes known_;
+  Event next_;
+  bool has_next_ = false, model_is_fixed_ = false;
+  std::optional<Timestamp> first_;
+  Timestamp frame_end_, last_;
+  std::uint64_t model_changes_ = 0;
+};
+
+}  // namespace trapline::live

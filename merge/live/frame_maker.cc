@@ -1,0 +1,176 @@
+#include "merge/live/frame_maker.h"
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline::live {
+namespace {
+
+std::vector<Dimension> with_base(const std::vector<Dimension>& by) {
+  std::vector<Dimension> all(kBaseDimensions.begin(), kBaseDimensions.end());
+  for (const Dimension dimension : by) {
+    // A VM is told by its threads, as a vCPU is.
+    if (dimension == Dimension::kVm) continue;
+    if (std::find(all.begin(), all.end(), dimension) == all.end()) all.push_back(dimension);
+  }
+  return all;
+}
+
+bool is_slower(const SlowExit& a, const SlowExit& b) { return a.total > b.total; }
+
+// After a loss the time of an exit that was open is taken back.
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+}  // namespace
+
+FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
+    : timeline_(timeline),
+      dimensions_(with_base(options.by)),
+      keys_(dimensions_),
+      words_(keys_.words()),
+      requests_wanted_(options.requests),
+      index_(256) {
+  if (options.waits || keys_.needs_waits()) {
+    tracker_.emplace([&timeline](const Event& event) {
+      return timeline.source(event.source).event_name(event);
+    });
+  }
+}
+
+SpanClass FrameMaker::selects() const {
+  SpanClass selected = SpanClass::kExits | SpanClass::kEvents;
+  if (requests_wanted_) selected = selected | SpanClass::kRequests;
+  if (tracker_) selected = selected | SpanClass::kIntervals;
+  return selected;
+}
+
+void FrameMaker::event(const Event& event, const Pipeline& pipeline) {
+  if (tracker_) tracker_->on(event, pipeline);
+  open_.on(event, pipeline);
+}
+
+Cell* FrameMaker::cell(const GroupKey& key) {
+  std::uint64_t mixed = 0;
+  for (std::size_t i = 0; i < words_; ++i) {
+    mixed = (mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
+    mixed ^= mixed >> 32;
+  }
+  const auto hash = static_cast<std::uint32_t>(mixed);
+  const std::uint32_t found =
+      index_.find(hash, [&](std::uint32_t i) { return cells_[i].key == key; });
+  if (found != FlatIndex::kNone) [[likely]]
+    return &cells_[found];
+  if (cells_.size() >= kMostCells) return nullptr;
+  cells_.emplace_back().key = key;
+  index_.add(hash);
+  return &cells_.back();
+}
+
+void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
+  std::span<const WaitShare> shares;
+  if (tracker_) shares = tracker_->of(exit);
+  waits_.add(shares);
+  const GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
+  Cell* const into = cell(key);
+  if (into == nullptr) {
+    ++folded_;
+    return;
+  }
+  const std::uint64_t total = exit.total();
+  into->total.add(total);
+  for (std::size_t i = 0; i < kParts; ++i) into->parts[i] += exit.parts[i];
+  if (exit.start < begin_) {
+    ++into->carried;
+    into->carried_ns += total;
+  }
+  const bool halt = is_halt(exit.reason);
+  const bool longest = total > into->slowest.total || into->total.count() == 1;
+  const bool slow = !halt && (slow_.size() < kMostSlow || total > slow_.front().total);
+  if (!longest && !slow) return;
+  const SlowExit kept{exit.start,  total,           exit.parts, exit.thread, key,
+                      exit.detail, exit.qemu_event, exit.rip,   halt};
+  if (longest) into->slowest = kept;
+  if (slow) keep_slow(kept);
+}
+
+void FrameMaker::keep_slow(const SlowExit& exit) {
+  if (slow_.size() >= kMostSlow) {
+    std::pop_heap(slow_.begin(), slow_.end(), is_slower);
+    slow_.pop_back();
+  }
+  slow_.push_back(exit);
+  std::push_heap(slow_.begin(), slow_.end(), is_slower);
+}
+
+void FrameMaker::request(const RequestSpan& request, const Pipeline&) {
+  if (request.spec >= requests_.size()) requests_.resize(request.spec + 1);
+  requests_[request.spec].add(elapsed(request.start, request.end));
+}
+
+// The difference of two readings: exact, and it adds up to the report's over all frames.
+void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
+  for (const VcpuTotalsOf& ended : pipeline.exits().vcpus()) {
+    const ThreadId thread = ended.thread;
+    const VcpuTotals totals = open_.at(frame.end, ended, pipeline);
+    VcpuTotals& before = before_[thread];
+    VcpuUse use{thread, totals};
+    use.totals.exits = minus(totals.exits, before.exits);
+    use.totals.guest_ns = minus(totals.guest_ns, before.guest_ns);
+    use.totals.halt_ns = minus(totals.halt_ns, before.halt_ns);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      use.totals.parts[i] = minus(totals.parts[i], before.parts[i]);
+    }
+    before = totals;
+    frame.vcpus.push_back(use);
+  }
+}
+
+void FrameMaker::close_counts(Frame& frame) {
+  Frame now;
+  for (std::size_t i = 0; i < timeline_.size(); ++i) {
+    const SourceCounters& counters = timeline_.source(i).counters();
+    now.events += counters.events;
+    now.lost_events += counters.lost_events;
+    now.gaps += counters.gaps;
+    now.gaps_uncounted += counters.gaps_uncounted;
+    now.damaged_events += counters.damaged_events;
+  }
+  frame.events = minus(now.events, counted_.events);
+  frame.lost_events = minus(now.lost_events, counted_.lost_events);
+  frame.gaps = minus(now.gaps, counted_.gaps);
+  frame.gaps_uncounted = minus(now.gaps_uncounted, counted_.gaps_uncounted);
+  frame.damaged_events = minus(now.damaged_events, counted_.damaged_events);
+  counted_ = std::move(now);
+}
+
+Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const CulpritNames& names) {
+  Frame frame;
+  frame.begin = begin_;
+  frame.end = begin_ = end;
+  frame.folded = std::exchange(folded_, 0);
+  frame.cells = std::exchange(cells_, {});
+  frame.cells.shrink_to_fit();
+  for (Cell& cell : frame.cells) cell.total.shrink();
+  index_ = FlatIndex(256);
+  std::sort(slow_.begin(), slow_.end(), is_slower);
+  frame.slow = std::exchange(slow_, {});
+  close_vcpus(frame, pipeline);
+  close_counts(frame);
+  if (tracker_) {
+    frame.waits = std::exchange(waits_, {}).report(names);
+    for (WaitRows* rows : {&frame.waits.preempted, &frame.waits.blocked}) {
+      if (rows->rows.size() > kMostCulprits) rows->rows.resize(kMostCulprits);
+    }
+  }
+  for (std::size_t spec = 0; spec < requests_.size(); ++spec) {
+    if (requests_[spec].count() == 0) continue;
+    frame.requests.push_back(
+        {printable(pipeline.requests()->specs()[spec].name()), std::move(requests_[spec])});
+  }
+  requests_.clear();
+  return frame;
+}
+
+}  // namespace trapline::live

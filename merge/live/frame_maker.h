@@ -1,0 +1,73 @@
+// From the spans of a pipeline to frames, one after the other.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/analyze/wait_tracker.h"
+#include "merge/live/frame.h"
+#include "merge/live/open_parts.h"
+#include "merge/model/flat_index.h"
+#include "merge/report/exit_keys.h"
+#include "merge/report/wait_table.h"
+
+namespace trapline::live {
+
+struct FrameOptions {
+  std::vector<Dimension> by;  // beside kBaseDimensions
+  bool waits = true;          // who kept the vCPUs waiting
+  bool requests = true;
+};
+
+class FrameMaker final : public SpanSink {
+ public:
+  static constexpr std::size_t kMostCells = 2048, kMostSlow = 32, kMostCulprits = 32;
+
+  // Borrows the timeline.
+  FrameMaker(const Timeline& timeline, const FrameOptions& options);
+  FrameMaker(const FrameMaker&) = delete;
+  FrameMaker& operator=(const FrameMaker&) = delete;
+
+  [[nodiscard]] SpanClass selects() const override;
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void request(const RequestSpan& request, const Pipeline& pipeline) override;
+
+  // Where the first frame begins.
+  void begin(Timestamp at) { begin_ = at; }
+  [[nodiscard]] Timestamp begun() const { return begin_; }
+  // The frame up to `end`, before an event of that time or later is pushed; the next one begins
+  // there. `waits` names the culprits.
+  [[nodiscard]] Frame close(Timestamp end, const Pipeline& pipeline, const CulpritNames& waits);
+
+  // The dimensions of a cell's key.
+  [[nodiscard]] const std::vector<Dimension>& dimensions() const { return dimensions_; }
+  [[nodiscard]] bool follows_waits() const { return tracker_.has_value(); }
+
+ private:
+  [[nodiscard]] Cell* cell(const GroupKey& key);
+  void keep_slow(const SlowExit& exit);
+  void close_vcpus(Frame& frame, const Pipeline& pipeline);
+  void close_counts(Frame& frame);
+
+  const Timeline& timeline_;
+  std::vector<Dimension> dimensions_;
+  ExitKeys keys_;
+  std::size_t words_;
+  bool requests_wanted_;
+  Timestamp begin_;
+  std::vector<Cell> cells_;
+  FlatIndex index_;
+  std::uint64_t folded_ = 0;
+  std::vector<SlowExit> slow_;          // a heap with the fastest in front once it is full
+  std::vector<Distribution> requests_;  // by spec
+  OpenParts open_;
+  std::optional<WaitTracker> tracker_;
+  WaitTable waits_;
+  std::map<ThreadId, VcpuTotals> before_;  // at begin_
+  Frame counted_;                          // the counters at begin_
+};
+
+}  // namespace trapline::live

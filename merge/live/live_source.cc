@@ -1,0 +1,230 @@
+#include "merge/live/live_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "backend_ftrace/clock.h"
+
+namespace trapline::live {
+namespace {
+
+using trace_dat::RingPage;
+
+constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
+// An event's stamp is taken before it is in the buffer: by so much, where nothing stops its CPU.
+constexpr std::uint64_t kCommitTime = 20'000'000;
+
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+}  // namespace
+
+Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> feed,
+                                                     std::size_t ring_bytes) {
+  const trace_dat::Layout& layout = feed->layout();
+  auto formats = trace_dat::Formats::parse(feed->name(), trace_dat::FormatTexts(layout));
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  SourceInfo info;
+  info.path = feed->name();
+  info.kind = "live";
+  info.clock = layout.clock;
+  info.cycles = layout.clock == "x86-tsc" || layout.clock == "counter";
+  Capabilities has;
+  const auto recorded = [&formats](const char* name) { return formats->type(name) >= 0; };
+  has.kvm_exit = recorded("kvm:kvm_exit");
+  has.kvm_userspace_exit = recorded("kvm:kvm_userspace_exit");
+  has.any_kvm = has.kvm_exit || has.kvm_userspace_exit;
+  has.run_ioctl = recorded("syscalls:sys_enter_ioctl");
+  has.reload = recorded("kvm:kvm_fpu") || recorded("kvm:kvm_get_timer_map");
+  has.sched_switch = recorded("sched:sched_switch");
+  has.wakeups = recorded("sched:sched_waking") || recorded("sched:sched_wakeup");
+  has.markers = recorded("ftrace:print");
+  trace_dat::TraceFile recording{File::compose(feed->name(), {}, {}),
+                                 layout,
+                                 std::move(*formats),
+                                 std::move(info),
+                                 trace_dat::TimeScale(1, 0, 0),
+                                 {},
+                                 true};
+  return std::unique_ptr<LiveSource>(
+      new LiveSource(std::move(recording), has, std::move(feed), ring_bytes));
+}
+
+LiveSource::LiveSource(trace_dat::TraceFile recording, Capabilities capabilities,
+                       std::unique_ptr<PageFeed> feed, std::size_t ring_bytes)
+    : TraceDatSource(std::move(recording), capabilities),
+      feed_(std::move(feed)),
+      ring_bytes_(ring_bytes),
+      cpus_(feed_->cpus()),
+      buffer_(feed_->page_size()) {
+  const std::size_t of_all = std::max<std::size_t>(cpus_.size(), 1) * feed_->page_size();
+  pages_ahead_ = std::clamp<std::size_t>(ring_bytes / 4 / of_all, kLeastAhead, kMostAhead);
+}
+
+// A kvm_exit that never comes though it is recorded: some KVMs have only the exits to user space.
+Capabilities LiveSource::capabilities() const {
+  Capabilities has = capabilities_;
+  const auto came = [this](const char* name) {
+    const int type = recording_.formats.type(name);
+    return type >= 0 && recording_.counts[static_cast<std::size_t>(type)] != 0;
+  };
+  if (came("kvm:kvm_userspace_exit") && !came("kvm:kvm_exit")) has.kvm_exit = false;
+  return has;
+}
+
+std::string LiveSource::comm(ThreadId thread) const {
+  std::string name = feed_->comm(thread);
+  return name.empty() ? TraceDatSource::comm(thread) : name;
+}
+
+Result<bool> LiveSource::fetch_cpu(std::size_t index) {
+  Cpu& cpu = cpus_[index];
+  // What is not read yet waits in the kernel, or on disk.
+  while (cpu.pages.size() - cpu.next_page < pages_ahead_) {
+    const auto got = feed_->next(index, buffer_);
+    if (!got) return tl::unexpected(got.error());
+    if (!*got) return false;
+    const auto facts = record::look_at_page(buffer_);
+    if (!facts) {
+      return fail(ErrorKind::kDamaged, "{}: CPU {}: this is not a ring-buffer page", feed_->name(),
+                  index);
+    }
+    // The mark of a page without events is on the next one too.
+    if (facts->events == 0) continue;
+    auto bytes = std::make_unique_for_overwrite<std::byte[]>(facts->used);
+    std::memcpy(bytes.get(), buffer_.data(), facts->used);
+    held_ += facts->used + sizeof(Page);
+    newest_ = std::max(newest_, facts->last);
+    cpu.complete = std::max(cpu.complete, facts->last);
+    cpu.pages.push_back({std::move(bytes), *facts});
+  }
+  return true;
+}
+
+Result<bool> LiveSource::fetch() {
+  if (ended_) return false;
+  // What every CPU that has no more pages is complete to.
+  std::uint64_t before = newest_;
+  if (const auto clock = clock_from_name(recording_.info.clock); clock && is_readable(*clock)) {
+    if (!recording_.info.cycles) before = std::max(before, minus(read_clock(*clock), kCommitTime));
+  }
+  const std::uint64_t drained_to = minus(before, feed_->latency_ns());
+  const auto goes_on = feed_->begin_round();
+  if (!goes_on) return tl::unexpected(goes_on.error());
+  bool more = false;
+  std::uint64_t complete = kForEver, full_to = kForEver;
+  for (std::size_t i = 0; i < cpus_.size(); ++i) {
+    const auto more_of_cpu = fetch_cpu(i);
+    if (!more_of_cpu) return tl::unexpected(more_of_cpu.error());
+    more |= *more_of_cpu;
+    if (*more_of_cpu) {
+      full_to = std::min(full_to, cpus_[i].complete);
+    } else {
+      cpus_[i].complete = std::max(cpus_[i].complete, drained_to);
+    }
+    complete = std::min(complete, cpus_[i].complete);
+  }
+  ended_ = !*goes_on && !more;
+  complete_ = ended_ ? kForEver : std::max(complete_, complete);
+  for (std::size_t i = 0; i < cpus_.size(); ++i) {
+    if (cpus_[i].in_heap || i == current_ || !to_next(i)) continue;
+    cpus_[i].in_heap = true;
+    heap_.push(i, cpus_[i].next.time);
+  }
+  // A CPU that has as many pages ahead as it may have has to be read, whatever the others may bring.
+  if (more && (heap_.empty() || heap_.top_time() > complete_)) {
+    complete_ = std::max(complete_, full_to);
+  }
+  make_room();
+  return more;
+}
+
+Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kForEver) : scaled(complete_); }
+
+void LiveSource::drop_oldest(std::size_t index) {
+  Cpu& cpu = cpus_[index];
+  const Page& page = cpu.pages.front();
+  held_ -= page.facts.used + sizeof(Page);
+  kept_from_ = std::max(kept_from_, page.facts.last + 1);
+  cpu.pages.pop_front();
+  --cpu.next_page;
+}
+
+// Pages that were walked go, the oldest first; not the one that is being walked.
+void LiveSource::make_room() {
+  while (held_ > ring_bytes_) {
+    std::size_t oldest = kNone;
+    for (std::size_t i = 0; i < cpus_.size(); ++i) {
+      if (cpus_[i].next_page < 2) continue;
+      if (oldest == kNone ||
+          cpus_[i].pages.front().facts.last < cpus_[oldest].pages.front().facts.last) {
+        oldest = i;
+      }
+    }
+    if (oldest == kNone) return;
+    drop_oldest(oldest);
+  }
+}
+
+// Puts the CPU's next event in view, or, without data, a loss before it.
+bool LiveSource::to_next(std::size_t index) {
+  Cpu& cpu = cpus_[index];
+  for (;;) {
+    if (cpu.walk.next(cpu.next)) return true;
+    if (cpu.next_page == cpu.pages.size()) return false;
+    const Page& page = cpu.pages[cpu.next_page++];
+    (void)cpu.walk.load(page.span(), record::kCommitSize);  // look_at_page() has walked it
+    const std::uint64_t before = std::exchange(cpu.seen, page.facts.last);
+    if (page.facts.lost == RingPage::kNoneLost) continue;
+    cpu.next = {before, nullptr, 0};
+    cpu.lost_to = page.facts.first;
+    cpu.lost = page.facts.lost;
+    return true;
+  }
+}
+
+// Moves past what was handed out, and takes the earliest CPU off the heap.
+bool LiveSource::choose() {
+  if (current_ != kNone) {
+    const std::size_t before = std::exchange(current_, kNone);
+    if (to_next(before)) {
+      const std::uint64_t time = cpus_[before].next.time;
+      if (time <= complete_ && heap_.is_before_top(before, time)) {
+        current_ = before;
+        return true;
+      }
+      cpus_[before].in_heap = true;
+      heap_.push(before, time);
+    }
+  }
+  if (heap_.empty() || heap_.top_time() > complete_) return false;
+  current_ = heap_.pop();
+  cpus_[current_].in_heap = false;
+  return true;
+}
+
+Read LiveSource::next(Event& event) {
+  while (choose()) {
+    const Cpu& cpu = cpus_[current_];
+    if (cpu.next.data == nullptr) {
+      fill_lost(static_cast<std::uint32_t>(current_), scaled(cpu.next.time), scaled(cpu.lost_to),
+                cpu.lost, event);
+      return Read::kEvent;
+    }
+    if (leave_out(cpu.next)) continue;
+    decode(cpu.next, static_cast<std::uint32_t>(current_), event);
+    return Read::kEvent;
+  }
+  return ended_ ? Read::kEnd : Read::kPending;
+}
+
+Result<void> LiveSource::for_each_page(const PageSink& sink) const {
+  for (std::size_t cpu = 0; cpu < cpus_.size(); ++cpu) {
+    for (const Page& page : cpus_[cpu].pages) {
+      if (auto done = sink(cpu, page.span(), page.facts); !done) return done;
+    }
+  }
+  return {};
+}
+
+}  // namespace trapline::live

@@ -1,0 +1,101 @@
+#include "merge/live/prometheus.h"
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
+
+namespace trapline::live {
+namespace {
+
+// A label's value: what Prometheus escapes.
+std::string label(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+void begin(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
+  out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+}
+
+std::string seconds(std::uint64_t ns) {
+  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
+}
+
+}  // namespace
+
+Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options,
+                                 const Engine& engine) {
+  events_ += frame.events;
+  lost_ += frame.lost_events;
+  gaps_ += frame.gaps;
+  for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = 0;
+  for (const LiveRow& row : rows_of(frame, options.by, options.scope, SortBy::kTotal, engine)) {
+    const bool room = rows_.contains(row.key) || rows_.size() < kMostRows;
+    Row& into = rows_[room ? row.key : std::string(Report::kFoldedKey)];
+    into.count += row.total.count();
+    for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.parts[i];
+    into.p50_ns = row.total.percentile(500);
+    into.p99_ns = row.total.percentile(990);
+    into.max_ns = std::max(into.max_ns, row.total.max());
+  }
+  for (const VcpuRow& row : vcpus_of(frame, options.scope, engine)) {
+    Vcpu& into = vcpus_[fmt::format("vm=\"{}\",vcpu=\"{}\",tid=\"{}\"", label(row.vm),
+                                    row.vcpu == kNoVcpu ? "" : std::to_string(row.vcpu), row.tid)];
+    into.exits += row.totals.exits;
+    into.guest_ns += row.totals.guest_ns;
+    for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.totals.parts[i];
+  }
+  return replace_file(path_, text(options.by_text));
+}
+
+std::string PrometheusFile::text(const std::string& by) const {
+  std::string out;
+  begin(out, "trapline_events_total", "counter", "Kernel events that were read.");
+  out += fmt::format("trapline_events_total {}\n", events_);
+  begin(out, "trapline_lost_events_total", "counter",
+        "Events that the kernel dropped, and counted.");
+  out += fmt::format("trapline_lost_events_total {}\n", lost_);
+  begin(out, "trapline_losses_total", "counter", "Times that events were lost.");
+  out += fmt::format("trapline_losses_total {}\n", gaps_);
+  begin(out, "trapline_vcpu_exits_total", "counter", "VM exits of a vCPU.");
+  for (const auto& [labels, vcpu] : vcpus_) {
+    out += fmt::format("trapline_vcpu_exits_total{{{}}} {}\n", labels, vcpu.exits);
+  }
+  begin(out, "trapline_vcpu_seconds_total", "counter", "Where a vCPU's time went.");
+  for (const auto& [labels, vcpu] : vcpus_) {
+    out += fmt::format("trapline_vcpu_seconds_total{{{},part=\"guest\"}} {}\n", labels,
+                       seconds(vcpu.guest_ns));
+    for (std::size_t i = 0; i < kParts; ++i) {
+      out += fmt::format("trapline_vcpu_seconds_total{{{},part=\"{}\"}} {}\n", labels,
+                         kPartNames[i], seconds(vcpu.parts[i]));
+    }
+  }
+  begin(out, "trapline_exits_total", "counter", "VM exits, by what top's --by says.");
+  for (const auto& [key, row] : rows_) {
+    out += fmt::format("trapline_exits_total{{by=\"{}\",key=\"{}\"}} {}\n", label(by), label(key),
+                       row.count);
+  }
+  begin(out, "trapline_exit_seconds_total", "counter", "Time in exits, by part.");
+  for (const auto& [key, row] : rows_) {
+    for (std::size_t i = 0; i < kParts; ++i) {
+      out += fmt::format("trapline_exit_seconds_total{{by=\"{}\",key=\"{}\",part=\"{}\"}} {}\n",
+                         label(by), label(key), kPartNames[i], seconds(row.parts[i]));
+    }
+  }
+  begin(out, "trapline_exit_duration_seconds", "gauge", "Of the last interval.");
+  for (const auto& [key, row] : rows_) {
+    const std::pair<const char*, std::uint64_t> quantiles[] = {
+        {"0.5", row.p50_ns}, {"0.99", row.p99_ns}, {"1", row.max_ns}};
+    for (const auto& [quantile, ns] : quantiles) {
+      out +=
+          fmt::format("trapline_exit_duration_seconds{{by=\"{}\",key=\"{}\",quantile=\"{}\"}} {}\n",
+                      label(by), label(key), quantile, seconds(ns));
+    }
+  }
+  return out;
+}
+
+}  // namespace trapline::live

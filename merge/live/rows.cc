@@ -1,0 +1,141 @@
+#include "merge/live/rows.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace trapline::live {
+namespace {
+
+// Where a dimension's words are in a cell's key.
+std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
+  if (dimension == Dimension::kVm) dimension = Dimension::kVcpu;
+  std::size_t at = 0;
+  for (const Dimension cell : cells) {
+    if (cell == dimension) return at;
+    at += cell == Dimension::kDetail ? 2 : 1;
+  }
+  return at;
+}
+
+// The key that ExitKeys(by) would make of the cell's exits.
+GroupKey project(const GroupKey& cell, const std::vector<Dimension>& by,
+                 const std::vector<Dimension>& cells) {
+  GroupKey key;
+  std::size_t to = 0;
+  for (const Dimension dimension : by) {
+    const std::size_t from = place_of(dimension, cells);
+    key.words[to++] = cell.words[from];
+    if (dimension == Dimension::kDetail) key.words[to++] = cell.words[from + 1];
+  }
+  return key;
+}
+
+std::uint64_t measure(const LiveRow& row, SortBy sort, bool durations) {
+  switch (sort) {
+    case SortBy::kCount:
+      return row.total.count();
+    case SortBy::kMean:
+      return row.total.mean();
+    case SortBy::kMax:
+      return row.total.max();
+    case SortBy::kP99:
+      return row.total.percentile(990);
+    case SortBy::kKey:
+      return 0;
+    default:
+      return durations ? row.total.total() : row.total.count();
+  }
+}
+
+void add(LiveRow& row, const Cell& cell) {
+  row.halts = (row.total.count() == 0 || row.halts) && cell.slowest.halt;
+  const bool as_long = row.total.count() != 0 && cell.total.max() == row.total.max();
+  if (row.total.count() == 0 || cell.total.max() > row.total.max() ||
+      (as_long && cell.slowest.start.ns() < row.max_at_ns)) {
+    row.max_at_ns = cell.slowest.start.ns();
+    row.cell = cell.key;
+  }
+  row.total.merge(cell.total);
+  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += cell.parts[i];
+  row.carried += cell.carried;
+  row.carried_ns += cell.carried_ns;
+}
+
+}  // namespace
+
+bool Scope::holds(ThreadId thread, const Naming& naming) const {
+  if (vcpu && thread != *vcpu) return false;
+  if (vm.empty()) return true;
+  const auto found = naming.vms.find(thread);
+  return found != naming.vms.end() && (found->second == vm || found->second == "~" + vm);
+}
+
+bool Scope::holds(const GroupKey& key, const Naming& naming) const {
+  return (!reason || key.words[kReasonWord] == *reason) &&
+         (!device || key.words[kDeviceWord] == *device) &&
+         holds(ThreadId{static_cast<std::int32_t>(key.words[kVcpuWord])}, naming);
+}
+
+std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& by,
+                             const Scope& scope, SortBy sort, const Engine& engine) {
+  const ExitKeys keys(by);
+  const ExitKeys::Namer namer = engine.naming().namer();
+  std::map<std::string, LiveRow> by_name;  // two numbers may have one name
+  for (const Cell& cell : frame.cells) {
+    if (!scope.holds(cell.key, engine.naming())) continue;
+    add(by_name[keys.text(project(cell.key, by, engine.dimensions()), namer)], cell);
+  }
+  std::vector<LiveRow> rows;
+  for (auto& [key, row] : by_name) {
+    row.key = key;
+    rows.push_back(std::move(row));
+  }
+  const bool durations = engine.model().durations();
+  std::stable_sort(rows.begin(), rows.end(), [&](const LiveRow& a, const LiveRow& b) {
+    return measure(a, sort, durations) > measure(b, sort, durations);
+  });
+  return rows;
+}
+
+std::vector<VcpuRow> vcpus_of(const Frame& frame, const Scope& scope, const Engine& engine) {
+  const Naming& naming = engine.naming();
+  std::vector<VcpuRow> rows;
+  for (const VcpuUse& use : frame.vcpus) {
+    if (!scope.holds(use.thread, naming)) continue;
+    const auto vm = naming.vms.find(use.thread);
+    VcpuRow row;
+    row.vm = vm == naming.vms.end() ? "?" : vm->second;
+    row.vm_inferred = row.vm.starts_with('~');
+    row.vcpu = use.totals.vcpu;
+    row.tid = static_cast<std::int32_t>(use.thread);
+    row.comm = naming.timeline->source(use.totals.source).comm(use.thread);
+    row.totals = use.totals;
+    rows.push_back(std::move(row));
+  }
+  std::sort(rows.begin(), rows.end(), [](const VcpuRow& a, const VcpuRow& b) {
+    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
+  });
+  return rows;
+}
+
+std::vector<SlowExit> slow_of(const Frame& frame, const Scope& scope, const Engine& engine) {
+  std::vector<SlowExit> slow;
+  std::set<std::pair<Timestamp, ThreadId>> seen;
+  const auto add = [&](const SlowExit& exit) {
+    if (scope.holds(exit.key, engine.naming()) && seen.insert({exit.start, exit.thread}).second) {
+      slow.push_back(exit);
+    }
+  };
+  for (const SlowExit& exit : frame.slow) add(exit);
+  // Of a cell that no slow exit is of, its slowest; halts only where they are asked for.
+  for (const Cell& cell : frame.cells) {
+    if (!cell.slowest.halt || scope.reason) add(cell.slowest);
+  }
+  std::stable_sort(slow.begin(), slow.end(),
+                   [](const SlowExit& a, const SlowExit& b) { return a.total > b.total; });
+  return slow;
+}
+
+}  // namespace trapline::live

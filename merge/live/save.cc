@@ -1,0 +1,109 @@
+#include "merge/live/save.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/clock.h"
+#include "merge/record/session.h"
+#include "merge/record/snapshot/page_cut.h"
+#include "merge/session/finish.h"
+
+namespace trapline::live {
+namespace {
+
+using trace_dat::raw_file;
+
+Result<UniqueFd> make_file(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  return fd;
+}
+
+// The pages of each CPU, cut at the first and the last event.
+Result<Saved> write_pages(const LiveSource& source, std::size_t cpus, std::size_t page_size,
+                          Timestamp from, Timestamp to, const std::string& folder) {
+  std::vector<UniqueFd> files;
+  for (std::size_t cpu = 0; cpu < cpus; ++cpu) {
+    auto file = make_file(raw_file(folder, fmt::format("cpu{}", cpu)));
+    if (!file) return tl::unexpected(std::move(file).error());
+    files.push_back(std::move(*file));
+  }
+  Saved saved{from, to, 0};
+  std::vector<std::byte> out(page_size);
+  std::vector<bool> begun(cpus);
+  auto written = source.for_each_page([&](std::size_t cpu, std::span<const std::byte> page,
+                                          const record::PageFacts& facts) -> Result<void> {
+    if (facts.last < from.ns() || facts.first > to.ns()) return {};
+    const record::Piece piece = record::cut_page(page, from.ns(), to.ns(), out);
+    if (piece.events == 0) return {};
+    // What was lost before the first event is not of the part that is saved.
+    if (begun[cpu] && piece.skipped == 0) record::mark_missed(out, piece.used, facts.lost);
+    begun[cpu] = true;
+    saved.events += piece.events;
+    const std::string_view bytes(reinterpret_cast<const char*>(out.data()), out.size());
+    return write_all(files[cpu].get(), bytes, folder);
+  });
+  if (!written) return tl::unexpected(std::move(written).error());
+  if (saved.events == 0) return fail("{}: no events are in memory yet", folder);
+  return saved;
+}
+
+record::Session session_of(PageFeed& feed, const std::string& version) {
+  record::Session session;
+  session.trapline_version = version;
+  session.clock = feed.layout().clock;
+  session.end_real_ns = read_clock(ClockId::kReal);
+  session.ended_by = "top";
+  session.closed = true;
+  for (const trace_dat::EventFormat& format : feed.layout().formats) {
+    const auto at = format.text.find("name: ");
+    if (at != 0 || format.system == "ftrace") continue;
+    session.events.push_back({format.system, format.text.substr(6, format.text.find('\n') - 6)});
+  }
+  for (const auto& [process, name] : feed.vm_names()) {
+    if (!name.empty()) session.vms.push_back({static_cast<std::int32_t>(process), name});
+  }
+  return session;
+}
+
+}  // namespace
+
+Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
+                           const std::string& folder, const std::string& version) {
+  from = std::max(from, source.kept_from());
+  auto head = feed.head();
+  if (!head) return tl::unexpected(std::move(head).error());
+  if (auto made = record::make_session_folder(folder); !made) {
+    return tl::unexpected(std::move(made).error());
+  }
+  auto lock = lock_session(folder);
+  if (!lock) return tl::unexpected(std::move(lock).error());
+  auto file = make_file(raw_file(folder, "head"));
+  if (!file) return tl::unexpected(std::move(file).error());
+  if (auto wrote = write_all(file->get(), *head, folder); !wrote) {
+    return tl::unexpected(std::move(wrote).error());
+  }
+  (void)replace_file(raw_file(folder, "cmdlines"), feed.cmdlines());
+  auto saved = write_pages(source, feed.cpus(), feed.page_size(), from, to, folder);
+  if (!saved) return saved;
+  trace_dat::StartFacts facts = feed.start_facts();
+  facts.head_bytes = head->size();
+  facts.version = "trapline " + version;
+  record::Session session = session_of(feed, version);
+  session.start_real_ns = session.end_real_ns - std::min(session.end_real_ns, elapsed(from, to));
+  for (const auto& [thread, process] : feed.threads()) {
+    session.threads[static_cast<pid_t>(thread)] = {static_cast<pid_t>(process), feed.comm(thread)};
+  }
+  Result<void> done = trace_dat::write_start(folder, facts);
+  if (done) done = record::write_session(folder, session);
+  if (done) done = finish_locked(folder, {});
+  if (!done) return tl::unexpected(std::move(done).error());
+  return saved;
+}
+
+}  // namespace trapline::live

@@ -1,0 +1,154 @@
+#include "merge/live/session_feed.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
+#include "merge/session/session_json.h"
+
+namespace trapline::live {
+namespace {
+
+using trace_dat::raw_file;
+
+// The recorder holds the lock as long as it lives.
+bool is_locked(const std::string& folder) {
+  const std::string raw = folder + "/raw";
+  const UniqueFd lock(::open(raw.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+// All of `page`; false where the file has less.
+Result<bool> read_at(int fd, std::uint64_t offset, std::span<std::byte> page,
+                     const std::string& name) {
+  std::size_t done = 0;
+  while (done < page.size()) {
+    const ssize_t got =
+        ::pread(fd, page.data() + done, page.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail("{}: {}", name, std::strerror(errno));
+    if (got == 0) return false;
+    done += static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool SessionFeed::is_open(const std::string& folder) {
+  return is_folder(folder) && trace_dat::is_unfinished(folder) && is_locked(folder);
+}
+
+Result<std::unique_ptr<SessionFeed>> SessionFeed::open(const std::string& folder) {
+  std::unique_ptr<SessionFeed> feed(new SessionFeed);
+  feed->folder_ = folder;
+  auto start = trace_dat::read_start(folder);
+  if (!start) return tl::unexpected(std::move(start).error());
+  feed->start_ = std::move(*start);
+  auto file = trace_dat::open_unfinished(folder);
+  if (!file) return tl::unexpected(std::move(file).error());
+  auto layout = trace_dat::read_layout(*file);
+  if (!layout) return tl::unexpected(std::move(layout).error());
+  feed->layout_ = std::move(*layout);
+  feed->head_.resize(feed->start_.head_bytes);
+  if (auto read = file->read(0, std::as_writable_bytes(std::span(feed->head_))); !read) {
+    return tl::unexpected(std::move(read).error());
+  }
+  feed->cpus_.resize(feed->start_.cpus);
+  feed->look_at_threads({});
+  return feed;
+}
+
+SessionFeed::Place SessionFeed::place() const {
+  if (is_there(raw_file(folder_, "plan.json"))) return Place::kMoving;
+  if (is_there(raw_file(folder_, "start.json"))) return Place::kRaw;
+  return is_there(folder_ + "/trace.dat") ? Place::kTrace : Place::kNowhere;
+}
+
+Result<void> SessionFeed::find_in_trace() {
+  const std::string path = folder_ + "/trace.dat";
+  auto file = File::open(path);
+  if (!file) return tl::unexpected(std::move(file).error());
+  auto layout = trace_dat::read_layout(*file);
+  if (!layout) return tl::unexpected(std::move(layout).error());
+  for (const trace_dat::Buffer& buffer : layout->buffers) {
+    for (const trace_dat::CpuPages& pages : buffer.cpus) {
+      if (pages.cpu < cpus_.size()) cpus_[pages.cpu].area = pages.pages;
+    }
+  }
+  trace_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!trace_) return fail("{}: {}", path, std::strerror(errno));
+  return {};
+}
+
+Result<bool> SessionFeed::begin_round() {
+  if (now_ == Place::kTrace || killed_) return false;
+  now_ = place();
+  if (now_ == Place::kNowhere) return fail("{}: the session has been taken away", folder_);
+  if (now_ == Place::kTrace) {
+    if (auto found = find_in_trace(); !found) return tl::unexpected(std::move(found).error());
+    return false;
+  }
+  // A recorder that was killed finishes nothing.
+  killed_ = !is_locked(folder_) && place() == now_;
+  return !killed_;
+}
+
+Result<bool> SessionFeed::next(std::size_t index, std::span<std::byte> page) {
+  Cpu& cpu = cpus_[index];
+  if (now_ == Place::kTrace) {
+    if (cpu.taken + page.size() > cpu.area.size) return false;
+    auto read = read_at(trace_.get(), cpu.area.offset + cpu.taken, page, folder_);
+    if (read && *read) cpu.taken += page.size();
+    return read;
+  }
+  if (now_ != Place::kRaw) return false;
+  const std::string path = raw_file(folder_, fmt::format("cpu{}", index));
+  if (!cpu.raw) cpu.raw.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!cpu.raw) return false;
+  auto read = read_at(cpu.raw.get(), cpu.taken, page, path);
+  // Pages that are moved leave zeros; the plan to move them is written before.
+  if (read && *read && place() != Place::kRaw) return false;
+  if (read && *read) cpu.taken += page.size();
+  return read;
+}
+
+void SessionFeed::look_at_threads(std::span<const ThreadId>) {
+  if (auto text = read_text(raw_file(folder_, "cmdlines"))) {
+    cmdlines_ = std::move(*text);
+    for (std::string_view rest = cmdlines_; !rest.empty();) {
+      const auto line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      const auto blank = line.find(' ');
+      const auto tid = parse_number(line.substr(0, blank));
+      if (!tid || blank == std::string_view::npos) continue;
+      comms_[ThreadId{static_cast<std::int32_t>(*tid)}] = printable(line.substr(blank + 1));
+    }
+  }
+  const auto session = read_session_json(folder_);
+  if (!session) return;
+  for (const SessionThread& thread : session->threads) {
+    threads_[ThreadId{thread.tid}] = ThreadId{thread.pid};
+  }
+  for (const SessionVm& vm : session->vms) vm_names_[ThreadId{vm.pid}] = vm.name;
+}
+
+std::string SessionFeed::comm(ThreadId thread) const {
+  const auto known = comms_.find(thread);
+  return known == comms_.end() ? std::string() : known->second;
+}
+
+std::string SessionFeed::last_words() const {
+  return killed_ ? fmt::format("{}: its recorder was killed", folder_)
+                 : fmt::format("{}: the recording has ended", folder_);
+}
+
+}  // namespace trapline::live

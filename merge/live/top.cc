@@ -1,0 +1,172 @@
+#include "merge/live/top.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <limits>
+#include <optional>
+
+#include "backend_ftrace/clock.h"
+#include "merge/live/prometheus.h"
+#include "merge/live/save.h"
+#include "merge/live/screen.h"
+#include "merge/live/watch.h"
+#include "merge/record/setup.h"
+
+namespace trapline::live {
+namespace {
+
+constexpr Timestamp kForEver{std::numeric_limits<std::uint64_t>::max()};
+constexpr int kTickMs = 250;  // how often a live source is asked
+
+// Waits for a signal, the source's pages, a key; false: a signal, or the terminal is gone.
+bool wait(int signals, const Watch& watch, bool keys, int milliseconds) {
+  std::vector<pollfd> polled{{signals, POLLIN, 0}};
+  if (keys) polled.push_back({STDIN_FILENO, POLLIN, 0});
+  for (const int fd : watch.polled()) polled.push_back({fd, POLLIN, 0});
+  if (::poll(polled.data(), polled.size(), milliseconds) <= 0) return true;
+  const bool lost = keys && (polled[1].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  return polled[0].revents == 0 && !lost;
+}
+
+// --batch and --prometheus: as fast as it comes.
+Result<void> run_batch(const TopOptions& options, int signals) {
+  std::optional<PrometheusFile> prometheus;
+  if (!options.prometheus.empty()) prometheus.emplace(options.prometheus);
+  Watch* watching = nullptr;
+  Result<void> written;
+  std::uint64_t frames = 0;
+  bool running = true;
+  auto watch = Watch::open(options, [&](Frame&& frame) {
+    if (!running) return;
+    if (prometheus) written = prometheus->add(frame, options.batch, watching->engine());
+    if (!written) running = false;
+    if (options.to_batch) {
+      const std::string line = batch_line(frame, options.batch, watching->engine()) + "\n";
+      // False where the reader of the pipe has gone.
+      running &= std::fwrite(line.data(), 1, line.size(), stdout) == line.size() &&
+                 std::fflush(stdout) == 0;
+    }
+    if (++frames == options.count) running = false;
+  });
+  if (!watch) return tl::unexpected(std::move(watch).error());
+  watching = watch->get();
+  while (running && !watching->has_ended()) {
+    const auto more = watching->step(kForEver);
+    if (!more) return tl::unexpected(more.error());
+    if (running && !watching->has_ended())
+      running = wait(signals, *watching, false, *more ? 0 : kTickMs);
+  }
+  if (watching->has_ended() && watching->live() != nullptr && options.say) {
+    options.say(watching->live()->feed().last_words());
+  }
+  return written;
+}
+
+class ScreenRun {
+ public:
+  ScreenRun(const TopOptions& options, int signals) : options_(options), signals_(signals) {}
+
+  Result<void> run() {
+    // What is wrong with the recording is told before the terminal changes.
+    auto watch = Watch::open(options_, [this](Frame&& frame) { take(std::move(frame)); });
+    if (!watch) return tl::unexpected(std::move(watch).error());
+    watch_ = std::move(*watch);
+    ViewOptions how{options_.batch.by, options_.batch.by_text, options_.batch.sort,
+                    options_.batch.scope, watch_->live() != nullptr};
+    view_.emplace(watch_->engine(), std::move(how));
+    if (watch_->live() != nullptr) view_->save = [this] { return save(); };
+    if (!options_.prometheus.empty()) prometheus_.emplace(options_.prometheus);
+    auto screen = Screen::open();
+    if (!screen) return tl::unexpected(std::move(screen).error());
+    screen_ = std::move(*screen);
+    const Result<void> done = loop();
+    screen_.reset();
+    return done;
+  }
+
+ private:
+  void take(Frame&& frame) {
+    if (watch_->engine().model_changes() != model_changes_) {
+      model_changes_ = watch_->engine().model_changes();
+      view_->clear();
+    }
+    if (prometheus_) {
+      if (auto written = prometheus_->add(frame, options_.batch, watch_->engine()); !written) {
+        view_->say(written.error().message);
+      }
+    }
+    last_ = frame.end;
+    view_->add(std::move(frame));
+    changed_ = true;
+  }
+  // A recording is shown at the pace at which it was made.
+  Timestamp until() {
+    if (watch_->live() != nullptr) return kForEver;
+    const auto first = watch_->engine().first();
+    if (!first) return Timestamp(1);
+    const std::uint64_t now = read_clock(ClockId::kMono);
+    if (started_ == 0) started_ = now;
+    return Timestamp(first->ns() + (now - started_) + 1);
+  }
+  std::string save() {
+    char name[64];
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    (void)std::strftime(name, sizeof name, "top-%Y%m%d-%H%M%S.trapline", &local);
+    const Timestamp from(last_.ns() > options_.save_ns ? last_.ns() - options_.save_ns : 0);
+    LiveSource& live = *watch_->live();
+    const auto saved =
+        save_session(live, live.feed(), from, last_, name, options_.record.trapline_version);
+    if (!saved) return saved.error().message;
+    return fmt::format("saved the last {:.1f} s, {} events: trapline report {}",
+                       static_cast<double>(elapsed(saved->from, saved->to)) / 1e9, saved->events,
+                       name);
+  }
+  Result<void> loop() {
+    for (bool running = true; running;) {
+      const auto more = watch_->step(until());
+      if (!more) return tl::unexpected(more.error());
+      for (int key = screen_->key(); key != -1 && running; key = screen_->key()) {
+        running = view_->key(key);
+        changed_ = true;
+      }
+      if (watch_->has_ended() && !std::exchange(told_end_, true)) {
+        view_->say("this is the end of the recording: Left and Right step through it, q leaves");
+        changed_ = true;
+      }
+      if (changed_) screen_->draw(view_->draw(screen_->width(), screen_->height()));
+      changed_ = false;
+      if (running) running = wait(signals_, *watch_, true, *more ? 0 : kTickMs);
+    }
+    return {};
+  }
+
+  const TopOptions& options_;
+  int signals_;
+  std::unique_ptr<Watch> watch_;
+  std::optional<View> view_;
+  std::optional<PrometheusFile> prometheus_;
+  std::unique_ptr<Screen> screen_;
+  Timestamp last_;
+  std::uint64_t started_ = 0, model_changes_ = 0;
+  bool changed_ = true, told_end_ = false;
+};
+
+}  // namespace
+
+Result<void> run_top(const TopOptions& options) {
+  auto signals = record::open_signals();  // before anything is made that has to be removed
+  if (!signals) return tl::unexpected(std::move(signals).error());
+  const bool no_screen = options.to_batch || !options.prometheus.empty();
+  if (options.to_batch || (no_screen && ::isatty(STDOUT_FILENO) == 0)) {
+    return run_batch(options, signals->get());
+  }
+  if (auto can = Screen::can_open(); !can) return can;
+  return ScreenRun(options, signals->get()).run();
+}
+
+}  // namespace trapline::live

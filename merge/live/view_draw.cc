@@ -1,0 +1,315 @@
+// The lines of View.
+#include <algorithm>
+#include <array>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/live/view.h"
+#include "merge/render/text_table.h"
+#include "merge/render/units.h"
+#include "merge/report/exit_text.h"
+
+namespace trapline::live {
+namespace {
+
+constexpr std::array<std::string_view, 5> kPartTitles{"guest", "kernel", "user", "preempted",
+                                                      "blocked"};
+constexpr std::array kPartLooks{Look::kGuest, Look::kKernel, Look::kUser, Look::kPreempted,
+                                Look::kBlocked};
+constexpr std::size_t kNarrow = 60;  // columns; less: fewer figures
+
+std::string_view name_of(SortBy sort) {
+  constexpr std::string_view kNames[] = {"total", "count", "mean", "max", "p99", "key"};
+  return kNames[static_cast<std::size_t>(sort)];
+}
+
+std::string short_time(std::uint64_t ns) { return ns == 0 ? "-" : duration_text(ns, false); }
+
+std::string percent(std::uint64_t part, std::uint64_t whole) {
+  if (whole == 0) return "-";
+  return fmt::format("{:.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+// Cut, or filled up with blanks, to so many columns.
+std::string to_width(const std::string& text, std::size_t width, bool right = false) {
+  std::size_t columns = text_width(text);
+  if (columns <= width) {
+    const std::string blanks(width - columns, ' ');
+    return right ? blanks + text : text + blanks;
+  }
+  std::string cut;
+  columns = 0;
+  for (std::size_t at = 0; at < text.size() && columns + 1 <= width;) {
+    std::size_t next = at + 1;
+    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xc0) == 0x80) ++next;
+    cut += text.substr(at, next - at);
+    at = next;
+    ++columns;
+  }
+  if (width > 1 && !cut.empty()) cut.back() = '~';
+  return cut;
+}
+
+std::string per_second(std::uint64_t count, std::uint64_t length) {
+  if (length == 0) return "-";
+  return grouped(static_cast<std::uint64_t>(
+      static_cast<double>(count) * 1e9 / static_cast<double>(length) + 0.5));
+}
+
+}  // namespace
+
+// Titles, and rows with as many cells; the first is text.
+struct View::Table {
+  std::vector<std::string> titles;
+  std::vector<std::vector<std::string>> rows;
+  std::string empty;  // what is said where there are no rows
+};
+
+Line View::header(const Frame* frame) const {
+  std::string path = engine_.timeline().source(0).info().path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  path = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  Line line{{"trapline top ", Look::kTitle}, {printable(path) + "  "}};
+  if (frame == nullptr) {
+    line.push_back({"waiting for events", Look::kDim});
+    return line;
+  }
+  const std::uint64_t ago = frames_.back().end.ns() - frame->end.ns();
+  if (paused_) {
+    line.push_back(
+        {fmt::format("PAUSED {:.0f} s back  ", static_cast<double>(ago) / 1e9), Look::kWarning});
+  }
+  if (frame->lost_events != 0 || frame->gaps != 0) {
+    const std::string lost =
+        frame->lost_events != 0 ? grouped(frame->lost_events) : std::string("?");
+    line.push_back({fmt::format("LOST {} events  ", lost), Look::kWarning});
+  }
+  if (frame->folded != 0) {
+    line.push_back(
+        {fmt::format("{} exits not told apart  ", grouped(frame->folded)), Look::kWarning});
+  }
+  std::uint64_t exits = 0;
+  for (const Cell& cell : frame->cells) exits += cell.total.count();
+  line.push_back({fmt::format("{} exits/s  {} events/s", per_second(exits, frame->length()),
+                              per_second(frame->events, frame->length()))});
+  return line;
+}
+
+Line View::path_line() const {
+  std::string path;
+  for (const Place& place : path_) path += (path.empty() ? "" : " > ") + place.title;
+  Line line{{path, Look::kTitle}};
+  constexpr std::string_view kLevels[] = {"vm", "vcpu", "reason", "device", "slow exits"};
+  constexpr std::string_view kPanels[] = {"", "culprits of waits", "requests", "slow exits"};
+  std::string what;
+  if (panel_ != Panel::kRows) {
+    what = kPanels[static_cast<std::size_t>(panel_)];
+  } else if (here().level == Level::kBy) {
+    what = "by " + options_.by_text;
+  } else {
+    const auto level = static_cast<std::size_t>(here().level);
+    what = (here().level == Level::kSlow ? "" : "by ") + std::string(kLevels[level]);
+  }
+  line.push_back({fmt::format("  {}, sorted by {}", what, name_of(sort_)), Look::kDim});
+  if (typing_ || !filter_.empty()) {
+    line.push_back({"  /" + filter_ + (typing_ ? "_" : ""), Look::kWarning});
+  }
+  return line;
+}
+
+// A bar of letters: g k u p b as their parts; what is not known is a dot.
+void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
+                      std::vector<Line>& lines) const {
+  const std::vector<VcpuRow> rows = vcpus_of(frame, here().scope, engine_);
+  const bool narrow = width < kNarrow;
+  const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 50;
+  const std::uint64_t length = std::max<std::uint64_t>(frame.length(), 1);
+  for (std::size_t i = 0; i < rows.size() && i < most; ++i) {
+    if (i + 1 == most && rows.size() > most) {
+      lines.push_back({{fmt::format("and {} more vCPUs", rows.size() - i), Look::kDim}});
+      break;
+    }
+    const VcpuTotals& totals = rows[i].totals;
+    const ThreadId thread{rows[i].tid};
+    Line line{{to_width(engine_.naming().vcpus.vcpu(thread, true), narrow ? 10 : 16) + " "}};
+    const std::array<std::uint64_t, 5> ns{totals.guest_ns, totals.parts[0], totals.parts[1],
+                                          totals.parts[2], totals.parts[3]};
+    std::uint64_t sum = 0;
+    std::size_t drawn = 0;
+    std::string numbers;
+    for (std::size_t part = 0; part < ns.size(); ++part) {
+      sum += ns[part];
+      const std::size_t to =
+          std::min<std::size_t>(bar, static_cast<std::size_t>((sum * bar + length / 2) / length));
+      line.push_back({std::string(to - drawn, kPartTitles[part][0]), kPartLooks[part]});
+      drawn = to;
+      numbers += fmt::format(" {} {:>3.0f}", kPartTitles[part][0],
+                             100.0 * static_cast<double>(ns[part]) / static_cast<double>(length));
+    }
+    line.push_back({std::string(bar - drawn, '.'), Look::kDim});
+    line.push_back({narrow ? fmt::format(" {:>3.0f}% g", 100.0 * static_cast<double>(ns[0]) /
+                                                             static_cast<double>(length))
+                           : numbers + " %"});
+    lines.push_back(std::move(line));
+  }
+}
+
+View::Table View::rows_table(const Frame& frame, std::size_t width) const {
+  Table table;
+  const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
+  const std::uint64_t wall = frame.length() * std::max<std::size_t>(vcpus.size(), 1);
+  const bool narrow = width < kNarrow;
+  table.titles = {"", "exits/s", "share", "p99"};
+  if (!narrow)
+    table.titles = {"", "exits/s", "share", "kern", "user", "pree", "bloc", "p50", "p99", "max"};
+  for (const LiveRow& row : rows()) {
+    const std::uint64_t total = row.total.total();
+    std::vector<std::string> cells{row.key, per_second(row.total.count(), frame.length()),
+                                   row.halts ? "halt" : percent(total, wall)};
+    for (std::size_t part = 0; part < kParts && !narrow; ++part) {
+      cells.push_back(total == 0
+                          ? "-"
+                          : fmt::format("{:.0f}%", 100.0 * static_cast<double>(row.parts[part]) /
+                                                       static_cast<double>(total)));
+    }
+    if (!narrow) cells.push_back(short_time(row.total.percentile(500)));
+    cells.push_back(short_time(row.total.percentile(990)));
+    if (!narrow) cells.push_back(short_time(row.total.max()));
+    table.rows.push_back(std::move(cells));
+  }
+  table.empty = "no exits ended in this interval";
+  return table;
+}
+
+View::Table View::slow_table(const Frame& frame, std::size_t width) const {
+  Table table;
+  const bool narrow = width < kNarrow;
+  table.titles = {"", "total", "at"};
+  if (!narrow) table.titles = {"", "total", "kernel", "user", "preempted", "blocked", "at"};
+  static const std::vector<Dimension> kWhat = {Dimension::kReason};
+  static const std::vector<Dimension> kWho = {Dimension::kDevice};
+  const ExitKeys::Namer namer = engine_.naming().namer();
+  for (const SlowExit& exit : slow_of(frame, here().scope, engine_)) {
+    GroupKey reason, device;
+    reason.words[0] = exit.key.words[kReasonWord];
+    device.words[0] = exit.key.words[kDeviceWord];
+    std::string what =
+        engine_.naming().vcpus.vcpu(exit.thread, true) + " " + ExitKeys(kWhat).text(reason, namer);
+    if (exit.detail.kind != DetailKind::kNone) what += ", " + detail_text(exit.detail);
+    if (device.words[0] != kNoName) what += ", " + ExitKeys(kWho).text(device, namer);
+    if (!fits_filter(what)) continue;
+    std::vector<std::string> cells{what, short_time(exit.total)};
+    for (std::size_t part = 0; part < kParts && !narrow; ++part) {
+      cells.push_back(short_time(exit.parts[part]));
+    }
+    cells.push_back(fmt::format("{:.6f}", static_cast<double>(exit.start.ns()) / 1e9));
+    table.rows.push_back(std::move(cells));
+  }
+  table.empty = "no slow exits in this interval";
+  return table;
+}
+
+View::Table View::waits_table(const Frame& frame, std::size_t) const {
+  Table table;
+  table.titles = {"", "part", "share", "times", "longest"};
+  const auto add = [&](const WaitRows& waits, const char* part) {
+    for (const WaitRow& row : waits.rows) {
+      if (!fits_filter(row.culprit)) continue;
+      table.rows.push_back({row.culprit, part, percent(row.ns, waits.total_ns), grouped(row.count),
+                            short_time(row.max_ns)});
+    }
+  };
+  add(frame.waits.preempted, "preempted");
+  add(frame.waits.blocked, "blocked");
+  table.empty = engine_.input().capabilities.sched_switch
+                    ? "no vCPU waited inside an exit in this interval"
+                    : "nothing tells who kept vCPUs waiting: no scheduler events are recorded";
+  return table;
+}
+
+View::Table View::requests_table(const Frame& frame) const {
+  Table table;
+  table.titles = {"", "per s", "mean", "p50", "p99", "max"};
+  for (const Requests& row : frame.requests) {
+    if (!fits_filter(row.key)) continue;
+    table.rows.push_back({row.key, per_second(row.total.count(), frame.length()),
+                          short_time(row.total.mean()), short_time(row.total.percentile(500)),
+                          short_time(row.total.percentile(990)), short_time(row.total.max())});
+  }
+  table.empty =
+      "no requests ended: they need QEMU's events (virtio_blk_*) in the recording (docs/qemu.md)";
+  return table;
+}
+
+void View::draw_panel(const Frame& frame, std::size_t width, std::size_t most,
+                      std::vector<Line>& lines) const {
+  if (most == 0) return;
+  const bool slow = panel_ == Panel::kSlow || here().level == Level::kSlow;
+  const Table table = slow                         ? slow_table(frame, width)
+                      : panel_ == Panel::kWaits    ? waits_table(frame, width)
+                      : panel_ == Panel::kRequests ? requests_table(frame)
+                                                   : rows_table(frame, width);
+  std::vector<std::size_t> widths;
+  for (const std::string& title : table.titles) widths.push_back(text_width(title));
+  std::size_t numbers = 0;
+  for (std::size_t i = 1; i < widths.size(); ++i) {
+    for (const auto& row : table.rows) widths[i] = std::max(widths[i], text_width(row[i]));
+    numbers += widths[i] + 2;
+  }
+  widths[0] = width > numbers + 8 ? width - numbers : 8;
+  const auto line_of = [&](const std::vector<std::string>& cells) {
+    std::string text = to_width(cells[0], widths[0]);
+    for (std::size_t i = 1; i < cells.size(); ++i)
+      text += "  " + to_width(cells[i], widths[i], true);
+    return to_width(text, width);
+  };
+  lines.push_back({{line_of(table.titles), Look::kDim}});
+  if (table.rows.empty()) {
+    if (most > 1) lines.push_back({{to_width(table.empty, width), Look::kDim}});
+    return;
+  }
+  const std::size_t room = most - 1, selected = std::min(selected_, table.rows.size() - 1);
+  const std::size_t first = selected >= room && room > 0 ? selected + 1 - room : 0;
+  for (std::size_t i = first; i < table.rows.size() && i < first + room; ++i) {
+    lines.push_back({{line_of(table.rows[i]), i == selected ? Look::kSelected : Look::kPlain}});
+  }
+}
+
+Line View::footer() const {
+  if (!message_.empty()) return {{message_, Look::kWarning}};
+  return {{"q quit  ? help  Enter open  Bksp back  Tab panel  s sort  b by  / filter", Look::kDim}};
+}
+
+std::vector<Line> View::draw(std::size_t width, std::size_t height) const {
+  static const std::vector<std::string> kHelp = {
+      "Up Down     choose a row             Enter  open it: VM, vCPU, reason, device,",
+      "                                            then its slowest exits",
+      "Backspace   back                     Tab    rows, culprits of waits, requests,",
+      "                                            slow exits",
+      "s           sort by total, count, mean, max, p99, key",
+      "b           the same exits by vm, vcpu, reason, device",
+      "/           show rows with a text (Esc: all)",
+      "Space       pause, and go on live    Left Right < >  step through the last minutes",
+      "w           save the last seconds as a session",
+      "q           quit",
+      "",
+      "Bars: g guest, k kernel, u user (QEMU), p preempted, b blocked, . not known"};
+  std::vector<Line> lines;
+  if (height == 0) return lines;
+  const Frame* const frame = shown();
+  lines.push_back(header(frame));
+  if (help_) {
+    for (const std::string& text : kHelp) lines.push_back({{text}});
+  } else if (frame != nullptr) {
+    const std::size_t vcpus = std::max<std::size_t>(height / 3, 1);
+    draw_vcpus(*frame, width, height > 6 ? vcpus : 0, lines);
+    lines.push_back(path_line());
+    const std::size_t used = lines.size() + 1;  // the footer
+    draw_panel(*frame, width, height > used ? height - used : 0, lines);
+  }
+  while (lines.size() + 1 < height) lines.push_back({});
+  lines.resize(height - 1);
+  lines.push_back(footer());
+  return lines;
+}
+
+}  // namespace trapline::live

@@ -1,0 +1,122 @@
+#include "merge/live/watch.h"
+
+#include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/tracetool/trace_events.h"
+#include "merge/live/instance_feed.h"
+#include "merge/live/session_feed.h"
+#include "plugin/format/symbol_table.h"
+
+namespace trapline::live {
+namespace {
+
+constexpr std::uint64_t kEventsAtOnce = 1u << 16;  // before signals and keys are looked at again
+constexpr const char* kInstalledTraceEvents = "/usr/share/qemu/trace-events-all";
+
+// What is known beside the pages of a live source.
+Result<void> add_companions(const InputOptions& options, const std::string& session, Input& input) {
+  std::vector<SymbolFileSpec> specs;
+  for (const std::string& text : options.symbols) {
+    auto spec = parse_symbol_file_spec(text);
+    if (!spec) return tl::unexpected(std::move(spec).error());
+    specs.push_back(std::move(*spec));
+  }
+  if (!specs.empty()) {
+    auto symbols = SymbolTable::load(specs);
+    if (!symbols) return tl::unexpected(std::move(symbols).error());
+    input.symbols = std::move(*symbols);
+  }
+  std::string events = options.trace_events;
+  const std::string inside = session.empty() ? "" : session + "/trace-events-all";
+  if (events.empty() && is_file(inside)) events = inside;
+  if (events.empty() && is_file(kInstalledTraceEvents)) events = kInstalledTraceEvents;
+  if (events.empty()) return {};
+  auto file = tracetool::read_trace_events(events);
+  if (!file) return tl::unexpected(std::move(file).error());
+  input.declared = std::move(file->events);
+  return {};
+}
+
+Result<std::unique_ptr<PageFeed>> open_feed(const TopOptions& options) {
+  if (!options.input.paths.empty()) {
+    auto feed = SessionFeed::open(options.input.paths[0]);
+    if (!feed) return tl::unexpected(std::move(feed).error());
+    return std::move(*feed);
+  }
+  auto feed = options.instance.empty() ? InstanceFeed::create(options.record)
+                                       : InstanceFeed::attach(options.instance);
+  if (!feed) return tl::unexpected(std::move(feed).error());
+  return std::move(*feed);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::OnFrame on_frame) {
+  const std::vector<std::string>& paths = options.input.paths;
+  if (!paths.empty() && !options.instance.empty()) {
+    return fail(ErrorKind::kUsage, "--instance {}: give a session or an instance, not both",
+                options.instance);
+  }
+  const EventClass classes = EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts;
+  std::unique_ptr<Watch> watch(new Watch);
+  Input input;
+  if (!paths.empty() && (paths.size() != 1 || !SessionFeed::is_open(paths[0]))) {
+    auto opened = open_input(options.input);
+    if (!opened) return tl::unexpected(std::move(opened).error());
+    input = std::move(*opened);
+  } else {
+    auto feed = open_feed(options);
+    if (!feed) return tl::unexpected(std::move(feed).error());
+    auto source = LiveSource::open(std::move(*feed), options.ring_bytes);
+    if (!source) return tl::unexpected(std::move(source).error());
+    watch->live_ = source->get();
+    input.capabilities = watch->live_->capabilities();
+    const std::string session = paths.empty() ? "" : paths[0];
+    if (auto added = add_companions(options.input, session, input); !added) {
+      return tl::unexpected(std::move(added).error());
+    }
+    input.sources.push_back(std::move(*source));
+  }
+  for (auto& source : input.sources) source->select(classes);
+  watch->engine_ = std::make_unique<Engine>(std::move(input), options.engine, std::move(on_frame));
+  if (watch->live_ != nullptr) watch->learn();
+  return watch;
+}
+
+void Watch::learn() {
+  std::vector<ThreadId> threads;
+  for (const auto& [thread, vm] : engine_->naming().vms) threads.push_back(thread);
+  live_->feed().look_at_threads(threads);
+  for (const auto& [thread, process] : live_->feed().threads()) engine_->learn(thread, process);
+}
+
+Result<bool> Watch::step(Timestamp until) {
+  if (ended_) return false;
+  bool more = false;
+  if (live_ != nullptr) {
+    const auto fetched = live_->fetch();
+    if (!fetched) return tl::unexpected(fetched.error());
+    more = *fetched;
+  }
+  const Engine::State state = engine_->advance(until, kEventsAtOnce);
+  if (state == Engine::State::kEnded) {
+    engine_->finish();
+    ended_ = true;
+    if (auto status = engine_->timeline().status(); !status) return tl::unexpected(status.error());
+    return false;
+  }
+  if (live_ == nullptr) {
+    if (state == Engine::State::kReached) engine_->pass_time(until);
+    return state == Engine::State::kMore;
+  }
+  if (state == Engine::State::kPending) {
+    engine_->pass_time(live_->complete());
+    learn();
+  }
+  return more || state == Engine::State::kMore;
+}
+
+std::vector<int> Watch::polled() const {
+  return live_ == nullptr || ended_ ? std::vector<int>() : live_->feed().polled();
+}
+
+}  // namespace trapline::live

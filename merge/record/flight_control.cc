@@ -1,0 +1,124 @@
+#include "merge/record/flight_control.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backend_ftrace/base/paths.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr int kPatience = 1000;  // ms, for a client's request
+
+UniqueFd make_socket() {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+// Through the folder's descriptor: a socket's path has at most 107 bytes, a folder's may have more.
+sockaddr_un address_in(int folder) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = fmt::format("/proc/self/fd/{}/control", folder);
+  std::copy(path.begin(), path.end(), address.sun_path);
+  return address;
+}
+
+Result<UniqueFd> open_folder(const std::string& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail("{}: {}", folder, std::strerror(errno));
+  return fd;
+}
+
+bool wait_for(int fd, int timeout_ms) {
+  pollfd polled{fd, POLLIN, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&polled, 1, timeout_ms);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+std::string receive(int fd) {
+  std::string text(kMostMessage, '\0');
+  const ssize_t size = ::recv(fd, text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return text;
+}
+
+bool send_text(int fd, std::string text) {
+  text.resize(std::min(text.size(), kMostMessage));
+  return ::send(fd, text.data(), text.size(), MSG_NOSIGNAL) >= 0;
+}
+
+}  // namespace
+
+Result<FlightControl> FlightControl::open(const std::string& folder) {
+  auto at = open_folder(folder);
+  if (!at) return tl::unexpected(std::move(at).error());
+  ::unlinkat(at->get(), "control", 0);
+  UniqueFd socket = make_socket();
+  const sockaddr_un address = address_in(at->get());
+  if (!socket ||
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(socket.get(), 8) != 0) {
+    return fail("{}/control: {}", folder, std::strerror(errno));
+  }
+  return FlightControl(folder, std::move(socket));
+}
+
+FlightControl::~FlightControl() {
+  if (socket_) ::unlink((folder_ + "/control").c_str());
+}
+
+void FlightControl::serve(
+    const std::function<Result<std::string>(const std::string&)>& snapshot) const {
+  const UniqueFd client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!client || !wait_for(client.get(), kPatience)) return;
+  const std::string why = receive(client.get());
+  if (why.empty()) return;
+  const auto done = snapshot(why.substr(1));
+  (void)send_text(client.get(), done ? "+" + *done : "-" + done.error().message);
+}
+
+Result<std::string> ask_for_snapshot(const std::string& folder, const std::string& why) {
+  if (why.size() >= kMostMessage) {
+    return fail(ErrorKind::kUsage, "--why: {} bytes; at most {} are kept", why.size(),
+                kMostMessage - 1);
+  }
+  auto at = open_folder(folder);
+  if (!at) {
+    return fail("{}; name the folder that `trapline record --flight` was given with -o",
+                at.error().message);
+  }
+  const UniqueFd socket = make_socket();
+  const sockaddr_un address = address_in(at->get());
+  if (!socket ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    const int cause = errno;
+    if (cause == ENOENT || cause == ECONNREFUSED) {
+      return fail(
+          "{}: no flight recorder is at work there; start one: trapline record --flight 60s "
+          "-o {}",
+          folder, folder);
+    }
+    return fail("{}/control: {}", folder, std::strerror(cause));
+  }
+  // A byte before the text: an empty message would look like the end.
+  if (!send_text(socket.get(), "?" + why)) {
+    return fail("{}/control: {}", folder, std::strerror(errno));
+  }
+  (void)wait_for(socket.get(), -1);
+  const std::string answer = receive(socket.get());
+  if (answer.starts_with('+')) return answer.substr(1);
+  if (answer.starts_with('-')) return fail("{}", answer.substr(1));
+  return fail("{}: the flight recorder ended before it answered", folder);
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,316 @@
+#include "merge/record/flight_recorder.h"
+
+extern "C" {  // glibc 2.36's header has none
+#include <sys/pidfd.h>
+}
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/clock.h"
+#include "merge/record/flight_session.h"
+#include "merge/record/setup.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr unsigned kTicksPerLook = 5;                 // at the names of threads
+constexpr std::uint64_t kNamesKept = 3600 * kSecond;  // then those of dead threads are forgotten
+constexpr std::uint64_t kHeadBytes = 16u
+                                     << 20;  // of trace.dat: the kernel's symbols, event formats
+
+}  // namespace
+
+Result<void> FlightRecorder::prepare() {
+  for (const char* clock : {"x86-tsc", "counter"}) {
+    if (options_.clock != clock) continue;
+    return fail(ErrorKind::kUsage, "--flight: --clock {} does not count nanoseconds", clock);
+  }
+  auto signals = open_signals({SIGUSR1});  // first: from here on Ctrl-C is told
+  if (!signals) return tl::unexpected(std::move(signals).error());
+  signals_ = std::move(*signals);
+  auto root = find_tracefs();
+  if (!root) return tl::unexpected(std::move(root).error());
+  for (const Leftover& leftover : remove_leftovers(*root)) {
+    if (leftover.removed) say("removed the instance of a dead recorder: " + leftover.name);
+  }
+  auto instance = Instance::create(options_.instance);
+  if (!instance) return tl::unexpected(std::move(instance).error());
+  instance_.emplace(std::move(*instance));
+  auto events = choose_events(*root, options_.events);
+  if (!events) return tl::unexpected(std::move(events).error());
+  events_ = std::move(*events);
+  std::optional<TriggerMatcher> trigger;
+  if (options_.snapshot) {
+    auto opened = open_watch(*instance_, options_, events_);
+    if (!opened) return tl::unexpected(std::move(opened).error());
+    trigger.emplace(std::move(*opened));
+  }
+  auto store = FlightStore::open(options_.folder, options_.flight->budget_mb << 20);
+  if (!store) return tl::unexpected(std::move(store).error());
+  store_.emplace(std::move(*store));
+  auto control = FlightControl::open(options_.folder);
+  if (!control) return tl::unexpected(std::move(control).error());
+  control_.emplace(std::move(*control));
+  if (auto set = set_up(*instance_, options_, events_); !set) return set;
+  auto marker = open_marker(*instance_, std::nullopt);
+  if (!marker) return tl::unexpected(std::move(marker).error());
+  marker_ = std::move(*marker);
+  return open_pages(std::move(trigger));
+}
+
+Result<void> FlightRecorder::open_pages(std::optional<TriggerMatcher> trigger) {
+  const FlightRingOptions options{options_.flight->span_ns,
+                                  std::size_t{options_.flight->ring_mb} << 20,
+                                  page_size_of(*instance_), count_cpus(*instance_)};
+  auto pages = FlightPages::open(*instance_, options);
+  if (!pages) return tl::unexpected(std::move(pages).error());
+  pages_.emplace(std::move(*pages));
+  if (trigger) pages_->look_for(std::move(*trigger));
+  return {};
+}
+
+Result<void> FlightRecorder::start() {
+  timer_ = open_ticks(kSecond);
+  if (options_.pid != 0) {
+    if (auto followed = follow_process(*instance_, options_.pid); !followed) return followed;
+    pidfd_.reset(::pidfd_open(options_.pid, 0));
+    if (!pidfd_) return fail("--pid {}: {}", options_.pid, std::strerror(errno));
+  }
+  names_.threads = older_.threads = ThreadTable(options_.pid);
+  names_.since = read_clock(ClockId::kMono);
+  if (auto on = instance_->set("tracing_on", "1"); !on) return on;
+  if (!SyncLog().write_series(marker_.get())) {
+    return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
+  }
+  look_at_names();
+  if (options_.duration_ns) deadline_ = read_clock(ClockId::kMono) + *options_.duration_ns;
+  say_what_it_does();
+  return {};
+}
+
+void FlightRecorder::say_what_it_does() const {
+  const FlightWish& wish = *options_.flight;
+  const double mib_per_cpu = static_cast<double>(options_.buffer_kb) / 1024;
+  say(fmt::format(
+      "holds the last {:g} s of events in at most {} MiB (--ring-size), beside the kernel's "
+      "buffers, {:g} MiB for each of {} CPUs (--buffer-size)",
+      static_cast<double>(wish.span_ns) / 1e9, wish.ring_mb, mib_per_cpu, pages_->size()));
+  say(fmt::format(
+      "writes nothing until asked: trapline snapshot {}, kill -USR1 {}{}", options_.folder,
+      ::getpid(),
+      options_.snapshot ? fmt::format(", or '{}'", options_.snapshot->trigger.text) : ""));
+  say(
+      fmt::format("snapshots: at most one in {:g} s (--spacing), together at most {} MiB "
+                  "(--disk-budget), then the oldest goes",
+                  static_cast<double>(wish.spacing_ns) / 1e9, wish.budget_mb));
+}
+
+Result<int> FlightRecorder::run() {
+  ::umask(077);  // what a session holds is its owner's alone
+  Result<void> done = prepare();
+  if (done) done = start();
+  if (done) done = loop();
+  if (instance_) (void)instance_->set("tracing_on", "0");
+  if (pages_) pages_->close();
+  marker_.reset();
+  control_.reset();
+  if (instance_) {
+    if (auto removed = instance_->remove(); !removed) say(removed.error().message);
+  }
+  if (!done) return tl::unexpected(std::move(done).error());
+  return 0;
+}
+
+int FlightRecorder::wait_ms() const {
+  std::uint64_t next = ~std::uint64_t{0};
+  for (const std::uint64_t time : {deadline_, due_}) {
+    if (time != 0) next = std::min(next, time);
+  }
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (next == ~std::uint64_t{0}) return -1;
+  return now >= next
+             ? 0
+             : static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
+}
+
+Result<void> FlightRecorder::loop() {
+  enum : std::size_t { kSignals, kTimer, kTarget, kControl, kStreams };
+  std::vector<pollfd> polled(kStreams + pages_->size());
+  polled[kSignals] = {signals_.get(), POLLIN, 0};
+  polled[kTimer] = {timer_.get(), POLLIN, 0};
+  polled[kTarget] = {pidfd_.get(), POLLIN, 0};
+  polled[kControl] = {control_->fd(), POLLIN, 0};
+  for (std::size_t i = 0; i < pages_->size(); ++i) {
+    polled[kStreams + i] = {pages_->fd(i), POLLIN, 0};
+  }
+  while (running_) {
+    if (::poll(polled.data(), polled.size(), wait_ms()) < 0 && errno != EINTR) break;
+    const auto is_ready = [](const pollfd& file) { return file.revents != 0; };
+    if (std::any_of(polled.begin() + kStreams, polled.end(), is_ready)) {
+      if (auto read = pages_->read(); !read) return tl::unexpected(read.error());
+      look_for_hit();
+    }
+    if (is_ready(polled[kTimer])) {
+      if (auto ticked = on_tick(); !ticked) return ticked;
+    }
+    if (is_ready(polled[kControl])) {
+      control_->serve([this](const std::string& why) { return snapshot("command", why); });
+    }
+    if (is_ready(polled[kSignals])) on_signal();
+    if (is_ready(polled[kTarget])) running_ = false;
+    const std::uint64_t now = read_clock(ClockId::kMono);
+    if (due_ != 0 && now >= due_) {
+      due_ = 0;
+      (void)snapshot("expression", due_why_);
+    }
+    if (deadline_ != 0 && now >= deadline_) running_ = false;
+  }
+  return {};
+}
+
+void FlightRecorder::on_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+  if (info.ssi_signo == SIGUSR1) {
+    (void)snapshot("signal", fmt::format("SIGUSR1 of process {}", info.ssi_pid));
+  } else {
+    running_ = false;
+  }
+}
+
+// Pages that fill slowly are looked at once a second only where a hit may be in them.
+Result<void> FlightRecorder::on_tick() {
+  std::uint64_t expired = 0;
+  (void)!::read(timer_.get(), &expired, sizeof expired);
+  if (++ticks_ % kTicksPerLook == 0) look_at_names();
+  (void)SyncLog().write_series(marker_.get());
+  if (!pages_->found()) return {};
+  if (auto read = pages_->read(); !read) return tl::unexpected(read.error());
+  look_for_hit();
+  return {};
+}
+
+// Names are kept for an hour at least and two at most: a host is up for months.
+void FlightRecorder::look_at_names() {
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  if (now - names_.since > kNamesKept) {
+    older_ = std::exchange(names_, Names{ThreadTable(options_.pid), {}, now});
+  }
+  if (auto saved = read_text(instance_->tracefs() + "/saved_cmdlines"))
+    names_.threads.add_names(*saved);
+  (void)names_.threads.update();
+  (void)names_.vms.update(names_.threads.threads());
+  const auto tracing = instance_->get("tracing_on");
+  if (tracing && tracing->find('1') == std::string::npos && warnings_.empty()) {
+    warnings_.push_back(fmt::format("tracing was switched off through {}: events are missing",
+                                    instance_->path("tracing_on")));
+    say("warning: " + warnings_.back());
+  }
+}
+
+void FlightRecorder::look_for_hit() {
+  const SnapshotFacts* found = pages_->found();
+  if (found == nullptr) return;
+  if (!found->cannot_hit.empty() && !std::exchange(warned_, true)) {
+    say(fmt::format("warning: --snapshot-on '{}': {}", options_.snapshot->trigger.text,
+                    found->cannot_hit));
+  }
+  if (found->hits == std::exchange(hits_, found->hits)) return;
+  if (due_ != 0) return;
+  const Hit& hit = found->latest;
+  due_why_ = fmt::format("{}: {} of thread {} took {:.3f} ms", options_.snapshot->trigger.text,
+                         hit.reason, static_cast<std::int32_t>(hit.thread),
+                         static_cast<double>(hit.end - hit.start) / 1e6);
+  due_ = std::max<std::uint64_t>(read_clock(ClockId::kMono) + options_.snapshot->around_ns, 1);
+}
+
+Result<std::string> FlightRecorder::snapshot(const std::string& asked_by, const std::string& why) {
+  const std::uint64_t now = read_clock(ClockId::kMono);
+  const std::uint64_t spacing = options_.flight->spacing_ns;
+  if (last_ != 0 && now - last_ < spacing) {
+    ++refused_;
+    Error error{
+        fmt::format("no snapshot: the last one was taken {:.0f} s ago, and there is at most one "
+                    "in {:g} s (--spacing)",
+                    static_cast<double>(now - last_) / 1e9, static_cast<double>(spacing) / 1e9)};
+    // An expression may hit at each exit.
+    if (asked_by != "expression") say(error.message);
+    return tl::unexpected(std::move(error));
+  }
+  auto path = write_snapshot(asked_by, why);
+  if (path) {
+    last_ = now;
+    refused_ = 0;
+  } else {
+    say("no snapshot: " + path.error().message);
+  }
+  return path;
+}
+
+Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
+                                                   const std::string& why) {
+  (void)SyncLog().write_series(marker_.get());
+  look_at_names();
+  const auto complete = pages_->read_all();
+  if (!complete) return tl::unexpected(complete.error());
+  const FlightRing& ring = pages_->ring();
+  const FlightCut cut{std::min(ring.begin(), *complete), *complete};
+  auto removed = store_->make_room(ring.held_bytes() * 5 / 4 + kHeadBytes);
+  if (!removed) return tl::unexpected(std::move(removed).error());
+  for (const std::string& name : *removed) say("removed the oldest snapshot: " + name);
+  Session session;
+  session.end_real_ns = read_clock(ClockId::kReal);
+  session.start_real_ns = session.end_real_ns - (cut.to - cut.from);
+  session.events = events_;
+  session.pid = options_.pid;
+  session.trapline_version = options_.trapline_version;
+  session.clock = options_.clock;
+  session.buffer_kb = options_.buffer_kb;
+  session.instance = instance_->name();
+  session.ended_by = "snapshot";
+  session.warnings = warnings_;
+  ThreadTable threads = names_.threads;
+  threads.add_missing(older_.threads);
+  session.threads = threads.threads();
+  session.vms = names_.vms.vms(session.threads);
+  session.flight = SessionFlight{
+      asked_by, why, options_.flight->span_ns, cut.from, cut.to, ring.is_short(), refused_};
+  const std::string path = store_->path_for(session.end_real_ns);
+  const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
+  const FlightContent content{
+      *instance_, options_, ring, static_cast<unsigned>(pages_->size()), own + threads.cmdlines(),
+      owner_};
+  if (auto wrote = write_flight_session(path, content, cut, session); !wrote) {
+    return tl::unexpected(std::move(wrote).error());
+  }
+  say_snapshot(path, session);
+  return path;
+}
+
+void FlightRecorder::say_snapshot(const std::string& path, const Session& session) const {
+  const SessionFlight& flight = *session.flight;
+  const std::string reason = flight.why.empty() ? "" : fmt::format(" ({})", flight.why);
+  say(fmt::format("snapshot: {}: the last {:.1f} s{}", path,
+                  static_cast<double>(flight.to_ns - flight.from_ns) / 1e9, reason));
+  if (flight.shortened) {
+    say(fmt::format("it is shorter than {:g} s, since the ring was full: --ring-size {} holds more",
+                    static_cast<double>(flight.span_ns) / 1e9, 2 * options_.flight->ring_mb));
+  }
+  std::uint64_t lost = 0;
+  for (const CpuLoss& loss : session.losses) lost += loss.overwritten;
+  if (lost != 0)
+    say(fmt::format("the kernel lost {} events in it; --buffer-size {} loses fewer", lost,
+                    4 * options_.buffer_kb));
+}
+
+}  // namespace trapline::record

@@ -1,0 +1,99 @@
+#include "merge/render/phases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "merge/render/csv_cell.h"
+#include "merge/render/units.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kShown = 3;  // devices, and functions, of a phase
+
+void print_times(const Report& report, const std::vector<PhaseRow>& phases, std::ostream& out,
+                 const TextStyle& style) {
+  std::vector<std::uint64_t> times;
+  for (const PhaseRow& row : phases) times.push_back(row.ns);
+  const Unit unit = choose_unit(times, report.cycles);
+  TextTable table({"Phases", fmt::format("from/{}", unit.name), fmt::format("time/{}", unit.name),
+                   "exits", "guest", "kernel", "user", "preempted", "blocked", "halted"});
+  for (const PhaseRow& row : phases) {
+    // The wall time of all vCPUs.
+    const std::uint64_t whole = row.ns * std::max<std::size_t>(report.vcpus.size(), 1);
+    const bool known = report.model.durations();
+    std::vector<std::string> cells = {row.name, in_unit(row.start_ns - phases[0].start_ns, unit),
+                                      in_unit(row.ns, unit), grouped(row.exits)};
+    cells.push_back(known && !report.model.from_userspace_exit ? percent_text(row.guest_ns, whole)
+                                                               : "-");
+    for (const std::uint64_t part : row.parts)
+      cells.push_back(known ? percent_text(part, whole) : "-");
+    cells.push_back(known ? percent_text(row.halt_ns, whole) : "-");
+    table.add(std::move(cells));
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std::ostream& out,
+                  const TextStyle& style) {
+  std::vector<std::uint64_t> times;
+  for (const PhaseRow& row : phases) {
+    for (const auto* shares : {&row.devices, &row.functions}) {
+      for (std::size_t i = 0; i < std::min(kShown, shares->size()); ++i)
+        times.push_back((*shares)[i].ns);
+    }
+  }
+  if (times.empty()) return;
+  const Unit unit = choose_unit(times, report.cycles);
+  TextTable table(
+      {"Their exits without halts", "exits", fmt::format("time/{}", unit.name), "share"});
+  for (const PhaseRow& row : phases) {
+    std::uint64_t all = 0;
+    for (const PhaseShare& share : row.functions) all += share.ns;
+    const auto add = [&](const std::vector<PhaseShare>& shares, std::string_view what) {
+      for (std::size_t i = 0; i < std::min(kShown, shares.size()); ++i) {
+        table.add({fmt::format("{}: {} {}", row.name, what, shares[i].name),
+                   grouped(shares[i].exits), in_unit(shares[i].ns, unit),
+                   percent_text(shares[i].ns, all)});
+      }
+    };
+    add(row.devices, "device");
+    const bool named = std::any_of(row.functions.begin(), row.functions.end(),
+                                   [](const auto& share) { return share.name != "[unknown]"; });
+    if (named) add(row.functions, "function");
+  }
+  out << '\n';
+  table.print(out, style);
+}
+
+}  // namespace
+
+void print_phases(const Report& report, const PhaseReport& phases, std::ostream& out,
+                  const TextStyle& style) {
+  if (phases.rows.empty()) return;
+  print_times(report, phases.rows, out, style);
+  for (const std::string& phase : phases.never) out << fmt::format("Never began: {}\n", phase);
+  print_shares(report, phases.rows, out, style);
+}
+
+void print_phases_csv(const PhaseReport& phases, std::ostream& out) {
+  out << "\nphase,what,name,start_ns,ns,exits,guest_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,"
+         "halt_ns\n";
+  for (const PhaseRow& row : phases.rows) {
+    const std::string phase = csv_cell(row.name);
+    out << fmt::format("{},phase,{},{},{},{},{},{},{},{},{},{}\n", phase, csv_cell(row.pattern),
+                       row.start_ns, row.ns, row.exits, row.guest_ns, row.parts[0], row.parts[1],
+                       row.parts[2], row.parts[3], row.halt_ns);
+    for (const PhaseShare& share : row.devices)
+      out << fmt::format("{},device,{},,{},{},,,,,,\n", phase, csv_cell(share.name), share.ns,
+                         share.exits);
+    for (const PhaseShare& share : row.functions)
+      out << fmt::format("{},function,{},,{},{},,,,,,\n", phase, csv_cell(share.name), share.ns,
+                         share.exits);
+  }
+}
+
+}  // namespace trapline

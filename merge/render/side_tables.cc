@@ -1,0 +1,88 @@
+#include "merge/render/side_tables.h"
+
+#include "merge/render/halt_costs.h"
+#include "merge/render/phases.h"
+#include "merge/render/report_json.h"
+
+namespace trapline {
+namespace {
+
+Json replay_json(const HaltCostRow& row) {
+  Json settings = Json::array();
+  for (const HaltReplays::Row& setting : row.replay) {
+    settings.push_back({{"halt_poll_ns", setting.halt_poll_ns},
+                        {"won", setting.won},
+                        {"lost", setting.lost},
+                        {"polling_ns", setting.polling_ns},
+                        {"late_ns", setting.late_ns},
+                        {"saved_ns", static_cast<std::int64_t>(row.late_ns - setting.late_ns)}});
+  }
+  return {{"halts", row.halts},
+          {"wakes_unknown", row.wakes_unknown},
+          {"late_ns", row.late_ns},
+          {"shrink", row.halves ? 2 : 0},
+          {"shrink_recorded", row.saw_shrinking},
+          {"settings", std::move(settings)}};
+}
+
+Json halts_json(const std::vector<HaltCostRow>& halts, bool cycles) {
+  Json rows = Json::array();
+  for (const HaltCostRow& row : halts) {
+    rows.push_back({{"vm", row.vm},
+                    {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
+                    {"exits", row.exits},
+                    {"halt_exits", row.halt_exits},
+                    {"halted_ns", row.halted_ns},
+                    {"polling_ns", row.polling_ns},
+                    {"polling_bounded", row.halts_bounded},
+                    {"polling_unknown", row.halts_unknown}});
+    if (!cycles) rows.back()["replay"] = replay_json(row);
+  }
+  return rows;
+}
+
+Json shares_json(const std::vector<PhaseShare>& shares) {
+  Json rows = Json::array();
+  for (const PhaseShare& share : shares)
+    rows.push_back({{"name", share.name}, {"exits", share.exits}, {"total_ns", share.ns}});
+  return rows;
+}
+
+Json phases_json(const PhaseReport& phases) {
+  Json rows = Json::array();
+  for (const PhaseRow& row : phases.rows) {
+    Json json = {
+        {"name", row.name},         {"pattern", row.pattern.empty() ? Json() : Json(row.pattern)},
+        {"start_ns", row.start_ns}, {"ns", row.ns},
+        {"exits", row.exits},       {"guest_ns", row.guest_ns}};
+    for (std::size_t i = 0; i < kParts; ++i)
+      json[std::string(kPartNames[i]) + "_ns"] = row.parts[i];
+    json["halt_ns"] = row.halt_ns;
+    json["devices"] = shares_json(row.devices);
+    json["functions"] = shares_json(row.functions);
+    rows.push_back(std::move(json));
+  }
+  return {{"rows", std::move(rows)}, {"never", phases.never}};
+}
+
+}  // namespace
+
+void print_side_tables(const Report& report, const SideTables& tables, std::ostream& out,
+                       const TextStyle& style) {
+  if (tables.halts) print_halt_costs(report, *tables.halts, out, style);
+  if (tables.phases) print_phases(report, *tables.phases, out, style);
+}
+
+void print_side_tables_csv(const SideTables& tables, std::ostream& out) {
+  if (tables.halts) print_halt_costs_csv(*tables.halts, out);
+  if (tables.phases) print_phases_csv(*tables.phases, out);
+}
+
+void print_json(const Report& report, const SideTables& tables, std::ostream& out) {
+  Json json = report_json(report);
+  if (tables.halts) json["halt_costs"] = halts_json(*tables.halts, report.cycles);
+  if (tables.phases) json["phases"] = phases_json(*tables.phases);
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace trapline

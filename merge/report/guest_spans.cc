@@ -1,0 +1,278 @@
+#include "merge/report/guest_spans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/feed.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kGuest = kParts, kNotKnown = kParts + 1;
+
+// "irq_handler_entry" of "irq:irq_handler_entry" as well as of itself.
+bool names_event(std::string_view full, std::string_view wanted) {
+  return full == wanted || (full.size() > wanted.size() && full.ends_with(wanted) &&
+                            full[full.size() - wanted.size() - 1] == ':');
+}
+
+// The value of "field=value" in an event's text; empty where it has none.
+std::string value_of(std::string_view text, const std::string& field) {
+  const std::string key = field + '=';
+  for (auto at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    if (at != 0 && text[at - 1] != ' ' && text[at - 1] != ',' && text[at - 1] != '[') continue;
+    const std::string_view value = text.substr(at + key.size());
+    return std::string(value.substr(0, value.find_first_of(" ,]")));
+  }
+  return {};
+}
+
+std::string_view name_of_part(std::size_t part) {
+  return part == kGuest ? "guest" : part == kNotKnown ? "not recorded" : kPartNames[part];
+}
+
+// START or END with its field.
+bool parse_event(std::string_view text, std::string& name, std::string& field) {
+  const auto colon = text.rfind(':');
+  name = text.substr(0, colon);
+  if (colon != std::string_view::npos) field = text.substr(colon + 1);
+  return !name.empty() && (colon == std::string_view::npos || !field.empty());
+}
+
+}  // namespace
+
+Result<GuestSpanSpec> parse_guest_span(std::string_view text) {
+  constexpr std::string_view kFunction = "function:";
+  GuestSpanSpec spec;
+  spec.text = text;
+  if (text.starts_with(kFunction) && text.size() > kFunction.size()) {
+    spec.function = text.substr(kFunction.size());
+    return spec;
+  }
+  const auto dots = text.find("..");
+  if (dots == std::string_view::npos ||
+      !parse_event(text.substr(0, dots), spec.start, spec.start_field) ||
+      !parse_event(text.substr(dots + 2), spec.end, spec.end_field) ||
+      spec.start_field.empty() != spec.end_field.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--guest-span: '{}' is not START[:FIELD]..END[:FIELD]; use "
+                "irq_handler_entry:irq..irq_handler_exit:irq, sched_waking:pid..sched_switch:"
+                "next_pid, or function:NAME",
+                text);
+  }
+  return spec;
+}
+
+GuestSpans::GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst)
+    : timeline_(timeline),
+      spec_(std::move(spec)),
+      most_(worst),
+      tracker_([&timeline](const Event& event) {
+        return timeline.source(event.source).event_name(event);
+      }) {
+  result_.spec = spec_.text;
+}
+
+bool GuestSpans::is(const Event& event, const std::string& wanted) const {
+  return names_event(timeline_.source(event.source).event_name(event), wanted);
+}
+
+void GuestSpans::event(const Event& event, const Pipeline& pipeline) {
+  tracker_.on(event, pipeline);
+  if (const GuestRun* run = pipeline.exits().guest_run()) {
+    history_.add(*run);
+    settle(run->thread);
+  }
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    if (!spec_.function.empty()) on_call(event, *call);
+  } else if (is_guest(event.machine) && spec_.function.empty()) {
+    on_guest(event);
+  }
+}
+
+void GuestSpans::exit(const ExitSpan& exit, const Pipeline&) {
+  history_.add(exit, tracker_.of(exit));
+  settle(exit.thread);
+}
+
+void GuestSpans::on_call(const Event& event, const GuestCall& call) {
+  if (call.off_cpu || call.name != spec_.function) return;
+  const std::int64_t task = call.task != 0 ? call.task : static_cast<std::int64_t>(event.thread);
+  const Key key{event.machine, task, std::to_string(call.depth)};
+  if (call.entry) {
+    begin(key, event.at);
+  } else {
+    end(key, event, "");
+  }
+}
+
+// An END that also is a START (sched_switch) ends before it begins the next.
+void GuestSpans::on_guest(const Event& event) {
+  if (std::holds_alternative<Lost>(event.payload)) {
+    open_.clear();
+    return;
+  }
+  const bool starts = is(event, spec_.start), ends = is(event, spec_.end);
+  if (!starts && !ends) return;
+  const std::string text = timeline_.source(event.source).event_text(event);
+  const auto key_of = [&](const std::string& field) {
+    return field.empty() ? Key{event.machine, event.cpu, ""}
+                         : Key{event.machine, -1, value_of(text, field)};
+  };
+  if (ends) {
+    const Key key = key_of(spec_.end_field);
+    end(key, event, spec_.end_field.empty() ? "" : spec_.end_field + '=' + std::get<2>(key));
+  }
+  if (starts) begin(key_of(spec_.start_field), event.at);
+}
+
+void GuestSpans::begin(Key key, Timestamp at) {
+  const auto found = open_.find(key);
+  if (found != open_.end()) {
+    ++result_.restarted;
+    found->second = at;
+  } else if (open_.size() < kMostOpen) {
+    open_.emplace(std::move(key), at);
+  }
+}
+
+void GuestSpans::end(const Key& key, const Event& event, std::string what) {
+  const auto found = open_.find(key);
+  if (found == open_.end()) {
+    ++result_.end_only;
+    return;
+  }
+  Interval interval{event.thread, found->second, event.at, std::move(what), {}};
+  open_.erase(found);
+  if (interval.end < interval.begin) return;
+  if (event.thread == ThreadId{}) {
+    ++result_.unplaced;
+    return;
+  }
+  const auto known = history_.known_until(event.thread);
+  std::deque<Interval>& pending = pending_[event.thread];
+  if (known && *known >= interval.end && pending.empty()) {
+    finish(std::move(interval));
+  } else if (pending.size() < kMostPending) {
+    pending.push_back(std::move(interval));
+  } else {
+    ++result_.unplaced;
+  }
+}
+
+void GuestSpans::settle(ThreadId thread) {
+  const auto found = pending_.find(thread);
+  if (found == pending_.end()) return;
+  const auto known = history_.known_until(thread);
+  while (known && !found->second.empty() && found->second.front().end <= *known) {
+    finish(std::move(found->second.front()));
+    found->second.pop_front();
+  }
+}
+
+void GuestSpans::finish(Interval interval) {
+  interval.pieces = history_.between(interval.thread, interval.begin, interval.end);
+  result_.all.add(interval.length());
+  for (const auto& [key, sum] : sums_of(interval)) {
+    Sum& all = sums_[key];
+    all.ns += sum.ns;
+    all.count += sum.count;
+  }
+  const auto place = std::upper_bound(
+      worst_.begin(), worst_.end(), interval,
+      [](const Interval& a, const Interval& b) { return a.length() > b.length(); });
+  worst_.insert(place, std::move(interval));
+  if (worst_.size() > most_) worst_.pop_back();
+}
+
+GuestSpans::Sums GuestSpans::sums_of(const Interval& interval) {
+  Sums sums;
+  std::uint64_t known = 0;
+  for (const VcpuPiece& piece : interval.pieces) {
+    const std::size_t part = piece.part ? static_cast<std::size_t>(*piece.part) : kGuest;
+    Sum& sum = sums[{part, piece.culprit}];
+    sum.ns += piece.length();
+    ++sum.count;
+    known += piece.length();
+  }
+  if (known < interval.length()) sums[{kNotKnown, Culprit()}] = {interval.length() - known, 1};
+  return sums;
+}
+
+ExplainNode GuestSpans::tree(const Sums& sums, const CulpritNames& names) {
+  ExplainNode root;
+  for (const std::size_t part :
+       {kGuest, std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, kNotKnown}) {
+    ExplainNode node{std::string(name_of_part(part)), 0, 0, {}};
+    for (const auto& [key, sum] : sums) {
+      if (key.first != part) continue;
+      node.ns += sum.ns;
+      const bool waits = part == static_cast<std::size_t>(Part::kPreempted) ||
+                         part == static_cast<std::size_t>(Part::kBlocked);
+      if (waits) node.children.push_back({names.text(key.second), sum.ns, sum.count, {}});
+    }
+    if (node.ns == 0) continue;
+    std::stable_sort(node.children.begin(), node.children.end(),
+                     [](const ExplainNode& a, const ExplainNode& b) { return a.ns > b.ns; });
+    root.ns += node.ns;
+    root.children.push_back(std::move(node));
+  }
+  return root;
+}
+
+// The largest of the host's causes: a part, of waits its largest culprit.
+ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames& names) const {
+  ExplainedSpan span;
+  span.start_ns = interval.begin.ns();
+  const Sums sums = sums_of(interval);
+  span.tree = tree(sums, names);
+  span.tree.text = names.vcpus.vcpu(interval.thread, true);
+  if (!interval.what.empty()) span.tree.text += ", " + printable(interval.what);
+  const std::pair<std::size_t, Culprit>* most = nullptr;
+  std::uint64_t most_ns = 0;
+  for (const auto& [key, sum] : sums) {
+    if (key.first == kGuest || key.first == kNotKnown || sum.ns <= most_ns) continue;
+    most = &key;
+    most_ns = sum.ns;
+  }
+  if (most == nullptr) {
+    span.sentence = "The host took nothing of it, as far as was recorded.";
+    return span;
+  }
+  const auto part = static_cast<Part>(most->first);
+  const double share = 100.0 * static_cast<double>(most_ns) /
+                       static_cast<double>(std::max(interval.length(), std::uint64_t{1}));
+  const std::string who = part == Part::kPreempted ? "preempted by " + names.text(most->second)
+                          : part == Part::kBlocked ? "asleep until " + names.text(most->second)
+                          : part == Part::kUser    ? "in QEMU"
+                                                   : "in the host's kernel";
+  span.sentence = fmt::format("{:.1f} % of it the vCPU was {}.", share, who);
+  const bool is_thread = most->second.kind == CulpritKind::kThread;
+  const Cause* cause = cause_of(part, most->second, is_thread && names.is_vcpu(most->second.thread),
+                                is_thread && !names.vm(most->second.thread).empty());
+  if (cause == nullptr) return span;
+  span.advice = cause->advice;
+  span.source = cause->source;
+  return span;
+}
+
+GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
+  for (auto& [thread, pending] : pending_) {
+    for (Interval& interval : pending) finish(std::move(interval));
+    pending.clear();
+  }
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
+  const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
+  const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
+  result_.open = open_.size();
+  result_.tree = tree(sums_, names);
+  result_.tree.text = "all of them";
+  result_.worst.clear();
+  for (const Interval& interval : worst_) result_.worst.push_back(explained(interval, names));
+  return result_;
+}
+
+}  // namespace trapline

@@ -1,0 +1,105 @@
+// explain --guest-span: intervals that a guest recorded, and what its host did in each of them.
+//
+//   guest     sched_waking pid 12 ─────────────────────────────> sched_switch next_pid 12
+//   its vCPU  guest │ kernel │ preempted by qemu (tid 7) │ kernel │ guest
+//
+// The host's time is that of the vCPU on which the interval ended. It is placed on the host's clock
+// by the guest's alignment, whose error bound the result prints: the interval's ends may be off by
+// that, its parts still sum to it.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "merge/analyze/vcpu_history.h"
+#include "merge/report/explain.h"
+
+namespace trapline {
+
+// START[:FIELD]..END[:FIELD] of the guest kernel's events, or function:NAME.
+struct GuestSpanSpec {
+  std::string text;
+  std::string start, start_field, end, end_field;
+  std::string function;  // a guest function's calls; the others are empty
+};
+[[nodiscard]] Result<GuestSpanSpec> parse_guest_span(std::string_view text);
+
+struct ExplainedSpan {
+  std::uint64_t start_ns = 0;
+  ExplainNode tree;      // the interval, its parts, and who kept the vCPU waiting
+  std::string sentence;  // the largest cause
+  std::string advice, source;
+};
+
+struct GuestSpansExplained {
+  std::string spec;
+  Histogram all;                     // of the intervals
+  ExplainNode tree;                  // of all of them
+  std::vector<ExplainedSpan> worst;  // the longest first
+  std::uint64_t restarted = 0, end_only = 0, open = 0, unplaced = 0;
+  std::vector<std::string> clocks;  // "guest.dat: ± 812 ns, by …"
+  std::vector<std::string> notes;
+};
+
+class GuestSpans : public SpanSink {
+ public:
+  static constexpr std::size_t kMostOpen = 1u << 16, kMostPending = 1u << 14;
+
+  GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst);
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+  // Once the pipeline has finished.
+  [[nodiscard]] GuestSpansExplained explain(const Pipeline& pipeline);
+
+ private:
+  struct Interval {
+    ThreadId thread{};
+    Timestamp begin, end;
+    std::string what;  // "next_pid=12"
+    std::vector<VcpuPiece> pieces;
+    [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+  };
+  // Sums by part (kParts: the guest, kParts + 1: not known) and culprit.
+  struct Sum {
+    std::uint64_t ns = 0, count = 0;
+  };
+  using Sums = std::map<std::pair<std::size_t, Culprit>, Sum>;
+  using Key = std::tuple<MachineId, std::int64_t, std::string>;
+
+  void on_guest(const Event& event);
+  void on_call(const Event& event, const GuestCall& call);
+  void begin(Key key, Timestamp at);
+  void end(const Key& key, const Event& event, std::string what);
+  void settle(ThreadId thread);
+  void finish(Interval interval);
+  [[nodiscard]] static Sums sums_of(const Interval& interval);
+  [[nodiscard]] static ExplainNode tree(const Sums& sums, const CulpritNames& names);
+  [[nodiscard]] ExplainedSpan explained(const Interval& interval, const CulpritNames& names) const;
+  [[nodiscard]] bool is(const Event& event, const std::string& wanted) const;
+
+  const Timeline& timeline_;
+  GuestSpanSpec spec_;
+  std::size_t most_;
+  WaitTracker tracker_;
+  VcpuHistory history_;
+  std::map<Key, Timestamp> open_;
+  std::map<ThreadId, std::deque<Interval>> pending_;  // until their vCPU is known up to their end
+  Sums sums_;
+  std::vector<Interval> worst_;
+  GuestSpansExplained result_;
+};
+
+// Errors: those of run_explain; no events of a guest; no interval (says which of its events came).
+[[nodiscard]] Result<GuestSpansExplained> run_guest_spans(const InputOptions& input,
+                                                          const GuestSpanSpec& spec,
+                                                          std::size_t worst,
+                                                          const Progress& progress);
+
+}  // namespace trapline

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include "merge/report/feed.h"
+#include "merge/report/guest_spans.h"
+#include "merge/report/notes.h"
+
+namespace trapline {
+namespace {
+
+// "guest.dat: ± 812 ns, by …", of each recording made in a guest.
+std::vector<std::string> clocks_of(const Timeline& timeline) {
+  std::vector<std::string> clocks;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceInfo& info = timeline.source(i).info();
+    if (info.role == Role::kHostKernel) continue;
+    const std::string error =
+        info.error_ns ? fmt::format("± {} ns", *info.error_ns) : "error not known";
+    clocks.push_back(fmt::format("{}: {}, {}", info.path, error, info.method));
+  }
+  return clocks;
+}
+
+}  // namespace
+
+Result<GuestSpansExplained> run_guest_spans(const InputOptions& options, const GuestSpanSpec& spec,
+                                            std::size_t worst, const Progress& progress) {
+  auto input = open_input(options);
+  if (!input) return tl::unexpected(std::move(input).error());
+  for (auto& source : input->sources) {
+    source->select(source->info().role == Role::kHostKernel
+                       ? EventClass::kExits | EventClass::kHalts
+                       : EventClass::kAll);
+  }
+  Timeline timeline(std::move(input->sources));
+  GuestSpans spans(timeline, spec, worst);
+  Pipeline pipeline(pipeline_options(timeline, *input), {&spans});
+  feed(timeline, pipeline, progress);
+  if (!timeline.status()) return tl::unexpected(timeline.status().error());
+  if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
+    return tl::unexpected(no_exits(timeline));
+  pipeline.finish();
+  GuestSpansExplained explained = spans.explain(pipeline);
+  explained.clocks = clocks_of(timeline);
+  if (explained.all.count() == 0) {
+    return fail(ErrorKind::kUsage, "--guest-span: {}: no interval of '{}' {}; {}",
+                timeline.source(0).info().path, spec.text,
+                explained.unplaced != 0 ? "has a known vCPU" : "was recorded",
+                explained.clocks.empty()
+                    ? "give the recording that was made in the guest as well"
+                    : "trapline info lists the events of the guest's recording");
+  }
+  Report report;
+  report.model = pipeline.exits().model();
+  explained.notes = input->notes;
+  for (std::string& note : notes_of(report, input->capabilities, false))
+    explained.notes.push_back(std::move(note));
+  return explained;
+}
+
+}  // namespace trapline

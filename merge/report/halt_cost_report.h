@@ -1,0 +1,33 @@
+// What --halt reports beside how halts ended: plain data. docs/formats/report.md, "Halts".
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "merge/analyze/halt_costs.h"
+
+namespace trapline {
+
+struct HaltCostRow {
+  std::int32_t vcpu = kNoVcpu;
+  std::string vm;
+
+  // How much of its exits and of its time the guest was idle.
+  std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
+
+  // What polling cost. Of the bounded halts it is the most that it can have been; of the unknown
+  // ones nothing is in polling_ns.
+  std::uint64_t polling_ns = 0, halts_bounded = 0, halts_unknown = 0;
+
+  // The halts under other values of halt_poll_ns.
+  std::uint64_t halts = 0;          // that were replayed
+  std::uint64_t wakes_unknown = 0;  // sleeps that were not
+  std::uint64_t late_ns = 0;        // of the replayed ones, as recorded
+  bool halves = false, saw_shrinking = false;
+  HaltReplays::Rows replay{};
+};
+
+// Without what other events tell: vcpu, vm, halted_ns.
+[[nodiscard]] HaltCostRow halt_cost_row(const HaltCosts::Thread& costs);
+
+}  // namespace trapline

@@ -1,0 +1,173 @@
+#include "merge/report/phase_table.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+bool has_wildcard(std::string_view text) {
+  return text.find_first_of("*?") != std::string_view::npos;
+}
+
+// Wildcards are looked for in whole lines, plain text anywhere and at once.
+bool matches_text(const PhaseSpec& spec, std::string_view line, bool whole) {
+  if (!has_wildcard(spec.text)) return line.find(spec.text) != std::string_view::npos;
+  if (!whole) return false;
+  return ::fnmatch(("*" + spec.text + "*").c_str(), std::string(line).c_str(), 0) == 0;
+}
+
+bool matches_name(const PhaseSpec& spec, std::string_view name) {
+  if (!has_wildcard(spec.text)) return name == spec.text;
+  return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
+}
+
+}  // namespace
+
+std::string_view ConsoleLines::add(const KvmDetail& detail, bool& ended) {
+  constexpr std::uint64_t kLastByte = 0xff;
+  ended = false;
+  const bool is_write = detail.access == Access::kWrite && detail.data <= kLastByte &&
+                        (detail.kind == DetailKind::kPort || detail.kind == DetailKind::kMmio);
+  if (!is_write) return {};
+  const auto key = std::pair(detail.kind, detail.value);
+  auto found = lines_.find(key);
+  if (found == lines_.end()) {
+    if (lines_.size() >= kMostConsoles) return {};
+    found = lines_.emplace(key, Line()).first;
+  }
+  Line& line = found->second;
+  if (line.ended || line.text.size() >= kMostLength) line = Line();
+  const char byte = static_cast<char>(detail.data);
+  if (byte == '\n') {
+    line.ended = ended = true;
+  } else if (byte != '\r' && byte != '\0') {
+    line.text += byte;
+  }
+  return line.text;
+}
+
+PhaseTable::Phase& PhaseTable::phase_at(Timestamp at) {
+  auto phase = phases_.rbegin();
+  while (phase + 1 != phases_.rend() && phase->begin > at) ++phase;
+  return *phase;
+}
+
+void PhaseTable::begin(std::size_t spec, Timestamp at) {
+  Phase phase;
+  phase.spec = &specs_[spec];
+  phase.begin = std::max(at, phases_.back().begin);
+  phases_.push_back(std::move(phase));
+  next_ = spec + 1;
+}
+
+void PhaseTable::match_text(std::string_view text, Timestamp at, bool whole) {
+  for (std::size_t i = next_; i < specs_.size(); ++i) {
+    if (specs_[i].kind != PhaseSpec::Kind::kText || !matches_text(specs_[i], text, whole)) continue;
+    begin(i, at);
+    return;
+  }
+}
+
+void PhaseTable::match_function(std::string_view function, Timestamp at) {
+  for (std::size_t i = next_; i < specs_.size(); ++i) {
+    if (specs_[i].kind != PhaseSpec::Kind::kFunction || !matches_name(specs_[i], function))
+      continue;
+    begin(i, at);
+    return;
+  }
+}
+
+void PhaseTable::event(const Event& event, const Pipeline& pipeline) {
+  if (phases_.empty()) phases_.emplace_back().begin = pipeline.begin().value_or(event.at);
+  if (const GuestRun* run = pipeline.exits().guest_run(); run && pipeline.counts(run->thread))
+    phase_at(run->begin).guest_ns += elapsed(run->begin, run->end);
+  if (next_ >= specs_.size()) return;
+  if (const auto* detail = std::get_if<KvmDetail>(&event.payload);
+      detail && !is_guest(event.machine)) {
+    bool ended = false;
+    const std::string_view line = console_.add(*detail, ended);
+    if (!line.empty()) match_text(line, event.at, ended);
+  } else if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    match_text(marker->text, event.at, true);
+  } else if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    if (call->entry && !call->off_cpu) match_function(call->name, event.at);
+  }
+}
+
+void PhaseTable::add(Sums& sums, NameId name, std::uint64_t ns) {
+  if (sums.size() >= kMostKeys && !sums.contains(name)) name = Names::kOther;
+  Sum& sum = sums[name];
+  ++sum.exits;
+  sum.ns += ns;
+}
+
+void PhaseTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  if (phases_.empty()) phases_.emplace_back().begin = exit.start;
+  const NameId function = pipeline.stacks().innermost(pipeline.stack_of(exit));
+  if (next_ < specs_.size()) {
+    if (function != kNoName) match_function(pipeline.names()[function], exit.start);
+    for (std::size_t i = next_; i < specs_.size(); ++i) {
+      const PhaseSpec& spec = specs_[i];
+      if (spec.kind != PhaseSpec::Kind::kAddresses) continue;
+      if (exit.rip < spec.first || exit.rip > spec.last) continue;
+      begin(i, exit.start);
+      break;
+    }
+  }
+  Phase& phase = phase_at(exit.start);
+  ++phase.exits;
+  for (std::size_t i = 0; i < kParts; ++i) phase.parts[i] += exit.parts[i];
+  if (is_halt(exit.reason)) {
+    phase.halt_ns += exit.total();
+    return;
+  }
+  if (exit.device != kNoName) add(phase.devices, exit.device, exit.total());
+  add(phase.functions, function, exit.total());
+}
+
+std::vector<PhaseShare> PhaseTable::shares(const Sums& sums, const Names& names,
+                                           std::string_view nothing) {
+  std::vector<PhaseShare> rows;
+  for (const auto& [name, sum] : sums) {
+    rows.push_back(
+        {name == kNoName ? std::string(nothing) : printable(names[name]), sum.exits, sum.ns});
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const PhaseShare& a, const PhaseShare& b) { return a.ns > b.ns; });
+  return rows;
+}
+
+PhaseReport PhaseTable::report(const Pipeline& pipeline, std::uint64_t end_ns) const {
+  PhaseReport report;
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    const Phase& phase = phases_[i];
+    const std::uint64_t until =
+        i + 1 < phases_.size() ? phases_[i + 1].begin.ns() : std::max(end_ns, phase.begin.ns());
+    PhaseRow row;
+    row.name = phase.spec != nullptr ? phase.spec->name
+               : phases_.size() == 1 ? "all"
+                                     : "before " + phases_[1].spec->name;
+    if (phase.spec != nullptr) row.pattern = phase.spec->pattern;
+    row.start_ns = phase.begin.ns();
+    row.ns = until - row.start_ns;
+    row.exits = phase.exits;
+    row.guest_ns = phase.guest_ns;
+    row.halt_ns = phase.halt_ns;
+    row.parts = phase.parts;
+    row.devices = shares(phase.devices, pipeline.names(), "-");
+    row.functions = shares(phase.functions, pipeline.names(), "[unknown]");
+    report.rows.push_back(std::move(row));
+  }
+  for (const PhaseSpec& spec : specs_) {
+    const bool began = std::any_of(phases_.begin(), phases_.end(),
+                                   [&](const Phase& phase) { return phase.spec == &spec; });
+    if (!began) report.never.push_back(spec.name + ": " + spec.pattern);
+  }
+  return report;
+}
+
+}  // namespace trapline

@@ -1,0 +1,61 @@
+#include "merge/session/host_facts.h"
+
+#include <cmath>
+
+#include "merge/session/session_json.h"
+
+namespace trapline {
+namespace {
+
+bool has_real(const SyncPoint& point) {
+  const std::uint64_t before = point.before.at(ClockId::kReal);
+  return before != 0 && point.after.at(ClockId::kReal) >= before;
+}
+
+std::uint64_t middle(const SyncPoint& point) {
+  const std::uint64_t before = point.before.at(ClockId::kReal);
+  return before + (point.after.at(ClockId::kReal) - before) / 2;
+}
+
+const SyncPoint* narrowest(std::span<const clocks::SyncEntry> entries, std::uint64_t series) {
+  const SyncPoint* best = nullptr;
+  for (const clocks::SyncEntry& entry : entries) {
+    if (entry.series != series || !has_real(entry.point)) continue;
+    if (best == nullptr || narrower(entry.point, *best)) best = &entry.point;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entries) {
+  if (entries.empty()) return std::nullopt;
+  const SyncPoint* first = narrowest(entries, entries.front().series);
+  const SyncPoint* last = narrowest(entries, entries.back().series);
+  if (first == nullptr) first = last;
+  if (first == nullptr) return std::nullopt;
+  WallClock wall{first->stamp, middle(*first), 0};
+  // Series are seconds apart; what is closer tells the clocks' rates no better than it errs.
+  constexpr std::uint64_t kApart = 1'000'000'000;
+  // A wall clock that was set meanwhile has no rate: its first time holds.
+  constexpr double kMostRate = 1e-3;
+  if (last != nullptr && last->stamp > first->stamp + kApart) {
+    const auto passed = static_cast<double>(last->stamp - first->stamp);
+    const double real = static_cast<double>(middle(*last)) - static_cast<double>(wall.real);
+    const double rate = real / passed - 1;
+    if (std::abs(rate) < kMostRate) wall.rate = rate;
+  }
+  return wall;
+}
+
+HostFacts host_facts_of(const Source& leading) {
+  const SourceInfo& info = leading.info();
+  const auto session = session_of_recording(info.path);
+  if (!session) return {};
+  HostFacts facts{std::nullopt, session->host.boot_id};
+  // A timeline in cycles, or on another recording's clock, has another line.
+  if (!info.cycles && info.offset_ns == 0) facts.wall_clock = wall_clock_of(session->brackets());
+  return facts;
+}
+
+}  // namespace trapline

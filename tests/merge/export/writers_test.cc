@@ -1,0 +1,103 @@
+// The two writers of hot paths: rows of cells, and protobuf messages.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "backend_ftrace/base/text_file.h"
+#include "merge/export/proto_buffer.h"
+#include "merge/export/row_writer.h"
+
+namespace trapline {
+namespace {
+
+class RowWriterTest : public testing::Test {
+ protected:
+  RowWriter make(RowForm form) {
+    auto file = OutputFile::create(path_, true);
+    return {form, std::move(*file), {"name", "start_ns", "rip"}};
+  }
+  std::string text() { return *read_text(path_); }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  std::string path_ = testing::TempDir() + "rows-" + std::to_string(::getpid());
+};
+
+TEST_F(RowWriterTest, JsonHasAnObjectALine) {
+  RowWriter rows = make(RowForm::kJsonl);
+  rows.text(rows.quote("a\"<\n"));
+  rows.number(18446744073709551615u);
+  rows.hex(0xffffffff81000000);
+  rows.end();
+  rows.nothing();
+  rows.signed_number(-1);
+  rows.nothing();
+  rows.end();
+  ASSERT_TRUE(rows.finish());
+  EXPECT_EQ(text(),
+            "{\"name\":\"a\\\"\\u003c\\\\n\",\"start_ns\":18446744073709551615,\"rip\":"
+            "\"0xffffffff81000000\"}\n{\"name\":null,\"start_ns\":-1,\"rip\":null}\n");
+  EXPECT_EQ(rows.rows(), 2u);
+}
+
+TEST_F(RowWriterTest, CsvHasAHeaderAndNoFormula) {
+  RowWriter rows = make(RowForm::kCsv);
+  rows.text(rows.quote("=1,\"2\""));
+  rows.cells(rows.cell(1, "7") + rows.cell(2, ""), 2);
+  rows.end();
+  ASSERT_TRUE(rows.finish());
+  EXPECT_EQ(text(), "name,start_ns,rip\n\"'=1,\"\"2\"\"\",7,\n");
+}
+
+TEST_F(RowWriterTest, ATextOfAnyLengthFits) {
+  const std::string name(300'000, 'x');
+  RowWriter rows = make(RowForm::kCsv);
+  for (int i = 0; i < 3; ++i) {
+    rows.text(rows.quote(name));
+    rows.number(1);
+    rows.hex(2);
+    rows.end();
+  }
+  ASSERT_TRUE(rows.finish());
+  const std::string row = "\"" + name + "\",1,0x2\n";
+  EXPECT_EQ(text(), "name,start_ns,rip\n" + row + row + row);
+}
+
+TEST(ProtoBufferTest, NumbersTextsAndMessages) {
+  ProtoBuffer out;
+  out.add(1, 300);
+  out.add(16, std::string_view("ab"));
+  out.add_fixed64(2, 1);
+  const std::size_t inner = out.begin(3);
+  out.add(1, 1);
+  out.end(inner);
+  using namespace std::string_view_literals;
+  EXPECT_EQ(out.bytes(),
+            "\x08\xac\x02\x82\x01\x02"
+            "ab\x11\x01\0\0\0\0\0\0\0\x1a\x02\x08\x01"sv);
+}
+
+// A message whose length takes more than the byte that was left for it moves.
+TEST(ProtoBufferTest, LongMessagesMoveToTheirLength) {
+  for (const std::size_t length : {123u, 124u, 125u, 126u, 127u, 16'380u, 16'400u, 70'000u}) {
+    ProtoBuffer out;
+    const std::size_t outer = out.begin(1), inner = out.begin(2);
+    const std::string text(length, 'y');
+    out.add(3, text);
+    out.end(inner);
+    out.end(outer);
+    out.add(4, 5);
+    const auto prefixed = [](int field, const std::string& bytes) {
+      std::string all(1, static_cast<char>(field << 3 | 2));
+      for (std::size_t left = bytes.size();; left >>= 7) {
+        all += static_cast<char>(left < 0x80 ? left : (left & 0x7f) | 0x80);
+        if (left < 0x80) break;
+      }
+      return all + bytes;
+    };
+    EXPECT_EQ(out.bytes(), prefixed(1, prefixed(2, prefixed(3, text))) + "\x20\x05");
+  }
+}
+
+}  // namespace
+}  // namespace trapline

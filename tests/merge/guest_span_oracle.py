@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What a host did in the intervals that its guest recorded, once more from the text of trace-cmd.
+
+  guest_span_oracle.py TRAPLINE FOLDER   compares `trapline explain --guest-span` on FOLDER's recordings
+
+The intervals are the times that the guest's tasks ran: sched_switch:next_pid..sched_switch:prev_pid. How
+many there are is counted from guest.dat; what the host did in the longest of them, at the times that
+trapline prints, is cut out of the host's exits (oracle.py) and guest runs.
+"""
+import collections
+import json
+import subprocess
+import sys
+
+import oracle
+
+number = oracle.number
+SPEC = "sched_switch:next_pid..sched_switch:prev_pid"
+WORST = 50
+
+
+def keep_pieces():
+    """Makes oracle.Span keep what each part is made of."""
+    account = oracle.Span.account
+
+    def keeping(span, now):
+        state = span.off or ("user" if span.in_user else "kernel")
+        span.__dict__.setdefault("pieces", []).append((span.mark, now, state))
+        account(span, now)
+    oracle.Span.account = keeping
+
+
+def pieces_of(path):
+    """(begin, end, what) of each thread that runs a vCPU."""
+    events, holes = oracle.read(path)
+    pieces = collections.defaultdict(list)
+    for span in oracle.Model(events, holes).run().spans:
+        pieces[span.tid] += span.pieces
+    entered = {}
+    for event in events:
+        if event.name == "kvm_entry":
+            entered[event.tid] = event.at
+        elif event.name == "kvm_exit" and event.tid in entered:
+            pieces[event.tid].append((entered.pop(event.tid), event.at, "guest"))
+    return pieces
+
+
+def intervals_in(path):
+    """How many times a task came to a CPU and left one."""
+    running, count = set(), 0
+    for event in oracle.read(path)[0]:
+        if event.name != "sched_switch":
+            continue
+        left, came = (number(event.fields, key) for key in ("prev_pid", "next_pid"))
+        count += left in running
+        running.discard(left)
+        running.add(came)
+    return count
+
+
+def cut(pieces, begin, end):
+    sums = collections.Counter()
+    for first, last, what in pieces:
+        if min(last, end) > max(first, begin):
+            sums[what] += min(last, end) - max(first, begin)
+    rest = end - begin - sum(sums.values())
+    if rest:
+        sums["not recorded"] = rest
+    return dict(sums)
+
+
+def adds_up(node):
+    children = node.get("children", [])
+    return (not children or sum(child["ns"] for child in children) == node["ns"]) and \
+        all(adds_up(child) for child in children)
+
+
+def main():
+    trapline, folder = sys.argv[1:]
+    files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
+    keep_pieces()
+
+    def run(*arguments):
+        return json.loads(subprocess.run([trapline, *arguments, "--format", "json"],
+                                         stdout=subprocess.PIPE, check=True).stdout)
+    got = run("explain", *files, "--guest-span", SPEC, "--worst", str(WORST))
+    threads = {f"vcpu {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}
+    pieces = pieces_of(files[0])
+    wrong = [] if adds_up(got["tree"]) and got["tree"]["ns"] == got["total_ns"] else ["the sum of all"]
+    every = got["count"] + got["counters"]["unplaced"]
+    if every != intervals_in(files[1]):
+        wrong.append(f"{every} intervals, the guest's recording has {intervals_in(files[1])}")
+    for span in got["worst"]:
+        tree, begin = span["tree"], span["start_ns"]
+        want = cut(pieces[threads[tree["text"].split(",")[0]]], begin, begin + tree["ns"])
+        mine = {child["text"]: child["ns"] for child in tree["children"]}
+        if not adds_up(tree) or mine != want:
+            wrong.append(f"{tree['text']} at {begin}: trapline {mine}, oracle {want}")
+    if len(got["worst"]) != min(WORST, got["count"]) or not got["clocks"]:
+        wrong.append("the longest, or the clock's bound, are not there")
+    for line in wrong:
+        print(f"{folder}: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"{folder}: {len(got['worst'])} of {got['count']} intervals agree, {got['clocks'][0]}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""What polling cost, and halts under other values of halt_poll_ns, once more from trace-cmd's text.
+
+  halt_oracle.py TRAPLINE FILE    compares `trapline report FILE --halt` with it
+
+docs/formats/report.md ("Halts") is what both follow. Every halt is a row of a list here, made first;
+each setting is then played over the whole list.
+"""
+import collections
+import json
+import subprocess
+import sys
+
+import oracle
+
+SETTINGS = [0, 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000]
+GROW_START = 10_000
+number = oracle.number
+
+Halt = collections.namedtuple("Halt", "ns slept wake awake interval")
+
+
+class Thread:
+    """One vCPU's halts."""
+
+    def __init__(self):
+        self.halts, self.interval, self.before = [], None, None
+        self.changes = []
+        self.asleep, self.woken, self.last_woken, self.first_slept = False, None, None, None
+
+    def forget(self):
+        self.woken = self.last_woken = self.first_slept = None
+
+    def on_change(self, before, now):
+        if self.interval is None and before == 0:
+            self.halts = [h._replace(interval=0) if h.interval is None else h for h in self.halts]
+        self.changes.append((before, now))
+        self.before, self.interval = before, now
+
+    def on_end(self, at, ns, slept):
+        begin = at - ns
+        since = [t - begin if t is not None and t >= begin else None
+                 for t in (self.last_woken, self.first_slept)]
+        interval = self.interval if self.before is None else self.before
+        self.halts.append(Halt(ns, slept, *since, interval))
+        self.last_woken = self.first_slept = self.before = None
+
+
+def halts_of(events, holes):
+    threads = collections.defaultdict(Thread)
+    ends = collections.defaultdict(list)
+    for hole in holes:
+        ends[hole.cpu, hole.start].append(hole)
+    for event in events:
+        on(threads, event)
+        if ends.pop((event.cpu, event.at), None):
+            for thread in threads.values():
+                thread.forget()
+                thread.asleep, thread.interval, thread.before = False, None, None
+    return threads
+
+
+def on(threads, event):
+    fields = event.fields
+    if event.name == "kvm_exit":
+        threads[event.tid].forget()
+    elif event.name == "kvm_halt_poll_ns":
+        threads[event.tid].on_change(number(fields, "old"), number(fields, "new"))
+    elif event.name == "kvm_vcpu_wakeup":
+        threads[event.tid].on_end(event.at, number(fields, "ns"), number(fields, "waited") != 0)
+    elif event.name in ("sched_waking", "sched_wakeup"):
+        thread = threads.get(number(fields, "pid"))
+        if thread and thread.asleep and thread.woken is None:
+            thread.woken = thread.last_woken = event.at
+    elif event.name == "sched_switch":
+        thread = threads.get(number(fields, "prev_pid"))
+        if thread:
+            thread.asleep = bool(number(fields, "prev_state") & oracle.SLEEPING)
+            thread.woken = None
+            if thread.asleep and thread.first_slept is None:
+                thread.first_slept = event.at
+        thread = threads.get(number(fields, "next_pid"))
+        if thread:
+            thread.asleep, thread.woken = False, None
+
+
+def polling(halts):
+    spent = bounded = unknown = 0
+    for halt in halts:
+        most = halt.ns if not halt.slept else None if halt.awake is None else min(halt.awake, halt.ns)
+        if halt.interval is not None:
+            spent += min(halt.interval, halt.ns if most is None else most)
+        elif most is not None:
+            spent, bounded = spent + most, bounded + 1
+        else:
+            unknown += 1
+    return spent, bounded, unknown
+
+
+def replay(halts, most, shrink):
+    interval = won = lost = spent = late = anew = 0
+    for halt in halts:
+        wake = min(halt.wake, halt.ns) if halt.slept else halt.ns
+        at_once = not halt.slept and halt.interval == 0
+        wins = at_once or (interval > 0 and wake <= interval)
+        spent += min(wake, interval)
+        behind = 0 if wins else halt.ns - wake
+        if wins:
+            won += 1
+        else:
+            lost, late, anew = lost + 1, late + behind, anew + (not halt.slept)
+        halted = wake + behind
+        if most == 0 or halted <= interval:
+            continue
+        if interval and halted > most:
+            interval = interval // shrink if shrink else 0
+            interval = 0 if interval < GROW_START else interval
+        elif interval < most and halted < most:
+            interval = min(max(interval * 2, GROW_START), most)
+    return won, lost, spent, late, anew
+
+
+def expected(thread):
+    halved = any(0 < now < before for before, now in thread.changes)
+    known = [h for h in thread.halts if not h.slept or h.wake is not None]
+    spent, bounded, unknown = polling(thread.halts)
+    rows = [replay(known, setting, 2 if halved else 0) for setting in SETTINGS]
+    return {"polling_ns": spent, "polling_bounded": bounded, "polling_unknown": unknown,
+            "halts": len(known), "shrink": 2 if halved else 0,
+            "wakes_unknown": len(thread.halts) - len(known),
+            "late_ns": sum(h.ns - min(h.wake, h.ns) for h in known if h.slept), "rows": rows}
+
+
+def differences(row, want):
+    replayed = row["replay"]
+    got = {**{key: row[key] for key in ("polling_ns", "polling_bounded", "polling_unknown")},
+           **{key: replayed[key] for key in ("halts", "wakes_unknown", "late_ns", "shrink")}}
+    wrong = [f"vCPU {row['vcpu']}: {key}: trapline {got[key]}, oracle {want[key]}"
+             for key in got if got[key] != want[key]]
+    for setting, (won, lost, spent, late, anew) in zip(replayed["settings"], want["rows"], strict=True):
+        # A poll that the setting loses, and the recording won, costs a typical wake-up.
+        same = (setting["won"], setting["lost"], setting["polling_ns"]) == (won, lost, spent)
+        if not same or (setting["late_ns"] != late if anew == 0 else setting["late_ns"] < late):
+            wrong.append(f"vCPU {row['vcpu']}: {setting}, oracle {(won, lost, spent, late, anew)}")
+    return wrong
+
+
+def main():
+    trapline, path = sys.argv[1:]
+    threads = halts_of(*oracle.read(path))
+    run = subprocess.run([trapline, "report", path, "--halt", "--format", "json"],
+                         stdout=subprocess.PIPE, check=True)
+    got = json.loads(run.stdout)
+    tids = {vcpu["tid"]: thread for vcpu in got["vcpus"]
+            if (thread := threads.get(vcpu["tid"])) is not None}
+    wanted = {vcpu["vcpu"]: expected(tids[vcpu["tid"]]) for vcpu in got["vcpus"]
+              if vcpu["tid"] in tids}
+    wrong = [line for row in got["halt_costs"] for line in differences(row, wanted[row["vcpu"]])]
+    halts = sum(len(thread.halts) for thread in tids.values())
+    if not halts:
+        wrong.append("no halts: nothing was compared")
+    for line in wrong:
+        print(f"{path}: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"{path}: {halts} halts agree under {len(SETTINGS)} settings")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

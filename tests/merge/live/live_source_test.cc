@@ -1,0 +1,108 @@
+#include "merge/live/live_source.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "merge/source/trace_dat/cpu_pages.h"
+
+namespace trapline::live {
+namespace {
+
+// The pages of a recording, as if they came a few at a time.
+class FileFeed final : public PageFeed {
+ public:
+  FileFeed(const std::string& path, std::size_t pages_per_round)
+      : pages_per_round_(pages_per_round),
+        file_(*File::open(path)),
+        layout_(*trace_dat::read_layout(file_)) {
+    for (const trace_dat::Buffer& buffer : layout_.buffers) {
+      for (const trace_dat::CpuPages& pages : buffer.cpus) {
+        readers_.emplace_back(file_, pages.pages, buffer.page_size, 1u << 16);
+        at_.push_back(pages.cpu);
+      }
+    }
+  }
+  const trace_dat::Layout& layout() const override { return layout_; }
+  std::string name() const override { return file_.path(); }
+  std::size_t cpus() const override { return readers_.size(); }
+  std::size_t page_size() const override { return layout_.page_size; }
+  Result<bool> begin_round() override {
+    given_.assign(readers_.size(), 0);
+    return std::exchange(came_, false);
+  }
+  Result<bool> next(std::size_t cpu, std::span<std::byte> page) override {
+    if (given_[cpu] == pages_per_round_) return false;
+    auto read = readers_[cpu].next();
+    if (!read || read->empty()) return false;
+    std::fill(page.begin(), page.end(), std::byte{0});
+    std::copy(read->begin(), read->end(), page.begin());
+    came_ = true;
+    ++given_[cpu];
+    return true;
+  }
+  // A page may hold events of any time, where they come a few at a time.
+  std::uint64_t latency_ns() const override { return 60'000'000'000; }
+  Result<std::string> head() const override { return std::string(); }
+  trace_dat::StartFacts start_facts() const override { return {}; }
+  std::string cmdlines() const override { return {}; }
+
+ private:
+  std::size_t pages_per_round_;
+  File file_;
+  trace_dat::Layout layout_;
+  std::vector<trace_dat::PageReader> readers_;
+  std::vector<std::size_t> given_, at_;
+  bool came_ = true;
+};
+
+std::string text_of(const Event& event) {
+  const auto* lost = std::get_if<Lost>(&event.payload);
+  return fmt::format("{} {} {} {} {}", event.at.ns(), event.cpu, event.type,
+                     static_cast<std::int32_t>(event.thread), lost != nullptr ? lost->count : 0);
+}
+
+class LiveSourceTest : public testing::TestWithParam<std::string> {
+ protected:
+  static std::string path() { return TRAPLINE_TEST_DATA "/" + GetParam(); }
+  static std::vector<std::string> recorded() {
+    auto source = *trace_dat::open_trace_dat(path(), {});
+    std::vector<std::string> events;
+    for (Event event; source->next(event) == Read::kEvent;) events.push_back(text_of(event));
+    return events;
+  }
+  static std::vector<std::string> live(std::size_t pages_per_round, std::size_t ring_bytes) {
+    auto source =
+        *LiveSource::open(std::make_unique<FileFeed>(path(), pages_per_round), ring_bytes);
+    std::vector<std::string> events;
+    for (Read read = Read::kPending; read != Read::kEnd;) {
+      EXPECT_TRUE(source->fetch());
+      Event event;
+      while ((read = source->next(event)) == Read::kEvent) events.push_back(text_of(event));
+    }
+    return events;
+  }
+};
+
+TEST_P(LiveSourceTest, GivesTheEventsOfTheRecordingInTheirOrder) {
+  EXPECT_EQ(live(64, 64u << 20), recorded());
+}
+
+TEST_P(LiveSourceTest, GivesThemToTheLastWhenTheyComeAPageAtATimeAndTheRingIsSmall) {
+  const std::vector<std::string> events = live(1, 1);
+  EXPECT_EQ(events, recorded());
+}
+
+INSTANTIATE_TEST_SUITE_P(Recordings, LiveSourceTest,
+                         testing::Values("svm-mono.dat", "svm-2vcpu-lost.dat",
+                                         "svm-linux-2vcpu.dat"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace trapline::live

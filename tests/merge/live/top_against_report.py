@@ -1,0 +1,101 @@
+"""Holds the figures of `trapline top --batch` to those of `trapline report`.
+
+usage: top_against_report.py TRAPLINE RECORDING [--interval TIME] [--by LIST]
+
+The intervals together are the recording: per row the exits, their parts and the longest; per vCPU its
+exits, guest time and parts. Each interval alone, without the exits that began before it, is what the
+report says of that part of the recording: counts, parts, and where nothing began before, percentiles. In a recording without kvm_exit an exit is
+handed out by the next event of its thread: of each vCPU one may count in the next interval.
+"""
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+
+PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns")
+PERCENTILES = ("min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+MOST_PARTS = 8  # intervals that are reported alone: a report is a pass over all of it
+
+parser = argparse.ArgumentParser()
+parser.add_argument("trapline")
+parser.add_argument("recording")
+parser.add_argument("--interval", default="500ms")
+parser.add_argument("--by", default="reason,device")
+options = parser.parse_args()
+failures = 0
+
+
+def run(*words: str) -> str:
+    done = subprocess.run([options.trapline, *words], capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def check(what: str, top: object, report: object) -> None:
+    global failures
+    if top != report:
+        failures += 1
+        print(f"{what}: top {top}, report {report}")
+
+
+frames = [json.loads(line) for line in run("top", "--batch", "--interval", options.interval, "--by", options.by,
+                                           options.recording).splitlines()]
+whole = json.loads(run("report", "--by", options.by, "--format", "json", options.recording))
+if not frames or not whole["groups"]["rows"]:
+    sys.exit(f"{options.recording}: nothing to compare")
+
+for before, after in zip(frames, frames[1:]):
+    check("an interval begins where the last one ended", after["start_ns"], before["end_ns"])
+check("exits that were not told apart", sum(frame["exits_folded"] for frame in frames), 0)
+sums: dict[str, Counter] = {}
+for frame in frames:
+    for row in frame["rows"]:
+        into = sums.setdefault(row["key"], Counter())
+        for name in ("count", "total_ns", *PARTS):
+            into[name] += row[name]
+        into["max_ns"] = max(into["max_ns"], row["max_ns"])
+check("rows", sorted(sums), sorted(row["key"] for row in whole["groups"]["rows"]))
+for row in whole["groups"]["rows"]:
+    for name in ("count", "total_ns", "max_ns", *PARTS):
+        check(f"{row['key']} {name}", sums.get(row["key"], Counter())[name], row[name])
+
+# An exit that a loss or the end cut off is no exit, and its time is nobody's.
+cut = whole["counters"]["closed_by_loss"] + whole["counters"]["exit_without_entry"] > 0
+for vcpu in whole["vcpus"]:
+    of = [mine for frame in frames for mine in frame["vcpus"] if mine["tid"] == vcpu["tid"]]
+    check(f"tid {vcpu['tid']} exits", sum(mine["exits"] for mine in of), vcpu["exits"])
+    for name in ("guest_ns", "halt_ns", *PARTS):
+        mine = sum(one[name] for one in of)
+        if not cut and name != "guest_ns":
+            check(f"tid {vcpu['tid']} {name}", mine, vcpu[name])
+        elif mine < vcpu[name]:
+            check(f"tid {vcpu['tid']} {name} at least", mine, vcpu[name])
+    for one in of:
+        frame = next(frame for frame in frames if one in frame["vcpus"])
+        length = frame["end_ns"] - frame["start_ns"]
+        if sum(one[name] for name in ("guest_ns", *PARTS)) > length:
+            check(f"tid {vcpu['tid']} time in an interval of", one, length)
+
+compared = 0
+handed_out_late = len(whole["vcpus"]) if all(key.startswith("KVM_EXIT") for key in sums) else 0
+for frame in frames[:: max(1, len(frames) // MOST_PARTS)]:
+    def at(ns: int) -> str:
+        return f"{ns // 10**9}.{ns % 10**9:09d}"
+
+    text = run("report", "--by", options.by, "--format", "json", "--from", at(frame["start_ns"]), "--to",
+               at(frame["end_ns"] - 1), options.recording)
+    rows = {row["key"]: row for row in json.loads(text)["groups"]["rows"]} if text else {}
+    for row in frame["rows"]:
+        alone = rows.get(row["key"], Counter())
+        name = f"{frame['start_ns']} {row['key']}"
+        if 0 < abs(row["count"] - row["carried"] - alone["count"]) <= handed_out_late:
+            continue
+        check(f"{name} count", row["count"] - row["carried"], alone["count"])
+        check(f"{name} total_ns", row["total_ns"] - row["carried_ns"], alone["total_ns"])
+        if row["carried"] == 0:
+            for column in (*PARTS, *PERCENTILES):
+                check(f"{name} {column}", row[column], alone[column])
+            compared += 1
+    check(f"{frame['start_ns']} rows that top lacks", sorted(set(rows) - {row["key"] for row in frame["rows"]}), [])
+print(f"{len(frames)} intervals, {len(sums)} rows; {compared} rows of intervals alone; {failures} differences")
+sys.exit(failures != 0 or compared == 0)

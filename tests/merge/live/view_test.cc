@@ -1,0 +1,108 @@
+#include "merge/live/view.h"
+
+#include <gmock/gmock.h>
+
+#include "merge/render/text_table.h"
+
+namespace trapline::live {
+namespace {
+
+using testing::HasSubstr;
+using testing::Le;
+using testing::Not;
+
+// A view of a recording, whose frames are all there.
+class ViewTest : public testing::Test {
+ protected:
+  ViewTest() {
+    InputOptions input;
+    input.paths = {TRAPLINE_TEST_DATA "/box/linux-irq.dat"};
+    EngineOptions options;
+    options.frames.by = {Dimension::kReason};
+    engine_ = std::make_unique<Engine>(*open_input(input), options, [this](Frame&& frame) {
+      frames_.push_back(std::move(frame));
+    });
+    ViewOptions how;
+    how.by = {Dimension::kReason};
+    how.by_text = "reason";
+    view_ = std::make_unique<View>(*engine_, how);
+    while (engine_->advance(Timestamp(~std::uint64_t{0}), 1u << 20) != Engine::State::kEnded) {
+    }
+    engine_->finish();
+    for (Frame& frame : frames_) view_->add(std::move(frame));
+  }
+  void press(std::initializer_list<int> keys) {
+    for (const int key : keys) EXPECT_TRUE(view_->key(key));
+  }
+  std::string screen(std::size_t width = 80, std::size_t height = 24) {
+    std::string text;
+    for (const Line& line : view_->draw(width, height)) {
+      for (const Piece& piece : line) text += piece.text;
+      text += '\n';
+    }
+    return text;
+  }
+
+  std::vector<Frame> frames_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<View> view_;
+};
+
+TEST_F(ViewTest, ShowsVcpusAndTheRowsOfBy) {
+  press({'<'});
+  EXPECT_THAT(screen(), HasSubstr("vcpu 0"));
+  EXPECT_THAT(screen(), HasSubstr("exits/s"));
+  EXPECT_THAT(screen(), HasSubstr("hlt"));
+}
+
+TEST_F(ViewTest, EnterGoesFromReasonToDeviceToTheSlowestExits) {
+  press({'<', '/', 'i', 'o', kEnter, kEnter});
+  EXPECT_THAT(screen(), HasSubstr("all > io"));
+  press({kEnter});
+  EXPECT_THAT(screen(), HasSubstr("slow exits"));
+  press({kBack, kBack});
+  EXPECT_THAT(screen(), Not(HasSubstr("all > io")));
+}
+
+TEST_F(ViewTest, StepsBackAndGoesOnLive) {
+  const std::string now = screen();
+  press({kLeft, kLeft});
+  EXPECT_THAT(screen(), HasSubstr("PAUSED 2 s back"));
+  press({' '});
+  EXPECT_EQ(screen(), now);
+}
+
+TEST_F(ViewTest, AFilterLeavesTheRowsWithItsText) {
+  press({'<', '/', 'h', 'l', 't', kEnter});
+  EXPECT_THAT(screen(), HasSubstr("hlt"));
+  EXPECT_THAT(screen(), Not(HasSubstr("cpuid")));
+}
+
+TEST_F(ViewTest, EveryLineFitsEveryScreen) {
+  for (const std::size_t width : {40u, 60u, 80u, 200u}) {
+    for (const std::size_t height : {2u, 10u, 24u, 60u}) {
+      const std::vector<Line> lines = view_->draw(width, height);
+      EXPECT_EQ(lines.size(), height);
+      for (std::size_t i = 1; i + 1 < lines.size(); ++i) {
+        std::size_t columns = 0;
+        for (const Piece& piece : lines[i]) columns += text_width(piece.text);
+        EXPECT_THAT(columns, Le(width)) << "line " << i << " of " << width << " x " << height;
+      }
+    }
+  }
+}
+
+TEST_F(ViewTest, PanelsWithoutRowsSayWhy) {
+  press({kTab, kTab});
+  EXPECT_THAT(screen(), HasSubstr("requests"));
+  press({kTab});
+  EXPECT_THAT(screen(), HasSubstr("slow exits"));
+}
+
+TEST_F(ViewTest, QuitsByQOnly) {
+  EXPECT_FALSE(view_->key('q'));
+  EXPECT_TRUE(view_->key('x'));
+}
+
+}  // namespace
+}  // namespace trapline::live

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""The phases of a boot, once more from the text of `trace-cmd report`.
+
+  phase_oracle.py TRAPLINE FILE NAME=TEXT...   compares `trapline report FILE --phase NAME=TEXT` with it
+
+The console is put together from the bytes that the guest wrote; the exits are oracle.py's.
+"""
+import collections
+import json
+import subprocess
+import sys
+
+import oracle
+
+number = oracle.number
+
+
+def consoles(events):
+    """(when, the line so far) of each byte that the guest writes, and of each marker."""
+    lines = collections.defaultdict(str)
+    for event in events:
+        if event.name == "print":
+            yield event.at, event.fields["buf"]
+        detail = oracle.detail_of(event)
+        if not detail or detail[1] not in ("port", "mmio") or detail[3] != "write":
+            continue
+        value = number(event.fields, "val", 256)
+        if value > 255:
+            continue
+        where = detail[1], detail[2]
+        line = lines[where] = "" if lines[where].endswith("\n") else lines[where]
+        lines[where] = line + ("" if value in (0, 13) else chr(value))
+        yield event.at, lines[where]
+
+
+def begins(events, specs):
+    """When each phase began."""
+    left, found = list(specs), []
+    for at, line in consoles(events):
+        hit = next((i for i, (_, text) in enumerate(left) if text in line), None)
+        if hit is not None:
+            found.append((left[hit][0], at))
+            left = left[hit + 1:]
+    return found
+
+
+def main():
+    trapline, path, *texts = sys.argv[1:]
+    specs = [tuple(text.split("=", 1)) for text in texts]
+    run = subprocess.run([trapline, "report", path, "--format", "json",
+                          *(f"--phase={text}" for text in texts)], stdout=subprocess.PIPE, check=True)
+    report = json.loads(run.stdout)
+    rows = report["phases"]["rows"]
+    events, holes = oracle.read(path)
+    spans = oracle.Model(events, holes).run().spans
+    wanted = begins(events, specs)
+    wrong = []
+    if [(row["name"], row["start_ns"]) for row in rows[1:]] != wanted:
+        wrong.append(f"phases {[(row['name'], row['start_ns']) for row in rows]}, oracle {wanted}")
+    for row, last in zip(rows, [*(row["start_ns"] for row in rows[1:]), float("inf")], strict=True):
+        mine = [s for s in spans if s.start < last and (row is rows[0] or s.start >= row["start_ns"])]
+        sums = [len(mine), *(sum(s.parts[part] for s in mine) for part in oracle.PARTS)]
+        got = [row["exits"], *(row[f"{part}_ns"] for part in oracle.PARTS)]
+        if sums != got:
+            wrong.append(f"{row['name']}: trapline {got}, oracle {sums}")
+    for key in ("guest_ns", "halt_ns"):
+        if sum(row[key] for row in rows) != sum(vcpu[key] for vcpu in report["vcpus"]):
+            wrong.append(f"{key} of the phases is not that of the vCPUs")
+    if len(wanted) != len(specs):
+        wrong.append(f"the recording has only {wanted}")
+    for line in wrong:
+        print(f"{path}: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"{path}: agree: {[(row['name'], row['exits']) for row in rows]}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+#include "merge/report/guest_spans.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+TEST(GuestSpanSpec, HasTwoEventsOrAFunction) {
+  const auto fields = parse_guest_span("irq:irq_handler_entry:irq..irq_handler_exit:irq");
+  ASSERT_TRUE(fields);
+  EXPECT_EQ(fields->start, "irq:irq_handler_entry");
+  EXPECT_EQ(fields->start_field, "irq");
+  EXPECT_EQ(fields->end, "irq_handler_exit");
+  const auto function = parse_guest_span("function:rtc_read");
+  ASSERT_TRUE(function);
+  EXPECT_EQ(function->function, "rtc_read");
+  const auto plain = parse_guest_span("a..b");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->end, "b");
+}
+
+TEST(GuestSpanSpec, ErrorsSayWhatIsWrong) {
+  for (const char* wrong : {"a", "a:x..b", "..b", "a..", "function:"}) {
+    const auto spec = parse_guest_span(wrong);
+    ASSERT_FALSE(spec) << wrong;
+    EXPECT_EQ(spec.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(spec.error().message, testing::StartsWith("--guest-span: "));
+  }
+}
+
+ExitSpan exit_of(std::uint64_t begin, std::uint64_t end, std::span<const PartInterval> intervals) {
+  ExitSpan exit;
+  exit.thread = kVcpu0;
+  exit.start = Timestamp(begin);
+  exit.end = Timestamp(end);
+  exit.intervals = intervals;
+  return exit;
+}
+
+TEST(VcpuHistory, IsCutToTheTimeThatIsAskedFor) {
+  VcpuHistory history;
+  history.add(GuestRun{kVcpu0, 0, Timestamp(0), Timestamp(100)});
+  const PartInterval parts[] = {{Part::kKernel, Timestamp(100), Timestamp(110)},
+                                {Part::kPreempted, Timestamp(110), Timestamp(150)},
+                                {Part::kKernel, Timestamp(150), Timestamp(160)}};
+  Culprit culprit;
+  culprit.kind = CulpritKind::kIdle;
+  const WaitShare waits[] = {{Part::kPreempted, culprit, Timestamp(110), Timestamp(150)}};
+  history.add(exit_of(100, 160, parts), waits);
+  EXPECT_EQ(history.known_until(kVcpu0), Timestamp(160));
+  EXPECT_EQ(history.known_until(kVcpu1), std::nullopt);
+  const auto pieces = history.between(kVcpu0, Timestamp(90), Timestamp(120));
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[0].part, std::nullopt);
+  EXPECT_EQ(pieces[0].length(), 10u);
+  EXPECT_EQ(pieces[1].part, Part::kKernel);
+  EXPECT_EQ(pieces[2].part, Part::kPreempted);
+  EXPECT_EQ(pieces[2].culprit.kind, CulpritKind::kIdle);
+  EXPECT_EQ(pieces[2].length(), 10u);
+}
+
+TEST(VcpuHistory, ForgetsWhatWasLongestAgo) {
+  VcpuHistory history;
+  for (std::uint64_t at = 0; at < VcpuHistory::kMost + 5; ++at)
+    history.add(GuestRun{kVcpu0, 0, Timestamp(10 * at), Timestamp(10 * at + 10)});
+  const auto pieces = history.between(kVcpu0, Timestamp(0), Timestamp(60));
+  ASSERT_EQ(pieces.size(), 1u);
+  EXPECT_EQ(pieces[0].begin, Timestamp(50));
+}
+
+}  // namespace
+}  // namespace trapline::test

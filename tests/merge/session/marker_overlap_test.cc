@@ -1,0 +1,81 @@
+// One run of the plugin in trace_marker and in a directory: tests/merge/tcg/both.trapline.
+#include "merge/session/marker_overlap.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace trapline {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const fs::path kSession = fs::path(TRAPLINE_SOURCE_DIR) / "tests/merge/tcg/both.trapline";
+
+class MarkerOverlapTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = ::testing::TempDir() + "trapline-overlap-XXXXXX";
+    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    directory_ = folder + "/uftrace.data";
+    fs::copy(kSession / "uftrace.data", directory_);
+  }
+  void TearDown() override { fs::remove_all(fs::path(directory_).parent_path()); }
+  [[nodiscard]] std::optional<MarkerOverlap> compared() const {
+    auto overlap = compare_marker_calls(kSession / "trace.dat", directory_);
+    EXPECT_TRUE(overlap) << overlap.error().message;
+    return overlap ? *overlap : std::nullopt;
+  }
+  void replace(const std::string& what, const std::string& with) const {
+    const fs::path path = fs::path(directory_) / "sync.txt";
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    std::string all = text.str();
+    for (auto at = all.find(what); at != all.npos; at = all.find(what, at + with.size()))
+      all.replace(at, what.size(), with);
+    std::ofstream(path) << all;
+  }
+
+  std::string directory_;
+};
+
+TEST_F(MarkerOverlapTest, EqualCallsCountOnceAndItIsTold) {
+  const auto overlap = compared();
+  ASSERT_TRUE(overlap);
+  EXPECT_TRUE(overlap->use_markers);
+  EXPECT_THAT(overlap->note, HasSubstr("(2538 calls and returns, no difference)"));
+}
+
+TEST_F(MarkerOverlapTest, CallsThatTheDirectoryLacksAreToldWithTheirFunction) {
+  const fs::path records = fs::path(directory_) / "100.dat";
+  // The last two records: rtc_read's or another's return, and kmain's.
+  fs::resize_file(records, fs::file_size(records) - 32);
+  const auto overlap = compared();
+  ASSERT_TRUE(overlap);
+  EXPECT_TRUE(overlap->use_markers);
+  EXPECT_THAT(overlap->note, HasSubstr("2 calls and returns only in the markers, 0 only in the"));
+  EXPECT_THAT(overlap->note, Not(HasSubstr("no difference")));
+}
+
+TEST_F(MarkerOverlapTest, ADirectoryOfAnotherRunIsAnotherGuests) {
+  replace("# run: ", "# run: 9");
+  EXPECT_FALSE(compared());
+}
+
+TEST_F(MarkerOverlapTest, WithoutItsRunTheFunctionsTell) {
+  replace("# run: ", "# ran: ");
+  EXPECT_TRUE(compared());
+}
+
+TEST_F(MarkerOverlapTest, WhatThePluginDidNotWriteIsNotCompared) {
+  replace("# clock: ", "# klock: ");
+  EXPECT_FALSE(compared());
+}
+
+}  // namespace
+}  // namespace trapline

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# trapline record --flight and trapline snapshot with a real kernel; and sessions that are read while
+# they grow.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+instances=/sys/kernel/tracing/instances
+flight=$work/flight
+recorder=
+trap '[ -z "$recorder" ] || kill -KILL "$recorder" 2>/dev/null; rm -rf -- "$work"' EXIT
+examples=$TRAPLINE_SOURCE_DIR/docs/examples/flight
+
+needs_tracefs() {
+  [ "$(id -u)" = 0 ] || skip "needs root"
+  mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||
+    skip "needs tracefs"
+  [ -d /sys/kernel/tracing/events/sched ] || skip "needs sched events"
+}
+
+wait_for() {  # wait_for WHAT COMMAND...
+  local what=$1 tries
+  shift
+  for ((tries = 0; tries < 600; ++tries)); do
+    if "$@" 2>/dev/null; then return; fi
+    sleep 0.05
+  done
+  fail "no $what within 30 s"
+}
+
+start_flight() {  # start_flight ARGUMENT... ; its pid in $recorder
+  "$trapline" record --flight 60s -o "$flight" --no-kvm --sched "$@" 2>"$work/stderr" &
+  recorder=$!
+  wait_for "flight recorder" test -S "$flight/control"
+  wait_for "start" grep -q "writes nothing until asked" "$work/stderr"
+}
+
+end_flight() {
+  kill -TERM "$recorder"
+  status=0
+  wait "$recorder" || status=$?
+  expect_equal "exit status of the recorder" 0 "$status"
+  expect_equal "left in tracefs" "" "$(find "$instances" -maxdepth 1 -name "trapline-$recorder-*")"
+  [ ! -e "$flight/control" ] || fail "the socket is left"
+}
+
+snapshots() { find "$flight" -mindepth 1 -maxdepth 1 -type d | sort; }
+json() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1/session.json" "$2"; }
+
+writes_nothing_until_asked_and_then_a_session_with_its_reason() {
+  needs_tracefs
+  start_flight --spacing 1h
+  expect_contains "$work/stderr" "in at most 64 MiB"
+  sleep 1.5
+  expect_equal "files before" "control lock" "$(cd "$flight" && echo *)"
+  "$trapline" snapshot "$flight" --why 'the "disk" stood still' >"$work/path"
+  local session
+  session=$(cat "$work/path")
+  expect_equal "snapshots" "$session" "$(snapshots)"
+  expect_equal "why" 'the "disk" stood still' "$(json "$session" 's["flight"]["why"]')"
+  expect_equal "asked by" command "$(json "$session" 's["flight"]["asked_by"]')"
+  expect_equal "closed" True "$(json "$session" 's["closed"]')"
+  expect_equal "mode" 700 "$(stat -c %a "$session")"
+  # trace-cmd reads it, and as many events as trapline; the first second is in it.
+  trace-cmd report -N -t "$session/trace.dat" 2>/dev/null | grep -v 'EVENTS DROPPED\]$' >"$work/events"
+  run "$trapline" info "$session"
+  expect_equal "exit status of info" 0 "$status"
+  expect_contains "$work/stdout" 'asked by command: the "disk" stood still'
+  expect_equal "events" "$(($(wc -l <"$work/events") - 1))" \
+    "$(sed -n 's/^  events *//p' "$work/stdout" | head -n 1 | tr -d ,)"
+  expect_contains "$work/events" sched_switch
+  expect_equal "two seconds" True "$(json "$session" '1e9 < s["flight"]["to_ns"] - s["flight"]["from_ns"] < 60e9')"
+  # One in an hour.
+  run "$trapline" snapshot "$flight"
+  expect_equal "exit status of the second" 1 "$status"
+  expect_contains "$work/stderr" "at most one in 3600 s (--spacing)"
+  expect_equal "snapshots" "$session" "$(snapshots)"
+  end_flight
+  run "$trapline" snapshot "$flight"
+  expect_equal "exit status without a recorder" 1 "$status"
+  expect_contains "$work/stderr" "no flight recorder is at work there"
+}
+
+holds_what_came_after_a_snapshot_too_and_keeps_to_its_budget() {
+  needs_tracefs
+  start_flight --spacing 0s --ring-size 4 --disk-budget 40 --events raw_syscalls
+  local first second i
+  first=$("$trapline" snapshot "$flight")
+  kill -USR1 "$recorder"
+  wait_for "snapshot of SIGUSR1" grep -q "SIGUSR1 of process" "$work/stderr"
+  second=$(snapshots | tail -n 1)
+  expect_equal "asked by" signal "$(json "$second" 's["flight"]["asked_by"]')"
+  # What is written stays in memory: the second begins where the first did.
+  expect_equal "begin" "$(json "$first" 's["flight"]["from_ns"]')" "$(json "$second" 's["flight"]["from_ns"]')"
+  # Until the oldest has to go.
+  for ((i = 0; i < 40; ++i)); do
+    "$trapline" snapshot "$flight" >/dev/null
+    [ -e "$first" ] || break
+    dd if=/dev/zero of=/dev/null bs=1 count=20000 2>/dev/null
+  done
+  [ ! -e "$first" ] || fail "the oldest snapshot is still there"
+  expect_contains "$work/stderr" "removed the oldest snapshot: $(basename "$first")"
+  [ "$(du -sk --exclude lock "$flight" | cut -f1)" -le 40960 ] || fail "more than the budget: $(du -sk "$flight")"
+  end_flight
+}
+
+an_exit_that_took_long_takes_a_snapshot() {
+  needs_tracefs
+  [ -w /dev/kvm ] || skip "needs /dev/kvm"
+  local session
+  "$trapline" record --flight 60s -o "$flight" --snapshot-on 'exit > 1us' --around 100ms \
+    2>"$work/stderr" &
+  recorder=$!
+  wait_for "start" grep -q "writes nothing until asked" "$work/stderr"
+  "$(fetched qemu10)/bin/qemu-system-x86_64" -accel kvm -cpu host -display none -nodefaults -no-reboot \
+    -machine pc,hpet=on -m 64 -kernel "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" \
+    -device isa-debugcon,iobase=0x402,chardev=c -chardev "file,id=c,path=$work/console" \
+    -device isa-debug-exit,iobase=0x501 &
+  local guest=$!
+  wait_for "snapshot" grep -q "trapline: snapshot: " "$work/stderr"
+  session=$(snapshots)
+  kill "$guest" 2>/dev/null || true
+  wait "$guest" || true
+  expect_equal "asked by" expression "$(json "$session" 's["flight"]["asked_by"]')"
+  expect_contains "$work/stderr" "(exit > 1us: "
+  run "$trapline" report "$session" --slower-than 1us
+  expect_equal "exit status of report" 0 "$status"
+  end_flight
+}
+
+says_what_is_wrong_with_its_options() {
+  run "$trapline" record --flight 60s -- true
+  expect_equal "exit status" 2 "$status"
+  expect_contains "$work/stderr" "--flight records the machine"
+  run "$trapline" record --flight 60s --disk-budget 100
+  expect_equal "exit status" 2 "$status"
+  expect_contains "$work/stderr" "give at least 128"
+  run "$trapline" record --ring-size 5
+  expect_equal "exit status" 2 "$status"
+  mkdir "$work/other"
+  touch "$work/other/file"
+  needs_tracefs
+  run "$trapline" record --flight 60s --no-kvm --sched -o "$work/other"
+  expect_equal "exit status" 2 "$status"
+  expect_contains "$work/stderr" "is not a flight recorder's folder"
+}
+
+systemd_takes_the_units() {
+  command -v systemd-analyze >/dev/null || skip "needs systemd-analyze"
+  local unit
+  mkdir "$work/units"
+  for unit in "$examples"/trapline-*; do
+    sed "s|/usr/bin/trapline|$trapline|" "$unit" >"$work/units/$(basename "$unit")"
+  done
+  (cd "$work/units" && SYSTEMD_UNIT_PATH=$work/units: systemd-analyze verify --man=no trapline-*) \
+    >"$work/stdout" 2>&1 || fail "systemd-analyze: $(cat "$work/stdout")"
+  if grep "$work/units" "$work/stdout"; then fail "systemd-analyze complains of the units"; fi
+  # And the command lines in them are ones that trapline takes.
+  local words
+  for unit in "$work"/units/*.service; do
+    words=$(sed -n "s|^ExecStart=$trapline ||p" "$unit")
+    eval "run \"\$trapline\" $words --help"
+    expect_equal "exit status of $words --help" 0 "$status"
+  done
+}
+
+a_session_is_read_while_it_grows() {
+  needs_tracefs
+  local session=$work/grows events=0 more tries
+  "$trapline" record --follow -o "$session" --no-kvm --sched --events raw_syscalls 2>"$work/stderr" &
+  recorder=$!
+  wait_for "session" test -s "$session/raw/cpu0"
+  for tries in 1 2 3; do
+    wait_for "more events" sh -c "
+      dd if=/dev/zero of=/dev/null bs=1 count=2000 2>/dev/null
+      '$trapline' info '$session' >'$work/info' 2>'$work/problem' || { cp '$work/problem' '$work/stderr'; exit 1; }
+      [ \"\$(sed -n 's/^  events *//p' '$work/info' | head -n 1 | tr -d ,)\" -gt $events ]"
+    more=$(sed -n 's/^  events *//p' "$work/info" | head -n 1 | tr -d ,)
+    events=$more
+    run "$trapline" timeline "$session"
+    expect_equal "exit status of timeline $tries" 0 "$status"
+    expect_contains "$work/stdout" sched_switch
+  done
+  kill -TERM "$recorder"
+  wait "$recorder"
+  run "$trapline" info "$session"
+  more=$(sed -n 's/^  events *//p' "$work/stdout" | head -n 1 | tr -d ,)
+  [ "$more" -ge "$events" ] || fail "the closed session has $more events, the open one had $events"
+}
+
+"$1"

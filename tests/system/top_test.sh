@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# trapline top on this host and in a real terminal: what it leaves in tracefs, and its keys.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+command -v tmux >/dev/null || skip "tmux is missing: apt-get install tmux"
+terminal=trapline-top-$$
+trap 'tmux -L "$terminal" kill-server 2>/dev/null || true; rm -rf -- "$work"' EXIT
+instances=/sys/kernel/tracing/instances
+recording=$TRAPLINE_SOURCE_DIR/tests/data/box/linux-irq.dat
+
+needs_tracefs() {
+  [ -w "$instances" ] || skip "needs root and tracefs"
+  [ -d /sys/kernel/tracing/events/kvm ] || skip "needs the kvm module"
+}
+
+until_true() {  # until_true WHAT COMMAND...: at most 30 s
+  local what=$1 tries=300
+  shift
+  until "$@"; do
+    [ $((tries -= 1)) -gt 0 ] || fail "it did not happen: $what"
+    sleep 0.1
+  done
+}
+
+instance_of() { compgen -G "$instances/trapline-$1-*" >/dev/null; }
+has_no_instance() { ! instance_of "$1"; }
+shows() { tmux -L "$terminal" capture-pane -p | grep -qF -- "$1"; }
+press() { tmux -L "$terminal" send-keys "$@"; }
+lacks() { ! shows "$1"; }
+ended() { ! tmux -L "$terminal" list-sessions >/dev/null 2>&1; }
+
+# start WIDTH HEIGHT ARGUMENT...: in a terminal; its pid in $pid
+start() {
+  local width=$1 height=$2
+  shift 2
+  tmux -L "$terminal" -f /dev/null new-session -d -x "$width" -y "$height" "$trapline" top "$@"
+  pid=$(tmux -L "$terminal" list-panes -F '#{pane_pid}')
+}
+
+batch() {  # in the background; its pid in $pid
+  rm -f -- "$work/lines"
+  "$trapline" top --batch >"$work/lines" 2>"$work/stderr" &
+  pid=$!
+  until_true "a line is printed" test -s "$work/lines"
+  instance_of "$pid" || fail "there is no instance of $pid"
+}
+
+nothing_is_left_after_a_signal() {
+  needs_tracefs
+  for signal in TERM INT HUP; do
+    batch
+    kill "-$signal" "$pid"
+    wait "$pid" || fail "it ended with $? after SIG$signal"
+    has_no_instance "$pid" || fail "its instance is there after SIG$signal"
+  done
+}
+
+the_next_start_cleans_up_after_a_kill() {
+  needs_tracefs
+  batch
+  local killed=$pid
+  kill -KILL "$killed"
+  wait "$killed" || true
+  instance_of "$killed" || fail "the kernel keeps an instance, so it should be there"
+  "$trapline" top --batch --count 1 >"$work/lines" 2>"$work/stderr" || fail "$(cat "$work/stderr")"
+  has_no_instance "$killed" || fail "the instance of the killed top is still there"
+  grep -q 'removed the instance of a dead recorder' "$work/stderr" || fail "nothing was said of it"
+}
+
+q_and_a_lost_terminal_leave_nothing() {
+  needs_tracefs
+  start 80 24
+  until_true "figures" shows 'events/s'
+  instance_of "$pid" || fail "there is no instance of $pid"
+  press q
+  until_true "it ends" ended
+  until_true "its instance goes" has_no_instance "$pid"
+  start 80 24
+  until_true "figures" shows 'events/s'
+  tmux -L "$terminal" kill-server
+  until_true "its instance goes with its terminal" has_no_instance "$pid"
+}
+
+keys_and_sizes() {
+  start 80 24 --interval 5s "$recording"
+  until_true "the first interval" shows 'exits/s'
+  press '?'
+  until_true "help" shows 'culprits of waits, requests'
+  press x
+  until_true "rows again" shows 'by reason, sorted by total'
+  press s
+  until_true "another order" shows 'sorted by count'
+  press b
+  until_true "other rows" shows 'by device'
+  press / z z z Enter
+  until_true "a filter" shows '/zzz'
+  press / BSpace BSpace BSpace Enter
+  press Tab
+  until_true "culprits" shows 'culprits of waits'
+  press Tab Tab Tab
+  tmux -L "$terminal" resize-window -x 40 -y 10
+  until_true "40 columns show fewer figures" lacks 'kern'
+  [ "$(tmux -L "$terminal" capture-pane -p | wc -l)" -le 10 ] || fail "more than 10 lines"
+  tmux -L "$terminal" resize-window -x 80 -y 24
+  until_true "80 columns show all of them" shows 'kern'
+  press Space
+  until_true "a pause" shows 'PAUSED'
+  press q
+  until_true "it ends" ended
+}
+
+a_pipe_is_told_what_to_use() {
+  local status=0
+  "$trapline" top "$recording" </dev/null >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status" 2 "$status"
+  grep -q 'trapline top --batch' "$work/stderr" || fail "stderr is: $(cat "$work/stderr")"
+}
+
+prometheus_has_what_the_report_counts() {
+  "$trapline" top --prometheus "$work/figures" --batch "$recording" >/dev/null
+  local exits
+  exits=$(sed -n 's/^trapline_exits_total{.*} //p' "$work/figures" | paste -sd+ | bc)
+  expect_equal "exits" "$("$trapline" report --format json "$recording" |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["counters"]["exits"])')" "$exits"
+  expect_equal "metrics without a type" "" "$(grep -v '^#' "$work/figures" | sed 's/[{ ].*//' | sort -u |
+    while read -r name; do grep -q "^# TYPE $name " "$work/figures" || echo "$name"; done)"
+  [ "$(find "$work" -name 'figures*' | wc -l)" = 1 ] || fail "something is left beside the file"
+}
+
+an_open_session_is_read_as_it_grows_and_to_its_end() {
+  needs_tracefs
+  "$trapline" record -o "$work/run" --sched -- sleep 6 2>"$work/recorder" &
+  local recorder=$!
+  until_true "the session begins" test -s "$work/run/raw/start.json"
+  "$trapline" top --batch "$work/run" >"$work/lines" 2>"$work/stderr" || fail "$(cat "$work/stderr")"
+  wait "$recorder" || fail "$(cat "$work/recorder")"
+  grep -q 'the recording has ended' "$work/stderr" || fail "stderr is: $(cat "$work/stderr")"
+  expect_equal "events" "$("$trapline" info "$work/run" | sed -n 's/^  events *//p' | head -n 1 | tr -d ,)" \
+    "$(python3 -c 'import json, sys; print(sum(json.loads(line)["events"] for line in sys.stdin))' <"$work/lines")"
+}
+
+what_is_saved_is_a_session() {
+  needs_tracefs
+  (cd "$work" && start 80 24)
+  until_true "figures" shows 'events/s'
+  sleep 2
+  press w
+  until_true "it is saved" shows 'saved the last'
+  press q
+  until_true "it ends" ended
+  local saved
+  saved=$(find "$work" -name 'top-*.trapline' | head -n 1)
+  [ -n "$saved" ] || fail "there is no session"
+  trace-cmd report "$saved/trace.dat" >"$work/stdout" 2>/dev/null || fail "trace-cmd cannot read it"
+  "$trapline" info "$saved" >"$work/info" || fail "trapline info cannot read it"
+  grep -q '^  events' "$work/info" || fail "it has no events"
+}
+
+"$1"

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <iostream>
 
+#include "backend_ftrace/base/text.h"
+
 namespace trapline::cli {
 
 void add_input_options(CLI::App& command, InputOptions& options) {
@@ -33,6 +35,14 @@ void add_input_options(CLI::App& command, InputOptions& options) {
       ->type_name("SOURCE=NS");
   command.add_option("--tsc-khz", options.tsc_khz,
                      "The TSC's frequency: converts an x86-tsc recording to nanoseconds");
+  command.add_flag_callback(
+      "-v,--verbose",
+      [&options] {
+        options.verbose = [](const std::string& line) {
+          fmt::print(stderr, "trapline: {}\n", printable(line));
+        };
+      },
+      "Tell which reader, which evidence of clocks and which symbols are used");
 }
 
 void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {

@@ -77,7 +77,9 @@ Result<void> check(const Timeline& timeline, const Window& window) {
 // Reads the recording: up to its first event, or to its end for the longest exit.
 Result<Found> look(const Options& options, const std::optional<std::set<ThreadId>>& threads,
                    const Window& window, bool only_first, const Progress& progress) {
-  auto input = open_input(options.input);
+  InputOptions quiet = options.input;
+  quiet.verbose = {};  // the pass that prints tells it
+  auto input = open_input(quiet);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
   if (auto checked = check(timeline, window); !checked) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "merge/render/csv_cell.h"
+#include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/units.h"
 
 namespace trapline {

@@ -103,7 +103,7 @@ void GuestSpans::on_call(const Event& event, const GuestCall& call) {
   const std::int64_t task = call.task != 0 ? call.task : static_cast<std::int64_t>(event.thread);
   const Key key{event.machine, task, std::to_string(call.depth)};
   if (call.entry) {
-    begin(key, event.at);
+    begin_span(key, event.at);
   } else {
     end(key, event, "");
   }
@@ -126,10 +126,10 @@ void GuestSpans::on_guest(const Event& event) {
     const Key key = key_of(spec_.end_field);
     end(key, event, spec_.end_field.empty() ? "" : spec_.end_field + '=' + std::get<2>(key));
   }
-  if (starts) begin(key_of(spec_.start_field), event.at);
+  if (starts) begin_span(key_of(spec_.start_field), event.at);
 }
 
-void GuestSpans::begin(Key key, Timestamp at) {
+void GuestSpans::begin_span(Key key, Timestamp at) {
   const auto found = open_.find(key);
   if (found != open_.end()) {
     ++result_.restarted;

@@ -75,7 +75,7 @@ class GuestSpans : public SpanSink {
 
   void on_guest(const Event& event);
   void on_call(const Event& event, const GuestCall& call);
-  void begin(Key key, Timestamp at);
+  void begin_span(Key key, Timestamp at);
   void end(const Key& key, const Event& event, std::string what);
   void settle(ThreadId thread);
   void finish(Interval interval);

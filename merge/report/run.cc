@@ -112,7 +112,9 @@ Error no_exits(const Timeline& timeline) {
 
 Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const VcpuFilter& filter,
                                             const Progress& progress) {
-  auto input = open_input(options);
+  InputOptions quiet = options;
+  quiet.verbose = {};  // the pass for the result tells it
+  auto input = open_input(quiet);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
   Pipeline pipeline(pipeline_options(timeline, *input), {});

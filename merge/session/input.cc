@@ -110,6 +110,41 @@ void leave_out_second_calls(std::vector<Part>& parts, Input& input) {
   }
 }
 
+// "kvm_exit, sched_switch, markers"
+std::string text_of(const Capabilities& has) {
+  std::string text;
+  for (const auto& [is_there, name] :
+       {std::pair{has.kvm_exit, "kvm_exit"},
+        std::pair{has.kvm_userspace_exit, "kvm_userspace_exit"},
+        std::pair{has.run_ioctl, "sys_enter_ioctl of KVM_RUN"},
+        std::pair{has.reload, "state loads after user space"},
+        std::pair{has.sched_switch, "sched_switch"}, std::pair{has.wakeups, "wake-ups"},
+        std::pair{has.markers, "markers"}}) {
+    if (is_there) text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text.empty() ? "none of the events that VM exits are found by" : text;
+}
+
+void tell(const InputOptions& options, const Input& input) {
+  for (const auto& source : input.sources) {
+    const SourceInfo& info = source->info();
+    options.verbose(fmt::format("{}: {}, read by {}", info.path, info.kind, source->reader()));
+    const bool is_timelines = info.method == "same clock" && info.offset_ns == 0;
+    options.verbose(fmt::format(
+        "{}: clock {}, {}", info.path, info.clock,
+        is_timelines
+            ? std::string("the timeline's")
+            : fmt::format("{}; offset {} ns, error {}", info.method, info.offset_ns,
+                          info.error_ns ? fmt::format("{} ns", *info.error_ns) : "not known")));
+  }
+  options.verbose("the recording holds " + text_of(input.capabilities));
+  if (!input.symbols.empty())
+    options.verbose(fmt::format("{} symbols of the guest", input.symbols.size()));
+  if (!input.declared.empty())
+    options.verbose(fmt::format("{} events declared by trace-events", input.declared.size()));
+  for (const std::string& note : input.notes) options.verbose(note);
+}
+
 }  // namespace
 
 Result<Input> open_input(const InputOptions& options) {
@@ -132,6 +167,7 @@ Result<Input> open_input(const InputOptions& options) {
     if (!declared) return tl::unexpected(std::move(declared).error());
     input.declared = std::move(*declared);
   }
+  if (options.verbose) tell(options, input);
   return input;
 }
 

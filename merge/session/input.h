@@ -2,6 +2,7 @@
 // (docs/recording.md), on one timeline, and what they tell of themselves.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,9 @@ struct InputOptions {
   std::optional<std::uint64_t> tsc_khz;
   std::vector<std::string> offsets;  // SOURCE=NS, clock/alignment.h
   EvidenceObserver* observer = nullptr;
+  // Takes what --verbose prints, line by line: which reader reads each recording, which evidence
+  // put it on the timeline's clock, what is known of it and what was left out.
+  std::function<void(const std::string&)> verbose;
 };
 
 struct Input {

@@ -97,6 +97,8 @@ class Source {
     return std::nullopt;
   }
   // What the recording says of itself, for `info`: {"host", "Linux …"}, …
+  // What reads the file, for --verbose.
+  [[nodiscard]] virtual std::string reader() const { return "trapline"; }
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::string>> facts() const {
     return {};
   }

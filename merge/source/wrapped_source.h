@@ -22,6 +22,7 @@ class WrappedSource : public Source {
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     return source_->range();
   }
+  [[nodiscard]] std::string reader() const override { return source_->reader(); }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override {
     return source_->facts();
   }

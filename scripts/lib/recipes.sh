@@ -28,6 +28,7 @@ recipe_list() {
   kernelshark     KernelShark's library and headers: root/usr/{lib,include}; for a test
   clickhouse      ClickHouse's server and client: bin/clickhouse-{server,client}; for scripts/fleet
   duckdb          DuckDB for Node: node_modules/; for scripts/fleet
+  uftrace-forky   a newer uftrace (forky): bin/uftrace; for a test
 END
 }
 
@@ -315,4 +316,25 @@ recipe_duckdb() {  # recipe_duckdb FOLDER APT
   (cd -- "$2" && npm install --no-save --ignore-scripts --silent @duckdb/node-api@1.5.6-r.1 >&2) ||
     die "npm cannot install DuckDB (see above)"
   mv -- "$2/node_modules" "$1/"
+}
+
+# uftrace 0.19 beside the machine's 0.13.
+recipe_uftrace_forky() {  # recipe_uftrace_forky FOLDER APT
+  local folder=$1 root=$1/root loader libraries='' dir
+  private_apt_create "$2" amd64 forky
+  private_apt_unpack "$2" "$root" uftrace
+  drop_documentation "$root"
+  loader=$(loader_of "$root")
+  while read -r dir; do
+    libraries+="\$here/root/$dir:"
+  done < <(library_folders "$root" x86_64-linux-gnu)
+  mkdir -p "$folder/bin"
+  cat >"$folder/bin/uftrace" <<END
+#!/bin/sh
+# Written by scripts/fetch: starts the uftrace unpacked beside this with its own libraries.
+here=\$(dirname -- "\$(dirname -- "\$(readlink -f -- "\$0")")")
+exec "\$here/root/$loader" --library-path "${libraries%:}" "\$here/root/usr/bin/uftrace" "\$@"
+END
+  chmod 755 "$folder/bin/uftrace"
+  "$folder/bin/uftrace" --version >&2 || die "the uftrace that was unpacked does not start"
 }

@@ -4,8 +4,8 @@
   run.py TRAPLINE [--update] [CASE…]
 
 A case is a folder with `cmd` (one line: trapline …, run from the top of the sources) and
-`expected.txt`: stdout, then, where it is not 0, the line "exit status N" and stderr. --update writes
-what is printed now: look at the difference before you commit it.
+`expected.txt`: stdout, then, where it is not 0, the line "exit status N" and stderr; with --verbose
+stderr always. --update writes what is printed now: look at the difference before you commit it.
 """
 import difflib
 import pathlib
@@ -24,7 +24,9 @@ def printed(trapline, case):
                          text=True, timeout=60, check=False)
     text = run.stdout
     if run.returncode:
-        text += f"exit status {run.returncode}\n{run.stderr}"
+        text += f"exit status {run.returncode}\n"
+    if run.returncode or "--verbose" in words:
+        text += run.stderr
     return text
 
 

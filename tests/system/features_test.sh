@@ -13,6 +13,7 @@ every_test_that_it_names_exists() {
 a_test_that_does_not_exist_is_seen() {
   mkdir -p "$work/tree/docs"
   ln -s "$TRAPLINE_SOURCE_DIR/tests" "$work/tree/tests"
+  # shellcheck disable=SC2016 # backticks of Markdown
   sed 's/`ftrace_none_test`/`ftrace_some_test`/; s/TheLogsPrefixIsThreadAndTime/TheLogsPrefixIsGone/' \
     "$TRAPLINE_SOURCE_DIR/docs/features.md" >"$work/tree/docs/features.md"
   run python3 "$TRAPLINE_SOURCE_DIR/tests/system/features.py" "$work/tree"

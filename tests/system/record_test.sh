@@ -490,6 +490,16 @@ a_snapshot_keeps_what_is_around_the_slow_exits() {
   grep -qE "$at: kvm_(userspace_)?exit:" "$work/ours" || fail "no exit at $at"
   run "$trapline" report "$session" --slower-than 20us
   expect_equal "exit status of report" 0 "$status"
+  # What it left out on purpose is told, and is no loss.
+  if [ "$(json 's["snapshot"]["windows"] > 1 and not any(l["overwritten"] + l["dropped"] for l in s["losses"])')" = True ]; then
+    expect_contains "$work/stdout" "events left out on purpose, by --snapshot-on"
+    run "$trapline" report "$session" --strict
+    expect_equal "exit status of report --strict" 0 "$status"
+    if grep "were lost" "$work/stderr"; then fail "what was left out counts as lost"; fi
+    run "$trapline" info "$session"
+    expect_contains "$work/stdout" "  left out     "
+    expect_contains "$work/stdout" "  lost         nothing"
+  fi
   run "$trapline" timeline "$session" --around max
   expect_equal "exit status of timeline" 0 "$status"
 }

@@ -17,6 +17,7 @@ class FallbackSource final : public TraceDatSource {
   [[nodiscard]] Read next(Event& event) override;
   // A pipe does not tell: 0 until the end.
   [[nodiscard]] double progress() const override { return ended_ ? 1 : 0; }
+  [[nodiscard]] std::string reader() const override { return "libtracecmd, slower"; }
 
  private:
   FallbackSource(TraceFile recording, Capabilities capabilities, Child child)

@@ -13,6 +13,7 @@ class PageSource final : public TraceDatSource {
 
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override;
+  [[nodiscard]] std::string reader() const override { return "trapline, page by page"; }
 
  private:
   PageSource(TraceFile recording, Capabilities capabilities, std::vector<CpuEvents> streams)

@@ -4,14 +4,16 @@
   bench_fleet.py --trapline PATH [--hosts 1000] [--rows 50000000] [--seconds 200] RECORDING...
 
 Two shards on the loopback (scripts/fleet serve) get the rows of the recordings; the servers then make each simulated
-host from one of them: its times and its day are moved, its durations scaled by 0.9 to 1.1, and every hundredth host
-is three times slower in QEMU's devices. It stops making hosts after --seconds. docs/fleet.md has the figures.
+host's sessions from one of them: times and day are moved, durations scaled by 0.9 to 1.1, and every hundredth host
+is three times slower in QEMU's devices. It stops making sessions after --seconds. docs/fleet.md has the figures.
 """
 import argparse
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,38 +28,41 @@ DAYS = 7
 NUMBERS = ("total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns")
 
 
-def make_hosts(shards, columns, first, end):
-    """Hosts first to end - 1: each from the recording of its number, on its shard."""
+def make_sessions(shards, columns, sources, first, end, turn):
+    """One of the hosts first to end - 1: each from the recording of its number, on its shard."""
     parts = []
     for name in columns:
         if name == "host":
-            parts.append("concat('host-', toString(n)) AS host")
+            parts.append("concat('host-', toString(n))")
+        elif name == "session":
+            parts.append(f"concat(session, '-{turn}')")
+        elif name == "start_ns":
+            parts.append(f"start_ns + {turn} * 60000000000")
         elif name == "day":
-            parts.append(f"toDate('2026-11-01') + n % {DAYS} AS day")
+            parts.append(f"toDate('2026-11-01') + n % {DAYS}")
         elif name in NUMBERS:
             scale = "(0.9 + 0.2 * (n % 97) / 96) * if(n % 100 = 7 AND isNotNull(device), 3, 1)"
-            parts.append(f"toUInt64({name} * {scale}) AS {name}")
+            parts.append(f"toUInt64({name} * {scale})")
         elif name == "wall_ns":
             parts.append(f"toUInt64(1793491200000000000 + (n % {DAYS}) * 86400000000000 + start_ns % 3600000000000)")
         else:
             parts.append(name)
     for number, shard in enumerate(shards):
         shard.ask(f"INSERT INTO trapline.exits_local ({', '.join(columns)}) SELECT {', '.join(parts)} FROM trapline.base "
-                  f"ARRAY JOIN arrayFilter(x -> x % sources = source AND halfMD5(concat('host-', toString(x))) % "
+                  f"ARRAY JOIN arrayFilter(x -> x % {sources} = toUInt32(session) AND halfMD5(concat('host-', toString(x))) % "
                   f"{len(shards)} = {number}, arrayMap(x -> x + {first}, range({end - first}))) AS n")
 
 
 def fill(shards, options):
     columns = [row[0] for row in shards[0].rows("DESCRIBE TABLE trapline.exits_local")]
     began = time.monotonic()
-    hosts = rows = 0
-    step = 20
-    while hosts < options.hosts and rows < options.rows and time.monotonic() < began + options.seconds:
-        end = min(hosts + step, options.hosts)
-        make_hosts(shards, columns, hosts, end)
-        hosts = end
-        rows = int(shards[0].ask("SELECT count() FROM trapline.exits"))
-    return hosts, rows, time.monotonic() - began
+    rows, step = 0, 100
+    for turn in itertools.count():
+        for first in range(0, options.hosts, step):
+            make_sessions(shards, columns, len(options.recordings), first, min(first + step, options.hosts), turn)
+            rows = int(shards[0].ask("SELECT count() FROM trapline.exits"))
+            if turn > 0 and (rows >= options.rows or time.monotonic() > began + options.seconds):
+                return options.hosts, rows, time.monotonic() - began
 
 
 def load(shards, options, work):
@@ -76,8 +81,7 @@ def load(shards, options, work):
     took = time.monotonic() - began
     count = int(shards[0].ask("SELECT count() FROM trapline.exits_local"))
     for shard in shards:
-        shard.ask(f"CREATE TABLE trapline.base ENGINE = Memory AS SELECT *, toUInt32(session) AS source, "
-                  f"toUInt32({len(files)}) AS sources FROM trapline.exits_local")
+        shard.ask("CREATE TABLE trapline.base ENGINE = Memory AS SELECT * FROM trapline.exits_local")
         shard.ask("ALTER TABLE trapline.exits_local DROP PARTITION '2026-11-01'")
     print(f"fleet load: {len(shards) * count / took / 1e3:.0f} thousand rows/s, {size / count:.0f} bytes a row in JSON")
     return count
@@ -85,7 +89,7 @@ def load(shards, options, work):
 
 def questions(shards, options):
     settings = {**fleet.DEFAULTS, "at": str(1793491200000000000 + 4 * 86400000000000), "host": "host-7",
-                "session": str(7 % len(options.recordings)), "ns": "1000000"}
+                "session": f"{7 % len(options.recordings)}-0", "ns": "1000000"}
     settings["start_ns"] = shards[0].ask("SELECT max(start_ns) FROM trapline.exits WHERE host = 'host-7'").strip()
     for name, text in fleet.questions("clickhouse").items():
         if name == "summary":
@@ -110,6 +114,7 @@ def main():
     parser.add_argument("--memory", type=int, default=2048, help="MiB of each server's queries")
     parser.add_argument("recordings", nargs="+")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early"))
     with tempfile.TemporaryDirectory(prefix="trapline-fleet-") as name:
         work = pathlib.Path(name)
         command = [FLEET, "serve", name, "--port", "18320", "--memory", str(options.memory)]

@@ -12,6 +12,7 @@ shift 3
 folder=-
 if [ "$fetch" = uftrace ]; then
   command -v uftrace >/dev/null || skip "there is no uftrace: apt-get install uftrace"
+  folder=$("$TRAPLINE_SOURCE_DIR/scripts/fetch" uftrace-forky) || skip "scripts/fetch uftrace-forky failed (see above)"
 elif [ "$fetch" != - ]; then
   command -v node >/dev/null || skip "there is no node: apt-get install nodejs npm"
   folder=$("$TRAPLINE_SOURCE_DIR/scripts/fetch" "$fetch") || skip "scripts/fetch $fetch failed (see above)"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""uftrace.py TRAPLINE - RECORDING...: each recording as a uftrace directory, in the real uftrace: calls and total per
-vmexit:REASON equal the report's, replay runs to the end, dump --chrome is valid and has the sums to the nanosecond."""
+"""uftrace.py TRAPLINE FOLDER RECORDING...: each recording as a uftrace directory, in the real uftrace, the machine's
+(0.13) and FOLDER's (0.19): calls and total per vmexit:REASON equal the report's, replay runs to the end, dump --chrome
+is valid and has the sums to the nanosecond."""
 import collections
 import json
 import pathlib
@@ -11,11 +12,11 @@ import tempfile
 SCALE = {"us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
 
-def uftrace(directory, command, *options):
-    done = subprocess.run(["uftrace", command, "-d", str(directory), "--no-pager", *options], capture_output=True,
+def uftrace(program, directory, command, *options):
+    done = subprocess.run([program, command, "-d", str(directory), "--no-pager", *options], capture_output=True,
                           check=False, timeout=100)
     if done.returncode or done.stderr.strip():
-        sys.exit(f"uftrace {command} {options}: status {done.returncode}: {done.stderr[-500:]}")
+        sys.exit(f"{program} {command} {options}: status {done.returncode}: {done.stderr[-500:]}")
     return done.stdout.decode("utf-8")
 
 
@@ -48,7 +49,7 @@ def sums_of_dump(text):
     return dict(sums)
 
 
-def check(trapline, recording, work):
+def check(trapline, programs, recording, work):
     report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
                                        check=True).stdout)
     directory = work / "uftrace.data"
@@ -62,30 +63,38 @@ def check(trapline, recording, work):
         print(f"{recording}: left out: its exits have no duration, and uftrace shows no call without one")
         return True
     wanted = {row["key"]: [row["count"], row["total_ns"]] for row in report["groups"]["rows"]}
+    return all([check_with(program, directory, recording, wanted) for program in programs])
+
+
+def check_with(program, directory, recording, wanted):
     problems = []
-    found = report_of(uftrace(directory, "report", "-f", "total,call"))
+    found = report_of(uftrace(program, directory, "report", "-f", "total,call"))
     for key, (count, total) in wanted.items():
         value, unit, calls = found.get(key, (0, "us", 0))
         if calls != count or abs(value * SCALE[unit] - total) > SCALE[unit] / 1000:
             problems.append(f"report, {key}: {calls} calls, {value} {unit}; the report has {count}, {total} ns")
     if set(found) != set(wanted):
         problems.append(f"report: {sorted(found)}, the report has {sorted(wanted)}")
-    replay = uftrace(directory, "replay", "-f", "none")
+    replay = uftrace(program, directory, "replay", "-f", "none")
     if replay.count("vmexit:") < sum(count for count, _ in wanted.values()):
         problems.append("replay: it ends before the last exit")
-    sums = sums_of_dump(uftrace(directory, "dump", "--chrome"))
+    sums = sums_of_dump(uftrace(program, directory, "dump", "--chrome"))
     if sums != wanted:
         problems.append(f"dump --chrome: {sums}, the report has {wanted}")
     for problem in problems:
-        print(f"{recording}: {problem}"[:1500])
+        print(f"{recording}, {program}: {problem}"[:1500])
     return not problems
 
 
 def main():
-    trapline, _, *recordings = sys.argv[1:]
+    trapline, folder, *recordings = sys.argv[1:]
+    programs = ["uftrace", f"{folder}/bin/uftrace"]
+    versions = [subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+                for program in programs]
+    assert versions[0] != versions[1], f"both are {versions[0]}"
     with tempfile.TemporaryDirectory() as work:
-        good = [check(trapline, recording, pathlib.Path(work)) for recording in recordings]
-    print(f"{len(good)} recordings, {good.count(False)} with differences")
+        good = [check(trapline, programs, recording, pathlib.Path(work)) for recording in recordings]
+    print(f"{len(good)} recordings in uftrace {' and '.join(versions)}, {good.count(False)} with differences")
     return 0 if good and all(good) else 1
 
 

@@ -222,6 +222,27 @@ TEST(UftraceDirectory, ThatOfQemusOwnPluginIsOnTheWallClock) {
   EXPECT_EQ((*source)->counters().damaged_events, 0u);
 }
 
+TEST(UftraceDirectory, ItsIntervalIsKnownBeforeItIsRead) {
+  for (const fs::path& path :
+       {kQemus, kQemus.parent_path().parent_path() / "tcg/both.trapline/uftrace.data"}) {
+    auto source = open_uftrace(path);
+    ASSERT_TRUE(source) << source.error().message;
+    const auto range = (*source)->range();
+    ASSERT_TRUE(range) << path;
+    std::optional<Timestamp> first;
+    Timestamp last;
+    for (Event event; (*source)->next(event) == Read::kEvent; last = event.at) {
+      if (!first) first = event.at;
+    }
+    EXPECT_EQ(range->first, *first) << path;
+    EXPECT_EQ(range->second, last) << path;
+  }
+  // The last bytes may be a value.
+  auto with_values = open_uftrace(kNewer);
+  ASSERT_TRUE(with_values) << with_values.error().message;
+  EXPECT_FALSE((*with_values)->range());
+}
+
 TEST(UftraceDirectory, TimeOffTheCpuIsACallAsUftraceShowsIt) {
   const fs::path& path = kNewer;
   std::vector<std::string> expected;

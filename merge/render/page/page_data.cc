@@ -31,9 +31,8 @@ ReportOptions PageData::report_options(const ReportOptions& asked) {
   ReportOptions options;
   options.from = asked.from;
   options.to = asked.to;
-  options.requests = true;
-  options.by_text = "span";
   options.request_specs = asked.request_specs;
+  options.by_default = true;
   return options;
 }
 
@@ -41,6 +40,8 @@ std::vector<SpanSink*> PageData::sinks(const Timeline& timeline, const Input& in
                                        const ReportOptions& options) {
   timeline_ = &timeline;
   asked_requests_ = report_options(options);
+  asked_requests_.requests = true;
+  asked_requests_.by_text = "span";
   asked_.from = options.from;
   asked_.to = options.to;
   asked_.irq = asked_.halt = asked_.guest = true;

@@ -41,7 +41,7 @@ class PageData : public SpanSink, public ReportCompanion {
   explicit PageData(PageOptions options);
   ~PageData() override;
 
-  // Of what was asked for: the report that it accompanies counts nothing, for the page has its own.
+  // Of what was asked for; the report that it accompanies has few tables, for the page has its own.
   [[nodiscard]] static ReportOptions report_options(const ReportOptions& asked);
 
   // ReportCompanion

@@ -177,7 +177,7 @@ export class Latency {
     }
     scale.append(s("text", { x: kLeft, y: inner[1] + 16 }, "0"),
       s("text", { x: kLeft + inner[0], y: inner[1] + 16, "text-anchor": "end" }, duration(data.duration_ns)),
-      s("text", { class: "axis-name", x: kLeft, y: inner[1] + 31 }, `begin of the exit; darker: more exits, at most ${grouped(most)} a cell`));
+      s("text", { class: "axis-name", x: kLeft, y: inner[1] + 31 }, `begin of the exit; stronger: more exits, at most ${grouped(most)} a cell`));
     replace(this.heat, h("figcaption", {}, "Latency (log scale) over time"), h("div", { class: "over" }, scale, canvas));
     if (!this.reading.textContent) this.reading.textContent = "Point at a cell to read it.";
   }

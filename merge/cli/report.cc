@@ -107,6 +107,7 @@ int run(Options& options) {
   std::optional<PageData> page;
   if (wants_page(options)) {
     page.emplace(page_options(options.input, options.filter, options.from, options.to));
+    options.report = PageData::report_options(options.report);
   }
   SideTablesPass tables(options.report.halt, options.phase_specs);
   ReportCompanion* companion = page ? static_cast<ReportCompanion*>(&*page)

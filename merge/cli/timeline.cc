@@ -7,6 +7,8 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/render/page/page_data.h"
+#include "merge/render/page/timeline_page.h"
 #include "merge/render/timeline_view.h"
 #include "merge/report/exit_text.h"
 #include "merge/report/feed.h"
@@ -18,7 +20,7 @@ namespace {
 struct Options {
   InputOptions input;
   VcpuFilter filter;
-  std::string from, to, around, context, reason, output;
+  std::string from, to, around, context, reason, format = "text", output;
 };
 
 // The exit that --around max means: the longest that is no halt and has the wanted reason.
@@ -145,7 +147,46 @@ Result<void> find_window(const Options& options, const std::optional<std::set<Th
   return {};
 }
 
+// The interval as a page. Exits that begin in it are drawn where they end soon after it.
+Result<void> print_page_of(const Options& options, const TimelineOptions& view,
+                           const std::optional<std::set<ThreadId>>& threads) {
+  constexpr std::uint64_t kAfter = 100'000'000;
+  auto input = open_input(options.input);
+  if (!input) return tl::unexpected(std::move(input).error());
+  Timeline timeline(std::move(input->sources));
+  PageOptions about = page_options(options.input, options.filter, options.from, options.to);
+  about.command.front() = "timeline";
+  for (const auto& [name, text] :
+       {std::pair{"--around", &options.around}, std::pair{"--context", &options.context}}) {
+    if (!text->empty()) about.command.insert(about.command.end(), {name, *text});
+  }
+  page::TimelinePage page(timeline, {view.from, view.to, about.command, about.tool});
+  PipelineOptions how = pipeline_options(timeline, *input);
+  how.threads = threads;
+  if (view.to.ns() < std::numeric_limits<std::uint64_t>::max() - kAfter) {
+    how.to = TimeSpec{view.to.ns() + kAfter, false};
+  }
+  Pipeline pipeline(std::move(how), {&page});
+  {
+    ProgressLine progress;
+    feed(timeline, pipeline, progress.callback());
+  }
+  pipeline.finish();
+  const std::string json = page.json(pipeline);
+  auto printed = print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
+  if (!printed) return printed;
+  if (!timeline.status()) return timeline.status();
+  if (page.empty()) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
+  return {};
+}
+
 Result<void> print_timeline(const Options& options) {
+  if (options.format == "html") {
+    if (!options.reason.empty()) {
+      return fail(ErrorKind::kUsage, "--reason: goes with --format text; the page shows all exits");
+    }
+    if (auto checked = check_page(); !checked) return checked;
+  }
   TimelineOptions view;
   view.reason = options.reason;
   std::optional<std::set<ThreadId>> threads;
@@ -159,6 +200,7 @@ Result<void> print_timeline(const Options& options) {
     if (auto window = find_window(options, threads, view, progress.callback()); !window)
       return window;
   }
+  if (options.format == "html") return print_page_of(options, view, threads);
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
@@ -199,6 +241,9 @@ void add_timeline(CLI::App& app, int& status) {
   command->add_option("--context", options->context, "How far --around looks to both sides")
       ->type_name("TIME");
   command->add_option("--reason", options->reason, "Only exits with this reason (* and ? match)");
+  command->add_option("--format", options->format, "text, or html: a page to zoom in")
+      ->check(CLI::IsMember({"text", "html"}))
+      ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->callback([options, &status] {
     if (auto done = print_timeline(*options); !done) status = fail_with(done.error());

@@ -56,7 +56,7 @@ bool open_in_browser(const std::string& path) {
 Result<int> view(const Options& options) {
   if (auto checked = check_page(); !checked) return tl::unexpected(checked.error());
   PageData page(page_options(options.input, options.filter, {}, {}));
-  const ReportOptions report;
+  const ReportOptions report = PageData::report_options({});
   auto run = [&] {
     ProgressLine progress;
     return run_report(options.input, report, options.filter, progress.callback(), &page);

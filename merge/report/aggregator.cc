@@ -61,7 +61,9 @@ Aggregator::Aggregator(const Timeline& timeline, const Input& input, const Repor
 }
 
 SpanClass Aggregator::selects() const {
-  SpanClass selected = SpanClass::kExits;
+  // Of requests alone exits tell nothing.
+  const bool exits = !options_.requests || options_.slower_than || tracker_;
+  SpanClass selected = exits ? SpanClass::kExits : SpanClass::kNone;
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
   if (options_.halt) selected = selected | SpanClass::kHalts;

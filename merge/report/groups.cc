@@ -74,7 +74,10 @@ Result<std::vector<Dimension>> parse_dimensions(std::string_view text) {
 }
 
 void GroupRow::merge(const GroupRow& other) {
-  if (other.total.max() > total.max() || total.count() == 0) max_at_ns = other.max_at_ns;
+  // Of equals the first one's.
+  const bool longer = other.total.max() > total.max() || total.count() == 0;
+  const bool as_long = other.total.max() == total.max() && other.total.count() != 0;
+  if (longer || (as_long && other.max_at_ns < max_at_ns)) max_at_ns = other.max_at_ns;
   halts = total.count() == 0 ? other.halts : halts && other.halts;
   total.merge(other.total);
   for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];

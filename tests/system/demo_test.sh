@@ -30,6 +30,19 @@ END
   expect_contains "$work/stdout" "$ trapline report $session --by reason,device"
   expect_contains "$work/stdout" "$ trapline report $session --by function,device"
   trace-cmd report -N "$session/trace.dat" 2>/dev/null >"$work/text"
+  page_opens
+}
+
+# The demo ends by naming its page, which opens in a browser, where this build has pages.
+page_opens() {
+  [ -d "$TRAPLINE_BINARY_DIR/page/node_modules" ] || return 0
+  expect_equal "the last line" \
+    "The report as a page is $session/report.html: open it in a browser (docs/reading-reports.md)." \
+    "$(tail -n 1 "$work/stdout")"
+  [ "$(stat -c %s "$session/report.html")" -lt 500000 ] || fail "the page is $(stat -c %s "$session/report.html") bytes"
+  { command -v node && command -v chromium; } >/dev/null || return 0
+  TRAPLINE_PAGE_MODULES=$TRAPLINE_BINARY_DIR/page TRAPLINE_PAGE_FILE=$session/report.html \
+    node "$(dirname -- "$0")/../merge/page/page_test.mjs" a_given_page_opens_quietly || fail "the page"
 }
 
 # trapline agrees with $work/counts on every function and reason.

@@ -42,7 +42,9 @@ export function s<K extends keyof SVGElementTagNameMap>(
 
 // A name from a recording, kept apart from the direction of the text around it.
 export function name(text: string): HTMLElement {
-  return h("bdi", { class: "name" }, text);
+  // A long one breaks where its words end.
+  const words = text.split(/(?<=\.\.|[/;])/);
+  return h("bdi", { class: "name" }, ...words.flatMap((word, i) => (i ? [h("wbr"), word] : [word])));
 }
 
 export function replace(parent: Element, ...children: Child[]): void {

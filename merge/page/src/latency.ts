@@ -3,7 +3,7 @@ import type { Choice } from "./choice";
 import { clip, h, name, replace, s, widthOf } from "./dom";
 import { kLatencyBins, low, type Group, type Model, type Selection } from "./model";
 import type { Change } from "./shares";
-import { duration, exact, grouped, moment } from "./text";
+import { duration, exact, grouped, moment, spoken } from "./text";
 
 const kHeight = 190;
 const kHeatHeight = 230;
@@ -50,7 +50,7 @@ export class Latency {
     const bins = [...selection.histogram].sort((a, b) => a[0] - b[0]);
     const count = bins.reduce((n, [, more]) => n + more, 0);
     const what = choice.rows.length === 0 ? ["All exits"]
-      : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(one.key, 50))]);
+      : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(spoken(one.key), 50))]);
     const median = row?.p50_ns ?? middle(bins, count);
     const most = row ? row.max_ns : low((bins.at(-1)?.[0] ?? 0) + 1);
     replace(this.title, ...what, ...(count === 0 ? [": no exits in what is chosen"]
@@ -177,7 +177,7 @@ export class Latency {
     }
     scale.append(s("text", { x: kLeft, y: inner[1] + 16 }, "0"),
       s("text", { x: kLeft + inner[0], y: inner[1] + 16, "text-anchor": "end" }, duration(data.duration_ns)),
-      s("text", { class: "axis-name", x: kLeft, y: inner[1] + 31 }, `begin of the exit; darker: more exits, at most ${grouped(most)} a cell`));
+      s("text", { class: "axis-name", x: kLeft, y: inner[1] + 31 }, `begin of the exit; stronger: more exits, at most ${grouped(most)} a cell`));
     replace(this.heat, h("figcaption", {}, "Latency (log scale) over time"), h("div", { class: "over" }, scale, canvas));
     if (!this.reading.textContent) this.reading.textContent = "Point at a cell to read it.";
   }

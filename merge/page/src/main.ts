@@ -5,18 +5,21 @@ import { Flame } from "./flame";
 import { foot, head } from "./head";
 import { Latency } from "./latency";
 import { kLatencyBins, low, Model } from "./model";
+import { NearView } from "./near";
 import { Shares } from "./shares";
 import { stages } from "./stages";
 import { kColumns, Table } from "./table";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
-import type { PageData } from "./types";
+import type { PageData, TimelineData } from "./types";
+import { unpack, unpackTimeline } from "./unpack";
+import { Waits } from "./waits";
 import { Worst } from "./worst";
 
 const kVersion = 1;
 
-function read(): PageData {
+function read(): PageData | TimelineData {
   const text = document.getElementById("data")?.textContent ?? "";
-  return JSON.parse(text) as PageData;
+  return JSON.parse(text) as PageData | TimelineData;
 }
 
 // Without storage, as on a page opened from disk, the theme lasts as long as the page.
@@ -48,14 +51,40 @@ async function copy(text: string, said: HTMLElement): Promise<void> {
   }
 }
 
+// trapline timeline --format html: one part of the timeline, and nothing else.
+function startTimeline(data: TimelineData, main: HTMLElement): void {
+  useUnit(data.time_unit);
+  const near = unpackTimeline(data);
+  const view = new NearView(near, null, null, () => {});
+  const command = ["trapline", ...data.command].map(quoted).join(" ");
+  const said = h("span", { role: "status", class: "dim" });
+  const exits = near.spans.filter(([, , , kind]) => kind !== "guest" && kind !== "handler");
+  const longest = exits.reduce((most, [, begin, end]) => Math.max(most, end - begin), 0);
+  document.title = `${duration(near.to)} from ${momentOption(data.start_ns, 0)}`;
+  main.append(
+    h("header", {}, h("h1", {}, `${duration(near.to)} from ${momentOption(data.start_ns, 0)} `, h("small", {}, data.time_unit === "ns" ? "s of the recording's clock" : "")),
+      h("div", { class: "actions noprint" }, h("button", { type: "button", id: "copy", click: () => void copy(command, said) }, "Copy command"), themeButton(() => view.show()), said)),
+    h("section", { id: "timeline", "aria-labelledby": "timeline-title" },
+      h("h2", { id: "timeline-title" }, near.spans.length + near.events.length === 0 ? "Nothing lies in that part of the recording"
+        : `${near.events.length.toLocaleString("en-US")} events on ${near.lanes.length} lanes; the longest part of an exit took ${duration(longest)}`),
+      h("p", {}, h("code", { id: "command" }, command)), view.controls, view.picture, view.list));
+  window.addEventListener("resize", () => view.show());
+  view.show();
+}
+
 function start(): void {
   const page = read();
   const main = document.getElementById("page")!;
-  const data = page.recordings[0];
-  if (page.format !== "trapline-page" || page.version !== kVersion || !data) {
+  if (page.format === "trapline-timeline" && page.version === kVersion) {
+    startTimeline(page, main);
+    return;
+  }
+  const packed = page.format === "trapline-page" ? page.recordings[0] : undefined;
+  if (page.format !== "trapline-page" || page.version !== kVersion || !packed) {
     main.append(h("p", { class: "alert" }, `This page shows data of version ${kVersion}; it holds ${page.format} version ${page.version}.`));
     return;
   }
+  const data = unpack(packed);
   useUnit(data.time_unit);
   const model = new Model(data);
   const limits = {
@@ -79,15 +108,16 @@ function start(): void {
   const latency = new Latency(model, change);
   const flame = new Flame(model);
   const worst = new Worst(model, change);
+  const waits = new Waits(model);
   const chips = h("div", { class: "chips", role: "group", "aria-label": "What is chosen" });
   const command = h("code", { id: "command" });
   const said = h("span", { role: "status", class: "dim" });
 
   function words(): string[] {
-    const asked = choice.time ? without(data!.command, "--from", "--to") : data!.command;
+    const asked = choice.time ? without(data.command, "--from", "--to") : data.command;
     const result = ["trapline", ...asked, "--by", choice.by];
-    if (choice.time && data!.time_unit === "ns") {
-      const start = data!.interval.start_ns;
+    if (choice.time && data.time_unit === "ns") {
+      const start = data.interval.start_ns;
       result.push("--from", momentOption(start, model.edge(choice.time[0])), "--to", momentOption(start, model.edge(choice.time[1])));
     }
     const sort = choice.sort === "share" ? "total" : choice.sort;
@@ -122,6 +152,7 @@ function start(): void {
     latency.render(choice, selection);
     flame.render(choice, selection);
     worst.render(choice);
+    waits.render(choice);
   }
 
   const title = data.sources[0]?.path.split("/").filter(Boolean).at(-1) ?? "recording";
@@ -132,7 +163,7 @@ function start(): void {
         h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
         h("button", { type: "button", id: "copy-link", click: () => void copy(location.href, said) }, "Copy link"), themeButton(draw), said)),
     h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
-    head(data), shares.element, table.element, latency.element, flame.element, worst.element, ...stages(data), foot(data),
+    head(data), shares.element, table.element, latency.element, flame.element, worst.element, waits.element, ...stages(data), foot(data),
   );
   window.addEventListener("hashchange", () => {
     choice = fromFragment(location.hash, limits);

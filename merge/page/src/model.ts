@@ -54,11 +54,9 @@ export class Model {
     this.sums = new Float64Array(cells * 5);
     let cell = 0;
     data.cells.forEach((flat, combo) => {
-      let time = 0;
       for (let i = 0; i + 6 < flat.length; i += 7) {
-        time += flat[i] ?? 0;
         this.combo[cell] = combo;
-        this.time[cell] = time;
+        this.time[cell] = flat[i] ?? 0;
         this.latency[cell] = flat[i + 1] ?? 0;
         for (let k = 0; k < 5; ++k) this.sums[cell * 5 + k] = flat[i + 2 + k] ?? 0;
         ++cell;

@@ -3,7 +3,7 @@ import type { Choice } from "./choice";
 import { clip, h, name, replace, s } from "./dom";
 import { kLatencyBins, type Group, type Model } from "./model";
 import type { Change } from "./shares";
-import { exact, grouped, percent, sig3, single, singleUnit, total, totalUnit } from "./text";
+import { exact, grouped, percent, sig3, single, singleUnit, spoken, total, totalUnit } from "./text";
 import { kParts } from "./types";
 
 const kShown = 25;
@@ -155,7 +155,7 @@ export class Table {
   private heading(rows: Group[], choice: Choice): void {
     const busiest = rows.filter((row) => !row.halt).sort((a, b) => b.total_ns - a.total_ns)[0];
     replace(this.title, ...(busiest
-      ? [name(clip(busiest.key, 60)), ` took ${percent(busiest.total_ns / this.wall(choice))} of the vCPUs' time, in ${grouped(busiest.count)} exits`]
+      ? [name(clip(spoken(busiest.key), 60)), ` took ${percent(busiest.total_ns / this.wall(choice))} of the vCPUs' time, in ${grouped(busiest.count)} exits`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
 

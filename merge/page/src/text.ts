@@ -76,3 +76,8 @@ export function visible(text: string): string {
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`;
 }
+
+// A row's key in a sentence: without the dimensions that it has no value in ("msr / -").
+export function spoken(key: string): string {
+  return key.replace(/( \/ -)+$/, "");
+}

@@ -77,9 +77,13 @@ export interface WorstExit extends Parts {
   function: string;
   preempted_by: string;
   qemu_events: number;
-  injected_vector?: number;
+  injected_vector: number | null;
+  waits: ExitWait[]; // the longest
   neighbourhood: number | null;
 }
+
+// preempted or blocked, by whom, begin, end
+export type ExitWait = ["preempted" | "blocked", string, number, number];
 
 // lane, begin, end, kind, text
 export type NearSpan = [number, number, number, string, string];
@@ -125,6 +129,21 @@ export interface HaltRow {
   invalid: number;
 }
 
+export interface WaitRow {
+  culprit: string;
+  vm: string | null;
+  ns: number;
+  count: number;
+  max_ns: number;
+  time: [number, number][]; // time bin, ns
+}
+
+export interface WaitTable {
+  total_ns: number;
+  rows: WaitRow[];
+  rows_left_out: number;
+}
+
 export interface GuestFunction extends Parts {
   name: string;
   calls: number;
@@ -155,20 +174,51 @@ export interface Recording {
   lost_left_out: number;
   values: Record<Dimension, string[]>;
   combos: number[][]; // indices into values, in the order of kDimensions
-  cells: number[][]; // per combo: bins to go on, latency bin, count, total, user, preempted, blocked
+  cells: number[][]; // per combo, flat: time bin, latency bin, count, total, user, preempted, blocked
   sets: RowSet[];
   requests: RequestRow[];
   request_paths: RequestPath[];
   irqs: { coalesced: number; rows: IrqRow[] };
   halts: HaltRow[];
+  waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   worst: WorstExit[];
   neighbourhoods: Neighbourhood[];
   left_out: string[]; // sentences: what was thinned out
 }
 
+// As it is written: unpack.ts makes a Recording of it.
+export interface PackedRows {
+  columns: string[];
+  rows: unknown[][];
+}
+type PackedNeighbourhood = [from: number, length: number, left_out: number, spans: number[], events: number[]];
+export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits"> {
+  texts: string[];
+  sets: (PackedRows & { by: string; rows_left_out: number })[];
+  worst: PackedRows;
+  neighbourhoods: PackedNeighbourhood[];
+  waits: Record<"preempted" | "blocked", Omit<WaitTable, "rows"> & { rows: (Omit<WaitRow, "time"> & { time: number[] })[] }>;
+}
+
 export interface PageData {
   format: "trapline-page";
   version: number;
-  recordings: Recording[]; // one; two where they are compared
+  recordings: PackedRecording[]; // one; two where they are compared
+}
+
+// Of trapline timeline --format html.
+export interface TimelineData {
+  format: "trapline-timeline";
+  version: number;
+  tool: string;
+  command: string[];
+  time_unit: "ns" | "cycles";
+  start_ns: string;
+  duration_ns: number;
+  lanes: string[];
+  texts: string[];
+  spans: [lane: number, begin: number, length: number, kind: number, text: number][];
+  events: [lane: number, at: number, text: number, whose: number][];
+  left_out: number;
 }

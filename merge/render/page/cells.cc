@@ -19,40 +19,6 @@ std::uint64_t cell_key(std::uint32_t combo, std::uint64_t time, std::uint64_t la
 
 }  // namespace
 
-const std::vector<Dimension>& Cells::dimensions() {
-  static const std::vector<Dimension> kAll = {Dimension::kReason, Dimension::kDetail,
-                                              Dimension::kDevice, Dimension::kQemuEvent,
-                                              Dimension::kStack,  Dimension::kVcpu};
-  return kAll;
-}
-
-std::size_t Cells::Hash::operator()(const GroupKey& key) const {
-  std::uint64_t hash = 0;
-  for (const std::uint64_t word : key.words) hash = mix(hash ^ word);
-  return static_cast<std::size_t>(hash);
-}
-
-Cells::Cells() : keys_(dimensions()), slots_(1024) {}
-
-// Page faults are one value: there are as many addresses as the guest has pages.
-std::uint32_t Cells::combo_of(const ExitSpan& exit, const Pipeline& pipeline) {
-  const StackId stack = pipeline.stack_of(exit);
-  GroupKey key;
-  if (exit.detail.kind == DetailKind::kPageFault) {
-    ExitSpan without = exit;
-    without.detail.value = 0;
-    key = keys_.of(without, stack, pipeline.stacks());
-  } else {
-    key = keys_.of(exit, stack, pipeline.stacks());
-  }
-  if (const auto found = numbers_.find(key); found != numbers_.end()) return found->second;
-  if (combos_.size() >= kMostCombos) return kOther;
-  const auto number = static_cast<std::uint32_t>(combos_.size());
-  numbers_.emplace(key, number);
-  combos_.push_back(key);
-  return number;
-}
-
 std::size_t Cells::slot_of(std::uint64_t key) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = static_cast<std::size_t>(mix(key)) & mask;
@@ -81,13 +47,12 @@ void Cells::rehash(std::size_t slots, bool doubled) {
 
 void Cells::coarsen() { rehash(slots_.size(), true); }
 
-void Cells::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipeline) {
   if (!started_) {
     started_ = true;
     bins_.first = pipeline.begin().value_or(exit.start).ns();
   }
   while (bins_.bin(exit.start.ns()) >= kMostBins) coarsen();
-  std::uint32_t combo = combo_of(exit, pipeline);
   const std::uint64_t latency = latency_bin(exit.total());
   std::uint64_t key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
   std::size_t slot = slot_of(key);
@@ -96,7 +61,7 @@ void Cells::exit(const ExitSpan& exit, const Pipeline& pipeline) {
       if (bins_.bin(pipeline.end().ns()) > kFewestBins) {
         coarsen();
       } else {
-        combo = kOther;
+        combo = Combos::kOther;
       }
     } else if (2 * size_ >= slots_.size()) {
       rehash(2 * slots_.size(), false);
@@ -104,7 +69,7 @@ void Cells::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     key = cell_key(combo, bins_.bin(exit.start.ns()), latency);
     slot = slot_of(key);
   }
-  if (combo == kOther) ++folded_;
+  if (combo == Combos::kOther) ++folded_;
   Cell& cell = slots_[slot];
   size_ += cell.key == 0 ? 1 : 0;
   cell.key = key;

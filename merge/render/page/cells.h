@@ -5,16 +5,15 @@
 //
 // Sums are exact: whatever a reader of the page selects, counts and totals are those of the exits.
 // Memory is bounded: time bins become twice as long whenever the recording outgrows them or cells
-// become too many; values beyond the first kMostCombos combinations are counted as one.
+// become too many.
 #pragma once
 
 #include <bit>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/report/exit_keys.h"
+#include "merge/render/page/combos.h"
 
 namespace trapline::page {
 
@@ -44,14 +43,14 @@ struct TimeBins {
   }
 };
 
-class Cells : public SpanSink {
+class Cells {
  public:
-  static constexpr std::size_t kMostCombos = 4096, kMostCells = 1u << 17, kMostBins = 256;
+  static constexpr std::size_t kMostCells = 1u << 17, kMostBins = 256;
 
-  Cells();
+  Cells() : slots_(1024) {}
 
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  // `combo` is the exit's number in Combos.
+  void add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipeline);
 
   struct Cell {
     std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
@@ -60,10 +59,7 @@ class Cells : public SpanSink {
     [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>(key) >> 8; }
     [[nodiscard]] std::uint32_t latency() const { return static_cast<std::uint32_t>(key) & 0xff; }
   };
-  // The dimensions of a combination, in the order of its key's words.
-  [[nodiscard]] static const std::vector<Dimension>& dimensions();
-  [[nodiscard]] const std::vector<GroupKey>& combos() const { return combos_; }
-  // Exits that are in the combination "[other]", the last one, for want of room.
+  // Exits that are in the combination Combos::kOther for want of room.
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -77,19 +73,11 @@ class Cells : public SpanSink {
   }
 
  private:
-  struct Hash {
-    std::size_t operator()(const GroupKey& key) const;
-  };
-  static constexpr std::uint32_t kOther = kMostCombos;
-  [[nodiscard]] std::uint32_t combo_of(const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] std::size_t slot_of(std::uint64_t key) const;
   void rehash(std::size_t slots, bool doubled);
 
-  ExitKeys keys_;
   TimeBins bins_;
   bool started_ = false;
-  std::unordered_map<GroupKey, std::uint32_t, Hash> numbers_;
-  std::vector<GroupKey> combos_;
   std::vector<Cell> slots_;  // open addressing, a power of two, at most half full
   std::size_t size_ = 0;
   std::uint64_t folded_ = 0;

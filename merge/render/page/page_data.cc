@@ -12,18 +12,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
-                                        "qemu-event", "function",      "vcpu"};
-
-ReportOptions table_options(const ReportOptions& asked, std::string_view by) {
-  ReportOptions options;
-  options.by_text = std::string(by);
-  options.by = *parse_dimensions(by);
-  options.from = asked.from;
-  options.to = asked.to;
-  return options;
-}
-
 std::string joined(const nlohmann::json& words) {
   std::string text;
   for (const auto& word : words) {
@@ -39,23 +27,29 @@ std::string joined(const nlohmann::json& words) {
 PageData::PageData(PageOptions options) : options_(std::move(options)) {}
 PageData::~PageData() = default;
 
+ReportOptions PageData::report_options(const ReportOptions& asked) {
+  ReportOptions options;
+  options.from = asked.from;
+  options.to = asked.to;
+  options.request_specs = asked.request_specs;
+  options.by_default = true;
+  return options;
+}
+
 std::vector<SpanSink*> PageData::sinks(const Timeline& timeline, const Input& input,
                                        const ReportOptions& options) {
   timeline_ = &timeline;
-  for (const std::string_view by : kTables) {
-    ReportOptions& table = asked_.emplace_back(table_options(options, by));
-    table.irq = table.halt = table.guest = asked_.size() == 1;
-  }
-  ReportOptions& requests = asked_.emplace_back(table_options(options, "reason"));
-  requests.requests = true;
-  requests.by_text = "span";
-  requests.request_specs = options.request_specs;
-  std::vector<SpanSink*> sinks = {this, &cells_, &shares_, &worst_};
-  for (const ReportOptions& table : asked_) {
-    tables_.push_back(std::make_unique<Aggregator>(timeline, input, table));
-    sinks.push_back(tables_.back().get());
-  }
-  return sinks;
+  asked_requests_ = report_options(options);
+  asked_requests_.requests = true;
+  asked_requests_.by_text = "span";
+  asked_.from = options.from;
+  asked_.to = options.to;
+  asked_.irq = asked_.halt = asked_.guest = true;
+  report_ = std::make_unique<Aggregator>(timeline, input, asked_);
+  requests_ = std::make_unique<Aggregator>(timeline, input, asked_requests_);
+  waits_.name_events(
+      [&timeline](const Event& event) { return timeline.source(event.source).event_name(event); });
+  return {this, &exits_, &shares_, &waits_, &worst_, report_.get(), requests_.get()};
 }
 
 void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {

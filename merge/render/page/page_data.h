@@ -1,24 +1,25 @@
 // The data of the page (docs/formats/page.md), gathered in the pass that makes the report.
 //
-//   Pipeline ──> Aggregator, one for each table of the page    exact figures, as in every report
-//           ├──> Cells                                         what can be selected and brushed
-//           ├──> Shares                                        vCPU time, by state and time bin
-//           ├──> WorstExits                                    the longest, with what was around
+//   Pipeline ──> an Aggregator of interrupts, halts and guest functions, and one of requests
+//           ├──> Exits: tables, exact as in every report; cells that can be selected and brushed
+//           ├──> Shares: vCPU time, by state and time bin
+//           ├──> Waits: who kept the vCPUs waiting
+//           ├──> WorstExits: the longest, with what was around
 //           └──> PageData itself: losses
 //
 // Memory does not grow with the recording.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/render/page/cells.h"
+#include "merge/render/page/exits.h"
 #include "merge/render/page/shares.h"
+#include "merge/render/page/waits.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/report/aggregator.h"
 #include "merge/report/run.h"
@@ -39,6 +40,9 @@ class PageData : public SpanSink, public ReportCompanion {
 
   explicit PageData(PageOptions options);
   ~PageData() override;
+
+  // Of what was asked for; the report that it accompanies has few tables, for the page has its own.
+  [[nodiscard]] static ReportOptions report_options(const ReportOptions& asked);
 
   // ReportCompanion
   [[nodiscard]] std::vector<SpanSink*> sinks(const Timeline& timeline, const Input& input,
@@ -62,11 +66,12 @@ class PageData : public SpanSink, public ReportCompanion {
 
   PageOptions options_;
   const Timeline* timeline_ = nullptr;
-  std::deque<ReportOptions> asked_;
-  std::vector<std::unique_ptr<Aggregator>> tables_;  // the last one is that of requests
-  page::Cells cells_;
+  ReportOptions asked_, asked_requests_;
+  std::unique_ptr<Aggregator> report_, requests_;
+  page::Exits exits_;
   page::Shares shares_;
-  page::WorstExits worst_;
+  page::Waits waits_;
+  page::WorstExits worst_{waits_};
   std::vector<Loss> losses_;
   std::uint64_t losses_left_out_ = 0;
   std::string json_;
@@ -76,6 +81,9 @@ class PageData : public SpanSink, public ReportCompanion {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> session_facts(
     const std::vector<std::string>& paths);
 
+// JSON that can stand in a script element: what would end one, or begin a comment in one, is written
+// as an escape.
+[[nodiscard]] std::string without_markup(const std::string& json);
 // The page with the data in it. An Error says what to install where the page was not built.
 [[nodiscard]] Result<void> check_page();
 void print_page(const std::string& json, std::ostream& out);

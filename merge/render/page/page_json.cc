@@ -2,10 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <string>
 
+#include "merge/render/page/cells_json.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_json.h"
 #include "merge/render/report_json.h"
@@ -18,7 +17,7 @@ using page::Shares;
 using page::WorstExits;
 
 constexpr std::string_view kCellsPlace = "@cells@";
-constexpr std::size_t kAimCells = 12'000, kFewestBins = 64;
+constexpr std::size_t kAimCells = 10'000, kFewestBins = 64;
 
 }  // namespace
 
@@ -26,11 +25,11 @@ struct PageData::Writer {
   const PageData& data;
   const Pipeline& pipeline;
   const Timeline& timeline;
-  Report report;
+  const Report& report;
   VcpuNames vcpus;
   std::uint64_t start = 0;
-  page::TimeBins bins;
-  std::string cells_text;
+  page::TimeBins bins{};
+  Json sets_json{};  // they do not depend on the bins
 
   [[nodiscard]] std::int64_t relative(std::uint64_t ns) const {
     return static_cast<std::int64_t>(ns - start);
@@ -39,26 +38,22 @@ struct PageData::Writer {
     return {pipeline.names(), pipeline.stacks(), timeline, vcpus, pipeline.processes()};
   }
 
-  Json rows(const Report& table) const {
-    Json rows = Json::array();
-    for (const GroupRow& row : table.rows) {
-      if (rows.size() >= kMostRows) break;
-      Json json = row_json(row);
-      json.erase("max_at_ns");
-      json["max_at"] = relative(row.max_at_ns);
-      json["halt"] = row.halts;
-      rows.push_back(std::move(json));
-    }
-    return rows;
-  }
-
   Json sets() const {
     Json sets = Json::array();
-    for (std::size_t i = 0; i + 1 < data.tables_.size(); ++i) {
-      const Report table = data.tables_[i]->snapshot(pipeline);
-      Json rows_of = rows(table);
-      const std::size_t left = table.rows.size() - rows_of.size();
-      sets.push_back({{"by", table.by}, {"rows", std::move(rows_of)}, {"rows_left_out", left}});
+    for (const auto& table :
+         data.exits_.tables.tables(data.exits_.combos, namer(), report.model.durations())) {
+      Json rows = Json::array();
+      for (const GroupRow& row : table.rows) {
+        if (rows.size() >= kMostRows) break;
+        Json json = row_json(row);
+        json.erase("max_at_ns");
+        json["max_at"] = relative(row.max_at_ns);
+        json["halt"] = row.halts ? 1 : 0;
+        rows.push_back(std::move(json));
+      }
+      Json set = {{"by", table.by}, {"rows_left_out", table.rows.size() - rows.size()}};
+      set.update(page::packed(rows));
+      sets.push_back(std::move(set));
     }
     return sets;
   }
@@ -80,80 +75,6 @@ struct PageData::Writer {
     return json;
   }
 
-  // values, combos, and cells_text: as a tree of values they would be most of the work.
-  void cells(Json& json) {
-    const std::vector<Dimension>& dimensions = Cells::dimensions();
-    constexpr std::string_view kNames[] = {"reason",     "detail", "device",
-                                           "qemu-event", "stack",  "vcpu"};
-    std::vector<std::map<std::string, std::size_t>> numbers(dimensions.size());
-    std::vector<std::vector<std::string>> values(dimensions.size());
-    const auto number = [&](std::size_t dimension, std::string text) {
-      const auto [place, is_new] = numbers[dimension].emplace(text, values[dimension].size());
-      if (is_new) values[dimension].push_back(std::move(text));
-      return place->second;
-    };
-    // Two keys may have one text; they are one combination then.
-    std::map<std::vector<std::size_t>, std::size_t> merged;
-    std::vector<std::size_t> combo_of;
-    const auto add = [&](const std::vector<std::size_t>& combo) {
-      combo_of.push_back(merged.emplace(combo, merged.size()).first->second);
-    };
-    for (const GroupKey& key : data.cells_.combos()) {
-      std::vector<std::size_t> combo;
-      std::size_t word = 0;
-      for (std::size_t i = 0; i < dimensions.size(); ++i) {
-        const std::vector<Dimension> one = {dimensions[i]};
-        const bool is_detail = one[0] == Dimension::kDetail;
-        GroupKey part;
-        part.words[0] = key.words[word++];
-        if (is_detail) part.words[1] = key.words[word++];
-        std::string text = ExitKeys(one).text(part, namer());
-        if (is_detail && text.starts_with("page-fault")) text = "page-fault";
-        combo.push_back(number(i, std::move(text)));
-      }
-      add(combo);
-    }
-    std::vector<std::size_t> other;
-    if (data.cells_.folded() != 0) {
-      for (std::size_t i = 0; i < dimensions.size(); ++i) {
-        other.push_back(number(i, std::string(Report::kFoldedKey)));
-      }
-      add(other);
-    }
-    std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, Cells::Cell> sums;
-    for (const Cells::Cell& cell : data.cells_.sorted()) {
-      const std::size_t combo = combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)];
-      Cells::Cell& sum = sums[{combo, cell.time(), cell.latency()}];
-      sum.count += cell.count;
-      sum.total += cell.total;
-      sum.user += cell.user;
-      sum.preempted += cell.preempted;
-      sum.blocked += cell.blocked;
-    }
-    std::vector<std::string> flat(merged.size());
-    std::vector<std::uint32_t> last(merged.size());
-    for (const auto& [key, cell] : sums) {
-      const auto& [combo, time, latency] = key;
-      std::string& text = flat[combo];
-      fmt::format_to(std::back_inserter(text), "{}{},{},{},{},{},{},{}", text.empty() ? "" : ",",
-                     time - last[combo], latency, cell.count, cell.total, cell.user, cell.preempted,
-                     cell.blocked);
-      last[combo] = time;
-    }
-    cells_text = '[';
-    for (const std::string& text : flat)
-      cells_text += (cells_text.size() > 1 ? ",[" : "[") + text + ']';
-    cells_text += ']';
-    Json combos = Json::array();
-    combos.get_ref<Json::array_t&>().resize(merged.size());
-    for (const auto& [combo, at] : merged) combos[at] = combo;
-    for (std::size_t i = 0; i < dimensions.size(); ++i) {
-      json["values"][std::string(kNames[i])] = values[i];
-    }
-    json["combos"] = std::move(combos);
-    json["cells"] = kCellsPlace;
-  }
-
   Json losses() const {
     Json json = Json::array();
     for (const Loss& loss : data.losses_) {
@@ -167,11 +88,11 @@ struct PageData::Writer {
 
   Json left_out() const {
     Json sentences = Json::array();
-    if (data.cells_.folded() != 0) {
+    if (data.exits_.cells.folded() != 0) {
       sentences.push_back(
           fmt::format("{} exits are in no selection: there are more combinations of values than "
                       "the page keeps.",
-                      data.cells_.folded()));
+                      data.exits_.cells.folded()));
     }
     sentences.push_back(
         "Page faults are kept together in selections, not by address; the table by detail has the "
@@ -195,7 +116,7 @@ struct PageData::Writer {
   }
 
   Json requests() const {
-    const Report table = data.tables_.back()->snapshot(pipeline);
+    const Report table = data.requests_->snapshot(pipeline);
     const Json all = report_json(table);
     Json rows = Json::array();
     for (const GroupRow& row : table.rows) {
@@ -236,14 +157,21 @@ struct PageData::Writer {
     json["vcpus"] = vcpu_rows(base["vcpus"]);
     json["lost"] = losses();
     json["lost_left_out"] = data.losses_left_out_;
-    cells(json);
-    json["sets"] = sets();
+    page::CellsJson cells = page::cells_json(data.exits_, namer());
+    json["values"] = std::move(cells.values);
+    json["combos"] = std::move(cells.combos);
+    json["cells"] = kCellsPlace;
+    if (sets_json.is_null()) sets_json = sets();
+    json["sets"] = sets_json;
     json["requests"] = std::move(asked["rows"]);
     json["request_paths"] = std::move(asked["paths"]);
     json["irqs"] = base["irqs"];
     json["halts"] = base["halts"];
     json["guest_functions"] = base.value("guest_functions", Json::array());
-    page::add_worst(json, data.worst_, {pipeline, timeline, vcpus, start}, neighbourhoods);
+    page::Texts texts;
+    page::add_worst(json, data.worst_, {pipeline, timeline, vcpus, start}, neighbourhoods, texts);
+    json["texts"] = texts.all();
+    json["waits"] = data.waits_.json({pipeline.names(), timeline, vcpus, pipeline.processes()});
     json["left_out"] = left_out();
     const Json page = {{"format", "trapline-page"},
                        {"version", 1},
@@ -251,14 +179,11 @@ struct PageData::Writer {
     std::string text = page.dump(-1, ' ', true, Json::error_handler_t::replace);
     // No name can look like it: the quotes of a text are escaped.
     const std::string place = fmt::format("\"cells\":\"{}\"", kCellsPlace);
-    text.replace(text.find(place) + 8, place.size() - 8, cells_text);
+    text.replace(text.find(place) + 8, place.size() - 8, cells.cells);
     return text;
   }
 };
 
-namespace {
-
-// What would end a script element, or begin a comment in one, is written as an escape.
 std::string without_markup(const std::string& json) {
   std::string text;
   text.reserve(json.size());
@@ -276,37 +201,38 @@ std::string without_markup(const std::string& json) {
   return text;
 }
 
-}  // namespace
-
 void PageData::finish(const Pipeline& pipeline) {
-  Writer writer{*this, pipeline, *timeline_, tables_.front()->snapshot(pipeline), {}, 0, {}, {}};
+  const Report report = report_->snapshot(pipeline);
+  Writer writer{*this, pipeline, *timeline_, report, {}, report.start_ns, {}, {}};
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), *timeline_);
   writer.vcpus = VcpuNames(threads, find_vms(threads, pipeline.processes()));
-  writer.start = writer.report.start_ns;
   const std::uint64_t first = pipeline.begin().value_or(Timestamp(writer.start)).ns();
-  cells_.begin_at(first);
+  Cells& cells = exits_.cells;
+  cells.begin_at(first);
   shares_.begin_at(first);
   // One length of bins for all, and few enough cells.
   const auto few = [&] {
-    return cells_.size() <= kAimCells ||
-           cells_.bins().bin(pipeline.end().ns()) + 1 < 2 * kFewestBins;
+    return cells.size() <= kAimCells || cells.bins().bin(pipeline.end().ns()) + 1 < 2 * kFewestBins;
   };
   const auto fits = [&](const page::TimeBins& bins) {
     return bins.bin(writer.report.end_ns) < Cells::kMostBins;
   };
-  while (!few()) cells_.coarsen();
-  while (!fits(cells_.bins())) cells_.coarsen();
+  while (!few()) cells.coarsen();
+  while (!fits(cells.bins())) cells.coarsen();
   std::size_t neighbourhoods = WorstExits::kMost + WorstExits::kMostRows;
   while (true) {
-    while (shares_.bins().shift < cells_.bins().shift) shares_.coarsen();
-    while (cells_.bins().shift < shares_.bins().shift) cells_.coarsen();
-    writer.bins = cells_.bins();
+    const unsigned shift =
+        std::max({shares_.bins().shift, cells.bins().shift, waits_.bins().shift});
+    while (shares_.bins().shift < shift) shares_.coarsen();
+    while (cells.bins().shift < shift) cells.coarsen();
+    while (waits_.bins().shift < shift) waits_.coarsen();
+    writer.bins = cells.bins();
     json_ = without_markup(writer.print(neighbourhoods));
     if (json_.size() <= kMostBytes) return;
     if (neighbourhoods > 2 * page::kFirst) {
       neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {
-      cells_.coarsen();
+      cells.coarsen();
     } else if (neighbourhoods != 0) {
       neighbourhoods = 0;
     } else {

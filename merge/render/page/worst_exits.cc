@@ -53,6 +53,17 @@ void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
   }
 }
 
+// The longest of the shares, in order of time.
+std::vector<WaitShare> longest_of(std::span<const WaitShare> shares) {
+  std::vector<WaitShare> kept(shares.begin(), shares.end());
+  std::stable_sort(kept.begin(), kept.end(),
+                   [](const WaitShare& a, const WaitShare& b) { return a.length() > b.length(); });
+  if (kept.size() > WorstExits::kMostWaits) kept.resize(WorstExits::kMostWaits);
+  std::stable_sort(kept.begin(), kept.end(),
+                   [](const WaitShare& a, const WaitShare& b) { return a.begin < b.begin; });
+  return kept;
+}
+
 }  // namespace
 
 const std::vector<Dimension>& WorstExits::row() {
@@ -60,7 +71,7 @@ const std::vector<Dimension>& WorstExits::row() {
   return kRow;
 }
 
-WorstExits::WorstExits() : keys_(row()) {}
+WorstExits::WorstExits(const Waits& waits) : waits_(waits), keys_(row()) {}
 
 void WorstExits::keep(std::vector<Kept>& ring, std::size_t most, std::uint64_t number,
                       const Event& event) {
@@ -129,6 +140,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   made->exit.intervals = {};
   made->exit.handlers = {};
   made->stack = pipeline.stack_of(exit);
+  made->waits = longest_of(waits_.shares());
   const std::uint64_t context = context_of(exit);
   made->from = Timestamp(exit.start.ns() > context ? exit.start.ns() - context : 0);
   made->to = Timestamp(exit.end.ns() + context);

@@ -15,6 +15,7 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
+#include "merge/render/page/waits.h"
 #include "merge/report/exit_keys.h"
 
 namespace trapline::page {
@@ -24,9 +25,10 @@ class WorstExits : public SpanSink {
   static constexpr std::size_t kMost = 100, kMostRows = 200;
   static constexpr std::size_t kThreadRing = 96, kOtherRing = 192, kSpanRing = 48;
   static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024,
-                               kMostOpen = 8;
+                               kMostOpen = 8, kMostWaits = 12;
 
-  WorstExits();
+  // Borrows `waits`, which has the exit before.
+  explicit WorstExits(const Waits& waits);
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
@@ -50,10 +52,11 @@ class WorstExits : public SpanSink {
     ExitSpan exit;  // without its intervals
     StackId stack = kNoStack;
     std::vector<Near> spans;
-    std::vector<Kept> events;    // in order of time
-    std::uint64_t left_out = 0;  // events inside the exit that the ring no longer had
-    Timestamp from, to;          // what is looked at
-    std::size_t after = 0;       // events since its end
+    std::vector<Kept> events;      // in order of time
+    std::vector<WaitShare> waits;  // the longest, in order of time
+    std::uint64_t left_out = 0;    // events inside the exit that the ring no longer had
+    Timestamp from, to;            // what is looked at
+    std::size_t after = 0;         // events since its end
   };
   // The longest first, then those that are only their row's longest.
   [[nodiscard]] std::vector<std::shared_ptr<const Capture>> sorted() const;
@@ -80,6 +83,7 @@ class WorstExits : public SpanSink {
                                      const Pipeline& pipeline);
   void go_on(Thread& thread, const Event& event);
 
+  const Waits& waits_;
   ExitKeys keys_;
   ThreadTable<Thread> threads_;  // that run vCPUs
   std::vector<Kept> others_;

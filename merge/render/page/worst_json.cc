@@ -9,31 +9,8 @@ namespace trapline::page {
 namespace {
 
 constexpr std::string_view kLanes[] = {"guest", "kernel", "QEMU", "others"};
-constexpr std::string_view kKinds[] = {"guest",     "kernel",  "user",
-                                       "preempted", "blocked", "handler"};
-
-std::string_view lane_of(WorstExits::Kind kind) {
-  switch (kind) {
-    case WorstExits::Kind::kGuest:
-      return kLanes[0];
-    case WorstExits::Kind::kUser:
-    case WorstExits::Kind::kHandler:
-      return kLanes[2];
-    default:
-      return kLanes[1];
-  }
-}
-
 std::size_t lane_number(std::string_view lane) {
   return static_cast<std::size_t>(std::find(std::begin(kLanes), std::end(kLanes), lane) - kLanes);
-}
-
-// Whole characters of UTF-8.
-std::string clipped(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-  text.resize(most);
-  return text + "…";
 }
 
 std::string text_of(const Event& event, const PageNames& names) {
@@ -53,54 +30,76 @@ std::string_view lane_of_event(const Event& event, ThreadId thread) {
   return event.thread == thread ? kLanes[1] : kLanes[3];
 }
 
-Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, bool first) {
+std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
+  const bool of_guest = is_guest(event.machine);
+  if (event.thread == thread && !of_guest) return names.vcpus.vcpu(event.thread, true);
+  const ThreadId task = of_guest ? event.task : event.thread;
+  return printable(fmt::format("{}-{}", names.timeline.source_of(event).comm(task),
+                               static_cast<std::int32_t>(task)));
+}
+
+// kind, begin after the begin before, length; of a handler also its text.
+void add_span(Json& spans, const WorstExits::Near& span, std::int64_t& last,
+              const WorstExits::Capture& capture, const PageNames& names, Texts& texts) {
+  const std::int64_t begin = names.relative(std::max(span.begin, capture.from).ns());
+  const std::int64_t end = names.relative(std::min(span.end, capture.to).ns());
+  spans.push_back(static_cast<unsigned>(span.kind));
+  spans.push_back(begin - last);
+  spans.push_back(std::max<std::int64_t>(0, end - begin));
+  if (span.kind == WorstExits::Kind::kHandler) {
+    spans.push_back(texts.number(name_or_dash(names.pipeline.names(), span.name)));
+  }
+  last = begin;
+}
+
+// from, length, what is left out, spans, events.
+Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, bool first,
+                   Texts& texts) {
   const std::size_t most_events = first ? kEventsOfFirst : kEvents;
   const std::size_t most_spans = first ? kSpansOfFirst : kSpans;
+  const std::int64_t from = names.relative(std::max(names.start, capture.from.ns()));
   Json spans = Json::array(), events = Json::array();
   // The nearest to the exit's end are the ones that tell most.
   const std::size_t skip =
       capture.spans.size() > most_spans ? capture.spans.size() - most_spans : 0;
+  std::int64_t last = from;
   for (std::size_t i = skip; i < capture.spans.size(); ++i) {
-    const WorstExits::Near& span = capture.spans[i];
-    const std::string text = span.kind == WorstExits::Kind::kHandler
-                                 ? name_or_dash(names.pipeline.names(), span.name)
-                             : span.kind == WorstExits::Kind::kUser
-                                 ? std::string("QEMU")
-                                 : std::string(kKinds[static_cast<std::size_t>(span.kind)]);
-    spans.push_back({lane_number(lane_of(span.kind)),
-                     names.relative(std::max(span.begin, capture.from).ns()),
-                     names.relative(std::min(span.end, capture.to).ns()),
-                     kKinds[static_cast<std::size_t>(span.kind)], text});
+    add_span(spans, capture.spans[i], last, capture, names, texts);
   }
-  std::uint64_t left_out = capture.left_out + skip;
   const std::size_t drop =
       capture.events.size() > most_events ? capture.events.size() - most_events : 0;
-  left_out += drop;
+  last = from;
   for (std::size_t i = drop; i < capture.events.size(); ++i) {
     const Event& event = capture.events[i].event;
-    std::string text = clipped(text_of(event, names), first ? 160 : 100);
-    const bool of_guest = is_guest(event.machine);
-    const ThreadId task = of_guest ? event.task : event.thread;
-    const std::string who =
-        event.thread == capture.exit.thread && !of_guest
-            ? names.vcpus.vcpu(event.thread, true)
-            : printable(fmt::format("{}-{}", names.timeline.source_of(event).comm(task),
-                                    static_cast<std::int32_t>(task)));
-    events.push_back({lane_number(lane_of_event(event, capture.exit.thread)),
-                      names.relative(event.at.ns()), std::move(text), who});
+    const std::int64_t at = names.relative(event.at.ns());
+    events.push_back(lane_number(lane_of_event(event, capture.exit.thread)));
+    events.push_back(at - last);
+    events.push_back(texts.number(clipped(text_of(event, names), first ? 160 : 100)));
+    events.push_back(texts.number(whose(event, capture.exit.thread, names)));
+    last = at;
   }
-  return {{"from", names.relative(std::max(names.start, capture.from.ns()))},
-          {"to", names.relative(capture.to.ns())},
-          {"lanes", kLanes},
-          {"spans", std::move(spans)},
-          {"events", std::move(events)},
-          {"left_out", left_out}};
+  return {from, names.relative(capture.to.ns()) - from, capture.left_out + skip + drop,
+          std::move(spans), std::move(events)};
 }
 
 }  // namespace
 
+Json packed(const Json& rows, Texts* texts) {
+  Json columns = Json::array(), lists = Json::array();
+  for (const Json& row : rows) {
+    Json list = Json::array();
+    for (const auto& [key, value] : row.items()) {
+      if (lists.empty()) columns.push_back(key);
+      const bool number = texts != nullptr && value.is_string();
+      list.push_back(number ? Json(texts->number(value.get<std::string>())) : value);
+    }
+    lists.push_back(std::move(list));
+  }
+  return {{"columns", std::move(columns)}, {"rows", std::move(lists)}};
+}
+
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
-               std::size_t neighbourhoods) {
+               std::size_t neighbourhoods, Texts& texts) {
   Json exits = Json::array(), near = Json::array();
   for (const auto& capture : worst.sorted()) {
     const ExitSpan& exit = capture->exit;
@@ -119,14 +118,21 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
     }
     Json one = exit_json(row);
     one.erase("start_ns");
+    if (exit.injected == kNoVector) one["injected_vector"] = Json();
     one["start"] = names.relative(exit.start.ns());
     one["vcpu"] = names.vcpus.vcpu(exit.thread, true);
+    one["waits"] = Json::array();
+    for (const WaitShare& share : capture->waits) {
+      one["waits"].push_back({static_cast<unsigned>(share.part),
+                              texts.number(names.culprits().text(share.culprit)),
+                              names.relative(share.begin.ns()), share.length()});
+    }
     one["neighbourhood"] = near.size() < neighbourhoods ? Json(near.size()) : Json();
     if (near.size() < neighbourhoods)
-      near.push_back(neighbourhood(*capture, names, near.size() < kFirst));
+      near.push_back(neighbourhood(*capture, names, near.size() < kFirst, texts));
     exits.push_back(std::move(one));
   }
-  json["worst"] = std::move(exits);
+  json["worst"] = packed(exits, &texts);
   json["neighbourhoods"] = std::move(near);
 }
 

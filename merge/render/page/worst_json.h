@@ -1,6 +1,7 @@
 // The longest exits and their neighbourhoods as the page's JSON.
 #pragma once
 
+#include "merge/render/page/texts.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/render/report_json.h"
 #include "merge/report/vcpu_names.h"
@@ -14,6 +15,9 @@ struct PageNames {
   const Timeline& timeline;
   const VcpuNames& vcpus;
   std::uint64_t start = 0;
+  [[nodiscard]] CulpritNames culprits() const {
+    return {pipeline.names(), timeline, vcpus, pipeline.processes()};
+  }
   [[nodiscard]] std::int64_t relative(std::uint64_t ns) const {
     return static_cast<std::int64_t>(ns - start);
   }
@@ -23,8 +27,12 @@ struct PageNames {
 inline constexpr std::size_t kFirst = 12;
 inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 9, kSpans = 10;
 
+// Objects with the same keys as {"columns": keys, "rows": lists of values}. With `texts`, texts are
+// their numbers there.
+[[nodiscard]] Json packed(const Json& rows, Texts* texts = nullptr);
+
 // Adds "worst", and "neighbourhoods" of the first ones.
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
-               std::size_t neighbourhoods);
+               std::size_t neighbourhoods, Texts& texts);
 
 }  // namespace trapline::page

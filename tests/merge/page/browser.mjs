@@ -26,12 +26,46 @@ export async function open(chrome, file, { hash = "", theme = "light", width = 1
     if (!/^(file|data):/.test(request.url())) faults.push(`request: ${request.url()}`);
   });
   await page.goto(pathToFileURL(file).href + hash);
-  await page.waitForSelector("#table tbody tr");
+  await page.waitForSelector("#table tbody tr, #timeline svg");
   return { page, faults, close: () => context.close() };
 }
 
-// The data in the page.
-export const dataOf = (page) => page.evaluate(() => JSON.parse(document.getElementById("data").textContent).recordings[0]);
+// The data in the page, read as docs/formats/page.md says, not by the page's own code.
+export async function dataOf(page) {
+  const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).recordings[0]);
+  const objects = ({ columns, rows }) => rows.map((row) => Object.fromEntries(row.map((value, i) => [columns[i], value])));
+  const named = ["vcpu", "reason", "detail", "device", "function", "preempted_by"];
+  const worst = objects(data.worst);
+  for (const exit of worst) for (const key of named) exit[key] = data.texts[exit[key]];
+  const cells = data.cells.map((flat) => {
+    const left = [...flat], list = [];
+    for (let time = 0; left.length; ) {
+      const first = left.shift();
+      time += Math.floor(first / 4096);
+      const given = (bit, none) => ((first >> bit) % 2 ? left.shift() : none);
+      const count = given(0, 1), total = left.shift();
+      list.push({ time, latency: Math.floor(first / 16) % 256, count, total, user: given(1, 0), preempted: given(2, 0), blocked: given(3, 0) });
+    }
+    return list;
+  });
+  const neighbourhoods = data.neighbourhoods.map(([from, length, left_out, flatSpans, flatEvents]) => {
+    const spans = [], events = [];
+    for (let left = [...flatSpans], at = from; left.length; ) {
+      const kind = ["guest", "kernel", "user", "preempted", "blocked", "handler"][left.shift()];
+      at += left.shift();
+      const span = { kind, begin: at, end: at + left.shift() };
+      if (kind === "handler") span.text = data.texts[left.shift()];
+      spans.push(span);
+    }
+    for (let left = [...flatEvents], at = from; left.length; ) {
+      const lane = left.shift();
+      at += left.shift();
+      events.push({ lane, at, text: data.texts[left.shift()], whose: data.texts[left.shift()] });
+    }
+    return { from, to: from + length, left_out, spans, events };
+  });
+  return { ...data, worst, cells, neighbourhoods };
+}
 
 // What the table shows: the key and, by column, the exact figures of the cells' hover texts.
 export const rowsOf = (page) => page.evaluate(() => [...document.querySelectorAll("#table tbody tr[data-key]")].map((row) => {

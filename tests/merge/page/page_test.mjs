@@ -5,9 +5,12 @@ import { mkdtempSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { axeSource, browser, dataOf, kChromium, open, rowsOf } from "./browser.mjs";
+import { small } from "./small_png.mjs";
 
-const trapline = join(process.env.TRAPLINE_BINARY_DIR, "merge/trapline");
-const recordings = join(process.env.TRAPLINE_SOURCE_DIR, "tests/data");
+const trapline = join(process.env.TRAPLINE_BINARY_DIR ?? "", "merge/trapline");
+// The commands on the pages, and so on their pictures, name files of the source tree.
+if (process.env.TRAPLINE_SOURCE_DIR) process.chdir(process.env.TRAPLINE_SOURCE_DIR);
+const recordings = "tests/data";
 const folder = mkdtempSync(join(tmpdir(), "trapline-page-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
@@ -51,7 +54,7 @@ const cases = {
     try {
       for (const file of files) {
         const html = write(file);
-        assert.ok(statSync(html).size < 2_000_000 + 100_000, `${file}: ${statSync(html).size} bytes`);
+        assert.ok(statSync(html).size < 500_000, `${file}: ${statSync(html).size} bytes`);
         for (const width of [1240, 390]) {
           const { page, faults, close } = await open(chrome, html, { width });
           assert.deepEqual(faults, [], file);
@@ -61,6 +64,19 @@ const cases = {
       }
     } finally {
       await chrome.close();
+    }
+  },
+
+  // TRAPLINE_PAGE_FILE, as of the demo's sessions (tests/system/demo_test.sh), in both themes.
+  async a_given_page_opens_quietly() {
+    for (const theme of ["light", "dark"]) {
+      await with_page(process.env.TRAPLINE_PAGE_FILE, { theme, hash: "#exit=0" }, async (page) => {
+        assert.match(await page.locator("#shares-title").textContent(), /^The guest ran [\d.]+ % of the vCPUs' time/);
+        assert.ok(await page.locator("#exit .near svg").isVisible());
+        assert.ok((await page.locator("#recorded").textContent()).includes("Command"), "what session.json says");
+        const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+        assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), [], theme);
+      });
     }
   },
 
@@ -89,9 +105,12 @@ const cases = {
             vcpu.kernel_ns + vcpu.user_ns + vcpu.preempted_ns + vcpu.blocked_ns);
         }
         // The cells hold every exit once.
-        const cells = data.cells.flatMap((flat) => Array.from({ length: flat.length / 7 }, (_, i) => flat.slice(7 * i, 7 * i + 7)));
-        assert.equal(cells.reduce((n, cell) => n + cell[2], 0), whole.counters.exits);
-        assert.equal(cells.reduce((n, cell) => n + cell[3], 0), whole.groups.rows.reduce((n, row) => n + row.total_ns, 0));
+        const cells = data.cells.flat();
+        assert.equal(cells.reduce((n, cell) => n + cell.count, 0), whole.counters.exits);
+        assert.equal(cells.reduce((n, cell) => n + cell.total, 0), whole.groups.rows.reduce((n, row) => n + row.total_ns, 0));
+        for (const part of ["user", "preempted", "blocked"]) {
+          assert.equal(cells.reduce((n, cell) => n + cell[part], 0), whole.groups.rows.reduce((n, row) => n + row[`${part}_ns`], 0), part);
+        }
       });
     }
   },
@@ -111,12 +130,12 @@ const cases = {
         }
         // Its parts are drawn, one after the other.
         const near = data.neighbourhoods[exit.neighbourhood];
-        const inside = near.spans.filter(([, begin, end, kind]) => begin >= exit.start && end <= exit.start + exit.total_ns && kind !== "handler" && kind !== "guest");
-        const drawn = inside.reduce((n, [, begin, end]) => n + end - begin, 0);
+        const inside = near.spans.filter(({ begin, end, kind }) => begin >= exit.start && end <= exit.start + exit.total_ns && kind !== "handler" && kind !== "guest");
+        const drawn = inside.reduce((n, { begin, end }) => n + end - begin, 0);
         if (near.left_out === 0) assert.equal(drawn, exit.total_ns, `spans of exit ${i}`);
         else assert.ok(drawn <= exit.total_ns);
         whole += drawn === exit.total_ns ? 1 : 0;
-        assert.ok(near.events.some(([, , text]) => text.startsWith("kvm_entry")), `the entry that ended exit ${i}`);
+        assert.ok(near.events.some(({ text }) => text.startsWith("kvm_entry")), `the entry that ended exit ${i}`);
       }
       assert.ok(whole >= 10, `${whole} exits are drawn whole`);
       await page.locator("#worst tbody button").first().press("Enter");
@@ -236,9 +255,8 @@ const cases = {
     const html = changed(write(linux), (data) => {
       const rename = (list) => evil.forEach((name, i) => { if (i < list.length) list[i] = name; });
       for (const list of Object.values(data.values)) rename(list);
-      for (const set of data.sets) evil.forEach((name, i) => { if (set.rows[i]) set.rows[i].key = name; });
-      for (const exit of data.worst) Object.assign(exit, { reason: evil[0], detail: evil[1], device: evil[2], function: evil[5], preempted_by: evil[6] });
-      for (const near of data.neighbourhoods) near.events.forEach((event, i) => { event[2] = evil[i % evil.length]; event[3] = evil[1]; });
+      for (const set of data.sets) evil.forEach((name, i) => { if (set.rows[i]) set.rows[i][set.columns.indexOf("key")] = name; });
+      data.texts = data.texts.map((_, i) => evil[i % evil.length]);
       data.sources[0].path = `/tmp/${evil[1]}'${evil[5]}`;
       data.command[1] = data.sources[0].path;
       data.recorded.push(["Command", evil.join(" ")]);
@@ -271,6 +289,116 @@ const cases = {
       // Chromium reports what the policy stopped: that one line is what was asked for.
       if (!/Content Security Policy/.test(String(error.actual))) throw error;
       assert.equal(error.actual.length, 1, String(error.actual));
+    });
+  },
+
+  // The same from bytes in the recording: device, comm, a guest's function, a file's name, session.json.
+  async a_hostile_recording_shows_as_text_and_runs_nothing() {
+    const session = join(folder, `<img src=x onerror=alert(1)>\u202e'"`);
+    mkdirSync(session);
+    const trace = join(session, "trace.dat"), elf = join(session, "guest.elf");
+    execFileSync("trace-cmd", ["convert", "--file-version", "6", "--compression", "none", "-i", join(recordings, "vmx/demo.dat"), "-o", trace], { stdio: "ignore" });
+    const patch = (from, to, changes) => {
+      let data = readFileSync(from, "latin1");
+      for (const [name, evil] of changes) {
+        assert.equal(Buffer.from(evil, "latin1").length, name.length);
+        assert.ok(data.includes(name), `${from} has ${name}`);
+        data = data.replaceAll(name, evil);
+      }
+      writeFileSync(to, Buffer.from(data, "latin1"));
+    };
+    patch(trace, trace, [["isa-debugcon", `<b>\x1b"\\\xe2\x80\xae\xff;,`], ["qemu-system-x86", `</script>\x07!\xc0"\xe2\x80`]]);
+    patch(join(recordings, "vmx/demo-guest.elf"), elf, [["cpuid_read", "<img src=x"], ["touch_page", "</script> "]]);
+    writeFileSync(join(session, "session.json"), JSON.stringify({ closed: true, host: { machine: "<svg onload=alert(3)>", kernel: "\u0000\u202e", cpus: 2 },
+      versions: { qemu: "</script><script>alert(4)</script>" }, command: ["qemu", "<iframe src=javascript:alert(5)>", "\u2028'\"`${alert(6)}"] }));
+    const html = join(folder, "hostile.html");
+    run("report", trace, "--symbols", elf, "--format", "html", "-o", html);
+    const of_session = join(folder, "hostile-session.html");
+    run("report", session, "--symbols", elf, "--format", "html", "-o", of_session);
+    for (const file of [html, of_session]) {
+      assert.equal(readFileSync(file, "utf8").match(/<script/g).length, 2, "the data ends no script and begins none");
+      await with_page(file, { hash: "#by=function&exit=0" }, async (page) => {
+        assert.equal(await page.evaluate(() => document.querySelectorAll("main :is(img, iframe, object, embed, script, b, a[href], [onerror], [onload])").length), 0);
+        assert.equal(await page.evaluate(() => document.scripts.length), 2);
+        const functions = await page.locator("#table").textContent();
+        assert.ok(functions.includes("<img src=x") && functions.includes("</script>"), "functions are text");
+        await page.selectOption("#by", "device");
+        await page.waitForFunction(() => document.querySelector("#table thead button").textContent.startsWith("device"));
+        assert.ok((await page.locator("#table").textContent()).includes("<b>"), "the device is text");
+        const shown = await page.locator("main").textContent();
+        assert.ok(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(shown), "nothing that cannot be seen");
+        if (file === of_session) assert.ok(shown.includes("<svg onload=alert(3)>") && shown.includes("<iframe src=javascript:alert(5)>"), "session.json is text");
+      });
+    }
+  },
+
+  // What the waits' tables say is what report --waits prints.
+  async the_waits_are_the_reports() {
+    await with_page(write(linux), {}, async (page) => {
+      const data = await dataOf(page);
+      const { waits } = report(linux, "reason", "--waits");
+      const figures = ({ culprit, ns, count, max_ns }) => `${culprit} ${ns} ${count} ${max_ns}`;
+      for (const part of ["preempted", "blocked"]) {
+        assert.equal(data.waits[part].total_ns, waits[part].total_ns);
+        assert.ok(waits[part].rows.length > 3, part);
+        assert.deepEqual(data.waits[part].rows.map(figures).sort(), waits[part].rows.slice(0, 30).map(figures).sort(), part);
+        for (const row of data.waits[part].rows) {
+          assert.equal(row.time.filter((_, i) => i % 2 === 1).reduce((a, b) => a + b, 0), row.ns, `${row.culprit} over time`);
+        }
+      }
+      const first = waits.preempted.rows[0];
+      const row = page.locator(`#waits tr[data-culprit="${first.culprit}"]`).first();
+      assert.equal(await row.locator("td.number").first().getAttribute("title"), `${first.ns.toLocaleString("en-US")} ns`);
+      // Of one exit: its culprits' times are those of its parts, where all of them are kept.
+      const exit = data.worst.find(({ waits, preempted_ns }) => preempted_ns > 0 && waits.length > 0 && waits.length < 12);
+      const sum = (part) => exit.waits.filter(([of]) => of === part).reduce((n, [, , , length]) => n + length, 0);
+      assert.equal(sum(2), exit.preempted_ns);
+      assert.equal(sum(3), exit.blocked_ns);
+      // An interval: the bins of the interval.
+      const half = Math.floor(data.time.bins / 2);
+      await page.evaluate((to) => { location.hash = `#time=0-${to}`; }, half);
+      await page.waitForFunction(() => document.querySelector("#waits-title").textContent.endsWith("in the chosen interval"));
+      for (const shown of await page.locator("#waits tr[data-culprit]").all()) {
+        const culprit = await shown.getAttribute("data-culprit");
+        const ns = (await shown.locator("td.number").first().getAttribute("title")).replace(/[^\d]/g, "");
+        const sums = Object.values(data.waits).flatMap(({ rows }) => rows.filter((one) => one.culprit === culprit)).map(({ time }) => {
+          let bin = 0, sum = 0;
+          for (let i = 0; i < time.length; i += 2) if ((bin += time[i]) < half) sum += time[i + 1];
+          return sum;
+        });
+        assert.ok(sums.includes(Number(ns)), `${culprit} in the interval: ${ns} of ${sums}`);
+      }
+    });
+  },
+
+  // What is on the page is what trapline timeline prints of the same part.
+  async a_part_of_the_timeline_is_a_page() {
+    const html = join(folder, "timeline.html");
+    const part = ["timeline", join(recordings, linux), "--around", "max"];
+    run(...part, "--format", "html", "-o", html);
+    const text = run(...part);
+    await with_page(html, {}, async (page) => {
+      const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
+      assert.equal(data.format, "trapline-timeline");
+      assert.deepEqual(data.lanes, ["vcpu 0 guest", "vcpu 0 kernel", "vcpu 0 QEMU", "others"]);
+      assert.equal(data.left_out, 0);
+      // The longest exit, part by part; and as many exits and entries as the text has lines of them.
+      const [, took] = / after ([\d.]+) ms: kernel [\d.]+ µs, user [\d.]+ ms; port 0x518 write, fwcfg.dma/.exec(text);
+      const start = data.events.find(([, , of]) => data.texts[of].startsWith("kvm_exit") && data.texts[of].includes("5180040"));
+      const parts = data.spans.filter(([lane, begin, length, kind]) => lane < 3 && kind > 0 && kind < 5 && length > 1e6);
+      assert.ok(Math.abs(Math.max(...parts.map(([, , length]) => length)) / 1e6 - Number(took)) < 1, "the longest part");
+      assert.ok(start);
+      for (const [event, line] of [["kvm_exit ", /^[\d.]+ +vcpu \d +exit /gm], ["kvm_entry ", /^[\d.]+ +vcpu \d +entry/gm]]) {
+        assert.equal(data.events.filter(([, , of]) => data.texts[of].startsWith(event)).length, text.match(line).length, event);
+      }
+      await page.locator(".near").focus();
+      const all = await page.locator(".events li").count();
+      for (let i = 0; i < 8; ++i) await page.keyboard.press("+");
+      assert.ok(await page.locator(".events li").count() < all);
+      await page.keyboard.press("0");
+      assert.equal(await page.locator(".events li").count(), all);
+      const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+      assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), []);
     });
   },
 
@@ -311,16 +439,19 @@ const cases = {
     try {
       for (const theme of ["light", "dark"]) {
         const { page, close } = await open(chrome, html, { theme, hash: "#exit=0", width: 1040 });
-        await page.screenshot({ path: join(out, `top-${theme}.png`) });
+        const shoot = async (of, name) => {
+          const png = small(await of.screenshot());
+          assert.ok(png.length > 3_000 && png.length < 100_000, `${name}: ${png.length} bytes`);
+          writeFileSync(join(out, `${name}-${theme}.png`), png);
+        };
+        await shoot(page, "top");
         await page.evaluate(() => { document.querySelector("nav.bar").style.position = "static"; });
-        for (const view of ["shares", "table", "latency", "flame", "worst", "exit", "requests"]) {
-          const path = join(out, `${view}-${theme}.png`);
-          await page.locator(`#${view}`).screenshot({ path });
-          assert.ok(statSync(path).size > 5_000, path);
+        for (const view of ["shares", "table", "latency", "flame", "worst", "exit", "waits", "requests"]) {
+          await shoot(page.locator(`#${view}`), view);
         }
         await close();
         const phone = await open(chrome, html, { theme, width: 390 });
-        await phone.page.screenshot({ path: join(out, `phone-${theme}.png`) });
+        await shoot(phone.page, "phone");
         await phone.close();
       }
     } finally {

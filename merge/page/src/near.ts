@@ -1,0 +1,141 @@
+// A zoomable timeline of guest, kernel and QEMU on lanes, with the texts of the events in sight.
+import { clip, h, name, replace, s, widthOf } from "./dom";
+import { duration, exact, grouped, moment } from "./text";
+import type { Neighbourhood } from "./types";
+
+const kLane = 34;
+const kLabels = 92;
+const kEvents = 200; // texts in the list
+const kLeast = 200; // ns in sight at the deepest zoom
+
+export interface Focus {
+  start: number;
+  length: number;
+}
+
+export class NearView {
+  readonly controls: HTMLElement;
+  readonly picture: HTMLElement;
+  readonly list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events in sight" });
+  view: [number, number];
+
+  // `focus` is the exit that is looked at, if one is; times count from its begin, else from the timeline's.
+  constructor(
+    private readonly near: Neighbourhood,
+    private readonly focus: Focus | null,
+    view: [number, number] | null,
+    leave: () => void,
+  ) {
+    this.view = view ?? [near.from, near.to];
+    this.picture = h("div", { class: "near", tabindex: 0, role: "application", "aria-label": `Timeline${focus ? " around the exit" : ""}: plus and minus zoom, arrows move, 0 shows all` });
+    const actions: Record<string, () => void> = { "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), ArrowLeft: () => this.move(-0.2), ArrowRight: () => this.move(0.2), "0": () => this.zoom(1e9), Escape: leave };
+    this.picture.addEventListener("keydown", (event) => {
+      const action = actions[event.key];
+      if (!action) return;
+      event.preventDefault();
+      action();
+    });
+    this.picture.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.shiftKey) return;
+      event.preventDefault();
+      const box = this.picture.getBoundingClientRect();
+      this.zoom(event.deltaY > 0 ? 1.4 : 0.7, Math.max(0, Math.min(1, (event.clientX - box.left - kLabels) / (box.width - kLabels))));
+    }, { passive: false });
+    const button = (text: string, label: string, act: () => void): HTMLElement => h("button", { type: "button", "aria-label": label, click: act }, text);
+    this.controls = h("div", { class: "controls noprint" },
+      button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)), button("◀", "Earlier", () => this.move(-0.2)), button("▶", "Later", () => this.move(0.2)),
+      button("All", "Show all", () => this.zoom(1e9)),
+      focus && button("The exit", "Show the exit only", () => { this.pan(focus.start - focus.length * 0.05, focus.length * 1.1); this.show(); }),
+      h("span", { class: "dim" }, "Ctrl and wheel zoom; or + − ← → in the picture"));
+  }
+
+  show(): void {
+    this.lanes();
+    this.events();
+  }
+
+  private zoom(factor: number, at = 0.5): void {
+    const [from, to] = this.view;
+    const centre = from + (to - from) * at;
+    const size = Math.min(this.near.to - this.near.from, Math.max(kLeast, (to - from) * factor));
+    this.pan(centre - size * at, size);
+    this.show();
+  }
+
+  private move(part: number): void {
+    const size = this.view[1] - this.view[0];
+    this.pan(this.view[0] + size * part, size);
+    this.show();
+  }
+
+  private pan(from: number, size: number): void {
+    const begin = Math.max(this.near.from, Math.min(from, this.near.to - size));
+    this.view = [begin, Math.min(this.near.to, begin + size)];
+  }
+
+  private lanes(): void {
+    const { near, focus } = this;
+    const width = widthOf(this.picture);
+    const [from, to] = this.view;
+    const x = (at: number): number => kLabels + ((at - from) / Math.max(1, to - from)) * (width - kLabels);
+    const bottom = near.lanes.length * kLane;
+    const svg = s("svg", { width, height: bottom + 26, role: "img", "aria-label": `${near.spans.length} spans and ${near.events.length} events on ${near.lanes.length} lanes` });
+    const inside = s("svg", { x: kLabels, width: Math.max(1, width - kLabels), height: bottom + 26, viewBox: `${kLabels} 0 ${Math.max(1, width - kLabels)} ${bottom + 26}` });
+    near.lanes.forEach((text, i) => {
+      svg.append(s("text", { class: "lane", x: 0, y: i * kLane + 20 }, clip(text, 14), s("title", {}, text)));
+      inside.append(s("rect", { class: "lane", x: kLabels, y: i * kLane + 2, width: width - kLabels, height: kLane - 4 }));
+    });
+    if (focus) inside.append(s("rect", { class: "focus", x: x(focus.start), width: Math.max(1, x(focus.start + focus.length) - x(focus.start)), height: bottom }));
+    for (const [lane, begin, end, kind, text] of near.spans) {
+      if (end < from || begin > to) continue;
+      const left = Math.max(kLabels - 2, x(begin));
+      const size = Math.min(width + 2, x(end)) - left;
+      inside.append(s("rect", { class: `p-${kind}`, x: left, y: lane * kLane + 5, width: Math.max(1, size), height: kLane - 16 }, s("title", {}, `${text}: ${exact(end - begin)}`)));
+      if (size > 40) inside.append(s("text", { class: `on-${kind}`, x: left + 4, y: lane * kLane + 18 }, clip(text, Math.floor((size - 6) / 6.6))));
+    }
+    for (const [lane, at, text] of near.events) {
+      if (at < from || at > to) continue;
+      inside.append(s("path", { class: "event", d: `M${x(at).toFixed(1)} ${lane * kLane + kLane - 10}v7` }, s("title", {}, `${this.relative(at)} ${text}`)));
+    }
+    this.ticks(inside, x, width, bottom);
+    svg.append(inside);
+    replace(this.picture, svg);
+  }
+
+  private ticks(inside: SVGSVGElement, x: (at: number) => number, width: number, y: number): void {
+    const [from, to] = this.view;
+    const origin = this.focus?.start ?? this.near.from;
+    const raw = (to - from) / Math.max(2, Math.floor((width - kLabels) / 120));
+    const size = 10 ** Math.floor(Math.log10(Math.max(1, raw)));
+    const step = [1, 2, 5, 10].map((n) => n * size).find((n) => n >= raw) ?? raw;
+    for (let at = Math.ceil((from - origin) / step) * step; at <= to - origin; at += step) {
+      const left = x(at + origin);
+      inside.append(s("path", { class: "tick", d: `M${left.toFixed(1)} ${y}v4` }),
+        s("text", { x: left, y: y + 17, "text-anchor": left > width - 40 ? "end" : left < kLabels + 20 ? "start" : "middle" }, at === 0 ? "0" : (at < 0 ? "−" : "+") + duration(Math.abs(at))));
+    }
+  }
+
+  private relative(at: number): string {
+    const ns = at - (this.focus?.start ?? this.near.from);
+    return `${ns < 0 ? "−" : "+"}${duration(Math.abs(ns))}`;
+  }
+
+  private within(at: number): boolean {
+    return this.focus !== null && at >= this.focus.start && at <= this.focus.start + this.focus.length;
+  }
+
+  private events(): void {
+    const { near, list } = this;
+    const seen = near.events.filter(([, at]) => at >= this.view[0] && at <= this.view[1]);
+    replace(list, ...seen.slice(0, kEvents).map(([lane, at, text, whose]) =>
+      h("li", { class: this.within(at) ? "within" : "" },
+        h("span", { class: "number at", title: moment(at, 9) }, this.relative(at)), h("span", { class: "whose" }, clip(whose, 18)),
+        h("span", { class: "tag" }, near.lanes[lane] ?? ""), name(text))),
+      seen.length > kEvents && h("li", {}, `${grouped(seen.length - kEvents)} more in sight: zoom in.`),
+      near.left_out > 0 && h("li", { class: "left-out" }, `${grouped(near.left_out)} events and spans of this time are not on the page; the command above prints them.`));
+    // Some of what came before stays in sight, in whole lines.
+    let top: Element | null = list.querySelector(".within");
+    for (let lines = 0; top?.previousElementSibling && lines < 2; ++lines) top = top.previousElementSibling;
+    if (top) list.scrollTop = (top as HTMLElement).offsetTop - list.offsetTop;
+  }
+}

@@ -1,0 +1,109 @@
+#include "merge/render/page/cells_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "merge/render/page/texts.h"
+
+namespace trapline::page {
+namespace {
+
+constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event", "stack", "vcpu"};
+
+using Combo = std::vector<std::size_t>;  // of each dimension, the number of its text
+
+Combo combo_of(const GroupKey& key, const ExitKeys::Namer& namer, std::vector<Texts>& texts) {
+  const std::vector<Dimension>& dimensions = Combos::dimensions();
+  Combo combo;
+  std::size_t word = 0;
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    const std::vector<Dimension> one = {dimensions[i]};
+    const bool is_detail = one[0] == Dimension::kDetail;
+    GroupKey part;
+    part.words[0] = key.words[word++];
+    if (is_detail) part.words[1] = key.words[word++];
+    std::string text = ExitKeys(one).text(part, namer);
+    if (is_detail && text.starts_with("page-fault")) text = "page-fault";
+    combo.push_back(texts[i].number(std::move(text)));
+  }
+  return combo;
+}
+
+// One cell's numbers; what is nothing, or one exit, is left out and its bit says so.
+void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
+  enum : unsigned { kCount = 1, kUser = 2, kPreempted = 4, kBlocked = 8 };
+  const unsigned given = (cell.count != 1 ? kCount : 0u) | (cell.user != 0 ? kUser : 0u) |
+                         (cell.preempted != 0 ? kPreempted : 0u) |
+                         (cell.blocked != 0 ? kBlocked : 0u);
+  const std::uint64_t place = (std::uint64_t{time} * kLatencyBins + latency) * 16 + given;
+  const auto add = [&text](std::uint64_t value) {
+    if (!text.empty()) text += ',';
+    const fmt::format_int digits(value);
+    text.append(digits.data(), digits.size());
+  };
+  add(place);
+  if ((given & kCount) != 0) add(cell.count);
+  add(cell.total);
+  if ((given & kUser) != 0) add(cell.user);
+  if ((given & kPreempted) != 0) add(cell.preempted);
+  if ((given & kBlocked) != 0) add(cell.blocked);
+}
+
+std::string print_cells(const Exits& exits, const std::vector<std::size_t>& combo_of,
+                        std::size_t combos) {
+  std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, Cells::Cell> sums;
+  for (const Cells::Cell& cell : exits.cells.sorted()) {
+    const std::size_t combo = combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)];
+    Cells::Cell& sum = sums[{combo, cell.time(), cell.latency()}];
+    sum.count += cell.count;
+    sum.total += cell.total;
+    sum.user += cell.user;
+    sum.preempted += cell.preempted;
+    sum.blocked += cell.blocked;
+  }
+  std::vector<std::string> flat(combos);
+  std::vector<std::uint32_t> last(combos);
+  for (const auto& [key, cell] : sums) {
+    const auto& [combo, time, latency] = key;
+    print(flat[combo], time - last[combo], latency, cell);
+    last[combo] = time;
+  }
+  std::string text = "[";
+  for (const std::string& cells : flat) text += (text.size() > 1 ? ",[" : "[") + cells + ']';
+  return text + ']';
+}
+
+}  // namespace
+
+CellsJson cells_json(const Exits& exits, const ExitKeys::Namer& namer) {
+  const std::size_t dimensions = Combos::dimensions().size();
+  std::vector<Texts> texts(dimensions);
+  // Two keys may have one text; they are one combination then.
+  std::map<Combo, std::size_t> merged;
+  std::vector<std::size_t> combo_of_key;
+  const auto add = [&](Combo combo) {
+    combo_of_key.push_back(merged.emplace(std::move(combo), merged.size()).first->second);
+  };
+  for (const GroupKey& key : exits.combos.keys()) add(combo_of(key, namer, texts));
+  if (exits.cells.folded() != 0) {
+    Combo other;
+    for (Texts& of : texts) other.push_back(of.number(std::string(Report::kFoldedKey)));
+    add(std::move(other));
+  }
+  CellsJson json;
+  json.cells = print_cells(exits, combo_of_key, merged.size());
+  json.combos = Json::array();
+  json.combos.get_ref<Json::array_t&>().resize(merged.size());
+  for (const auto& [combo, at] : merged) json.combos[at] = combo;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    json.values[std::string(kNames[i])] = texts[i].all();
+  }
+  return json;
+}
+
+}  // namespace trapline::page

@@ -1,0 +1,112 @@
+#include "merge/render/page/tables.h"
+
+#include <algorithm>
+#include <map>
+
+#include "merge/report/options.h"
+
+namespace trapline::page {
+namespace {
+
+constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail", "device",
+                                        "qemu-event", "function",      "vcpu"};
+
+// The words that dimension has in a combination's key: Combos::dimensions().
+GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
+                 const GuestStacks& stacks) {
+  enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kQemuEvent, kStack, kVcpu };
+  GroupKey key;
+  std::size_t at = 0;
+  for (const Dimension dimension : by) {
+    switch (dimension) {
+      case Dimension::kReason:
+        key.words[at++] = combo.words[kReason];
+        break;
+      case Dimension::kDevice:
+        key.words[at++] = combo.words[kDevice];
+        break;
+      case Dimension::kQemuEvent:
+        key.words[at++] = combo.words[kQemuEvent];
+        break;
+      case Dimension::kFunction:
+        key.words[at++] = stacks.innermost(static_cast<StackId>(combo.words[kStack]));
+        break;
+      case Dimension::kVcpu:
+        key.words[at++] = combo.words[kVcpu];
+        break;
+      default:
+        break;
+    }
+  }
+  return key;
+}
+
+// As the report's groups count.
+void count(GroupRow& row, const ExitSpan& exit) {
+  const std::uint64_t total = exit.total();
+  const bool is_first = row.total.count() == 0;
+  row.halts = (is_first || row.halts) && is_halt(exit.reason);
+  if (is_first || total > row.total.max()) row.max_at_ns = exit.start.ns();
+  row.total.add(total);
+  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += exit.parts[i];
+}
+
+}  // namespace
+
+Tables::Own::Own(std::string_view name)
+    : text(name),
+      by(*parse_dimensions(name)),
+      keys(by),
+      details(keys.has(Dimension::kDetail)),
+      groups(keys.words()) {}
+
+Tables::Tables() {
+  for (const std::string_view text : kTables) own_.emplace_back(text);
+}
+
+void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
+                 const GuestStacks& stacks) {
+  const bool has_room = combo != Combos::kOther;
+  for (Own& own : own_) {
+    if (own.details || !has_room) own.groups.add(own.keys.of(exit, stack, stacks), exit);
+  }
+  if (!has_room) return;
+  if (combo >= combos_.size()) combos_.resize(combo + 1);
+  count(combos_[combo], exit);
+}
+
+std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos,
+                                   const ExitKeys::Namer& namer, bool durations) const {
+  std::map<std::string, GroupRow> sums;
+  const auto add = [&](const GroupKey& key, const GroupRow& row) {
+    sums[own.keys.text(key, namer)].merge(row);
+  };
+  for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
+  for (std::size_t i = 0; i < combos_.size() && !own.details; ++i) {
+    add(part_of(combos.keys()[i], own.by, namer.stacks), combos_[i]);
+  }
+  std::vector<GroupRow> rows;
+  for (auto& [key, row] : sums) {
+    row.key = key;
+    rows.push_back(std::move(row));
+  }
+  const auto measure = [durations](const GroupRow& row) {
+    return durations ? row.total.total() : row.total.count();
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const GroupRow& a, const GroupRow& b) { return measure(a) > measure(b); });
+  if (own.groups.other().total.count() != 0) {
+    rows.push_back(own.groups.other());
+    rows.back().key = Report::kFoldedKey;
+  }
+  return rows;
+}
+
+std::vector<Tables::Table> Tables::tables(const Combos& combos, const ExitKeys::Namer& namer,
+                                          bool durations) const {
+  std::vector<Table> tables;
+  for (const Own& own : own_) tables.push_back({own.text, rows(own, combos, namer, durations)});
+  return tables;
+}
+
+}  // namespace trapline::page

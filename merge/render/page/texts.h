@@ -1,0 +1,33 @@
+// Texts by number, each kept once: the page's lists name most of theirs by these numbers.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace trapline::page {
+
+class Texts {
+ public:
+  [[nodiscard]] std::size_t number(std::string text) {
+    const auto [place, is_new] = numbers_.try_emplace(std::move(text), texts_.size());
+    if (is_new) texts_.push_back(place->first);
+    return place->second;
+  }
+  [[nodiscard]] const std::vector<std::string>& all() const { return texts_; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> numbers_;
+  std::vector<std::string> texts_;
+};
+
+// At most that many bytes, whole characters of UTF-8.
+[[nodiscard]] inline std::string clipped(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  text.resize(most);
+  return text + "…";
+}
+
+}  // namespace trapline::page

@@ -1,0 +1,150 @@
+#include "merge/render/page/timeline_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/render/page/page_data.h"
+#include "merge/report/exit_text.h"
+
+namespace trapline::page {
+namespace {
+
+// By Part, and what is not of an exit: the numbers of docs/formats/page.md.
+constexpr std::size_t kGuest = 0, kFirstPart = 1, kHandler = 5;
+
+}  // namespace
+
+TimelinePage::TimelinePage(const Timeline& timeline, TimelinePageOptions options)
+    : timeline_(timeline), options_(std::move(options)) {}
+
+void TimelinePage::add_span(ThreadId vcpu, Lane lane, Timestamp begin, Timestamp end,
+                            std::size_t kind, std::size_t text) {
+  begin = std::max(begin, options_.from);
+  end = std::min(end, options_.to);
+  if (end < begin) return;
+  if (spans_.size() >= kMostSpans) {
+    ++left_out_;
+    return;
+  }
+  spans_.push_back({vcpu, lane, begin, end, kind, text, 0});
+}
+
+std::string TimelinePage::text_of(const Event& event) const {
+  const Source& source = timeline_.source_of(event);
+  std::string text;
+  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    text = printable(event_part(marker->text));
+  } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    text = lost->count == 0 ? "events lost (count unknown)"
+                            : fmt::format("{} events lost", lost->count);
+  } else {
+    text = source.event_name(event);
+    if (const auto colon = text.find(':'); colon != std::string::npos) text.erase(0, colon + 1);
+    const std::string values = source.event_text(event);
+    if (!values.empty()) text += " " + values;
+  }
+  return clipped(std::move(text), kMostText);
+}
+
+void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
+  if (const GuestRun* run = pipeline.exits().guest_run();
+      run != nullptr && pipeline.counts(run->thread)) {
+    (void)vcpus_.get(run->thread, kMostThreads);
+    add_span(run->thread, Lane::kGuest, run->begin, run->end, kGuest, texts_.number("guest"));
+  }
+  const bool is_exit = std::holds_alternative<KvmExit>(event.payload) ||
+                       std::holds_alternative<KvmUserspaceExit>(event.payload);
+  if (is_exit && pipeline.counts(event.thread)) (void)vcpus_.get(event.thread, kMostThreads);
+  if (event.at < options_.from || event.at > options_.to) return;
+  if (events_.size() >= kMostEvents) {
+    ++left_out_;
+    return;
+  }
+  const bool of_vcpu = !is_guest(event.machine) && vcpus_.find(event.thread) != nullptr;
+  const Lane lane = is_guest(event.machine)                         ? Lane::kGuest
+                    : !of_vcpu                                      ? Lane::kOthers
+                    : std::holds_alternative<Marker>(event.payload) ? Lane::kQemu
+                                                                    : Lane::kKernel;
+  const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
+  const std::string whose = printable(
+      fmt::format("{}-{}", timeline_.source_of(event).comm(task), static_cast<std::int32_t>(task)));
+  const bool known = vcpus_.find(event.thread) != nullptr;
+  events_.push_back({known ? event.thread : ThreadId{}, known ? lane : Lane::kOthers, event.at,
+                     event.at, 0, texts_.number(text_of(event)), texts_.number(whose)});
+}
+
+void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  const std::string reason = printable(reason_text(timeline_.source(exit.source), exit.reason));
+  for (const PartInterval& interval : exit.intervals) {
+    const auto part = static_cast<std::size_t>(interval.part);
+    const bool user = interval.part == Part::kUser;
+    std::string text = interval.part == Part::kKernel ? "kernel: " + reason
+                       : user                         ? "QEMU"
+                                                      : std::string(kPartNames[part]);
+    if (user && exit.device != kNoName) text += ": " + printable(pipeline.names()[exit.device]);
+    add_span(exit.thread, user ? Lane::kQemu : Lane::kKernel, interval.begin, interval.end,
+             kFirstPart + part, texts_.number(std::move(text)));
+  }
+  for (const HandlerEvent& handler : exit.handlers) {
+    const NameId name = handler.region != kNoName ? handler.region : handler.event;
+    add_span(exit.thread, Lane::kQemu, handler.at, handler.at, kHandler,
+             texts_.number(name_or_dash(pipeline.names(), name)));
+  }
+}
+
+std::string TimelinePage::json(const Pipeline& pipeline) const {
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
+  const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
+  Timestamp from = options_.from, to = std::min(options_.to, pipeline.end());
+  if (from < pipeline.begin().value_or(from)) from = *pipeline.begin();
+  // Lanes in the vCPUs' order, of those that have something on them.
+  std::map<ThreadId, std::size_t> first;
+  Json lanes = Json::array();
+  const auto has = [&](ThreadId thread) {
+    const auto is = [thread](const Kept& kept) { return kept.vcpu == thread; };
+    return std::any_of(spans_.begin(), spans_.end(), is) ||
+           std::any_of(events_.begin(), events_.end(), is);
+  };
+  for (const VcpuThread& thread : threads) {
+    if (!has(thread.thread)) continue;
+    first[thread.thread] = lanes.size();
+    for (const char* lane : {"guest", "kernel", "QEMU"}) {
+      lanes.push_back(names.vcpu(thread.thread, true) + " " + lane);
+    }
+  }
+  const std::size_t others = lanes.size();
+  lanes.push_back("others");
+  const auto lane_of = [&](const Kept& kept) {
+    const auto found = first.find(kept.vcpu);
+    return found == first.end() || kept.lane == Lane::kOthers
+               ? others
+               : found->second + static_cast<std::size_t>(kept.lane);
+  };
+  const auto relative = [&](Timestamp at) { return at < from ? 0 : elapsed(from, at); };
+  Json spans = Json::array(), events = Json::array();
+  for (const Kept& span : spans_) {
+    spans.push_back(
+        {lane_of(span), relative(span.begin), elapsed(span.begin, span.end), span.kind, span.text});
+  }
+  for (const Kept& event : events_) {
+    events.push_back({lane_of(event), relative(event.begin), event.text, event.whose});
+  }
+  const Json page = {{"format", "trapline-timeline"},
+                     {"version", 1},
+                     {"tool", options_.tool},
+                     {"command", options_.command},
+                     {"time_unit", timeline_.source(0).info().cycles ? "cycles" : "ns"},
+                     {"start_ns", std::to_string(from.ns())},
+                     {"duration_ns", to < from ? 0 : elapsed(from, to)},
+                     {"lanes", std::move(lanes)},
+                     {"texts", texts_.all()},
+                     {"spans", std::move(spans)},
+                     {"events", std::move(events)},
+                     {"left_out", left_out_}};
+  return without_markup(page.dump(-1, ' ', true, Json::error_handler_t::replace));
+}
+
+}  // namespace trapline::page

@@ -1,0 +1,68 @@
+// A part of the timeline as a page: guest, kernel and QEMU of each vCPU on lanes, with the events'
+// texts. docs/formats/page.md has its data.
+//
+// A sink: what lies in the interval is kept, the first kMostSpans and kMostEvents of it; the rest is
+// counted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/model/thread_table.h"
+#include "merge/render/page/texts.h"
+#include "merge/render/report_json.h"
+#include "merge/report/vcpu_names.h"
+#include "merge/source/timeline.h"
+
+namespace trapline::page {
+
+struct TimelinePageOptions {
+  Timestamp from, to;                // both included
+  std::vector<std::string> command;  // the words that print this in a terminal
+  std::string tool;
+};
+
+class TimelinePage : public SpanSink {
+ public:
+  static constexpr std::size_t kMostSpans = 6000, kMostEvents = 4000, kMostThreads = 256,
+                               kMostText = 200;
+
+  // Borrows the timeline.
+  TimelinePage(const Timeline& timeline, TimelinePageOptions options);
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+  [[nodiscard]] bool empty() const { return spans_.empty() && events_.empty(); }
+  // After the pass: the page's data, as PageData::json().
+  [[nodiscard]] std::string json(const Pipeline& pipeline) const;
+
+ private:
+  // Of the lanes of a vCPU, and that of all other threads.
+  enum class Lane : std::uint8_t { kGuest, kKernel, kQemu, kOthers };
+  struct Kept {
+    ThreadId vcpu{};
+    Lane lane = Lane::kOthers;
+    Timestamp begin, end;
+    std::size_t kind = 0;   // of a span
+    std::size_t text = 0;   // in texts_
+    std::size_t whose = 0;  // of an event
+  };
+  void add_span(ThreadId vcpu, Lane lane, Timestamp begin, Timestamp end, std::size_t kind,
+                std::size_t text);
+  [[nodiscard]] std::string text_of(const Event& event) const;
+
+  const Timeline& timeline_;
+  TimelinePageOptions options_;
+  Texts texts_;
+  std::vector<Kept> spans_, events_;
+  ThreadTable<bool> vcpus_;
+  std::uint64_t left_out_ = 0;
+};
+
+}  // namespace trapline::page

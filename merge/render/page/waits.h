@@ -1,0 +1,58 @@
+// Who kept the vCPUs waiting inside their exits: the sums of report --waits, also by time bin; and
+// the shares of the last exit, for who keeps single exits.
+//
+// A pipeline's list of sinks has it before those that ask for shares().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "merge/analyze/wait_tracker.h"
+#include "merge/render/page/cells.h"
+#include "merge/render/report_json.h"
+#include "merge/report/culprit_text.h"
+
+namespace trapline::page {
+
+class Waits : public SpanSink {
+ public:
+  static constexpr std::size_t kMostCulprits = 4096, kMostBins = 256, kMostRows = 30;
+
+  // Before the first event.
+  void name_events(EventNamer namer) { tracker_.emplace(std::move(namer)); }
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override {
+    tracker_->on(event, pipeline);
+  }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+
+  // Of the exit that came last; valid until the next one comes.
+  [[nodiscard]] std::span<const WaitShare> shares() const { return shares_; }
+  [[nodiscard]] const TimeBins& bins() const { return bins_; }
+  void coarsen();
+  // {"preempted": …, "blocked": …}: docs/formats/page.md.
+  [[nodiscard]] Json json(const CulpritNames& names) const;
+
+ private:
+  struct Sum {
+    std::uint64_t ns = 0, count = 0, max_ns = 0;
+    std::vector<std::uint64_t> time;  // ns by bin
+  };
+  void add(const WaitShare& share);
+  [[nodiscard]] Json json(const std::map<Culprit, Sum>& sums, const CulpritNames& names) const;
+
+  std::optional<WaitTracker> tracker_;
+  std::span<const WaitShare> shares_;
+  TimeBins bins_;
+  bool started_ = false;
+  std::map<Culprit, Sum> preempted_, blocked_;
+};
+
+}  // namespace trapline::page

@@ -23,18 +23,15 @@ void add_input_options(CLI::App& command, InputOptions& options) {
       ->required();
   command
       .add_option("--symbols", options.symbols,
-                  "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
+                  "Guest symbols: ELF, kallsyms, System.map; repeatable")
       ->type_name("FILE[@OFFSET]");
   command
       .add_option("--trace-events", options.trace_events,
                   "The trace-events-all of the QEMU that was recorded")
       ->type_name("FILE");
-  command
-      .add_option("--offset", options.offsets,
-                  "SOURCE=NS: add this to a source's times, where nothing relates its clock")
+  command.add_option("--offset", options.offsets, "Add this to a source's times; repeatable")
       ->type_name("SOURCE=NS");
-  command.add_option("--tsc-khz", options.tsc_khz,
-                     "The TSC's frequency: converts an x86-tsc recording to nanoseconds");
+  command.add_option("--tsc-khz", options.tsc_khz, "The TSC's frequency, for x86-tsc recordings");
   command.add_flag_callback(
       "-v,--verbose",
       [&options] {
@@ -98,12 +95,15 @@ Progress ProgressLine::callback() {
 
 TextStyle stdout_style() {
   TextStyle style;
-  if (::isatty(STDOUT_FILENO) == 0) return style;
+  // auto, always or never; main() has put the configuration file's there (config.h).
+  const char* setting = std::getenv("TRAPLINE_COLOURS");
+  const std::string_view colours = setting == nullptr ? "auto" : setting;
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  style.colours = colours == "always" || (terminal && colours != "never");
+  if (!terminal) return style;
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
     style.width = size.ws_col;
-  const char* no_color = std::getenv("NO_COLOR");
-  style.colours = no_color == nullptr || *no_color == '\0';
   return style;
 }
 

@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/cli/finding_text.h"
 
 namespace trapline::cli {
 namespace {
@@ -43,16 +44,7 @@ std::vector<Finding> examine(const Options& options) {
 }
 
 void print_text(const std::vector<Finding>& findings, std::ostream& out) {
-  for (const Finding& finding : findings) {
-    out << fmt::format("{:<8} {}: {}\n", record::name_of(finding.level), finding.check,
-                       printable(finding.found));
-    const auto line = [&](std::string_view title, const std::string& text) {
-      if (!text.empty()) out << fmt::format("           {:<8} {}\n", title, printable(text));
-    };
-    line("cost:", finding.cost);
-    line("command:", finding.command);
-    line("note:", finding.advice);
-  }
+  for (const Finding& finding : findings) out << finding_text(finding);
   const auto count = [&](Level level) {
     return std::count_if(findings.begin(), findings.end(),
                          [&](const Finding& finding) { return finding.level == level; });
@@ -79,6 +71,18 @@ void print_json(const std::vector<Finding>& findings, std::ostream& out) {
 }
 
 }  // namespace
+
+std::string finding_text(const Finding& finding) {
+  std::string out = fmt::format("{:<8} {}: {}\n", record::name_of(finding.level), finding.check,
+                                printable(finding.found));
+  const auto line = [&](std::string_view title, const std::string& text) {
+    if (!text.empty()) out += fmt::format("           {:<8} {}\n", title, printable(text));
+  };
+  line("cost:", finding.cost);
+  line("command:", finding.command);
+  line("note:", finding.advice);
+  return out;
+}
 
 void add_doctor(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();

@@ -9,6 +9,8 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/bench.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/config.h"
+#include "merge/cli/help.h"
 #include "merge/cli/snapshot.h"
 #include "merge/cli/suggest.h"
 #include "merge/cli/top.h"
@@ -45,6 +47,10 @@ int main(int argc, char** argv) {
   cli::add_events(app, status);
   cli::add_symbols(app, status);
   cli::add_sync(app, status);
+  cli::add_config(app, status);
+  cli::add_help(app, status);
+  cli::add_complete(app, status);
+  cli::arrange_help(app);
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
     fmt::print("{}", app.help());
@@ -53,7 +59,11 @@ int main(int argc, char** argv) {
   if (auto message = cli::unknown_command(app, words)) {
     return cli::fail_with({std::move(*message), ErrorKind::kUsage});
   }
+  const auto config = cli::load_config();
+  const bool with_config = !cli::needs_no_config(words);
+  if (!config && with_config) return cli::fail_with(config.error());
   try {
+    if (with_config) cli::apply_config(*config, app);
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {
@@ -61,6 +71,9 @@ int main(int argc, char** argv) {
       if (auto message = cli::unknown_option(app, words)) {
         return cli::fail_with({std::move(*message), ErrorKind::kUsage});
       }
+    }
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConfigError)) {
+      return cli::fail_with({error.what(), ErrorKind::kUsage});
     }
     return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::kUsage);
   } catch (const std::exception& error) {

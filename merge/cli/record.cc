@@ -6,6 +6,8 @@
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/finding_text.h"
+#include "merge/record/doctor.h"
 #include "merge/record/flight_store.h"
 #include "merge/record/recorder.h"
 #include "merge/session/finish.h"
@@ -40,6 +42,20 @@ Result<void> read_snapshot(Options& options) {
   }
   options.record.snapshot = std::move(wish);
   return {};
+}
+
+// What cannot be recorded here, in the doctor's words; errors of the recorder come after them.
+void say_what_is_missing(const record::RecordOptions& options) {
+  const record::Host host = record::look_at_host("");
+  std::vector<record::Finding> findings = record::check_tracefs(host);
+  if (options.events.kvm) {
+    for (record::Finding& finding : record::check_events(host)) {
+      findings.push_back(std::move(finding));
+    }
+  }
+  for (const record::Finding& finding : findings) {
+    if (finding.level == record::Level::kMissing) fmt::print(stderr, "{}", finding_text(finding));
+  }
 }
 
 Result<void> read_flight(Options& options, bool folder_given) {
@@ -114,6 +130,7 @@ Result<int> run(Options& options, bool folder_given) {
   record.say = [](const std::string& line) {
     fmt::print(stderr, "trapline: {}\n", printable(line));
   };
+  say_what_is_missing(record);
   return record::record(record);
 }
 

@@ -146,12 +146,11 @@ void add_tables(CLI::App& command, Options& options) {
                   "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
                   "says PATTERN, at function:NAME, or at 0xFIRST..0xLAST; repeatable")
       ->type_name("SPEC");
-  command.add_flag("--guest", options.report.guest,
-                   "What guest functions' own time went to, where guest records are there");
+  command.add_flag("--guest", options.report.guest, "What guest functions' own time went to");
   command.add_flag("--waits", options.report.waits,
-                   "Who kept the vCPUs waiting: preempted and blocked time by culprit");
+                   "Who preempted and blocked the vCPUs, in exits");
   command.add_flag("--steal", options.report.steal,
-                   "How long each vCPU was runnable and did not run, and who ran instead");
+                   "Who ran while the vCPUs were runnable, always");
 }
 
 }  // namespace
@@ -161,18 +160,16 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("report", "Where the time of the VM exits went");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
-  options->by =
-      command
-          ->add_option(
-              "--by", options->report.by_text,
-              "Group by " + dimension_names() +
-                  ", several with commas; or span: requests, by the pointers in QEMU's events")
-          ->capture_default_str();
-  command
-      ->add_option("--span", options->spans,
-                   "START:FIELD..END:FIELD: a request to follow with --by span; repeatable")
+  options->by = command
+                    ->add_option("--by", options->report.by_text,
+                                 "Group by " + dimension_names() +
+                                     ", several with commas; or span: requests in QEMU")
+                    ->type_name("LIST")
+                    ->capture_default_str();
+  command->add_option("--span", options->spans, "A request to follow: START:FIELD..END:FIELD")
       ->type_name("SPEC");
   command->add_option("--sort", options->sort, "By total, count, mean, p99, max or key")
+      ->type_name("KEY")
       ->capture_default_str();
   command->add_option("--top", options->report.top, "The first N groups only");
   command->add_option("--slower-than", options->slower_than, "List the exits of at least this time")
@@ -181,7 +178,7 @@ void add_report(CLI::App& app, int& status) {
   command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
       ->type_name("TIME");
   command->add_option("--to", options->to, "Stop here")->type_name("TIME");
-  command->add_option("--format", options->format, "text, json, csv, or html: a page to look at")
+  command->add_option("--format", options->format, "html is a page to look at")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}))
       ->capture_default_str();
   command->add_option("--detail", options->detail, "page: with --format json, the page's data")

@@ -8,6 +8,7 @@ A case is a folder with `cmd` (one line: trapline …, run from the top of the s
 stderr always. --update writes what is printed now: look at the difference before you commit it.
 """
 import difflib
+import os
 import pathlib
 import shlex
 import subprocess
@@ -21,7 +22,7 @@ def printed(trapline, case):
     words = shlex.split((case / "cmd").read_text(encoding="utf-8"))
     assert words[0] == "trapline", f"{case.name}/cmd: starts with {words[0]}"
     run = subprocess.run([trapline, *words[1:]], cwd=HERE.parent.parent, capture_output=True,
-                         text=True, timeout=60, check=False)
+                         text=True, timeout=60, check=False, env={**os.environ, "TRAPLINE_CONFIG": ""})
     text = run.stdout
     if run.returncode:
         text += f"exit status {run.returncode}\n"

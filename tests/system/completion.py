@@ -1,11 +1,15 @@
-"""Types into a real, interactive bash and presses Tab.
+"""Types into real shells and presses Tab.
 
-usage: completion.py COMPLETION_FILE TRAPLINE RECORDING
+usage: completion.py bash|zsh|fish FOLDER TRAPLINE RECORDING RECORDING_OF_TWO_VMS
+
+bash and zsh are interactive, at a terminal; fish is asked for what it would offer.
 """
 import os
 import pty
 import re
 import select
+import shlex
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,6 +27,12 @@ class Shell:
         self.read_until(re.compile("READY $"))
         self.type(f"source {completion}\n")
         self.read_until(re.compile("READY $"))
+
+    @classmethod
+    def of(cls, fd: int) -> "Shell":
+        shell = cls.__new__(cls)
+        shell.fd = fd
+        return shell
 
     def type(self, text: str) -> None:
         os.write(self.fd, text.encode())
@@ -43,30 +53,81 @@ class Shell:
         return seen
 
 
+def zsh_shell(folder: str, trapline: str) -> Shell:
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}", LC_ALL="C",
+                          ZDOTDIR="/nonexistent")
+        os.execvp("zsh", ["zsh", "-f", "-i"])
+    shell = Shell.of(fd)
+    shell.read_until(re.compile("READY $"))
+    shell.type(f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; unsetopt zle_bracketed_paste; "
+               "setopt no_beep no_always_last_prompt no_auto_menu; bindkey -e; stty cols 300\n")
+    shell.read_until(re.compile("\nREADY $"))
+    return shell
+
+
+def zsh_line(shell: Shell, typed: str, wanted: str) -> str:
+    """The line after Tab; then the line is killed."""
+    shell.type(typed + "\t")
+    seen = shell.read_until(re.compile(re.escape(wanted)))
+    shell.type("\x15\n")
+    shell.read_until(re.compile("READY $"))
+    return seen
+
+
+def fish_candidates(file: str, trapline: str, typed: str) -> str:
+    """What fish would offer: the whole words, one a line, before the text of each."""
+    script = f"source {shlex.quote(file)}; complete -C {shlex.quote(typed)}"
+    environment = {**os.environ, "PATH": f"{Path(trapline).parent}:{os.environ['PATH']}", "HOME": "/nonexistent"}
+    done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, env=environment)
+    return "\n".join(line.split("\t")[0] for line in done.stdout.splitlines()) + "\n"
+
+
 def main() -> None:
-    completion, trapline, recording = sys.argv[1:]
+    shell_name, folder, trapline, recording, two_vms = sys.argv[1:]
+    # What is typed, the word that Tab makes of its last one, and whether something may follow at once.
     cases = [
-        ("trapline rep", "trapline report "),
-        ("trapline tim", "trapline timeline "),
-        ("trapline report --sl", "trapline report --slower-than "),
-        ("trapline record --no-q", "trapline record --no-qemu-events "),
-        ("trapline report --by reason,dev", "trapline report --by reason,device "),
-        ("trapline report --by sp", "trapline report --by span "),
-        ("trapline report --sort me", "trapline report --sort mean "),
-        ("trapline report --format js", "trapline report --format json "),
-        ("trapline report --format=js", "trapline report --format=json "),
-        ("trapline timeline --around m", "trapline timeline --around max "),
-        ("trapline events --trace-file st", "trapline events --trace-file status "),
-        (f"trapline info {recording[:-2]}", f"trapline info {recording} "),
-        (f"trapline timeline {recording} --reason cpu", "--reason cpuid "),
+        ("trapline rep", "report"),
+        ("trapline tim", "timeline"),
+        ("trapline help exit", "exit-model"),
+        ("trapline report --sl", "--slower-than"),
+        ("trapline record --no-q", "--no-qemu-events"),
+        ("trapline report --by dev", "device"),
+        ("trapline report --by reason,dev", "reason,device"),
+        ("trapline report --by sp", "span"),
+        ("trapline diff --by reas", "reason"),
+        ("trapline report --sort me", "mean"),
+        ("trapline report --format js", "json"),
+        ("trapline export --to perf", "perfetto"),
+        ("trapline timeline --around m", "max"),
+        ("trapline events --trace-file st", "status"),
+        (f"trapline timeline {recording} --reason cpu", "cpuid"),
+        (f"trapline report {two_vms} --vm 22", "229"),
+        (f"trapline report {two_vms} --vcpu ", "0"),
+        (f"trapline report {two_vms} --by span --span memory_region_ops_r", "memory_region_ops_read:"),
     ]
-    shell, failed = Shell(completion, trapline), 0
+    if shell_name == "bash":
+        cases += [("trapline report --format=js", "--format=json"), (f"trapline info {recording[:-2]}", recording)]
+        bash = Shell(f"{folder}/trapline.bash", trapline)
+    zsh = zsh_shell(folder, trapline) if shell_name == "zsh" else None
+    failed = 0
     for typed, wanted in cases:
-        seen = shell.line_after_tab(typed, wanted)
-        if wanted not in seen:
+        if shell_name == "bash":
+            line = typed[:typed.rindex(" ") + 1] + wanted
+            seen = bash.line_after_tab(typed, line)
+            good = line in seen
+        elif shell_name == "zsh":
+            line = typed[:typed.rindex(" ") + 1] + wanted
+            seen = zsh_line(zsh, typed, line)
+            good = line in seen
+        else:
+            seen = fish_candidates(f"{folder}/trapline.fish", trapline, typed)
+            good = f"\n{wanted}\n" in f"\n{seen}"
+        if not good:
             failed += 1
-            print(f"FAILED: '{typed}' and Tab: wanted '{wanted}', the terminal showed {seen!r}")
-    print(f"{len(cases)} lines, {failed} failed")
+            print(f"FAILED in {shell_name}: '{typed}' and Tab: wanted '{wanted}', got {seen!r}")
+    print(f"{shell_name}: {len(cases)} lines, {failed} failed")
     sys.exit(failed != 0)
 
 

@@ -53,6 +53,9 @@ the_mount_command_closes_the_gap() {
     [ $status = 1 ]
     command=$(sed -n "/^missing  tracefs: not mounted/,/^[a-z]/s/^ *command:  *//p" seen)
     echo "the command is: $command"
+    ! "$1" record -o run -- true 2>said
+    grep -q "^missing  tracefs: not mounted" said
+    grep -q "command: *$command\$" said
     eval "$command"
     "$1" doctor >seen || true
     grep "^ok  *tracefs: mounted at /sys/kernel/tracing" seen' bash "$trapline"

@@ -5,6 +5,7 @@
 : "${TRAPLINE_SOURCE_DIR:?}" "${TRAPLINE_BINARY_DIR:?}"
 scripts=$TRAPLINE_SOURCE_DIR/scripts
 work=$(mktemp -d)
+export TRAPLINE_CONFIG=  # the defaults of whoever runs the tests are left out
 trap 'rm -rf -- "$work"' EXIT
 
 fail() {

@@ -31,6 +31,15 @@ bash -euc '
   _trapline
   [ "${COMPREPLY[*]}" = report ]' || fail "completion"
 
+trapline report /tmp/input/svm-linux-2vcpu.dat --format html -o report.html
+grep -q '</html>' report.html || fail "the page is not whole"
+trapline help clocks | grep -q 'trapline sync' || fail "trapline help clocks"
+trapline config | grep -q '^clock  *mono ' || fail "trapline config"
+
+step "the doctor"
+trapline doctor >doctor.txt || [ $? = 1 ] || fail "trapline doctor"
+grep '^ok  *tracefs: mounted at /sys/kernel/tracing' doctor.txt || { cat doctor.txt; fail "the doctor does not see tracefs"; }
+
 step "a recording as in a container: tracefs bound, no capability"
 setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \
   trapline record --no-kvm --events sched:sched_switch -o run -- sleep 0.1 2>log || { cat log >&2; fail "trapline record"; }

@@ -1,0 +1,273 @@
+// trapline complete: for the shells' completions, not for people (so --help does not list it). Without
+// words it prints the options of all commands as a table (scripts/packaging/completions.py reads it); with
+// COMMAND OPTION WORDS... the values that only this machine, or a recording among the words, can tell.
+#include <fmt/format.h>
+#include <pwd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/events/client.h"
+#include "backend_ftrace/tracetool/trace_events.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/help.h"
+#include "merge/export/exporter.h"
+#include "merge/report/groups.h"
+#include "merge/report/run.h"
+#include "merge/session/open.h"
+#include "merge/source/timeline.h"
+
+namespace trapline::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Values = std::vector<std::string>;
+
+constexpr const char* kTracing = "/sys/kernel/tracing";
+
+Values lines_of(const std::string& path) {
+  std::ifstream in(path);
+  Values lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// --by's, from "reason, detail, …".
+Values dimensions() {
+  Values values{"span"};
+  for (const char c : ',' + dimension_names()) {
+    if (c == ',') {
+      values.emplace_back();
+    } else if (c != ' ') {
+      values.back() += c;
+    }
+  }
+  return values;
+}
+
+// Values that do not depend on anything but the program.
+Values fixed_values(const std::string& command, const std::string& option,
+                    const std::string& argument) {
+  if (option == "--by") return dimensions();
+  if (option == "--sort") return {"total", "count", "mean", "max", "p99", "key"};
+  if (option == "--around" && command != "record") return {"max"};
+  if (option == "--rows") return {"exits", "requests", "interrupts", "functions"};
+  if (option == "--weight") return {"time", "count", "kernel", "user", "preempted", "blocked"};
+  if (option == "--trace-file")
+    return {"on", "off", "flush", "status", "layout=qemu", "layout=rfc"};
+  if (option == "--to" && command == "export") {
+    Values names;
+    for (const ExportFormat& format : export_formats()) names.emplace_back(format.name);
+    return names;
+  }
+  Values values;
+  for (std::size_t from = 0; argument.find('|') != std::string::npos && from <= argument.size();) {
+    const std::size_t to = std::min(argument.find('|', from), argument.size());
+    values.push_back(argument.substr(from, to - from));
+    from = to + 1;
+  }
+  return values;
+}
+
+InputOptions recordings_among(const Values& words) {
+  InputOptions input;
+  std::error_code error;
+  for (const std::string& word : words) {
+    if (!word.starts_with('-') && kind_of_source(word)) input.paths.push_back(word);
+  }
+  return input;
+}
+
+// The report of the recordings among the words: `row` takes one value out of it.
+Values of_report(const Values& words, const std::function<void(const Report&, Values&)>& row) {
+  const InputOptions input = recordings_among(words);
+  if (input.paths.empty()) return {};
+  const auto run = run_report(input, ReportOptions(), VcpuFilter(), {});
+  Values values;
+  if (run) row(run->report, values);
+  return values;
+}
+
+Values reasons(const Values& words) {
+  return of_report(words, [](const Report& report, Values& values) {
+    for (const GroupRow& row : report.rows) values.push_back(row.key);
+  });
+}
+
+Values vcpus(const Values& words) {
+  return of_report(words, [](const Report& report, Values& values) {
+    for (const VcpuRow& vcpu : report.vcpus) values.push_back(std::to_string(vcpu.vcpu));
+  });
+}
+
+Values vms(const Values& words) {
+  return of_report(words, [](const Report& report, Values& values) {
+    for (const VcpuRow& vcpu : report.vcpus) values.push_back(vcpu.vm);
+  });
+}
+
+// Other programs write into trace_marker as well.
+bool is_event_name(std::string_view text) {
+  return text.find('_') != std::string_view::npos &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
+
+// QEMU's events in the recordings, as a request's start.
+Values request_starts(const Values& words) {
+  const InputOptions named = recordings_among(words);
+  if (named.paths.empty()) return {};
+  auto input = open_input(named);
+  if (!input) return {};
+  Timeline timeline(std::move(input->sources));
+  std::set<std::string> names;
+  Event event;
+  while (timeline.next(event) == Read::kEvent) {
+    if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+      const std::string_view name = marker->text.substr(0, marker->text.find_first_of(" :("));
+      if (is_event_name(name)) names.insert(std::string(name) + ':');
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+Values clocks(const Values&) {
+  Values values;
+  for (const std::string& line : lines_of(std::string(kTracing) + "/trace_clock")) {
+    std::string word;
+    for (const char c : line + ' ') {
+      if (c == '[' || c == ']') continue;
+      if (c != ' ') {
+        word += c;
+      } else if (!word.empty()) {
+        values.push_back(std::exchange(word, ""));
+      }
+    }
+  }
+  return values;
+}
+
+Values qemu_events(const Values&) {
+  Values values;
+  const auto file = tracetool::read_trace_events("/usr/share/qemu/trace-events-all");
+  if (!file) return values;
+  for (const tracetool::Event& event : file->events) values.push_back(event.name);
+  return values;
+}
+
+Values users(const Values&) {
+  Values values;
+  for (const std::string& line : lines_of("/etc/passwd")) {
+    values.push_back(line.substr(0, line.find(':')));
+  }
+  return values;
+}
+
+Values processes(const Values&) {
+  Values values;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    std::string name = entry.path().filename();
+    if (parse_number(name)) values.push_back(std::move(name));
+  }
+  return values;
+}
+
+// Of the program whose socket --monitor or --qmp names.
+Values events_of_program(const Values& words) {
+  Values values{"on", "off"};
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const bool qmp = words[i] == "--qmp";
+    if (!qmp && words[i] != "--monitor") continue;
+    auto program = qmp ? connect_qmp(words[i + 1]) : connect_monitor(words[i + 1]);
+    const auto events = program ? (*program)->list("*") : fail("none");
+    for (std::size_t at = 0; events && at < events->size(); ++at)
+      values.push_back((*events)[at].name);
+  }
+  return values;
+}
+
+// OPTION, or COMMAND's words without one ("").
+struct Asked {
+  std::string_view command, option;
+  Values (*values)(const Values& words);
+};
+constexpr Asked kAsked[] = {
+    {"record", "--events",
+     [](const Values&) { return lines_of(std::string(kTracing) + "/available_events"); }},
+    {"record", "--clock", clocks},
+    {"record", "--qemu-events", qemu_events},
+    {"record", "--user", users},
+    {"", "--pid", processes},
+    {"", "--reason", reasons},
+    {"", "--vcpu", vcpus},
+    {"", "--vm", vms},
+    {"", "--span", request_starts},
+    {"events", "", events_of_program}};
+
+const Asked* asked(const std::string& command, const std::string& option) {
+  for (const Asked& one : kAsked) {
+    if (one.option == option && (one.command.empty() || one.command == command)) return &one;
+  }
+  return nullptr;
+}
+
+bool names_a_file(const std::string& argument) {
+  return argument.starts_with("FILE") || argument.starts_with("DIR") || argument == "SOCKET" ||
+         argument == "DEVICE" || argument == "PROGRAM";
+}
+
+// COMMAND, names with commas, argument, how its values are found, values, text; between tabs.
+void print_table(const CLI::App& app) {
+  std::string helped;
+  for (const Topic& topic : topics()) helped += std::string(topic.name) + ' ';
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_group().empty()) helped += command->get_name() + ' ';
+  }
+  const auto print_options = [&helped](const CLI::App& command, const std::string& name) {
+    fmt::print("{}\t\t\t{}\t{}\t{}\n", name, asked(name, "") != nullptr ? "ask" : "files",
+               name == "help" ? helped : "", command.get_description());
+    for (const CLI::Option* option : command.get_options()) {
+      if (!option->nonpositional() || option->get_group().empty()) continue;
+      const std::string argument = argument_of(*option),
+                        long_name = "--" + option->get_single_name();
+      const Values values = fixed_values(name, long_name, argument);
+      std::string all;
+      for (const std::string& value : values) all += (all.empty() ? "" : " ") + value;
+      const char* how = argument.empty()                    ? "none"
+                        : !values.empty()                   ? "list"
+                        : asked(name, long_name) != nullptr ? "ask"
+                        : names_a_file(argument)            ? "files"
+                                                            : "any";
+      fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", name, names_of(*option), argument, how, all,
+                 option->get_description());
+    }
+  };
+  print_options(app, "");
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_group().empty()) print_options(*command, command->get_name());
+  }
+}
+
+}  // namespace
+
+void add_complete(CLI::App& app, int&) {
+  auto words = std::make_shared<Values>();
+  CLI::App* command = app.add_subcommand("complete", "For the completions of shells")->group("");
+  command->add_option("WORDS", *words, "COMMAND OPTION WORDS...");
+  command->callback([&app, words] {
+    if (words->size() < 2) return print_table(app);
+    const Asked* one = asked((*words)[0], (*words)[1]);
+    if (one == nullptr) return;
+    Values values = one->values(Values(words->begin() + 2, words->end()));
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    for (const std::string& value : values) fmt::print("{}\n", printable(value));
+  });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,78 @@
+// The examples of each command's --help: one row for a command, "" for trapline alone. man_test holds
+// them to the man pages, help_test runs them.
+#include <array>
+#include <string_view>
+
+#include "merge/cli/help.h"
+
+namespace trapline::cli {
+namespace {
+
+struct Row {
+  std::string_view command;
+  std::array<std::string_view, 3> lines;
+};
+constexpr Row kRows[] = {
+    {"", {"trapline doctor", "trapline report run --by reason,device", "trapline help recording"}},
+    {"record",
+     {"trapline record -o run -- qemu-system-x86_64 -accel kvm disk.img",
+      "trapline record --sched --pid 4711 --duration 10s",
+      "trapline record --snapshot-on 'exit > 500us' --around 100ms --duration 1h"}},
+    {"report",
+     {"trapline report run --by reason,device --top 10",
+      "trapline report run --slower-than 500us --from +1s --to +2s",
+      "trapline report run --format html -o report.html"}},
+    {"view",
+     {"trapline view run", "trapline view run --no-open -o report.html",
+      "trapline view trace.dat --vcpu 0"}},
+    {"explain",
+     {"trapline explain run", "trapline explain run --around +1.5s",
+      "trapline explain run --vcpu 0 --format json"}},
+    {"top",
+     {"trapline top", "trapline top --by reason,device --batch --count 10 > figures.jsonl",
+      "trapline top --prometheus /var/lib/node_exporter/trapline.prom > /dev/null"}},
+    {"diff",
+     {"trapline diff before after",
+      "trapline diff before after --by device --fail-if 'p99(rtc) > +10%'",
+      "trapline diff --before a1 --before a2 --after b1 --after b2"}},
+    {"timeline",
+     {"trapline timeline run --around max", "trapline timeline run --from +1s --to +1005ms",
+      "trapline timeline run --around max --reason io --context 400us"}},
+    {"export",
+     {"trapline export run --to perfetto -o run.pftrace",
+      "trapline export run --to jsonl --rows exits --host db7 -o run.jsonl",
+      "trapline export run --to folded --weight user -o run.folded"}},
+    {"doctor",
+     {"trapline doctor", "trapline doctor --json -o doctor.json",
+      "trapline doctor --buffer-size 32768 --qemu qemu-system-x86_64"}},
+    {"info", {"trapline info run", "trapline info trace.dat", "trapline info run -o info.txt"}},
+    {"print",
+     {"trapline print trace-4711 --events trace-events-all",
+      "trapline print trace-4711 --events trace-events-all --text",
+      "trapline print trace-4711 --events trace-events-all | head"}},
+    {"events",
+     {"trapline events --qmp vm.qmp 'memory_region_ops_*'",
+      "trapline events --qmp vm.qmp 'memory_region_ops_*' on",
+      "trapline events --monitor program.sock --trace-file flush"}},
+    {"symbols",
+     {"trapline symbols vmlinux -o uftrace.data", "trapline symbols System.map -o uftrace.data",
+      "trapline symbols vmlinux -o uftrace.data --at start_kernel=0xffffffff82000000"}},
+    {"sync",
+     {"trapline sync --rounds 100 --interval 10 > sync.txt &",
+      "trapline sync --port 0 --ptp /dev/ptp1 --rounds 10 --interval 10",
+      "trapline sync --port 0 --marker trace_marker"}},
+    {"config",
+     {"trapline config", "trapline config --example", "TRAPLINE_COLOURS=never trapline config"}},
+    {"help", {"trapline help", "trapline help exit-model", "trapline help record"}},
+};
+
+}  // namespace
+
+std::span<const std::string_view> examples_of(std::string_view command) {
+  for (const Row& row : kRows) {
+    if (row.command == command) return row.lines;
+  }
+  return {};
+}
+
+}  // namespace trapline::cli

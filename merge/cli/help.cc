@@ -1,0 +1,194 @@
+#include "merge/cli/help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace trapline::cli {
+namespace {
+
+constexpr std::size_t kTextColumn = 28, kCommandColumn = 12;
+
+// In the order in which help prints them; before these an option's own group, after them the rest.
+constexpr std::string_view kHow = "How to read it", kWhich = "Which part of it", kOutput = "Output",
+                           kWhat = "What to record", kQemu = "QEMU and its guest",
+                           kSnapshot = "Only around slow exits", kBuffer = "Clock and buffer",
+                           kRest = "Options";
+constexpr std::pair<std::string_view, std::string_view> kGroups[] = {
+    {"--by", "Tables"},          {"--span", "Tables"},
+    {"--sort", "Tables"},        {"--top", "Tables"},
+    {"--slower-than", "Tables"}, {"--irq", "Tables"},
+    {"--halt", "Tables"},        {"--guest", "Tables"},
+    {"--waits", "Tables"},       {"--steal", "Tables"},
+    {"--vcpu", kWhich},          {"--vm", kWhich},
+    {"--from", kWhich},          {"--to", kWhich},
+    {"--until", kWhich},         {"--around", kWhich},
+    {"--context", kWhich},       {"--reason", kWhich},
+    {"--format", kOutput},       {"--detail", kOutput},
+    {"--output", kOutput},       {"--strict", kOutput},
+    {"--json", kOutput},         {"--force", kOutput},
+    {"--symbols", kHow},         {"--trace-events", kHow},
+    {"--offset", kHow},          {"--tsc-khz", kHow}};
+// The same names mean something else in `trapline record`, and other ones are only there.
+constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
+    {"--output", kWhat},          {"--pid", kWhat},
+    {"--duration", kWhat},        {"--user", kWhat},
+    {"--kvm", "Events"},          {"--sched", "Events"},
+    {"--irq", "Events"},          {"--syscalls", "Events"},
+    {"--events", "Events"},       {"--qemu-events", kQemu},
+    {"--no-qemu-events", kQemu},  {"--functions", kQemu},
+    {"--symbols", kQemu},         {"--snapshot-on", kSnapshot},
+    {"--around", kSnapshot},      {"--ring-size", kSnapshot},
+    {"--flight", kSnapshot},      {"--spacing", kSnapshot},
+    {"--disk-budget", kSnapshot}, {"--clock", kBuffer},
+    {"--buffer-size", kBuffer}};
+constexpr std::string_view kOrder[] = {kWhat,     "Tables", kWhich,  "Events", kQemu,
+                                       kSnapshot, kHow,     kBuffer, kOutput,  kRest};
+
+std::string_view group_of(const CLI::App& command, const std::string& name) {
+  if (command.get_name() == "record") {
+    for (const auto& [option, group] : kRecordGroups) {
+      if (option == name) return group;
+    }
+    return {};
+  }
+  for (const auto& [option, group] : kGroups) {
+    if (option == name) return group;
+  }
+  return {};
+}
+
+// "  HEAD" and `text` beside it, in lines of at most kHelpWidth.
+std::string entry(const std::string& head, std::string_view text,
+                  std::size_t text_column = kTextColumn) {
+  std::string out = "  " + head;
+  std::size_t column = out.size();
+  if (column + 2 > text_column) out += '\n', column = 0;
+  out.append(text_column - column, ' ');
+  column = text_column;
+  while (!text.empty()) {
+    const auto word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (column > text_column && column + 1 + word.size() > kHelpWidth) {
+      out += '\n' + std::string(text_column, ' ');
+      column = text_column;
+    }
+    if (column > text_column) out += ' ', ++column;
+    out += word;
+    column += word.size();
+  }
+  while (out.back() == ' ') out.pop_back();
+  return out + '\n';
+}
+
+std::string text_of(const CLI::Option& option) {
+  std::string text = option.get_description();
+  const std::string& value = option.get_default_str();
+  const bool first_of_list = argument_of(option).starts_with(value + '|');
+  if (!value.empty() && !first_of_list && text.find("efault") == std::string::npos) {
+    text += fmt::format(" (default: {})", value);
+  }
+  return text;
+}
+
+std::string usage(const CLI::App& app) {
+  std::string line = "Usage: trapline";
+  if (app.get_parent() != nullptr) line += ' ' + app.get_name();
+  line += " [OPTIONS]";
+  for (const CLI::Option* option : app.get_options(
+           [](const CLI::Option* one) { return one->get_positional() && !one->nonpositional(); })) {
+    std::string word = option->get_single_name();
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (option->get_expected_max() >= CLI::detail::expected_max_vector_size) word += "...";
+    line += option->get_required() ? ' ' + word : " [" + word + ']';
+  }
+  if (app.get_parent() == nullptr) line += " COMMAND";
+  return line + '\n';
+}
+
+std::string positionals(const CLI::App& app) {
+  std::string out;
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_positional() || option->get_group().empty()) continue;
+    std::string word = option->get_single_name();
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    out += entry(word, text_of(*option));
+  }
+  return out.empty() ? out : '\n' + out;
+}
+
+std::string group(const CLI::App& app, const std::string& name) {
+  std::string out;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group() != name || !option->nonpositional()) continue;
+    const std::string argument = argument_of(*option);
+    out += entry(names_of(*option) + (argument.empty() ? "" : ' ' + argument), text_of(*option));
+  }
+  return out.empty() ? out : fmt::format("\n{}:\n{}", name, out);
+}
+
+std::string commands(const CLI::App& app) {
+  std::string out;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_group().empty()) continue;
+    out += entry(command->get_name(), command->get_description(), kCommandColumn);
+  }
+  return out.empty() ? out : "\nCommands:\n" + out;
+}
+
+std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode) {
+  std::string out =
+      app->get_description() + '\n' + usage(*app) + positionals(*app) + commands(*app);
+  std::vector<std::string> names = app->get_groups();
+  const auto place = [](const std::string& name) {
+    const auto at = std::find(std::begin(kOrder), std::end(kOrder), name);
+    return at == std::end(kOrder) ? 0 : at - std::begin(kOrder) + 1;
+  };
+  std::stable_sort(names.begin(), names.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  for (const std::string& name : names) out += group(*app, name);
+  const auto examples = examples_of(app->get_parent() == nullptr ? "" : app->get_name());
+  if (!examples.empty()) out += "\nExamples:\n";
+  for (const std::string_view line : examples) out += fmt::format("  {}\n", line);
+  return out;
+}
+
+}  // namespace
+
+std::string names_of(const CLI::Option& option) {
+  std::string text;
+  for (const std::string& name : option.get_snames()) text += (text.empty() ? "-" : ",-") + name;
+  for (const std::string& name : option.get_lnames()) text += (text.empty() ? "--" : ",--") + name;
+  return text;
+}
+
+std::string argument_of(const CLI::Option& option) {
+  if (option.get_type_size() == 0) return {};
+  const std::string type = option.get_type_name();
+  const std::string head = type.substr(0, type.find(':'));
+  const std::string check = head.size() < type.size() ? type.substr(head.size() + 1) : "";
+  if (check.starts_with('{')) {
+    std::string values = check.substr(1, check.find('}') - 1);
+    std::replace(values.begin(), values.end(), ',', '|');
+    return values;
+  }
+  return head == "INT" || head == "UINT" || head == "FLOAT" ? "N" : head;
+}
+
+void arrange_help(CLI::App& app) {
+  app.formatter_fn(help_of);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->formatter_fn(help_of);
+    for (CLI::Option* option : command->get_options()) {
+      const std::string_view group = group_of(*command, "--" + option->get_single_name());
+      if (!group.empty() && option->get_group() == kRest) option->group(std::string(group));
+    }
+  }
+}
+
+}  // namespace trapline::cli

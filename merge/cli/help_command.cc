@@ -1,0 +1,57 @@
+// trapline help: a command's help, or a text about a concept.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/help.h"
+
+namespace trapline::cli {
+namespace {
+
+void print_topics() {
+  fmt::print("trapline help TOPIC prints a text about:\n\n");
+  for (const Topic& topic : topics()) fmt::print("  {:<12}{}\n", topic.name, topic.title);
+  fmt::print("\ntrapline help COMMAND prints the help of a command; trapline --help lists them.\n");
+}
+
+int print_help(const CLI::App& app, const std::string& name) {
+  if (name.empty()) {
+    print_topics();
+    return 0;
+  }
+  std::vector<std::string_view> names;
+  for (const Topic& topic : topics()) {
+    if (topic.name == name) {
+      fmt::print("{}", topic.text);
+      return 0;
+    }
+    names.push_back(topic.name);
+  }
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == name) {
+      fmt::print("{}", command->help());
+      return 0;
+    }
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  const auto near = nearest(name, names);
+  return fail_with(
+      {fmt::format("'{}' is not a topic and not a command{}; trapline help lists the topics", name,
+                   near.empty() ? "" : fmt::format("; did you mean {}?", near)),
+       ErrorKind::kUsage});
+}
+
+}  // namespace
+
+void add_help(CLI::App& app, int& status) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("help", "Texts about concepts: exits, clocks, losses");
+  std::string all;
+  for (const Topic& topic : topics()) all += (all.empty() ? "" : ", ") + std::string(topic.name);
+  command->add_option("TOPIC", *name, all + ", or a command");
+  command->callback([&app, &status, name] { status = print_help(app, *name); });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# The user's defaults: file, environment, options, and what is said of mistakes.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+data=$TRAPLINE_SOURCE_DIR/tests/data
+file=$work/trapline/config.toml
+unset "${!TRAPLINE_@}" NO_COLOR 2>/dev/null || true
+export XDG_CONFIG_HOME=$work
+mkdir "$work/trapline"
+
+expect_setting() {  # expect_setting NAME VALUE FROM
+  run "$trapline" config
+  expect_equal "status of config" 0 "$status"
+  grep -Eq "^$1 +$2 +[A-Z_]+ +$3\$" "$work/stdout" || fail "config has no '$1 $2 … $3': $(cat "$work/stdout")"
+}
+
+option_then_environment_then_file_then_built_in() {
+  expect_setting buffer-size 8192 'built in'
+  expect_contains <("$trapline" config) "$file: not there"
+  printf '# mine\nbuffer-size = 1024\n' >"$file"
+  expect_setting buffer-size 1024 "$file:2"
+  run "$trapline" doctor
+  expect_contains "$work/stdout" "buffer: 1024 KiB"
+  TRAPLINE_BUFFER_SIZE=2048 expect_setting buffer-size 2048 TRAPLINE_BUFFER_SIZE
+  TRAPLINE_BUFFER_SIZE=2048 run "$trapline" doctor
+  expect_contains "$work/stdout" "buffer: 2048 KiB"
+  TRAPLINE_BUFFER_SIZE=2048 run "$trapline" doctor --buffer-size 4096
+  expect_contains "$work/stdout" "buffer: 4096 KiB"
+  TRAPLINE_CONFIG='' expect_setting buffer-size 8192 'built in'
+  printf 'clock = "boot"\n' >"$work/other"
+  TRAPLINE_CONFIG=$work/other expect_setting clock boot "$work/other:1"
+  # Without XDG_CONFIG_HOME below HOME.
+  mkdir "$work/.config"
+  mv "$work/trapline" "$work/.config"
+  file=$work/.config/trapline/config.toml
+  unset XDG_CONFIG_HOME
+  HOME=$work expect_setting buffer-size 1024 "$file:2"
+}
+
+symbols_and_events_are_those_of_recordings_that_bring_none() {
+  printf 'symbols = ["%s"]\n' "$data/demo-guest.elf" >"$file"
+  run "$trapline" report "$data/svm-mono.dat" --by function
+  expect_contains "$work/stdout" "rtc_read "
+  # A session's own come first: these have another name.
+  mkdir -p "$work/run/symbols"
+  cp "$data/svm-mono.dat" "$work/run/trace.dat"
+  printf '0000000000100000 T everything\n' >"$work/run/symbols/kallsyms"
+  run "$trapline" report "$work/run" --by function
+  expect_contains "$work/stdout" "everything "
+  if grep -q rtc_read "$work/stdout"; then fail "the session's own symbols were not used"; fi
+  printf 'trace-events = "/no/such/file"\n' >"$file"
+  run "$trapline" report "$data/svm-mono.dat"
+  expect_equal "status" 1 "$status"
+  expect_contains "$work/stderr" "/no/such/file"
+  run "$trapline" report "$data/svm-mono.dat" --trace-events <(printf 'none(void) "none"\n')
+  expect_equal "status with --trace-events" 0 "$status"
+}
+
+colours_are_chosen() {
+  local escape=$'\033'
+  run "$trapline" timeline "$data/svm-mono.dat" --around max
+  if grep -q "$escape" "$work/stdout"; then fail "colours in a file"; fi
+  TRAPLINE_COLOURS=always run "$trapline" timeline "$data/svm-mono.dat" --around max
+  grep -q "$escape" "$work/stdout" || fail "no colours with TRAPLINE_COLOURS=always"
+  printf 'colours = "always"\n' >"$file"
+  run "$trapline" timeline "$data/svm-mono.dat" --around max
+  grep -q "$escape" "$work/stdout" || fail "no colours with colours = always"
+  NO_COLOR=1 run "$trapline" timeline "$data/svm-mono.dat" --around max
+  if grep -q "$escape" "$work/stdout"; then fail "colours with NO_COLOR"; fi
+  NO_COLOR=1 TRAPLINE_COLOURS=always expect_setting colours always TRAPLINE_COLOURS
+}
+
+mistakes_are_told_with_their_line() {
+  local text wanted
+  while IFS='|' read -r text wanted; do
+    printf '# first line\n%b\n' "$text" >"$file"
+    run "$trapline" report "$data/svm-mono.dat"
+    expect_equal "status with '$text'" 2 "$status"
+    expect_contains "$work/stderr" "$wanted"
+    run "$trapline" report --help
+    expect_equal "status of --help with '$text'" 0 "$status"
+  done <<END
+clock = |$file:2: 
+colors = "never"|$file:2: there is no setting 'colors'; did you mean colours?
+clock = 5|$file:2: clock has another type of value; write clock = "mono"
+buffer-size = "8192"|$file:2: buffer-size has another type of value; write buffer-size = 8192
+buffer-size = 3|$file:2: --buffer-size: Value 3 not in range
+symbols = [1]|$file:2: symbols has another type of value; write symbols = ["FILE", "FILE"]
+\n\ncolours = "blue"|$file:4: colours: 'blue' is not one of auto, always, never
+END
+  rm "$file"
+  TRAPLINE_COLOURS=blue run "$trapline" config
+  expect_contains "$work/stderr" "TRAPLINE_COLOURS: colours: 'blue' is not one of auto, always, never"
+  "$trapline" config --example >"$file"
+  run "$trapline" config
+  expect_equal "status with the example" 0 "$status"
+  sed -i 's/^#\([a-z-]* = \)/\1/' "$file"
+  run "$trapline" config
+  expect_equal "status with the example's settings" 0 "$status"
+  expect_contains "$work/stdout" "$file:"
+}
+
+"$1"

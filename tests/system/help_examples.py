@@ -1,0 +1,120 @@
+"""Runs the examples below each command's --help, as they are printed, in a folder that has what they name.
+
+usage: help_examples.py reading|recording SOURCE_DIR TRAPLINE
+
+reading: recordings of tests/data as run, before, trace.dat...; a program that answers on vm.qmp and
+program.sock. recording: `trapline record` as root, with the pid 4711 replaced by a living one, durations by
+0.2s, and a script in QEMU's place, since CI's machines have no KVM.
+"""
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+RECORDINGS = ["trace.dat", *(f"{name}/trace.dat" for name in ("run", "before", "after", "a1", "a2", "b1", "b2"))]
+# Exit statuses that the machine, not the command line, decides; and errors that say what a machine lacks.
+ALSO_GOOD = {"doctor": {1}, "diff": {4}}
+MAY_LACK = re.compile(r"built without the page|I/O port|/dev/port|iopl|ioperm")
+
+
+def simpletrace(path: Path) -> None:
+    """A file of QEMU's simple backend, version 4, with one event."""
+    name = b"hello_end"
+    path.write_bytes(struct.pack("<QQQ", 2**64 - 1, 0xF2B177CB0AA429B4, 4) + struct.pack("<QQI", 0, 0, len(name)) +
+                     name + struct.pack("<QQQII", 1, 0, 1_000_000, 24, 4711))
+
+
+def answer_qmp(connection: socket.socket) -> None:
+    lines = connection.makefile("rw")
+    print(json.dumps({"QMP": {}}), file=lines, flush=True)
+    for line in lines:
+        name = json.loads(line)["execute"]
+        states = [{"name": "memory_region_ops_read", "state": "disabled"}]
+        print(json.dumps({"return": states if name == "trace-event-get-state" else {}}), file=lines, flush=True)
+
+
+def answer_monitor(connection: socket.socket) -> None:
+    lines = connection.makefile("rw")
+    for _ in lines:
+        print("ok", file=lines, flush=True)
+
+
+def serve(path: Path, answer) -> None:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+
+    def loop() -> None:
+        while True:
+            threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=loop, daemon=True).start()
+
+
+def prepare(folder: Path, data: Path) -> None:
+    for name in RECORDINGS:
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(data / "svm-mono.dat", folder / name)
+    shutil.copy(data / "demo-guest.elf", folder / "vmlinux")
+    (folder / "System.map").write_text("ffffffff81000000 T _text\nffffffff81000040 T start_kernel\n")
+    simpletrace(folder / "trace-4711")
+    (folder / "trace-events-all").write_text('hello_end(void) "done"\n')
+    qemu = folder / "bin/qemu-system-x86_64"
+    qemu.parent.mkdir()
+    qemu.write_text("#!/bin/sh\nsleep 0.2\n")
+    qemu.chmod(0o755)
+
+
+def examples_of(trapline: str, command: list[str]) -> list[str]:
+    text = subprocess.run([trapline, *command, "--help"], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^  (.*trapline .*)$", text.partition("\nExamples:\n")[2], re.M)
+
+
+def run(example: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    done = subprocess.run(["bash", "-c", example], cwd=folder, env=environment, capture_output=True, text=True,
+                          timeout=60)
+    return done.returncode, done.stdout[-1000:] + done.stderr
+
+
+def main() -> None:
+    what, source, trapline = sys.argv[1:]
+    names = re.findall(r"^  ([a-z]+) ", subprocess.run([trapline, "--help"], capture_output=True, text=True).stdout
+                       .split("Commands:")[1].split("\n\n")[0], re.M)
+    ran, failed = 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder, Path(source) / "tests/data")
+        serve(folder / "vm.qmp", answer_qmp)
+        serve(folder / "program.sock", answer_monitor)
+        environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
+        environment |= {"PATH": f"{folder}/bin:{Path(trapline).parent}:{os.environ['PATH']}", "TRAPLINE_CONFIG": ""}
+        with subprocess.Popen(["sleep", "60"]) as alive:
+            for command in ["", *names]:
+                for example in examples_of(trapline, [command] if command else []):
+                    first = re.search(r"trapline (\w+)", example)[1]
+                    if first == "top":  # live, until it is ended: top_test runs it
+                        continue
+                    if (first == "record") != (what == "recording"):
+                        continue
+                    typed = example
+                    if what == "recording":
+                        typed = re.sub(r"--duration \S+", "--duration 0.2s", example).replace("4711", str(alive.pid))
+                    status, said = run(typed, folder, environment)
+                    ran += 1
+                    good = status == 0 or status in ALSO_GOOD.get(first, ()) or MAY_LACK.search(said)
+                    if not good:
+                        failed += 1
+                        print(f"FAILED: {typed}: exit status {status}\n{said}")
+            alive.kill()
+    print(f"{ran} examples, {failed} failed")
+    sys.exit(failed != 0 or ran < 3)
+
+
+main()

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# The examples of --help, and the texts of `trapline help`.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+
+examples_that_read_are_run() {
+  python3 "$TRAPLINE_SOURCE_DIR/tests/system/help_examples.py" reading "$TRAPLINE_SOURCE_DIR" "$trapline"
+}
+
+examples_that_record_are_run() {
+  [ "$(id -u)" = 0 ] || skip "needs root, to record"
+  [ -w /sys/kernel/tracing/trace_marker ] || skip "needs tracefs at /sys/kernel/tracing"
+  [ -d /sys/kernel/tracing/events/kvm ] || skip "needs a kernel with events of KVM"
+  python3 "$TRAPLINE_SOURCE_DIR/tests/system/help_examples.py" recording "$TRAPLINE_SOURCE_DIR" "$trapline"
+}
+
+every_topic_is_its_file_and_fits_a_screen() {
+  local file name
+  for file in "$TRAPLINE_SOURCE_DIR"/docs/topics/*.md; do
+    name=$(basename "$file" .md)
+    run "$trapline" help "$name"
+    expect_equal "status of help $name" 0 "$status"
+    # The file is the text: without the mark of its title and without back-quotes.
+    sed -e '1s/^# //' -e 's/`//g' "$file" | diff - "$work/stdout" || fail "help $name is another text than $file"
+    [ "$(wc -l <"$work/stdout")" -le 50 ] || fail "help $name has more than 50 lines"
+    [ "$(wc -L <"$work/stdout")" -le 80 ] || fail "help $name is wider than 80 columns"
+    "$trapline" help | grep -q "^  $name " || fail "trapline help does not list $name"
+    # Documents that it names exist.
+    grep -o 'docs/[a-z/-]*\.md' "$file" | while read -r document; do
+      [ -e "$TRAPLINE_SOURCE_DIR/$document" ] || fail "$file names $document, which does not exist"
+    done
+  done
+  run "$trapline" help exit-modle
+  expect_equal "status of an unknown topic" 2 "$status"
+  expect_contains "$work/stderr" "did you mean exit-model?"
+  run "$trapline" help report
+  "$trapline" report --help | diff - "$work/stdout" || fail "help report is not report --help"
+}
+
+"$1"

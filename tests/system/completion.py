@@ -4,15 +4,24 @@ usage: completion.py bash|zsh|fish FOLDER TRAPLINE RECORDING RECORDING_OF_TWO_VM
 
 bash and zsh are interactive, at a terminal; fish is asked for what it would offer.
 """
+import fcntl
 import os
 import pty
 import re
 import select
 import shlex
+import struct
 import subprocess
 import sys
+import tempfile
+import termios
 import time
 from pathlib import Path
+
+
+def widen(fd: int) -> None:
+    """A line that is wider than the terminal would be shown in part."""
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 1000, 0, 0))
 
 
 class Shell:
@@ -22,8 +31,9 @@ class Shell:
             os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}",
                               HISTFILE="/dev/null", INPUTRC="/dev/null", LC_ALL="C")
             os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+        widen(self.fd)
         self.read_until(re.compile("READY $"))
-        self.type("bind 'set bell-style none'; bind 'set enable-bracketed-paste off'; stty cols 200\n")
+        self.type("bind 'set bell-style none'; bind 'set enable-bracketed-paste off'\n")
         self.read_until(re.compile("READY $"))
         self.type(f"source {completion}\n")
         self.read_until(re.compile("READY $"))
@@ -31,6 +41,7 @@ class Shell:
     @classmethod
     def of(cls, fd: int) -> "Shell":
         shell = cls.__new__(cls)
+        widen(fd)
         shell.fd = fd
         return shell
 
@@ -62,7 +73,7 @@ def zsh_shell(folder: str, trapline: str) -> Shell:
     shell = Shell.of(fd)
     shell.read_until(re.compile("READY $"))
     shell.type(f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; unsetopt zle_bracketed_paste; "
-               "setopt no_beep no_always_last_prompt no_auto_menu; bindkey -e; stty cols 300\n")
+               "setopt no_beep no_always_last_prompt no_auto_menu; bindkey -e\n")
     shell.read_until(re.compile("\nREADY $"))
     return shell
 
@@ -79,8 +90,11 @@ def zsh_line(shell: Shell, typed: str, wanted: str) -> str:
 def fish_candidates(file: str, trapline: str, typed: str) -> str:
     """What fish would offer: the whole words, one a line, before the text of each."""
     script = f"source {shlex.quote(file)}; complete -C {shlex.quote(typed)}"
-    environment = {**os.environ, "PATH": f"{Path(trapline).parent}:{os.environ['PATH']}", "HOME": "/nonexistent"}
-    done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, env=environment)
+    with tempfile.TemporaryDirectory() as home:  # fish writes its configuration there
+        environment = {**os.environ, "PATH": f"{Path(trapline).parent}:{os.environ['PATH']}", "HOME": home}
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+            environment.pop(name, None)
+        done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, env=environment)
     return "\n".join(line.split("\t")[0] for line in done.stdout.splitlines()) + "\n"
 
 

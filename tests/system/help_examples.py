@@ -93,13 +93,15 @@ def main() -> None:
         prepare(folder, Path(source) / "tests/data")
         serve(folder / "vm.qmp", answer_qmp)
         serve(folder / "program.sock", answer_monitor)
+        if what == "recording":
+            shutil.rmtree(folder / "run")  # record makes it
         environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
         environment |= {"PATH": f"{folder}/bin:{Path(trapline).parent}:{os.environ['PATH']}", "TRAPLINE_CONFIG": ""}
         with subprocess.Popen(["sleep", "60"]) as alive:
             for command in ["", *names]:
                 for example in examples_of(trapline, [command] if command else []):
                     first = re.search(r"trapline (\w+)", example)[1]
-                    if first == "top":  # live, until it is ended: top_test runs it
+                    if first in ("top", "snapshot", "bench"):  # top_test, flight_test and bench_test run them
                         continue
                     if (first == "record") != (what == "recording"):
                         continue

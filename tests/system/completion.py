@@ -69,12 +69,12 @@ def zsh_shell(folder: str, trapline: str) -> Shell:
     if pid == 0:
         os.environ.update(PS1="READY ", TERM="dumb", PATH=f"{Path(trapline).parent}:{os.environ['PATH']}", LC_ALL="C",
                           ZDOTDIR="/nonexistent")
-        os.execvp("zsh", ["zsh", "-f", "-i"])
+        os.execvp("zsh", ["zsh", "-f", "-i", "-o", "nopromptsp"])
     shell = Shell.of(fd)
-    shell.read_until(re.compile("READY $"))
-    shell.type(f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; unsetopt zle_bracketed_paste; "
+    shell.read_until(re.compile("READY (\x1b\\[\\?2004h)?$"))  # it asks for bracketed paste
+    shell.type(f"unset zle_bracketed_paste; fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; "
                "setopt no_beep no_always_last_prompt no_auto_menu; bindkey -e\n")
-    shell.read_until(re.compile("\nREADY $"))
+    shell.read_until(re.compile("READY $"))
     return shell
 
 

@@ -72,7 +72,7 @@ const cases = {
     for (const theme of ["light", "dark"]) {
       await with_page(process.env.TRAPLINE_PAGE_FILE, { theme, hash: "#exit=0" }, async (page) => {
         assert.match(await page.locator("#shares-title").textContent(), /^The guest ran [\d.]+ % of the vCPUs' time/);
-        assert.ok(await page.locator("#exit .near svg").isVisible());
+        assert.ok(await page.locator("#exit .near svg").first().isVisible());
         assert.ok((await page.locator("#recorded").textContent()).includes("Command"), "what session.json says");
         const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
         assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), [], theme);

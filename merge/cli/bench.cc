@@ -1,6 +1,4 @@
 // trapline bench: the same work recorded again and again under two settings, and what differs.
-#include "merge/cli/bench.h"
-
 #include <fmt/format.h>
 #include <sys/stat.h>
 

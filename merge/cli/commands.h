@@ -15,9 +15,12 @@ int fail_with(const Error& error);
 
 void add_record(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
+void add_snapshot(CLI::App& app, int& status);
 void add_view(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
+void add_top(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
+void add_bench(CLI::App& app, int& status);
 void add_export(CLI::App& app, int& status);
 void add_timeline(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);

@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/cli/bench.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/config.h"
 #include "merge/cli/help.h"
-#include "merge/cli/snapshot.h"
 #include "merge/cli/suggest.h"
-#include "merge/cli/top.h"
 
 namespace trapline::cli {
 

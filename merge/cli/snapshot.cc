@@ -1,6 +1,4 @@
 // trapline snapshot: asks a flight recorder to write what it holds.
-#include "merge/cli/snapshot.h"
-
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/text.h"

@@ -1,6 +1,4 @@
 // trapline top: live figures of this host's virtual machines.
-#include "merge/cli/top.h"
-
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/duration.h"

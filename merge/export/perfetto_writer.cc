@@ -21,6 +21,14 @@ constexpr char kOfSequence[] = {kSequenceId << 3, kSequence, kSequenceFlags << 3
 // Negative numbers of 32 bits are written with 64.
 std::uint64_t extended(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
+// FtraceEvent: its time and the thread that was running.
+std::size_t begin_event(ProtoBuffer& events, std::uint64_t at, std::int32_t thread) {
+  const std::size_t event = events.begin(2);
+  events.add(1, at);
+  events.add(2, static_cast<std::uint32_t>(thread));
+  return event;
+}
+
 }  // namespace
 
 Writer::Writer(OutputFile output) : output_(std::move(output)) {
@@ -179,9 +187,7 @@ void Writer::flush_bundle(std::uint64_t key, ProtoBuffer& events) {
 
 void Writer::add_switch(std::uint32_t machine, std::uint32_t cpu, const Switch& change) {
   ProtoBuffer& events = bundle(machine, cpu);
-  const std::size_t event = events.begin(2);
-  events.add(1, change.at);
-  events.add(2, static_cast<std::uint32_t>(change.prev));
+  const std::size_t event = begin_event(events, change.at, change.prev);
   const std::size_t sched = events.begin(4);
   events.add(1, change.prev_comm);
   events.add(2, extended(change.prev));
@@ -195,9 +201,7 @@ void Writer::add_switch(std::uint32_t machine, std::uint32_t cpu, const Switch& 
 void Writer::add_waking(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at,
                         std::int32_t waker, std::int32_t woken, std::string_view comm) {
   ProtoBuffer& events = bundle(machine, cpu);
-  const std::size_t event = events.begin(2);
-  events.add(1, at);
-  events.add(2, static_cast<std::uint32_t>(waker));
+  const std::size_t event = begin_event(events, at, waker);
   const std::size_t waking = events.begin(20);
   events.add(1, comm);
   events.add(2, extended(woken));
@@ -209,9 +213,7 @@ void Writer::add_waking(std::uint32_t machine, std::uint32_t cpu, std::uint64_t 
 void Writer::add_generic(std::uint32_t machine, std::uint32_t cpu, std::uint64_t at,
                          std::int32_t thread, std::string_view name, std::string_view text) {
   ProtoBuffer& events = bundle(machine, cpu);
-  const std::size_t event = events.begin(2);
-  events.add(1, at);
-  events.add(2, static_cast<std::uint32_t>(thread));
+  const std::size_t event = begin_event(events, at, thread);
   // Not a print event: its text would be read as that of Android's atrace.
   const std::size_t generic = events.begin(327);
   events.add(1, printable(name));

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend_ftrace/clock.h"
+#include "merge/source/trace_dat/sample.h"
 
 namespace trapline::live {
 namespace {
@@ -29,16 +30,7 @@ Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> f
   info.kind = "live";
   info.clock = layout.clock;
   info.cycles = layout.clock == "x86-tsc" || layout.clock == "counter";
-  Capabilities has;
-  const auto recorded = [&formats](const char* name) { return formats->type(name) >= 0; };
-  has.kvm_exit = recorded("kvm:kvm_exit");
-  has.kvm_userspace_exit = recorded("kvm:kvm_userspace_exit");
-  has.any_kvm = has.kvm_exit || has.kvm_userspace_exit;
-  has.run_ioctl = recorded("syscalls:sys_enter_ioctl");
-  has.reload = recorded("kvm:kvm_fpu") || recorded("kvm:kvm_get_timer_map");
-  has.sched_switch = recorded("sched:sched_switch");
-  has.wakeups = recorded("sched:sched_waking") || recorded("sched:sched_wakeup");
-  has.markers = recorded("ftrace:print");
+  const Capabilities has = trace_dat::capabilities_by_format(*formats);
   trace_dat::TraceFile recording{File::compose(feed->name(), {}, {}),
                                  layout,
                                  std::move(*formats),

@@ -32,23 +32,6 @@ GroupKey project(const GroupKey& cell, const std::vector<Dimension>& by,
   return key;
 }
 
-std::uint64_t measure(const LiveRow& row, SortBy sort, bool durations) {
-  switch (sort) {
-    case SortBy::kCount:
-      return row.total.count();
-    case SortBy::kMean:
-      return row.total.mean();
-    case SortBy::kMax:
-      return row.total.max();
-    case SortBy::kP99:
-      return row.total.percentile(990);
-    case SortBy::kKey:
-      return 0;
-    default:
-      return durations ? row.total.total() : row.total.count();
-  }
-}
-
 void add(LiveRow& row, const Cell& cell) {
   row.halts = (row.total.count() == 0 || row.halts) && cell.slowest.halt;
   const bool as_long = row.total.count() != 0 && cell.total.max() == row.total.max();
@@ -94,7 +77,7 @@ std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& b
   }
   const bool durations = engine.model().durations();
   std::stable_sort(rows.begin(), rows.end(), [&](const LiveRow& a, const LiveRow& b) {
-    return measure(a, sort, durations) > measure(b, sort, durations);
+    return measure(a.total, sort, durations) > measure(b.total, sort, durations);
   });
   return rows;
 }

@@ -45,9 +45,7 @@ void Histogram::merge(const Histogram& other) {
 
 std::uint64_t Histogram::percentile(std::uint32_t per_mille) const {
   if (count_ == 0) return 0;
-  // Without overflow for any count.
-  const std::uint64_t rank = std::max<std::uint64_t>(
-      1, count_ / 1000 * per_mille + (count_ % 1000 * per_mille + 999) / 1000);
+  const std::uint64_t rank = rank_of(count_, per_mille);
   if (!values_.empty()) {
     auto sorted = values_;
     std::sort(sorted.begin(), sorted.end());

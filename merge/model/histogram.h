@@ -45,6 +45,13 @@ class Histogram {
     return (kSubBuckets + index) * width + (width - 1) / 2;
   }
 
+  // The nearest rank, from 1: ceil(per_mille * count / 1000), without overflow for any count.
+  [[nodiscard]] static constexpr std::uint64_t rank_of(std::uint64_t count,
+                                                       std::uint32_t per_mille) {
+    const std::uint64_t rank = count / 1000 * per_mille + (count % 1000 * per_mille + 999) / 1000;
+    return rank == 0 ? 1 : rank;
+  }
+
   void add(std::uint64_t value) {
     ++count_;
     total_ += value;

@@ -10,28 +10,6 @@
 #include "merge/report/notes.h"
 
 namespace trapline {
-namespace {
-
-// What rows are sorted by, the largest first.
-std::uint64_t measure(const GroupRow& row, SortBy sort, bool durations) {
-  switch (sort) {
-    case SortBy::kCount:
-      return row.total.count();
-    case SortBy::kMean:
-      return row.total.mean();
-    case SortBy::kMax:
-      return row.total.max();
-    case SortBy::kP99:
-      return row.total.percentile(990);
-    case SortBy::kKey:
-      return 0;
-    default:
-      return durations ? row.total.total() : row.total.count();
-  }
-}
-
-}  // namespace
-
 PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   PipelineOptions options;
   options.model = choose_exit_model(input.capabilities);
@@ -203,8 +181,8 @@ void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
   }
   std::stable_sort(report.rows.begin(), report.rows.end(),
                    [&](const GroupRow& a, const GroupRow& b) {
-                     return measure(a, options_.sort, report.durations()) >
-                            measure(b, options_.sort, report.durations());
+                     return measure(a.total, options_.sort, report.durations()) >
+                            measure(b.total, options_.sort, report.durations());
                    });
   if (options_.top != 0 && report.rows.size() > options_.top) {
     report.rows_left_out = report.rows.size() - options_.top;

@@ -21,6 +21,26 @@ namespace trapline {
 
 enum class SortBy : std::uint8_t { kTotal, kCount, kMean, kMax, kP99, kKey };
 [[nodiscard]] Result<SortBy> parse_sort(std::string_view text);
+// What rows are sorted by, the largest first; without durations their number stands for the total.
+// `total` is a row's Histogram, or what has the same figures.
+template <typename Total>
+[[nodiscard]] std::uint64_t measure(const Total& total, SortBy sort, bool durations) {
+  switch (sort) {
+    case SortBy::kCount:
+      return total.count();
+    case SortBy::kMean:
+      return total.mean();
+    case SortBy::kMax:
+      return total.max();
+    case SortBy::kP99:
+      return total.percentile(990);
+    case SortBy::kKey:
+      return 0;
+    case SortBy::kTotal:
+      break;
+  }
+  return durations ? total.total() : total.count();
+}
 
 struct ReportOptions {
   std::vector<Dimension> by = {Dimension::kReason};

@@ -18,16 +18,6 @@ needs_tracefs() {
   [ -d /sys/kernel/tracing/events/sched ] || skip "needs sched events"
 }
 
-wait_for() {  # wait_for WHAT COMMAND...
-  local what=$1 tries
-  shift
-  for ((tries = 0; tries < 600; ++tries)); do
-    if "$@" 2>/dev/null; then return; fi
-    sleep 0.05
-  done
-  fail "no $what within 30 s"
-}
-
 start_flight() {  # start_flight ARGUMENT... ; its pid in $recorder
   "$trapline" record --flight 60s -o "$flight" --no-kvm --sched "$@" 2>"$work/stderr" &
   recorder=$!

@@ -39,3 +39,13 @@ run() {
   status=0
   "$@" >"$work/stdout" 2>"$work/stderr" || status=$?
 }
+
+wait_for() {  # wait_for WHAT COMMAND...
+  local what=$1 tries
+  shift
+  for ((tries = 0; tries < 600; ++tries)); do
+    if "$@" 2>/dev/null; then return; fi
+    sleep 0.05
+  done
+  fail "no $what within 30 s"
+}

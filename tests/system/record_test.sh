@@ -25,16 +25,6 @@ start_recorder() {  # start_recorder ARGUMENT... ; its pid in $recorder
   recorder=$!
 }
 
-wait_for() {  # wait_for WHAT COMMAND...
-  local what=$1 tries
-  shift
-  for ((tries = 0; tries < 600; ++tries)); do
-    if "$@" 2>/dev/null; then return; fi
-    sleep 0.05
-  done
-  fail "no $what within 30 s"
-}
-
 end_recorder() {  # its exit status in $status
   status=0
   wait "$recorder" || status=$?

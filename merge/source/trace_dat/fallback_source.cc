@@ -41,21 +41,6 @@ Result<Child> start_child(const File& file, bool compressed) {
   return child;
 }
 
-// This path is for rare files: it has no sample, and takes what it knows from the event formats.
-Capabilities capabilities_by_format(const Formats& formats) {
-  const auto has = [&](std::string_view name) { return formats.type(name) >= 0; };
-  Capabilities capabilities;
-  capabilities.kvm_exit = has("kvm:kvm_exit");
-  capabilities.kvm_userspace_exit = has("kvm:kvm_userspace_exit");
-  capabilities.any_kvm = capabilities.kvm_exit || capabilities.kvm_userspace_exit;
-  capabilities.run_ioctl = has("syscalls:sys_enter_ioctl");
-  capabilities.reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map");
-  capabilities.sched_switch = has("sched:sched_switch");
-  capabilities.wakeups = has("sched:sched_waking") || has("sched:sched_wakeup");
-  capabilities.markers = has("ftrace:print");
-  return capabilities;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(TraceFile recording) {

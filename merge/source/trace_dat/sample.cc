@@ -82,6 +82,20 @@ Result<void> look_at(const File& file, const Layout& layout, Looker& looker,
 
 }  // namespace
 
+Capabilities capabilities_by_format(const Formats& formats) {
+  const auto has = [&](std::string_view name) { return formats.type(name) >= 0; };
+  Capabilities capabilities;
+  capabilities.kvm_exit = has("kvm:kvm_exit");
+  capabilities.kvm_userspace_exit = has("kvm:kvm_userspace_exit");
+  capabilities.any_kvm = capabilities.kvm_exit || capabilities.kvm_userspace_exit;
+  capabilities.run_ioctl = has("syscalls:sys_enter_ioctl");
+  capabilities.reload = has("kvm:kvm_fpu") || has("kvm:kvm_get_timer_map");
+  capabilities.sched_switch = has("sched:sched_switch");
+  capabilities.wakeups = has("sched:sched_waking") || has("sched:sched_wakeup");
+  capabilities.markers = has("ftrace:print");
+  return capabilities;
+}
+
 Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                          const Formats& formats) {
   Looker looker(formats);

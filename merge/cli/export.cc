@@ -10,6 +10,7 @@
 #include "merge/report/aggregator.h"
 #include "merge/report/feed.h"
 #include "merge/report/options.h"
+#include "merge/report/placement.h"
 #include "merge/report/run.h"
 #include "merge/report/window.h"
 #include "merge/session/host_facts.h"
@@ -86,6 +87,7 @@ Result<void> run(Options& options) {
   how.threads = std::move(opened->found.threads);
   Pipeline pipeline(std::move(how), {exporter->get()});
   feed(timeline, pipeline, tell, [&] { return (*exporter)->failed(); });
+  if (auto placed = check_placement(timeline, pipeline); !placed) return placed;
   pipeline.finish();
   if (auto finished = (*exporter)->finish(pipeline); !finished) return finished;
   return timeline.status();

@@ -10,6 +10,7 @@
 #include "merge/report/feed.h"
 #include "merge/report/no_exits.h"
 #include "merge/report/notes.h"
+#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -209,6 +210,8 @@ Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeS
   Pipeline pipeline(std::move(how), {&picker});
   feed(timeline, pipeline, progress);
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
+  if (auto placed = check_placement(timeline, pipeline); !placed)
+    return tl::unexpected(std::move(placed).error());
   if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
     return tl::unexpected(no_exits(timeline));
   pipeline.finish();

@@ -5,6 +5,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/no_exits.h"
+#include "merge/report/placement.h"
 #include "merge/report/window.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
@@ -104,6 +105,9 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& g
   if (auto found = check_found(timeline, *input, report_options, pipeline, companion != nullptr);
       !found) {
     return tl::unexpected(std::move(found).error());
+  }
+  if (auto placed = check_placement(timeline, pipeline); !placed) {
+    return tl::unexpected(std::move(placed).error());
   }
   pipeline.finish();
   if (companion != nullptr) companion->finish(pipeline);

@@ -91,6 +91,8 @@ class Pipeline {
   // known: a record's stamp has the error of its clock's alignment, the rip has none.
   [[nodiscard]] StackId stack_of(const ExitSpan& exit) const;
 
+  // The first event of all, in the interval or before it: relative times count from it.
+  [[nodiscard]] std::optional<Timestamp> first() const { return first_; }
   // The interval that was looked at: of events between `from` and `to`. Nothing before the first.
   [[nodiscard]] std::optional<Timestamp> begin() const { return begin_; }
   [[nodiscard]] Timestamp end() const { return end_; }

@@ -6,6 +6,7 @@
 
 #include "merge/report/compare_sink.h"
 #include "merge/report/feed.h"
+#include "merge/report/no_exits.h"
 
 namespace trapline {
 namespace {

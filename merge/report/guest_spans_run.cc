@@ -2,6 +2,7 @@
 
 #include "merge/report/feed.h"
 #include "merge/report/guest_spans.h"
+#include "merge/report/no_exits.h"
 #include "merge/report/notes.h"
 
 namespace trapline {

@@ -80,6 +80,10 @@ std::int32_t woken_cpu(const Event& event) {
 ThreadId migrated(const Event& event) { return ThreadId{number_at(event, kThreadField, -1)}; }
 std::int32_t migrated_to(const Event& event) { return number_at(event, kDestination, kNoCpu); }
 
+bool is_of_its_thread(const Event& event) {
+  return context_of(event) == Context::kThread && event.thread != ThreadId{};
+}
+
 WakeCause::Cpu* WakeCause::cpu_of(std::uint32_t cpu) {
   if (cpu >= CpuRunners::kMostCpus) return nullptr;
   if (cpu >= cpus_.size()) cpus_.resize(cpu + 1);

@@ -70,6 +70,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       processes_(options_.processes),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
               options_.guest_runs),
+      placement_(options_.placement_errors),
       to_(std::numeric_limits<std::uint64_t>::max()) {
   const auto& roles = options_.roles;
   has_guest_ =
@@ -83,7 +84,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
   exits_only_ = !on_thread() && event_sinks_.empty() && loss_sinks_.empty() && !builder_ &&
-                !requests_ && !interrupts_ && !halts_;
+                !requests_ && !interrupts_ && !halts_ && !placement_.checks();
 }
 
 Pipeline::~Pipeline() = default;
@@ -194,6 +195,7 @@ void Pipeline::on_host(const Event& event) {
   if (requests_) on_requests(event);
   if (interrupts_) on_interrupts(event);
   if (halts_) halts_->on(event);
+  if (placement_.checks()) placement_.on(event);
 }
 
 void Pipeline::tell(const Event& event) {

@@ -187,6 +187,9 @@ void Pipeline::on_host(const Event& event) {
   if (builder_) {
     const GuestRun* run = tracker_.guest_run();
     if (run != nullptr && counts(run->thread)) builder_->on_guest_run(*run);
+    const auto* wakeup = std::get_if<SchedWakeup>(&event.payload);
+    if (wakeup != nullptr && has(selected_, SpanClass::kWakeups))
+      builder_->on_wakeup(event, wakeup->thread);
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_) on_requests(event);

@@ -93,6 +93,10 @@ std::int32_t woken_cpu(const Event& event) {
 ThreadId migrated(const Event& event) { return ThreadId{number_at(event, kThreadField, -1)}; }
 std::int32_t migrated_to(const Event& event) { return number_at(event, kDestination, kNoCpu); }
 
+bool is_of_its_thread(const Event& event) {
+  return context_of(event) == Context::kThread && event.thread != ThreadId{};
+}
+
 std::uint32_t interrupt_number(const Event& event) {
   return static_cast<std::uint32_t>(number_at(event, kFirstField, 0));
 }

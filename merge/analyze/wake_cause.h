@@ -56,6 +56,9 @@ inline constexpr std::int32_t kNoCpu = -1;
 [[nodiscard]] std::int32_t woken_cpu(const Event& event);    // sched_waking, sched_wakeup
 [[nodiscard]] ThreadId migrated(const Event& event);         // sched_migrate_task; -1: too short
 [[nodiscard]] std::int32_t migrated_to(const Event& event);  // sched_migrate_task
+// Whether the event came in its thread's own context: neither in an interrupt's nor on the idle
+// thread, which takes over wake-ups of other CPUs.
+[[nodiscard]] bool is_of_its_thread(const Event& event);
 [[nodiscard]] std::uint32_t interrupt_number(const Event& event);  // irq_handler_*, softirq_*
 
 class WakeCause {

@@ -214,7 +214,7 @@ void add_bench(CLI::App& app, int& status) {
   command->add_option("-o,--output", options->folder, "The folder for the sessions")
       ->type_name("DIR")
       ->capture_default_str();
-  add_compare_choice(*command, options->choice);
+  add_compare_choice(*command, options->choice, options->compare);
   command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
   CLI::Option* qemu = command
                           ->add_option("--qemu-events", record.qemu_events,

@@ -44,11 +44,15 @@ Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, Compar
 
 }  // namespace
 
-void add_compare_choice(CLI::App& command, CompareChoice& choice) {
+void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare) {
   command.add_option("--by", choice.by,
                      "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
                      "preempted-by, blocked-on, several with commas; or span: requests (default: "
                      "reason)");
+  command
+      .add_option("--top", compare.top,
+                  "The N rows with the most time; 0: all. The correction is over these")
+      ->capture_default_str();
   command.add_flag("--guest", choice.guest,
                    "Rows are functions of the guest: calls, with their own time");
   command.add_flag("--irq", choice.irq,

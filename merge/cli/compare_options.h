@@ -19,7 +19,7 @@ struct CompareChoice {
   std::vector<FailCondition> conditions;  // once complete
 };
 
-void add_compare_choice(CLI::App& command, CompareChoice& choice);
+void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare);
 // The texts that need more than a number, checked before anything is read.
 [[nodiscard]] Result<void> complete(CompareChoice& choice, SideOptions& sides,
                                     CompareOptions& compare);

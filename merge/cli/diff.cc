@@ -54,8 +54,8 @@ int run(Options& options) {
     return fail_with(printed.error());
   }
   if (!options.flame.empty()) {
-    const auto written =
-        print_to(options.flame, [&](std::ostream& out) { print_folded(*comparison, out); });
+    const auto written = print_to(options.flame == "-" ? "" : options.flame,
+                                  [&](std::ostream& out) { print_folded(*comparison, out); });
     if (!written) return fail_with(written.error());
   }
   return check_conditions(*comparison, options.choice);
@@ -74,11 +74,7 @@ void add_diff(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_option("--after", options->sides.after, "A recording of the other; repeatable")
       ->type_name("FILE");
-  add_compare_choice(*command, options->choice);
-  command
-      ->add_option("--top", options->compare.top,
-                   "The N rows with the most time; 0: all. The correction is over these")
-      ->capture_default_str();
+  add_compare_choice(*command, options->choice, options->compare);
   command->add_option("--confidence", options->confidence, "Of intervals and tests, in percent")
       ->check(CLI::Range(50.0, 99.99))
       ->capture_default_str();

@@ -159,7 +159,7 @@ Result<std::vector<Recorded>> read_side(const std::vector<std::string>& paths,
     input.paths = files_of(path);
     auto recorded = read_for_comparison(input, sides.by, rows, sides.flame, progress);
     if (!recorded) return tl::unexpected(std::move(recorded).error());
-    recorded->path = path;
+    recorded->path = input.paths.size() == 1 ? path : input.paths.front() + ",...";
     side.push_back(std::move(*recorded));
   }
   return side;

@@ -180,7 +180,7 @@ bench_records_and_compares() {
   fi
   local qemu status=0
   qemu=$(fetched qemu10)/bin/qemu-system-x86_64
-  "$trapline" bench -o "$work/bench" --guest --no-kvm --functions=uftrace -n 2 --warm-up 1 --seed 7 --ok-status 1 \
+  "$trapline" bench -o "$work/bench" --guest --top 0 --no-kvm --functions=uftrace -n 2 --warm-up 1 --seed 7 --ok-status 1 \
     --fail-if 'rate(compute) > +1000%' --format json --a '-m 64' --b '-m 96' -- \
     "$qemu" -accel tcg -display none -nodefaults -no-reboot -machine pc,hpet=on \
     -kernel "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" -device isa-debugcon,iobase=0x402,chardev=console \

@@ -7,6 +7,8 @@
 #include "backend_ftrace/base/paths.h"
 #include "merge/report/compare_sink.h"
 #include "merge/report/feed.h"
+#include "merge/report/no_exits.h"
+#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -216,6 +218,10 @@ Result<Recorded> read_for_comparison(const InputOptions& options, const std::vec
   Pipeline pipeline(pipeline_options(timeline, *input), std::move(sinks));
   feed(timeline, pipeline, progress);
   if (auto status = timeline.status(); !status) return tl::unexpected(status.error());
+  if (has_exits(input->capabilities)) {
+    if (auto placed = check_placement(timeline, pipeline); !placed)
+      return tl::unexpected(std::move(placed).error());
+  }
   pipeline.finish();
   Recorded recorded = sink.take(pipeline);
   if (auto found = check_found(timeline, *input, rows, recorded); !found) {

@@ -157,7 +157,6 @@ TEST_F(EvidenceTest, PrintedSyncRecordsOfOneGuestAreNotTakenForTwo) {
               AllOf(HasSubstr("sync records of one guest"), HasSubstr("other.data")));
 }
 
-// What the pass for evidence shows to whoever wants to know something of the recording first.
 // A guest's switch is a switch of the guest: it keeps its payload, and no host thread takes its
 // number.
 TEST_F(EvidenceTest, EventsOfTheGuestsKernelKeepTheirMeaningAndSayWhoseTheyAre) {
@@ -197,6 +196,7 @@ TEST_F(EvidenceTest, EventsOfTheGuestsKernelKeepTheirMeaningAndSayWhoseTheyAre) 
   EXPECT_EQ(on_vcpus, switches);
 }
 
+// What the pass for evidence shows to whoever wants to know something of the recording first.
 TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   struct Count final : EvidenceObserver {
     void begin(const Source& host, const Capabilities& has) override {
@@ -204,8 +204,9 @@ TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
       kvm = has.kvm_exit;
     }
     void on(const Event&) override { ++events; }
+    void end(const Result<void>& status) override { ended = status.has_value(); }
     std::string path;
-    bool kvm = false;
+    bool kvm = false, ended = false;
     std::uint64_t events = 0;
   } count;
   InputOptions options;
@@ -216,9 +217,38 @@ TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   EXPECT_TRUE(input->observed);
   EXPECT_EQ(count.path, host_);
   EXPECT_TRUE(count.kvm);
+  EXPECT_TRUE(count.ended);
   std::uint64_t events = 0;
   for (Event event; input->sources[0]->next(event) == Read::kEvent;) ++events;
   EXPECT_EQ(count.events, events);
+}
+
+// trace-cmd record -A moved the guest's times onto its host's clock and named the guest in the host's
+// file: its switches are the guest's.
+TEST_F(EvidenceTest, AGuestWhoseTimesWereShiftedIsAMachineOfItsOwn) {
+  const std::string pair = TRAPLINE_SOURCE_DIR "/tests/merge/time-shift/";
+  InputOptions options;
+  options.paths = {pair + "guest.dat", pair + "host.dat"};
+  auto input = open_input(options);
+  ASSERT_TRUE(input) << input.error().message;
+  ASSERT_EQ(input->sources.size(), 2u);
+  std::uint64_t of_host = 0, of_guest = 0;
+  for (const auto& source : input->sources) {
+    const bool is_guest = source->info().path == options.paths[0];
+    EXPECT_EQ(source->info().role, is_guest ? Role::kGuest : Role::kHostKernel);
+    for (Event event; source->next(event) == Read::kEvent;) {
+      EXPECT_EQ(event.machine, is_guest ? guest_machine(1) : MachineId::kHost);
+      EXPECT_GE(static_cast<std::int32_t>(event.thread), -1);
+      ++(is_guest ? of_guest : of_host);
+    }
+  }
+  EXPECT_GT(of_guest, 100u);
+  EXPECT_GT(of_host, 10'000u);
+  // Alone it is a recording like others.
+  options.paths.pop_back();
+  input = open_input(options);
+  ASSERT_TRUE(input);
+  EXPECT_EQ(input->sources.front()->info().role, Role::kHostKernel);
 }
 
 }  // namespace

@@ -110,6 +110,24 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     run_ = {event.thread, thread->totals.vcpu, thread->mark, event.at};
   }
   begin(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
+  if (exit.fault_address != KvmExit::kNoAddress) {
+    thread->span.detail = {exit.fault_address, 0, DetailKind::kPageFault, trapline::Access::kNone,
+                           false};
+  }
+}
+
+// What the exit begins with decides: one that enters the nested guest may be told to leave it at once.
+void ExitTracker::on_nested(const Event& event, NestedStep step) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr || thread->phase != Thread::Phase::kExit) return;
+  NestedLevel& level = thread->span.nested;
+  if (level == NestedLevel::kGuest) {
+    constexpr NestedLevel kFirst[] = {NestedLevel::kGuestEnters, NestedLevel::kNested,
+                                      NestedLevel::kNestedPassedOn};
+    level = kFirst[static_cast<std::size_t>(step)];
+  } else if (level == NestedLevel::kNested && step == NestedStep::kPassOn) {
+    level = NestedLevel::kNestedPassedOn;
+  }
 }
 
 const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry) {
@@ -141,6 +159,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     thread->in_user = true;
     thread->user_begin = event.at;
     thread->span.userspace_reason = exit.reason;
+    if (thread->span.reason.isa == kIsaRiscv) name_mmio(thread->span);
     return nullptr;
   }
   Thread* thread = vcpu_thread(event);
@@ -156,6 +175,15 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     thread->phase = Thread::Phase::kEnded;
   }
   return previous;
+}
+
+// RISC-V has no kvm_mmio: a page fault that user space has to answer is an access to a device.
+void ExitTracker::name_mmio(ExitSpan& span) {
+  constexpr std::uint32_t kExitMmio = 6;  // KVM_EXIT_MMIO of linux/kvm.h
+  if (span.userspace_reason != kExitMmio || span.detail.kind != DetailKind::kPageFault) return;
+  const bool write = span.reason.reason == kRiscvStoreFault;
+  span.detail = {span.detail.value, KvmDetail::kNoData, DetailKind::kMmio,
+                 write ? trapline::Access::kWrite : trapline::Access::kRead, false};
 }
 
 void ExitTracker::on_user_end(const Event& event, UserEnd by) {
@@ -368,6 +396,10 @@ struct ExitTracker::Dispatch {
   const ExitSpan* operator()(const KvmIrq& irq) const {
     if (irq.step != IrqStep::kInject) return nullptr;
     if (Thread* thread = tracker.threads_.find(event.thread)) thread->span.injected = irq.vector;
+    return nullptr;
+  }
+  const ExitSpan* operator()(const KvmNested& nested) const {
+    tracker.on_nested(event, nested.step);
     return nullptr;
   }
   const ExitSpan* operator()(const SchedSwitch& sched) const {

@@ -13,6 +13,8 @@
 
 #include "merge/model/irq.h"
 #include "merge/model/machine.h"
+#include "merge/model/nested.h"
+#include "merge/model/riscv.h"
 #include "merge/model/timestamp.h"
 
 namespace trapline {
@@ -25,9 +27,6 @@ inline constexpr std::int32_t kNoVcpu = -1;
 // RISC-V `reason` is scause (an interrupt's bit is the highest), and `exception_class` kRiscvWfi where
 // the instruction was WFI.
 inline constexpr std::uint32_t kIsaArm64 = 0xa64, kIsaRiscv = 0x5c64;
-inline constexpr std::uint32_t kRiscvInterrupt = 1u << 31, kRiscvWfi = 1;
-inline constexpr std::uint32_t kRiscvFetchFault = 20, kRiscvLoadFault = 21,
-                               kRiscvVirtualInstruction = 22, kRiscvStoreFault = 23;
 struct KvmExit {
   static constexpr std::uint64_t kNoAddress = ~std::uint64_t{0};
   std::uint32_t reason, isa, exception_class;
@@ -35,15 +34,6 @@ struct KvmExit {
   std::uint64_t rip;
   // RISC-V: the guest-physical address of a page fault. Elsewhere an event of its own has it.
   std::uint64_t fault_address = kNoAddress;
-};
-// A step of a guest that runs a guest of its own (kvm_nested_*).
-enum class NestedStep : std::uint8_t {
-  kEnter,   // the guest's own guest is entered
-  kExit,    // the exit is one of the guest's own guest
-  kPassOn,  // and is passed on to the guest's KVM
-};
-struct KvmNested {
-  NestedStep step;
 };
 struct KvmEntry {
   std::int32_t vcpu;
@@ -73,8 +63,8 @@ enum class DetailKind : std::uint8_t {
 enum class Access : std::uint8_t { kNone, kRead, kWrite };
 struct KvmDetail {
   static constexpr std::uint64_t kNoData = ~std::uint64_t{0};  // an access without its value
-  std::uint64_t
-      value;  // port, guest-physical address, MSR, leaf, number, packed system register, CR's number
+  // Port, guest-physical address, MSR, leaf, number, packed system register, CR's number.
+  std::uint64_t value;
   std::uint64_t data;  // the value read or written, 0 for what is no access
   DetailKind kind;
   Access access;

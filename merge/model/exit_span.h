@@ -59,14 +59,6 @@ struct ExitReason {
   }
 }
 
-// Whose exit it is, where a guest runs a guest of its own.
-enum class NestedLevel : std::uint8_t {
-  kGuest,           // the guest's
-  kGuestEnters,     // the guest's, which enters the nested guest: VMRUN, VMLAUNCH, VMRESUME
-  kNested,          // the nested guest's: the host alone served it
-  kNestedPassedOn,  // the nested guest's, passed on to the guest's KVM
-};
-
 inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, false};
 
 // One exit, from kvm_exit to kvm_entry of the same thread (fallback: the time in user space).

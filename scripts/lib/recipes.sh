@@ -91,7 +91,7 @@ recipe_cross_arm64() {  # recipe_cross_arm64 FOLDER APT
   mkdir -p "$2"
   bookworm_sources >"$2/sources.list"
   for library in libcli11 libexpected nlohmann-json3 libtomlplusplus; do packages+=,$library-dev; done
-  for library in libdw libelf libfmt libglib2.0 libiberty libncurses libtracecmd libtraceevent libzstd; do
+  for library in libdw libelf libfmt libglib2.0 libiberty libncurses libtracecmd libtraceevent libtracefs libzstd; do
     packages+=,$library-dev:arm64
   done
   mmdebstrap --quiet --variant=minbase --architectures=amd64,arm64 "--include=$packages" \

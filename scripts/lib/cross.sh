@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Sourced by scripts/package: packages for another architecture, built in a Debian of its own that has the
-# cross compiler and that architecture's libraries. Needs common.sh, version.sh.
+# cross compiler and that architecture's libraries. Needs common.sh, version.sh, and the script's $work.
+# shellcheck disable=SC2154 # work
 
 # Runs this script once more, in that Debian; its packages come to OUT.
 cross_package() {  # cross_package ARCH OUT ARGUMENT...
@@ -38,6 +39,7 @@ cross_environment() {  # cross_environment ARCH
   eval "$(dpkg-architecture -a"$1" -s)"
   triplet=$(dpkg-architecture -a"$1" -qDEB_HOST_GNU_TYPE)
   export PKG_CONFIG="/usr/bin/$triplet-pkg-config"
+  # shellcheck disable=SC2034 # for scripts/package
   cross=(-DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$(dpkg-architecture -a"$1" -qDEB_HOST_GNU_CPU)"
     "-DCMAKE_C_COMPILER=$triplet-gcc" "-DCMAKE_CXX_COMPILER=$triplet-g++" "-DCMAKE_LIBRARY_ARCHITECTURE=$triplet"
     "-DPKG_CONFIG_EXECUTABLE=$PKG_CONFIG" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER)

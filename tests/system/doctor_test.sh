@@ -79,6 +79,7 @@ the_buffer_command_closes_the_gap() {
 # The command of a check that is limited or missing in FILE, for a shell of root.
 # Used in the mount namespaces below, where the files that a command changes are copies.
 export_command_in() {
+  # shellcheck disable=SC2317 # the inner shells call it
   command_in() {  # command_in FILE CHECK
     sed -n "\\#^\\(limited\\|missing\\)  *$2: #,/^[a-z]/s/^ *command:  *//p" "$1" | sed 's/^sudo //;q'
   }

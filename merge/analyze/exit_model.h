@@ -28,6 +28,8 @@ struct ExitModel {
   bool wakeups = true;               // without: sleeping threads are blocked until they run
   UserEnd user_end = UserEnd::kEntry;
 
+  [[nodiscard]] bool operator==(const ExitModel&) const = default;
+
   // Whether an exit has a duration.
   [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
 };

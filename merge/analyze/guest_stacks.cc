@@ -150,8 +150,14 @@ void GuestStacks::finish(Timestamp at) {
     event.machine = state.machine;
     cut(state.frames, 0, event, 0, false);
   }
-  event.thread = {};
-  for (auto& [task, frames] : tasks_) cut(frames, 0, event, task, false);
+  for (auto& [task, frames] : tasks_) {
+    event.thread = {};
+    for (const auto& [thread, state] : threads_.entries()) {
+      if (state.totals.source == task >> 32) event.machine = state.machine;
+      if (state.task == task) event.thread = thread;  // on which it was last
+    }
+    cut(frames, 0, event, task, false);
+  }
 }
 
 void GuestStacks::on(const Event& event) {

@@ -10,6 +10,7 @@
 #include "merge/report/aggregator.h"
 #include "merge/report/feed.h"
 #include "merge/report/options.h"
+#include "merge/report/placement.h"
 #include "merge/report/run.h"
 #include "merge/report/window.h"
 #include "merge/session/host_facts.h"
@@ -63,13 +64,9 @@ Result<void> run(Options& options) {
   }
   ProgressLine progress;
   const Progress tell = progress.callback();
-  if (!options.filter.empty()) {
-    auto threads = matching_threads(options.input, options.filter, tell);
-    if (!threads) return tl::unexpected(std::move(threads).error());
-    wanted.threads = std::move(*threads);
-  }
-  auto input = open_input(options.input);
-  if (!input) return tl::unexpected(std::move(input).error());
+  auto opened = open_and_look(options.input, {options.filter}, tell);
+  if (!opened) return tl::unexpected(std::move(opened).error());
+  Input* input = &opened->input;
   // --from and --until count from the first event of all.
   const bool is_part = wanted.from || wanted.to;
   for (auto& source : input->sources)
@@ -87,9 +84,10 @@ Result<void> run(Options& options) {
   PipelineOptions how = pipeline_options(timeline, *input);
   how.from = wanted.from;
   how.to = wanted.to;
-  how.threads = std::move(wanted.threads);
+  how.threads = std::move(opened->found.threads);
   Pipeline pipeline(std::move(how), {exporter->get()});
   feed(timeline, pipeline, tell, [&] { return (*exporter)->failed(); });
+  if (auto placed = check_placement(timeline, pipeline); !placed) return placed;
   pipeline.finish();
   if (auto finished = (*exporter)->finish(pipeline); !finished) return finished;
   return timeline.status();

@@ -1,7 +1,7 @@
 // trapline timeline: kernel, QEMU and derived spans in order of time.
 #include <fmt/format.h>
 
-#include <limits>
+#include <algorithm>
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
@@ -10,8 +10,9 @@
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/timeline_page.h"
 #include "merge/render/timeline_view.h"
-#include "merge/report/exit_text.h"
 #include "merge/report/feed.h"
+#include "merge/report/first_look.h"
+#include "merge/report/placement.h"
 #include "merge/report/window.h"
 
 namespace trapline::cli {
@@ -23,36 +24,10 @@ struct Options {
   std::string from, to, around, context, reason, format = "text", output;
 };
 
-// The exit that --around max means: the longest that is no halt and has the wanted reason.
-class Longest : public SpanSink {
- public:
-  Longest(const Timeline& timeline, const std::string& reason)
-      : timeline_(timeline), reason_(reason) {}
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
-  void exit(const ExitSpan& exit, const Pipeline&) override {
-    if (span && exit.total() <= span->total()) return;
-    if (reason_.empty()
-            ? is_halt(exit.reason)
-            : !matches(reason_, reason_text(timeline_.source(exit.source), exit.reason))) {
-      return;
-    }
-    span = exit;
-  }
-  std::optional<ExitSpan> span;
-
- private:
-  const Timeline& timeline_;
-  const std::string& reason_;
-};
-
-struct Found {
-  std::optional<ExitSpan> longest;
-  std::optional<Timestamp> first;  // of the recording
-};
-
-// The times of --from, --to and --around, before they are resolved.
+// The times of --from, --to and --around, and how far --around looks.
 struct Window {
   std::optional<TimeSpec> from, to, around;
+  std::optional<std::uint64_t> context;
 };
 
 Result<Window> parse_window(const Options& options) {
@@ -66,6 +41,11 @@ Result<Window> parse_window(const Options& options) {
     if (!time) return tl::unexpected(std::move(time).error());
     *place = *time;
   }
+  if (!options.context.empty()) {
+    auto context = parse_duration("--context", options.context);
+    if (!context) return tl::unexpected(std::move(context).error());
+    window.context = *context;
+  }
   return window;
 }
 
@@ -74,109 +54,82 @@ Result<void> check(const Timeline& timeline, const Window& window) {
   return check_window(timeline, {"--around", window.around}, {"--around", window.around});
 }
 
-// Reads the recording: up to its first event, or to its end for the longest exit.
-Result<Found> look(const Options& options, const std::optional<std::set<ThreadId>>& threads,
-                   const Window& window, bool only_first, const Progress& progress) {
-  InputOptions quiet = options.input;
-  quiet.verbose = {};  // the pass that prints tells it
-  auto input = open_input(quiet);
-  if (!input) return tl::unexpected(std::move(input).error());
-  Timeline timeline(std::move(input->sources));
-  if (auto checked = check(timeline, window); !checked) {
-    return tl::unexpected(std::move(checked).error());
-  }
-  Longest longest(timeline, options.reason);
-  PipelineOptions how = pipeline_options(timeline, *input);
-  how.threads = threads;
-  Pipeline pipeline(std::move(how), {&longest});
-  Found found;
-  Event event;
-  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
-       ++events) {
-    if (!found.first && !std::holds_alternative<Lost>(event.payload)) {
-      found.first = event.at;
-      if (only_first) return found;
-    }
-    if (events % 65536 == 0 && progress) progress(timeline.progress());
-  }
-  pipeline.finish();
-  if (!timeline.status()) return tl::unexpected(timeline.status().error());
-  if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit) {
-    return tl::unexpected(no_exits(timeline));
-  }
-  found.longest = longest.span;
-  return found;
+// What is printed, both included.
+struct Interval {
+  TimeSpec from;
+  std::optional<TimeSpec> to;
+};
+
+Interval around(TimeSpec first, TimeSpec last, std::uint64_t margin) {
+  first.ns -= std::min(first.ns, margin);
+  last.ns += margin;
+  return {first, last};
 }
 
-Timestamp moved(Timestamp at, std::uint64_t back) {
-  return Timestamp(at.ns() > back ? at.ns() - back : 0);
+// Of --from, --to and --around; the longest exit is there where --around max asked for it.
+Result<Interval> interval_of(const Options& options, const Window& window,
+                             const std::optional<ExitSpan>& longest) {
+  if (options.around == "max") {
+    if (!longest) return fail("{}: no exit matches", options.input.paths.front());
+    return around({longest->start.ns(), false}, {longest->end.ns(), false},
+                  window.context.value_or(200'000));
+  }
+  if (window.around)
+    return around(*window.around, *window.around, window.context.value_or(1'000'000));
+  return Interval{window.from.value_or(TimeSpec{}), window.to};
 }
 
-// From --from, --to and --around to a window.
-Result<void> find_window(const Options& options, const std::optional<std::set<ThreadId>>& threads,
-                         TimelineOptions& view, const Progress& progress) {
-  view.to = Timestamp(std::numeric_limits<std::uint64_t>::max());
-  std::optional<std::uint64_t> context;
-  if (!options.context.empty()) {
-    auto margin = parse_duration("--context", options.context);
-    if (!margin) return tl::unexpected(std::move(margin).error());
-    context = *margin;
-  }
-  const bool max = options.around == "max";
-  auto window = parse_window(options);
-  if (!window) return tl::unexpected(std::move(window).error());
-  auto longest = look(options, threads, *window, !max, progress);
-  if (!longest) return tl::unexpected(std::move(longest).error());
-  const Timestamp first = longest->first.value_or(Timestamp());
-  if (max) {
-    if (!longest->longest) return fail("{}: no exit matches", options.input.paths.front());
-    const std::uint64_t margin = context.value_or(200'000);
-    view.from = moved(longest->longest->start, margin);
-    view.to = Timestamp(longest->longest->end.ns() + margin);
-    return {};
-  }
-  if (window->around) {
-    const Timestamp at = window->around->resolve(first);
-    const std::uint64_t margin = context.value_or(1'000'000);
-    view.from = moved(at, margin);
-    view.to = Timestamp(at.ns() + margin);
-    return {};
-  }
-  if (window->from) view.from = window->from->resolve(first);
-  if (window->to) view.to = window->to->resolve(first);
-  return {};
-}
+// The recording on its way to be printed.
+struct Reading {
+  Timeline timeline;
+  PipelineOptions how;
+  Interval interval;
+};
 
 // The interval as a page. Exits that begin in it are drawn where they end soon after it.
-Result<void> print_page_of(const Options& options, const TimelineOptions& view,
-                           const std::optional<std::set<ThreadId>>& threads) {
+Result<void> print_page_of(const Options& options, Reading& reading) {
   constexpr std::uint64_t kAfter = 100'000'000;
-  auto input = open_input(options.input);
-  if (!input) return tl::unexpected(std::move(input).error());
-  Timeline timeline(std::move(input->sources));
+  const auto& [from, to] = reading.interval;
   PageOptions about = page_options(options.input, options.filter, options.from, options.to);
   about.command.front() = "timeline";
   for (const auto& [name, text] :
        {std::pair{"--around", &options.around}, std::pair{"--context", &options.context}}) {
     if (!text->empty()) about.command.insert(about.command.end(), {name, *text});
   }
-  page::TimelinePage page(timeline, {view.from, view.to, about.command, about.tool});
-  PipelineOptions how = pipeline_options(timeline, *input);
-  how.threads = threads;
-  if (view.to.ns() < std::numeric_limits<std::uint64_t>::max() - kAfter) {
-    how.to = TimeSpec{view.to.ns() + kAfter, false};
-  }
-  Pipeline pipeline(std::move(how), {&page});
+  page::TimelinePage page(reading.timeline, {from, to, about.command, about.tool});
+  if (to) reading.how.to = TimeSpec{to->ns + kAfter, to->relative};
+  Pipeline pipeline(std::move(reading.how), {&page});
   {
     ProgressLine progress;
-    feed(timeline, pipeline, progress.callback());
+    feed(reading.timeline, pipeline, progress.callback());
   }
   pipeline.finish();
   const std::string json = page.json(pipeline);
   auto printed = print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
   if (!printed) return printed;
-  if (!timeline.status()) return timeline.status();
+  if (!reading.timeline.status()) return reading.timeline.status();
+  if (auto placed = check_placement(reading.timeline, pipeline); !placed) return placed;
   if (page.empty()) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
+  return {};
+}
+
+Result<void> print_text(const Options& options, Reading& reading) {
+  const TimelineOptions view{reading.interval.from, options.reason,
+                             options.output.empty() ? stdout_style() : TextStyle{}};
+  std::uint64_t lines = 0;
+  Result<void> placed;
+  auto printed = print_to(options.output, [&](std::ostream& out) {
+    TimelineView view_of(reading.timeline, view, out);
+    reading.how.to = reading.interval.to;
+    Pipeline pipeline(std::move(reading.how), {&view_of});
+    feed(reading.timeline, pipeline, {}, [&out] { return !out; });
+    lines = view_of.lines();
+    placed = check_placement(reading.timeline, pipeline);
+  });
+  if (!printed) return printed;
+  if (!reading.timeline.status()) return reading.timeline.status();
+  if (!placed) return placed;
+  if (lines == 0) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
   return {};
 }
 
@@ -187,38 +140,21 @@ Result<void> print_timeline(const Options& options) {
     }
     if (auto checked = check_page(); !checked) return checked;
   }
-  TimelineOptions view;
-  view.reason = options.reason;
-  std::optional<std::set<ThreadId>> threads;
-  {
+  auto window = parse_window(options);
+  if (!window) return tl::unexpected(std::move(window).error());
+  const LookFor wanted{options.filter, options.around == "max", options.reason};
+  auto opened = [&] {
     ProgressLine progress;
-    if (!options.filter.empty()) {
-      auto matching = matching_threads(options.input, options.filter, progress.callback());
-      if (!matching) return tl::unexpected(std::move(matching).error());
-      threads = std::move(*matching);
-    }
-    if (auto window = find_window(options, threads, view, progress.callback()); !window)
-      return window;
-  }
-  if (options.format == "html") return print_page_of(options, view, threads);
-  auto input = open_input(options.input);
-  if (!input) return tl::unexpected(std::move(input).error());
-  Timeline timeline(std::move(input->sources));
-  view.style = options.output.empty() ? stdout_style() : TextStyle{};
-  std::uint64_t lines = 0;
-  auto printed = print_to(options.output, [&](std::ostream& out) {
-    TimelineView view_of(timeline, view, out);
-    PipelineOptions how = pipeline_options(timeline, *input);
-    how.threads = threads;
-    how.to = TimeSpec{view.to.ns(), false};
-    Pipeline pipeline(std::move(how), {&view_of});
-    feed(timeline, pipeline, {}, [&out] { return !out; });
-    lines = view_of.lines();
-  });
-  if (!printed) return printed;
-  if (!timeline.status()) return timeline.status();
-  if (lines == 0) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
-  return {};
+    return open_and_look(options.input, wanted, progress.callback());
+  }();
+  if (!opened) return tl::unexpected(std::move(opened).error());
+  auto interval = interval_of(options, *window, opened->found.longest);
+  if (!interval) return tl::unexpected(std::move(interval).error());
+  Reading reading{Timeline(std::move(opened->input.sources)), {}, *interval};
+  if (auto checked = check(reading.timeline, *window); !checked) return checked;
+  reading.how = pipeline_options(reading.timeline, opened->input);
+  reading.how.threads = std::move(opened->found.threads);
+  return options.format == "html" ? print_page_of(options, reading) : print_text(options, reading);
 }
 
 }  // namespace

@@ -114,13 +114,8 @@ void PerfettoExporter::add_thread_names(const Pipeline& pipeline) {
   std::vector<perfetto::Writer::Thread> threads;
   for (const auto& [thread, vcpu] : vcpus_.entries()) {
     const ThreadId process = pipeline.processes().of(thread, thread);
-    std::string name;
-    for (std::size_t i = 0; i < context_.timeline.size() && name.empty(); ++i) {
-      const Source& source = context_.timeline.source(i);
-      if (source.info().role == Role::kHostKernel) name = source.comm(thread);
-    }
     if (process == ThreadId{0}) continue;
-    threads.push_back({number(thread), number(process), std::move(name)});
+    threads.push_back({number(thread), number(process), texts_.host_comm(thread)});
   }
   if (!threads.empty()) writer_.add_threads(0, threads);
 }

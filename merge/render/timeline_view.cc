@@ -230,7 +230,8 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
 
 void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   processes_ = &pipeline.processes();
-  if (event.at < options_.from) return;
+  // A loss may come before the first event.
+  if (event.at < options_.from.resolve(pipeline.first().value_or(event.at))) return;
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload);
       sched != nullptr && !is_guest(event.machine)) {
     return on_switch(event, *sched, pipeline);

@@ -21,7 +21,7 @@
 namespace trapline {
 
 struct TimelineOptions {
-  Timestamp from, to;  // both included
+  TimeSpec from;       // included
   std::string reason;  // a pattern: only exits with this reason, whole
   TextStyle style;
 };

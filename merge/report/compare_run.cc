@@ -6,6 +6,8 @@
 
 #include "merge/report/compare_sink.h"
 #include "merge/report/feed.h"
+#include "merge/report/no_exits.h"
+#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -135,6 +137,8 @@ Result<Recorded> read_for_comparison(const InputOptions& options, const std::vec
   Pipeline pipeline(pipeline_options(timeline, *input), {&sink});
   feed(timeline, pipeline, progress);
   if (auto status = timeline.status(); !status) return tl::unexpected(status.error());
+  if (auto placed = check_placement(timeline, pipeline); !placed)
+    return tl::unexpected(std::move(placed).error());
   if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit) {
     return tl::unexpected(no_exits(timeline));
   }

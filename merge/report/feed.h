@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/report/run.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
+
+// Called now and then with the share of the input that was read, 0 to 1.
+using Progress = std::function<void(double)>;
+inline constexpr std::uint64_t kEventsPerProgress = 1u << 16;
 
 // Until the timeline ends or fails (its status() tells), the pipeline needs no more, or `stop` says
 // so. `progress` may be empty. Pipeline::finish() is the caller's.
 template <typename Stop>
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress, Stop&& stop) {
-  constexpr std::uint64_t kEventsPerProgress = 1u << 16;
   Event event;
   for (std::uint64_t events = 1;
        timeline.next(event) == Read::kEvent && pipeline.push(event) && !stop(); ++events) {

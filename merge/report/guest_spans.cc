@@ -30,6 +30,16 @@ std::string value_of(std::string_view text, const std::string& field) {
   return {};
 }
 
+// "next_pid=12 (cyclictest)": a task with its name, where the event has it beside.
+std::string value_with_name(std::string_view text, const std::string& field,
+                            const std::string& value) {
+  constexpr std::string_view kPid = "pid";
+  std::string what = field + '=' + value;
+  if (!field.ends_with(kPid)) return what;
+  const std::string comm = value_of(text, field.substr(0, field.size() - kPid.size()) + "comm");
+  return comm.empty() ? what : what + " (" + comm + ')';
+}
+
 std::string_view name_of_part(std::size_t part) {
   return part == kGuest ? "guest" : part == kNotKnown ? "not recorded" : kPartNames[part];
 }
@@ -124,7 +134,8 @@ void GuestSpans::on_guest(const Event& event) {
   };
   if (ends) {
     const Key key = key_of(spec_.end_field);
-    end(key, event, spec_.end_field.empty() ? "" : spec_.end_field + '=' + std::get<2>(key));
+    end(key, event,
+        spec_.end_field.empty() ? "" : value_with_name(text, spec_.end_field, std::get<2>(key)));
   }
   if (starts) begin_span(key_of(spec_.start_field), event.at);
 }
@@ -176,10 +187,15 @@ void GuestSpans::settle(ThreadId thread) {
 void GuestSpans::finish(Interval interval) {
   interval.pieces = history_.between(interval.thread, interval.begin, interval.end);
   result_.all.add(interval.length());
+  const bool fits = groups_.size() < kMostGroups || groups_.contains(interval.what);
+  Group& group = groups_[fits ? interval.what : "[other]"];
+  group.all.add(interval.length());
   for (const auto& [key, sum] : sums_of(interval)) {
-    Sum& all = sums_[key];
-    all.ns += sum.ns;
-    all.count += sum.count;
+    for (Sums* sums : {&sums_, &group.sums}) {
+      Sum& all = (*sums)[key];
+      all.ns += sum.ns;
+      all.count += sum.count;
+    }
   }
   const auto place = std::upper_bound(
       worst_.begin(), worst_.end(), interval,
@@ -250,7 +266,7 @@ ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames
                           : part == Part::kUser    ? "in QEMU"
                                                    : "in the host's kernel";
   span.sentence = fmt::format("{:.1f} % of it the vCPU was {}.", share, who);
-  const bool is_thread = most->second.kind == CulpritKind::kThread;
+  const bool is_thread = most->second.is_thread();
   const Cause* cause = cause_of(part, most->second, is_thread && names.is_vcpu(most->second.thread),
                                 is_thread && !names.vm(most->second.thread).empty());
   if (cause == nullptr) return span;
@@ -270,6 +286,14 @@ GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
   result_.open = open_.size();
   result_.tree = tree(sums_, names);
   result_.tree.text = "all of them";
+  result_.groups.clear();
+  for (const auto& [key, group] : groups_) {
+    result_.groups.push_back({printable(key), group.all, tree(group.sums, names)});
+  }
+  std::stable_sort(result_.groups.begin(), result_.groups.end(),
+                   [](const GuestSpanGroup& a, const GuestSpanGroup& b) {
+                     return a.all.total() > b.all.total();
+                   });
   result_.worst.clear();
   for (const Interval& interval : worst_) result_.worst.push_back(explained(interval, names));
   return result_;

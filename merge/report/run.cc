@@ -4,36 +4,13 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/feed.h"
-#include "merge/report/vcpu_names.h"
+#include "merge/report/no_exits.h"
+#include "merge/report/placement.h"
 #include "merge/report/window.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline {
 namespace {
-
-std::string choices(std::set<std::string> names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "none" : text;
-}
-
-// The most frequent events, "sched:sched_switch (1234), …".
-std::string frequent_events(const Timeline& timeline) {
-  constexpr std::size_t kShown = 6;
-  std::vector<std::pair<std::string, std::uint64_t>> all;
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    for (auto& event : timeline.source(i).event_counts()) all.push_back(std::move(event));
-  }
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string text;
-  for (std::size_t i = 0; i < std::min(all.size(), kShown); ++i) {
-    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", all[i].first, all[i].second);
-  }
-  if (all.size() > kShown) text += fmt::format(", and {} more kinds", all.size() - kShown);
-  return text.empty() ? "no events" : text;
-}
 
 // --from and --to count from the first event of all.
 EventClass classes_for(const ReportOptions& options) {
@@ -96,61 +73,12 @@ Result<void> check_found(const Timeline& timeline, const Input& input, const Rep
 
 }  // namespace
 
-Error no_exits(const Timeline& timeline) {
-  const std::string events = frequent_events(timeline);
-  const std::string hint =
-      events.find("ftrace:print") != std::string::npos && events.find("kvm:") == std::string::npos
-          ? "; trace-cmd record -P follows the main thread only, record without -P"
-          : "";
-  return {
-      fmt::format("{}: holds no VM exits, neither kvm_exit nor kvm_userspace_exit; it has {}{}; "
-                  "record with: trace-cmd record -e kvm -e sched:sched_switch -e "
-                  "sched:sched_waking -e syscalls:sys_enter_ioctl",
-                  timeline.source(0).info().path, events, hint),
-      ErrorKind::kRuntime};
-}
-
-Result<std::set<ThreadId>> matching_threads(const InputOptions& options, const VcpuFilter& filter,
-                                            const Progress& progress) {
-  InputOptions quiet = options;
-  quiet.verbose = {};  // the pass for the result tells it
-  auto input = open_input(quiet);
-  if (!input) return tl::unexpected(std::move(input).error());
-  Timeline timeline(std::move(input->sources));
-  Pipeline pipeline(pipeline_options(timeline, *input), {});
-  feed(timeline, pipeline, progress);
-  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.vcpus(), timeline);
-  const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
-  std::set<ThreadId> matching;
-  std::set<std::string> vm_names, vcpu_names;
-  for (std::size_t i = 0; i < threads.size(); ++i) {
-    vm_names.insert(vms[i].text());
-    vcpu_names.insert(threads[i].vcpu == kNoVcpu ? "unknown" : std::to_string(threads[i].vcpu));
-    const bool vm_fits = filter.vm.empty() || vms[i].given == filter.vm ||
-                         vms[i].id() == filter.vm || vms[i].id() == "~" + filter.vm;
-    if (vm_fits && (!filter.vcpu || threads[i].vcpu == *filter.vcpu)) {
-      matching.insert(threads[i].thread);
-    }
-  }
-  if (matching.empty()) {
-    return fail(ErrorKind::kUsage,
-                "--vm/--vcpu: nothing matches; there are the VMs {} and the vCPUs {}",
-                choices(vm_names), choices(vcpu_names));
-  }
-  return matching;
-}
-
 Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& given,
                              const VcpuFilter& filter, const Progress& progress,
                              ReportCompanion* companion) {
-  std::optional<std::set<ThreadId>> only;
-  if (!filter.empty()) {
-    auto threads = matching_threads(options, filter, progress);
-    if (!threads) return tl::unexpected(std::move(threads).error());
-    only = std::move(*threads);
-  }
-  auto input = open_input(options);
-  if (!input) return tl::unexpected(std::move(input).error());
+  auto opened = open_and_look(options, {filter}, progress);
+  if (!opened) return tl::unexpected(std::move(opened).error());
+  Input* input = &opened->input;
   const ReportOptions report_options = options_for(given, *input);
   for (auto& source : input->sources)
     source->select(companion == nullptr ? classes_for(report_options) : EventClass::kAll);
@@ -165,7 +93,7 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& g
   how.requests = report_options.request_specs;
   how.from = report_options.from;
   how.to = report_options.to;
-  how.threads = std::move(only);
+  how.threads = std::move(opened->found.threads);
   std::vector<SpanSink*> sinks = {&aggregator};
   if (companion != nullptr) {
     for (SpanSink* sink : companion->sinks(timeline, *input, report_options)) {
@@ -177,6 +105,9 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& g
   if (auto found = check_found(timeline, *input, report_options, pipeline, companion != nullptr);
       !found) {
     return tl::unexpected(std::move(found).error());
+  }
+  if (auto placed = check_placement(timeline, pipeline); !placed) {
+    return tl::unexpected(std::move(placed).error());
   }
   pipeline.finish();
   if (companion != nullptr) companion->finish(pipeline);

@@ -10,11 +10,16 @@ namespace trapline {
 
 std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
                                      const Timeline& timeline) {
+  return vcpu_threads(vcpus, [&timeline](std::size_t source, ThreadId thread) {
+    return timeline.source(source).comm(thread);
+  });
+}
+
+std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus, const CommOf& comm) {
   std::vector<VcpuThread> threads;
   for (const auto& [thread, totals] : vcpus) {
-    const std::int32_t vcpu = totals.vcpu != kNoVcpu
-                                  ? totals.vcpu
-                                  : vcpu_of_name(timeline.source(totals.source).comm(thread));
+    const std::int32_t vcpu =
+        totals.vcpu != kNoVcpu ? totals.vcpu : vcpu_of_name(comm(totals.source, thread));
     threads.push_back({thread, vcpu});
   }
   return threads;

@@ -1,6 +1,7 @@
 // What vCPU threads and their VMs are called in reports.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@ namespace trapline {
 // in the thread's name.
 [[nodiscard]] std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
                                                    const Timeline& timeline);
+// The same where there is no timeline: `comm` gives the name of a source's thread.
+using CommOf = std::function<std::string(std::size_t source, ThreadId thread)>;
+[[nodiscard]] std::vector<VcpuThread> vcpu_threads(const std::vector<VcpuTotalsOf>& vcpus,
+                                                   const CommOf& comm);
 
 class VcpuNames {
  public:

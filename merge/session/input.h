@@ -25,6 +25,8 @@ class EvidenceObserver {
   virtual ~EvidenceObserver() = default;
   virtual void begin(const Source& host, const Capabilities& has) = 0;
   virtual void on(const Event& event) = 0;
+  // After the last event, while `host` is still there; an error where it ended early.
+  virtual void end(const Result<void>& status) = 0;
 };
 
 struct InputOptions {

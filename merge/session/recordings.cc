@@ -76,7 +76,18 @@ Result<void> Recordings::collect_evidence(Recording& recording, const Collect& w
   if (recording.evidence) return {};
   auto again = open_part(recording.part);
   if (!again) return tl::unexpected(std::move(again).error());
-  recording.evidence = collect(**again, what);
+  EvidenceObserver* observer = &recording == &recordings_.front() ? what_observes() : nullptr;
+  if (observer == nullptr) {
+    recording.evidence = collect(**again, what);
+    return {};
+  }
+  // Alone it needs no other evidence.
+  if (recordings_.size() == 1) (*again)->select(EventClass::kExits);
+  Collect how = what;
+  how.visit = [observer](const Event& event) { observer->on(event); };
+  observer->begin(**again, recording.is.has);
+  recording.evidence = collect(**again, how);
+  observer->end((*again)->status());
   return {};
 }
 
@@ -174,13 +185,8 @@ Result<void> Recordings::gather_host() {
   }
   for (Recording& recording : recordings_)
     if (recording.bounds) what.guests.push_back(&*recording.bounds);
-  EvidenceObserver* observer = has_host() ? options_.observer : nullptr;
-  if (what.guests.empty() && observer == nullptr) return {};
   what.runs = !what.guests.empty();
-  if (observer != nullptr) {
-    observer->begin(*recordings_.front().source, recordings_.front().is.has);
-    what.visit = [observer](const Event& event) { observer->on(event); };
-  }
+  if (what.guests.empty() && what_observes() == nullptr) return {};
   return collect_evidence(recordings_.front(), what);
 }
 

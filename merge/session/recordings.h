@@ -61,6 +61,9 @@ class Recordings {
   bool leave_out_last(const std::string& why);
 
   [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }
+  [[nodiscard]] EvidenceObserver* what_observes() const {
+    return has_host() ? options_.observer : nullptr;
+  }
   [[nodiscard]] HostRecording host() const {
     return {recordings_.front().is.clock, recordings_.front().is.cycles};
   }

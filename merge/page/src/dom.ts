@@ -55,8 +55,23 @@ export function clip(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
 }
 
-// The width a picture may have.
+// Counts the changes of the page's width and theme: what was drawn before is not right any more.
+let look = 0;
+let widths = new WeakMap<Element, number>();
+
+export const currentLook = (): number => look;
+export function changeLook(): void {
+  ++look;
+  widths = new WeakMap();
+}
+
+// The width a picture may have. The browser lays out all that was changed before it tells: it is asked
+// once for each look.
 export function widthOf(element: Element, fallback = 900): number {
+  const known = widths.get(element);
+  if (known !== undefined) return known;
   const width = Math.floor(element.clientWidth);
-  return width > 0 ? width : fallback;
+  if (width <= 0) return fallback;
+  widths.set(element, width);
+  return width;
 }

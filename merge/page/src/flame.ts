@@ -35,9 +35,9 @@ export class Flame {
     const root: Frame = { name: "all exits", kind: "all", total: 0, count: 0, children: new Map(), parent: null };
     const { values, combos } = this.model.data;
     const at = { stack: kDimensions.indexOf("stack"), reason: 0, device: kDimensions.indexOf("device") };
-    for (const [combo, [count, ns]] of selection.combos) {
-      if (this.model.isHalt(combo)) continue;
-      const indices = combos[combo] ?? [];
+    for (const [combo, indices] of combos.entries()) {
+      const [count, ns] = [selection.counts[combo]!, selection.totals[combo]!];
+      if (count === 0 || this.model.isHalt(combo)) continue;
       const stack = values.stack[indices[at.stack] ?? 0] ?? "";
       const frames: [string, Frame["kind"]][] = stack === "[unknown]" ? [] : stack.split(";").map((f) => [f, "function"]);
       frames.push([values.reason[indices[at.reason] ?? 0] ?? "", "reason"]);

@@ -1,7 +1,7 @@
 // What is chosen, closer: the distribution of its latency, and how that went over time.
 import type { Choice } from "./choice";
-import { clip, h, name, replace, s, widthOf } from "./dom";
-import { kLatencyBins, low, type Group, type Model, type Selection } from "./model";
+import { clip, currentLook, h, name, replace, s, widthOf } from "./dom";
+import { filled, kLatencyBins, low, type Group, type Heat, type Model, type Selection } from "./model";
 import type { Change } from "./shares";
 import { duration, exact, grouped, moment, spoken } from "./text";
 
@@ -16,6 +16,8 @@ export class Latency {
   private readonly histogram = h("figure", { class: "half" });
   private readonly heat = h("figure", { class: "half" });
   private readonly reading = h("p", { class: "reading" });
+  private readonly outside = s("g"); // of the heatmap: what an interval leaves out
+  private drawn: { heat: Heat; look: number } | null = null;
   private readonly from: HTMLSelectElement;
   private readonly to: HTMLSelectElement;
 
@@ -47,7 +49,7 @@ export class Latency {
       this.nothing(row, "Page faults are not kept by address: this row has its figures only. Choose page-fault among the details of an interval, or npf among the reasons, for all of them.");
       return;
     }
-    const bins = [...selection.histogram].sort((a, b) => a[0] - b[0]);
+    const bins = filled(selection.histogram);
     const count = bins.reduce((n, [, more]) => n + more, 0);
     const what = choice.rows.length === 0 ? ["All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(spoken(one.key), 50))]);
@@ -57,12 +59,13 @@ export class Latency {
       : [`: half of ${grouped(count)} exits took at most ${duration(median)}, the longest ${row && !row.approximate ? "" : "up to "}${duration(most)}`]));
     this.options(bins, choice);
     this.drawHistogram(bins, choice, row);
-    this.drawHeat(choice, selection);
+    this.drawHeat(choice, selection.heat);
   }
 
   private nothing(row: Group, why: string): void {
     replace(this.title, name(clip(row.key, 60)), `: ${grouped(row.count)} exits, the longest ${duration(row.max_ns)}`);
     replace(this.histogram);
+    this.drawn = null;
     replace(this.heat, h("p", { class: "empty" }, why));
     this.reading.textContent = "";
   }
@@ -127,19 +130,31 @@ export class Latency {
     svg.append(s("text", { class: "axis-name", x: kLeft, y: y + 29 }, "latency, log scale"));
   }
 
-  private drawHeat(choice: Choice, selection: Selection): void {
-    const { data } = this.model;
-    const width = Math.max(280, widthOf(this.heat, 460));
-    const inner = [width - kLeft - 8, kHeatHeight - kBottom - 8] as const;
-    let [first, last, most] = [kLatencyBins, 0, 1];
-    for (const [at, n] of selection.heat) {
-      const bin = at % kLatencyBins;
-      [first, last, most] = [Math.min(first, bin), Math.max(last, bin + 1), Math.max(most, n)];
-    }
-    if (last === 0) {
+  // The picture stays until other rows are chosen; an interval is marked over it.
+  private drawHeat(choice: Choice, heat: Heat): void {
+    if (heat.last === 0) {
+      this.drawn = null;
       replace(this.heat, h("p", { class: "empty" }, "No exits are in what is chosen: choose another row, or Clear."));
       return;
     }
+    if (this.drawn?.heat !== heat || this.drawn.look !== currentLook()) this.paintHeat(heat);
+    const { data } = this.model;
+    const [width, height] = [this.heatWidth() - kLeft - 8, kHeatHeight - kBottom - 8];
+    const x = (bin: number): number => kLeft + (bin / data.time.bins) * width;
+    const outside = (from: number, to: number): SVGElement => s("rect", { class: "outside", x: x(from), width: Math.max(0, x(to) - x(from)), height });
+    replace(this.outside, ...(choice.time ? [outside(0, choice.time[0]), outside(choice.time[1], data.time.bins)] : []));
+  }
+
+  private heatWidth(): number {
+    return Math.max(280, widthOf(this.heat, 460));
+  }
+
+  private paintHeat(heat: Heat): void {
+    const { data } = this.model;
+    const { first, last, most } = heat;
+    this.drawn = { heat, look: currentLook() };
+    const width = this.heatWidth();
+    const inner = [width - kLeft - 8, kHeatHeight - kBottom - 8] as const;
     const ratio = window.devicePixelRatio || 1;
     const canvas = h("canvas", { width: Math.round(inner[0] * ratio), height: Math.round(inner[1] * ratio), role: "img",
       "aria-label": `Exits by time and latency; the fullest of the cells has ${most} exits` });
@@ -150,25 +165,21 @@ export class Latency {
     const cell = [canvas.width / data.time.bins, canvas.height / (last - first)] as const;
     if (context) {
       context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--heat").trim();
-      for (const [at, n] of selection.heat) {
+      heat.counts.forEach((n, at) => {
+        if (n === 0) return;
         const [time, bin] = [Math.floor(at / kLatencyBins), at % kLatencyBins];
         context.globalAlpha = 0.22 + 0.78 * (Math.log1p(n) / Math.log1p(most));
         context.fillRect(time * cell[0], (last - bin - 1) * cell[1], Math.max(1.5, cell[0] - 0.4), Math.max(1.5, cell[1] - 0.4));
-      }
-      context.globalAlpha = 0.5;
-      context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--ground").trim();
-      for (const [from, to] of choice.time ? [[0, choice.time[0]], [choice.time[1], data.time.bins]] as const : []) {
-        context.fillRect(from * cell[0], 0, (to - from) * cell[0], canvas.height);
-      }
+      });
     }
     canvas.addEventListener("pointermove", (event) => {
       const box = canvas.getBoundingClientRect();
       const time = Math.floor(((event.clientX - box.left) / box.width) * data.time.bins);
       const bin = last - 1 - Math.floor(((event.clientY - box.top) / box.height) * (last - first));
-      const n = selection.heat.get(time * kLatencyBins + bin) ?? 0;
+      const n = heat.counts[time * kLatencyBins + bin] ?? 0;
       this.reading.textContent = `${moment(this.model.edge(time), 3)}, ${duration(low(bin))} to ${duration(low(bin + 1))}: ${grouped(n)} exits`;
     });
-    const scale = s("svg", { class: "scale", width, height: kHeatHeight, "aria-hidden": "true" });
+    const scale = s("svg", { class: "scale", width, height: kHeatHeight, "aria-hidden": "true" }, this.outside);
     for (let size = 1; size < 1e19; size *= 10) {
       const bin = 4 * Math.log2(size);
       if (bin < first || bin > last) continue;

@@ -1,10 +1,11 @@
 // One page, one choice: every view draws what is chosen, and changes it.
 import { fromFragment, kStart, toFragment, type Choice } from "./choice";
-import { clip, h, name, replace } from "./dom";
+import { changeLook, clip, h, name, replace } from "./dom";
+import { Drawing } from "./drawing";
 import { Flame } from "./flame";
 import { foot, head } from "./head";
 import { Latency } from "./latency";
-import { kLatencyBins, low, Model } from "./model";
+import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
 import { Shares } from "./shares";
 import { stages } from "./stages";
@@ -16,6 +17,7 @@ import { Waits } from "./waits";
 import { Worst } from "./worst";
 
 const kVersion = 1;
+const kAddressAfter = 150; // ms
 
 function read(): PageData | TimelineData {
   const text = document.getElementById("data")?.textContent ?? "";
@@ -37,6 +39,16 @@ function themeButton(redraw: () => void): HTMLElement {
   return button;
 }
 
+// After the first, each change of the element's width.
+function onWidth(element: HTMLElement, changed: () => void): void {
+  let width = element.clientWidth;
+  new ResizeObserver(() => {
+    if (element.clientWidth === width) return;
+    width = element.clientWidth;
+    changed();
+  }).observe(element);
+}
+
 async function copy(text: string, said: HTMLElement): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
@@ -56,6 +68,10 @@ function startTimeline(data: TimelineData, main: HTMLElement): void {
   useUnit(data.time_unit);
   const near = unpackTimeline(data);
   const view = new NearView(near, null, null, () => {});
+  const show = (): void => {
+    changeLook();
+    view.show();
+  };
   const command = ["trapline", ...data.command].map(quoted).join(" ");
   const said = h("span", { role: "status", class: "dim" });
   const exits = near.spans.filter(([, , , kind]) => kind !== "guest" && kind !== "handler");
@@ -63,13 +79,13 @@ function startTimeline(data: TimelineData, main: HTMLElement): void {
   document.title = `${duration(near.to)} from ${momentOption(data.start_ns, 0)}`;
   main.append(
     h("header", {}, h("h1", {}, `${duration(near.to)} from ${momentOption(data.start_ns, 0)} `, h("small", {}, data.time_unit === "ns" ? "s of the recording's clock" : "")),
-      h("div", { class: "actions noprint" }, h("button", { type: "button", id: "copy", click: () => void copy(command, said) }, "Copy command"), themeButton(() => view.show()), said)),
+      h("div", { class: "actions noprint" }, h("button", { type: "button", id: "copy", click: () => void copy(command, said) }, "Copy command"), themeButton(show), said)),
     h("section", { id: "timeline", "aria-labelledby": "timeline-title" },
       h("h2", { id: "timeline-title" }, near.spans.length + near.events.length === 0 ? "Nothing lies in that part of the recording"
         : `${near.events.length.toLocaleString("en-US")} events on ${near.lanes.length} lanes; the longest part of an exit took ${duration(longest)}`),
       h("p", {}, h("code", { id: "command" }, command)), view.controls, view.picture, view.list));
-  window.addEventListener("resize", () => view.show());
-  view.show();
+  onWidth(main, show);
+  show();
 }
 
 function start(): void {
@@ -95,13 +111,22 @@ function start(): void {
     worst: data.worst.length,
   };
   let choice: Choice = fromFragment(location.hash, limits);
-  let waiting = 0;
+  let selection: Selection | null = null;
+  let toAddress = 0; // a timer
 
-  const change = (by: Partial<Choice>): void => {
-    choice = { ...choice, ...by };
+  // Browsers refuse to change the address hundreds of times in a few seconds.
+  const writeAddress = (): void => {
+    if (toAddress) clearTimeout(toAddress);
+    toAddress = 0;
     const fragment = toFragment(choice);
     history.replaceState(null, "", fragment ? `#${fragment}` : "#");
-    if (!waiting) waiting = requestAnimationFrame(draw);
+  };
+  const change = (by: Partial<Choice>): void => {
+    const before = toFragment(choice);
+    choice = { ...choice, ...by };
+    if (toFragment(choice) === before) return;
+    if (!toAddress) toAddress = window.setTimeout(writeAddress, kAddressAfter);
+    drawing.change();
   };
   const shares = new Shares(model, change);
   const table = new Table(model, change);
@@ -143,17 +168,21 @@ function start(): void {
     said.textContent = "";
   }
 
-  function draw(): void {
-    waiting = 0;
-    const selection = model.select(choice);
+  const drawing = new Drawing([
+    { element: shares.element, draw: () => shares.render(choice, selection!) },
+    { element: table.element, draw: () => table.render(choice) },
+    { element: latency.element, draw: () => latency.render(choice, selection!) },
+    { element: flame.element, draw: () => flame.render(choice, selection!) },
+    { element: worst.element, draw: () => worst.render(choice) },
+    { element: waits.element, draw: () => waits.render(choice) },
+  ], () => {
+    selection = model.select(choice);
     drawChips();
-    shares.render(choice, selection);
-    table.render(choice);
-    latency.render(choice, selection);
-    flame.render(choice, selection);
-    worst.render(choice);
-    waits.render(choice);
-  }
+  });
+  const lookAgain = (): void => {
+    changeLook();
+    drawing.change();
+  };
 
   const title = data.sources[0]?.path.split("/").filter(Boolean).at(-1) ?? "recording";
   document.title = `${visible(title)}: where the time of the VM exits went`;
@@ -161,21 +190,24 @@ function start(): void {
     h("header", {}, h("h1", {}, "Where the time of the VM exits went ", h("small", {}, name(title))),
       h("div", { class: "actions noprint" },
         h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
-        h("button", { type: "button", id: "copy-link", click: () => void copy(location.href, said) }, "Copy link"), themeButton(draw), said)),
+        h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"), themeButton(lookAgain), said)),
     h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
     head(data), shares.element, table.element, latency.element, flame.element, worst.element, waits.element, ...stages(data), foot(data),
   );
   window.addEventListener("hashchange", () => {
+    clearTimeout(toAddress);
+    toAddress = 0;
     choice = fromFragment(location.hash, limits);
-    if (!waiting) waiting = requestAnimationFrame(draw);
+    drawing.change();
   });
-  window.addEventListener("resize", () => { if (!waiting) waiting = requestAnimationFrame(draw); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  onWidth(main, lookAgain);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lookAgain);
   document.addEventListener("keydown", (event) => {
     const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
     if (event.key === "Escape" && !typing && choice !== kStart && !event.defaultPrevented && choice.worst !== null) change({ worst: null });
   });
-  draw();
+  drawing.change();
+  drawing.all();
 }
 
 start();

@@ -18,13 +18,30 @@ export interface Group extends Row {
   combos: boolean; // the cells know it: it can be looked into
 }
 
+// How many exits each cell of the heatmap has; it keeps the other times and latencies in sight, so
+// that it is the same until other rows are chosen.
+export interface Heat {
+  counts: Float64Array; // at time bin * kLatencyBins + latency bin
+  first: number; // latency bins that have exits: first <= bin < last
+  last: number;
+  most: number;
+}
+
 export interface Selection {
   count: number;
   total: number;
-  histogram: Map<number, number>;
-  heat: Map<number, number>; // time bin * kLatencyBins + latency bin -> count
-  byTime: Map<number, number>; // time bin -> total
-  combos: Map<number, [number, number]>; // combo -> count, total
+  histogram: Float64Array; // exits by latency bin, those of other latencies as well
+  heat: Heat;
+  byTime: Float64Array; // total by time bin
+  counts: Float64Array; // by combination
+  totals: Float64Array;
+}
+
+// The bins that have exits, with their numbers.
+export function filled(bins: Float64Array): [number, number][] {
+  const list: [number, number][] = [];
+  bins.forEach((n, bin) => { if (n > 0) list.push([bin, n]); });
+  return list;
 }
 
 function percentile(bins: [number, number][], count: number, perMille: number): number {
@@ -36,32 +53,50 @@ function percentile(bins: [number, number][], count: number, perMille: number): 
   return 0;
 }
 
+const kSums = 5; // of a cell: count, total, user, preempted, blocked
+
 export class Model {
   readonly wall: number; // of all vCPUs
+  // By cell, in order of time.
   private readonly combo: Int32Array;
-  private readonly time: Int32Array;
   private readonly latency: Int32Array;
-  private readonly sums: Float64Array; // per cell: count, total, user, preempted, blocked
+  private readonly time: Int32Array;
+  private readonly sums: Float64Array;
+  private readonly begins: Int32Array; // by time bin: its first cell
   private readonly keys = new Map<string, string[]>();
   private readonly whole = new Map<string, Map<string, number[]>>();
+  private readonly halts: Uint8Array; // by combination
+  private heat: { rows: string; heat: Heat } | null = null;
 
   constructor(readonly data: Recording) {
     this.wall = Math.max(1, data.duration_ns * data.vcpus.length);
-    const cells = data.cells.reduce((n, flat) => n + flat.length / 7, 0);
+    const bins = data.time.bins;
+    this.begins = new Int32Array(bins + 1);
+    for (const flat of data.cells) for (let i = 0; i + 6 < flat.length; i += 7) this.begins[this.bin(flat[i]) + 1]! += 1;
+    for (let bin = 0; bin < bins; ++bin) this.begins[bin + 1]! += this.begins[bin]!;
+    const cells = this.begins[bins]!;
     this.combo = new Int32Array(cells);
     this.time = new Int32Array(cells);
     this.latency = new Int32Array(cells);
-    this.sums = new Float64Array(cells * 5);
-    let cell = 0;
+    this.sums = new Float64Array(cells * kSums);
+    const next = this.begins.slice();
     data.cells.forEach((flat, combo) => {
       for (let i = 0; i + 6 < flat.length; i += 7) {
+        const bin = this.bin(flat[i]);
+        const cell = next[bin]!++;
         this.combo[cell] = combo;
-        this.time[cell] = flat[i] ?? 0;
-        this.latency[cell] = flat[i + 1] ?? 0;
-        for (let k = 0; k < 5; ++k) this.sums[cell * 5 + k] = flat[i + 2 + k] ?? 0;
-        ++cell;
+        this.time[cell] = bin;
+        this.latency[cell] = Math.min(flat[i + 1] ?? 0, kLatencyBins - 1);
+        for (let k = 0; k < kSums; ++k) this.sums[cell * kSums + k] = flat[i + 2 + k] ?? 0;
       }
     });
+    const reasons = data.sets.find((set) => set.by === "reason");
+    const halts = new Set(reasons?.rows.filter((row) => row.halt).map((row) => row.key));
+    this.halts = Uint8Array.from(this.keysOf("reason"), (key) => (halts.has(key) ? 1 : 0));
+  }
+
+  private bin(bin: number | undefined): number {
+    return Math.max(0, Math.min(bin ?? 0, this.data.time.bins - 1));
   }
 
   // Where a bin begins, within the interval.
@@ -94,16 +129,15 @@ export class Model {
   private histograms(by: string): Map<string, number[]> {
     const known = this.whole.get(by);
     if (known) return known;
-    const bins = new Map<string, Map<number, number>>();
+    const bins = new Map<string, Float64Array>();
     const keys = this.keysOf(by);
     for (let cell = 0; cell < this.combo.length; ++cell) {
-      const key = keys[this.combo[cell] as number] as string;
+      const key = keys[this.combo[cell]!]!;
       let of = bins.get(key);
-      if (!of) bins.set(key, (of = new Map()));
-      const bin = this.latency[cell] as number;
-      of.set(bin, (of.get(bin) ?? 0) + (this.sums[cell * 5] ?? 0));
+      if (!of) bins.set(key, (of = new Float64Array(kLatencyBins)));
+      of[this.latency[cell]!]! += this.sums[cell * kSums]!;
     }
-    const flat = new Map([...bins].map(([key, of]) => [key, [...of].sort((a, b) => a[0] - b[0]).flat()]));
+    const flat = new Map([...bins].map(([key, of]) => [key, filled(of).flat()]));
     this.whole.set(by, flat);
     return flat;
   }
@@ -119,13 +153,14 @@ export class Model {
     return pass;
   }
 
-  private each(choice: Choice, pass: Uint8Array, visit: (cell: number) => void, latency = true): void {
-    const [t0, t1] = choice.time ?? [0, Infinity];
-    const [l0, l1] = (latency ? choice.latency : null) ?? [0, Infinity];
-    for (let i = 0; i < this.combo.length; ++i) {
-      const t = this.time[i] as number;
-      const l = this.latency[i] as number;
-      if (t >= t0 && t < t1 && l >= l0 && l < l1 && pass[this.combo[i] as number]) visit(i);
+  private each(choice: Choice, pass: Uint8Array, visit: (cell: number) => void): void {
+    const bins = this.data.time.bins;
+    const [t0, t1] = choice.time ?? [0, bins];
+    const [l0, l1] = choice.latency ?? [0, kLatencyBins];
+    const end = this.begins[Math.min(t1, bins)]!;
+    for (let i = this.begins[Math.min(t0, bins)]!; i < end; ++i) {
+      const l = this.latency[i]!;
+      if (l >= l0 && l < l1 && pass[this.combo[i]!]) visit(i);
     }
   }
 
@@ -142,18 +177,23 @@ export class Model {
     }
     const keys = this.keysOf(choice.by);
     const halts = new Map((set?.rows ?? []).map((row) => [row.key, row.halt]));
-    const groups = new Map<string, { sums: number[]; bins: Map<number, number> }>();
+    const groups = new Map<string, { sums: Float64Array; bins: Float64Array }>();
+    const of: ({ sums: Float64Array; bins: Float64Array } | undefined)[] = new Array(keys.length);
     this.each(choice, this.passing(others), (cell) => {
-      const key = keys[this.combo[cell] as number] as string;
-      let group = groups.get(key);
-      if (!group) groups.set(key, (group = { sums: [0, 0, 0, 0, 0], bins: new Map() }));
-      for (let k = 0; k < 5; ++k) group.sums[k] = (group.sums[k] ?? 0) + (this.sums[cell * 5 + k] ?? 0);
-      const bin = this.latency[cell] as number;
-      group.bins.set(bin, (group.bins.get(bin) ?? 0) + (this.sums[cell * 5] ?? 0));
+      const combo = this.combo[cell]!;
+      let group = of[combo];
+      if (!group) {
+        const key = keys[combo]!;
+        group = groups.get(key);
+        if (!group) groups.set(key, (group = { sums: new Float64Array(kSums), bins: new Float64Array(kLatencyBins) }));
+        of[combo] = group;
+      }
+      for (let k = 0; k < kSums; ++k) group.sums[k]! += this.sums[cell * kSums + k]!;
+      group.bins[this.latency[cell]!]! += this.sums[cell * kSums]!;
     });
     return [...groups].map(([key, { sums, bins }]) => {
       const [count = 0, total = 0, user = 0, preempted = 0, blocked = 0] = sums;
-      const sorted = [...bins].sort((a, b) => a[0] - b[0]);
+      const sorted = filled(bins);
       return {
         key,
         halt: halts.get(key) ?? false,
@@ -178,48 +218,52 @@ export class Model {
     });
   }
 
+  // The exits of the chosen rows, at all times.
+  private heatOf(choice: Choice, pass: Uint8Array): Heat {
+    const rows = JSON.stringify(choice.rows);
+    if (this.heat?.rows === rows) return this.heat.heat;
+    const heat: Heat = { counts: new Float64Array(this.data.time.bins * kLatencyBins), first: kLatencyBins, last: 0, most: 1 };
+    this.each({ ...choice, time: null, latency: null }, pass, (cell) => {
+      const l = this.latency[cell]!;
+      const at = this.time[cell]! * kLatencyBins + l;
+      heat.most = Math.max(heat.most, (heat.counts[at]! += this.sums[cell * kSums]!));
+      heat.first = Math.min(heat.first, l);
+      heat.last = Math.max(heat.last, l + 1);
+    });
+    this.heat = { rows, heat };
+    return heat;
+  }
+
   // Everything that is chosen. The histogram and the heatmap keep the other latencies in sight.
   select(choice: Choice): Selection {
+    const pass = this.passing(choice.rows);
     const selection: Selection = {
       count: 0,
       total: 0,
-      histogram: new Map(),
-      heat: new Map(),
-      byTime: new Map(),
-      combos: new Map(),
+      histogram: new Float64Array(kLatencyBins),
+      heat: this.heatOf(choice, pass),
+      byTime: new Float64Array(this.data.time.bins),
+      counts: new Float64Array(this.data.combos.length),
+      totals: new Float64Array(this.data.combos.length),
     };
-    const add = (map: Map<number, number>, at: number, n: number): void => {
-      map.set(at, (map.get(at) ?? 0) + n);
-    };
-    const [l0, l1] = choice.latency ?? [0, Infinity];
-    const pass = this.passing(choice.rows);
-    const heat = (cell: number): void => {
-      add(selection.heat, (this.time[cell] ?? 0) * kLatencyBins + (this.latency[cell] ?? 0), this.sums[cell * 5] ?? 0);
-    };
-    this.each({ ...choice, time: null }, pass, heat, false);
-    this.each(
-      choice,
-      pass,
-      (cell) => {
-        const [count, total] = [this.sums[cell * 5] ?? 0, this.sums[cell * 5 + 1] ?? 0];
-        const l = this.latency[cell] ?? 0;
-        add(selection.histogram, l, count);
-        if (l < l0 || l >= l1) return;
-        selection.count += count;
-        selection.total += total;
-        add(selection.byTime, this.time[cell] ?? 0, total);
-        const combo = this.combo[cell] ?? 0;
-        const sums = selection.combos.get(combo) ?? [0, 0];
-        selection.combos.set(combo, [sums[0] + count, sums[1] + total]);
-      },
-      false,
-    );
+    const [l0, l1] = choice.latency ?? [0, kLatencyBins];
+    this.each({ ...choice, latency: null }, pass, (cell) => {
+      const count = this.sums[cell * kSums]!;
+      const total = this.sums[cell * kSums + 1]!;
+      const l = this.latency[cell]!;
+      selection.histogram[l]! += count;
+      if (l < l0 || l >= l1) return;
+      const combo = this.combo[cell]!;
+      selection.count += count;
+      selection.total += total;
+      selection.byTime[this.time[cell]!]! += total;
+      selection.counts[combo]! += count;
+      selection.totals[combo]! += total;
+    });
     return selection;
   }
 
   isHalt(combo: number): boolean {
-    const reasons = this.data.sets.find((set) => set.by === "reason");
-    const key = this.keysOf("reason")[combo];
-    return reasons?.rows.find((row) => row.key === key)?.halt ?? false;
+    return this.halts[combo] === 1;
   }
 }

@@ -1,33 +1,14 @@
 // Where the time went, per vCPU, over time: stacked shares that can be brushed to an interval.
 import type { Choice } from "./choice";
-import { h, replace, s, widthOf } from "./dom";
+import { currentLook, h, replace, s, widthOf } from "./dom";
 import type { Model, Selection } from "./model";
+import { Strip, sums } from "./strip";
 import { duration, exact, moment, percent, visible } from "./text";
-import { kStates, type State, type Vcpu } from "./types";
+import { kStates } from "./types";
 
-const kHeight = 72;
 const kMark = 12; // the strip of what is chosen
-const kSigns: Record<State, string> = {
-  guest: "guest",
-  kernel: "kernel",
-  user: "user (QEMU)",
-  preempted: "preempted",
-  blocked: "blocked",
-  halted: "halted",
-};
 
 export type Change = (change: Partial<Choice>) => void;
-
-function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State, number> {
-  const result = { guest: 0, kernel: 0, user: 0, preempted: 0, blocked: 0, halted: 0 };
-  for (const vcpu of vcpus) {
-    for (const state of kStates) {
-      const bins = time ? vcpu.shares[state].slice(...time) : vcpu.shares[state];
-      for (const ns of bins) result[state] += ns;
-    }
-  }
-  return result;
-}
 
 export class Shares {
   readonly element = h("section", { id: "shares", "aria-labelledby": "shares-title" });
@@ -37,7 +18,8 @@ export class Shares {
   private readonly from: HTMLInputElement;
   private readonly to: HTMLInputElement;
   private readonly words = h("output", { class: "interval", for: "time-from time-to" });
-  private drag: number | null = null;
+  private readonly marked = h("div");
+  private drawn: { look: number; strips: Strip[] } | null = null;
 
   constructor(
     private readonly model: Model,
@@ -70,10 +52,6 @@ export class Shares {
     this.change({ time: whole || from >= to ? null : [from, to] });
   }
 
-  private length(bin: number): number {
-    return Math.max(1, this.model.edge(bin + 1) - this.model.edge(bin));
-  }
-
   render(choice: Choice, selection: Selection): void {
     const { data } = this.model;
     const bins = data.time.bins;
@@ -96,8 +74,8 @@ export class Shares {
     this.to.setAttribute("aria-valuetext", value(Number(this.to.value)));
     this.words.textContent = `${value(time?.[0] ?? 0)} to ${value(time?.[1] ?? bins)} (${duration(span)})`;
     const narrowed = choice.rows.length > 0 || choice.latency !== null;
-    replace(this.strips, ...data.vcpus.map((vcpu) => this.strip(vcpu, time, span)),
-      narrowed && this.marks(selection), this.axis());
+    for (const strip of this.shown()) strip.mark(time);
+    replace(this.marked, narrowed && this.marks(selection));
   }
 
   private plotWidth(): number {
@@ -105,82 +83,38 @@ export class Shares {
     return width > 640 ? width - 190 : width;
   }
 
-  private strip(vcpu: Vcpu, time: [number, number] | null, span: number): HTMLElement {
-    const { data } = this.model;
-    const width = this.plotWidth();
-    const x = (bin: number): number => (this.model.edge(bin) / Math.max(1, data.duration_ns)) * width;
-    const own = sums([vcpu], time);
-    const svg = s("svg", {
-      class: "strip", width, height: kHeight, viewBox: `0 0 ${width} ${kHeight}`, role: "img",
-      "aria-label": `${vcpu.name}: ` + kStates.map((p) => `${kSigns[p]} ${percent(own[p] / Math.max(1, span))}`).join(", "),
-    });
-    svg.append(s("rect", { class: "ground", width, height: kHeight }));
-    const base = new Float64Array(data.time.bins);
-    for (const state of kStates) {
-      let path = "";
-      vcpu.shares[state].forEach((ns, bin) => {
-        if (ns === 0) return;
-        const part = ns / this.length(bin);
-        const y = (1 - (base[bin] ?? 0) - part) * kHeight;
-        path += `M${x(bin).toFixed(1)} ${y.toFixed(1)}H${(x(bin + 1) + 0.3).toFixed(1)}v${(part * kHeight).toFixed(1)}H${x(bin).toFixed(1)}z`;
-        base[bin] = (base[bin] ?? 0) + part;
-      });
-      if (path) svg.append(s("path", { class: `p-${state}`, d: path }));
-    }
-    for (const lost of data.lost) {
-      const left = (lost.from / Math.max(1, data.duration_ns)) * width;
-      const right = (lost.to / Math.max(1, data.duration_ns)) * width;
-      svg.append(s("rect", { class: "lost", x: left, width: Math.max(2, right - left), height: kHeight },
-        s("title", {}, `CPU ${lost.cpu}: ${lost.count === 0 ? "events lost (count unknown)" : `${lost.count} events lost`} in ${exact(lost.to - lost.from)}`)));
-    }
-    if (time) {
-      svg.append(s("rect", { class: "outside", width: x(time[0]), height: kHeight }),
-        s("rect", { class: "outside", x: x(time[1]), width: Math.max(0, width - x(time[1])), height: kHeight }),
-        s("path", { class: "edge", d: `M${x(time[0])} 0V${kHeight}M${x(time[1])} 0V${kHeight}` }));
-    }
+  private shown(): Strip[] {
+    if (this.drawn?.look === currentLook()) return this.drawn.strips;
+    const strips = this.model.data.vcpus.map((vcpu) => new Strip(this.model, vcpu, this.plotWidth()));
+    for (const strip of strips) this.follow(strip);
+    replace(this.strips, ...strips.map((strip) => strip.element), this.marked, this.axis());
+    this.drawn = { look: currentLook(), strips };
+    return strips;
+  }
+
+  // A drag is heard to its end, wherever the pointer goes.
+  private follow(strip: Strip): void {
+    const { svg } = strip;
     const bin = (event: PointerEvent): number => {
       const box = svg.getBoundingClientRect();
-      const at = ((event.clientX - box.left) / Math.max(1, box.width)) * data.duration_ns;
-      return this.model.binAt(at);
+      return this.model.binAt(((event.clientX - box.left) / Math.max(1, box.width)) * this.model.data.duration_ns);
     };
-    const move = (event: Event): void => {
-      const at = bin(event as PointerEvent);
-      if (this.drag !== null) {
-        this.change({ time: [Math.min(at, this.drag), Math.max(at, this.drag) + 1] });
-        return;
-      }
-      const parts = kStates.filter((p) => (vcpu.shares[p][at] ?? 0) > 0)
-        .map((p) => `${kSigns[p]} ${percent((vcpu.shares[p][at] ?? 0) / this.length(at))}`);
-      this.reading.textContent = `${visible(vcpu.name)} at ${moment(this.model.edge(at), 3)}: ${parts.join(", ") || "not known"}`;
-    };
+    svg.addEventListener("pointermove", (event) => {
+      if (event.buttons === 0) this.reading.textContent = visible(strip.reading(bin(event)));
+    });
     svg.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
-      this.drag = bin(event);
-      // The strips are drawn anew while the pointer moves: the window hears it to its end.
-      const followed = (next: PointerEvent): void => {
-        const box = this.strips.querySelector("svg.strip")?.getBoundingClientRect();
-        if (!box || this.drag === null) return;
-        const part = ((next.clientX - box.left) / Math.max(1, box.width)) * data.duration_ns;
-        const to = this.model.binAt(part);
-        this.change({ time: [Math.min(to, this.drag), Math.max(to, this.drag) + 1] });
+      const first = bin(event);
+      const moved = (next: PointerEvent): void => {
+        const to = bin(next);
+        this.change({ time: [Math.min(to, first), Math.max(to, first) + 1] });
       };
-      const done = (): void => {
-        this.drag = null;
-        window.removeEventListener("pointermove", followed);
-      };
-      window.addEventListener("pointermove", followed);
+      const done = (): void => window.removeEventListener("pointermove", moved);
+      window.addEventListener("pointermove", moved);
       window.addEventListener("pointerup", done, { once: true });
       window.addEventListener("pointercancel", done, { once: true });
     });
-    svg.addEventListener("pointermove", move);
-    return h("figure", { class: "vcpu" },
-      h("figcaption", {}, h("strong", {}, vcpu.name),
-        h("span", { class: "dim" }, ` thread ${vcpu.tid}`)),
-      h("div", { class: "beside" }, svg,
-        h("ul", { class: "labels" }, ...kStates.filter((p) => own[p] > 0).map((p) =>
-          h("li", { title: exact(own[p]) }, h("span", { class: `swatch b-${p}`, "aria-hidden": "true" }),
-            h("span", { class: "number" }, percent(own[p] / Math.max(1, span))), ` ${kSigns[p]}`)))));
   }
 
   // Exit time of what is chosen, by the bin in which the exits began.
@@ -190,7 +124,8 @@ export class Shares {
     const most = Math.max(1, ...selection.byTime.values());
     const svg = s("svg", { class: "marks", width, height: kMark * 2, role: "img",
       "aria-label": `The chosen ${selection.count} exits over time` });
-    for (const [bin, ns] of selection.byTime) {
+    for (const [bin, ns] of selection.byTime.entries()) {
+      if (ns === 0) continue;
       const left = (this.model.edge(bin) / Math.max(1, data.duration_ns)) * width;
       const size = Math.max(1.5, (ns / most) * kMark * 2);
       svg.append(s("rect", { class: "chosen", x: left, y: kMark * 2 - size, height: size,

@@ -1,6 +1,6 @@
 // The longest exits, and what happened around one: guest, kernel and QEMU on one zoomable timeline.
 import type { Choice } from "./choice";
-import { clip, h, name, replace } from "./dom";
+import { clip, currentLook, h, name, replace } from "./dom";
 import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
@@ -28,7 +28,7 @@ export class Worst {
   private readonly under = h("p", { class: "dim" });
   private readonly panel = h("div", { id: "exit", class: "panel", hidden: true });
   private near: NearView | null = null;
-  private shown: number | null = null;
+  private shown: { exit: number; look: number } | null = null;
   private readonly functions: boolean; // known of any
 
   constructor(
@@ -85,6 +85,7 @@ export class Worst {
       h("td", {}, exit.vcpu), h("td", {}, name(exit.reason)), h("td", {}, name(exit.detail)), h("td", {}, name(exit.device)), this.functions && h("td", {}, name(exit.function)), h("td", {}, name(exit.preempted_by)));
   }
 
+  // The same exit stays as it is, with its zoom, while the rest of the page changes.
   private open(at: number | null): void {
     const exit = at === null ? undefined : this.model.data.worst[at];
     this.panel.hidden = !exit;
@@ -92,9 +93,10 @@ export class Worst {
       this.shown = null;
       return;
     }
+    if (this.shown?.exit === at && this.shown.look === currentLook()) return;
     const near = exit.neighbourhood === null ? undefined : this.model.data.neighbourhoods[exit.neighbourhood];
-    const view = this.shown === at ? (this.near?.view ?? null) : null;
-    this.shown = at;
+    const view = this.shown?.exit === at ? (this.near?.view ?? null) : null;
+    this.shown = { exit: at, look: currentLook() };
     this.draw(exit, near, view);
   }
 

@@ -55,12 +55,19 @@ std::string nearest_reason(const trace_dat::ReasonNames& names, const std::strin
 
 }  // namespace
 
-// What is begun anew at the first kvm_exit.
-struct TriggerMatcher::Tracking {
-  explicit Tracking(const ExitModel& model) : reader(names), tracker(model, reader) {}
-  Names names;
-  VmmEventReader reader;
-  ExitTracker tracker;
+// What is begun anew at the first kvm_exit: the pipeline of the reports, and what it handed out.
+struct TriggerMatcher::Tracking : SpanSink {
+  explicit Tracking(const ExitModel& model) : pipeline(options(model), {this}) {}
+  [[nodiscard]] static PipelineOptions options(const ExitModel& model) {
+    PipelineOptions how;
+    how.model = model;
+    return how;
+  }
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  void exit(const ExitSpan& exit, const Pipeline&) override { ended.push_back(exit); }
+
+  std::vector<ExitSpan> ended;
+  Pipeline pipeline;
   bool kvm_exit = false;
 };
 
@@ -129,10 +136,13 @@ bool TriggerMatcher::may_hit(const ExitReason& reason) const {
   return trigger_.reason.empty() ? !is_halt(reason) : reason_of(reason) == trigger_.reason;
 }
 
-void TriggerMatcher::check(const ExitSpan* span) {
-  if (span == nullptr || span->total() <= trigger_.longer_than_ns || !may_hit(span->reason)) return;
-  hits_.push_back(
-      {span->start.ns(), span->end.ns(), span->thread, span->vcpu, reason_of(span->reason), false});
+void TriggerMatcher::check_ended() {
+  for (const ExitSpan& exit : tracking_->ended) {
+    if (exit.total() <= trigger_.longer_than_ns || !may_hit(exit.reason)) continue;
+    hits_.push_back(
+        {exit.start.ns(), exit.end.ns(), exit.thread, exit.vcpu, reason_of(exit.reason), false});
+  }
+  tracking_->ended.clear();
 }
 
 void TriggerMatcher::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
@@ -151,9 +161,10 @@ void TriggerMatcher::on(const trace_dat::RecordedEvent& recorded, std::uint32_t 
   if (exit != nullptr && !tracking_->kvm_exit) start_tracking(true);
   if (exit != nullptr && !isa_) isa_ = exit->isa;
   if (std::holds_alternative<KvmUserspaceExit>(event.payload)) ++returns_to_user_;
-  const ExitSpan* span = tracking_->tracker.on(event);
-  check(span);
-  if (!doubtful_.empty() || recorded.time < loss_end_) look_near_loss(event, span);
+  (void)tracking_->pipeline.push(event);
+  check_ended();
+  if (!doubtful_.empty() || recorded.time < loss_end_)
+    look_near_loss(event, tracking_->pipeline.ended());
 }
 
 void TriggerMatcher::doubt(const OpenExit& exit) {
@@ -168,7 +179,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   if (begins) {
     doubtful_.erase(event.thread);
     if (event.at.ns() >= loss_end_) return;
-    if (const auto exit = tracking_->tracker.open(event.thread)) doubt(*exit);
+    if (const auto exit = tracking_->pipeline.exits().open(event.thread)) doubt(*exit);
     return;
   }
   const bool ends = std::holds_alternative<KvmEntry>(event.payload) ||
@@ -179,7 +190,7 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
   const Doubtful open = found->second;
   doubtful_.erase(found);
   if (span != nullptr && span->start.ns() == open.start) return;  // it was whole
-  const auto ended = tracking_->tracker.open(event.thread);
+  const auto ended = tracking_->pipeline.exits().open(event.thread);
   if (ended && ended->end && ended->begin.ns() == open.start) return;
   const std::uint64_t end = event.at.ns();
   if (end <= open.start || end - open.start <= trigger_.longer_than_ns) return;
@@ -188,13 +199,14 @@ void TriggerMatcher::look_near_loss(const Event& event, const ExitSpan* span) {
 
 void TriggerMatcher::on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to) {
   loss_end_ = std::max(loss_end_, to);
-  for (const OpenExit& exit : tracking_->tracker.open()) doubt(exit);
+  for (const OpenExit& exit : tracking_->pipeline.open()) doubt(exit);
   Event event;
   event.at = Timestamp(from);
   event.cpu = cpu;
   event.thread = ThreadId{-1};
   event.payload = Lost{Timestamp(from), Timestamp(to), 0};
-  check(tracking_->tracker.on(event));
+  (void)tracking_->pipeline.push(event);
+  check_ended();
 }
 
 bool TriggerMatcher::is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start) {
@@ -205,7 +217,7 @@ bool TriggerMatcher::is_in(const OpenExits& exits, ThreadId thread, std::uint64_
 void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
   now_ = now;
   OpenExits certain;
-  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
     if (end || !may_hit(reason)) continue;
     const std::uint64_t start = begin.ns();
     if (now <= start || now - start < kAWhile || is_in(forgotten_, thread, start)) continue;
@@ -222,7 +234,7 @@ void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
 }
 
 void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
-  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
     if (end || !may_hit(reason)) continue;
     const std::uint64_t start = begin.ns();
     if (now <= start || now - start <= trigger_.longer_than_ns) continue;
@@ -231,12 +243,13 @@ void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
       continue;
     hits_.push_back({start, now, thread, vcpu, reason_of(reason), true});
   }
-  while (const ExitSpan* span = tracking_->tracker.finish()) check(span);
+  tracking_->pipeline.finish();
+  check_ended();
 }
 
 std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
   std::optional<std::uint64_t> earliest;
-  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->tracker.open()) {
+  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
     // One that has ended already is handed out with its thread's next event.
     if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
     if (!may_hit(reason)) continue;

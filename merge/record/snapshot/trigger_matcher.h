@@ -1,5 +1,5 @@
 // Finds the exits that a trigger waits for, from the events of a recording that is being made. The
-// pairing is the report's own (ExitTracker), so that what hits here is what the report shows.
+// pairing is the report's own (Pipeline), so that what hits here is what the report shows.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/sync.h"
-#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/pipeline.h"
 #include "merge/record/snapshot/trigger.h"
 #include "merge/source/kernel_events/formats.h"
 
@@ -95,7 +95,7 @@ class TriggerMatcher {
   [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
   [[nodiscard]] bool may_hit(const ExitReason& reason) const;
   [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
-  void check(const ExitSpan* span);
+  void check_ended();
   void look_near_loss(const Event& event, const ExitSpan* span);
   void doubt(const OpenExit& exit);
 

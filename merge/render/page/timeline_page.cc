@@ -22,8 +22,8 @@ TimelinePage::TimelinePage(const Timeline& timeline, TimelinePageOptions options
 
 void TimelinePage::add_span(ThreadId vcpu, Lane lane, Timestamp begin, Timestamp end,
                             std::size_t kind, std::size_t text) {
-  begin = std::max(begin, options_.from);
-  end = std::min(end, options_.to);
+  begin = std::max(begin, from_);
+  end = std::min(end, to_);
   if (end < begin) return;
   if (spans_.size() >= kMostSpans) {
     ++left_out_;
@@ -50,6 +50,12 @@ std::string TimelinePage::text_of(const Event& event) const {
 }
 
 void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
+  if (!resolved_) {
+    resolved_ = pipeline.first().has_value();  // a loss may come before the first event
+    const Timestamp first = pipeline.first().value_or(event.at);
+    from_ = options_.from.resolve(first);
+    if (options_.to) to_ = options_.to->resolve(first);
+  }
   if (const GuestRun* run = pipeline.exits().guest_run();
       run != nullptr && pipeline.counts(run->thread)) {
     (void)vcpus_.get(run->thread, kMostThreads);
@@ -58,7 +64,7 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
   const bool is_exit = std::holds_alternative<KvmExit>(event.payload) ||
                        std::holds_alternative<KvmUserspaceExit>(event.payload);
   if (is_exit && pipeline.counts(event.thread)) (void)vcpus_.get(event.thread, kMostThreads);
-  if (event.at < options_.from || event.at > options_.to) return;
+  if (event.at < from_ || event.at > to_) return;
   if (events_.size() >= kMostEvents) {
     ++left_out_;
     return;
@@ -98,7 +104,7 @@ void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 std::string TimelinePage::json(const Pipeline& pipeline) const {
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
-  Timestamp from = options_.from, to = std::min(options_.to, pipeline.end());
+  Timestamp from = from_, to = std::min(to_, pipeline.end());
   if (from < pipeline.begin().value_or(from)) from = *pipeline.begin();
   // Lanes in the vCPUs' order, of those that have something on them.
   std::map<ThreadId, std::size_t> first;

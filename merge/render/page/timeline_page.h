@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,8 @@
 namespace trapline::page {
 
 struct TimelinePageOptions {
-  Timestamp from, to;                // both included
+  TimeSpec from;                     // included
+  std::optional<TimeSpec> to;        // included; nothing: to the recording's end
   std::vector<std::string> command;  // the words that print this in a terminal
   std::string tool;
 };
@@ -59,6 +62,8 @@ class TimelinePage : public SpanSink {
 
   const Timeline& timeline_;
   TimelinePageOptions options_;
+  bool resolved_ = false;  // an event came: these are known
+  Timestamp from_, to_{std::numeric_limits<std::uint64_t>::max()};
   Texts texts_;
   std::vector<Kept> spans_, events_;
   ThreadTable<bool> vcpus_;

@@ -30,6 +30,27 @@ export async function open(chrome, file, { hash = "", theme = "light", width = 1
   return { page, faults, close: () => context.close() };
 }
 
+// Until every view shows what is chosen.
+export const settled = (page) => page.waitForFunction(() => !("drawing" in document.documentElement.dataset));
+
+// The CPU time of each frame that the page's scripts drew during `action`, in ms, the shortest first.
+export async function frames_of(page, action) {
+  const session = await page.context().newCDPSession(page);
+  const events = [];
+  session.on("Tracing.dataCollected", ({ value }) => events.push(...value));
+  await session.send("Tracing.start", { transferMode: "ReportEvents", traceConfig: { includedCategories: ["toplevel", "devtools.timeline"] } });
+  await action();
+  const complete = new Promise((done) => session.once("Tracing.tracingComplete", done));
+  await session.send("Tracing.end");
+  await complete;
+  const place = ({ pid, tid }) => `${pid} ${tid}`;
+  const main = new Set(events.filter(({ ph, name, args }) => ph === "M" && name === "thread_name" && args.name === "CrRendererMain").map(place));
+  const of = (name) => events.filter((event) => event.ph === "X" && event.name === name && main.has(place(event)));
+  const drawn = of("FireAnimationFrame");
+  const has = (task) => drawn.some((one) => place(one) === place(task) && one.ts >= task.ts && one.ts < task.ts + task.dur);
+  return of("ThreadControllerImpl::RunTask").filter(has).map(({ tdur }) => tdur / 1000).sort((a, b) => a - b);
+}
+
 // The data in the page, read as docs/formats/page.md says, not by the page's own code.
 export async function dataOf(page) {
   const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).recordings[0]);

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { axeSource, browser, dataOf, kChromium, open, rowsOf } from "./browser.mjs";
+import { axeSource, browser, dataOf, frames_of, kChromium, open, rowsOf, settled } from "./browser.mjs";
 import { small } from "./small_png.mjs";
 
 const trapline = join(process.env.TRAPLINE_BINARY_DIR ?? "", "merge/trapline");
@@ -180,12 +180,14 @@ const cases = {
       await page.locator('#table button[data-row="io"]').focus();
       await page.keyboard.press("Enter");
       await page.waitForFunction(() => document.querySelector("#latency-title").textContent.startsWith("io:"));
+      await settled(page);
       const io = report(linux, "reason").groups.rows.find((row) => row.key === "io");
       assert.ok((await text("#latency-title")).includes(io.count.toLocaleString("en-US")));
       assert.ok((await page.locator("#worst tbody tr td:nth-child(5)").allTextContents()).every((reason) => reason === "io"));
       // The device table shows only exits of that reason.
       await page.selectOption("#by", "device");
       await page.waitForFunction(() => document.querySelector("#table thead button").textContent.startsWith("device"));
+      await settled(page);
       const devices = await rowsOf(page);
       const both = report(linux, "reason,device").groups.rows.filter((row) => row.key.startsWith("io / "));
       assert.deepEqual(new Map(devices.map((row) => [row.key, [row.count, row.total]]).sort()), new Map(both.map((row) => [row.key.slice(5), [row.count, row.total_ns]]).sort()));
@@ -201,6 +203,7 @@ const cases = {
       await page.locator("#time-to").focus();
       await page.keyboard.press("ArrowRight");
       await page.waitForFunction((was) => location.href !== was, before);
+      await settled(page);
       const data = await dataOf(page);
       const [from, to] = new URL(page.url()).hash.match(/time=(\d+)-(\d+)/).slice(1).map(Number);
       const slow = report(linux, "reason", "--slower-than", "1ns").slow_exits.exits;
@@ -212,6 +215,7 @@ const cases = {
       // A bar of the histogram.
       await page.locator("#latency rect.bar").nth(3).click();
       await page.waitForFunction(() => location.hash.includes("latency="));
+      await settled(page);
       // The address says it all: a second window shows the same.
       const views = ["#shares-title", "#table", "#latency-title", "#flame-title", "#worst-title", "nav.bar"];
       const shown = await Promise.all(views.map(text));
@@ -324,6 +328,7 @@ const cases = {
         assert.ok(functions.includes("<img src=x") && functions.includes("</script>"), "functions are text");
         await page.selectOption("#by", "device");
         await page.waitForFunction(() => document.querySelector("#table thead button").textContent.startsWith("device"));
+        await settled(page);
         assert.ok((await page.locator("#table").textContent()).includes("<b>"), "the device is text");
         const shown = await page.locator("main").textContent();
         assert.ok(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(shown), "nothing that cannot be seen");
@@ -358,6 +363,7 @@ const cases = {
       const half = Math.floor(data.time.bins / 2);
       await page.evaluate((to) => { location.hash = `#time=0-${to}`; }, half);
       await page.waitForFunction(() => document.querySelector("#waits-title").textContent.endsWith("in the chosen interval"));
+      await settled(page);
       for (const shown of await page.locator("#waits tr[data-culprit]").all()) {
         const culprit = await shown.getAttribute("data-culprit");
         const ns = (await shown.locator("td.number").first().getAttribute("title")).replace(/[^\d]/g, "");
@@ -402,22 +408,35 @@ const cases = {
     });
   },
 
+  // Of a page with as many cells as one of ten million events has. What a frame costs is the CPU time of
+  // its task in the page's main thread: a busy machine makes frames late, but not dear.
   async opens_in_a_second_and_brushes_at_30_frames() {
-    await with_page(write(linux), {}, async (page) => {
+    const html = process.env.TRAPLINE_PAGE_FILE ?? changed(write(linux), (data) => {
+      const kTimes = 4;
+      data.time.bins *= kTimes;
+      data.duration_ns *= kTimes;
+      const repeat = (list) => Array.from({ length: kTimes }, () => list).flat();
+      data.cells = data.cells.map(repeat);
+      for (const vcpu of data.vcpus) for (const state of Object.keys(vcpu.shares)) vcpu.shares[state] = repeat(vcpu.shares[state]);
+    });
+    await with_page(html, {}, async (page) => {
       const opened = await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd);
       await page.locator("svg.strip").first().scrollIntoViewIfNeeded();
       const box = await page.locator("svg.strip").first().boundingBox();
-      await page.mouse.move(box.x + 20, box.y + 20);
-      await page.mouse.down();
-      await page.evaluate(() => { window.frames_ = []; const next = (at) => { window.frames_.push(at); requestAnimationFrame(next); }; requestAnimationFrame(next); });
-      for (let i = 0; i < 60; ++i) await page.mouse.move(box.x + 20 + (i * (box.width - 40)) / 60, box.y + 20);
-      await page.mouse.up();
-      const frames = await page.evaluate(() => window.frames_);
-      const gaps = frames.slice(1).map((at, i) => at - frames[i]).sort((a, b) => a - b);
-      console.log(`opened in ${Math.round(opened)} ms; a frame took ${gaps[gaps.length >> 1].toFixed(1)} ms in the middle, ${gaps.at(-1).toFixed(1)} ms at most`);
-      // A busy machine is no fault of the page: what is asked for here is ten times the goal.
+      const frames = await frames_of(page, async () => {
+        await page.mouse.move(box.x + 20, box.y + 20);
+        await page.mouse.down();
+        for (let i = 0; i < 60; ++i) await page.mouse.move(box.x + 20 + (i * (box.width - 40)) / 60, box.y + 20);
+        await page.mouse.up();
+        await settled(page);
+      });
+      const part = (list, share) => list[Math.floor(list.length * share)].toFixed(1);
+      console.log(`opened in ${Math.round(opened)} ms; CPU time of ${frames.length} frames: median ${part(frames, 0.5)} ms, p90 ${part(frames, 0.9)} ms, at most ${frames.at(-1).toFixed(1)} ms`);
+      assert.ok(frames.length > 30, `${frames.length} frames`);
+      // The goal is 33 ms; on a machine whose cores share their caches with others, half as much again.
+      assert.ok(part(frames, 0.9) < 50, `a frame of brushing costs ${part(frames, 0.9)} ms`);
+      // Of opening, ten times the goal: that is wall time.
       assert.ok(opened < 10_000, `opened in ${opened} ms`);
-      assert.ok(gaps[gaps.length >> 1] < 330, `${gaps[gaps.length >> 1]} ms a frame`);
     });
   },
 

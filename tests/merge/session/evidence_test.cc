@@ -157,7 +157,6 @@ TEST_F(EvidenceTest, PrintedSyncRecordsOfOneGuestAreNotTakenForTwo) {
               AllOf(HasSubstr("sync records of one guest"), HasSubstr("other.data")));
 }
 
-// What the pass for evidence shows to whoever wants to know something of the recording first.
 // A guest's switch is a switch of the guest: it keeps its payload, and no host thread takes its
 // number.
 TEST_F(EvidenceTest, EventsOfTheGuestsKernelKeepTheirMeaningAndSayWhoseTheyAre) {
@@ -197,6 +196,7 @@ TEST_F(EvidenceTest, EventsOfTheGuestsKernelKeepTheirMeaningAndSayWhoseTheyAre) 
   EXPECT_EQ(on_vcpus, switches);
 }
 
+// What the pass for evidence shows to whoever wants to know something of the recording first.
 TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   struct Count final : EvidenceObserver {
     void begin(const Source& host, const Capabilities& has) override {
@@ -204,8 +204,9 @@ TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
       kvm = has.kvm_exit;
     }
     void on(const Event&) override { ++events; }
+    void end(const Result<void>& status) override { ended = status.has_value(); }
     std::string path;
-    bool kvm = false;
+    bool kvm = false, ended = false;
     std::uint64_t events = 0;
   } count;
   InputOptions options;
@@ -216,6 +217,7 @@ TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   EXPECT_TRUE(input->observed);
   EXPECT_EQ(count.path, host_);
   EXPECT_TRUE(count.kvm);
+  EXPECT_TRUE(count.ended);
   std::uint64_t events = 0;
   for (Event event; input->sources[0]->next(event) == Read::kEvent;) ++events;
   EXPECT_EQ(count.events, events);

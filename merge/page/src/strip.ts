@@ -1,0 +1,108 @@
+// One vCPU's time over time: stacked shares of its states. The picture stays; an interval is marked
+// over it.
+import { h, replace, s } from "./dom";
+import type { Model } from "./model";
+import { duration, exact, moment, percent } from "./text";
+import { kStates, type State, type Vcpu } from "./types";
+
+const kHeight = 72;
+export const kSigns: Record<State, string> = {
+  guest: "guest",
+  kernel: "kernel",
+  user: "user (QEMU)",
+  preempted: "preempted",
+  blocked: "blocked",
+  halted: "halted",
+};
+
+export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State, number> {
+  const result = { guest: 0, kernel: 0, user: 0, preempted: 0, blocked: 0, halted: 0 };
+  for (const vcpu of vcpus) {
+    for (const state of kStates) {
+      const bins = vcpu.shares[state];
+      const end = Math.min(bins.length, time?.[1] ?? bins.length);
+      for (let bin = time?.[0] ?? 0; bin < end; ++bin) result[state] += bins[bin]!;
+    }
+  }
+  return result;
+}
+
+export class Strip {
+  readonly element: HTMLElement;
+  readonly svg: SVGSVGElement;
+  private readonly marks = s("g");
+  private readonly labels = h("ul", { class: "labels" });
+
+  constructor(
+    private readonly model: Model,
+    private readonly vcpu: Vcpu,
+    private readonly width: number,
+  ) {
+    this.svg = s("svg", { class: "strip", width, height: kHeight, viewBox: `0 0 ${width} ${kHeight}`, role: "img" });
+    this.svg.append(s("rect", { class: "ground", width, height: kHeight }));
+    this.stack();
+    this.losses();
+    this.svg.append(this.marks);
+    this.element = h("figure", { class: "vcpu" },
+      h("figcaption", {}, h("strong", {}, vcpu.name), h("span", { class: "dim" }, ` thread ${vcpu.tid}`)),
+      h("div", { class: "beside" }, this.svg, this.labels));
+  }
+
+  private length(bin: number): number {
+    return Math.max(1, this.model.edge(bin + 1) - this.model.edge(bin));
+  }
+
+  private x(bin: number): number {
+    return (this.model.edge(bin) / Math.max(1, this.model.data.duration_ns)) * this.width;
+  }
+
+  private stack(): void {
+    const base = new Float64Array(this.model.data.time.bins);
+    for (const state of kStates) {
+      let path = "";
+      this.vcpu.shares[state].forEach((ns, bin) => {
+        if (ns === 0) return;
+        const part = ns / this.length(bin);
+        const y = (1 - (base[bin] ?? 0) - part) * kHeight;
+        path += `M${this.x(bin).toFixed(1)} ${y.toFixed(1)}H${(this.x(bin + 1) + 0.3).toFixed(1)}v${(part * kHeight).toFixed(1)}H${this.x(bin).toFixed(1)}z`;
+        base[bin] = (base[bin] ?? 0) + part;
+      });
+      if (path) this.svg.append(s("path", { class: `p-${state}`, d: path }));
+    }
+  }
+
+  private losses(): void {
+    const { data } = this.model;
+    for (const lost of data.lost) {
+      const left = (lost.from / Math.max(1, data.duration_ns)) * this.width;
+      const right = (lost.to / Math.max(1, data.duration_ns)) * this.width;
+      this.svg.append(s("rect", { class: "lost", x: left, width: Math.max(2, right - left), height: kHeight },
+        s("title", {}, `CPU ${lost.cpu}: ${lost.count === 0 ? "events lost (count unknown)" : `${lost.count} events lost`} in ${exact(lost.to - lost.from)}`)));
+    }
+  }
+
+  mark(time: [number, number] | null): void {
+    const { data } = this.model;
+    const span = Math.max(1, time ? this.model.edge(time[1]) - this.model.edge(time[0]) : data.duration_ns);
+    const own = sums([this.vcpu], time);
+    this.svg.setAttribute("aria-label", `${this.vcpu.name}: ` + kStates.map((p) => `${kSigns[p]} ${percent(own[p] / span)}`).join(", "));
+    replace(this.labels, ...kStates.filter((p) => own[p] > 0).map((p) =>
+      h("li", { title: exact(own[p]) }, h("span", { class: `swatch b-${p}`, "aria-hidden": "true" }),
+        h("span", { class: "number" }, percent(own[p] / span)), ` ${kSigns[p]}`)));
+    if (!time) {
+      replace(this.marks);
+      return;
+    }
+    const [left, right] = [this.x(time[0]), this.x(time[1])];
+    replace(this.marks, s("rect", { class: "outside", width: left, height: kHeight }),
+      s("rect", { class: "outside", x: right, width: Math.max(0, this.width - right), height: kHeight }),
+      s("path", { class: "edge", d: `M${left} 0V${kHeight}M${right} 0V${kHeight}` }));
+  }
+
+  // "vcpu 0 at +1.2 s: guest 80 %, …"
+  reading(bin: number): string {
+    const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
+      .map((p) => `${kSigns[p]} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);
+    return `${this.vcpu.name} at ${moment(this.model.edge(bin), 3)} (${duration(this.length(bin))}): ${parts.join(", ") || "not known"}`;
+  }
+}

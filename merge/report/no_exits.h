@@ -1,0 +1,12 @@
+// What is wrong with a recording that holds no VM exits.
+#pragma once
+
+#include "backend_ftrace/base/result.h"
+#include "merge/source/timeline.h"
+
+namespace trapline {
+
+// Says which events it holds and how to record the right ones. Call when it was read.
+[[nodiscard]] Error no_exits(const Timeline& timeline);
+
+}  // namespace trapline

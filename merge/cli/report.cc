@@ -217,7 +217,7 @@ void add_report(CLI::App& app, int& status) {
   command
       ->add_option("--guest-span", options->guest_span,
                    "With --by guest-span: START:FIELD..END:FIELD of the guest kernel's recorded "
-                   "events, or function:NAME")
+                   "events, function:NAME, or marker:TEXT")
       ->type_name("SPEC");
   command->add_option("--sort", options->sort, "By total, count, mean, p99, max or key")
       ->type_name("KEY")

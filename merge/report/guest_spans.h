@@ -11,6 +11,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,13 +21,19 @@
 
 namespace trapline {
 
-// START[:FIELD]..END[:FIELD] of the guest kernel's events, or function:NAME.
+// START[:FIELD]..END[:FIELD] of the guest kernel's events, function:NAME, or marker:TEXT.
 struct GuestSpanSpec {
   std::string text;
   std::string start, start_field, end, end_field;
   std::string function;  // a guest function's calls; the others are empty
+  // Intervals that end at a marker with this text, as long as the first number after it says: µs, or
+  // with a unit (ns, us, ms, s).
+  std::string marker;
 };
 [[nodiscard]] Result<GuestSpanSpec> parse_guest_span(std::string_view text);
+// The length that a marker tells after that text; nothing where it has no number there.
+[[nodiscard]] std::optional<std::uint64_t> told_length(std::string_view marker,
+                                                       std::string_view text);
 
 struct ExplainedSpan {
   std::uint64_t start_ns = 0;
@@ -89,8 +96,10 @@ class GuestSpans : public SpanSink {
 
   void on_guest(const Event& event);
   void on_call(const Event& event, const GuestCall& call);
+  void on_marker(const Event& event, std::string_view text);
   void begin_span(Key key, Timestamp at);
   void end(const Key& key, const Event& event, std::string what);
+  void take(Interval interval);
   void settle(ThreadId thread);
   void finish(Interval interval);
   [[nodiscard]] static Sums sums_of(const Interval& interval);

@@ -17,37 +17,18 @@ constexpr std::string_view kHow = "How to read it", kWhich = "Which part of it",
                            kWhat = "What to record", kQemu = "QEMU and its guest",
                            kSnapshot = "Only around slow exits", kBuffer = "Clock and buffer",
                            kRest = "Options";
-constexpr std::pair<std::string_view, std::string_view> kGroups[] = {{"--by", "Tables"},
-                                                                     {"--span", "Tables"},
-                                                                     {"--sort", "Tables"},
-                                                                     {"--top", "Tables"},
-                                                                     {"--slower-than", "Tables"},
-                                                                     {"--irq", "Tables"},
-                                                                     {"--halt", "Tables"},
-                                                                     {"--guest", "Tables"},
-                                                                     {"--waits", "Tables"},
-                                                                     {"--steal", "Tables"},
-                                                                     {"--phases", "Tables"},
-                                                                     {"--phase", "Tables"},
-                                                                     {"--verbose", kHow},
-                                                                     {"--vcpu", kWhich},
-                                                                     {"--vm", kWhich},
-                                                                     {"--from", kWhich},
-                                                                     {"--to", kWhich},
-                                                                     {"--until", kWhich},
-                                                                     {"--around", kWhich},
-                                                                     {"--context", kWhich},
-                                                                     {"--reason", kWhich},
-                                                                     {"--format", kOutput},
-                                                                     {"--detail", kOutput},
-                                                                     {"--output", kOutput},
-                                                                     {"--strict", kOutput},
-                                                                     {"--json", kOutput},
-                                                                     {"--force", kOutput},
-                                                                     {"--symbols", kHow},
-                                                                     {"--trace-events", kHow},
-                                                                     {"--offset", kHow},
-                                                                     {"--tsc-khz", kHow}};
+constexpr std::pair<std::string_view, std::string_view> kGroups[] = {
+    {"--by", "Tables"},    {"--span", "Tables"},  {"--guest-span", "Tables"},
+    {"--sort", "Tables"},  {"--top", "Tables"},   {"--slower-than", "Tables"},
+    {"--irq", "Tables"},   {"--halt", "Tables"},  {"--guest", "Tables"},
+    {"--waits", "Tables"}, {"--steal", "Tables"}, {"--phases", "Tables"},
+    {"--phase", "Tables"}, {"--verbose", kHow},   {"--vcpu", kWhich},
+    {"--vm", kWhich},      {"--from", kWhich},    {"--to", kWhich},
+    {"--until", kWhich},   {"--around", kWhich},  {"--context", kWhich},
+    {"--reason", kWhich},  {"--format", kOutput}, {"--detail", kOutput},
+    {"--output", kOutput}, {"--strict", kOutput}, {"--json", kOutput},
+    {"--force", kOutput},  {"--symbols", kHow},   {"--trace-events", kHow},
+    {"--offset", kHow},    {"--tsc-khz", kHow}};
 // The same names mean something else in `trapline record`, and other ones are only there.
 constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
     {"--output", kWhat},          {"--pid", kWhat},
@@ -63,10 +44,10 @@ constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
     {"--buffer-size", kBuffer}};
 // Those that --help leaves to --help-all, so that it fits a screen of 50 lines.
 constexpr std::pair<std::string_view, std::string_view> kRare[] = {
-    {"report", "--phase"},    {"report", "--detail"},   {"report", "--tsc-khz"},
-    {"report", "--offset"},   {"record", "--instance"}, {"record", "--follow"},
-    {"record", "--finish"},   {"record", "--spacing"},  {"record", "--disk-budget"},
-    {"record", "--ring-size"}};
+    {"report", "--phase"},    {"report", "--span"},        {"report", "--detail"},
+    {"report", "--tsc-khz"},  {"report", "--offset"},      {"report", "--guest-span"},
+    {"record", "--instance"}, {"record", "--follow"},      {"record", "--finish"},
+    {"record", "--spacing"},  {"record", "--disk-budget"}, {"record", "--ring-size"}};
 constexpr std::string_view kOrder[] = {kWhat,     "Tables", kWhich,  "Events", kQemu,
                                        kSnapshot, kHow,     kBuffer, kOutput,  kRest};
 

@@ -4,7 +4,9 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/cli/diff_page.h"
 #include "merge/render/diff_render.h"
+#include "merge/render/page/page_options.h"
 #include "merge/report/compare_fail_if.h"
 #include "merge/report/compare_run.h"
 #include "merge/report/exit_keys.h"
@@ -59,6 +61,9 @@ Result<void> complete(Options& options) {
           options.compare.by, options.compare.by);
     }
   }
+  if (options.format == "html") {
+    if (auto checked = check_diff_page(sides); !checked) return checked;
+  }
   options.compare.confidence = options.confidence / 100;
   for (const std::string& text : options.fail_if) {
     auto condition = parse_fail_condition(text);
@@ -69,8 +74,17 @@ Result<void> complete(Options& options) {
 }
 
 Result<void> print(const Comparison& comparison, const Options& options) {
+  std::string page;
+  if (options.format == "html") {
+    ProgressLine progress;
+    auto made = diff_page(options.sides, comparison, progress.callback());
+    if (!made) return tl::unexpected(std::move(made).error());
+    page = std::move(*made);
+  }
   return print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "json") {
+    if (options.format == "html") {
+      print_page(page, out);
+    } else if (options.format == "json") {
       print_json(comparison, out);
     } else if (options.format == "csv") {
       print_csv(comparison, out);
@@ -141,8 +155,8 @@ void add_diff(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_option("--tsc-khz", options->sides.common.tsc_khz,
                       "The TSC's frequency: converts x86-tsc recordings to nanoseconds");
-  command->add_option("--format", options->format, "text, json or csv")
-      ->check(CLI::IsMember({"text", "json", "csv"}))
+  command->add_option("--format", options->format, "html is a page of both sides")
+      ->check(CLI::IsMember({"text", "json", "csv", "html"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->callback([options, &status] { status = run(*options); });

@@ -1,4 +1,4 @@
-// Who ran on each CPU of the host, from sched_switch. The latest kMost switches of a CPU are kept:
+// Who ran on each CPU of the host, from sched_switch, and the interrupts that took its time. The latest kMost switches of a CPU are kept:
 // a wait that is longer than those is divided as far as they reach back.
 //
 //   first switch      switch        loss          event after it      switch
@@ -19,6 +19,9 @@ class CpuRunners {
   static constexpr std::uint32_t kMostCpus = 1u << 12;
 
   void on_switch(Timestamp at, std::uint32_t cpu, ThreadId prev, ThreadId next);
+  // A hard interrupt's handler, or a softirq, begins or ends.
+  void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
+                    std::uint32_t number);
   void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
 
   // Adds the time from `begin` to `end` on that CPU in pieces to `shares`, without a gap.
@@ -30,13 +33,18 @@ class CpuRunners {
     Timestamp begin;
     ThreadId thread{};
     Missing missing = Missing::kNone;
+    CulpritKind kind = CulpritKind::kThread;  // kInterrupt and kSoftirq have a number
+    std::uint32_t number = 0;
   };
   struct Cpu {
-    std::vector<Run> runs;    // a ring once it is full
-    std::uint64_t added = 0;  // runs that were ever added
+    std::vector<Run> runs;                      // a ring once it is full
+    std::uint64_t added = 0;                    // runs that were ever added
+    Run thread{{}, {}, Missing::kSwitches};     // the last one that is no interrupt
+    std::optional<std::uint32_t> irq, softirq;  // that are open
     [[nodiscard]] const Run& at(std::uint64_t number) const { return runs[number % kMost]; }
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
+  [[nodiscard]] static Culprit culprit_of(const Run& run);
   static void add(Cpu& cpu, const Run& run);
 
   std::vector<Cpu> cpus_;

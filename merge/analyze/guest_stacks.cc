@@ -68,9 +68,11 @@ void GuestStacks::account_thread(Thread& thread, Timestamp at) {
 // Adds the guest's time since the last mark to the innermost function.
 void GuestStacks::account(Thread& thread, Timestamp at) {
   if (runs_ == GuestRuns::kOnThread) return account_thread(thread, at);
-  const Frames& frames = frames_of(thread);
+  Frames& frames = thread.task == 0 ? thread.frames : tasks_.find(thread.task)->second;
   if (thread.in_guest && !frames.empty() && at > thread.mark) {
-    times(innermost(frames.back().stack)).guest_ns += elapsed(thread.mark, at);
+    const std::uint64_t ns = elapsed(thread.mark, at);
+    times(innermost(frames.back().stack)).guest_ns += ns;
+    frames.back().own.guest_ns += ns;
   }
   thread.mark = std::max(thread.mark, at);
 }
@@ -150,8 +152,14 @@ void GuestStacks::finish(Timestamp at) {
     event.machine = state.machine;
     cut(state.frames, 0, event, 0, false);
   }
-  event.thread = {};
-  for (auto& [task, frames] : tasks_) cut(frames, 0, event, task, false);
+  for (auto& [task, frames] : tasks_) {
+    event.thread = {};
+    for (const auto& [thread, state] : threads_.entries()) {
+      if (state.totals.source == task >> 32) event.machine = state.machine;
+      if (state.task == task) event.thread = thread;  // on which it was last
+    }
+    cut(frames, 0, event, task, false);
+  }
 }
 
 void GuestStacks::on(const Event& event) {
@@ -216,6 +224,11 @@ void GuestStacks::on_span(const ExitSpan& span, StackId stack) {
   GuestFunctionTimes& function = times(innermost(stack));
   ++function.exits;
   for (std::size_t i = 0; i < kParts; ++i) function.parts[i] += span.parts[i];
+  Thread* thread = keep_calls_ ? threads_.find(span.thread) : nullptr;
+  if (thread == nullptr) return;
+  Frames& frames = thread->task == 0 ? thread->frames : tasks_.find(thread->task)->second;
+  if (frames.empty()) return;
+  for (std::size_t i = 0; i < kParts; ++i) frames.back().own.parts[i] += span.parts[i];
 }
 
 StackId GuestStacks::stack_of(ThreadId thread) const {

@@ -70,6 +70,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       processes_(options_.processes),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
               options_.guest_runs),
+      placement_(options_.placement_errors),
       to_(std::numeric_limits<std::uint64_t>::max()) {
   const auto& roles = options_.roles;
   has_guest_ =
@@ -83,7 +84,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
   exits_only_ = !on_thread() && event_sinks_.empty() && loss_sinks_.empty() && !builder_ &&
-                !requests_ && !interrupts_ && !halts_;
+                !requests_ && !interrupts_ && !halts_ && !placement_.checks();
 }
 
 Pipeline::~Pipeline() = default;
@@ -186,11 +187,15 @@ void Pipeline::on_host(const Event& event) {
   if (builder_) {
     const GuestRun* run = tracker_.guest_run();
     if (run != nullptr && counts(run->thread)) builder_->on_guest_run(*run);
+    const auto* wakeup = std::get_if<SchedWakeup>(&event.payload);
+    if (wakeup != nullptr && has(selected_, SpanClass::kWakeups))
+      builder_->on_wakeup(event, wakeup->thread);
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_) on_requests(event);
   if (interrupts_) on_interrupts(event);
   if (halts_) halts_->on(event);
+  if (placement_.checks()) placement_.on(event);
 }
 
 void Pipeline::tell(const Event& event) {

@@ -21,6 +21,7 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/halt_tracker.h"
 #include "merge/analyze/kernel_threads.h"
+#include "merge/analyze/placement_check.h"
 #include "merge/analyze/span_builder.h"
 #include "merge/analyze/span_sink.h"
 #include "merge/model/processes.h"
@@ -39,6 +40,8 @@ struct PipelineOptions {
   std::vector<RequestSpec> requests;
   // What each source of the timeline records; sources beyond the list are the host kernel's.
   std::vector<Role> roles;
+  // By source, of those whose clock had to be related: PlacementCheck.
+  std::vector<std::optional<std::uint64_t>> placement_errors;
   // Nothing before and after is looked at. Relative ones count from the first event.
   std::optional<TimeSpec> from, to;
   // The vCPU threads whose exits are handed out; nothing: all.
@@ -73,6 +76,8 @@ class Pipeline {
     return interrupts_ ? &*interrupts_ : nullptr;
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
+  // Whether events of logs can be where the clocks' relation puts them.
+  [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
   [[nodiscard]] bool has_guest_records() const { return has_guest_; }
   [[nodiscard]] bool counts_all() const { return !options_.threads; }
   [[nodiscard]] bool counts(ThreadId thread) const {
@@ -129,6 +134,7 @@ class Pipeline {
   std::unique_ptr<SpanBuilder> builder_;  // where a sink selects spans
   std::optional<IrqTracker> interrupts_;
   std::optional<HaltTracker> halts_;
+  PlacementCheck placement_;
   bool has_guest_ = false;
   bool exits_only_ = false;  // no sink selects more
   bool begun_ = false;       // an event of the window came

@@ -1,8 +1,10 @@
 #include "merge/analyze/span_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/analyze/wake_cause.h"
 
 namespace trapline {
 
@@ -31,8 +33,27 @@ void SpanBuilder::on_guest_run(const GuestRun& run) {
   emit(span);
 }
 
+SpanId SpanBuilder::exit_of(Timestamp begin) {
+  if (const auto exit = exits_.find(begin); exit != exits_.end()) return exit->second;
+  if (const auto exit = open_exits_.find(begin); exit != open_exits_.end()) return exit->second;
+  const std::vector<OpenExit> open = pipeline_->open();
+  const bool is_open =
+      std::any_of(open.begin(), open.end(), [&](const auto& exit) { return exit.begin == begin; });
+  if (!is_open) return SpanId::kNone;
+  const SpanId id = next_id();
+  remember(open_exits_, begin, id);
+  return id;
+}
+
 void SpanBuilder::on_exit(const ExitSpan& exit) {
   Span span;
+  if (!open_exits_.empty()) {
+    const auto open = open_exits_.find(exit.start);
+    if (open != open_exits_.end() && exit.detail.access == Access::kWrite) {
+      span.id = open->second;
+      open_exits_.erase(open);
+    }
+  }
   span.kind = SpanKind::kExit;
   span.track.thread = exit.thread;
   span.vcpu = exit.vcpu;
@@ -41,17 +62,50 @@ void SpanBuilder::on_exit(const ExitSpan& exit) {
   emit(span);
   // A notify is a write.
   if (exit.detail.access == Access::kWrite) remember(exits_, exit.start, span.id);
+  emit_parts(exit, span);
+  emit_handlers(exit, span);
+}
+
+void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
+  std::vector<Wakeup>* wakeups = wakeups_.find(exit.thread);
+  std::size_t next = 0;
+  bool was_blocked = false;
   for (const PartInterval& interval : exit.intervals) {
-    Span part = span;
+    Span part = parent;
     part.id = SpanId::kNone;
-    part.parent = span.id;
+    part.parent = parent.id;
     part.kind = SpanKind::kPart;
     part.part = interval.part;
     part.begin = interval.begin;
     part.end = interval.end;
     emit(part);
+    if (std::exchange(was_blocked, interval.part == Part::kBlocked) && wakeups != nullptr) {
+      while (next < wakeups->size() && (*wakeups)[next].at < part.begin) ++next;
+      if (next < wakeups->size() && (*wakeups)[next].at == part.begin)
+        flow((*wakeups)[next].id, part.id, FlowKind::kWakeup);
+    }
   }
-  emit_handlers(exit, span);
+  if (wakeups != nullptr) wakeups->clear();
+}
+
+void SpanBuilder::on_wakeup(const Event& event, ThreadId woken) {
+  const auto vcpu = pipeline_->vcpu(woken);
+  // Outside of an exit there is no part that it could lead to.
+  const bool in_exit =
+      vcpu && (vcpu->where == VcpuState::Where::kKernel || vcpu->where == VcpuState::Where::kUser);
+  if (!in_exit || !vcpu->off_cpu || !pipeline_->counts(woken)) return;
+  std::vector<Wakeup>* wakeups = wakeups_.get(woken, kMostThreads);
+  if (wakeups == nullptr || wakeups->size() >= ExitTracker::kMostIntervals) return;
+  // sched_waking, and then sched_wakeup, tell of the same one.
+  if (!wakeups->empty() && wakeups->back().at >= *vcpu->off_cpu) return;
+  Span span;
+  span.kind = SpanKind::kWakeup;
+  span.track = {TrackKind::kWaker, MachineId::kHost,
+                is_of_its_thread(event) ? event.thread : ThreadId{}, 0};
+  span.begin = span.end = event.at;
+  span.vcpu = vcpu->vcpu;
+  span.number = static_cast<std::uint32_t>(woken);
+  wakeups->push_back({event.at, emit(span)});
 }
 
 void SpanBuilder::emit_handlers(const ExitSpan& exit, const Span& parent) {
@@ -120,8 +174,8 @@ void SpanBuilder::on_request(const RequestSpan& request, ThreadId process, NameI
   emit(span);
   remember(requests_, request.end, span.id);
   if (!request.notified) return;
-  const auto exit = exits_.find(*request.notified);
-  if (exit != exits_.end()) flow(exit->second, span.id, FlowKind::kNotify);
+  const SpanId exit = exit_of(*request.notified);
+  if (exit != SpanId::kNone) flow(exit, span.id, FlowKind::kNotify);
 }
 
 void SpanBuilder::on_delivered(const Delivered& delivered) {

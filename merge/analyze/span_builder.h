@@ -35,25 +35,37 @@ class SpanBuilder {
   void on_request(const RequestSpan& request, ThreadId process, NameId name);
   void on_delivered(const Delivered& delivered);
   void on_interrupt(const IrqSpan& interrupt, ThreadId process);
+  // A thread of the host is woken by the event.
+  void on_wakeup(const Event& event, ThreadId woken);
 
  private:
   // What may yet be the beginning of a flow; of each kind the latest are kept.
   static constexpr std::size_t kMostRemembered = 1u << 14;
+  static constexpr std::size_t kMostThreads = 1u << 16;
   using Remembered = std::map<Timestamp, SpanId>;
+  struct Wakeup {
+    Timestamp at;
+    SpanId id = SpanId::kNone;
+  };
 
   [[nodiscard]] SpanId next_id() { return SpanId{++last_id_}; }
   SpanId emit(Span& span);
   void flow(SpanId from, SpanId to, FlowKind kind);
   [[nodiscard]] Span span_of(const FunctionCall& call) const;
+  void emit_parts(const ExitSpan& exit, const Span& parent);
   void emit_handlers(const ExitSpan& exit, const Span& parent);
   static void remember(Remembered& spans, Timestamp at, SpanId id);
+  // The exit that began then: one that is open yet is given its number.
+  [[nodiscard]] SpanId exit_of(Timestamp begin);
 
   const Pipeline* pipeline_;
   std::vector<SpanSink*> sinks_;
   std::uint64_t last_id_ = 0;
   Remembered exits_;       // by their begin: a request's notify names it
+  Remembered open_exits_;  // the same, of those that ended after the request
   Remembered requests_;    // by their end
   Remembered injections_;  // by the time of the injection: the request that it tells of
+  ThreadTable<std::vector<Wakeup>> wakeups_;  // of vCPUs, since their last exit
 };
 
 }  // namespace trapline

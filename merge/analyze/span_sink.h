@@ -28,6 +28,7 @@ enum class SpanClass : std::uint16_t {
   kHalts = 128,      // halt polling is followed: Pipeline::halts()
   kLosses = 256,     // lost()
   kCalls = 512,      // call()
+  kWakeups = 1024,   // with kSpans: span() for wake-ups of vCPUs
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint16_t>(a) | static_cast<std::uint16_t>(b));

@@ -81,15 +81,42 @@ void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
   Thread* prev = threads_.find(sched.prev);
   if (prev == nullptr && pipeline.vcpu(sched.prev)) prev = threads_.get(sched.prev, kMostThreads);
   if (prev != nullptr) leave(*prev, event, sched.runnable);
+  if (!sched.runnable) {
+    if (Sleep* sleep = sleeps_.get(sched.prev, kMostThreads)) *sleep = {true, event.at, {}, {}};
+  }
   if (Thread* next = threads_.find(sched.next)) run(sched.next, *next, event);
+}
+
+// What the waker slept for most of that time, if it did; a thread that woke it did so for its own
+// cause.
+CulpritKind WaitTracker::root_of(const Culprit& waker, Timestamp since, Timestamp until) const {
+  if (!waker.is_thread()) return CulpritKind::kUnknown;
+  const Sleep* sleep = sleeps_.find(waker.thread);
+  if (sleep == nullptr || sleep->asleep) return CulpritKind::kUnknown;
+  const std::uint64_t slept = elapsed(std::max(sleep->slept, since), std::min(sleep->woken, until));
+  return 2 * slept > elapsed(since, until) ? sleep->cause : CulpritKind::kUnknown;
+}
+
+void WaitTracker::follow_sleep(const Event& event, WaitEvent kind, ThreadId woken,
+                               const Pipeline& pipeline) {
+  Sleep* sleep = sleeps_.find(woken);
+  if (sleep == nullptr || !sleep->asleep) return;
+  const Culprit by = cause_.of(event, kind, sleep->slept, pipeline);
+  const CulpritKind root = root_of(by, sleep->slept, event.at);
+  sleep->asleep = false;
+  sleep->woken = event.at;
+  sleep->cause = root != CulpritKind::kUnknown ? root : by.kind;
 }
 
 void WaitTracker::on_wakeup(const Event& event, ThreadId woken, const Pipeline& pipeline) {
   const WaitEvent kind = events_.of(event);
+  follow_sleep(event, kind, woken, pipeline);
   Thread* thread = threads_.find(woken);
   if (thread == nullptr || thread->state == Thread::State::kRunning) return;
   if (thread->state == Thread::State::kAsleep) {
-    charge(*thread, Part::kBlocked, cause_.of(event, kind, thread->slept, pipeline), event.at);
+    Culprit culprit = cause_.of(event, kind, thread->slept, pipeline);
+    culprit.root = root_of(culprit, thread->slept, event.at);
+    charge(*thread, Part::kBlocked, culprit, event.at);
     thread->state = Thread::State::kWaiting;
     thread->since = event.at;
     thread->queue_known = false;
@@ -118,6 +145,7 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
   cause_.on_switch(event);
   runners_.on_lost(event.cpu, lost.from, lost.to);
   latest_loss_end_ = std::max(latest_loss_end_, lost.to);
+  for (auto& entry : sleeps_.entries()) entry.state = {};
   for (auto& entry : threads_.entries()) {
     if (entry.state.state == Thread::State::kRunning) continue;
     entry.state.state = Thread::State::kRunning;
@@ -143,8 +171,17 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
       on_migration(event);
     } else if (kind != WaitEvent::kOther) {
       cause_.on(event, kind);
+      on_interrupt(event, kind);
     }
   }
+}
+
+void WaitTracker::on_interrupt(const Event& event, WaitEvent kind) {
+  const bool hard = kind == WaitEvent::kIrqBegin || kind == WaitEvent::kIrqEnd;
+  if (!hard && kind != WaitEvent::kSoftirqBegin && kind != WaitEvent::kSoftirqEnd) return;
+  const bool begins = kind == WaitEvent::kIrqBegin || kind == WaitEvent::kSoftirqBegin;
+  runners_.on_interrupt(event.at, event.cpu, hard ? CulpritKind::kInterrupt : CulpritKind::kSoftirq,
+                        begins, interrupt_number(event));
 }
 
 // What the shares leave of the exit's parts: an exit of more intervals than are kept.

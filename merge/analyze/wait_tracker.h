@@ -6,9 +6,9 @@
 //      └────────────────────> asleep ──────────────┘
 //           asleep                     woken
 //
-//   asleep:  charged to what woke it (WakeCause)
-//   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it
-//   was
+//   asleep:  charged to what woke it (WakeCause); a waker that slept for most of that time says for
+//            what (Culprit::root), along the chain of wakers
+//   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it was
 //            switched out, or to which sched_wakeup or sched_migrate_task says it went; without
 //            those of a wake-up, the one that it ran on next
 //
@@ -62,9 +62,19 @@ class WaitTracker {
     }
   };
 
+  // The last sleep of any thread: a waker's tells what it waited for itself.
+  struct Sleep {
+    bool asleep = false;
+    Timestamp slept, woken;
+    CulpritKind cause = CulpritKind::kUnknown;  // at the end of its chain
+  };
+
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
   void on_wakeup(const Event& event, ThreadId woken, const Pipeline& pipeline);
   void on_migration(const Event& event);
+  void on_interrupt(const Event& event, WaitEvent kind);
+  void follow_sleep(const Event& event, WaitEvent kind, ThreadId woken, const Pipeline& pipeline);
+  [[nodiscard]] CulpritKind root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
   void on_lost(const Event& event, const Lost& lost);
   void leave(Thread& thread, const Event& event, bool runnable) const;
   void run(ThreadId id, Thread& thread, const Event& event);
@@ -77,6 +87,7 @@ class WaitTracker {
   CpuRunners runners_;
   WakeCause cause_;
   ThreadTable<Thread> threads_;
+  ThreadTable<Sleep> sleeps_;
   WaitCounters counters_;
   Timestamp latest_loss_end_;
   std::vector<WaitShare> of_exit_, ended_shares_;

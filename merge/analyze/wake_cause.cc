@@ -22,15 +22,28 @@ constexpr std::pair<std::string_view, WaitEvent> kNames[] = {
     {"irq:irq_handler_entry", WaitEvent::kIrqBegin},
     {"irq:irq_handler_exit", WaitEvent::kIrqEnd},
     {"block:block_rq_complete", WaitEvent::kDisk},
-    {"kvm:kvm_apic_ipi", WaitEvent::kIpi}};
+    {"kvm:kvm_apic_ipi", WaitEvent::kIpi},
+    {"irq:softirq_entry", WaitEvent::kSoftirqBegin},
+    {"irq:softirq_exit", WaitEvent::kSoftirqEnd},
+    {"syscalls:sys_enter_futex", WaitEvent::kFutex}};
 
 // Bytes of struct trace_entry and of the scheduler's events.
 constexpr std::size_t kFlags = 2, kFirstField = 8, kThreadField = 24, kDestination = 36;
-constexpr unsigned kHardOrSoftIrq = 0x18;  // TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ
+// Of a system call's first and second argument, 64 bits each.
+constexpr std::size_t kFutexAddress = 16, kFutexCall = 24;
+constexpr std::uint64_t kFutexCallMask = 0x7f;  // without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
+constexpr unsigned kHardOrSoftIrq = 0x18;       // TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ
 
 std::int32_t number_at(const Event& event, std::size_t at, std::int32_t otherwise) {
   if (event.raw.size() < at + sizeof(std::int32_t)) return otherwise;
   std::int32_t value = 0;
+  std::memcpy(&value, event.raw.data() + at, sizeof value);
+  return value;
+}
+
+std::uint64_t argument_at(const Event& event, std::size_t at) {
+  std::uint64_t value = 0;
+  if (event.raw.size() < at + sizeof value) return 0;
   std::memcpy(&value, event.raw.data() + at, sizeof value);
   return value;
 }
@@ -80,6 +93,14 @@ std::int32_t woken_cpu(const Event& event) {
 ThreadId migrated(const Event& event) { return ThreadId{number_at(event, kThreadField, -1)}; }
 std::int32_t migrated_to(const Event& event) { return number_at(event, kDestination, kNoCpu); }
 
+bool is_of_its_thread(const Event& event) {
+  return context_of(event) == Context::kThread && event.thread != ThreadId{};
+}
+
+std::uint32_t interrupt_number(const Event& event) {
+  return static_cast<std::uint32_t>(number_at(event, kFirstField, 0));
+}
+
 WakeCause::Cpu* WakeCause::cpu_of(std::uint32_t cpu) {
   if (cpu >= CpuRunners::kMostCpus) return nullptr;
   if (cpu >= cpus_.size()) cpus_.resize(cpu + 1);
@@ -97,7 +118,7 @@ void WakeCause::on(const Event& event, WaitEvent kind) {
     case WaitEvent::kIrqBegin:
     case WaitEvent::kIrqEnd:
       cpu->in_irq = kind == WaitEvent::kIrqBegin;
-      cpu->irq = static_cast<std::uint32_t>(number_at(event, kFirstField, 0));
+      cpu->irq = interrupt_number(event);
       cpu->disk = false;
       break;
     case WaitEvent::kDisk:
@@ -107,9 +128,43 @@ void WakeCause::on(const Event& event, WaitEvent kind) {
       cpu->ipi_at = event.at;
       cpu->ipi_from = event.thread;
       break;
+    case WaitEvent::kFutex:
+      on_futex(event);
+      break;
     default:
       break;
   }
+}
+
+// A lock of glibc sleeps in FUTEX_WAIT and lets go in FUTEX_WAKE; its condition variables and
+// semaphores sleep in FUTEX_WAIT_BITSET.
+void WakeCause::on_futex(const Event& event) {
+  enum Call : std::uint64_t { kWait = 0, kWake = 1, kLockPi = 6, kUnlockPi = 7, kLockPi2 = 13 };
+  Futex* futex = futexes_.get(event.thread, kMostThreads);
+  if (futex == nullptr) return;
+  *futex = {event.at, argument_at(event, kFutexAddress), Futex::Call::kOther};
+  switch (argument_at(event, kFutexCall) & kFutexCallMask) {
+    case kWait:
+    case kLockPi:
+    case kLockPi2:
+      futex->call = Futex::Call::kLock;
+      break;
+    case kWake:
+    case kUnlockPi:
+      futex->call = Futex::Call::kUnlock;
+      break;
+    default:
+      break;
+  }
+}
+
+bool WakeCause::lets_go_of_lock(const Event& event, Timestamp since) const {
+  const auto* wakeup = std::get_if<SchedWakeup>(&event.payload);
+  const Futex* waits = wakeup == nullptr ? nullptr : futexes_.find(wakeup->thread);
+  const Futex* wakes = futexes_.find(event.thread);
+  return waits != nullptr && wakes != nullptr && waits->call == Futex::Call::kLock &&
+         wakes->call == Futex::Call::kUnlock && waits->address == wakes->address &&
+         waits->at <= since && wakes->at >= since;
 }
 
 // No interrupt lasts over a switch: an end that was lost is made up for here.
@@ -148,6 +203,7 @@ Culprit WakeCause::of(const Event& event, WaitEvent kind, Timestamp since,
   }
   const LastQemuEvent* last = qemu_.find(event.thread);
   if (last != nullptr && last->at >= since) culprit.handler = last->name;
+  if (lets_go_of_lock(event, since)) culprit.kind = CulpritKind::kLock;
   return culprit;
 }
 

@@ -2,7 +2,8 @@
 //
 // A wake-up in a thread's own context is that thread's; one in an interrupt's is a timer's, a
 // device's or a disk's where an event that says so is open on the CPU, else unknown: the thread
-// that the interrupt hit has nothing to do with it.
+// that the interrupt hit has nothing to do with it. It is a lock's where the thread that sleeps
+// waits for a futex and the waker last woke those who wait for the same one (sys_enter_futex).
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,9 @@ enum class WaitEvent : std::uint8_t {
   kIrqEnd,
   kDisk,
   kIpi,
+  kSoftirqBegin,
+  kSoftirqEnd,
+  kFutex,
 };
 
 // Finds the WaitEvent of an event's type: once by its name, then by its number.
@@ -52,6 +56,10 @@ inline constexpr std::int32_t kNoCpu = -1;
 [[nodiscard]] std::int32_t woken_cpu(const Event& event);    // sched_waking, sched_wakeup
 [[nodiscard]] ThreadId migrated(const Event& event);         // sched_migrate_task; -1: too short
 [[nodiscard]] std::int32_t migrated_to(const Event& event);  // sched_migrate_task
+// Whether the event came in its thread's own context: neither in an interrupt's nor on the idle
+// thread, which takes over wake-ups of other CPUs.
+[[nodiscard]] bool is_of_its_thread(const Event& event);
+[[nodiscard]] std::uint32_t interrupt_number(const Event& event);  // irq_handler_*, softirq_*
 
 class WakeCause {
  public:
@@ -74,9 +82,19 @@ class WakeCause {
     Timestamp at;
     NameId name = kNoName;
   };
+  // A thread's last call of futex().
+  struct Futex {
+    enum class Call : std::uint8_t { kOther, kLock, kUnlock };
+    Timestamp at;
+    std::uint64_t address = 0;
+    Call call = Call::kOther;
+  };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
+  void on_futex(const Event& event);
+  [[nodiscard]] bool lets_go_of_lock(const Event& event, Timestamp since) const;
 
   std::vector<Cpu> cpus_;
+  ThreadTable<Futex> futexes_;
   ThreadTable<LastQemuEvent> qemu_;
 };
 

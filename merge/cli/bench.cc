@@ -12,9 +12,8 @@
 #include "backend_ftrace/base/text_file.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/cli/compare_options.h"
 #include "merge/record/recorder.h"
-#include "merge/render/diff_render.h"
-#include "merge/report/compare_run.h"
 #include "merge/session/session_json.h"
 
 namespace trapline::cli {
@@ -22,10 +21,14 @@ namespace {
 
 struct Options {
   record::RecordOptions record;
-  std::string a, b, folder = "bench.trapline", by = "reason";
+  std::string a, b, folder = "bench.trapline", functions;
   std::vector<std::string> command;
+  int ok_status = 0;
   std::uint64_t pairs = 5, warm_up = 1, seed = 1;
+  bool no_qemu_events = false;
+  SideOptions sides;
   CompareOptions compare;
+  CompareChoice choice;
 };
 
 // One recording that is to be made.
@@ -84,6 +87,43 @@ Result<void> write_plan(const Options& options, const std::vector<Run>& runs) {
   return replace_file(options.folder + "/bench.json", text + "\n");
 }
 
+// What a session of bench is: beside its session.json, so that it tells so where it is moved to.
+Result<void> write_place(const Options& options, const std::vector<Run>& runs, std::size_t index) {
+  const Run& run = runs[index];
+  const nlohmann::ordered_json place = {
+      {"version", 1},
+      {"side", run.is_b ? "b" : "a"},
+      {"warm_up", run.warm_up},
+      {"number", index + 1},
+      {"of", runs.size()},
+      {"seed", options.seed},
+      {"command", command_of(options, run.is_b ? options.b : options.a)}};
+  const std::string text =
+      place.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return replace_file(fmt::format("{}/{}/bench.json", options.folder, run.name), text + "\n");
+}
+
+// The texts that need more than a number, before anything is recorded.
+Result<void> complete(Options& options) {
+  record::RecordOptions& record = options.record;
+  if (!options.functions.empty()) {
+    const auto functions = record::parse_functions(options.functions);
+    if (!functions) {
+      return fail(ErrorKind::kUsage, "--functions={}: one of uftrace, ftrace, both is expected",
+                  printable(options.functions));
+    }
+    record.functions = *functions;
+  }
+  if (!options.no_qemu_events && record.qemu_events.empty()) {
+    record.qemu_events.emplace_back("memory_region_ops_*");
+  }
+  record.trapline_version = TRAPLINE_VERSION;
+  record.say = [](const std::string& line) {
+    if (line.starts_with("warning:")) fmt::print(stderr, "trapline: {}\n", printable(line));
+  };
+  return complete(options.choice, options.sides, options.compare);
+}
+
 Result<void> check(const Options& options) {
   if (options.a.empty() && options.b.empty()) {
     return fail(ErrorKind::kUsage,
@@ -112,41 +152,43 @@ Result<void> record_one(const Options& options, const Run& run) {
   if (session && session->ended_by == "signal") {
     return fail("{}: ended by a signal; nothing is compared", record.folder);
   }
-  if (*status != 0) {
-    return fail("{}: the command ended with status {}; nothing is compared: run it by hand",
-                record.folder, *status);
+  if (*status != options.ok_status) {
+    return fail(
+        "{}: the command ended with status {}; nothing is compared: run it by hand, or give "
+        "--ok-status {} where that is its way to succeed",
+        record.folder, *status, *status);
   }
   return {};
 }
 
-Result<void> run(Options& options) {
-  auto by = parse_dimensions(options.by);
-  if (!by) return tl::unexpected(std::move(by).error());
-  if (auto checked = check(options); !checked) return checked;
-  options.compare.by = options.by;
-  options.record.trapline_version = TRAPLINE_VERSION;
-  options.record.say = [](const std::string& line) {
-    if (line.starts_with("warning:")) fmt::print(stderr, "trapline: {}\n", printable(line));
-  };
+// The exit status: that of --fail-if.
+Result<int> run(Options& options) {
+  if (auto completed = complete(options); !completed) return tl::unexpected(completed.error());
+  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
   const std::vector<Run> runs = plan(options);
-  if (auto written = write_plan(options, runs); !written) return written;
-  SideOptions sides;
-  sides.by = std::move(*by);
+  if (auto written = write_plan(options, runs); !written) return tl::unexpected(written.error());
+  SideOptions& sides = options.sides;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     fmt::print(stderr, "trapline: {} of {}: {}{}\n", i + 1, runs.size(), runs[i].name,
                runs[i].warm_up ? ", which is discarded" : "");
-    if (auto recorded = record_one(options, runs[i]); !recorded) return recorded;
+    if (auto recorded = record_one(options, runs[i]); !recorded) {
+      return tl::unexpected(recorded.error());
+    }
+    if (auto written = write_place(options, runs, i); !written) {
+      return tl::unexpected(written.error());
+    }
     if (!runs[i].warm_up) {
       (runs[i].is_b ? sides.after : sides.before).push_back(options.folder + "/" + runs[i].name);
     }
   }
   const auto comparison = run_compare(sides, options.compare, {});
   if (!comparison) return tl::unexpected(comparison.error());
-  return print_to("", [&](std::ostream& out) {
-    out << fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
-                       options.seed, printable(options.folder));
-    print_text(*comparison, out, stdout_style());
-  });
+  const auto printed =
+      print(*comparison, options.choice, "",
+            fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
+                        options.seed, printable(options.folder)));
+  if (!printed) return tl::unexpected(printed.error());
+  return check_conditions(*comparison, options.choice);
 }
 
 }  // namespace
@@ -164,21 +206,36 @@ void add_bench(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--warm-up", options->warm_up, "Recordings of each before, not compared")
       ->capture_default_str();
+  command->add_option("--ok-status", options->ok_status, "What COMMAND ends with when it succeeds")
+      ->check(CLI::Range(0, 255))
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "Of the order within the pairs")
       ->capture_default_str();
   command->add_option("-o,--output", options->folder, "The folder for the sessions")
       ->type_name("DIR")
       ->capture_default_str();
-  command->add_option("--by", options->by, "Rows of the comparison, as trapline diff has them")
-      ->capture_default_str();
+  add_compare_choice(*command, options->choice, options->compare);
   command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
+  CLI::Option* qemu = command
+                          ->add_option("--qemu-events", record.qemu_events,
+                                       "QEMU's events, for a COMMAND that is QEMU (default: "
+                                       "memory_region_ops_*)")
+                          ->type_name("PATTERN")
+                          ->delimiter(',')
+                          ->allow_extra_args(false);
+  command->add_flag("--no-qemu-events", options->no_qemu_events, "None of QEMU's events")
+      ->excludes(qemu);
+  command->add_flag("--functions{uftrace}", options->functions,
+                    "The guest's functions, as trapline record has them");
+  command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
   command->add_option("--user", record.user, "Run COMMAND as this user")->type_name("NAME");
   command->add_option("--clock", record.clock, "The recordings' clock")
       ->type_name("NAME")
       ->capture_default_str();
   command->add_option("COMMAND", options->command, "What to run and record, after --");
   command->callback([options, &status] {
-    if (auto done = run(*options); !done) status = fail_with(done.error());
+    const auto done = run(*options);
+    status = done ? *done : fail_with(done.error());
   });
 }
 

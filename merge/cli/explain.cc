@@ -79,10 +79,10 @@ void add_explain(CLI::App& app, int& status) {
       ->type_name("max|TIME")
       ->capture_default_str();
   command
-      ->add_option(
-          "--guest-span", options->guest_span,
-          "START:FIELD..END:FIELD of the guest kernel's recorded events, or function:NAME: "
-          "what the host did in such intervals")
+      ->add_option("--guest-span", options->guest_span,
+                   "START:FIELD..END:FIELD of the guest kernel's recorded events, function:NAME, "
+                   "or marker:TEXT: "
+                   "what the host did in such intervals")
       ->type_name("SPEC");
   command->add_option("--worst", options->worst, "With --guest-span: the N longest one by one")
       ->check(CLI::Range(0, 10000))

@@ -10,6 +10,7 @@
 #include "merge/report/aggregator.h"
 #include "merge/report/feed.h"
 #include "merge/report/options.h"
+#include "merge/report/placement.h"
 #include "merge/report/run.h"
 #include "merge/report/window.h"
 #include "merge/session/host_facts.h"
@@ -77,8 +78,11 @@ Result<void> run(Options& options) {
   }
   complete_labels(options, timeline);
   HostFacts host = host_facts_of(timeline.source(0));
+  std::vector<std::string> notes = input->notes;
+  for (const auto& [name, text] : host.of_session) notes.push_back(name + ": " + text);
   auto exporter = make_exporter(
-      {timeline, input->notes, std::move(host.wall_clock), std::move(host.boot_id)}, options.how);
+      {timeline, std::move(notes), std::move(host.wall_clock), std::move(host.boot_id)},
+      options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
   PipelineOptions how = pipeline_options(timeline, *input);
   how.from = wanted.from;
@@ -86,6 +90,7 @@ Result<void> run(Options& options) {
   how.threads = std::move(opened->found.threads);
   Pipeline pipeline(std::move(how), {exporter->get()});
   feed(timeline, pipeline, tell, [&] { return (*exporter)->failed(); });
+  if (auto placed = check_placement(timeline, pipeline); !placed) return placed;
   pipeline.finish();
   if (auto finished = (*exporter)->finish(pipeline); !finished) return finished;
   return timeline.status();

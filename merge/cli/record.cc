@@ -136,6 +136,7 @@ Result<int> run(Options& options, bool folder_given) {
 
 }  // namespace
 
+// More than 60 lines: the options of the command, one after the other.
 void add_record(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   record::RecordOptions& record = options->record;

@@ -4,6 +4,7 @@
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/render/explanation.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/render.h"
 #include "merge/render/side_tables.h"
@@ -17,7 +18,7 @@ struct Options {
   InputOptions input;
   VcpuFilter filter;
   ReportOptions report;
-  std::string sort = "total", slower_than, from, to;
+  std::string sort = "total", slower_than, from, to, guest_span;
   std::vector<std::string> spans, phases;
   bool with_phases = false;
   std::optional<std::vector<PhaseSpec>> phase_specs;
@@ -99,7 +100,50 @@ Result<void> print(const Report& report, const std::string& page, const SideTabl
   });
 }
 
+// --by guest-span: intervals that the guest recorded, instead of exits.
+Result<GuestSpanSpec> guest_spans_of(const Options& options) {
+  if (options.guest_span.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--by guest-span: name the intervals, as with --guest-span "
+                "irq_handler_entry:irq..irq_handler_exit:irq");
+  }
+  if (options.report.by_text != "guest-span")
+    return fail(ErrorKind::kUsage, "--guest-span: goes with --by guest-span");
+  const ReportOptions& report = options.report;
+  if (options.format == "html" || !options.detail.empty() || options.with_phases ||
+      !options.phases.empty() || !options.spans.empty() || !options.slower_than.empty() ||
+      !options.from.empty() || !options.to.empty() || !options.filter.empty() || report.irq ||
+      report.halt || report.guest || report.waits || report.steal) {
+    return fail(ErrorKind::kUsage,
+                "--by guest-span: goes with --guest-span, --top and --format text, json or csv");
+  }
+  return parse_guest_span(options.guest_span);
+}
+
+int run_guest_spans(const Options& options) {
+  auto spec = guest_spans_of(options);
+  if (!spec) return fail_with(spec.error());
+  auto spans = [&] {
+    ProgressLine progress;
+    return trapline::run_guest_spans(options.input, *spec, 0, progress.callback());
+  }();
+  if (!spans) return fail_with(spans.error());
+  const auto printed = print_to(options.output, [&](std::ostream& out) {
+    if (options.format == "json") {
+      print_span_table_json(*spans, out);
+    } else if (options.format == "csv") {
+      print_span_table_csv(*spans, out);
+    } else {
+      const TextStyle style = options.output.empty() ? stdout_style() : TextStyle{};
+      print_span_table(*spans, options.report.top, out, style);
+    }
+  });
+  return printed ? 0 : fail_with(printed.error());
+}
+
 int run(Options& options) {
+  if (options.report.by_text == "guest-span" || !options.guest_span.empty())
+    return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   std::optional<PageData> page;
   if (wants_page(options)) {
@@ -163,13 +207,20 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("report", "Where the time of the VM exits went");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
-  options->by = command
-                    ->add_option("--by", options->report.by_text,
-                                 "Group by " + dimension_names() +
-                                     ", several with commas; or span: requests in QEMU")
-                    ->type_name("LIST")
-                    ->capture_default_str();
+  options->by =
+      command
+          ->add_option("--by", options->report.by_text,
+                       "Group by " + dimension_names() +
+                           ", several with commas; or span: requests in QEMU; or guest-span: with "
+                           "--guest-span")
+          ->type_name("LIST")
+          ->capture_default_str();
   command->add_option("--span", options->spans, "A request to follow: START:FIELD..END:FIELD")
+      ->type_name("SPEC");
+  command
+      ->add_option("--guest-span", options->guest_span,
+                   "With --by guest-span: START:FIELD..END:FIELD of the guest kernel's recorded "
+                   "events, function:NAME, or marker:TEXT")
       ->type_name("SPEC");
   command->add_option("--sort", options->sort, "By total, count, mean, p99, max or key")
       ->type_name("KEY")

@@ -12,6 +12,7 @@
 #include "merge/render/timeline_view.h"
 #include "merge/report/feed.h"
 #include "merge/report/first_look.h"
+#include "merge/report/placement.h"
 #include "merge/report/window.h"
 
 namespace trapline::cli {
@@ -107,6 +108,7 @@ Result<void> print_page_of(const Options& options, Reading& reading) {
   auto printed = print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
   if (!printed) return printed;
   if (!reading.timeline.status()) return reading.timeline.status();
+  if (auto placed = check_placement(reading.timeline, pipeline); !placed) return placed;
   if (page.empty()) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
   return {};
 }
@@ -115,15 +117,18 @@ Result<void> print_text(const Options& options, Reading& reading) {
   const TimelineOptions view{reading.interval.from, options.reason,
                              options.output.empty() ? stdout_style() : TextStyle{}};
   std::uint64_t lines = 0;
+  Result<void> placed;
   auto printed = print_to(options.output, [&](std::ostream& out) {
     TimelineView view_of(reading.timeline, view, out);
     reading.how.to = reading.interval.to;
     Pipeline pipeline(std::move(reading.how), {&view_of});
     feed(reading.timeline, pipeline, {}, [&out] { return !out; });
     lines = view_of.lines();
+    placed = check_placement(reading.timeline, pipeline);
   });
   if (!printed) return printed;
   if (!reading.timeline.status()) return reading.timeline.status();
+  if (!placed) return placed;
   if (lines == 0) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
   return {};
 }

@@ -81,7 +81,7 @@ class ChromeExporter final : public Exporter {
   }
   void write(char phase, const Span& span, Timestamp at, const Pipeline& pipeline) {
     if (!first_) first_ = context_.timeline.source(0).counters().first.ns();
-    const std::int32_t process =
+    std::int32_t process =
         span.track.kind == TrackKind::kVcpu || span.track.kind == TrackKind::kGuestTask
             ? static_cast<std::int32_t>(pipeline.processes().of(span.track.thread, {}))
             : static_cast<std::int32_t>(span.track.thread);
@@ -98,14 +98,18 @@ class ChromeExporter final : public Exporter {
     output_.write(text_);
     if (phase == 'B') ++written_;
   }
-  std::uint64_t lane_of(const Span& span, std::int32_t process) {
+  // The process is that of the lane.
+  std::uint64_t lane_of(const Span& span, std::int32_t& process) {
     const auto thread = static_cast<std::uint32_t>(span.track.thread);
     std::uint64_t lane = thread;
     std::string name = fmt::format("vCPU {}", span.vcpu);
     if (span.track.kind == TrackKind::kGuestTask) {
-      const auto key = std::tuple{span.track.machine, span.track.thread, span.track.task};
-      const auto [place, is_new] = tasks_.try_emplace(key, kTasks + tasks_.size());
-      lane = place->second;
+      // A task that moves between vCPUs stays on one lane.
+      const ThreadId of = span.track.task == 0 ? span.track.thread : ThreadId{};
+      const auto key = std::tuple{span.track.machine, of, span.track.task};
+      const auto [place, is_new] =
+          tasks_.try_emplace(key, std::pair{kTasks + tasks_.size(), process});
+      std::tie(lane, process) = place->second;
       name = span.track.task == 0
                  ? fmt::format("guest functions of tid {}", thread)
                  : fmt::format("guest task {}", static_cast<std::uint32_t>(span.track.task));
@@ -139,6 +143,7 @@ class ChromeExporter final : public Exporter {
       case SpanKind::kRequest:
         return {std::string(names[span.name]), "request"};
       case SpanKind::kInterrupt:
+      case SpanKind::kWakeup:
         break;
     }
     return {fmt::format("interrupt {:#x}", span.number), "interrupt"};
@@ -152,7 +157,8 @@ class ChromeExporter final : public Exporter {
   std::string_view separator_;
   std::uint64_t lane_ = 0;
   std::optional<std::uint64_t> first_;
-  std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::uint64_t> tasks_;
+  std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::pair<std::uint64_t, std::int32_t>>
+      tasks_;
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Timestamp>> async_;
   std::map<std::pair<std::int32_t, std::uint64_t>, std::string> lane_names_;
   std::uint64_t written_ = 0;

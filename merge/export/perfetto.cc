@@ -29,6 +29,7 @@ PerfettoExporter::Words::Words(perfetto::Writer& writer)
       of_function(writer.category("function")),
       of_request(writer.category("request")),
       of_interrupt(writer.category("interrupt")),
+      of_wakeup(writer.category("wakeup")),
       of_loss(writer.category("lost")),
       of_trapline(writer.category("trapline")),
       detail(writer.key("detail")),
@@ -53,12 +54,12 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
       words_(writer_),
       texts_(writer_, context_.timeline),
       fused_(writer_, texts_) {
-  add_metadata();
+  about_track_ = writer_.add_track(0, "trapline", -10);
 }
 
 SpanClass PerfettoExporter::selects() const {
   return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions |
-         SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses;
+         SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups;
 }
 
 std::uint64_t PerfettoExporter::vm_track(ThreadId process) {
@@ -89,7 +90,9 @@ PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t num
 }
 
 std::uint64_t PerfettoExporter::function_track(const Span& span, const Pipeline& pipeline) {
-  const auto key = std::tuple{span.track.machine, span.track.thread, span.track.task};
+  // A task that moves between vCPUs stays on one track.
+  const ThreadId thread = span.track.task == 0 ? span.track.thread : ThreadId{};
+  const auto key = std::tuple{span.track.machine, thread, span.track.task};
   const auto [place, is_new] = functions_.try_emplace(key, 0);
   if (is_new) {
     const bool of_vcpu = span.track.thread != ThreadId{};
@@ -129,6 +132,7 @@ void PerfettoExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) {
   reason_ = texts_.reason(exit);
   served_ = SpanId::kNone;
+  wakeups_.clear();
   writes_ = exit.detail.access == Access::kWrite;
   annotations_.clear();
   const auto text = [this](std::uint64_t key, perfetto::Text value) {
@@ -171,8 +175,13 @@ void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
     writer_.end(track, span.end.ns());
   } else if (span.kind == SpanKind::kFunction) {
     writer_.end(function_track(span, pipeline), span.end.ns());
+  } else if (span.kind == SpanKind::kWakeup) {
+    write_wakeup(span, pipeline);
   } else {
-    asynchronous_ = {span, {}};
+    asynchronous_ = {span, {}, {}};
+    // An interrupt that tells of its end comes later.
+    if (span.kind == SpanKind::kRequest)
+      asynchronous_->flows.push_back(flow_of(span.id, FlowKind::kInjection));
   }
 }
 
@@ -187,11 +196,14 @@ void PerfettoExporter::write_open_exit(const Pipeline& pipeline) {
   if (!open_.is_open()) return;
   const Span& exit = open_.exit();
   const std::uint64_t track = vcpu(exit.track.thread, exit.vcpu, pipeline).track;
+  std::size_t woken = 0;
   open_.walk(
       [&](const Span& span) {
         if (span.kind == SpanKind::kPart) {
-          const perfetto::Text name = words_.parts[static_cast<std::size_t>(span.part)];
-          writer_.begin(track, span.begin.ns(), {name, words_.of_part});
+          Slice slice{words_.parts[static_cast<std::size_t>(span.part)], words_.of_part};
+          if (woken < wakeups_.size() && wakeups_[woken].to == span.id)
+            slice.ending_flows = {&wakeups_[woken++].number, 1};
+          writer_.begin(track, span.begin.ns(), slice);
         } else if (span.kind == SpanKind::kHandler) {
           begin_handler(track, span, pipeline);
         } else {
@@ -226,7 +238,7 @@ void PerfettoExporter::begin_handler(std::uint64_t track, const Span& span,
 // Held back until the flows that end in it are known: they follow it.
 void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
   if (!asynchronous_) return;
-  const auto [span, ending_flows] = *asynchronous_;
+  const auto [span, flows, ending_flows] = std::move(*asynchronous_);
   asynchronous_.reset();
   const bool request = span.kind == SpanKind::kRequest;
   auto& lanes = lanes_[{span.track.kind, span.track.thread}];
@@ -235,12 +247,30 @@ void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
   const std::string name = request                    ? std::string(pipeline.names()[span.name])
                            : span.number == kNoVector ? std::string("interrupt")
                                                       : fmt::format("interrupt {:#x}", span.number);
-  const std::uint64_t flow = flow_of(span.id, FlowKind::kInjection);
-  Slice slice{
-      writer_.name(name), request ? words_.of_request : words_.of_interrupt, {}, {}, ending_flows};
-  if (request) slice.flows = {&flow, 1};
-  writer_.begin(track, span.begin.ns(), slice);
+  const std::uint64_t category = request ? words_.of_request : words_.of_interrupt;
+  writer_.begin(track, span.begin.ns(), {writer_.name(name), category, {}, flows, ending_flows});
   writer_.end(track, span.end.ns());
+}
+
+// On the track of the vCPU that woke it, else on one of the VM's.
+void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) {
+  const ThreadId woken{static_cast<std::int32_t>(span.number)}, waker = span.track.thread;
+  const Vcpu* of_waker = vcpus_.find(waker);
+  std::uint64_t track = of_waker == nullptr ? 0 : of_waker->track;
+  if (track == 0) {
+    const ThreadId process = pipeline.processes().of(woken, {});
+    std::uint64_t& of_vm = wakeup_tracks_[process];
+    if (of_vm == 0) of_vm = writer_.add_track(vm_track(process), "wake-ups", 90);
+    track = of_vm;
+  }
+  const std::string who = waker == ThreadId{}
+                              ? "interrupt"
+                              : fmt::format("{}-{}", texts_.host_comm(waker), number(waker));
+  const std::string whom = span.vcpu == kNoVcpu ? fmt::format("tid {}", number(woken))
+                                                : fmt::format("vCPU {}", span.vcpu);
+  const perfetto::Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
+  const std::uint64_t flow = flow_of(span.id, FlowKind::kWakeup);
+  writer_.instant(track, span.begin.ns(), {name, words_.of_wakeup, {}, {&flow, 1}});
 }
 
 void PerfettoExporter::flow(SpanId from, SpanId to, FlowKind kind) {
@@ -248,11 +278,20 @@ void PerfettoExporter::flow(SpanId from, SpanId to, FlowKind kind) {
     if (open_.is_open() && served_ == SpanId::kNone) served_ = to;
     return;
   }
-  if (!asynchronous_ || asynchronous_->first.id != to) return;
-  // One arrow for each beginning: the first span that it leads to.
-  if (ended_flows_.size() >= kMostFlows) ended_flows_.clear();
   const std::uint64_t id = flow_of(from, kind);
-  if (ended_flows_.insert(id).second) asynchronous_->second.push_back(id);
+  if (kind == FlowKind::kWakeup) {
+    if (open_.is_open()) wakeups_.push_back({to, id});
+    return;
+  }
+  if (!asynchronous_ || asynchronous_->span.id != to) return;
+  if (kind == FlowKind::kNotify) {
+    // It goes on: from the exit to the device's handler of the queue, and to the requests therein.
+    asynchronous_->flows.push_back(id);
+    return;
+  }
+  // One arrow for each request: to the first interrupt that it leads to.
+  if (ended_flows_.size() >= kMostFlows) ended_flows_.clear();
+  if (ended_flows_.insert(id).second) asynchronous_->ending_flows.push_back(id);
 }
 
 void PerfettoExporter::count(const ExitSpan& exit, const Pipeline& pipeline) {

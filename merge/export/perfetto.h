@@ -5,6 +5,7 @@
 //       guest functions           one for each task of the guest
 //       exits/s, kernel % …       counters over 100 ms
 //     requests, interrupts        as many lanes as overlap
+//     wake-ups                    by others than vCPUs, whose own are on their tracks
 //   events lost                   one for each CPU
 //
 // Scheduling of the host's and the guests' kernels is written as native events, so that the CPU and
@@ -53,11 +54,20 @@ class PerfettoExporter : public Exporter {
   struct Words {
     explicit Words(perfetto::Writer& writer);
     std::uint64_t of_guest, of_exit, of_part, of_handler, of_function, of_request, of_interrupt,
-        of_loss, of_trapline;  // categories
+        of_wakeup, of_loss, of_trapline;  // categories
     std::uint64_t detail, device, handler, function, stack, user_space, preempted_by, rip, injected,
         event;  // annotations
     perfetto::Text guest;
     std::array<perfetto::Text, kParts> parts;
+  };
+  struct Flow {
+    SpanId to = SpanId::kNone;
+    std::uint64_t number = 0;
+  };
+  // Of a request or an interrupt, until the flows are known that lead to it.
+  struct Asynchronous {
+    Span span;
+    std::vector<std::uint64_t> flows, ending_flows;
   };
   struct Lane {
     std::uint64_t track = 0;
@@ -76,7 +86,7 @@ class PerfettoExporter : public Exporter {
     Counters counters;
   };
 
-  void add_metadata();
+  void add_metadata(std::uint64_t at);
   [[nodiscard]] std::uint64_t vm_track(ThreadId process);
   [[nodiscard]] Vcpu& vcpu(ThreadId thread, std::int32_t number, const Pipeline& pipeline);
   [[nodiscard]] std::uint64_t function_track(const Span& span, const Pipeline& pipeline);
@@ -87,6 +97,7 @@ class PerfettoExporter : public Exporter {
   void begin_exit(std::uint64_t track, const Span& span);
   void begin_handler(std::uint64_t track, const Span& span, const Pipeline& pipeline);
   void write_asynchronous(const Pipeline& pipeline);
+  void write_wakeup(const Span& span, const Pipeline& pipeline);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
@@ -103,14 +114,16 @@ class PerfettoExporter : public Exporter {
   Vcpu other_vcpus_;  // beyond kMostThreads
   std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::uint64_t> functions_;
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Lane>> lanes_;
-  std::map<std::uint32_t, std::uint64_t> lost_;  // by CPU
+  std::map<std::uint32_t, std::uint64_t> lost_;      // by CPU
+  std::map<ThreadId, std::uint64_t> wakeup_tracks_;  // by the VM's process
   // The exit whose children are still to come; what is said of it, before its span comes.
   NestedExit open_;
   perfetto::Text reason_;
   std::vector<perfetto::Annotation> annotations_;
   SpanId served_ = SpanId::kNone;  // the handler that served it
   bool writes_ = false;            // it may carry a notify
-  std::optional<std::pair<Span, std::vector<std::uint64_t>>> asynchronous_;
+  std::vector<Flow> wakeups_;      // that led to its parts, in their order
+  std::optional<Asynchronous> asynchronous_;
   std::set<std::uint64_t> ended_flows_;
   std::uint64_t about_track_ = 0;  // what is said of the recording
   std::uint64_t lost_track_ = 0;

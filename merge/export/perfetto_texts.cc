@@ -49,6 +49,15 @@ Text Texts::thread(std::uint16_t source, ThreadId thread) {
   return place->second.as_text();
 }
 
+std::string Texts::host_comm(ThreadId thread) const {
+  std::string name;
+  for (std::size_t i = 0; i < timeline_.size() && name.empty(); ++i) {
+    const Source& source = timeline_.source(i);
+    if (source.info().role == Role::kHostKernel) name = source.comm(thread);
+  }
+  return name;
+}
+
 Text Texts::guest_process(const Event& event, ThreadId task) {
   if (processes_.size() >= kMostThreads) processes_.clear();
   const auto [place, is_new] = processes_.try_emplace(

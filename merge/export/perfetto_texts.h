@@ -23,6 +23,8 @@ class Texts {
   [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
   // "stress-ng-123" of a thread of the host.
   [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
+  // The name of a thread of the host, of whichever kernel's source knows it.
+  [[nodiscard]] std::string host_comm(ThreadId thread) const;
   // "dd-412" of a task of the event's guest, as a slice's name.
   [[nodiscard]] Text guest_process(const Event& event, ThreadId task);
   // A device, an event, a function: as a slice's name, as an annotation's value.

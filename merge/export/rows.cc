@@ -1,7 +1,6 @@
 #include "merge/export/rows.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
@@ -21,7 +20,7 @@ constexpr std::string_view kExitColumns[] = {
     "preempted_by", "cpu",      "woken_by",  "wall_ns",  "boot"};
 constexpr std::string_view kSpanColumns[] = {
     "start_ns",   "total_ns", "name", "number", "complete", "notified_ns", "injected_ns",
-    "entered_ns", "origin",   "pin",  "task",   "wall_ns",  "boot"};
+    "entered_ns", "origin",   "pin",  "task",   "wall_ns",  "boot",        "stack"};
 constexpr std::string_view kRowKinds[] = {"exits", "requests", "interrupts", "functions"};
 constexpr std::string_view kOrigins[] = {"line", "msi", "local"};
 
@@ -69,7 +68,7 @@ SpanClass RowExporter::selects() const {
     case Rows::kFunctions:
       break;
   }
-  return SpanClass::kFunctions;
+  return SpanClass::kCalls;
 }
 
 std::string RowExporter::place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const {
@@ -194,10 +193,8 @@ void RowExporter::interrupt_cells() {
   }
 }
 
-void RowExporter::span(const Span& span, const Pipeline& pipeline) {
-  constexpr std::array kKinds = {SpanKind::kExit, SpanKind::kRequest, SpanKind::kInterrupt,
-                                 SpanKind::kFunction};
-  if (rows_ == Rows::kExits || span.kind != kKinds[static_cast<std::size_t>(rows_)]) return;
+// The columns up to complete.
+void RowExporter::begin_span(const Span& span, const Pipeline& pipeline) {
   place(span.track.thread, span.vcpu, pipeline);
   writer_.number(span.begin.ns());
   writer_.number(span.length());
@@ -208,21 +205,43 @@ void RowExporter::span(const Span& span, const Pipeline& pipeline) {
     writer_.number(span.number);
   }
   writer_.number(span.complete ? 1 : 0);
-  if (rows_ == Rows::kRequests) {
-    request_cells();
-  } else if (rows_ == Rows::kInterrupts) {
-    interrupt_cells();
-  } else {
-    for (int i = 0; i < 5; ++i) writer_.nothing();
-  }
-  if (rows_ == Rows::kFunctions) {
-    writer_.number(span.track.task);
-  } else {
-    writer_.nothing();
-  }
-  wall_time(span.begin);
+}
+
+// The columns after task.
+void RowExporter::end_span(Timestamp begin, StackId id, const Pipeline& pipeline) {
+  wall_time(begin);
   writer_.text(labels_.boot());
+  writer_.text(stack(id, pipeline));
   writer_.end();
+}
+
+void RowExporter::span(const Span& span, const Pipeline& pipeline) {
+  const bool is_request = rows_ == Rows::kRequests && span.kind == SpanKind::kRequest;
+  if (!is_request && (rows_ != Rows::kInterrupts || span.kind != SpanKind::kInterrupt)) return;
+  begin_span(span, pipeline);
+  if (is_request) {
+    request_cells();
+  } else {
+    interrupt_cells();
+  }
+  writer_.nothing();
+  end_span(span.begin, kNoStack, pipeline);
+}
+
+void RowExporter::call(const FunctionCall& call, const Pipeline& pipeline) {
+  Span span;
+  span.track.thread = call.thread;
+  const auto vcpu = pipeline.vcpu(call.thread);
+  span.vcpu = vcpu ? vcpu->vcpu : kNoVcpu;
+  span.begin = call.begin;
+  span.end = call.end;
+  span.name = pipeline.stacks().innermost(call.stack);
+  span.number = call.depth;
+  span.complete = call.complete;
+  begin_span(span, pipeline);
+  for (int i = 0; i < 5; ++i) writer_.nothing();
+  writer_.number(call.task);
+  end_span(call.begin, call.stack, pipeline);
 }
 
 namespace {

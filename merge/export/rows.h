@@ -27,6 +27,7 @@ class RowExporter : public Exporter {
   void span(const Span& span, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline&) override { request_ = request; }
   void interrupt(const IrqSpan& interrupt, const Pipeline&) override { interrupt_ = interrupt; }
+  void call(const FunctionCall& call, const Pipeline& pipeline) override;
   [[nodiscard]] Result<void> finish(const Pipeline&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
   [[nodiscard]] std::uint64_t written() const override { return writer_.rows(); }
@@ -43,6 +44,8 @@ class RowExporter : public Exporter {
   void place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipeline);
   [[nodiscard]] std::string place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const;
   void wall_time(Timestamp at);
+  void begin_span(const Span& span, const Pipeline& pipeline);
+  void end_span(Timestamp begin, StackId stack, const Pipeline& pipeline);
   void request_cells();
   void interrupt_cells();
   // Quoted texts, each made once: of names, of stacks, of details, of who woke a vCPU.

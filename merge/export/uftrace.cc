@@ -170,7 +170,9 @@ class UftraceExporter final : public Exporter {
     return {fd ? std::move(*fd) : UniqueFd(), directory_.path() + "/" + name};
   }
   Task& task(const Span& span) {
-    const TaskKey key{span.track.kind, span.track.machine, span.track.thread, span.track.task};
+    // A guest's task that moves between vCPUs stays one.
+    const ThreadId of = span.track.task == 0 ? span.track.thread : ThreadId{};
+    const TaskKey key{span.track.kind, span.track.machine, of, span.track.task};
     auto found = tasks_.find(key);
     if (found != tasks_.end()) return found->second;
     const auto thread = static_cast<std::uint32_t>(span.track.thread);

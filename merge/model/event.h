@@ -5,7 +5,6 @@
 // not have carry the value named here.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,36 +13,27 @@
 
 #include "merge/model/irq.h"
 #include "merge/model/machine.h"
+#include "merge/model/nested.h"
+#include "merge/model/riscv.h"
+#include "merge/model/timestamp.h"
 
 namespace trapline {
-
-// A point on the timeline: nanoseconds of the timeline's clock (cycles where a report says so).
-// Only sources and the clock converter make one from a number.
-class Timestamp {
- public:
-  constexpr Timestamp() = default;
-  constexpr explicit Timestamp(std::uint64_t ns) : ns_(ns) {}
-  [[nodiscard]] constexpr std::uint64_t ns() const { return ns_; }
-  friend constexpr auto operator<=>(Timestamp, Timestamp) = default;
-  // The time from `earlier` to `later`, 0 where a damaged clock ran backwards.
-  friend constexpr std::uint64_t elapsed(Timestamp earlier, Timestamp later) {
-    return later.ns_ > earlier.ns_ ? later.ns_ - earlier.ns_ : 0;
-  }
-
- private:
-  std::uint64_t ns_ = 0;
-};
 
 // A thread of the host. 0 is every CPU's idle thread.
 enum class ThreadId : std::int32_t {};
 inline constexpr std::int32_t kNoVcpu = -1;
 
-// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec.
-inline constexpr std::uint32_t kIsaArm64 = 0xa64;
+// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec; on
+// RISC-V `reason` is scause (an interrupt's bit is the highest), and `exception_class` kRiscvWfi where
+// the instruction was WFI.
+inline constexpr std::uint32_t kIsaArm64 = 0xa64, kIsaRiscv = 0x5c64;
 struct KvmExit {
+  static constexpr std::uint64_t kNoAddress = ~std::uint64_t{0};
   std::uint32_t reason, isa, exception_class;
   std::int32_t vcpu;
   std::uint64_t rip;
+  // RISC-V: the guest-physical address of a page fault. Elsewhere an event of its own has it.
+  std::uint64_t fault_address = kNoAddress;
 };
 struct KvmEntry {
   std::int32_t vcpu;
@@ -64,6 +54,7 @@ enum class DetailKind : std::uint8_t {
   kMmio,
   kMsr,
   kSysReg,
+  kControlRegister,
   kCpuid,
   kHypercall,
   kPageFault,
@@ -72,8 +63,9 @@ enum class DetailKind : std::uint8_t {
 enum class Access : std::uint8_t { kNone, kRead, kWrite };
 struct KvmDetail {
   static constexpr std::uint64_t kNoData = ~std::uint64_t{0};  // an access without its value
-  std::uint64_t value;  // port, guest-physical address, MSR, leaf, number, packed system register
-  std::uint64_t data;   // the value read or written, 0 for what is no access
+  // Port, guest-physical address, MSR, leaf, number, packed system register, CR's number.
+  std::uint64_t value;
+  std::uint64_t data;  // the value read or written, 0 for what is no access
   DetailKind kind;
   Access access;
   bool unsatisfied;  // an MMIO read that user space has yet to answer
@@ -132,9 +124,10 @@ struct GuestCall {
 };
 struct Other {};
 
-using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail,
-                             KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch,
-                             SchedWakeup, IoctlEnter, NewThread, Marker, Lost, GuestCall>;
+using Payload =
+    std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
+                 KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
+                 IoctlEnter, NewThread, Marker, Lost, GuestCall>;
 
 struct Event {
   Timestamp at;

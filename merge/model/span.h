@@ -8,6 +8,7 @@
 //   guest task     function ─ function ─ …                             parent: the caller
 //   requests       request ─────────                                   across threads
 //   interrupts     interrupt ────                                      raised to EOI
+//   waker          wakeup |                                            leads to the part after it
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,19 @@ enum class SpanKind : std::uint8_t {
   kFunction,   // a guest function, from its call to its return
   kRequest,    // of a device, from the event that begins it to the one that ends it
   kInterrupt,  // from its raise to its end
+  kWakeup,     // a point: a vCPU's thread that sleeps in an exit is woken
 };
 
-enum class TrackKind : std::uint8_t { kVcpu, kGuestTask, kRequests, kInterrupts };
+enum class TrackKind : std::uint8_t { kVcpu, kGuestTask, kRequests, kInterrupts, kWaker };
 
 // Where a span is drawn. A vCPU's track is its thread's; the requests and interrupts of a VM are
 // its process's.
 struct Track {
   TrackKind kind = TrackKind::kVcpu;
   MachineId machine = MachineId::kHost;
-  ThreadId thread{};       // kVcpu, kGuestTask: the vCPU's thread; others: the VM's process
+  // kVcpu, kGuestTask: the vCPU's thread; kWaker: the thread that woke it, 0: an interrupt did or it
+  // is not known; others: the VM's process
+  ThreadId thread{};
   std::uint64_t task = 0;  // kGuestTask: the task within the machine, 0 for the vCPU's only stack
   friend bool operator==(const Track&, const Track&) = default;
 };
@@ -53,7 +57,8 @@ struct Span {
   std::int32_t vcpu = kNoVcpu;  // as far as known
   NameId name = kNoName;        // kHandler: event; kFunction: function; kRequest: its kind
   NameId region = kNoName;      // kHandler: the memory region
-  std::uint32_t number = 0;     // kInterrupt: vector; kFunction: depth; kRequest: index of its spec
+  // kInterrupt: vector; kFunction: depth; kRequest: index of its spec; kWakeup: the thread woken
+  std::uint32_t number = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
@@ -63,7 +68,7 @@ enum class FlowKind : std::uint8_t {
   kServedBy,   // an exit to the handler that served it
   kNotify,     // the exit with the guest's notify to the request
   kInjection,  // a request to the interrupt that tells the guest of its end
-  kWakeup,     // the span in which a thread was woken to the one that it went on with
+  kWakeup,     // a wake-up to the part of the exit that it began
 };
 
 }  // namespace trapline

@@ -31,4 +31,10 @@ void print_csv(const Comparison& comparison, std::ostream& out) {
   }
 }
 
+void print_folded(const Comparison& comparison, std::ostream& out) {
+  for (const FoldedDifference& one : comparison.flame) {
+    out << fmt::format("{} {} {}\n", one.stack, one.before_ns, one.after_ns);
+  }
+}
+
 }  // namespace trapline

@@ -18,6 +18,7 @@ Json recordings_json(const std::vector<ComparedRecording>& side) {
   for (const ComparedRecording& one : side) {
     json.push_back({{"path", printable(one.path)},
                     {"exits", one.exits},
+                    {"counted", one.counted},
                     {"wall_ns", one.wall_ns},
                     {"guest_ns", one.guest_ns},
                     {"vcpus", one.vcpus},
@@ -59,6 +60,7 @@ void print_json(const Comparison& comparison, std::ostream& out) {
   }
   const Json json = {{"version", 1},
                      {"by", comparison.by},
+                     {"rows_of", kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)]},
                      {"cycles", comparison.cycles},
                      {"user_end", name_of(comparison.model.user_end)},
                      {"confidence", comparison.confidence},

@@ -15,6 +15,10 @@ void print_json(const Comparison& comparison, std::ostream& out);
 // A line for each row and figure.
 void print_csv(const Comparison& comparison, std::ostream& out);
 
+// "stack before after": a line for each stack with its nanoseconds on both sides, as difffolded.pl
+// writes them and flamegraph.pl reads them.
+void print_folded(const Comparison& comparison, std::ostream& out);
+
 // What the numbers of a metric are: "per_second", "ns", "share".
 [[nodiscard]] std::string_view unit_of(Metric metric, bool cycles);
 

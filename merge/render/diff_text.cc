@@ -23,6 +23,10 @@ std::string change_cell(const MetricChange& metric) {
   return metric.real ? signed_percent(metric.change.change) : "~";
 }
 
+std::string_view rows_name(const Comparison& comparison) {
+  return kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)];
+}
+
 std::string value_text(Metric metric, double value, bool cycles) {
   switch (metric) {
     case Metric::kRate:
@@ -36,11 +40,13 @@ std::string value_text(Metric metric, double value, bool cycles) {
   }
 }
 
-void print_side(std::string_view label, const std::vector<ComparedRecording>& side, bool cycles,
-                std::ostream& out) {
+void print_side(std::string_view label, const std::vector<ComparedRecording>& side,
+                const Comparison& comparison, std::ostream& out) {
+  const bool cycles = comparison.cycles, exits = comparison.rows_of == CompareRows::kExits;
   for (const ComparedRecording& recording : side) {
-    out << fmt::format("{:<7} {}: {} exits in {}, the guest ran {}, {} blocks of {}\n", label,
-                       printable(recording.path), grouped(recording.exits),
+    out << fmt::format("{:<7} {}: {} {} in {}, the guest ran {}, {} blocks of {}\n", label,
+                       printable(recording.path),
+                       grouped(exits ? recording.exits : recording.counted), rows_name(comparison),
                        duration_text(recording.wall_ns, cycles),
                        duration_text(recording.guest_ns, cycles), recording.blocks,
                        duration_text(recording.block_ns, cycles));
@@ -68,7 +74,7 @@ void print_changes(const Comparison& comparison, std::ostream& out, const TextSt
 }
 
 void print_parts(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
-  if (comparison.requests || !comparison.model.durations()) return;
+  if (!comparison.has_parts()) return;
   TextTable table({"Change of the parts", "kernel", "user (QEMU)", "preempted", "blocked"});
   for (const ComparedRow& row : comparison.rows) {
     std::vector<std::string> cells = {row.key};
@@ -124,11 +130,11 @@ std::string_view unit_of(Metric metric, bool cycles) {
 }
 
 void print_text(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
-  print_side("before:", comparison.before, comparison.cycles, out);
-  print_side("after:", comparison.after, comparison.cycles, out);
+  print_side("before:", comparison.before, comparison, out);
+  print_side("after:", comparison.after, comparison, out);
   for (const std::string& warning : comparison.warnings) out << "note: " << warning << '\n';
   if (comparison.rows.empty()) {
-    out << (comparison.requests ? "\nno requests\n" : "\nno exits\n");
+    out << "\nno " << rows_name(comparison) << '\n';
     return;
   }
   print_changes(comparison, out, style);

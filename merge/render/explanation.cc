@@ -106,6 +106,10 @@ void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextS
     out << span.sentence << '\n';
     if (!span.advice.empty()) out << span.advice << "\n(" << span.source << ")\n";
   }
+  print_counters(spans, out);
+}
+
+void print_counters(const GuestSpansExplained& spans, std::ostream& out) {
   const std::pair<std::uint64_t, std::string_view> kCounters[] = {
       {spans.restarted, "begun again before they ended"},
       {spans.end_only, "ends of intervals that nothing began"},

@@ -14,8 +14,18 @@ void print_json(const Explanation& explanation, std::ostream& out);
 
 void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style);
 void print_json(const GuestSpansExplained& spans, std::ostream& out);
+// "\nCounters\n…" of those that are not 0, then the notes.
+void print_counters(const GuestSpansExplained& spans, std::ostream& out);
 // rank,start_ns,interval,interval_ns,part,culprit,ns: the parts of the worst, those that wait by
 // culprit. They sum to the interval.
 void print_csv(const GuestSpansExplained& spans, std::ostream& out);
+
+// report --by guest-span: a row for the intervals of each value, then who kept the vCPUs waiting in all
+// of them. `top`: the first rows only; 0: all.
+void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::ostream& out,
+                      const TextStyle& style);
+void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out);
+// interval,count,total_ns,p50_ns,p99_ns,max_ns,guest_ns,…,not_recorded_ns: a row of each value.
+void print_span_table_csv(const GuestSpansExplained& spans, std::ostream& out);
 
 }  // namespace trapline

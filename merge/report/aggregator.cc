@@ -17,9 +17,18 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   options.declared = input.declared;
   options.symbols = &input.symbols;
   options.processes = input.processes;
+  std::vector<std::optional<std::uint64_t>> errors(timeline.size());
+  bool related = false;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
-    options.roles.push_back(timeline.source(i).info().role);
+    const SourceInfo& info = timeline.source(i).info();
+    options.roles.push_back(info.role);
+    // A log's times are whole microseconds. What the user said with --offset is not checked.
+    constexpr std::uint64_t kResolution = 1000;
+    if (info.role != Role::kHostProgram || info.method == "same clock" || !info.error_ns) continue;
+    errors[i] = *info.error_ns + kResolution;
+    related = true;
   }
+  if (related) options.placement_errors = std::move(errors);
   return options;
 }
 

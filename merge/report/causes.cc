@@ -17,6 +17,11 @@ constexpr Cause kCauses[] = {
      "The CPU was idle while the wake-up was on its way to it: a limit on the depth of its sleep "
      "states shortens that.",
      "Linux, Documentation/power/pm_qos_interface.rst, /dev/cpu_dma_latency"},
+    {"preempted-by-interrupt",
+     "Interrupts of the host were served on the vCPU's CPU: smp_affinity_list in /proc/irq moves "
+     "them "
+     "to other CPUs.",
+     "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
     {"blocked-on-timer",
      "The vCPU slept until a timer: where it halts often and for a short time, halt polling "
      "(halt_poll_ns) saves the wake-up.",
@@ -42,6 +47,8 @@ constexpr Cause kCauses[] = {
 std::string_view id_of(Part part, const Culprit& culprit, bool by_vcpu, bool of_vmm) {
   if (part == Part::kPreempted) {
     if (culprit.kind == CulpritKind::kIdle) return "preempted-by-idle";
+    if (culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq)
+      return "preempted-by-interrupt";
     if (culprit.kind != CulpritKind::kThread) return {};
     return by_vcpu ? "preempted-by-vcpu" : of_vmm ? "preempted-by-vmm" : "preempted-by-thread";
   }
@@ -55,6 +62,8 @@ std::string_view id_of(Part part, const Culprit& culprit, bool by_vcpu, bool of_
       return "blocked-on-disk";
     case CulpritKind::kInterrupt:
       return "blocked-on-interrupt";
+    case CulpritKind::kLock:
+      return of_vmm ? "blocked-on-vmm" : std::string_view();
     case CulpritKind::kThread:
       // A vCPU wakes another one from the kernel too; its QEMU event tells that it was in QEMU.
       return of_vmm && (!by_vcpu || culprit.handler != kNoName) ? "blocked-on-vmm"

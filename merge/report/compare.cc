@@ -1,9 +1,11 @@
 #include "merge/report/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
+#include <optional>
 
 #include "merge/report/compare_blocks.h"
 
@@ -74,9 +76,19 @@ Change appeared(const Estimate& estimate, bool after) {
 }
 
 bool applies(Metric metric, const Comparison& comparison) {
-  if (metric == Metric::kRate) return true;
-  if (!comparison.model.durations() && !comparison.requests) return false;
-  return !comparison.requests || metric < Metric::kShare || metric == Metric::kCost;
+  switch (comparison.rows_of) {
+    case CompareRows::kExits:
+      return metric == Metric::kRate || comparison.model.durations();
+    case CompareRows::kFunctions:
+      return true;
+    case CompareRows::kWaits:
+      return metric < Metric::kKernel;
+    case CompareRows::kRequests:
+      return metric < Metric::kShare || metric == Metric::kCost;
+    case CompareRows::kInterrupts:
+      break;
+  }
+  return metric < Metric::kShare;
 }
 
 bool is_extensive(Metric metric) {
@@ -129,6 +141,27 @@ bool is_halt_row(const std::vector<Recorded>& side, const std::string& key) {
   });
 }
 
+// What happens in so short a time is one phase of the guest's work, and another recording may hold
+// another one.
+constexpr std::uint64_t kShortest = 2'000'000'000;
+
+std::optional<std::string> too_short(const Recorded& recorded, const NeededBlock& needed) {
+  const double seconds = static_cast<double>(recorded.wall_ns) / 1e9;
+  if (!recorded.cycles && recorded.wall_ns < kShortest) {
+    return fmt::format(
+        "{} is too short: {:.2g} s may be one phase of the guest's work, and then the other side "
+        "has another one; record at least 10 s of the same work",
+        recorded.path, seconds);
+  }
+  if (needed.enough) return std::nullopt;
+  return fmt::format(
+      "{} is too short for what it holds: its exits depend on each other over more than a "
+      "sixteenth "
+      "of it, so changes may be those of a phase; record longer, or several times (--before, "
+      "--after)",
+      recorded.path);
+}
+
 void correct(Comparison& comparison) {
   std::vector<MetricChange*> tested;
   std::vector<double> p;
@@ -156,6 +189,9 @@ std::vector<ComparedRecording> described(const std::vector<Recorded>& side,
     one.exits = side[i].exits;
     one.wall_ns = side[i].wall_ns;
     for (const std::uint64_t ns : side[i].guest) one.guest_ns += ns;
+    for (const auto& [key, row] : side[i].rows) {
+      for (const RowBin& bin : row.bins) one.counted += bin.count;
+    }
     one.vcpus = side[i].vcpus;
     one.blocks = blocks.counts[i];
     one.block_ns = blocks.bins_per_block[i] * side[i].bin_ns;
@@ -178,21 +214,31 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
                    const CompareOptions& options) {
   Comparison comparison;
   comparison.by = options.by;
-  comparison.requests = options.requests;
+  comparison.rows_of = options.rows;
   comparison.cycles = before.front().cycles;
   comparison.model = before.front().model;
   comparison.confidence = options.confidence;
   comparison.seed = options.seed;
 
-  const std::uint64_t block_ns = std::max(needed_block(before), needed_block(after));
+  std::uint64_t block_ns = 0;
+  for (const auto* side : {&before, &after}) {
+    for (const Recorded& recorded : *side) {
+      const NeededBlock needed = needed_block(recorded);
+      block_ns = std::max(block_ns, needed.ns);
+      if (auto warning = too_short(recorded, needed)) {
+        comparison.warnings.push_back(std::move(*warning));
+      }
+    }
+  }
   // Two seeds: the sides are independent.
   const SideBlocks left(before, block_ns, Comparison::kResamples, 2 * options.seed);
   const SideBlocks right(after, block_ns, Comparison::kResamples, 2 * options.seed + 1);
   comparison.before = described(before, left);
   comparison.after = described(after, right);
 
+  const bool exits = options.rows == CompareRows::kExits;
   std::vector<std::string> keys =
-      rows_to_show(before, after, comparison.model.durations() || options.requests);
+      rows_to_show(before, after, !exits || comparison.model.durations());
   if (options.top != 0 && keys.size() > options.top) {
     comparison.rows_left_out = keys.size() - options.top;
     keys.resize(options.top);
@@ -201,7 +247,7 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
     const RowBlocks a(before, left, key), b(after, right, key);
     ComparedRow row;
     row.key = key;
-    row.halts = !options.requests && is_halt_row(before, key) && is_halt_row(after, key);
+    row.halts = exits && is_halt_row(before, key) && is_halt_row(after, key);
     row.before_count = a.exits;
     row.after_count = b.exits;
     for (std::size_t i = 0; i < kMetrics; ++i) {

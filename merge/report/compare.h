@@ -13,8 +13,20 @@
 #include "merge/analyze/exit_model.h"
 #include "merge/report/compare_bins.h"
 #include "merge/report/compare_stats.h"
+#include "merge/report/folded_stacks.h"
 
 namespace trapline {
+
+// Of what there is a row each.
+enum class CompareRows : std::uint8_t {
+  kExits,       // by --by
+  kRequests,    // of devices
+  kFunctions,   // of the guest: calls, with their own time
+  kInterrupts,  // each step of each vector's way
+  kWaits,       // inside exits, by culprit
+};
+inline constexpr std::array<std::string_view, 5> kCompareRowsNames = {"exits", "requests", "calls",
+                                                                      "interrupts", "waits"};
 
 struct RecordedRow {
   bool halts = false;  // all of its exits are halts
@@ -34,6 +46,7 @@ struct Recorded {
   std::map<std::string, std::string> facts;  // what the recording says of itself
   std::vector<std::uint64_t> guest;          // guest time by bin
   std::map<std::string, RecordedRow> rows;
+  FoldedTimes flame;  // where it was asked for
 };
 
 // The parts are the mean per exit.
@@ -78,13 +91,14 @@ struct ComparedRow {
 struct ComparedRecording {
   std::string path;
   std::uint64_t exits = 0, wall_ns = 0, guest_ns = 0;
+  std::uint64_t counted = 0;  // in all rows
   std::size_t vcpus = 0, blocks = 0;
   std::uint64_t block_ns = 0;
 };
 
 struct CompareOptions {
-  std::string by = "reason";
-  bool requests = false;
+  std::string by;  // as the user gave it; what the rows are called
+  CompareRows rows = CompareRows::kExits;
   std::size_t top = 20;  // the rows with the most time on both sides together; 0: all
   double confidence = 0.95;
   std::uint64_t seed = 1;
@@ -93,7 +107,8 @@ struct CompareOptions {
 struct Comparison {
   static constexpr std::size_t kResamples = 1000;
   std::string by;
-  bool requests = false, cycles = false;
+  CompareRows rows_of = CompareRows::kExits;
+  bool cycles = false;
   ExitModel model;
   double confidence = 0.95;
   std::uint64_t seed = 1;
@@ -101,16 +116,22 @@ struct Comparison {
   std::vector<ComparedRecording> before, after;
   std::vector<ComparedRow> rows;  // the largest cost first, halts last
   std::size_t rows_left_out = 0;
+  std::vector<FoldedDifference> flame;  // where it was asked for, by stack
   std::vector<std::string> warnings;
 
   [[nodiscard]] std::size_t real_changes() const;
+  // Exits and calls take a vCPU's time, and its parts; waits take its time.
+  [[nodiscard]] bool has_parts() const {
+    return rows_of == CompareRows::kFunctions ||
+           (rows_of == CompareRows::kExits && model.durations());
+  }
 };
 
 // An Error says why these cannot be compared, and what would make them comparable. `devices`: the
 // rows are made from markers.
-[[nodiscard]] Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& before,
-                                                                const std::vector<Recorded>& after,
-                                                                bool devices);
+[[nodiscard]] Result<std::vector<std::string>> check_comparable(
+    const std::vector<Recorded>& before, const std::vector<Recorded>& after, bool devices,
+    CompareRows rows = CompareRows::kExits);
 
 [[nodiscard]] Comparison compare(const std::vector<Recorded>& before,
                                  const std::vector<Recorded>& after, const CompareOptions& options);

@@ -68,34 +68,32 @@ double percentile(const RowBlocks& row, std::span<const double> weights, unsigne
 
 }  // namespace
 
-std::uint64_t needed_block(const std::vector<Recorded>& side) {
-  std::uint64_t longest = 0;
-  for (const Recorded& recorded : side) {
-    const std::size_t bins = bins_of(recorded);
-    std::vector<std::pair<std::uint64_t, const RecordedRow*>> rows;
-    std::vector<double> all(bins);
-    for (const auto& [key, row] : recorded.rows) {
-      std::uint64_t count = 0;
-      for (const RowBin& bin : row.bins) {
-        count += bin.count;
-        if (!row.halts && bin.bin < bins) all[bin.bin] += static_cast<double>(bin.total);
-      }
-      rows.emplace_back(count, &row);
+NeededBlock needed_block(const Recorded& recorded) {
+  const std::size_t bins = bins_of(recorded);
+  std::vector<std::pair<std::uint64_t, const RecordedRow*>> rows;
+  std::vector<double> all(bins);
+  for (const auto& [key, row] : recorded.rows) {
+    std::uint64_t count = 0;
+    for (const RowBin& bin : row.bins) {
+      count += bin.count;
+      if (!row.halts && bin.bin < bins) all[bin.bin] += static_cast<double>(bin.total);
     }
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-    rows.resize(std::min(rows.size(), kRowsLookedAt));
-    std::size_t length = block_length(all);
-    for (const auto& [count, row] : rows) {
-      std::vector<double> rate(bins);
-      for (const RowBin& bin : row->bins) {
-        if (bin.bin < bins) rate[bin.bin] = static_cast<double>(bin.count);
-      }
-      length = std::max(length, block_length(rate));
-    }
-    longest = std::max(longest, length * recorded.bin_ns);
+    rows.emplace_back(count, &row);
   }
-  return longest;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  rows.resize(std::min(rows.size(), kRowsLookedAt));
+  NeededBlock needed;
+  std::size_t length = block_length(all, &needed.enough);
+  for (const auto& [count, row] : rows) {
+    std::vector<double> rate(bins);
+    for (const RowBin& bin : row->bins) {
+      if (bin.bin < bins) rate[bin.bin] = static_cast<double>(bin.count);
+    }
+    length = std::max(length, block_length(rate, &needed.enough));
+  }
+  needed.ns = length * recorded.bin_ns;
+  return needed;
 }
 
 SideBlocks::SideBlocks(const std::vector<Recorded>& side, std::uint64_t block_ns,

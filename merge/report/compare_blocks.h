@@ -11,9 +11,13 @@
 
 namespace trapline {
 
-// The longest block that a recording of the side needs, in nanoseconds: from the autocorrelation of
-// the bins' time in exits, and of the rates of the largest rows.
-[[nodiscard]] std::uint64_t needed_block(const std::vector<Recorded>& side);
+// The block that a recording needs, in nanoseconds: from the autocorrelation of the bins' time in
+// exits, and of the rates of the largest rows.
+struct NeededBlock {
+  std::uint64_t ns = 0;
+  bool enough = true;  // false: the recording is too short for blocks of the length that it needs
+};
+[[nodiscard]] NeededBlock needed_block(const Recorded& recorded);
 
 struct SideBlocks {
   static constexpr std::size_t kMostBlocks = 128;  // of a recording

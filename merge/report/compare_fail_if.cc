@@ -70,9 +70,9 @@ Result<FailVerdict> check_fail_condition(const Comparison& comparison,
     const MetricChange& metric = row.of(condition.metric);
     if (!metric.tested) {
       if (condition.row != "*") {
-        verdict.unknown.push_back(
-            fmt::format("{}: too little on one side to tell ({} and {} exits)", condition.text,
-                        row.before_count, row.after_count));
+        verdict.unknown.push_back(fmt::format(
+            "{}: too little on one side to tell ({} and {} {})", condition.text, row.before_count,
+            row.after_count, kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)]));
       }
       continue;
     }

@@ -4,9 +4,11 @@
 #include <set>
 #include <utility>
 
+#include "backend_ftrace/base/paths.h"
 #include "merge/report/compare_sink.h"
 #include "merge/report/feed.h"
 #include "merge/report/no_exits.h"
+#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -24,7 +26,13 @@ std::string_view user_end_text(UserEnd end) {
 
 std::string_view yes_or_no(bool is_there) { return is_there ? "recorded" : "not recorded"; }
 
-Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices) {
+// A guest's functions against the same program's on the host, or under TCG: what virtualization
+// costs. Only one side has exits.
+bool is_against_native(const Recorded& a, const Recorded& b, CompareRows rows) {
+  return rows == CompareRows::kFunctions && (a.exits == 0) != (b.exits == 0);
+}
+
+Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices, CompareRows rows) {
   if (a.cycles != b.cycles) {
     const Recorded& cycles = a.cycles ? a : b;
     return fail(
@@ -32,6 +40,7 @@ Result<void> check_pair(const Recorded& a, const Recorded& b, bool devices) {
         "record both with the clock mono",
         cycles.path, (a.cycles ? b : a).path);
   }
+  if (is_against_native(a, b, rows)) return {};
   if (a.model.user_end != b.model.user_end) {
     return fail(
         "{}: its user time ends {}, that of {} {}; record both with kvm, sched_switch and "
@@ -70,7 +79,7 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
     warnings.push_back(fmt::format("the {} differ: {} in {}, {} in {}", plural, left->second,
                                    a.path, right->second, b.path));
   }
-  if (a.vcpus != b.vcpus) {
+  if (a.vcpus != b.vcpus && (a.exits == 0) == (b.exits == 0)) {
     warnings.push_back(fmt::format("{} has {} vCPUs, {} has {}", a.path, a.vcpus, b.path, b.vcpus));
   }
   if (a.clock != b.clock) {
@@ -85,34 +94,104 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
   }
 }
 
+// The kernel's events that the rows need.
+EventClass classes_for(CompareRows rows, const std::vector<Dimension>& by) {
+  switch (rows) {
+    case CompareRows::kExits:
+      return ExitKeys(by).needs_waits() ? EventClass::kExits | EventClass::kHalts
+                                        : EventClass::kExits;
+    case CompareRows::kRequests:
+    case CompareRows::kInterrupts:
+      return EventClass::kExits | EventClass::kInterrupts;
+    case CompareRows::kFunctions:
+      return EventClass::kAll;
+    case CompareRows::kWaits:
+      break;
+  }
+  return EventClass::kExits | EventClass::kHalts;
+}
+
+// Whether there can be rows at all.
+Result<void> check_found(const Timeline& timeline, const Input& input, CompareRows rows,
+                         const Recorded& recorded) {
+  const std::string& path = timeline.source(0).info().path;
+  if (rows == CompareRows::kFunctions) {
+    if (!recorded.rows.empty()) return {};
+    return fail(
+        "{}: holds no calls of guest functions; record them with Trapline's plugin or with "
+        "uftrace (docs/plugin.md)",
+        path);
+  }
+  if (!has_exits(input.capabilities)) return tl::unexpected(no_exits(timeline));
+  if (rows == CompareRows::kInterrupts && recorded.rows.empty()) {
+    return fail(
+        "{}: holds no interrupt of a guest that can be followed; record with trace-cmd "
+        "record -e kvm, which has kvm_set_irq, kvm_inj_virq and kvm_eoi",
+        path);
+  }
+  if (rows == CompareRows::kWaits && !input.capabilities.sched_switch) {
+    return fail(
+        "{}: does not tell who kept the vCPUs waiting; record sched:sched_switch and "
+        "sched:sched_waking as well",
+        path);
+  }
+  return {};
+}
+
+// "host.dat,uftrace.data,sync.txt": several files are one recording, unless a file has that name.
+std::vector<std::string> files_of(const std::string& recording) {
+  std::vector<std::string> files;
+  std::string_view rest = recording;
+  while (!is_there(recording)) {
+    const auto comma = rest.find(',');
+    if (comma == std::string_view::npos) break;
+    files.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(comma + 1);
+  }
+  files.emplace_back(rest);
+  return files;
+}
+
 Result<std::vector<Recorded>> read_side(const std::vector<std::string>& paths,
-                                        const SideOptions& sides, bool requests,
+                                        const SideOptions& sides, CompareRows rows,
                                         const Progress& progress) {
   std::vector<Recorded> side;
   for (const std::string& path : paths) {
     InputOptions input = sides.common;
-    input.paths = {path};
-    auto recorded = read_for_comparison(input, sides.by, requests, progress);
+    input.paths = files_of(path);
+    auto recorded = read_for_comparison(input, sides.by, rows, sides.flame, progress);
     if (!recorded) return tl::unexpected(std::move(recorded).error());
-    recorded->path = path;
+    recorded->path = input.paths.size() == 1 ? path : input.paths.front() + ",...";
     side.push_back(std::move(*recorded));
   }
   return side;
 }
 
+std::vector<FoldedTimes> flames(std::vector<Recorded>& side) {
+  std::vector<FoldedTimes> all;
+  for (Recorded& recorded : side) all.push_back(std::move(recorded.flame));
+  return all;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& before,
-                                                  const std::vector<Recorded>& after,
-                                                  bool devices) {
+                                                  const std::vector<Recorded>& after, bool devices,
+                                                  CompareRows rows) {
   std::vector<std::string> warnings;
   const Recorded& first = before.front();
   for (const auto* side : {&before, &after}) {
     for (const Recorded& recorded : *side) {
       if (auto checked = check_losses(recorded); !checked) return tl::unexpected(checked.error());
       if (&recorded == &first) continue;
-      if (auto checked = check_pair(first, recorded, devices); !checked) {
+      if (auto checked = check_pair(first, recorded, devices, rows); !checked) {
         return tl::unexpected(checked.error());
+      }
+      if (is_against_native(first, recorded, rows)) {
+        const bool exits = first.exits != 0;
+        warnings.push_back(fmt::format("{} has no exits, {} has: its functions ran without KVM",
+                                       exits ? recorded.path : first.path,
+                                       exits ? first.path : recorded.path));
       }
       warn_of_facts(first, recorded, warnings);
       if (recorded.losses_uncounted != 0) {
@@ -125,41 +204,51 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
 }
 
 Result<Recorded> read_for_comparison(const InputOptions& options, const std::vector<Dimension>& by,
-                                     bool requests, const Progress& progress) {
+                                     CompareRows rows, bool flame, const Progress& progress) {
   auto input = open_input(options);
   if (!input) return tl::unexpected(std::move(input).error());
   for (auto& source : input->sources) {
-    source->select(requests ? EventClass::kExits | EventClass::kInterrupts : EventClass::kExits);
+    source->select(flame ? EventClass::kAll : classes_for(rows, by));
   }
   Timeline timeline(std::move(input->sources));
-  CompareSink sink(timeline, by, requests);
-  Pipeline pipeline(pipeline_options(timeline, *input), {&sink});
+  CompareSink sink(timeline, by, rows);
+  FoldedStacks stacks(timeline);
+  std::vector<SpanSink*> sinks = {&sink};
+  if (flame) sinks.push_back(&stacks);
+  Pipeline pipeline(pipeline_options(timeline, *input), std::move(sinks));
   feed(timeline, pipeline, progress);
   if (auto status = timeline.status(); !status) return tl::unexpected(status.error());
-  if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit) {
-    return tl::unexpected(no_exits(timeline));
+  if (has_exits(input->capabilities)) {
+    if (auto placed = check_placement(timeline, pipeline); !placed)
+      return tl::unexpected(std::move(placed).error());
   }
   pipeline.finish();
   Recorded recorded = sink.take(pipeline);
+  if (auto found = check_found(timeline, *input, rows, recorded); !found) {
+    return tl::unexpected(found.error());
+  }
+  if (flame) recorded.flame = stacks.take(pipeline);
   recorded.markers = input->capabilities.markers;
   return recorded;
 }
 
 Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& options,
                                const Progress& progress) {
-  auto before = read_side(sides.before, sides, options.requests, progress);
+  auto before = read_side(sides.before, sides, options.rows, progress);
   if (!before) return tl::unexpected(std::move(before).error());
-  auto after = read_side(sides.after, sides, options.requests, progress);
+  auto after = read_side(sides.after, sides, options.rows, progress);
   if (!after) return tl::unexpected(std::move(after).error());
   const auto is_from_markers = [](Dimension dimension) {
     return dimension == Dimension::kDevice || dimension == Dimension::kQemuEvent;
   };
-  const bool devices =
-      options.requests || std::any_of(sides.by.begin(), sides.by.end(), is_from_markers);
-  auto warnings = check_comparable(*before, *after, devices);
+  const bool devices = options.rows == CompareRows::kRequests ||
+                       (options.rows == CompareRows::kExits &&
+                        std::any_of(sides.by.begin(), sides.by.end(), is_from_markers));
+  auto warnings = check_comparable(*before, *after, devices, options.rows);
   if (!warnings) return tl::unexpected(std::move(warnings).error());
   Comparison comparison = compare(*before, *after, options);
-  comparison.warnings = std::move(*warnings);
+  comparison.warnings.insert(comparison.warnings.begin(), warnings->begin(), warnings->end());
+  if (sides.flame) comparison.flame = folded_difference(flames(*before), flames(*after));
   return comparison;
 }
 

@@ -11,15 +11,17 @@
 namespace trapline {
 
 // Reads one recording. An Error is that of open_input, of a recording that ends early, or says that
-// it holds no exits.
+// it holds nothing of what the rows are made of.
 [[nodiscard]] Result<Recorded> read_for_comparison(const InputOptions& input,
-                                                   const std::vector<Dimension>& by, bool requests,
+                                                   const std::vector<Dimension>& by,
+                                                   CompareRows rows, bool flame,
                                                    const Progress& progress);
 
 struct SideOptions {
-  std::vector<std::string> before, after;  // a recording each
+  std::vector<std::string> before, after;  // a recording each: a path, or several with commas
   InputOptions common;                     // without paths
   std::vector<Dimension> by = {Dimension::kReason};
+  bool flame = false;  // stacks as well: Comparison::flame
 };
 [[nodiscard]] Result<Comparison> run_compare(const SideOptions& sides,
                                              const CompareOptions& options,

@@ -1,16 +1,61 @@
 #include "merge/report/compare_sink.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/exit_text.h"
 #include "merge/report/vcpu_names.h"
 
 namespace trapline {
+namespace {
+
+// Of an interrupt's key: its last word.
+enum class Step : std::uint8_t { kInjection, kEntry, kEnd };
+
+std::string interrupt_text(const GroupKey& key) {
+  constexpr std::string_view kSteps[] = {"to injection", "to entry", "to EOI"};
+  const auto vector = static_cast<std::uint32_t>(key.words[0]);
+  const auto origin = static_cast<IrqSpan::Origin>(key.words[1]);
+  return fmt::format("{} {} {}", vector == kNoVector ? "-" : fmt::format("{:#x}", vector),
+                     origin == IrqSpan::Origin::kLine  ? fmt::format("pin {}", key.words[2])
+                     : origin == IrqSpan::Origin::kMsi ? "msi"
+                                                       : "local",
+                     kSteps[key.words[3]]);
+}
+
+// A short name that means the same in another recording: thread numbers do not, and what to record
+// is the report's to say.
+std::string short_culprits(std::string text) {
+  for (const std::string_view begin : {" (tid ", " (record "}) {
+    for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
+      const auto end = text.find(')', at);
+      text.erase(at, end == std::string::npos ? end : end + 1 - at);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+CompareSink::CompareSink(const Timeline& timeline, const std::vector<Dimension>& by,
+                         CompareRows rows)
+    : timeline_(timeline), keys_(by), what_(rows) {
+  const bool of_exits = rows == CompareRows::kExits && keys_.needs_waits();
+  if (rows != CompareRows::kWaits && !of_exits) return;
+  waits_.emplace(
+      [&timeline](const Event& event) { return timeline.source(event.source).event_name(event); });
+}
 
 SpanClass CompareSink::selects() const {
-  const SpanClass both = SpanClass::kExits | SpanClass::kLosses;
-  return requests_ ? both | SpanClass::kRequests : both;
+  SpanClass selected = SpanClass::kExits | SpanClass::kLosses;
+  if (what_ == CompareRows::kRequests) selected = selected | SpanClass::kRequests;
+  if (what_ == CompareRows::kFunctions) selected = selected | SpanClass::kCalls;
+  if (what_ == CompareRows::kInterrupts) selected = selected | SpanClass::kInterrupts;
+  if (waits_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
+  return selected;
 }
 
 std::size_t CompareSink::row_of(const GroupKey& key) {
@@ -21,6 +66,13 @@ std::size_t CompareSink::row_of(const GroupKey& key) {
   if (number == rows_.size()) rows_.push_back({key, true});
   if (number < kMostRows) numbers_.emplace(key, number);
   return last_ = number;
+}
+
+// Something without parts that is no halt.
+void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
+  const std::size_t row = row_of(key);
+  rows_[row].halts = false;
+  bins_.add(row, end, elapsed(begin, end), {});
 }
 
 // Time counts from the first event of the host's recordings.
@@ -35,6 +87,10 @@ void CompareSink::begin(const Pipeline& pipeline) {
   bins_.begin_at(origin);
 }
 
+void CompareSink::event(const Event& event, const Pipeline& pipeline) {
+  if (waits_) waits_->on(event, pipeline);
+}
+
 void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   begin(pipeline);
   const auto [last, is_first] = last_exit_.try_emplace(exit.thread, exit.end);
@@ -42,27 +98,73 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     bins_.add_guest(exit.end, elapsed(last->second, exit.start));
     last->second = exit.end;
   }
-  if (requests_) return;
+  std::span<const WaitShare> shares;
+  if (waits_) shares = waits_->of(exit);
+  if (what_ == CompareRows::kWaits) {
+    for (const WaitShare& share : shares) {
+      add({{pack(share.culprit), share.part == Part::kBlocked ? 1u : 0u}}, share.begin, share.end);
+    }
+  }
+  if (what_ != CompareRows::kExits) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
-  const std::size_t row = row_of(keys_.of(exit, stack, pipeline.stacks(), {}));
+  const std::size_t row = row_of(keys_.of(exit, stack, pipeline.stacks(), shares));
   if (!is_halt(exit.reason)) rows_[row].halts = false;
   bins_.add(row, exit.end, exit.total(), exit.parts);
 }
 
+void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
+  begin(pipeline);
+  const std::size_t row = row_of({{pipeline.stacks().innermost(call.stack)}});
+  rows_[row].halts = false;
+  bins_.add(row, call.end, call.own.total(), call.own.parts);
+  if (last_exit_.empty()) bins_.add_guest(call.end, call.own.guest_ns);
+}
+
+void CompareSink::interrupt(const IrqSpan& irq, const Pipeline& pipeline) {
+  begin(pipeline);
+  const auto add_step = [&](Step step, Timestamp from, const std::optional<Timestamp>& to) {
+    if (!to) return;
+    const bool line = irq.origin == IrqSpan::Origin::kLine;
+    add({{irq.vector, static_cast<std::uint64_t>(irq.origin), line ? irq.pin : 0,
+          static_cast<std::uint64_t>(step)}},
+        from, *to);
+  };
+  add_step(Step::kInjection, irq.raised, irq.injected);
+  add_step(Step::kEntry, irq.raised, irq.entered);
+  add_step(Step::kEnd, irq.injected.value_or(irq.raised), irq.ended);
+}
+
 void CompareSink::request(const RequestSpan& request, const Pipeline& pipeline) {
   begin(pipeline);
-  GroupKey key;
-  key.words[0] = request.spec;
-  const std::size_t row = row_of(key);
-  rows_[row].halts = false;
-  bins_.add(row, request.end, elapsed(request.start, request.end), {});
+  add({{request.spec}}, request.start, request.end);
 }
 
 void CompareSink::lost(const Event&, const Lost&, const Pipeline&) { last_exit_.clear(); }
 
-Recorded CompareSink::take(const Pipeline& pipeline) {
-  bins_.finish();
-  Recorded recorded;
+std::string CompareSink::text_of(const GroupKey& key, const Pipeline& pipeline,
+                                 const VcpuNames& names) const {
+  switch (what_) {
+    case CompareRows::kExits: {
+      std::string text = keys_.text(
+          key, {pipeline.names(), pipeline.stacks(), timeline_, names, pipeline.processes()});
+      return keys_.needs_waits() ? short_culprits(std::move(text)) : text;
+    }
+    case CompareRows::kRequests:
+      return printable(pipeline.requests()->specs()[static_cast<std::size_t>(key.words[0])].name());
+    case CompareRows::kFunctions:
+      return function_text(pipeline.names(), static_cast<NameId>(key.words[0]));
+    case CompareRows::kInterrupts:
+      return interrupt_text(key);
+    case CompareRows::kWaits:
+      break;
+  }
+  const CulpritNames culprits{pipeline.names(), timeline_, names, pipeline.processes()};
+  return (key.words[1] != 0 ? "blocked on " : "preempted by ") +
+         short_culprits(culprits.text(unpack_culprit(key.words[0])));
+}
+
+// All but the rows.
+void CompareSink::describe(Recorded& recorded, const Pipeline& pipeline) const {
   Timestamp end = pipeline.end();
   for (std::size_t i = 0; i < timeline_.size(); ++i) {
     const Source& source = timeline_.source(i);
@@ -82,20 +184,18 @@ Recorded CompareSink::take(const Pipeline& pipeline) {
   recorded.bin_ns = bins_.width();
   recorded.wall_ns = std::max<std::uint64_t>(1, elapsed(bins_.origin(), end));
   recorded.guest = bins_.guest();
+}
 
-  const std::vector<VcpuTotalsOf> all = pipeline.exits().vcpus();
+Recorded CompareSink::take(const Pipeline& pipeline) {
+  bins_.finish();
+  Recorded recorded;
+  describe(recorded, pipeline);
+  const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
   const std::vector<VcpuThread> threads = vcpu_threads(all, timeline_);
   recorded.vcpus = threads.size();
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
-  const ExitKeys::Namer namer{pipeline.names(), pipeline.stacks(), timeline_, names,
-                              pipeline.processes()};
   for (std::size_t i = 0; i < rows_.size() && i < bins_.rows(); ++i) {
-    const std::string key =
-        i == kMostRows ? "[other]"
-        : requests_    ? printable(pipeline.requests()
-                                       ->specs()[static_cast<std::size_t>(rows_[i].key.words[0])]
-                                       .name())
-                       : keys_.text(rows_[i].key, namer);
+    const std::string key = i == kMostRows ? "[other]" : text_of(rows_[i].key, pipeline, names);
     RecordedRow& row = recorded.rows.try_emplace(key, RecordedRow{true, {}}).first->second;
     row.halts = row.halts && rows_[i].halts;
     row.bins = row.bins.empty() ? bins_.take(i) : merged(row.bins, bins_.take(i));

@@ -1,11 +1,13 @@
-// A sink that counts exits (or requests) by row and by time, for a comparison.
+// A sink that counts exits, or what CompareRows says, by row and by time, for a comparison.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/analyze/wait_tracker.h"
 #include "merge/report/compare.h"
 #include "merge/report/exit_keys.h"
 
@@ -17,11 +19,13 @@ class CompareSink : public SpanSink {
   static constexpr std::size_t kMostRows = 256;
 
   // Borrows both for as long as it lives.
-  CompareSink(const Timeline& timeline, const std::vector<Dimension>& by, bool requests)
-      : timeline_(timeline), keys_(by), requests_(requests) {}
+  CompareSink(const Timeline& timeline, const std::vector<Dimension>& by, CompareRows rows);
 
   [[nodiscard]] SpanClass selects() const override;
+  void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void call(const FunctionCall& call, const Pipeline& pipeline) override;
+  void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 
@@ -34,11 +38,16 @@ class CompareSink : public SpanSink {
     bool halts = true;
   };
   [[nodiscard]] std::size_t row_of(const GroupKey& key);
+  void add(const GroupKey& key, Timestamp begin, Timestamp end);
+  [[nodiscard]] std::string text_of(const GroupKey& key, const Pipeline& pipeline,
+                                    const VcpuNames& names) const;
+  void describe(Recorded& recorded, const Pipeline& pipeline) const;
   void begin(const Pipeline& pipeline);
 
   const Timeline& timeline_;
   ExitKeys keys_;
-  bool requests_;
+  CompareRows what_;
+  std::optional<WaitTracker> waits_;
   bool begun_ = false;
   TimeBins bins_;
   std::vector<Row> rows_;  // the one at kMostRows is [other]

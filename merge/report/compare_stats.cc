@@ -52,7 +52,7 @@ double student_quantile(double probability, double degrees) {
   return (low + high) / 2;
 }
 
-std::size_t block_length(std::span<const double> series) {
+std::size_t block_length(std::span<const double> series, bool* enough) {
   const std::size_t n = series.size();
   const std::size_t most = std::max<std::size_t>(1, n / 16);
   if (n < 16) return 1;
@@ -73,6 +73,7 @@ std::size_t block_length(std::span<const double> series) {
     quiet = std::abs(covariance(lag) / variance) < noise ? quiet + 1 : 0;
   }
   const std::size_t correlated = lag - 1 - quiet;
+  if (enough != nullptr && (quiet < kQuiet || 2 * correlated + 1 > most)) *enough = false;
   return std::min(most, 2 * correlated + 1);
 }
 

@@ -13,8 +13,9 @@ namespace trapline {
 [[nodiscard]] double student_quantile(double probability, double degrees);
 
 // How many values in a row make a block that hardly depends on the next one: 1 where neighbours are
-// not correlated, at most a sixteenth of the values.
-[[nodiscard]] std::size_t block_length(std::span<const double> series);
+// not correlated, at most a sixteenth of the values. `enough`: becomes false where that is
+// too little.
+[[nodiscard]] std::size_t block_length(std::span<const double> series, bool* enough = nullptr);
 
 // p-values corrected by Holm's method, in the order given; at most 1.
 [[nodiscard]] std::vector<double> holm(std::span<const double> p);

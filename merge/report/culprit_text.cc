@@ -8,7 +8,35 @@ namespace trapline {
 namespace {
 
 // Names::kMost fits in 16 bits.
-constexpr unsigned kKindAt = 56, kMissingAt = 48, kHandlerAt = 32;
+constexpr unsigned kKindAt = 56, kRootAt = 52, kMissingAt = 48, kHandlerAt = 32;
+constexpr std::uint64_t kFourBits = 0xf;
+
+// The kernel's softirqs, include/linux/interrupt.h.
+constexpr std::string_view kSoftirqs[] = {"HI",       "TIMER",   "NET_TX", "NET_RX",  "BLOCK",
+                                          "IRQ_POLL", "TASKLET", "SCHED",  "HRTIMER", "RCU"};
+
+bool has_number(CulpritKind kind) {
+  return kind == CulpritKind::kInterrupt || kind == CulpritKind::kSoftirq;
+}
+
+// What a thread that woke another one waited for itself.
+std::string_view root_text(CulpritKind root) {
+  switch (root) {
+    case CulpritKind::kTimer:
+      return ", which waited for a timer";
+    case CulpritKind::kInterrupt:
+      return ", which waited for a device's interrupt";
+    case CulpritKind::kDisk:
+      return ", which waited for the disk";
+    case CulpritKind::kIpi:
+    case CulpritKind::kThread:
+      return ", which waited for another thread";
+    case CulpritKind::kLock:
+      return ", which waited for a lock";
+    default:
+      return {};
+  }
+}
 
 std::string unknown_text(Missing missing) {
   switch (missing) {
@@ -43,20 +71,22 @@ std::string comm_of(const Timeline& timeline, ThreadId thread) {
 }  // namespace
 
 std::uint64_t pack(const Culprit& culprit) {
-  const bool is_line = culprit.kind == CulpritKind::kInterrupt;
-  const std::uint32_t low = is_line ? culprit.number : static_cast<std::uint32_t>(culprit.thread);
+  const std::uint32_t low =
+      has_number(culprit.kind) ? culprit.number : static_cast<std::uint32_t>(culprit.thread);
   return std::uint64_t{static_cast<std::uint8_t>(culprit.kind)} << kKindAt |
-         std::uint64_t{static_cast<std::uint8_t>(culprit.missing)} << kMissingAt |
+         (std::uint64_t{static_cast<std::uint8_t>(culprit.root)} & kFourBits) << kRootAt |
+         (std::uint64_t{static_cast<std::uint8_t>(culprit.missing)} & kFourBits) << kMissingAt |
          std::uint64_t{culprit.handler & 0xffff} << kHandlerAt | low;
 }
 
 Culprit unpack_culprit(std::uint64_t word) {
   Culprit culprit;
   culprit.kind = static_cast<CulpritKind>(word >> kKindAt);
-  culprit.missing = static_cast<Missing>(word >> kMissingAt & 0xff);
+  culprit.root = static_cast<CulpritKind>(word >> kRootAt & kFourBits);
+  culprit.missing = static_cast<Missing>(word >> kMissingAt & kFourBits);
   culprit.handler = static_cast<NameId>(word >> kHandlerAt & 0xffff);
   const auto low = static_cast<std::uint32_t>(word);
-  if (culprit.kind == CulpritKind::kInterrupt) {
+  if (has_number(culprit.kind)) {
     culprit.number = low;
   } else {
     culprit.thread = ThreadId{static_cast<std::int32_t>(low)};
@@ -80,6 +110,10 @@ std::string CulpritNames::text(const Culprit& culprit) const {
       return "timer";
     case CulpritKind::kInterrupt:
       return fmt::format("interrupt {}", culprit.number);
+    case CulpritKind::kSoftirq:
+      return culprit.number < std::size(kSoftirqs)
+                 ? fmt::format("softirq {}", kSoftirqs[culprit.number])
+                 : fmt::format("softirq {}", culprit.number);
     case CulpritKind::kDisk:
       return "disk";
     case CulpritKind::kIpi:
@@ -87,6 +121,7 @@ std::string CulpritNames::text(const Culprit& culprit) const {
     case CulpritKind::kUnknown:
       return unknown_text(culprit.missing);
     case CulpritKind::kThread:
+    case CulpritKind::kLock:
       break;
   }
   std::string text;
@@ -100,7 +135,8 @@ std::string CulpritNames::text(const Culprit& culprit) const {
   }
   if (culprit.handler != kNoName)
     text += fmt::format(" (in {})", printable(names[culprit.handler]));
-  return text;
+  text += root_text(culprit.root);
+  return culprit.kind == CulpritKind::kLock ? "lock, held by " + text : text;
 }
 
 }  // namespace trapline

@@ -10,6 +10,7 @@
 #include "merge/report/feed.h"
 #include "merge/report/no_exits.h"
 #include "merge/report/notes.h"
+#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -166,11 +167,14 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
       break;
     case Part::kBlocked:
       explanation.sentences.push_back(
-          fmt::format("{} of it the vCPU slept; what woke it after {} of that: {}.", share,
-                      exact_time(most.ns, cycles), names.text(most.culprit)));
+          most.culprit.kind == CulpritKind::kLock
+              ? fmt::format("{} of it the vCPU slept; for {} of that it waited for a {}.", share,
+                            exact_time(most.ns, cycles), names.text(most.culprit))
+              : fmt::format("{} of it the vCPU slept; what woke it after {} of that: {}.", share,
+                            exact_time(most.ns, cycles), names.text(most.culprit)));
       break;
   }
-  const bool is_thread = most.culprit.kind == CulpritKind::kThread;
+  const bool is_thread = most.culprit.is_thread();
   const Cause* cause = cause_of(part, most.culprit, is_thread && names.is_vcpu(most.culprit.thread),
                                 is_thread && !names.vm(most.culprit.thread).empty());
   if (cause == nullptr) return;
@@ -209,6 +213,8 @@ Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeS
   Pipeline pipeline(std::move(how), {&picker});
   feed(timeline, pipeline, progress);
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
+  if (auto placed = check_placement(timeline, pipeline); !placed)
+    return tl::unexpected(std::move(placed).error());
   if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
     return tl::unexpected(no_exits(timeline));
   pipeline.finish();

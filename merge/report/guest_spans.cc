@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
@@ -30,6 +34,16 @@ std::string value_of(std::string_view text, const std::string& field) {
   return {};
 }
 
+// "next_pid=12 (cyclictest)": a task with its name, where the event has it beside.
+std::string value_with_name(std::string_view text, const std::string& field,
+                            const std::string& value) {
+  constexpr std::string_view kPid = "pid";
+  std::string what = field + '=' + value;
+  if (!field.ends_with(kPid)) return what;
+  const std::string comm = value_of(text, field.substr(0, field.size() - kPid.size()) + "comm");
+  return comm.empty() ? what : what + " (" + comm + ')';
+}
+
 std::string_view name_of_part(std::size_t part) {
   return part == kGuest ? "guest" : part == kNotKnown ? "not recorded" : kPartNames[part];
 }
@@ -52,6 +66,11 @@ Result<GuestSpanSpec> parse_guest_span(std::string_view text) {
     spec.function = text.substr(kFunction.size());
     return spec;
   }
+  constexpr std::string_view kMarker = "marker:";
+  if (text.starts_with(kMarker) && text.size() > kMarker.size()) {
+    spec.marker = text.substr(kMarker.size());
+    return spec;
+  }
   const auto dots = text.find("..");
   if (dots == std::string_view::npos ||
       !parse_event(text.substr(0, dots), spec.start, spec.start_field) ||
@@ -60,10 +79,34 @@ Result<GuestSpanSpec> parse_guest_span(std::string_view text) {
     return fail(ErrorKind::kUsage,
                 "--guest-span: '{}' is not START[:FIELD]..END[:FIELD]; use "
                 "irq_handler_entry:irq..irq_handler_exit:irq, sched_waking:pid..sched_switch:"
-                "next_pid, or function:NAME",
+                "next_pid, function:NAME, or marker:TEXT",
                 text);
   }
   return spec;
+}
+
+std::optional<std::uint64_t> told_length(std::string_view marker, std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  const auto found = marker.find(text);
+  if (found == std::string_view::npos) return std::nullopt;
+  marker.remove_prefix(found + text.size());
+  marker.remove_prefix(std::min(marker.find_first_of(kDigits), marker.size()));
+  std::uint64_t value = 0;
+  const auto parsed = std::from_chars(marker.data(), marker.data() + marker.size(), value);
+  if (parsed.ec != std::errc()) return std::nullopt;
+  marker.remove_prefix(static_cast<std::size_t>(parsed.ptr - marker.data()));
+  marker.remove_prefix(std::min(marker.find_first_not_of(' '), marker.size()));
+  constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
+      {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
+  std::uint64_t size = 1'000;
+  for (const auto& [name, ns] : kUnits) {
+    const bool word = marker.size() == name.size() ||
+                      (marker.size() > name.size() &&
+                       std::isalpha(static_cast<unsigned char>(marker[name.size()])) == 0);
+    if (marker.starts_with(name) && word) size = ns;
+  }
+  const bool fits = value <= std::numeric_limits<std::uint64_t>::max() / size;
+  return fits ? std::optional(value * size) : std::nullopt;
 }
 
 GuestSpans::GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst)
@@ -115,6 +158,10 @@ void GuestSpans::on_guest(const Event& event) {
     open_.clear();
     return;
   }
+  if (!spec_.marker.empty()) {
+    if (const auto* marker = std::get_if<Marker>(&event.payload)) on_marker(event, marker->text);
+    return;
+  }
   const bool starts = is(event, spec_.start), ends = is(event, spec_.end);
   if (!starts && !ends) return;
   const std::string text = timeline_.source(event.source).event_text(event);
@@ -124,9 +171,16 @@ void GuestSpans::on_guest(const Event& event) {
   };
   if (ends) {
     const Key key = key_of(spec_.end_field);
-    end(key, event, spec_.end_field.empty() ? "" : spec_.end_field + '=' + std::get<2>(key));
+    end(key, event,
+        spec_.end_field.empty() ? "" : value_with_name(text, spec_.end_field, std::get<2>(key)));
   }
   if (starts) begin_span(key_of(spec_.start_field), event.at);
+}
+
+void GuestSpans::on_marker(const Event& event, std::string_view text) {
+  const auto length = told_length(text, spec_.marker);
+  if (!length || *length > event.at.ns()) return;
+  take({event.thread, Timestamp(event.at.ns() - *length), event.at, "", {}});
 }
 
 void GuestSpans::begin_span(Key key, Timestamp at) {
@@ -147,13 +201,16 @@ void GuestSpans::end(const Key& key, const Event& event, std::string what) {
   }
   Interval interval{event.thread, found->second, event.at, std::move(what), {}};
   open_.erase(found);
-  if (interval.end < interval.begin) return;
-  if (event.thread == ThreadId{}) {
+  if (interval.end >= interval.begin) take(std::move(interval));
+}
+
+void GuestSpans::take(Interval interval) {
+  if (interval.thread == ThreadId{}) {
     ++result_.unplaced;
     return;
   }
-  const auto known = history_.known_until(event.thread);
-  std::deque<Interval>& pending = pending_[event.thread];
+  const auto known = history_.known_until(interval.thread);
+  std::deque<Interval>& pending = pending_[interval.thread];
   if (known && *known >= interval.end && pending.empty()) {
     finish(std::move(interval));
   } else if (pending.size() < kMostPending) {
@@ -176,10 +233,15 @@ void GuestSpans::settle(ThreadId thread) {
 void GuestSpans::finish(Interval interval) {
   interval.pieces = history_.between(interval.thread, interval.begin, interval.end);
   result_.all.add(interval.length());
+  const bool fits = groups_.size() < kMostGroups || groups_.contains(interval.what);
+  Group& group = groups_[fits ? interval.what : "[other]"];
+  group.all.add(interval.length());
   for (const auto& [key, sum] : sums_of(interval)) {
-    Sum& all = sums_[key];
-    all.ns += sum.ns;
-    all.count += sum.count;
+    for (Sums* sums : {&sums_, &group.sums}) {
+      Sum& all = (*sums)[key];
+      all.ns += sum.ns;
+      all.count += sum.count;
+    }
   }
   const auto place = std::upper_bound(
       worst_.begin(), worst_.end(), interval,
@@ -250,7 +312,7 @@ ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames
                           : part == Part::kUser    ? "in QEMU"
                                                    : "in the host's kernel";
   span.sentence = fmt::format("{:.1f} % of it the vCPU was {}.", share, who);
-  const bool is_thread = most->second.kind == CulpritKind::kThread;
+  const bool is_thread = most->second.is_thread();
   const Cause* cause = cause_of(part, most->second, is_thread && names.is_vcpu(most->second.thread),
                                 is_thread && !names.vm(most->second.thread).empty());
   if (cause == nullptr) return span;
@@ -270,6 +332,14 @@ GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
   result_.open = open_.size();
   result_.tree = tree(sums_, names);
   result_.tree.text = "all of them";
+  result_.groups.clear();
+  for (const auto& [key, group] : groups_) {
+    result_.groups.push_back({printable(key), group.all, tree(group.sums, names)});
+  }
+  std::stable_sort(result_.groups.begin(), result_.groups.end(),
+                   [](const GuestSpanGroup& a, const GuestSpanGroup& b) {
+                     return a.all.total() > b.all.total();
+                   });
   result_.worst.clear();
   for (const Interval& interval : worst_) result_.worst.push_back(explained(interval, names));
   return result_;

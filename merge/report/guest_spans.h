@@ -1,4 +1,5 @@
-// explain --guest-span: intervals that a guest recorded, and what its host did in each of them.
+// explain --guest-span, report --by guest-span: intervals that a guest recorded, and what its host did
+// in each of them.
 //
 //   guest     sched_waking pid 12 ─────────────────────────────> sched_switch next_pid 12
 //   its vCPU  guest │ kernel │ preempted by qemu (tid 7) │ kernel │ guest
@@ -10,6 +11,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -19,13 +21,19 @@
 
 namespace trapline {
 
-// START[:FIELD]..END[:FIELD] of the guest kernel's events, or function:NAME.
+// START[:FIELD]..END[:FIELD] of the guest kernel's events, function:NAME, or marker:TEXT.
 struct GuestSpanSpec {
   std::string text;
   std::string start, start_field, end, end_field;
   std::string function;  // a guest function's calls; the others are empty
+  // Intervals that end at a marker with this text, as long as the first number after it says: µs, or
+  // with a unit (ns, us, ms, s).
+  std::string marker;
 };
 [[nodiscard]] Result<GuestSpanSpec> parse_guest_span(std::string_view text);
+// The length that a marker tells after that text; nothing where it has no number there.
+[[nodiscard]] std::optional<std::uint64_t> told_length(std::string_view marker,
+                                                       std::string_view text);
 
 struct ExplainedSpan {
   std::uint64_t start_ns = 0;
@@ -34,11 +42,19 @@ struct ExplainedSpan {
   std::string advice, source;
 };
 
+// The intervals of one value: of an interrupt line, of a task.
+struct GuestSpanGroup {
+  std::string key;  // "irq=24"; empty: they have no value
+  Histogram all;
+  ExplainNode tree;
+};
+
 struct GuestSpansExplained {
   std::string spec;
-  Histogram all;                     // of the intervals
-  ExplainNode tree;                  // of all of them
-  std::vector<ExplainedSpan> worst;  // the longest first
+  Histogram all;                       // of the intervals
+  ExplainNode tree;                    // of all of them
+  std::vector<ExplainedSpan> worst;    // the longest first
+  std::vector<GuestSpanGroup> groups;  // those that took most time first
   std::uint64_t restarted = 0, end_only = 0, open = 0, unplaced = 0;
   std::vector<std::string> clocks;  // "guest.dat: ± 812 ns, by …"
   std::vector<std::string> notes;
@@ -47,6 +63,7 @@ struct GuestSpansExplained {
 class GuestSpans : public SpanSink {
  public:
   static constexpr std::size_t kMostOpen = 1u << 16, kMostPending = 1u << 14;
+  static constexpr std::size_t kMostGroups = 4096;  // further ones are one, "[other]"
 
   GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst);
   [[nodiscard]] SpanClass selects() const override {
@@ -71,12 +88,18 @@ class GuestSpans : public SpanSink {
     std::uint64_t ns = 0, count = 0;
   };
   using Sums = std::map<std::pair<std::size_t, Culprit>, Sum>;
+  struct Group {
+    Histogram all;
+    Sums sums;
+  };
   using Key = std::tuple<MachineId, std::int64_t, std::string>;
 
   void on_guest(const Event& event);
   void on_call(const Event& event, const GuestCall& call);
+  void on_marker(const Event& event, std::string_view text);
   void begin_span(Key key, Timestamp at);
   void end(const Key& key, const Event& event, std::string what);
+  void take(Interval interval);
   void settle(ThreadId thread);
   void finish(Interval interval);
   [[nodiscard]] static Sums sums_of(const Interval& interval);
@@ -92,6 +115,7 @@ class GuestSpans : public SpanSink {
   std::map<Key, Timestamp> open_;
   std::map<ThreadId, std::deque<Interval>> pending_;  // until their vCPU is known up to their end
   Sums sums_;
+  std::map<std::string, Group> groups_;
   std::vector<Interval> worst_;
   GuestSpansExplained result_;
 };

@@ -4,6 +4,7 @@
 #include "merge/report/guest_spans.h"
 #include "merge/report/no_exits.h"
 #include "merge/report/notes.h"
+#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -36,6 +37,8 @@ Result<GuestSpansExplained> run_guest_spans(const InputOptions& options, const G
   GuestSpans spans(timeline, spec, worst);
   Pipeline pipeline(pipeline_options(timeline, *input), {&spans});
   feed(timeline, pipeline, progress);
+  if (auto placed = check_placement(timeline, pipeline); !placed)
+    return tl::unexpected(std::move(placed).error());
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
   if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
     return tl::unexpected(no_exits(timeline));

@@ -5,6 +5,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/no_exits.h"
+#include "merge/report/placement.h"
 #include "merge/report/window.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
@@ -102,6 +103,9 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& g
   feed(timeline, pipeline, progress);
   if (auto found = check_found(timeline, *input, report_options, pipeline, companion); !found) {
     return tl::unexpected(std::move(found).error());
+  }
+  if (auto placed = check_placement(timeline, pipeline); !placed) {
+    return tl::unexpected(std::move(placed).error());
   }
   pipeline.finish();
   if (companion != nullptr) companion->finish(pipeline, aggregator);

@@ -22,7 +22,7 @@ WaitRows CulpritSums::rows(const CulpritNames& names) const {
   for (const auto& [culprit, sum] : sums_) {
     WaitRow row;
     row.culprit = names.text(culprit);
-    if (culprit.kind == CulpritKind::kThread || culprit.kind == CulpritKind::kIpi) {
+    if (culprit.is_thread()) {
       row.tid = static_cast<std::int32_t>(culprit.thread);
       row.vm = names.vm(culprit.thread);
       if (const Vm* vm = names.vcpus.vm_of(row.vm)) row.vm_name = vm->given;

@@ -1,5 +1,6 @@
 #include "merge/session/guest_kernel_source.h"
 
+#include <optional>
 #include <utility>
 
 #include "merge/source/wrapped_source.h"
@@ -7,23 +8,26 @@
 namespace trapline {
 namespace {
 
+// Without a line: on its host's clock already.
 class GuestKernelSource final : public WrappedSource {
  public:
-  GuestKernelSource(std::unique_ptr<Source> source, const GuestAlignment& alignment,
-                    MachineId machine)
+  GuestKernelSource(std::unique_ptr<Source> source, std::optional<ClockLine> line,
+                    std::map<std::int32_t, ThreadId> threads, MachineId machine)
       : WrappedSource(std::move(source)),
-        line_(alignment.line),
-        threads_(alignment.threads),
+        line_(std::move(line)),
+        threads_(std::move(threads)),
         machine_(machine) {
     info_.role = Role::kGuest;
+  }
+  void tell(const GuestAlignment& alignment) {
     info_.cycles = false;
     info_.method = alignment.method;
-    info_.offset_ns = static_cast<std::int64_t>(line_.at(line_.from()) - line_.from());
-    info_.error_ns = line_.error();
+    info_.offset_ns = static_cast<std::int64_t>(line_->at(line_->from()) - line_->from());
+    info_.error_ns = line_->error();
   }
 
   Read next(Event& event) override {
-    const auto place = [this](Timestamp at) { return Timestamp(line_.at(at.ns())); };
+    const auto place = [this](Timestamp at) { return line_ ? Timestamp(line_->at(at.ns())) : at; };
     if (const Read read = next_placed(event, place); read != Read::kEvent) return read;
     event.machine = machine_;
     if (std::holds_alternative<Lost>(event.payload)) return Read::kEvent;
@@ -38,7 +42,7 @@ class GuestKernelSource final : public WrappedSource {
   }
 
  private:
-  ClockLine line_;
+  std::optional<ClockLine> line_;
   std::map<std::int32_t, ThreadId> threads_;
   MachineId machine_;
 };
@@ -47,7 +51,17 @@ class GuestKernelSource final : public WrappedSource {
 
 std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                              const GuestAlignment& alignment, MachineId machine) {
-  return std::make_unique<GuestKernelSource>(std::move(source), alignment, machine);
+  auto guest = std::make_unique<GuestKernelSource>(std::move(source), alignment.line,
+                                                   alignment.threads, machine);
+  guest->tell(alignment);
+  return guest;
+}
+
+std::unique_ptr<Source> with_guest_threads(std::unique_ptr<Source> source,
+                                           std::map<std::int32_t, ThreadId> threads,
+                                           MachineId machine) {
+  return std::make_unique<GuestKernelSource>(std::move(source), std::nullopt, std::move(threads),
+                                             machine);
 }
 
 }  // namespace trapline

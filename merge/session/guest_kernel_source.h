@@ -6,6 +6,7 @@
 // `task` is the guest's own. Threads inside a payload are the guest's.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -17,5 +18,9 @@ namespace trapline {
 [[nodiscard]] std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                                            const GuestAlignment& alignment,
                                                            MachineId machine);
+// One whose times are its host's already (trace-cmd's TIME_SHIFT).
+[[nodiscard]] std::unique_ptr<Source> with_guest_threads(std::unique_ptr<Source> source,
+                                                         std::map<std::int32_t, ThreadId> threads,
+                                                         MachineId machine);
 
 }  // namespace trapline

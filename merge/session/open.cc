@@ -145,7 +145,7 @@ clocks::SourceClock clock_of(const Description& is) {
   clock.shifted = is.shifted;
   clock.trace_id = is.trace_id;
   clock.peer_id = is.peer_id;
-  clock.guest_trace_ids = is.guest_trace_ids;
+  for (const RecordedGuest& guest : is.guests) clock.guest_trace_ids.push_back(guest.trace_id);
   return clock;
 }
 

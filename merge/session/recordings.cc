@@ -256,14 +256,35 @@ bool Recordings::leave_out_last(const std::string& why) {
 namespace {
 
 // Recordings of one guest have the same threads of its vCPUs.
-MachineId machine_of(const GuestAlignment& alignment, std::vector<ThreadId>& guests) {
-  const ThreadId first = alignment.threads.empty() ? ThreadId{} : alignment.threads.begin()->second;
+MachineId machine_of(const std::map<std::int32_t, ThreadId>& threads,
+                     std::vector<ThreadId>& guests) {
+  const ThreadId first = threads.empty() ? ThreadId{} : threads.begin()->second;
   auto found = std::ranges::find(guests, first);
   if (first == ThreadId{} || found == guests.end()) found = guests.insert(guests.end(), first);
   return guest_machine(static_cast<std::uint16_t>(found - guests.begin() + 1));
 }
 
 }  // namespace
+
+// Of a guest that trace-cmd recorded together with its host, and whose times it shifted: the host's
+// threads of its CPUs, as the host's recording names them. Nothing where that is not among these.
+std::optional<std::map<std::int32_t, ThreadId>> Recordings::threads_of_shifted(
+    const Recording& recording) const {
+  if (!recording.is.shifted) return std::nullopt;
+  for (const Recording& host : recordings_) {
+    if (&host == &recording || host.is.shifted) continue;
+    const auto guest =
+        std::ranges::find(host.is.guests, recording.is.trace_id, &RecordedGuest::trace_id);
+    const bool named = recording.is.trace_id != 0 && guest != host.is.guests.end();
+    const bool is_peer = recording.is.peer_id != 0 && host.is.trace_id == recording.is.peer_id;
+    if (!named && !is_peer) continue;
+    std::map<std::int32_t, ThreadId> threads;
+    if (named)
+      for (const auto& [cpu, thread] : guest->threads) threads.emplace(cpu, ThreadId{thread});
+    return threads;
+  }
+  return std::nullopt;
+}
 
 Result<void> Recordings::align_clocks() {
   auto clocks = read_clocks(false);
@@ -276,26 +297,30 @@ Result<void> Recordings::align_clocks() {
     aligned = clocks::align(*clocks);
   }
   if (!aligned) return tl::unexpected(std::move(aligned).error());
+  std::vector<ThreadId> guests;  // one vCPU's thread of each
   std::size_t next = 0, kernels = 0;
   for (Recording& recording : recordings_) {
     if (recording.aligned) continue;
     const clocks::AlignedSource& one = aligned->sources[next++];
-    input_.capabilities.merge(recording.is.has);
+    const auto threads = threads_of_shifted(recording);
+    if (!threads) input_.capabilities.merge(recording.is.has);
     for (const std::string& note : one.notes) input_.notes.push_back(note);
-    if (recording.is.witness == Witness::kKernel) ++kernels;
+    if (recording.is.witness == Witness::kKernel && !threads) ++kernels;
     if (next == 1) input_.observed = one.map.is_identity();
     auto source = with_clock(std::move(recording.source), one, aligned->clock);
     if (recording.part.kind == SourceKind::kUftrace)
       source = with_vcpu_threads(std::move(source), vcpu_threads_of(recording.part.path));
+    if (threads)
+      source = with_guest_threads(std::move(source), *threads, machine_of(*threads, guests));
     input_.sources.push_back(std::move(source));
   }
   input_.observed &= options_.observer != nullptr && has_host() && kernels == 1;
-  std::vector<ThreadId> guests;  // one vCPU's thread of each
   for (Recording& recording : recordings_) {
     if (!recording.aligned) continue;
     if (recording.guest->inside) {
-      input_.sources.push_back(with_guest_alignment(std::move(recording.source), *recording.aligned,
-                                                    machine_of(*recording.aligned, guests)));
+      input_.sources.push_back(
+          with_guest_alignment(std::move(recording.source), *recording.aligned,
+                               machine_of(recording.aligned->threads, guests)));
       continue;
     }
     auto source = open_guest_calls(recording.part.path, *recording.aligned);

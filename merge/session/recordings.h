@@ -2,6 +2,7 @@
 // opened.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,8 @@ class Recordings {
   Result<void> align_guests();
   Result<void> align_clocks();
   Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs);
+  [[nodiscard]] std::optional<std::map<std::int32_t, ThreadId>> threads_of_shifted(
+      const Recording& recording) const;
   bool leave_out_last(const std::string& why);
 
   [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }

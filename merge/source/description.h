@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ enum class Witness : std::uint8_t {
   kFunctions  // functions of a program or a guest, or a program's own events
 };
 
+// A guest that was recorded together with its host: which thread of the host ran which of its CPUs.
+struct RecordedGuest {
+  std::uint64_t trace_id = 0;
+  std::map<std::int32_t, std::int32_t> threads;  // by the guest's CPU
+};
+
 struct Description {
   std::string path;
   std::string clock;                // "mono", "local", "x86-tsc"
@@ -33,7 +40,7 @@ struct Description {
   // of its host's and of its guests'.
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
-  std::vector<std::uint64_t> guest_trace_ids;
+  std::vector<RecordedGuest> guests;
 };
 
 }  // namespace trapline

@@ -6,7 +6,7 @@
 MARKER=/sys/kernel/tracing/trace_marker
 
 # A guest that hangs (see docs/kvm-box.md, limits) must not keep the box: it gets this many seconds.
-GUEST_TIMEOUT=120
+GUEST_TIMEOUT=${GUEST_TIMEOUT:-120}
 
 # demo_guest CONSOLE-FILE [QEMU-ARGUMENT...]
 demo_guest() {

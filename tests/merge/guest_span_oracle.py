@@ -17,6 +17,7 @@ import oracle
 number = oracle.number
 SPEC = "sched_switch:next_pid..sched_switch:prev_pid"
 WORST = 50
+PARTS = ("guest", "kernel", "user", "preempted", "blocked", "not recorded")
 
 
 def keep_pieces():
@@ -46,13 +47,13 @@ def pieces_of(path):
 
 
 def intervals_in(path):
-    """How many times a task came to a CPU and left one."""
-    running, count = set(), 0
+    """How many times each task came to a CPU and left one."""
+    running, count = set(), collections.Counter()
     for event in oracle.read(path)[0]:
         if event.name != "sched_switch":
             continue
         left, came = (number(event.fields, key) for key in ("prev_pid", "next_pid"))
-        count += left in running
+        count[left] += left in running
         running.discard(left)
         running.add(came)
     return count
@@ -75,6 +76,26 @@ def adds_up(node):
         all(adds_up(child) for child in children)
 
 
+def differences(table, got, counted):
+    """`report --by guest-span` against the sum of all, and the counts of the guest's recording."""
+    wrong = []
+    keys = [f"{part.replace(' ', '_')}_ns" for part in PARTS]
+    for part, key in zip(PARTS, keys, strict=True):
+        all_of_it = sum(node["ns"] for node in got["tree"]["children"] if node["text"] == part)
+        if sum(row[key] for row in table["rows"]) != all_of_it:
+            wrong.append(f"rows of {part} do not sum to {all_of_it}")
+    for row in table["rows"]:
+        if sum(row[key] for key in keys) != row["total_ns"]:
+            wrong.append(f"{row['key']}: the parts do not sum to {row['total_ns']}")
+        if sum(c["ns"] for c in row["culprits"]) != row["preempted_ns"] + row["blocked_ns"]:
+            wrong.append(f"{row['key']}: the culprits do not sum to its waits")
+        pid = int(row["key"].split("=")[1].split(" ")[0])
+        counted[pid] -= row["count"]
+    if sum(counted.values()) != got["counters"]["unplaced"] or min(counted.values()) < 0:
+        wrong.append(f"intervals by task: {dict(counted)} are left")
+    return wrong
+
+
 def main():
     trapline, folder = sys.argv[1:]
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
@@ -88,8 +109,10 @@ def main():
     pieces = pieces_of(files[0])
     wrong = [] if adds_up(got["tree"]) and got["tree"]["ns"] == got["total_ns"] else ["the sum of all"]
     every = got["count"] + got["counters"]["unplaced"]
-    if every != intervals_in(files[1]):
-        wrong.append(f"{every} intervals, the guest's recording has {intervals_in(files[1])}")
+    counted = intervals_in(files[1])
+    if every != sum(counted.values()):
+        wrong.append(f"{every} intervals, the guest's recording has {sum(counted.values())}")
+    wrong += differences(run("report", *files, "--by", "guest-span", "--guest-span", SPEC), got, counted)
     for span in got["worst"]:
         tree, begin = span["tree"], span["start_ns"]
         want = cut(pieces[threads[tree["text"].split(",")[0]]], begin, begin + tree["ns"])

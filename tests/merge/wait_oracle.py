@@ -22,6 +22,9 @@ WAKES = ("sched_waking", "sched_wakeup")
 START, MOVED = "unknown (before", "unknown (record sched:sched_migrate_task)"
 NO_WAKING, NO_CONTEXT = "unknown (record sched:sched_waking)", "unknown interrupt"
 
+RUNNERS = ("sched_switch", "irq_handler_entry", "irq_handler_exit", "softirq_entry", "softirq_exit")
+SOFTIRQS = ("HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU")
+
 number = oracle.number
 
 
@@ -30,23 +33,60 @@ def context_flags(path):
     return [int(m[1], 16) for m in map(FLAGS.match, lines) if m]
 
 
+class Cpu:
+    """Who ran on one CPU when, from its events in order."""
+
+    def __init__(self):
+        self.runs = []     # (since, who)
+        self.later = []    # of those, the ones whose thread the next switch tells
+        self.thread, self.irq, self.softirq = START, None, None
+
+    def add(self, at):
+        who = self.irq or self.softirq or self.thread
+        if who is START:
+            self.later.append(len(self.runs))
+        self.runs.append((at, who))
+
+    def on(self, event):
+        begins = event.name.endswith("_entry")
+        if event.name == "sched_switch":
+            for at in self.later:
+                self.runs[at] = self.runs[at][0], number(event.fields, "prev_pid")
+            self.thread, self.irq, self.softirq = number(event.fields, "next_pid"), None, None
+            self.later = []
+        elif event.name in ("irq_handler_entry", "irq_handler_exit"):
+            if not begins and self.irq is None:
+                return
+            self.irq = f"interrupt {number(event.fields, 'irq')}" if begins else None
+        else:
+            if not begins and self.softirq is None:
+                return
+            self.softirq = f"softirq {SOFTIRQS[number(event.fields, 'vec')]}" if begins else None
+        self.add(event.at)
+
+    def lose(self, hole):
+        self.runs.append((hole.start, "unknown (events were lost)"))
+        self.thread, self.irq, self.softirq, self.later = START, None, None, []
+        self.add(hole.end)
+
+
 class Cpus:
     """Who ran on each CPU when."""
 
     def __init__(self, events, holes):
-        marks = collections.defaultdict(list)
+        cpus = collections.defaultdict(Cpu)
+        lost = collections.defaultdict(list)
+        for hole in holes:
+            lost[hole.cpu].append(hole)
         for event in events:
-            if event.name == "sched_switch":
-                marks[event.cpu].append(event)
-        self.runs = {}
-        for cpu in {*marks, *(h.cpu for h in holes)}:
-            runs = [(e.at, number(e.fields, "next_pid")) for e in marks[cpu]]
-            for hole in (h for h in holes if h.cpu == cpu):
-                later = [number(e.fields, "prev_pid") for e in marks[cpu] if e.at >= hole.end]
-                runs.append((hole.start, "unknown (events were lost)"))
-                runs.append((hole.end, later[0] if later else START))
-            runs.sort(key=lambda run: run[0])
-            self.runs[cpu] = runs
+            while lost[event.cpu] and lost[event.cpu][0].start < event.at:
+                cpus[event.cpu].lose(lost[event.cpu].pop(0))
+            if event.name in RUNNERS:
+                cpus[event.cpu].on(event)
+        for cpu, rest in lost.items():
+            for hole in rest:
+                cpus[cpu].lose(hole)
+        self.runs = {cpu: state.runs for cpu, state in cpus.items()}
 
     def pieces(self, cpu, begin, end):
         runs = self.runs.get(cpu, [])

@@ -31,6 +31,16 @@ END
   expect_contains "$work/stdout" "$ trapline report $session --by function,device"
   trace-cmd report -N "$session/trace.dat" 2>/dev/null >"$work/text"
   page_opens
+  perfetto_agrees
+}
+
+# In Perfetto's trace processor the session's exits, parts, states and flows are those of the report.
+perfetto_agrees() {
+  command -v node >/dev/null || return 0
+  local folder
+  folder=$("$scripts/fetch" trace-processor) || return 0
+  python3 "$(dirname -- "$0")/../merge/export/perfetto.py" "$TRAPLINE_BINARY_DIR/merge/trapline" "$folder" \
+    "$session" || fail "the session in Perfetto's trace processor"
 }
 
 # The demo ends by naming its page, which opens in a browser, where this build has pages.

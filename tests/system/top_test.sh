@@ -172,4 +172,47 @@ bench_says_what_is_wrong() {
   [ ! -e "$work/bench" ] || fail "a folder of nothing was left"
 }
 
+# A guest without KVM, so that it runs anywhere: its functions are compared.
+bench_records_and_compares() {
+  needs_tracefs
+  if grep -q '^TRAPLINE_SANITIZE:STRING=.' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then
+    skip "QEMU cannot load a plugin with a sanitizer in it"
+  fi
+  local qemu status=0
+  qemu=$(fetched qemu10)/bin/qemu-system-x86_64
+  "$trapline" bench -o "$work/bench" --guest --top 0 --no-kvm --functions=uftrace -n 2 --warm-up 1 --seed 7 --ok-status 1 \
+    --fail-if 'rate(compute) > +1000%' --format json --a '-m 64' --b '-m 96' -- \
+    "$qemu" -accel tcg -display none -nodefaults -no-reboot -machine pc,hpet=on \
+    -kernel "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" -device isa-debugcon,iobase=0x402,chardev=console \
+    -chardev "file,id=console,path=$work/console" -device isa-debug-exit,iobase=0x501 \
+    >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status" 0 "$status"
+  compgen -G "$instances/trapline-*-$$" >/dev/null && fail "an instance was left"
+  python3 - "$work" <<'END' || fail "$(tail -n 5 "$work/stderr"); $(head -c 2000 "$work/stdout")"
+import json, os, sys
+work = sys.argv[1]
+comparison = json.load(open(f"{work}/stdout"))
+assert comparison["rows_of"] == "calls", comparison
+assert [len(comparison[side]) for side in ("before", "after")] == [2, 2], comparison["before"]
+counts = {row["key"]: (row["before_count"], row["after_count"]) for row in comparison["rows"]}
+assert counts["rtc_read"] == (800, 800) and counts["compute"] == (800, 800), counts
+plan = json.load(open(f"{work}/bench/bench.json"))
+assert plan["seed"] == 7 and "-m" in plan["a"] and "64" in plan["a"] and "96" in plan["b"], plan
+names = [run["session"] for run in plan["order"]]
+assert sorted(names) == sorted(["warm-up-a-01", "warm-up-b-01", "a-01", "a-02", "b-01", "b-02"]), names
+assert [run["warm_up"] for run in plan["order"]] == [True, True] + [False] * 4, plan
+began = []
+for number, run in enumerate(plan["order"], 1):
+    place = json.load(open(f"{work}/bench/{run['session']}/bench.json"))
+    assert (place["side"], place["number"], place["of"], place["seed"]) == (run["side"], number, 6, 7), place
+    began.append(os.stat(f"{work}/bench/{run['session']}/bench.json").st_mtime_ns)
+assert began == sorted(began), "the sessions were made in another order"
+END
+  # A condition that is met, checked by the same code.
+  status=0
+  "$trapline" diff "$TRAPLINE_SOURCE_DIR/tests/data/svm-linux-2vcpu.dat" "$recording" \
+    --fail-if 'mean(interrupt) > +10%' >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status of a condition that is met" 4 "$status"
+}
+
 "$1"

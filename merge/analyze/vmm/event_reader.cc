@@ -1,15 +1,22 @@
 #include "merge/analyze/vmm/event_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 
 namespace trapline {
 namespace {
 
-bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
-}
+// The characters of names; a table, since each character of each marker's name is looked up.
+constexpr auto kNameChars = [] {
+  std::array<bool, 256> of{};
+  for (unsigned c = 0; c < of.size(); ++c) {
+    of[c] = (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
+  }
+  return of;
+}();
+bool is_name_char(char c) { return kNameChars[static_cast<unsigned char>(c)]; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Where `label` (two characters or more) begins, or nullptr. The first two are compared here: few

@@ -4,6 +4,15 @@
 #include <charconv>
 
 namespace trapline {
+
+// One for each VMM, defined in its file of this folder: what vmms() lists, in this order.
+const VmmKnowledge& qemu_vmm();
+const VmmKnowledge& device_events_vmm();
+const VmmKnowledge& firecracker_vmm();
+const VmmKnowledge& cloud_hypervisor_vmm();
+const VmmKnowledge& crosvm_vmm();
+const VmmKnowledge& kvmtool_vmm();
+
 namespace {
 
 class AnyVmm final : public VmmKnowledge {

@@ -22,12 +22,4 @@ namespace trapline {
 // What follows `prefix` when it is a decimal number and nothing comes after it, else kNoVcpu.
 [[nodiscard]] std::int32_t number_after_prefix(std::string_view text, std::string_view prefix);
 
-// Those that vmms() lists, in this order.
-[[nodiscard]] const VmmKnowledge& qemu_vmm();
-[[nodiscard]] const VmmKnowledge& device_events_vmm();
-[[nodiscard]] const VmmKnowledge& firecracker_vmm();
-[[nodiscard]] const VmmKnowledge& cloud_hypervisor_vmm();
-[[nodiscard]] const VmmKnowledge& crosvm_vmm();
-[[nodiscard]] const VmmKnowledge& kvmtool_vmm();
-
 }  // namespace trapline

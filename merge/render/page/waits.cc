@@ -62,7 +62,7 @@ Json Waits::json(const std::map<Culprit, Sum>& sums, const CulpritNames& names) 
   std::vector<Row> rows;
   std::uint64_t total = 0;
   for (const auto& [culprit, sum] : sums) {
-    const bool thread = culprit.kind == CulpritKind::kThread || culprit.kind == CulpritKind::kIpi;
+    const bool thread = culprit.is_thread();
     rows.push_back({names.text(culprit), thread ? names.vm(culprit.thread) : std::string(), &sum});
     total += sum.ns;
   }

@@ -53,6 +53,13 @@ class QemuLogSource final : public Source {
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
   const SourceCounters& counters() const override { return counters_; }
+  // Lines are out of order by less than a block.
+  std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    const std::uint64_t size = file_.size(), tail = size - std::min<std::uint64_t>(size, kBlock);
+    const auto begin = times_in(0), end = times_in(tail);
+    if (!begin || !end) return std::nullopt;
+    return std::pair(Timestamp(begin->first), Timestamp(std::max(begin->second, end->second)));
+  }
   double progress() const override {
     return static_cast<double>(offset_) / static_cast<double>(file_.size());
   }
@@ -73,6 +80,24 @@ class QemuLogSource final : public Source {
   };
   static bool later(const Held& a, const Held& b) {
     return std::pair(a.at, a.number) > std::pair(b.at, b.number);
+  }
+
+  // The least and the greatest time of the lines that lie whole in the block from `offset` on.
+  [[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> times_in(
+      std::uint64_t offset) const {
+    std::string block(std::min<std::uint64_t>(file_.size() - offset, kBlock), '\0');
+    if (!file_.read(offset, std::as_writable_bytes(std::span(block)))) return std::nullopt;
+    std::string_view left = block;
+    if (offset != 0) left.remove_prefix(std::min(left.size(), left.find('\n') + 1));
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> times;
+    for (std::size_t end = left.find('\n'); end != left.npos; end = left.find('\n')) {
+      if (const auto line = parse_qemu_log_line(left.substr(0, end))) {
+        if (!times) times = std::pair(line->at, line->at);
+        times = std::pair(std::min(times->first, line->at), std::max(times->second, line->at));
+      }
+      left.remove_prefix(end + 1);
+    }
+    return times;
   }
 
   // Another block after what is left of the last one; false at the end.

@@ -55,6 +55,21 @@ class SimpletraceSource : public Source {
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
   const SourceCounters& counters() const override { return counters_; }
+  // Records have no index, and only a small file is read for it; nothing for others.
+  std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    if (size_ > kMostForRange) return std::nullopt;
+    auto reader = simpletrace::Reader::open(info_.path, *declarations_);
+    if (!reader) return std::nullopt;
+    std::optional<std::pair<Timestamp, Timestamp>> range;
+    simpletrace::Record record;
+    for (auto more = reader->next(record); more && *more; more = reader->next(record)) {
+      if (record.dropped) continue;
+      const Timestamp at(record.timestamp);
+      if (!range) range = std::pair(at, at);
+      range = std::pair(std::min(range->first, at), std::max(range->second, at));
+    }
+    return range;
+  }
   double progress() const override {
     return size_ == 0 ? 1.0 : static_cast<double>(reader_.offset()) / static_cast<double>(size_);
   }
@@ -65,6 +80,7 @@ class SimpletraceSource : public Source {
 
  private:
   static constexpr std::size_t kWindow = 4096;
+  static constexpr std::uint64_t kMostForRange = 16u << 20;
 
   struct Held {
     std::uint64_t time = 0;

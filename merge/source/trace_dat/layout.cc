@@ -1,6 +1,7 @@
 #include "merge/source/trace_dat/layout.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "backend_ftrace/base/text.h"
@@ -137,6 +138,24 @@ Extent LayoutReader::sized_section(MetaReader& reader, std::uint64_t size) {
   return section;
 }
 
+// Name, trace id, and for each of its CPUs the number and the thread that runs it.
+void LayoutReader::read_guest(ByteCursor& cursor) {
+  constexpr std::size_t kMostGuests = 4096;
+  const auto name = cursor.c_string();
+  const auto trace_id = cursor.number<std::uint64_t>();
+  if (!name || !trace_id || layout_.guests.size() >= kMostGuests) return;
+  RecordedGuest& guest = layout_.guests.emplace_back();
+  guest.trace_id = *trace_id;
+  const auto cpus = std::min<std::uint32_t>(cursor.number<std::uint32_t>().value_or(0), kMostCpus);
+  for (std::uint32_t i = 0; i < cpus; ++i) {
+    const auto cpu = cursor.number<std::uint32_t>(), thread = cursor.number<std::uint32_t>();
+    if (!cpu || !thread) return;
+    constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (*cpu > kMost || *thread > kMost || *thread == 0) continue;
+    guest.threads[static_cast<std::int32_t>(*cpu)] = static_cast<std::int32_t>(*thread);
+  }
+}
+
 void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
   ByteCursor cursor(std::as_bytes(std::span(body)), layout_.order);
   const std::string text = body.substr(0, body.find('\0'));
@@ -160,15 +179,9 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
       layout_.time_shift = body.size() >= 16;
       layout_.peer_id = cursor.number<std::uint64_t>().value_or(0);
       break;
-    case kGuest: {  // name, trace id, CPUs
-      constexpr std::size_t kMostGuests = 4096;
-      const auto name = cursor.c_string();
-      const auto trace_id = cursor.number<std::uint64_t>();
-      if (name && trace_id && layout_.guest_trace_ids.size() < kMostGuests) {
-        layout_.guest_trace_ids.push_back(*trace_id);
-      }
+    case kGuest:
+      read_guest(cursor);
       break;
-    }
     case kTraceId:
       layout_.trace_id = cursor.number<std::uint64_t>().value_or(0);
       break;

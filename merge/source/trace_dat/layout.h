@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/source/description.h"
 #include "merge/source/file.h"
 #include "merge/source/kernel_events/formats.h"
 
@@ -61,8 +62,8 @@ struct Layout : FormatTexts {
   std::optional<Tsc2Nsec> tsc2nsec;
   bool time_shift = false;  // a guest's recording with TIME_SHIFT: libtracecmd applies it
   std::uint64_t trace_id = 0;
-  std::uint64_t peer_id = 0;                   // TIME_SHIFT: the host's trace id
-  std::vector<std::uint64_t> guest_trace_ids;  // GUEST: of the guests recorded with this one
+  std::uint64_t peer_id = 0;          // TIME_SHIFT: the host's trace id
+  std::vector<RecordedGuest> guests;  // GUEST: recorded with this one
   std::uint32_t cpu_count = 0;
   std::vector<Buffer> buffers;
 };

@@ -67,6 +67,7 @@ class LayoutReader {
   Result<void> read_instance_v6(const InstanceTable& instance);
   Buffer read_table_v6(MetaReader& reader, std::string name);
   Result<std::uint64_t> read_options_v7(std::uint64_t offset, std::vector<Extent>& by_option);
+  void read_guest(ByteCursor& cursor);
   void handle_option(std::uint16_t id, const std::string& body);
   Result<void> handle_buffer_v7(const std::string& body);
   Result<SectionHeader> section_at(std::uint64_t offset);

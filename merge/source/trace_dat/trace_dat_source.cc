@@ -72,7 +72,7 @@ Description TraceDatSource::describe() const {
   is.shifted = layout.time_shift;
   is.trace_id = layout.trace_id;
   is.peer_id = layout.peer_id;
-  is.guest_trace_ids = layout.guest_trace_ids;
+  is.guests = layout.guests;
   return is;
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How fast `trapline export` writes, and how much memory it takes: CPU time (rusage) of each format, median of the runs.
+"""How fast `trapline export` writes, and how much memory it takes: CPU time of each format, median of the runs.
 
-  bench_export.py --trapline PATH [--events N] [--runs N]
+  bench_export.py --trapline PATH [--events N] [--runs N] [--folder FOLDER] [RECORDING...]
 
-The recording is tests/data/svm-linux-2vcpu.dat again and again (tests/bench/merge/make_recording.py). The output goes
-to /dev/null: a disk's speed is not the exporter's. docs/performance.md has the figures.
+Each RECORDING again and again (tests/bench/merge/make_recording.py). Without one it is two of tests/data: one with
+QEMU's and the interrupts' events, eight for each exit, and one with KVM's and sched_switch, five for each. The output
+goes to /dev/null: a disk's speed is not the exporter's. docs/performance.md has the figures.
 """
 import argparse
 import os
@@ -15,9 +16,11 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-BASE = HERE.parents[1] / "data" / "svm-linux-2vcpu.dat"
+DATA = HERE.parents[1] / "data"
+BASES = [DATA / "svm-linux-2vcpu.dat", DATA / "nested" / "svm.dat"]
 MAKER = HERE.parent / "merge" / "make_recording.py"
 FORMATS = {
+    "report": None,
     "jsonl": ["--to", "jsonl"],
     "csv": ["--to", "csv"],
     "jsonl, summary": ["--to", "jsonl", "--rows", "summary"],
@@ -28,14 +31,13 @@ FORMATS = {
 
 
 def measured(command):
-    """(CPU seconds, max RSS in MiB) of one run."""
-    with open(os.devnull, "wb") as null:
-        child = subprocess.Popen(command, stdout=null)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        sys.exit(f"failed with {child.returncode}: {' '.join(map(str, command))}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    """(CPU seconds, max RSS in MiB) of one run, by GNU time: what Python starts by itself has Python's RSS at least."""
+    done = subprocess.run(["/usr/bin/time", "-f", "%U %S %M", *command], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"failed with {done.returncode}: {' '.join(map(str, command))}: {done.stderr}")
+    user, system, kilobytes = done.stderr.split()[-3:]
+    return float(user) + float(system), int(kilobytes) / 1024
 
 
 def slices_of(data):
@@ -70,37 +72,53 @@ def slices_of(data):
     return count
 
 
+def exits_of(trapline, path):
+    command = [trapline, "export", path, "--to", "folded", "--weight", "count", "-o", "-"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines())
+
+
+def command_of(trapline, recording, how):
+    if how is None:
+        return [trapline, "report", recording]
+    return [trapline, "export", recording, *how, "-o", "/dev/null"]
+
+
+def measure(base, options, folder):
+    recording, small = os.path.join(folder, "big.dat"), os.path.join(folder, "small.pftrace")
+    subprocess.run([sys.executable, MAKER, base, recording, "--events", str(options.events)], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # Slices are counted in one turn of the recording; each turn has as many.
+    subprocess.run([options.trapline, "export", base, "--to", "perfetto", "-o", small, "--force"], check=True)
+    slices = slices_of(pathlib.Path(small).read_bytes())
+    exits = exits_of(options.trapline, recording)
+    slices = slices * exits // exits_of(options.trapline, base)
+    times = {form: [] for form in FORMATS}
+    for _ in range(options.runs):
+        for form, how in FORMATS.items():
+            times[form].append(measured(command_of(options.trapline, recording, how)))
+    print(f"{os.path.relpath(base, DATA)}: {options.events} events, {exits} exits, {slices} slices, "
+          f"{os.path.getsize(recording) >> 20} MiB; median of {options.runs}\n")
+    print(f"{'':16}{'CPU s':>8}{'M exits/s':>11}{'M slices/s':>12}{'max RSS MiB':>13}")
+    for form, runs in times.items():
+        seconds = statistics.median(cpu for cpu, _ in runs)
+        speed = f"{slices / seconds / 1e6:12.2f}" if form == "perfetto" else f"{'':12}"
+        print(f"{form:16}{seconds:8.2f}{exits / seconds / 1e6:11.2f}{speed}{max(rss for _, rss in runs):13.1f}")
+    print(flush=True)
+    os.unlink(recording)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--trapline", required=True)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--folder", help="for the recordings; 100 million events are 4 GiB")
+    parser.add_argument("recordings", nargs="*", type=pathlib.Path, default=BASES)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trapline-bench-") as name:
-        recording = os.path.join(name, "big.dat")
-        small = os.path.join(name, "small.pftrace")
-        subprocess.run([sys.executable, MAKER, BASE, recording, "--events", str(options.events)], check=True,
-                       stdout=subprocess.DEVNULL)
-        # Counted in one turn of the recording; each turn has as many.
-        subprocess.run([options.trapline, "export", BASE, "--to", "perfetto", "-o", small], check=True)
-        with open(small, "rb") as file:
-            slices = slices_of(file.read())
-        def exits_of(path):
-            command = [options.trapline, "export", path, "--to", "folded", "--weight", "count", "-o", "-"]
-            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines())
-        exits = exits_of(recording)
-        slices = slices * exits // exits_of(BASE)
-        times = {form: [] for form in FORMATS}
-        for _ in range(options.runs):
-            for form, how in FORMATS.items():
-                times[form].append(measured([options.trapline, "export", recording, *how, "-o", "/dev/null"]))
-        print(f"{exits} exits, {slices} slices, {os.path.getsize(recording) >> 20} MiB; median of {options.runs}\n")
-        print(f"{'':16}{'CPU s':>8}{'M exits/s':>11}{'M slices/s':>12}{'max RSS MiB':>13}")
-        for form, runs in times.items():
-            seconds = statistics.median(cpu for cpu, _ in runs)
-            speed = f"{slices / seconds / 1e6:12.2f}" if form == "perfetto" else f"{'':12}"
-            print(f"{form:16}{seconds:8.2f}{exits / seconds / 1e6:11.2f}{speed}{max(rss for _, rss in runs):13.1f}")
+    with tempfile.TemporaryDirectory(prefix="trapline-bench-", dir=options.folder) as folder:
+        for base in options.recordings:
+            measure(base, options, folder)
 
 
 if __name__ == "__main__":

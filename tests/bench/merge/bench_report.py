@@ -87,6 +87,8 @@ def main():
         commands = {
             "trapline report, uncompressed": (ours + [plain], False),
             "trapline report, zstd": (ours + [zstd], False),
+            "trapline report, culprits": ([options.trapline, "report", "--by",
+                                           "preempted-by,blocked-on", plain], False),
             "trapline report, a tenth": (ours + [small], False),
             "minimal libtracecmd loop": ([options.loop, plain], False),
             "trace-cmd report": (["trace-cmd", "report", plain],
@@ -117,11 +119,13 @@ def main():
                      plain_time / seconds["minimal libtracecmd loop"], slack / 1.4)
         bounds.check("CPU time of zstd over uncompressed",
                      seconds["trapline report, zstd"] / plain_time, slack * 2)
+        bounds.check("CPU time by culprits over by reason",
+                     seconds["trapline report, culprits"] / plain_time, slack * 1.5)
         if options.perf_data:
             each = seconds["perf kvm stat report"] / perf_count
             bounds.check("CPU time per event over perf kvm stat's", plain_time / count / each,
                          slack / 2)
-        for what in ("uncompressed", "zstd", "a tenth"):
+        for what in ("uncompressed", "zstd", "culprits", "a tenth"):
             bounds.check(f"resident, {what}", rss[f"trapline report, {what}"] / 1024,
                          RSS_BOUND / 1024, " MiB")
     return 1 if bounds.failed else 0

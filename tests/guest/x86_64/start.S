@@ -63,6 +63,7 @@ start64:
         movw %ax, %es
         movw %ax, %ss
         xorl %ebp, %ebp
+        movl %ebx, %edi                 // struct hvm_start_info, for those who want it
         call kmain
 4:      hlt
         jmp 4b

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
+
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -79,6 +82,65 @@ TEST_F(PipelineTest, ASinkGetsWhatItSelectsAndNoMore) {
   const Recorder& events = play(SpanClass::kEvents, {exit(100), entry(150)});
   EXPECT_THAT(events.events, ElementsAre(100, 150));
   EXPECT_THAT(events.exits, IsEmpty());
+}
+
+// A wake-up in its thread's own context: struct trace_entry with no flag of an interrupt.
+Event woken_by(ThreadId waker, std::uint64_t at, std::uint8_t flags = 0) {
+  static const std::array<std::array<std::byte, 36>, 2> kRecords = {std::array<std::byte, 36>{},
+                                                                    {{{}, {}, std::byte{0x10}}}};
+  Event event = wake(at);
+  event.thread = waker;
+  event.raw = kRecords[flags == 0 ? 0 : 1];
+  return event;
+}
+
+TEST_F(PipelineTest, AWakeupLeadsToThePartThatFollowsTheBlockedOne) {
+  const Recorder& all = play(SpanClass::kSpans | SpanClass::kWakeups,
+                             {exit(100), switch_out(110, false), woken_by(kVcpu1, 150),
+                              woken_by(kVcpu1, 155), switch_in(160), switch_out(170, false),
+                              woken_by(kOtherThread, 180, 0x10), switch_in(190), entry(200)});
+  const auto wakeups = of_kind(all, SpanKind::kWakeup);
+  // sched_wakeup after sched_waking is the same one.
+  ASSERT_THAT(wakeups, SizeIs(2));
+  EXPECT_EQ(wakeups[0].track.thread, kVcpu1);
+  EXPECT_EQ(wakeups[0].number, static_cast<std::uint32_t>(kVcpu0));
+  EXPECT_EQ(wakeups[1].track.thread, ThreadId{});  // an interrupt's
+  ASSERT_THAT(all.flows, SizeIs(2));
+  const auto parts = of_kind(all, SpanKind::kPart);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto part = std::find_if(parts.begin(), parts.end(),
+                                   [&](const Span& span) { return span.id == all.flows[i].to; });
+    ASSERT_NE(part, parts.end());
+    EXPECT_EQ(all.flows[i].from, wakeups[i].id);
+    EXPECT_EQ(all.flows[i].kind, FlowKind::kWakeup);
+    EXPECT_EQ(part->begin, wakeups[i].begin);
+    EXPECT_EQ(part->part, Part::kPreempted);
+  }
+}
+
+TEST_F(PipelineTest, AWakeupOutsideOfAnExitOrOfARunningThreadIsNone) {
+  const Recorder& all =
+      play(SpanClass::kSpans | SpanClass::kWakeups,
+           {entry(90), woken_by(kVcpu1, 95), exit(100), woken_by(kVcpu1, 120), entry(200)});
+  EXPECT_THAT(of_kind(all, SpanKind::kWakeup), IsEmpty());
+  EXPECT_THAT(all.flows, IsEmpty());
+}
+
+TEST_F(PipelineTest, ARequestThatEndsBeforeItsExitIsConnectedAllTheSame) {
+  const Recorder& all =
+      play(SpanClass::kSpans | SpanClass::kRequests,
+           {exit(100), port(105, 0xc000), to_user(110),
+            marker(120, "virtio_queue_notify vdev 0x1 n 0 vq 0x2\n"),
+            marker(130, "virtio_blk_handle_read vdev 0x1 req 0x3 sector 0 nsectors 8\n"),
+            marker(140, "virtio_blk_req_complete vdev 0x1 req 0x3 status 0\n"), run_ioctl(150),
+            entry(160)});
+  const auto exits = of_kind(all, SpanKind::kExit), requests = of_kind(all, SpanKind::kRequest);
+  ASSERT_THAT(exits, SizeIs(1));
+  ASSERT_THAT(requests, SizeIs(1));
+  ASSERT_THAT(all.flows, SizeIs(2));  // the other one is to the handler that served the exit
+  EXPECT_EQ(all.flows[0].from, exits[0].id);
+  EXPECT_EQ(all.flows[0].to, requests[0].id);
+  EXPECT_EQ(all.flows[0].kind, FlowKind::kNotify);
 }
 
 TEST_F(PipelineTest, AnExitsPartsCoverItWithoutAGap) {

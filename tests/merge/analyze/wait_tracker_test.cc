@@ -18,7 +18,8 @@ using testing::IsEmpty;
 
 constexpr unsigned kHardIrq = 0x08;
 constexpr std::uint16_t kWakingType = 1, kWakeupType = 2, kMigrateType = 3, kTimerType = 4,
-                        kTimerEndType = 5, kIrqType = 6, kDiskType = 7, kIpiType = 8;
+                        kTimerEndType = 5, kIrqType = 6, kDiskType = 7, kIpiType = 8,
+                        kIrqEndType = 9, kSoftirqType = 10, kSoftirqEndType = 11, kFutexType = 12;
 
 std::string name_of_type(const Event& event) {
   constexpr std::array kNames = {"",
@@ -29,7 +30,11 @@ std::string name_of_type(const Event& event) {
                                  "timer:hrtimer_expire_exit",
                                  "irq:irq_handler_entry",
                                  "block:block_rq_complete",
-                                 "kvm:kvm_apic_ipi"};
+                                 "kvm:kvm_apic_ipi",
+                                 "irq:irq_handler_exit",
+                                 "irq:softirq_entry",
+                                 "irq:softirq_exit",
+                                 "syscalls:sys_enter_futex"};
   return kNames.at(event.type);
 }
 
@@ -56,11 +61,19 @@ std::string text_of(const WaitShare& share) {
     case CulpritKind::kIpi:
       who = "ipi " + std::to_string(static_cast<std::int32_t>(culprit.thread));
       break;
+    case CulpritKind::kLock:
+      who = "lock of " + std::to_string(static_cast<std::int32_t>(culprit.thread));
+      break;
+    case CulpritKind::kSoftirq:
+      who = "softirq " + std::to_string(culprit.number);
+      break;
     case CulpritKind::kUnknown:
       who = "unknown " + std::to_string(static_cast<int>(culprit.missing));
       break;
   }
   if (culprit.handler != kNoName) who += " handler";
+  if (culprit.root == CulpritKind::kTimer) who += " after a timer";
+  if (culprit.root == CulpritKind::kDisk) who += " after the disk";
   return (share.part == Part::kBlocked ? "blocked " : "") + who + " " +
          std::to_string(share.length());
 }
@@ -105,6 +118,14 @@ class WaitTrackerTest : public testing::Test {
   Event context(std::uint64_t at, std::uint16_t type, std::int32_t number = 0,
                 ThreadId by = kOtherThread) {
     return raw(at, type, by, Other{}, 0, {{8, number}}, 16);
+  }
+
+  static constexpr std::int32_t kWait = 0x80, kWake = 0x81, kWaitBitset = 0x189;
+  Event futex(std::uint64_t at, ThreadId by, std::int32_t address, std::int32_t call) {
+    return raw(at, kFutexType, by, Other{}, 0, {{16, address}, {24, call}}, 64);
+  }
+  Event wakes(std::uint64_t at, ThreadId woken, ThreadId by, unsigned flags = 0) {
+    return raw(at, kWakingType, by, SchedWakeup{woken}, flags, {{32, 0}}, 36);
   }
 
   struct Sink : SpanSink {
@@ -226,6 +247,79 @@ TEST_F(WaitTrackerTest, AWakersQemuEventInTheWaitIsItsHandler) {
                      kOtherThread)),
         waking(260), sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 handler 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, InterruptsTakeTheTimeOfTheThreadThatTheyHit) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(0, context(220, kSoftirqType, 3)),
+        on(0, context(230, kIrqType, 25)), on(0, context(245, kIrqEndType, 25)),
+        on(0, context(250, kSoftirqEndType, 3)), sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("7 20", "softirq 3 10", "irq 25 15", "softirq 3 5", "7 50"));
+}
+
+TEST_F(WaitTrackerTest, AnInterruptOfAnotherCpuOrOneThatBeganBeforeTakesNothing) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(1, context(220, kIrqType, 25)),
+        on(0, context(240, kIrqEndType, 25)), sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("7 100"));
+}
+
+TEST_F(WaitTrackerTest, BeforeTheFirstSwitchAnInterruptIsKnownAndTheThreadAfterIt) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{9}), migrate(210, 1),
+        on(1, context(220, kIrqType, 25)), on(1, context(240, kIrqEndType, 25)),
+        on(1, sched(300, ThreadId{6}, kVcpu0)), on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("9 10", "unknown 1 10", "irq 25 20", "6 60"));
+}
+
+TEST_F(WaitTrackerTest, ALockIsThatOfTheFutexBothNamed) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), sched(200, kVcpu0, ThreadId{0}, false),
+        futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AnotherFutexIsNoLock) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), sched(200, kVcpu0, ThreadId{0}, false),
+        futex(255, kOtherThread, 0x2000, kWake), waking(260), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AConditionIsNoLock) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWaitBitset), sched(200, kVcpu0, ThreadId{0}, false),
+        futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, ALockThatWasLetGoBeforeTheSleepDidNotEndIt) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), futex(195, kOtherThread, 0x1000, kWake),
+        sched(200, kVcpu0, ThreadId{0}, false), waking(260), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AWakerThatSleptItselfSaysForWhat) {
+  play({exit(100), on(1, sched(190, kOtherThread, ThreadId{0}, false)),
+        sched(200, kVcpu0, ThreadId{0}, false), context(250, kTimerType),
+        wakes(252, kOtherThread, ThreadId{0}, kHardIrq), waking(260),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 after a timer 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, TheChainOfWakersIsFollowedToItsEnd) {
+  play({exit(100), on(1, sched(180, ThreadId{8}, ThreadId{0}, false)),
+        on(1, sched(190, kOtherThread, ThreadId{0}, false)), sched(200, kVcpu0, ThreadId{0}, false),
+        context(245, kDiskType), wakes(246, ThreadId{8}, ThreadId{0}, kHardIrq),
+        on(1, sched(247, ThreadId{0}, ThreadId{8})), wakes(252, kOtherThread, ThreadId{8}),
+        waking(260), sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 after the disk 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AWakerThatSleptOnlyForASmallPartOfItDidTheRest) {
+  play({exit(100), on(1, sched(190, kOtherThread, ThreadId{0}, false)),
+        sched(200, kVcpu0, ThreadId{0}, false), context(210, kTimerType),
+        wakes(212, kOtherThread, ThreadId{0}, kHardIrq), waking(260),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, NoWaitBridgesALoss) {

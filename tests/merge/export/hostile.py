@@ -81,4 +81,18 @@ assert int(events.strip().splitlines()[-1]) > len(parsed), events
 assert len(errors.strip().splitlines()) == 2, errors
 assert shown in names.splitlines(), names
 assert COMM not in path.read_bytes() or "</script>" in threads, threads
+
+# uftrace's folder: its texts are clean, and uftrace itself reads the device's name as it is in the rows.
+target = pathlib.Path(work.name) / "uftrace"
+subprocess.run([trapline, "export", str(path), "--to", "uftrace", "-o", str(target)], check=True)
+for file in target.iterdir():
+    if file.suffix not in (".dat", "") and file.name != "info":
+        is_clean(file.read_text(encoding="utf-8"), False)
+read = subprocess.run(["uftrace", "report", "--no-pager", "-f", "call", "-d", str(target)], capture_output=True,
+                      check=True).stdout.decode("utf-8")
+is_clean(read, False)
+assert "qemu:" + shown.replace(";", "_") in read, read
+labelled = export(b"--to", b"csv", b"--session", LABEL, b"--until", until).decode("utf-8")
+is_clean(labelled, False)
+assert len(next(csv.DictReader(io.StringIO(labelled)))["session"]) > 65536
 print(f"{len(parsed)} rows; the device reads {shown}")

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """outputs.py TRAPLINE - RECORDING: where an export goes. What fails names the file and leaves nothing behind."""
 import json
+import os
 import pathlib
+import pty
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
-trapline, _, recording = sys.argv[1:]
+trapline, _, recording, long_recording = sys.argv[1:]
 formats = [line.split()[0] for line in subprocess.run([trapline, "export", "--list"], capture_output=True, text=True,
                                                       check=True).stdout.splitlines()]
 files = [name for name in formats if name != "uftrace"]
@@ -23,6 +28,36 @@ def fails(done, status, *words):
         sys.exit(f"{done.args}: status {done.returncode}, not {status}; without {missing}: {done.stderr}")
 
 
+def with_little_room():
+    """A file may have 64 KiB, and what is beyond fails as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+
+
+def read_all(descriptor):
+    text = b""
+    try:
+        while piece := os.read(descriptor, 4096):
+            text += piece
+    except OSError:  # EIO: the other side of the terminal is closed
+        pass
+    return text.decode()
+
+
+def shows_progress(on_terminal):
+    """What it prints on stderr while its reader makes it wait for longer than the second before the first line."""
+    ours, terminal = pty.openpty() if on_terminal else os.pipe()
+    command = [trapline, "export", long_recording, "--to", "jsonl", "-o", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as process:
+        os.close(terminal)
+        time.sleep(1.5)
+        rows = process.stdout.read()
+        text = read_all(ours)
+    os.close(ours)
+    assert process.returncode == 0 and len(rows) > 100_000, (process.returncode, len(rows))
+    return text
+
+
 assert {"perfetto", "chrome", "folded", "jsonl", "csv"} <= set(files), files
 fails(export("--to", "jsonl"), 2, "-o")
 fails(export("--to", "perfeto", "-o", "-"), 2, "perfeto", "did you mean 'perfetto'")
@@ -37,6 +72,16 @@ for name in files:
             process.stdout.close()
             message = process.stderr.read().decode()
         assert process.returncode == 1 and "standard output" in message and "Broken pipe" in message, message
+with tempfile.TemporaryDirectory() as work:
+    for name in formats:
+        if name == "folded":
+            continue  # it is smaller
+        output = str(pathlib.Path(work) / f"x.{name}")
+        fails(export("--to", name, "-o", output, preexec_fn=with_little_room), 1, output, "File too large")
+        assert not os.listdir(work), (name, os.listdir(work))
+progress = shows_progress(on_terminal=True)
+assert "% read" in progress and progress.endswith("\r\x1b[K"), repr(progress)
+assert shows_progress(on_terminal=False) == ""
 with tempfile.TemporaryDirectory() as work:
     folder = pathlib.Path(work)
     for name in formats:

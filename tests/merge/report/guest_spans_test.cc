@@ -21,8 +21,26 @@ TEST(GuestSpanSpec, HasTwoEventsOrAFunction) {
   EXPECT_EQ(plain->end, "b");
 }
 
+TEST(GuestSpanSpec, AMarkerTellsHowLongItsIntervalWas) {
+  const auto spec = parse_guest_span("marker:hit latency threshold");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->marker, "hit latency threshold");
+  EXPECT_EQ(told_length("hit latency threshold (105 > 100)\n", spec->marker), 105'000u);
+  EXPECT_EQ(told_length("frame took 12 ms, frame 7", "frame took"), 12'000'000u);
+  EXPECT_EQ(told_length("late by 300ns", "late by"), 300u);
+  EXPECT_EQ(told_length("late by 3 steps", "late by"), 3'000u);
+  EXPECT_EQ(told_length("late by 2s", "late by"), 2'000'000'000u);
+}
+
+TEST(GuestSpanSpec, AMarkerWithoutANumberTellsNothing) {
+  EXPECT_EQ(told_length("late", "late"), std::nullopt);
+  EXPECT_EQ(told_length("another 12", "late"), std::nullopt);
+  EXPECT_EQ(told_length("late 99999999999999999999", "late"), std::nullopt);
+  EXPECT_EQ(told_length("late 18446744073709551615", "late"), std::nullopt);
+}
+
 TEST(GuestSpanSpec, ErrorsSayWhatIsWrong) {
-  for (const char* wrong : {"a", "a:x..b", "..b", "a..", "function:"}) {
+  for (const char* wrong : {"a", "a:x..b", "..b", "a..", "function:", "marker:"}) {
     const auto spec = parse_guest_span(wrong);
     ASSERT_FALSE(spec) << wrong;
     EXPECT_EQ(spec.error().kind, ErrorKind::kUsage);

@@ -223,5 +223,33 @@ TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   EXPECT_EQ(count.events, events);
 }
 
+// trace-cmd record -A moved the guest's times onto its host's clock and named the guest in the host's
+// file: its switches are the guest's.
+TEST_F(EvidenceTest, AGuestWhoseTimesWereShiftedIsAMachineOfItsOwn) {
+  const std::string pair = TRAPLINE_SOURCE_DIR "/tests/merge/time-shift/";
+  InputOptions options;
+  options.paths = {pair + "guest.dat", pair + "host.dat"};
+  auto input = open_input(options);
+  ASSERT_TRUE(input) << input.error().message;
+  ASSERT_EQ(input->sources.size(), 2u);
+  std::uint64_t of_host = 0, of_guest = 0;
+  for (const auto& source : input->sources) {
+    const bool is_guest = source->info().path == options.paths[0];
+    EXPECT_EQ(source->info().role, is_guest ? Role::kGuest : Role::kHostKernel);
+    for (Event event; source->next(event) == Read::kEvent;) {
+      EXPECT_EQ(event.machine, is_guest ? guest_machine(1) : MachineId::kHost);
+      EXPECT_GE(static_cast<std::int32_t>(event.thread), -1);
+      ++(is_guest ? of_guest : of_host);
+    }
+  }
+  EXPECT_GT(of_guest, 100u);
+  EXPECT_GT(of_host, 10'000u);
+  // Alone it is a recording like others.
+  options.paths.pop_back();
+  input = open_input(options);
+  ASSERT_TRUE(input);
+  EXPECT_EQ(input->sources.front()->info().role, Role::kHostKernel);
+}
+
 }  // namespace
 }  // namespace trapline

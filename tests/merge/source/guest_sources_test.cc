@@ -451,6 +451,22 @@ TEST(QemuLog, ARealQemusLinesComeInOrderOfTime) {
   EXPECT_GT(lines, 50u);
 }
 
+// More than a block long, its first and last lines out of order.
+TEST(QemuLog, KnowsItsIntervalWithoutBeingRead) {
+  TemporaryFolder folder;
+  std::ofstream log(folder / "qemu.log");
+  log << "a line of -d guest_errors\n1@1795250191.000002:b\n1@1795250191.000001:a\n";
+  for (int i = 0; i < 20'000; ++i) log << fmt::format("1@1795250192.{:06}:an_event {}\n", i, i);
+  log << "1@1795250195.000009:y\n1@1795250195.000008:x\n1@1795250199.000000:cut off";
+  log.close();
+  auto source = open_source(folder / "qemu.log", {});
+  ASSERT_TRUE(source);
+  const auto range = (*source)->range();
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->first.ns(), 1'795'250'191'000'001'000u);
+  EXPECT_EQ(range->second.ns(), 1'795'250'195'000'009'000u);
+}
+
 TEST(OpenSource, SaysWhatThePathIsNot) {
   TemporaryFolder folder;
   std::ofstream(folder / "x") << "nothing of the kind\n";

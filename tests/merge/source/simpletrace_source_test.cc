@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "backend_ftrace/simpletrace/format.h"
+#include "merge/session/input.h"
 
 namespace trapline {
 namespace {
@@ -60,6 +61,7 @@ TEST_F(SimpletraceSourceTest, EventsAreMarkersInOrderOfTimeAndDropsAreLosses) {
   const auto source = open();
   ASSERT_TRUE(source);
   EXPECT_EQ(source->info().clock, "mono");
+  EXPECT_EQ(source->range(), std::pair(Timestamp(100), Timestamp(300)));
   Event event;
   std::vector<std::string> seen;
   while (source->next(event) == Read::kEvent) {
@@ -93,6 +95,20 @@ TEST_F(SimpletraceSourceTest, ACutFileGivesItsEventsAndThenSaysSo) {
   EXPECT_EQ(source->next(event), Read::kEnd);
   ASSERT_FALSE(source->status());
   EXPECT_EQ(source->status().error().kind, ErrorKind::kDamaged);
+}
+
+// Both are on CLOCK_MONOTONIC, which begins anew with each boot.
+TEST_F(SimpletraceSourceTest, OneOfAnotherBootIsNoPartOfTheTimeline) {
+  read_event(100, 1, "a");
+  ASSERT_TRUE(open());
+  InputOptions options;
+  options.paths = {std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat", path_};
+  options.trace_events = path_ + ".events";
+  const auto input = open_input(options);
+  ASSERT_FALSE(input);
+  EXPECT_THAT(input.error().message,
+              ::testing::AllOf(::testing::HasSubstr("both are on a clock mono"),
+                               ::testing::HasSubstr("--offset")));
 }
 
 }  // namespace

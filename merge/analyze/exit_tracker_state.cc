@@ -1,0 +1,60 @@
+// What may be asked of an ExitTracker between two events and at the end: off the way of each event.
+#include "merge/analyze/exit_tracker.h"
+
+namespace trapline {
+
+OpenExit ExitTracker::open_exit(ThreadId thread, const Thread& state) {
+  OpenExit open{thread, state.totals.vcpu, state.span.start, state.span.reason, {}};
+  if (state.phase == Thread::Phase::kEnded) open.end = state.mark;
+  return open;
+}
+
+std::vector<OpenExit> ExitTracker::open() const {
+  std::vector<OpenExit> exits;
+  for (const auto& [thread, state] : threads_.entries()) {
+    if (state.phase < Thread::Phase::kExit) continue;
+    exits.push_back(open_exit(thread, state));
+  }
+  return exits;
+}
+
+std::optional<OpenExit> ExitTracker::open(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr || state->phase < Thread::Phase::kExit) return std::nullopt;
+  return open_exit(thread, *state);
+}
+
+std::vector<VcpuTotalsOf> ExitTracker::vcpus() const {
+  std::vector<VcpuTotalsOf> vcpus;
+  for (const auto& [thread, state] : threads_.entries()) vcpus.push_back({thread, state.totals});
+  return vcpus;
+}
+
+std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr) return std::nullopt;
+  VcpuState result;
+  result.vcpu = state->totals.vcpu;
+  result.off_cpu = state->off_since;
+  result.user_begin = state->user_begin;
+  if (state->phase == Thread::Phase::kGuest) {
+    result.where = VcpuState::Where::kGuest;
+    result.begin = state->mark;
+  } else if (state->phase == Thread::Phase::kExit) {
+    result.where = state->in_user ? VcpuState::Where::kUser : VcpuState::Where::kKernel;
+    result.begin = state->span.start;
+    result.reason = state->span.reason;
+  }
+  return result;
+}
+
+const ExitSpan* ExitTracker::finish() {
+  while (finished_ < threads_.entries().size()) {
+    Thread& thread = threads_.entries()[finished_++].state;
+    if (thread.phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
+    if (thread.phase == Thread::Phase::kEnded) return emit(thread);
+  }
+  return nullptr;
+}
+
+}  // namespace trapline

@@ -1,0 +1,116 @@
+#include "merge/cli/compare_options.h"
+
+#include <fmt/format.h>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+#include "merge/render/diff_render.h"
+
+namespace trapline::cli {
+namespace {
+
+// Beside ErrorKind's: a condition of --fail-if is met.
+constexpr int kConditionMet = 4;
+
+// What there is a row each of.
+Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, CompareOptions& compare) {
+  const std::tuple<bool, CompareRows, const char*> kinds[] = {
+      {choice.guest, CompareRows::kFunctions, "function"},
+      {choice.irq, CompareRows::kInterrupts, "interrupt"},
+      {choice.waits, CompareRows::kWaits, "culprit"}};
+  compare.by = choice.by.empty() ? "reason" : choice.by;
+  int chosen = choice.by.empty() ? 0 : 1;
+  for (const auto& [wanted, rows, by] : kinds) {
+    if (!wanted) continue;
+    ++chosen;
+    compare.rows = rows;
+    compare.by = by;
+  }
+  if (chosen > 1) {
+    return fail(ErrorKind::kUsage,
+                "--by, --guest, --irq and --waits each choose the rows; give one of them");
+  }
+  if (compare.rows != CompareRows::kExits) return {};
+  if (compare.by == "span") {
+    compare.rows = CompareRows::kRequests;
+    return {};
+  }
+  auto dimensions = parse_dimensions(compare.by);
+  if (!dimensions) return tl::unexpected(std::move(dimensions).error());
+  sides.by = std::move(*dimensions);
+  return {};
+}
+
+}  // namespace
+
+void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
+                        bool with_page) {
+  command.add_option("--by", choice.by,
+                     "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
+                     "preempted-by, blocked-on, several with commas; or span: requests (default: "
+                     "reason)");
+  command
+      .add_option("--top", compare.top,
+                  "The N rows with the most time; 0: all. The correction is over these")
+      ->capture_default_str();
+  command.add_flag("--guest", choice.guest,
+                   "Rows are functions of the guest: calls, with their own time");
+  command.add_flag("--irq", choice.irq,
+                   "Rows are the steps of interrupts: to injection, to entry, to EOI");
+  command.add_flag("--waits", choice.waits,
+                   "Rows are those who preempted or blocked the vCPUs inside their exits");
+  command
+      .add_option("--fail-if", choice.fail_if,
+                  "METRIC(ROW) > +N%: exit with 4 when the whole interval is beyond; repeatable")
+      ->type_name("CONDITION");
+  std::vector<std::string> formats = {"text", "json", "csv"};
+  if (with_page) formats.push_back("html");
+  command
+      .add_option("--format", choice.format,
+                  with_page ? "html is a page of both sides" : "text, json or csv")
+      ->check(CLI::IsMember(formats))
+      ->capture_default_str();
+}
+
+Result<void> complete(CompareChoice& choice, SideOptions& sides, CompareOptions& compare) {
+  if (auto chosen = choose_rows(choice, sides, compare); !chosen) return chosen;
+  for (const std::string& text : choice.fail_if) {
+    auto condition = parse_fail_condition(text);
+    if (!condition) return tl::unexpected(std::move(condition).error());
+    choice.conditions.push_back(std::move(*condition));
+  }
+  return {};
+}
+
+Result<void> print(const Comparison& comparison, const CompareChoice& choice,
+                   const std::string& output, const std::string& heading) {
+  return print_to(output, [&](std::ostream& out) {
+    if (choice.format == "json") {
+      print_json(comparison, out);
+    } else if (choice.format == "csv") {
+      print_csv(comparison, out);
+    } else {
+      out << heading;
+      print_text(comparison, out, output.empty() ? stdout_style() : TextStyle{});
+    }
+  });
+}
+
+int check_conditions(const Comparison& comparison, const CompareChoice& choice) {
+  int status = 0;
+  for (const FailCondition& condition : choice.conditions) {
+    const auto verdict = check_fail_condition(comparison, condition);
+    if (!verdict) return fail_with(verdict.error());
+    for (const std::string& text : verdict->unknown) {
+      fmt::print(stderr, "trapline: --fail-if: {}\n", printable(text));
+    }
+    for (const std::string& text : verdict->failed) {
+      fmt::print(stderr, "trapline: --fail-if: {}\n", printable(text));
+      status = kConditionMet;
+    }
+  }
+  return status;
+}
+
+}  // namespace trapline::cli

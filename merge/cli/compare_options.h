@@ -1,0 +1,34 @@
+// What diff and bench are asked for: the rows of the comparison, and conditions of --fail-if.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+#include "merge/report/compare_fail_if.h"
+#include "merge/report/compare_run.h"
+
+namespace trapline::cli {
+
+struct CompareChoice {
+  std::string by;
+  bool guest = false, irq = false, waits = false;
+  std::vector<std::string> fail_if;
+  std::string format = "text";
+  std::vector<FailCondition> conditions;  // once complete
+};
+
+// `with_page`: --format html is there as well; print() is not for it.
+void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
+                        bool with_page = false);
+// The texts that need more than a number, checked before anything is read.
+[[nodiscard]] Result<void> complete(CompareChoice& choice, SideOptions& sides,
+                                    CompareOptions& compare);
+// As text, JSON or CSV; `heading` comes before the text.
+[[nodiscard]] Result<void> print(const Comparison& comparison, const CompareChoice& choice,
+                                 const std::string& output, const std::string& heading = "");
+// Says on stderr which conditions are met; the exit status.
+[[nodiscard]] int check_conditions(const Comparison& comparison, const CompareChoice& choice);
+
+}  // namespace trapline::cli

@@ -1,0 +1,80 @@
+#include "merge/report/folded_stacks.h"
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/exit_text.h"
+
+namespace trapline {
+namespace {
+
+// A frame's name: ';' separates frames and a line's last blank the weight.
+std::string frame(std::string_view name) {
+  std::string text = printable(name);
+  std::replace(text.begin(), text.end(), ';', ',');
+  return text;
+}
+
+}  // namespace
+
+void FoldedStacks::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  exits_ = true;
+  const Key key{pipeline.stack_of(exit),     exit.source, exit.reason.isa, exit.reason.reason,
+                exit.reason.exception_class, exit.device};
+  if (causes_.size() >= kMost && !causes_.contains(key)) {
+    other_ += exit.total();
+    return;
+  }
+  causes_[key] += exit.total();
+}
+
+void FoldedStacks::call(const FunctionCall& call, const Pipeline&) {
+  Own& own = own_[call.stack];
+  own.guest_ns += call.own.guest_ns;
+  for (std::size_t i = 0; i < kParts; ++i) own.parts[i] += call.own.parts[i];
+}
+
+FoldedTimes FoldedStacks::take(const Pipeline& pipeline) const {
+  FoldedTimes times;
+  const auto add = [&](const std::string& stack, std::uint64_t ns) {
+    if (ns != 0) times[stack] += ns;
+  };
+  for (const auto& [stack, own] : own_) {
+    const std::string text = printable(pipeline.stacks().text(stack));
+    add(text, own.guest_ns);
+    // With exits their causes tell where the rest went.
+    for (std::size_t i = 0; i < kParts && !exits_; ++i) {
+      const std::string_view part = static_cast<Part>(i) == Part::kUser ? "devices" : kPartNames[i];
+      add(fmt::format("{};[{}]", text, part), own.parts[i]);
+    }
+  }
+  for (const auto& [key, ns] : causes_) {
+    const auto& [stack, source, isa, reason, exception_class, device] = key;
+    std::string text;
+    if (stack != kNoStack) text = printable(pipeline.stacks().text(stack)) + ';';
+    text += frame(reason_text(timeline_.source(source), {reason, isa, exception_class}));
+    if (device != kNoName) text += ';' + frame(pipeline.names()[device]);
+    add(text, ns);
+  }
+  add("[other]", other_);
+  return times;
+}
+
+std::vector<FoldedDifference> folded_difference(const std::vector<FoldedTimes>& before,
+                                                const std::vector<FoldedTimes>& after) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> sums;
+  for (const FoldedTimes& times : before) {
+    for (const auto& [stack, ns] : times) sums[stack].first += ns;
+  }
+  for (const FoldedTimes& times : after) {
+    for (const auto& [stack, ns] : times) sums[stack].second += ns;
+  }
+  std::vector<FoldedDifference> all;
+  for (const auto& [stack, sum] : sums) {
+    all.push_back({stack, sum.first / std::max<std::size_t>(1, before.size()),
+                   sum.second / std::max<std::size_t>(1, after.size())});
+  }
+  return all;
+}
+
+}  // namespace trapline

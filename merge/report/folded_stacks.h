@@ -1,0 +1,59 @@
+// Where the time went, as stacks: guest functions with their own time, and below them the causes of
+// their exits. For differential flame graphs.
+//
+//   main;draw                  the guest's time in draw itself
+//   main;draw;io;rtc           the time of exits with reason io that the rtc served
+//   main;draw;[blocked]        without KVM: the thread was blocked
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "merge/analyze/pipeline.h"
+#include "merge/source/timeline.h"
+
+namespace trapline {
+
+using FoldedTimes = std::map<std::string, std::uint64_t>;  // ns by stack
+
+class FoldedStacks : public SpanSink {
+ public:
+  static constexpr std::size_t kMost = std::size_t{1} << 16;  // further ones are "[other]"
+
+  // Borrows it for as long as it lives.
+  explicit FoldedStacks(const Timeline& timeline) : timeline_(timeline) {}
+
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kCalls; }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void call(const FunctionCall& call, const Pipeline& pipeline) override;
+
+  // After Pipeline::finish().
+  [[nodiscard]] FoldedTimes take(const Pipeline& pipeline) const;
+
+ private:
+  struct Own {
+    std::uint64_t guest_ns = 0;
+    Parts parts{};
+  };
+  using Key =
+      std::tuple<StackId, std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, NameId>;
+
+  const Timeline& timeline_;
+  bool exits_ = false;
+  std::map<Key, std::uint64_t> causes_;
+  std::map<StackId, Own> own_;  // GuestStacks bounds them
+  std::uint64_t other_ = 0;
+};
+
+// A stack of both sides, in time for each recording of a side.
+struct FoldedDifference {
+  std::string stack;
+  std::uint64_t before_ns = 0, after_ns = 0;
+};
+[[nodiscard]] std::vector<FoldedDifference> folded_difference(
+    const std::vector<FoldedTimes>& before, const std::vector<FoldedTimes>& after);
+
+}  // namespace trapline

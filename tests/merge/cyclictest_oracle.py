@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The worst samples of a cyclictest in a guest, and what the host did meanwhile.
+
+  cyclictest_oracle.py TRAPLINE FOLDER    FOLDER holds host.dat, guest.dat, sync.txt and samples.txt
+
+samples.txt is what cyclictest printed, guest.dat has its markers. Each of the 20 worst samples must be
+explained: its causes add up to the latency that cyclictest measured, the parts are those that the host's
+recording gives for that time (guest_span_oracle.py's accounting of trace-cmd's text), and the planted hog is
+named where the vCPU was preempted.
+"""
+import collections
+import json
+import re
+import subprocess
+import sys
+
+import guest_span_oracle
+import oracle
+
+SPEC, WORST = "marker:hit latency threshold", 20
+BREAK = re.compile(r"^# Break value: (\d+)$", re.MULTILINE)
+MARKER = re.compile(r"hit latency threshold \((\d+) > \d+\)")
+BOUND = re.compile(r": ± (\d+) ns")
+
+
+def main():
+    trapline, folder = sys.argv[1:]
+    files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
+    guest_span_oracle.keep_pieces()
+
+    def run(*arguments):
+        return json.loads(subprocess.run([trapline, *arguments, "--format", "json"],
+                                         stdout=subprocess.PIPE, check=True).stdout)
+    with open(f"{folder}/samples.txt", encoding="utf-8") as file:
+        samples = [int(us) for us in BREAK.findall(file.read())]
+    markers = [int(match[1]) for event in oracle.read(files[1])[0] if event.name == "print"
+               for match in [MARKER.search(event.fields["buf"])] if match]
+    got = run("explain", *files, "--guest-span", SPEC, "--worst", str(WORST))
+    threads = {f"vcpu {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}
+    pieces = guest_span_oracle.pieces_of(files[0])
+    wrong, parts, culprits = [], collections.Counter(), collections.Counter()
+    if sorted(markers) != sorted(samples) or len(samples) < WORST:
+        wrong.append(f"{len(markers)} markers, {len(samples)} samples")
+    latencies = sorted((us * 1000 for us in samples), reverse=True)[:WORST]
+    if [span["tree"]["ns"] for span in got["worst"]] != latencies:
+        wrong.append(f"latencies {[span['tree']['ns'] for span in got['worst']]}, cyclictest's {latencies}")
+    for span in got["worst"]:
+        tree, begin = span["tree"], span["start_ns"]
+        want = guest_span_oracle.cut(pieces[threads[tree["text"]]], begin, begin + tree["ns"])
+        mine = {child["text"]: child["ns"] for child in tree["children"]}
+        if not guest_span_oracle.adds_up(tree) or mine != want:
+            wrong.append(f"at {begin}: trapline {mine}, oracle {want}")
+        parts.update(mine)
+        for child in tree["children"]:
+            for culprit in child.get("children", []):
+                culprits[culprit["text"]] += culprit["ns"]
+    if not any(text.startswith("plant-hog") for text in culprits):
+        wrong.append(f"the hog is not among the culprits: {dict(culprits)}")
+    if parts["not recorded"]:
+        wrong.append(f"{parts['not recorded']} ns were not recorded")
+    bound = BOUND.search(got["clocks"][0])
+    if not bound:
+        wrong.append(f"no bound of the clock: {got['clocks']}")
+    for line in wrong:
+        print(f"{folder}: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"{folder}: {WORST} worst of {len(samples)} samples, {latencies[-1]} to {latencies[0]} ns, add up; "
+              f"clock ± {bound[1]} ns; {dict(parts)}; {culprits.most_common(3)}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

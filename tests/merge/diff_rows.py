@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""The rows of `trapline diff` that are no exits are those of `trapline report`, one by one.
+
+  diff_rows.py TRAPLINE RECORDING GUEST NATIVE
+
+RECORDING has interrupts and waits; GUEST (files with commas) calls of a guest's functions and exits, NATIVE calls of the
+same program outside. Numbers and total times of each row are compared, and the folded stacks with the
+functions' own times.
+"""
+import collections
+import json
+import subprocess
+import sys
+import tempfile
+
+
+def run(*words: str):
+    return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def diff(trapline: str, before: str, after: str, *options: str) -> dict:
+    return run(trapline, "diff", before, after, "--top", "0", "--format", "json", *options)
+
+
+def expect(what: str, expected: dict, got: dict) -> None:
+    wrong = {key: (expected.get(key), got.get(key)) for key in expected.keys() | got.keys()
+             if expected.get(key) != got.get(key)}
+    assert expected and not wrong, f"{what}: expected and got {wrong}"
+    print(f"{what}: {len(expected)} rows are the same")
+
+
+def rows(comparison: dict) -> dict:
+    """(number, total ns) by row of the first side."""
+    return {row["key"]: (row["before_count"], round(row["mean"]["before"] * row["before_count"]))
+            for row in comparison["rows"] if row["before_count"]}
+
+
+def irqs(report: dict) -> dict:
+    steps = {"raise_to_inject": "to injection", "raise_to_entry": "to entry", "inject_to_eoi": "to EOI"}
+    return {f"{row['vector']} {row['pin']} {name}": (row[step]["count"], row[step]["total_ns"])
+            for row in report["irqs"]["rows"] for step, name in steps.items() if row[step]["count"]}
+
+
+def waits(report: dict) -> dict:
+    sums = collections.Counter(), collections.Counter()
+    for part, text in (("preempted", "preempted by "), ("blocked", "blocked on ")):
+        for row in report["waits"][part]["rows"]:
+            name = row["culprit"]
+            for begin in (" (tid ", " (record "):
+                if begin in name:
+                    before, rest = name.split(begin, 1)
+                    name = before + rest.split(")", 1)[1]
+            sums[0][text + name] += row["count"]
+            sums[1][text + name] += row["ns"]
+    return {key: (sums[0][key], sums[1][key]) for key in sums[0]}
+
+
+def calls(report: dict) -> dict:
+    return {row["name"]: (row["calls"], row["own_ns"]) for row in report["guest_functions"] if row["calls"]}
+
+
+def folded(path: str, column: int) -> collections.Counter:
+    """Time by function: of the last frame that is one, exits' causes belong to it."""
+    times = collections.Counter()
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            stack, *values = line.rsplit(" ", 2)
+            times[stack] += int(values[column])
+    return times
+
+
+def main() -> None:
+    trapline, recording, guest, native = sys.argv[1:]
+    report = run(trapline, "report", recording, "--irq", "--waits", "--format", "json")
+    expect("interrupts", irqs(report), rows(diff(trapline, recording, recording, "--irq")))
+    expect("waits", waits(report), rows(diff(trapline, recording, recording, "--waits")))
+    files = guest.split(",")
+    report = run(trapline, "report", *files, "--guest", "--format", "json")
+    with tempfile.NamedTemporaryFile() as flame:
+        comparison = diff(trapline, guest, native, "--guest", "--flame", flame.name)
+        expect("calls", calls(report), rows(comparison))
+        assert any("without KVM" in text for text in comparison["warnings"]), comparison["warnings"]
+        before, after = folded(flame.name, 0), +folded(flame.name, 1)  # without what is not there
+    own = {row["name"]: row for row in report["guest_functions"]}
+    compute = sum(ns for stack, ns in before.items() if stack.endswith(";compute"))
+    assert compute == own["compute"]["guest_ns"], (compute, own["compute"])
+    writes = sum(ns for stack, ns in before.items() if ";device_write;" in stack)
+    assert writes == own["device_write"]["own_ns"] - own["device_write"]["guest_ns"], writes
+    assert not any(";" in stack.split("device_write", 1)[1] for stack in after if "device_write" in stack), after
+    assert any(stack.endswith(";device_write") for stack in after), after
+    print(f"flame: {len(before)} stacks; device_write has {writes} ns in exits under KVM and none natively")
+
+
+main()

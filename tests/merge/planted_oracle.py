@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""Planted causes are found: recordings of guests that wait for what was planted beside them.
+
+  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm or halt: FOLDER/NAME.dat
+
+scripts/box/record-planted made the recordings; their lines "schedstat TID RUN DELAY TIMES" are
+/proc/TID/schedstat of that moment. Who kept a vCPU waiting is computed here from trace-cmd's text, from
+the scheduler's events alone: at least 95 % of the planted time is charged to what was planted, at most
+1 % to somebody else.
+"""
+import bisect
+import collections
+import json
+import re
+import subprocess
+import sys
+
+import oracle
+
+STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) \d+$")
+CHARGED, WRONG, TOLERANCE = 0.95, 0.01, 0.01
+HALT_NS, LEAST_HALTS = 20_000_000, 90
+HOLDS, HELD_NS = 20, 20_000_000        # tests/guest/planted/plant-lock.c
+DISK_NS, LEAST_READS = 20_000_000, 8  # of each request, scripts/record-planted
+
+Stat = collections.namedtuple("Stat", "at run delay")
+number = oracle.number
+
+
+class Recording:
+    """Who ran, who was ready to run and who slept on the one CPU of the box."""
+
+    def __init__(self, path):
+        self.events, holes = oracle.read(path)
+        if holes:
+            raise SystemExit(f"{path}: events were lost")
+        self.stats = collections.defaultdict(list)
+        self.comm, self.vcpus = {}, []
+        self.exits, self.halts = collections.defaultdict(list), []  # [begin, end)
+        self.irqs, self.disk = collections.defaultdict(list), []
+        self.open = {}
+        self.runs = collections.defaultdict(list)    # of a thread: [begin, end)
+        self.ready = collections.defaultdict(list)
+        self.asleep = collections.defaultdict(list)
+        self.since = {}                              # thread: (state, when)
+        for event in self.events:
+            self.on(event)
+        for tid in list(self.since):
+            self.state(tid, None, self.events[-1].at)
+
+    def on(self, event):
+        stat = STAT.match(event.fields.get("buf", "").strip()) if event.name == "print" else None
+        if stat:
+            self.stats[int(stat[1])].append(Stat(event.at, int(stat[2]), int(stat[3])))
+        elif event.name == "kvm_exit":
+            if event.tid not in self.vcpus:
+                self.vcpus.append(event.tid)
+            self.open[event.tid] = event.at, "reason hlt" in event.text
+        elif event.name == "kvm_entry" and event.tid in self.open:
+            begin, halt = self.open.pop(event.tid)
+            self.exits[event.tid].append((begin, event.at))
+            if halt:
+                self.halts.append((begin, event.at))
+        elif event.name in ("irq_handler_entry", "block_rq_issue"):
+            self.open[event.name] = event.at
+        elif event.name == "irq_handler_exit" and "irq_handler_entry" in self.open:
+            self.irqs[number(event.fields, "irq")].append((self.open.pop("irq_handler_entry"), event.at))
+        elif event.name == "block_rq_complete" and "block_rq_issue" in self.open:
+            self.disk.append((self.open.pop("block_rq_issue"), event.at))
+        elif event.name == "sched_switch":
+            left, came = (number(event.fields, key) for key in ("prev_pid", "next_pid"))
+            sleeps = number(event.fields, "prev_state") & oracle.SLEEPING
+            self.comm[came] = event.fields["next_comm"]
+            self.state(left, self.asleep if sleeps else self.ready, event.at)
+            self.state(came, self.runs, event.at)
+        elif event.name == "sched_waking" and self.since.get(number(event.fields, "pid"),
+                                                             (None,))[0] is self.asleep:
+            self.state(number(event.fields, "pid"), self.ready, event.at)
+
+    def state(self, tid, now, at):
+        before, begin = self.since.get(tid, (None, at))
+        if before is not None and at > begin:
+            before[tid].append((begin, at))
+        self.since[tid] = now, at
+
+    def planted(self, name):
+        """The thread of that name."""
+        return next(tid for tid, comm in self.comm.items() if comm == name)
+
+
+def overlap(pieces, begin, end):
+    """Nanoseconds of [begin, end) in sorted pieces."""
+    at, total = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1]), 0
+    while at < len(pieces) and pieces[at][0] < end:
+        total += min(pieces[at][1], end) - max(pieces[at][0], begin)
+        at += 1
+    return total
+
+
+def cut(pieces, windows):
+    """What of the sorted pieces lies in the sorted windows."""
+    return [(max(a, begin), min(b, end)) for begin, end in windows for a, b in pieces
+            if a < end and b > begin]
+
+
+class Check:
+    def __init__(self, trapline, path):
+        self.trapline, self.path = trapline, path
+        self.wrong = []
+
+    def report(self, *options):
+        run = subprocess.run([self.trapline, "report", self.path, "--format", "json", *options],
+                             stdout=subprocess.PIPE, check=True)
+        return json.loads(run.stdout)
+
+    def close(self, what, got, want, tolerance=TOLERANCE):
+        print(f"{what}: trapline {got}, planted {want} ({(got - want) / want:+.3%})")
+        if abs(got - want) > tolerance * want:
+            self.wrong.append(f"{what}: trapline {got}, planted {want}")
+
+    def charged(self, what, got, planted, others):
+        """`others`: of each other culprit the time by trapline and by its runs."""
+        too_much = sum(max(0, theirs - mine) for theirs, mine in others)
+        print(f"{what}: {got} of {planted} ns charged ({got / planted:.2%}), "
+              f"{too_much} to others ({too_much / planted:.2%})")
+        if not CHARGED * planted <= got <= (1 + WRONG) * planted or too_much > WRONG * planted:
+            self.wrong.append(f"{what}: {got} of {planted} ns charged, {too_much} to others")
+
+
+def window(recording, tids):
+    """Between the first and last samples that all of them have, those of each thread."""
+    begin = max(recording.stats[tid][0].at for tid in tids)
+    end = min(recording.stats[tid][-1].at for tid in tids)
+    return {tid: (next(s for s in recording.stats[tid] if s.at >= begin - 1_000_000),
+                  [s for s in recording.stats[tid] if s.at <= end + 1_000_000][-1]) for tid in tids}
+
+
+def came_to_run(recording, tid, before):
+    """When the thread last got the CPU: its schedstat counts the waits until then."""
+    return max(begin for begin, _ in recording.runs[tid] if begin < before)
+
+
+def check_culprit(check, recording, vcpu, culprit):
+    """`culprit` runs instead of `vcpu`; both have their counters from the kernel."""
+    first, last = window(recording, [vcpu, culprit])[vcpu]
+    begin, end = (came_to_run(recording, vcpu, stat.at) for stat in (first, last))
+    steal = next(row for row in check.report("--steal", f"--from={begin // 10**9}.{begin % 10**9:09}",
+                                             f"--to={end // 10**9}.{end % 10**9:09}")["steal"]
+                 if row["tid"] == vcpu)
+    check.close(f"vCPU {vcpu} ready and not running, by its schedstat", steal["total_ns"],
+                last.delay - first.delay)
+    one, two = window(recording, [vcpu, culprit])[culprit]
+    check.close(f"thread {culprit} running, by its schedstat",
+                overlap(recording.runs[culprit], one.at, two.at), two.run - one.run)
+
+    def instead(tid):
+        return sum(overlap(recording.runs[tid], max(a, begin), min(b, end))
+                   for a, b in recording.ready[vcpu] if b > begin and a < end)
+    rows = {row["tid"]: row["ns"] for row in steal["rows"] if row["tid"] is not None}
+    check.charged(f"vCPU {vcpu} waits for {recording.comm[culprit]} ({culprit})", rows.pop(culprit, 0),
+                  instead(culprit), [(ns, instead(tid)) for tid, ns in rows.items()])
+
+
+def check_hog(check, recording):
+    check_culprit(check, recording, recording.vcpus[0], recording.planted("plant-hog"))
+
+
+def check_vm(check, recording):
+    one, two = recording.vcpus
+    check_culprit(check, recording, one, two)
+    check_culprit(check, recording, two, one)
+
+
+def check_halt(check, recording):
+    """Each halt ends with a timer that the guest set 20 ms ahead, and lasts longer only where the
+    emulated machine stood still."""
+    report = check.report("--waits", "--by", "reason")
+    halts = next(row for row in report["groups"]["rows"] if row["key"] == "hlt")
+    if not LEAST_HALTS <= halts["count"] == len(recording.halts):
+        check.wrong.append(f"{halts['count']} halts of {len(recording.halts)}")
+    rows = {row["culprit"]: row["ns"] for row in report["waits"]["blocked"]["rows"]}
+    timer, planted = rows.pop("timer", 0), sum(
+        overlap(recording.asleep[recording.vcpus[0]], begin, end) for begin, end in recording.halts)
+    if timer < CHARGED * HALT_NS * halts["count"]:
+        check.wrong.append(f"{timer} ns until a timer in {halts['count']} halts of {HALT_NS} ns")
+    check.charged(f"{halts['count']} halts until a timer", timer, planted,
+                  [(ns, 0) for ns in rows.values()])
+
+
+def check_lock(check, recording):
+    """A thread of QEMU held its lock 20 times for 20 ms, by its own clock readings (lock.txt)."""
+    with open(check.path.replace(".dat", ".txt"), encoding="utf-8") as file:
+        holds = [tuple(int(ns) for ns in line.split()[1:]) for line in file]
+    if len(holds) != HOLDS or min(end - begin for begin, end in holds) < HELD_NS:
+        check.wrong.append(f"the lock was held {len(holds)} times")
+    holder = recording.planted("plant-lock")
+    vcpu = recording.vcpus[0]
+    asleep = cut(recording.asleep[vcpu], recording.exits[vcpu])
+    planted = sum(overlap(asleep, begin, end) for begin, end in holds)
+    print(f"the vCPU slept for {planted / sum(end - begin for begin, end in holds):.1%} of the holds")
+    rows = check.report("--waits")["waits"]["blocked"]["rows"]
+    mine = [row for row in rows if row["tid"] == holder]
+    others = sum(row["ns"] for row in rows if row["tid"] != holder)
+    check.charged("until the lock was let go", sum(row["ns"] for row in mine), planted,
+                  [(others, sum(end - begin for begin, end in asleep) - planted)])
+    texts = {row["culprit"] for row in mine}
+    if texts != {f"lock, held by QEMU thread plant-lock (tid {holder}), which waited for a timer"}:
+        check.wrong.append(f"the holder is told as {texts}")
+
+
+def check_disk(check, recording):
+    """The guest's memory lies on a disk that answers after 20 ms."""
+    report = check.report("--waits")
+    rows = {row["culprit"]: row for row in report["waits"]["blocked"]["rows"]}
+    disk = rows.pop("disk")
+    vcpu = recording.vcpus[0]
+    asleep = cut(recording.asleep[vcpu], recording.exits[vcpu])
+    planted = sum(end - begin for begin, end in asleep
+                  if 2 * overlap(recording.disk, begin, end) > end - begin)
+    if disk["count"] < LEAST_READS or disk["ns"] < CHARGED * DISK_NS * disk["count"]:
+        check.wrong.append(f"{disk['count']} waits for the disk of {disk['ns']} ns")
+    check.charged(f"{disk['count']} page faults until the disk answered", disk["ns"], planted,
+                  [(sum(row["ns"] for row in rows.values()), 0)])
+
+
+def check_storm(check, recording):
+    """Interrupts of a serial line, on the CPU that the vCPU waits for."""
+    vcpu = recording.vcpus[0]
+    line, storm = max(recording.irqs.items(), key=lambda item: len(item[1]))
+    planted = sum(overlap(storm, begin, end) for begin, end in recording.ready[vcpu])
+    rows = {row["culprit"]: row["ns"] for row in check.report("--steal")["steal"][0]["rows"]}
+    print(f"interrupt {line}: {len(storm)} times")
+    check.charged(f"vCPU {vcpu} waits for interrupt {line}", rows.get(f"interrupt {line}", 0), planted,
+                  [(ns, sum(overlap(recording.irqs[int(name.split()[1])], begin, end)
+                            for begin, end in recording.ready[vcpu]))
+                   for name, ns in rows.items() if name.startswith("interrupt") and name != f"interrupt {line}"])
+
+
+CHECKS = {"halt": check_halt, "hog": check_hog, "vm": check_vm, "lock": check_lock, "disk": check_disk,
+          "storm": check_storm}
+
+
+def main():
+    trapline, folder, name = sys.argv[1:]
+    check = Check(trapline, f"{folder}/{name}.dat")
+    CHECKS[name](check, Recording(check.path))
+    for line in check.wrong:
+        print(f"{check.path}: {line}", file=sys.stderr)
+    return 1 if check.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

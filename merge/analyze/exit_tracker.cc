@@ -110,6 +110,24 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     run_ = {event.thread, thread->totals.vcpu, thread->mark, event.at};
   }
   begin(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
+  if (exit.fault_address != KvmExit::kNoAddress) {
+    thread->span.detail = {exit.fault_address, 0, DetailKind::kPageFault, trapline::Access::kNone,
+                           false};
+  }
+}
+
+// What the exit begins with decides: one that enters the nested guest may be told to leave it at once.
+void ExitTracker::on_nested(const Event& event, NestedStep step) {
+  Thread* thread = threads_.find(event.thread);
+  if (thread == nullptr || thread->phase != Thread::Phase::kExit) return;
+  NestedLevel& level = thread->span.nested;
+  if (level == NestedLevel::kGuest) {
+    constexpr NestedLevel kFirst[] = {NestedLevel::kGuestEnters, NestedLevel::kNested,
+                                      NestedLevel::kNestedPassedOn};
+    level = kFirst[static_cast<std::size_t>(step)];
+  } else if (level == NestedLevel::kNested && step == NestedStep::kPassOn) {
+    level = NestedLevel::kNestedPassedOn;
+  }
 }
 
 const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry) {
@@ -141,6 +159,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     thread->in_user = true;
     thread->user_begin = event.at;
     thread->span.userspace_reason = exit.reason;
+    if (thread->span.reason.isa == kIsaRiscv) name_mmio(thread->span);
     return nullptr;
   }
   Thread* thread = vcpu_thread(event);
@@ -220,31 +239,6 @@ const ExitSpan* ExitTracker::emit(Thread& thread) {
   return &done_;
 }
 
-// The region whose address is the exit's names the device, else the last one accessed: writes that
-// KVM coalesced are replayed inside a later exit, before its own access.
-void ExitTracker::name_device(Thread& thread) {
-  ExitSpan& span = thread.span;
-  if (thread.accesses == 0) {
-    span.qemu_event =
-        thread.device_event != kNoName ? thread.device_event : thread.accelerator_event;
-    return;
-  }
-  const Access* chosen = &thread.access[thread.accesses - 1u];
-  if (span.detail.kind <= DetailKind::kMmio) {
-    for (std::size_t i = 0; i < thread.accesses; ++i) {
-      const Access& access = thread.access[i];
-      if (access.region.has_address && access.region.address == span.detail.value) {
-        chosen = &access;
-      }
-    }
-  }
-  span.device = chosen->region.region;
-  // QEMU traces a read after the device answered, a write before the device sees it.
-  const NameId own =
-      chosen->region.kind == VmmEvent::Kind::kRegionRead ? chosen->before : chosen->after;
-  span.qemu_event = own != kNoName ? own : chosen->region.name;
-}
-
 void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
   if (Thread* prev = threads_.find(sched.prev); prev != nullptr) {
     seen(*prev, event);
@@ -303,34 +297,6 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
   note_qemu_event(*thread);
 }
 
-// What the event in qemu_ tells of who serves the thread's exit.
-void ExitTracker::note_qemu_event(Thread& thread) const {
-  switch (qemu_.kind) {
-    case VmmEvent::Kind::kAccelerator:
-      thread.accelerator_event = qemu_.name;
-      return;
-    case VmmEvent::Kind::kDevice: {
-      thread.device_event = thread.before_access = qemu_.name;
-      if (thread.accesses == 0) return;
-      Access& access = thread.access[thread.accesses - 1u];
-      if (access.after == kNoName) access.after = qemu_.name;
-      return;
-    }
-    default:
-      break;
-  }
-  // Full: the latest takes the last place, unless that is the exit's own already.
-  if (thread.accesses == thread.access.size()) {
-    const Access& last = thread.access.back();
-    if (thread.span.detail.kind <= DetailKind::kMmio &&
-        last.region.address == thread.span.detail.value) {
-      return;
-    }
-    --thread.accesses;
-  }
-  thread.access[thread.accesses++] = {qemu_, std::exchange(thread.before_access, kNoName), kNoName};
-}
-
 void ExitTracker::on_lost(const Event& event, const Lost& lost) {
   if (event.cpu < kMostCpus) {
     if (event.cpu >= hole_end_.size()) hole_end_.resize(event.cpu + 1);
@@ -368,6 +334,10 @@ struct ExitTracker::Dispatch {
   const ExitSpan* operator()(const KvmIrq& irq) const {
     if (irq.step != IrqStep::kInject) return nullptr;
     if (Thread* thread = tracker.threads_.find(event.thread)) thread->span.injected = irq.vector;
+    return nullptr;
+  }
+  const ExitSpan* operator()(const KvmNested& nested) const {
+    tracker.on_nested(event, nested.step);
     return nullptr;
   }
   const ExitSpan* operator()(const SchedSwitch& sched) const {

@@ -110,11 +110,13 @@ class ExitTracker {
   void begin(Thread& thread, const Event& event, const ExitReason& reason, std::uint64_t rip);
   const ExitSpan* emit(Thread& thread);
   static void name_device(Thread& thread);
+  static void name_mmio(ExitSpan& span);
   static void set_vcpu(Thread& thread, std::int32_t vcpu);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* vcpu_thread(const Event& event);
 
   void on_exit(const Event& event, const KvmExit& exit);
+  void on_nested(const Event& event, NestedStep step);
   const ExitSpan* on_entry(const Event& event, const KvmEntry& entry);
   const ExitSpan* on_userspace_exit(const Event& event, const KvmUserspaceExit& exit);
   void on_user_end(const Event& event, UserEnd by);

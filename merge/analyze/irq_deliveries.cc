@@ -53,21 +53,25 @@ void IrqDeliveries::pend(Thread& thread, const Key& key) {
 
 void IrqDeliveries::deliver(const Key& key, Timestamp at) {
   const auto found = pending_.find(key);
-  if (found == pending_.end()) return;
+  // An injection that is told late may be older than what waits.
+  if (found == pending_.end() || at < found->second.back().end) return;
   for (const RequestSpan& request : found->second) delivered_.push_back({request, at});
   pending_count_ -= found->second.size();
   pending_.erase(found);
 }
 
+void IrqDeliveries::on_inject(const Event& event, const KvmIrq& irq, ThreadId process) {
+  if (!irq.level) return;
+  if (irq.vcpu != kNoVcpu) return deliver({process, irq.vcpu, irq.vector}, event.at);
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr) return;
+  if (thread->vcpu != kNoVcpu) return deliver({process, thread->vcpu, irq.vector}, event.at);
+  if (thread->early.size() < kMostEarly) thread->early.emplace_back(irq.vector, event.at);
+}
+
 void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId process) {
   Thread* thread = threads_.find(event.thread);
-  if (irq.step == IrqStep::kInject) {
-    if (!irq.level) return;
-    const std::int32_t vcpu = irq.vcpu != kNoVcpu ? irq.vcpu
-                              : thread != nullptr ? thread->vcpu
-                                                  : kNoVcpu;
-    return deliver({process, vcpu, irq.vector}, event.at);
-  }
+  if (irq.step == IrqStep::kInject) return on_inject(event, irq, process);
   if (thread == nullptr || thread->state == Thread::State::kIdle) return;
   const bool raised = thread->state == Thread::State::kRaised;
   switch (irq.step) {
@@ -109,7 +113,12 @@ std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadId proces
     on_other(event.thread);
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return {};
-    if (entry->vcpu != kNoVcpu) thread->vcpu = entry->vcpu;
+    if (entry->vcpu != kNoVcpu) {
+      thread->vcpu = entry->vcpu;
+      for (const auto& [vector, at] : std::exchange(thread->early, {})) {
+        deliver({process, thread->vcpu, vector}, at);
+      }
+    }
     for (auto next = pending_.lower_bound({process, thread->vcpu, kSpi});
          next != pending_.end() && std::get<0>(next->first) == process &&
          std::get<1>(next->first) == thread->vcpu;
@@ -124,6 +133,7 @@ void IrqDeliveries::on_hole() {
   for (auto& entry : threads_.entries()) {
     entry.state.state = Thread::State::kIdle;
     entry.state.requests.clear();
+    entry.state.early.clear();
   }
   pending_.clear();
   pending_count_ = 0;

@@ -47,7 +47,7 @@ class IrqDeliveries {
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
-  static constexpr std::size_t kMostThreads = 1u << 16, kMost = 1u << 16;
+  static constexpr std::size_t kMostThreads = 1u << 16, kMost = 1u << 16, kMostEarly = 256;
   static constexpr std::uint32_t kSpi = 1u << 31;  // arm64's interrupt numbers beside x86's vectors
   using Key = std::tuple<ThreadId, std::int32_t, std::uint32_t>;  // process, vCPU, vector
   using Queue = std::pair<ThreadId, std::uint64_t>;               // process, vq
@@ -62,8 +62,11 @@ class IrqDeliveries {
     Route route;
     std::vector<RequestSpan> requests;
     std::int32_t vcpu = kNoVcpu;
+    // Injections before an event told the vCPU: kvm_entry, which follows them, will.
+    std::vector<std::pair<std::uint32_t, Timestamp>> early;
   };
 
+  void on_inject(const Event& event, const KvmIrq& irq, ThreadId process);
   void on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
   void raise(Thread& thread, const Route& route);
   void pend(Thread& thread, const Key& key);

@@ -39,7 +39,8 @@ IrqSpan* IrqTracker::active(const Key& key) {
 
 bool IrqTracker::inject(const Key& key, Timestamp at) {
   const auto found = pending_.find(key);
-  if (found == pending_.end()) return false;
+  // An injection that is told late may be older than what waits.
+  if (found == pending_.end() || at < found->second.raised) return false;
   found->second.injected = at;
   if (active_.size() < kMost) active_[key] = found->second;
   pending_.erase(found);
@@ -65,6 +66,10 @@ void IrqTracker::on_inject(const KvmIrq& irq, const Event& event, ThreadId proce
   }
   Entering* thread = entering_.get(event.thread, kMostThreads);
   if (thread == nullptr || thread->injected.size() >= kMostPerEntry) return;
+  if (thread->vcpu == kNoVcpu) {
+    if (thread->early.size() < kMostPerEntry) thread->early.emplace_back(irq, event.at);
+    return;
+  }
   const Key key{process, thread->vcpu, irq.vector};
   if (inject(key, event.at)) {
     thread->injected.push_back(key);
@@ -124,7 +129,14 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
 const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
   Entering* thread = entering_.get(event.thread, kMostThreads);
   if (thread == nullptr) return nullptr;
-  if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
+  if (entry.vcpu != kNoVcpu) {
+    thread->vcpu = entry.vcpu;
+    for (const auto& [irq, at] : std::exchange(thread->early, {})) {
+      Event injection = event;
+      injection.at = at;
+      on_inject(irq, injection, process);
+    }
+  }
   for (const Key& key : thread->injected) {
     IrqSpan* span = active(key);
     if (span != nullptr && !span->entered) span->entered = event.at;
@@ -161,6 +173,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
   if (std::holds_alternative<Lost>(event.payload)) {  // what was lost may have ended any of them
     pending_.clear();
     active_.clear();
+    for (auto& entry : entering_.entries()) entry.state.early.clear();
     pic_.on_hole();
   }
   return nullptr;

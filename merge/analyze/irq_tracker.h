@@ -13,6 +13,7 @@
 
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "merge/analyze/irq_span.h"
@@ -48,6 +49,8 @@ class IrqTracker {
   struct Entering {
     std::vector<Key> injected;  // since the thread's last entry
     bool of_pic = false;        // one of the PIC, too
+    // Injections before an event told the vCPU: kvm_entry, which follows them, will.
+    std::vector<std::pair<KvmIrq, Timestamp>> early;
     std::int32_t vcpu = kNoVcpu;
   };
 

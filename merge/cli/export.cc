@@ -78,8 +78,11 @@ Result<void> run(Options& options) {
   }
   complete_labels(options, timeline);
   HostFacts host = host_facts_of(timeline.source(0));
+  std::vector<std::string> notes = input->notes;
+  for (const auto& [name, text] : host.of_session) notes.push_back(name + ": " + text);
   auto exporter = make_exporter(
-      {timeline, input->notes, std::move(host.wall_clock), std::move(host.boot_id)}, options.how);
+      {timeline, std::move(notes), std::move(host.wall_clock), std::move(host.boot_id)},
+      options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
   PipelineOptions how = pipeline_options(timeline, *input);
   how.from = wanted.from;

@@ -46,6 +46,10 @@ Result<void> complete(Options& options) {
   return {};
 }
 
+constexpr const char* kBy =
+    "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, cpu, nested, "
+    "preempted-by, blocked-on, several with commas";
+
 }  // namespace
 
 void add_top(CLI::App& app, int& status) {
@@ -65,11 +69,7 @@ void add_top(CLI::App& app, int& status) {
       ->type_name("TIME");
   command->add_option("--count", top.count, "End after so many intervals; 0: go on")
       ->capture_default_str();
-  command
-      ->add_option("--by", options->by,
-                   "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
-                   "preempted-by, blocked-on, several with commas")
-      ->capture_default_str();
+  command->add_option("--by", options->by, kBy)->capture_default_str();
   command->add_option("--sort", options->sort, "By total, count, mean, max, p99 or key")
       ->capture_default_str();
   command->add_option("--top", top.batch.top, "So many rows; 0: all")->capture_default_str();

@@ -54,7 +54,7 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
       words_(writer_),
       texts_(writer_, context_.timeline),
       fused_(writer_, texts_) {
-  add_metadata();
+  about_track_ = writer_.add_track(0, "trapline", -10);
 }
 
 SpanClass PerfettoExporter::selects() const {

@@ -86,7 +86,7 @@ class PerfettoExporter : public Exporter {
     Counters counters;
   };
 
-  void add_metadata();
+  void add_metadata(std::uint64_t at);
   [[nodiscard]] std::uint64_t vm_track(ThreadId process);
   [[nodiscard]] Vcpu& vcpu(ThreadId thread, std::int32_t number, const Pipeline& pipeline);
   [[nodiscard]] std::uint64_t function_track(const Span& span, const Pipeline& pipeline);

@@ -24,10 +24,9 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 }  // namespace
 
-// The recording's own facts, as a slice of its own and as the trace's system information.
-void PerfettoExporter::add_metadata() {
+// The recording's own facts, as instants where it begins and as the trace's system information.
+void PerfettoExporter::add_metadata(std::uint64_t at) {
   const Timeline& timeline = context_.timeline;
-  const std::uint64_t track = about_track_ = writer_.add_track(0, "trapline", -10);
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const Source& source = timeline.source(i);
     const SourceInfo& info = source.info();
@@ -44,18 +43,16 @@ void PerfettoExporter::add_metadata() {
       const auto words = words_of(text);
       if (words.size() < 4) continue;
       const std::string_view release = words[2], machine = words.back();
-      const auto at = text.find(release) + release.size();
+      const auto after = text.find(release) + release.size();
       const auto end = text.rfind(machine);
-      writer_.add_system(0, words[0], release,
-                         trimmed(std::string_view(text).substr(at, end > at ? end - at : 0)),
-                         machine);
+      writer_.add_system(
+          0, words[0], release,
+          trimmed(std::string_view(text).substr(after, end > after ? end - after : 0)), machine);
     }
-    const SourceCounters& counters = source.counters();
-    writer_.instant(track, counters.first.ns(),
-                    {writer_.name(info.path), words_.of_trapline, annotations});
+    writer_.instant(about_track_, at, {writer_.name(info.path), words_.of_trapline, annotations});
   }
   for (const std::string& note : context_.notes) {
-    writer_.instant(track, 0, {writer_.name(note), words_.of_trapline});
+    writer_.instant(about_track_, at, {writer_.name(note), words_.of_trapline});
   }
 }
 
@@ -107,6 +104,7 @@ Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
     writer_.instant(about_track_, pipeline.end().ns(), {writer_.name(text), words_.of_trapline});
   }
   add_thread_names(pipeline);
+  add_metadata(pipeline.begin().value_or(Timestamp()).ns());
   return writer_.finish();
 }
 

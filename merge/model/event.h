@@ -13,6 +13,8 @@
 
 #include "merge/model/irq.h"
 #include "merge/model/machine.h"
+#include "merge/model/nested.h"
+#include "merge/model/riscv.h"
 #include "merge/model/timestamp.h"
 
 namespace trapline {
@@ -21,12 +23,17 @@ namespace trapline {
 enum class ThreadId : std::int32_t {};
 inline constexpr std::int32_t kNoVcpu = -1;
 
-// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec.
-inline constexpr std::uint32_t kIsaArm64 = 0xa64;
+// kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec; on
+// RISC-V `reason` is scause (an interrupt's bit is the highest), and `exception_class` kRiscvWfi where
+// the instruction was WFI.
+inline constexpr std::uint32_t kIsaArm64 = 0xa64, kIsaRiscv = 0x5c64;
 struct KvmExit {
+  static constexpr std::uint64_t kNoAddress = ~std::uint64_t{0};
   std::uint32_t reason, isa, exception_class;
   std::int32_t vcpu;
   std::uint64_t rip;
+  // RISC-V: the guest-physical address of a page fault. Elsewhere an event of its own has it.
+  std::uint64_t fault_address = kNoAddress;
 };
 struct KvmEntry {
   std::int32_t vcpu;
@@ -47,6 +54,7 @@ enum class DetailKind : std::uint8_t {
   kMmio,
   kMsr,
   kSysReg,
+  kControlRegister,
   kCpuid,
   kHypercall,
   kPageFault,
@@ -55,8 +63,9 @@ enum class DetailKind : std::uint8_t {
 enum class Access : std::uint8_t { kNone, kRead, kWrite };
 struct KvmDetail {
   static constexpr std::uint64_t kNoData = ~std::uint64_t{0};  // an access without its value
-  std::uint64_t value;  // port, guest-physical address, MSR, leaf, number, packed system register
-  std::uint64_t data;   // the value read or written, 0 for what is no access
+  // Port, guest-physical address, MSR, leaf, number, packed system register, CR's number.
+  std::uint64_t value;
+  std::uint64_t data;  // the value read or written, 0 for what is no access
   DetailKind kind;
   Access access;
   bool unsatisfied;  // an MMIO read that user space has yet to answer
@@ -115,9 +124,10 @@ struct GuestCall {
 };
 struct Other {};
 
-using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail,
-                             KvmTscOffset, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch,
-                             SchedWakeup, IoctlEnter, NewThread, Marker, Lost, GuestCall>;
+using Payload =
+    std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
+                 KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
+                 IoctlEnter, NewThread, Marker, Lost, GuestCall>;
 
 struct Event {
   Timestamp at;

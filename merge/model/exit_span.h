@@ -50,6 +50,8 @@ struct ExitReason {
       return exit.reason == kSvmHlt;
     case kIsaArm64:
       return exit.reason == kArm64Trap && exit.exception_class == kWfx;
+    case kIsaRiscv:
+      return exit.reason == kRiscvVirtualInstruction && exit.exception_class == kRiscvWfi;
     case ExitReason::kIsaUserspace:
       return exit.reason == kUserHlt;
     default:
@@ -75,8 +77,9 @@ struct ExitSpan {
   KvmDetail detail = kNoDetail;
   std::uint32_t userspace_reason = kNoUserspaceReason;
   std::uint32_t qemu_events = 0;
-  NameId device = kNoName;             // the memory region that served it
-  NameId qemu_event = kNoName;         // the handler: the event that tells who served it
+  NameId device = kNoName;      // the memory region that served it
+  NameId qemu_event = kNoName;  // the handler: the event that tells who served it
+  NestedLevel nested = NestedLevel::kGuest;
   std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
   ThreadId preempted_by{};             // who ran when it was first preempted; 0: it was not
 

@@ -131,6 +131,7 @@ std::string exit_summary(const ExitSpan& exit, const Names& names, bool cycles) 
   const std::string detail = detail_text(exit.detail);
   if (detail != "-") text += "; " + detail;
   if (exit.device != kNoName) text += ", " + printable(names[exit.device]);
+  if (exit.nested != NestedLevel::kGuest) text += fmt::format(" ({})", nested_text(exit.nested));
   return text;
 }
 

@@ -74,6 +74,9 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& st
       case Dimension::kCpu:
         key.words[at++] = span.cpu;
         break;
+      case Dimension::kNested:
+        key.words[at++] = static_cast<std::uint64_t>(span.nested);
+        break;
       case Dimension::kPreemptedBy:
         key.words[at++] = pack_largest(waits, Part::kPreempted);
         break;
@@ -148,6 +151,9 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
         break;
       case Dimension::kCpu:
         text += fmt::format("host CPU {}", word);
+        break;
+      case Dimension::kNested:
+        text += nested_text(static_cast<NestedLevel>(word));
         break;
       case Dimension::kPreemptedBy:
       case Dimension::kBlockedOn: {

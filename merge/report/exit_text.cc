@@ -42,6 +42,8 @@ std::string detail_text(const KvmDetail& detail) {
       return fmt::format("msr {:#x}{}", detail.value, access);
     case DetailKind::kSysReg:
       return "sysreg " + system_register(detail.value) + std::string(access);
+    case DetailKind::kControlRegister:
+      return fmt::format("cr{}{}", detail.value, access);
     case DetailKind::kCpuid:
       return fmt::format("cpuid {:#x}", detail.value);
     case DetailKind::kHypercall:
@@ -51,6 +53,20 @@ std::string detail_text(const KvmDetail& detail) {
     default:
       return "-";
   }
+}
+
+std::string_view nested_text(NestedLevel level) {
+  switch (level) {
+    case NestedLevel::kGuest:
+      return "guest";
+    case NestedLevel::kGuestEnters:
+      return "guest enters nested guest";
+    case NestedLevel::kNested:
+      return "nested guest";
+    case NestedLevel::kNestedPassedOn:
+      return "nested guest, passed on";
+  }
+  return "-";
 }
 
 std::string name_or_dash(const Names& names, NameId name) {

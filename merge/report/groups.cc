@@ -18,6 +18,7 @@ constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"vcpu", Dimension::kVcpu},
     {"vm", Dimension::kVm},
     {"cpu", Dimension::kCpu},
+    {"nested", Dimension::kNested},
     {"preempted-by", Dimension::kPreemptedBy},
     {"blocked-on", Dimension::kBlockedOn}};
 
@@ -38,7 +39,8 @@ Result<Dimension> parse_dimension(std::string_view name) {
 Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions) {
   for (const auto& [name, dimension] : kDimensions) {
     const bool of_exits = dimension == Dimension::kReason || dimension == Dimension::kCpu ||
-                          dimension == Dimension::kDetail || dimension == Dimension::kPreemptedBy ||
+                          dimension == Dimension::kNested || dimension == Dimension::kDetail ||
+                          dimension == Dimension::kPreemptedBy ||
                           dimension == Dimension::kBlockedOn;
     if (!of_exits || std::find(dimensions.begin(), dimensions.end(), dimension) == dimensions.end())
       continue;

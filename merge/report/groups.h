@@ -25,6 +25,7 @@ enum class Dimension : std::uint8_t {
   kVcpu,
   kVm,
   kCpu,
+  kNested,
   kPreemptedBy,
   kBlockedOn,
   kCount  // of them

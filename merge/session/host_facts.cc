@@ -26,6 +26,18 @@ const SyncPoint* narrowest(std::span<const clocks::SyncEntry> entries, std::uint
   return best;
 }
 
+std::vector<std::pair<std::string, std::string>> facts_of(const SessionJson& session) {
+  std::string command;
+  for (const std::string& word : session.command) command += (command.empty() ? "" : " ") + word;
+  std::vector<std::pair<std::string, std::string>> facts;
+  for (const auto& [name, text] :
+       {std::pair{"command", command}, std::pair{"trapline version", session.trapline_version},
+        std::pair{"QEMU version", session.qemu_version}}) {
+    if (!text.empty()) facts.emplace_back(name, text);
+  }
+  return facts;
+}
+
 }  // namespace
 
 std::optional<WallClock> wall_clock_of(std::span<const clocks::SyncEntry> entries) {
@@ -52,7 +64,7 @@ HostFacts host_facts_of(const Source& leading) {
   const SourceInfo& info = leading.info();
   const auto session = session_of_recording(info.path);
   if (!session) return {};
-  HostFacts facts{std::nullopt, session->host.boot_id};
+  HostFacts facts{std::nullopt, session->host.boot_id, facts_of(*session)};
   // A timeline in cycles, or on another recording's clock, has another line.
   if (!info.cycles && info.offset_ns == 0) facts.wall_clock = wall_clock_of(session->brackets());
   return facts;

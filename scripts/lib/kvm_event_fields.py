@@ -1,12 +1,16 @@
 """Prints the fields of KVM's events in kernels, from their modules: nothing is booted.
 
-usage: kvm_event_fields.py MODULES-CPIO...        (scripts/fetch kernel-amd64, …: FOLDER/modules.cpio)
+usage: kvm_event_fields.py MODULES-CPIO|RECORDING...
+
+A module's cpio is that of scripts/fetch kernel-amd64, …: FOLDER/modules.cpio. Where KVM is part of the
+kernel (arm64), a recording tells: a trace.dat has the formats of its events.
 
 An event's print format stands in its module under the name print_fmt_EVENT; it names the fields. A line
 for each event: in which of the files it is, and which fields it has; "=" where they are as before.
 """
 import re
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,16 +54,33 @@ def print_formats(elf: bytes):
     return formats
 
 
+def of_modules(path: Path):
+    """The kernel's release, and EVENT -> its fields."""
+    fields = {}
+    for name, content in cpio_files(path.read_bytes()):
+        if "kvm" in name:
+            for event, text in print_formats(content).items():
+                fields[event] = " ".join(dict.fromkeys(re.findall(r"REC->(\w+)", text)))
+    return (path.parent / "release").read_text().strip(), fields
+
+
+def of_recording(path: Path):
+    """The same of a trace.dat, by its name; events of the scheduler and of system calls left out."""
+    text = subprocess.run(["trace-cmd", "dump", "--events", path], check=True, capture_output=True,
+                          text=True, errors="replace").stdout
+    fields = {}
+    for event in re.split(r"^name: ", text, flags=re.M)[1:]:
+        name = event.split("\n")[0]
+        if re.match(r"kvm|vgic|vcpu|trap|halt", name):
+            found = re.findall(r"field:[^;]*?(\w+)(?:\[\w*\])?;", event)
+            fields[name] = " ".join(field for field in found if not field.startswith("common_"))
+    return path.stem, fields
+
+
 def main() -> None:
-    kernels = []
-    for path in sys.argv[1:]:
-        fields = {}
-        for name, content in cpio_files(Path(path).read_bytes()):
-            if "kvm" in name:
-                for event, text in print_formats(content).items():
-                    fields[event] = " ".join(dict.fromkeys(re.findall(r"REC->(\w+)", text)))
-        kernels.append(fields)
-    print("|".join(["event", *((Path(path).parent / "release").read_text().strip() for path in sys.argv[1:])]))
+    read = [(of_recording if path.suffix == ".dat" else of_modules)(path) for path in map(Path, sys.argv[1:])]
+    kernels = [fields for _, fields in read]
+    print("|".join(["event", *(release for release, _ in read)]))
     for event in sorted(set().union(*kernels)):
         row, before = [event], None
         for fields in kernels:

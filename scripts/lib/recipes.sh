@@ -134,7 +134,8 @@ recipe_kernel_amd64_bullseye() { recipe_kernel "$1" "$2" amd64 bullseye bullseye
 recipe_kernel_amd64_trixie() { recipe_kernel "$1" "$2" amd64 "${kTrixie[@]}"; }
 recipe_kernel_amd64_trixie_backports() { recipe_kernel "$1" "$2" amd64 "${kTrixie[@]}" trixie-backports; }
 recipe_kernel_arm64() { recipe_kernel "$1" "$2" arm64 "${kBookworm[@]}"; }
-recipe_kernel_arm64_bullseye() { recipe_kernel "$1" "$2" arm64 bullseye bullseye-security; }
+# The security suite still lists kernels for arm64, which its archive no longer has.
+recipe_kernel_arm64_bullseye() { recipe_kernel "$1" "$2" arm64 bullseye; }
 recipe_kernel_arm64_trixie() { recipe_kernel "$1" "$2" arm64 "${kTrixie[@]}"; }
 recipe_kernel_arm64_trixie_backports() { recipe_kernel "$1" "$2" arm64 "${kTrixie[@]}" trixie-backports; }
 

@@ -16,6 +16,14 @@ import sys
 
 KVM_RUN = 0xAE80
 SLEEPING = 0xFF  # of prev_state: states in which a thread waits; 0x100 is "preempted"
+NESTED = ("kvm_nested_vmenter", "kvm_nested_vmrun", "kvm_nested_vmexit", "kvm_nested_vmexit_inject",
+          "kvm_nested_intr_vmexit")
+RISCV_EXIT_MMIO = 6
+RISCV_EXCEPTIONS = {2: "INST_ILLEGAL", 8: "SYSCALL", 9: "HYPERVISOR_SYSCALL", 10: "SUPERVISOR_SYSCALL",
+                    20: "INST_GUEST_PAGE_FAULT", 21: "LOAD_GUEST_PAGE_FAULT", 22: "VIRTUAL_INST_FAULT",
+                    23: "STORE_GUEST_PAGE_FAULT"}
+RISCV_INTERRUPTS = {1: "S_SOFT", 2: "VS_SOFT", 5: "S_TIMER", 6: "VS_TIMER", 9: "S_EXT", 10: "VS_EXT",
+                    12: "S_GEXT", 13: "PMU_OVF"}
 PARTS = ("kernel", "user", "preempted", "blocked")
 
 LINE = re.compile(r"^ *(.+)-(\d+) +\[(\d+)\] +([0-9.]+): (\S+): *(.*)$")
@@ -74,6 +82,12 @@ def exit_reason(event):
     if "esr_ec" in event.fields:  # arm64: "TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: …" or "IRQ: PC: …"
         kind = event.text.split(":")[0]
         return re.search(r"HSR_EC: 0x\w+ \((.*?)\)", event.text)[1] if kind == "TRAP" else kind
+    if "scause" in event.fields:
+        cause = number(event.fields, "scause")
+        if cause >> 63:
+            return "IRQ_" + RISCV_INTERRUPTS[cause & 0xFF]
+        wfi = cause == 22 and number(event.fields, "stval") == 0x10500073
+        return "EXC_" + RISCV_EXCEPTIONS[cause] + (" (WFI)" if wfi else "")
     return re.search(r"\breason (.+?) rip", event.text)[1]  # SVM has "PF excp"
 
 
@@ -106,6 +120,8 @@ def detail_of(event):
     if name == "kvm_sys_access":
         register = "S{}_{}_C{}_C{}_{}".format(*(f[k] for k in ("Op0", "Op1", "CRn", "CRm", "Op2")))
         return 3, "sysreg", register, ("read", "write")[number(f, "is_write")], False
+    if name == "kvm_cr":
+        return 3.5, "", f"cr{number(f, 'cr')}", ("read", "write")[number(f, "rw")], False
     if name == "kvm_cpuid":
         return 4, "cpuid", number(f, "function"), "", False
     if name == "kvm_hypercall":
@@ -116,6 +132,9 @@ def detail_of(event):
         return 6, "page-fault", number(f, "fault_address"), "", False
     if name == "kvm_guest_fault":
         return 6, "page-fault", number(f, "ipa"), "", False
+    if name == "kvm_exit" and number(f, "scause") in (20, 21, 23) and number(f, "htval"):
+        address = number(f, "htval") * 4 + number(f, "stval") % 4
+        return 6, "page-fault", address, "", False
     return None
 
 
@@ -138,6 +157,7 @@ class Span:
         self.details, self.regions = [], []
         self.in_user = False
         self.off = None  # "preempted" or "blocked" while it is off the CPU
+        self.nested = []  # the events kvm_nested_* in it
 
     def account(self, now):
         self.parts[self.off or ("user" if self.in_user else "kernel")] += now - self.mark
@@ -147,11 +167,22 @@ class Span:
         """The first one of the highest priority."""
         return min(self.details, key=lambda detail: detail[0], default=None)
 
+    def whose(self):
+        """Of the guest or of its own guest: by the first event of its kind, and by what follows."""
+        if not self.nested:
+            return "guest"
+        if self.nested[0] in ("kvm_nested_vmenter", "kvm_nested_vmrun"):
+            return "guest enters nested guest"
+        passed_on = {"kvm_nested_vmexit_inject", "kvm_nested_intr_vmexit"} & set(self.nested)
+        return "nested guest, passed on" if passed_on else "nested guest"
+
     def key(self, by):
         if by == "reason":
             return self.reason
         if by == "detail":
             return detail_key(self.detail())
+        if by == "nested":
+            return self.whose()
         detail = self.detail()
         address = detail[2] if detail and detail[1] in ("port", "mmio") else None
         if not self.regions:
@@ -268,6 +299,8 @@ class Model:
             if span:
                 self.counters["exit_without_entry"] += 1
             self.open[tid] = Span(event.at, exit_reason(event))
+            if detail_of(event):
+                self.open[tid].details.append(detail_of(event))
             if tid in self.guest_since:
                 self.guest_ns[tid] += event.at - self.guest_since.pop(tid)
         elif event.name == "kvm_entry":
@@ -283,9 +316,15 @@ class Model:
         if event.name == "kvm_userspace_exit":
             span.account(event.at)
             span.in_user = True
+            # RISC-V has no kvm_mmio.
+            if span.reason.endswith("_GUEST_PAGE_FAULT") and number(event.fields, "reason") == RISCV_EXIT_MMIO:
+                access = "write" if "STORE" in span.reason else "read"
+                span.details.append((1, "mmio", span.details[0][2], access, False))
         elif span.in_user and self.is_user_end(event, self.user_end):
             span.account(event.at)
             span.in_user = False
+        if event.name in NESTED:
+            span.nested.append(event.name)
         detail = detail_of(event)
         if detail:
             span.details.append(detail)
@@ -410,7 +449,7 @@ def check_status(trapline, path, holes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file")
-    parser.add_argument("--by", default="reason", help="reason, detail, device; several with commas")
+    parser.add_argument("--by", default="reason", help="reason, detail, device, nested; several with commas")
     parser.add_argument("--compare", metavar="TRAPLINE")
     parser.add_argument("--left-out", action="store_true",
                         help="the recorder left events out on purpose: none counts as lost")

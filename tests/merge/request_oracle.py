@@ -4,6 +4,8 @@
   request_oracle.py RECORDING TRAPLINE
 
 The guest's notifies are found by what the merge does not know: they are the MMIO writes of two bytes.
+On VMX a notify is a kvm_fast_mmio, which has no value: QEMU lays the queues of a device four bytes apart,
+so the address tells the queue's number. (One device with queues, as in all recordings here.)
 """
 import bisect
 import json
@@ -73,6 +75,9 @@ class Oracle:
             self.vcpu_thread[int(number(text, "vcpu").rstrip(","))] = tid
         elif name == "kvm_mmio" and text.startswith("mmio write len 2 "):
             n = str(int(number(text, "val"), 16))
+            self.writes.setdefault(n, []).append((self.exit[tid], at))
+        elif name == "kvm_fast_mmio":
+            n = str((int(text.split()[-1], 16) & 0xFFF) // 4)
             self.writes.setdefault(n, []).append((self.exit[tid], at))
         elif name == "kvm_msi_set_irq" and self.notifies and self.notifies[-1][0] == tid:
             for span in self.notifies.pop()[1]:

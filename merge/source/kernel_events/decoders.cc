@@ -22,10 +22,32 @@ std::string_view text_at(const RecordedEvent& event, std::size_t offset, std::si
   return {text, ::strnlen(text, std::min<std::size_t>(longest, event.size - offset))};
 }
 
+// scause, stval and the fields of the hypervisor extension, as the hardware has them.
+void riscv_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
+  constexpr std::uint64_t kInterrupt = std::uint64_t{1} << 63, kWfi = 0x10500073;
+  const std::uint64_t cause = s.get(e, 8), value = s.get(e, 9), address = s.get(e, 10);
+  KvmExit exit{};
+  exit.isa = kIsaRiscv;
+  exit.vcpu = kNoVcpu;
+  exit.rip = s.get(e, 7);
+  exit.reason = (static_cast<std::uint32_t>(cause) & ~kRiscvInterrupt) |
+                ((cause & kInterrupt) != 0 ? kRiscvInterrupt : 0);
+  if (exit.reason == kRiscvVirtualInstruction && value == kWfi) exit.exception_class = kRiscvWfi;
+  const bool fault = exit.reason == kRiscvFetchFault || exit.reason == kRiscvLoadFault ||
+                     exit.reason == kRiscvStoreFault;
+  // htval has no low two bits, and is 0 where the hardware does not tell.
+  if (fault && address != 0) exit.fault_address = address << 2 | (value & 3);
+  out = exit;
+}
+template <NestedStep kStep>
+void kvm_nested(const Schema&, const RecordedEvent&, Payload& out) {
+  out = KvmNested{kStep};
+}
 void kvm_exit(const Schema& s, const RecordedEvent& e, Payload& out) {
   KvmExit exit{};
   exit.rip = s.get(e, 1);
   exit.vcpu = i32(s, e, 3, kNoVcpu);
+  if (s.has(8)) return riscv_exit(s, e, out);
   if (s.has(4)) {  // arm64
     exit.reason = u32(s, e, 4);
     exit.exception_class = u32(s, e, 5);
@@ -68,6 +90,10 @@ void kvm_sys_access(const Schema& s, const RecordedEvent& e, Payload& out) {
   const std::uint64_t packed = (s.get(e, 1) << 14) | (s.get(e, 2) << 11) | (s.get(e, 3) << 7) |
                                (s.get(e, 4) << 3) | s.get(e, 5);
   out = KvmDetail{packed, 0, DetailKind::kSysReg, access(s.get(e, 0) != 0), false};
+}
+void kvm_cr(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmDetail{s.get(e, 1), s.get(e, 2), DetailKind::kControlRegister, access(s.get(e, 0) != 0),
+                  false};
 }
 void kvm_cpuid(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmDetail{s.get(e, 0), s.get(e, 1), DetailKind::kCpuid, Access::kNone, false};
@@ -151,7 +177,8 @@ void marker(const Schema& s, const RecordedEvent& e, Payload& out) {
 
 constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_exit",
-     {"exit_reason", "guest_rip", "isa", "vcpu_id", "ret", "esr_ec", "vcpu_pc"},
+     {"exit_reason", "guest_rip", "isa", "vcpu_id", "ret", "esr_ec", "vcpu_pc", "sepc", "scause",
+      "stval", "htval"},
      kvm_exit},
     {"kvm:kvm_entry", {"vcpu_id"}, kvm_entry},
     {"kvm:kvm_userspace_exit", {"reason", "errno"}, kvm_userspace_exit},
@@ -163,6 +190,7 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_fast_mmio", {"gpa"}, kvm_fast_mmio},
     {"kvm:kvm_msr", {"write", "ecx", "data"}, kvm_msr},
     {"kvm:kvm_sys_access", {"is_write", "Op0", "Op1", "CRn", "CRm", "Op2"}, kvm_sys_access},
+    {"kvm:kvm_cr", {"rw", "cr", "val"}, kvm_cr},
     {"kvm:kvm_cpuid", {"function", "index"}, kvm_cpuid},
     {"kvm:kvm_hypercall", {"nr"}, kvm_hypercall},
     {"kvm:kvm_xen_hypercall", {"nr"}, kvm_hypercall},
@@ -182,6 +210,11 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_apic_accept_irq", {"apicid", "vec"}, kvm_apic_accept_irq, EventClass::kInterrupts},
     {"kvm:kvm_apicv_accept_irq", {"apicid", "vec"}, kvm_apicv_accept_irq, EventClass::kInterrupts},
     {"kvm:kvm_inj_virq", {"vector", "reinjected", "irq"}, kvm_inj_virq},
+    {"kvm:kvm_nested_vmenter", {}, kvm_nested<NestedStep::kEnter>},
+    {"kvm:kvm_nested_vmrun", {}, kvm_nested<NestedStep::kEnter>},  // in 5.10
+    {"kvm:kvm_nested_vmexit", {}, kvm_nested<NestedStep::kExit>},
+    {"kvm:kvm_nested_vmexit_inject", {}, kvm_nested<NestedStep::kPassOn>},
+    {"kvm:kvm_nested_intr_vmexit", {}, kvm_nested<NestedStep::kPassOn>},
     {"kvm:kvm_pic_set_irq", {"chip", "pin", "imr"}, kvm_pic_set_irq, EventClass::kInterrupts},
     {"kvm:kvm_ack_irq", {"irqchip", "pin"}, kvm_ack_irq, EventClass::kInterrupts},
     {"kvm:kvm_eoi", {"apicid", "vector"}, kvm_eoi, EventClass::kInterrupts},

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/child.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/kernel_events/decoders.h"
+#include "merge/source/kernel_events/riscv_cause.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -108,6 +109,7 @@ std::string ReasonNames::of_exit(std::uint32_t isa, std::uint32_t reason,
     return reason == kTrap ? named(arm64_class, exception_class, "class ")
                            : named(arm64_ret, reason, "ret ");
   }
+  if (isa == kIsaRiscv) return riscv_cause(reason, exception_class);
   if (isa == kVmx) {
     // As the kernel prints it: an entry that failed is no exit of a guest that ran.
     return named(vmx, reason & kVmxReasonMask, "") +

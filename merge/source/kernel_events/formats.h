@@ -45,7 +45,7 @@ struct Field {
 
 // How to decode the events of one type. Field positions are those of the decoder's own list.
 struct Schema {
-  static constexpr std::size_t kMostFields = 8;
+  static constexpr std::size_t kMostFields = 12;
   using Decode = void (*)(const Schema&, const RecordedEvent&, Payload&);
 
   Decode decode = nullptr;                  // null: nothing of the type is needed

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How fast `trapline export` writes, and how much memory it takes: CPU time of each format, median of the runs.
 
-  bench_export.py --trapline PATH [--events N] [--runs N] [--folder FOLDER]
+  bench_export.py --trapline PATH [--events N] [--runs N] [--folder FOLDER] [RECORDING...]
 
-Two recordings of tests/data, each again and again (tests/bench/merge/make_recording.py): one with QEMU's and the
-interrupts' events, eight events for each exit, and one with kvm_exit, kvm_entry and sched_switch. The output goes to
-/dev/null: a disk's speed is not the exporter's. docs/performance.md has the figures.
+Each RECORDING again and again (tests/bench/merge/make_recording.py). Without one it is two of tests/data: one with
+QEMU's and the interrupts' events, eight for each exit, and one with KVM's and sched_switch, five for each. The output
+goes to /dev/null: a disk's speed is not the exporter's. docs/performance.md has the figures.
 """
 import argparse
 import os
@@ -97,7 +97,7 @@ def measure(base, options, folder):
     for _ in range(options.runs):
         for form, how in FORMATS.items():
             times[form].append(measured(command_of(options.trapline, recording, how)))
-    print(f"{base.relative_to(DATA)}: {options.events} events, {exits} exits, {slices} slices, "
+    print(f"{os.path.relpath(base, DATA)}: {options.events} events, {exits} exits, {slices} slices, "
           f"{os.path.getsize(recording) >> 20} MiB; median of {options.runs}\n")
     print(f"{'':16}{'CPU s':>8}{'M exits/s':>11}{'M slices/s':>12}{'max RSS MiB':>13}")
     for form, runs in times.items():
@@ -114,9 +114,10 @@ def main():
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--folder", help="for the recordings; 100 million events are 4 GiB")
+    parser.add_argument("recordings", nargs="*", type=pathlib.Path, default=BASES)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trapline-bench-", dir=options.folder) as folder:
-        for base in BASES:
+        for base in options.recordings:
             measure(base, options, folder)
 
 

@@ -90,7 +90,8 @@ def load(shards, options, work):
 def questions(shards, options):
     settings = {**fleet.DEFAULTS, "at": str(1793491200000000000 + 4 * 86400000000000), "host": "host-7",
                 "session": f"{7 % len(options.recordings)}-0", "ns": "1000000"}
-    settings["start_ns"] = shards[0].ask("SELECT max(start_ns) FROM trapline.exits WHERE host = 'host-7'").strip()
+    settings["start_ns"] = shards[0].ask("SELECT max(start_ns) FROM trapline.exits WHERE host = 'host-7' AND "
+                                         f"session = '{settings['session']}'").strip()
     for name, text in fleet.questions("clickhouse").items():
         if name == "summary":
             continue

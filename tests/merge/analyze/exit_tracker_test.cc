@@ -64,6 +64,41 @@ TEST_F(ExitTrackerTest, AnExitWithoutMoreIsKernelTime) {
   EXPECT_EQ(spans_[0].vcpu, 0);
 }
 
+Event nested(std::uint64_t at, NestedStep step) { return make(at, 0, kVcpu0, KvmNested{step}); }
+
+TEST_F(ExitTrackerTest, TheFirstNestedEventTellsWhoseExitItIs) {
+  using enum NestedStep;
+  play({exit(100), entry(110),                                             // the guest's
+        exit(200), nested(201, kEnter), entry(210),                        // VMRUN
+        exit(300), nested(301, kExit), entry(310),                         // served here
+        exit(400), nested(401, kExit), nested(402, kPassOn), entry(410),   // passed on
+        exit(500), nested(501, kEnter), nested(502, kPassOn), entry(510),  // entered and left
+        nested(520, kExit), exit(600), entry(610)});                       // not in an exit
+  std::vector<NestedLevel> levels;
+  for (const ExitSpan& span : spans_) levels.push_back(span.nested);
+  EXPECT_THAT(levels, ElementsAre(NestedLevel::kGuest, NestedLevel::kGuestEnters,
+                                  NestedLevel::kNested, NestedLevel::kNestedPassedOn,
+                                  NestedLevel::kGuestEnters, NestedLevel::kGuest));
+}
+
+Event riscv_exit(std::uint64_t at, std::uint32_t cause, std::uint64_t address) {
+  return make(at, 0, kVcpu0, KvmExit{cause, kIsaRiscv, 0, kNoVcpu, 0x1000, address});
+}
+
+TEST_F(ExitTrackerTest, OnRiscvAFaultThatUserSpaceAnswersIsMmio) {
+  constexpr std::uint32_t kMmio = 6;
+  play({riscv_exit(100, kRiscvStoreFault, 0x10000004), to_user(120, kMmio), entry(200),
+        riscv_exit(300, kRiscvLoadFault, 0x10000005), to_user(320, kMmio), entry(400),
+        riscv_exit(500, kRiscvLoadFault, 0x80001000), entry(600)});
+  ASSERT_THAT(spans_, SizeIs(3));
+  EXPECT_EQ(spans_[0].detail.kind, DetailKind::kMmio);
+  EXPECT_EQ(spans_[0].detail.access, Access::kWrite);
+  EXPECT_EQ(spans_[0].detail.value, 0x10000004u);
+  EXPECT_EQ(spans_[1].detail.access, Access::kRead);
+  EXPECT_EQ(spans_[2].detail.kind, DetailKind::kPageFault);
+  EXPECT_EQ(spans_[2].detail.value, 0x80001000u);
+}
+
 TEST_F(ExitTrackerTest, UserTimeEndsAtTheChosenWitnessOnly) {
   for (const auto& [end, user] :
        {std::pair{UserEnd::kIoctl, 30u}, {UserEnd::kReload, 40u}, {UserEnd::kEntry, 80u}}) {

@@ -75,6 +75,25 @@ TEST_F(IrqTrackerTest, APostedInterruptIsInjectedWhereItIsRaised) {
   EXPECT_FALSE(done_[0].entered);
 }
 
+// A vCPU that slept when the recording began: kvm_inj_virq names none, the kvm_entry after it does.
+TEST_F(IrqTrackerTest, TheFirstInjectionOfAThreadIsItsVcpusToo) {
+  play({irq(100, IrqStep::kAccept, 0, 0x24, 0),
+        irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0), entry(120), exit(130),
+        irq(131, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].injected, Timestamp(110));
+  EXPECT_EQ(done_[0].entered, Timestamp(120));
+}
+
+TEST_F(IrqTrackerTest, AnInjectionThatIsToldLateIsNotThatOfALaterRaise) {
+  play({irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0),
+        irq(115, IrqStep::kAccept, 0, 0x24, 0), entry(120), exit(130),
+        irq(140, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0), entry(150),
+        irq(160, IrqStep::kEoi, 0, 0x24, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].injected, Timestamp(140));
+}
+
 // The kernel's order: the line goes to the PIC, then to the IOAPIC, which the guest has masked.
 TEST_F(IrqTrackerTest, FollowsALineThroughThePic) {
   play({exit(90), irq(100, IrqStep::kLine, 0, kNoVector, kNoVcpu),

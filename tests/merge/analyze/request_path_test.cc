@@ -80,6 +80,18 @@ TEST_F(RequestPathTest, ARequestIsFollowedFromTheGuestsNotifyToItsInterrupt) {
   EXPECT_EQ(delivered_[1].request.end, Timestamp(116));
 }
 
+// A vCPU that slept when the recording began: kvm_inj_virq names none, the kvm_entry after it does.
+TEST_F(RequestPathTest, TheFirstInjectionOfAThreadIsItsVcpusToo) {
+  serve(100);
+  msi(110);
+  irq(120, IrqStep::kInject, 0x24, kNoVcpu, kVcpu0);
+  see(entry(125));
+  see(exit(130));
+  irq(140, IrqStep::kInject, 0x24, kNoVcpu, kVcpu0);
+  ASSERT_EQ(delivered_.size(), 2u);  // the request, and the queue's notify
+  for (const Delivered& delivered : delivered_) EXPECT_EQ(delivered.injected, Timestamp(120));
+}
+
 TEST_F(RequestPathTest, ANotifyThatQemuServesOnTheVcpusThreadIsOfItsExit) {
   see(exit(10));
   see(port(11, 0xc010));

@@ -12,6 +12,11 @@ import tempfile
 QUERY = pathlib.Path(__file__).resolve().parents[2] / "support" / "trace_processor.js"
 QUERIES = {
     "errors": "select name, value from stats where value > 0 and severity != 'info'",
+    "about": "select min(s.ts), sum(s.ts != b.start_ts) from slice s, (select min(ts) as start_ts from "
+             "(select ts from slice union all select ts from ftrace_event)) b where s.category = 'trapline' "
+             "and s.name not glob '* are left out: *'",
+    "facts": "select name from slice where category = 'trapline' and (name glob 'command: *' or "
+             "name glob 'trapline version: *' or name glob 'QEMU version: *')",
     "categories": "select category, count(*), sum(dur), min(dur) from slice group by category",
     "begins": "select ts from slice where category = 'exit'",
     "exits": "select name, count(*), sum(dur) from slice where category = 'exit' group by name",
@@ -135,16 +140,29 @@ def check_states(rows, report, expect):
         expect(f"states while in {part}", set(found[part]) - {"Running"}, set())
 
 
+def check_about(recording, rows, expect):
+    """What is said of the recording stands where it begins, not at 0, and says how a session was recorded."""
+    expect("instants about the recording that are not at its begin", rows["about"][0][1], "0")
+    session = pathlib.Path(recording) / "session.json"
+    said = json.loads(session.read_text(encoding="utf-8")) if session.is_file() else {}
+    versions = said.get("versions", {})
+    wanted = {"command": " ".join(said.get("command", [])), "trapline version": versions.get("trapline"),
+              "QEMU version": versions.get("qemu")}
+    expect("facts", {name for name, in rows["facts"]}, {f"{name}: {text}" for name, text in wanted.items() if text})
+
+
 def check_without_exits(trapline, folder, recording, trace):
     """Where the guest ran without KVM, or KVM's events were not recorded: the other tracks are whole."""
     subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace, "--force"], check=True)
     rows = query(folder, trace)
     functions = rows_of(trapline, recording, "functions")
     categories = {name: (int(count), int(shortest)) for name, count, _, shortest in rows["categories"]}
-    good = (not rows["errors"] and rows["nesting"] == [["0"]] and "exit" not in categories and
+    problems = []
+    check_about(recording, rows, lambda what, found, right: found == right or problems.append((what, found, right)))
+    good = (not problems and not rows["errors"] and rows["nesting"] == [["0"]] and "exit" not in categories and
             int(rows["switches"][0][0]) > 100 and categories.get("function", (0, 0))[0] == len(functions) and
             min(shortest for _, shortest in categories.values()) >= 0)
-    print(f"{recording}: {'' if good else rows['errors']} {categories}, {len(functions)} calls")
+    print(f"{recording}: {'' if good else rows['errors'] + problems} {categories}, {len(functions)} calls")
     return good
 
 
@@ -186,6 +204,7 @@ def check(trapline, folder, recording, work):
     found = sum(int(total) for category, _, total, _ in rows["categories"] if category == "guest")
     expect("guest time", found, guest)
     check_states(rows, report, expect)
+    check_about(recording, rows, expect)
     flows = check_flows(rows, rows_of(trapline, recording, "requests"), expect)
     print(f"{recording}: flows {flows}")
     for problem in problems:

@@ -59,9 +59,11 @@ std::optional<Printed> parse(std::string_view line) {
 
 class Check {
  public:
-  Check(const Printed& printed, bool arm64) : p(printed), arm(arm64) {}
+  Check(const Printed& printed, bool arm64)
+      : p(printed), arm(arm64), riscv(printed.fields.contains("scause")) {}
 
   void operator()(const KvmExit& exit) const {
+    if (riscv) return check_riscv(exit);
     if (arm) {
       EXPECT_EQ(exit.isa, kIsaArm64);
       EXPECT_EQ(exit.reason, p.as<std::uint32_t>("ret"));
@@ -76,7 +78,8 @@ class Check {
     EXPECT_EQ(exit.vcpu, p.as<std::int32_t>("vcpu_id"));
   }
   void operator()(const KvmEntry& entry) const {
-    EXPECT_EQ(entry.vcpu, arm ? kNoVcpu : p.as<std::int32_t>("vcpu_id"));
+    const bool has_vcpu = p.fields.contains("vcpu_id");
+    EXPECT_EQ(entry.vcpu, arm || !has_vcpu ? kNoVcpu : p.as<std::int32_t>("vcpu_id"));
   }
   void operator()(const KvmUserspaceExit& exit) const {
     EXPECT_EQ(exit.reason, p.as<std::uint32_t>("reason"));
@@ -101,9 +104,18 @@ class Check {
     } else if (p.name == "kvm_msr") {
       EXPECT_EQ(detail.kind, DetailKind::kMsr);
       EXPECT_EQ(detail.access == Access::kWrite, wrote("write"));
+    } else if (p.name == "kvm_cr") {
+      EXPECT_EQ(detail.kind, DetailKind::kControlRegister);
+      EXPECT_EQ(detail.access == Access::kWrite, wrote("rw"));
     } else if (p.name == "kvm_page_fault" || p.name == "kvm_guest_fault") {
       EXPECT_EQ(detail.kind, DetailKind::kPageFault);
     }
+  }
+  void operator()(const KvmNested& nested) const {
+    const bool enters = p.name == "kvm_nested_vmenter" || p.name == "kvm_nested_vmrun";
+    EXPECT_EQ(nested.step, enters                          ? NestedStep::kEnter
+                           : p.name == "kvm_nested_vmexit" ? NestedStep::kExit
+                                                           : NestedStep::kPassOn);
   }
   void operator()(const KvmVcpuWakeup& wakeup) const {
     EXPECT_EQ(wakeup.ns, p.number("ns"));
@@ -171,10 +183,23 @@ class Check {
   void operator()(const auto&) const {}
 
  private:
+  void check_riscv(const KvmExit& exit) const {
+    const std::uint64_t cause = p.number("scause"), tval = p.number("stval");
+    EXPECT_EQ(exit.isa, kIsaRiscv);
+    EXPECT_EQ(exit.rip, p.number("sepc"));
+    EXPECT_EQ(exit.vcpu, kNoVcpu);
+    EXPECT_EQ(exit.reason & 0xff, cause & 0xff);
+    EXPECT_EQ((exit.reason & kRiscvInterrupt) != 0, cause >> 63 != 0);
+    EXPECT_EQ(exit.exception_class == kRiscvWfi, cause == 22 && tval == 0x10500073);
+    if (exit.fault_address != KvmExit::kNoAddress) {
+      EXPECT_EQ(exit.fault_address, p.number("htval") * 4 + tval % 4);
+    }
+  }
   [[nodiscard]] std::uint64_t value() const {
     if (p.name == "kvm_pio") return p.number("port");
     if (p.name == "kvm_mmio") return p.number("gpa");
     if (p.name == "kvm_msr") return p.hex("ecx");
+    if (p.name == "kvm_cr") return p.number("cr");
     if (p.name == "kvm_cpuid") return p.hex("function");
     if (p.name == "kvm_page_fault") return p.hex("fault_address");
     if (p.name == "kvm_guest_fault") return p.number("ipa");
@@ -188,7 +213,7 @@ class Check {
     return 0;
   }
   const Printed& p;
-  bool arm;
+  bool arm, riscv;
 };
 
 // The events that must be seen decoded at least once, by recording.
@@ -204,7 +229,12 @@ const std::map<std::string, std::vector<std::string>> kMustHave = {
       "kvm_hvc_arm64", "kvm_irq_line", "vgic_update_irq_pending"}},
     {"box/demo-backports.dat", {"kvm_exit", "kvm_pio", "sys_enter_ioctl", "sched_switch"}},
     {"box/two-vms.dat", {"kvm_exit", "task_newtask"}},
-    {"vmx/demo.dat", {"kvm_exit", "kvm_pio", "kvm_mmio", "kvm_msr", "kvm_cpuid", "kvm_page_fault"}},
+    {"vmx/demo.dat",
+     {"kvm_exit", "kvm_pio", "kvm_mmio", "kvm_msr", "kvm_cpuid", "kvm_page_fault", "kvm_cr"}},
+    {"nested/svm.dat",
+     {"kvm_nested_vmenter", "kvm_nested_vmexit", "kvm_nested_vmexit_inject",
+      "kvm_nested_intr_vmexit"}},
+    {"riscv64/linux.dat", {"kvm_exit", "kvm_entry", "kvm_vcpu_wakeup", "print"}},
     {"kernels/demo-5.10.dat", {"kvm_exit", "kvm_page_fault", "kvm_inj_virq"}},
 };
 

@@ -158,6 +158,7 @@ class BothLatencies {
 
   // Latency bins of one side's row; nothing where its page holds no such row.
   private bins(model: Model, key: string): [number, number][] {
+    if ((this.data.rows_of ?? "exits") !== "exits") return []; // the cells are of exits
     const flat = model.groups({ by: this.data.by, sort: "total", up: false, query: "", rows: [], time: null, latency: null, worst: null, all: true })
       .find((group) => group.key === key)?.histogram ?? [];
     const pairs: [number, number][] = [];

@@ -255,6 +255,7 @@ export interface ComparedRow extends Record<Metric, MetricChange> {
 
 export interface Comparison {
   by: string;
+  rows_of?: string;
   cycles: boolean;
   confidence: number;
   tests: number;

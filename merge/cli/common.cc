@@ -39,7 +39,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
           fmt::print(stderr, "trapline: {}\n", printable(line));
         };
       },
-      "Tell which reader, which evidence of clocks and which symbols are used");
+      "Tell the readers, clock evidence and symbols used");
 }
 
 void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {

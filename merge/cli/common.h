@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string>
 
-#include "merge/render/page/page_data.h"
+#include "merge/render/page/page_options.h"
 #include "merge/render/text_table.h"
 #include "merge/report/run.h"
 #include "merge/session/input.h"

@@ -44,7 +44,8 @@ Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, Compar
 
 }  // namespace
 
-void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare) {
+void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
+                        bool with_page) {
   command.add_option("--by", choice.by,
                      "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
                      "preempted-by, blocked-on, several with commas; or span: requests (default: "
@@ -63,8 +64,12 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
       .add_option("--fail-if", choice.fail_if,
                   "METRIC(ROW) > +N%: exit with 4 when the whole interval is beyond; repeatable")
       ->type_name("CONDITION");
-  command.add_option("--format", choice.format, "text, json or csv")
-      ->check(CLI::IsMember({"text", "json", "csv"}))
+  std::vector<std::string> formats = {"text", "json", "csv"};
+  if (with_page) formats.push_back("html");
+  command
+      .add_option("--format", choice.format,
+                  with_page ? "html is a page of both sides" : "text, json or csv")
+      ->check(CLI::IsMember(formats))
       ->capture_default_str();
 }
 

@@ -19,7 +19,9 @@ struct CompareChoice {
   std::vector<FailCondition> conditions;  // once complete
 };
 
-void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare);
+// `with_page`: --format html is there as well; print() is not for it.
+void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
+                        bool with_page = false);
 // The texts that need more than a number, checked before anything is read.
 [[nodiscard]] Result<void> complete(CompareChoice& choice, SideOptions& sides,
                                     CompareOptions& compare);

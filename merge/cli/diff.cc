@@ -4,7 +4,9 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
+#include "merge/cli/diff_page.h"
 #include "merge/render/diff_render.h"
+#include "merge/render/page/page_options.h"
 
 namespace trapline::cli {
 namespace {
@@ -38,9 +40,20 @@ Result<void> complete(Options& options) {
                 "two sides are compared: give BEFORE AFTER, or --before FILE "
                 "and --after FILE");
   }
+  if (options.choice.format == "html") {
+    if (auto checked = check_diff_page(sides); !checked) return checked;
+  }
   options.compare.confidence = options.confidence / 100;
   sides.flame = !options.flame.empty();
   return complete(options.choice, sides, options.compare);
+}
+
+Result<void> print_result(const Comparison& comparison, const Options& options) {
+  if (options.choice.format != "html") return print(comparison, options.choice, options.output);
+  ProgressLine progress;
+  auto page = diff_page(options.sides, comparison, progress.callback());
+  if (!page) return tl::unexpected(std::move(page).error());
+  return print_to(options.output, [&](std::ostream& out) { print_page(*page, out); });
 }
 
 int run(Options& options) {
@@ -50,7 +63,7 @@ int run(Options& options) {
     return run_compare(options.sides, options.compare, progress.callback());
   }();
   if (!comparison) return fail_with(comparison.error());
-  if (auto printed = print(*comparison, options.choice, options.output); !printed) {
+  if (auto printed = print_result(*comparison, options); !printed) {
     return fail_with(printed.error());
   }
   if (!options.flame.empty()) {
@@ -74,7 +87,7 @@ void add_diff(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_option("--after", options->sides.after, "A recording of the other; repeatable")
       ->type_name("FILE");
-  add_compare_choice(*command, options->choice, options->compare);
+  add_compare_choice(*command, options->choice, options->compare, true);
   command->add_option("--confidence", options->confidence, "Of intervals and tests, in percent")
       ->check(CLI::Range(50.0, 99.99))
       ->capture_default_str();

@@ -17,37 +17,18 @@ constexpr std::string_view kHow = "How to read it", kWhich = "Which part of it",
                            kWhat = "What to record", kQemu = "QEMU and its guest",
                            kSnapshot = "Only around slow exits", kBuffer = "Clock and buffer",
                            kRest = "Options";
-constexpr std::pair<std::string_view, std::string_view> kGroups[] = {{"--by", "Tables"},
-                                                                     {"--span", "Tables"},
-                                                                     {"--sort", "Tables"},
-                                                                     {"--top", "Tables"},
-                                                                     {"--slower-than", "Tables"},
-                                                                     {"--irq", "Tables"},
-                                                                     {"--halt", "Tables"},
-                                                                     {"--guest", "Tables"},
-                                                                     {"--waits", "Tables"},
-                                                                     {"--steal", "Tables"},
-                                                                     {"--phases", "Tables"},
-                                                                     {"--phase", "Tables"},
-                                                                     {"--verbose", kHow},
-                                                                     {"--vcpu", kWhich},
-                                                                     {"--vm", kWhich},
-                                                                     {"--from", kWhich},
-                                                                     {"--to", kWhich},
-                                                                     {"--until", kWhich},
-                                                                     {"--around", kWhich},
-                                                                     {"--context", kWhich},
-                                                                     {"--reason", kWhich},
-                                                                     {"--format", kOutput},
-                                                                     {"--detail", kOutput},
-                                                                     {"--output", kOutput},
-                                                                     {"--strict", kOutput},
-                                                                     {"--json", kOutput},
-                                                                     {"--force", kOutput},
-                                                                     {"--symbols", kHow},
-                                                                     {"--trace-events", kHow},
-                                                                     {"--offset", kHow},
-                                                                     {"--tsc-khz", kHow}};
+constexpr std::pair<std::string_view, std::string_view> kGroups[] = {
+    {"--by", "Tables"},    {"--span", "Tables"},  {"--guest-span", "Tables"},
+    {"--sort", "Tables"},  {"--top", "Tables"},   {"--slower-than", "Tables"},
+    {"--irq", "Tables"},   {"--halt", "Tables"},  {"--guest", "Tables"},
+    {"--waits", "Tables"}, {"--steal", "Tables"}, {"--phases", "Tables"},
+    {"--phase", "Tables"}, {"--verbose", kHow},   {"--vcpu", kWhich},
+    {"--vm", kWhich},      {"--from", kWhich},    {"--to", kWhich},
+    {"--until", kWhich},   {"--around", kWhich},  {"--context", kWhich},
+    {"--reason", kWhich},  {"--format", kOutput}, {"--detail", kOutput},
+    {"--output", kOutput}, {"--strict", kOutput}, {"--json", kOutput},
+    {"--force", kOutput},  {"--symbols", kHow},   {"--trace-events", kHow},
+    {"--offset", kHow},    {"--tsc-khz", kHow}};
 // The same names mean something else in `trapline record`, and other ones are only there.
 constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
     {"--output", kWhat},          {"--pid", kWhat},
@@ -61,6 +42,12 @@ constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
     {"--flight", kSnapshot},      {"--spacing", kSnapshot},
     {"--disk-budget", kSnapshot}, {"--clock", kBuffer},
     {"--buffer-size", kBuffer}};
+// Those that --help leaves to --help-all, so that it fits a screen of 50 lines.
+constexpr std::pair<std::string_view, std::string_view> kRare[] = {
+    {"report", "--phase"},    {"report", "--span"},        {"report", "--detail"},
+    {"report", "--tsc-khz"},  {"report", "--offset"},      {"report", "--guest-span"},
+    {"record", "--instance"}, {"record", "--follow"},      {"record", "--finish"},
+    {"record", "--spacing"},  {"record", "--disk-budget"}, {"record", "--ring-size"}};
 constexpr std::string_view kOrder[] = {kWhat,     "Tables", kWhich,  "Events", kQemu,
                                        kSnapshot, kHow,     kBuffer, kOutput,  kRest};
 
@@ -75,6 +62,13 @@ std::string_view group_of(const CLI::App& command, const std::string& name) {
     if (option == name) return group;
   }
   return {};
+}
+
+bool rare(const CLI::App& command, const CLI::Option& option) {
+  const std::pair name{std::string_view(command.get_name()), "--" + option.get_single_name()};
+  return std::any_of(std::begin(kRare), std::end(kRare), [&](const auto& row) {
+    return row.first == name.first && row.second == name.second;
+  });
 }
 
 // "  HEAD" and `text` beside it, in lines of at most kHelpWidth.
@@ -138,10 +132,11 @@ std::string positionals(const CLI::App& app) {
   return out.empty() ? out : '\n' + out;
 }
 
-std::string group(const CLI::App& app, const std::string& name) {
+std::string group(const CLI::App& app, const std::string& name, bool with_rare) {
   std::string out;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group() != name || !option->nonpositional()) continue;
+    if (!with_rare && rare(app, *option)) continue;
     const std::string argument = argument_of(*option);
     out += entry(names_of(*option) + (argument.empty() ? "" : ' ' + argument), text_of(*option));
   }
@@ -157,7 +152,7 @@ std::string commands(const CLI::App& app) {
   return out.empty() ? out : "\nCommands:\n" + out;
 }
 
-std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode) {
+std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode mode) {
   std::string out =
       app->get_description() + '\n' + usage(*app) + positionals(*app) + commands(*app);
   std::vector<std::string> names = app->get_groups();
@@ -167,7 +162,9 @@ std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode) {
   };
   std::stable_sort(names.begin(), names.end(),
                    [&](const auto& a, const auto& b) { return place(a) < place(b); });
-  for (const std::string& name : names) out += group(*app, name);
+  for (const std::string& name : names) {
+    out += group(*app, name, mode == CLI::AppFormatMode::All);
+  }
   const auto examples = examples_of(app->get_parent() == nullptr ? "" : app->get_name());
   if (!examples.empty()) out += "\nExamples:\n";
   for (const std::string_view line : examples) out += fmt::format("  {}\n", line);
@@ -200,6 +197,11 @@ void arrange_help(CLI::App& app) {
   app.formatter_fn(help_of);
   for (CLI::App* command : app.get_subcommands({})) {
     command->formatter_fn(help_of);
+    const std::string name = command->get_name();
+    if (std::any_of(std::begin(kRare), std::end(kRare),
+                    [&](const auto& row) { return row.first == name; })) {
+      command->set_help_all_flag("--help-all", "Print all options, rarely used ones too");
+    }
     for (CLI::Option* option : command->get_options()) {
       const std::string_view group = group_of(*command, "--" + option->get_single_name());
       if (!group.empty() && option->get_group() == kRest) option->group(std::string(group));

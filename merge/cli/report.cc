@@ -63,9 +63,6 @@ Result<void> complete(Options& options) {
     }
     if (phases.empty()) phases = default_phases();
   }
-  if (options.phase_specs && wants_page(options)) {
-    return fail(ErrorKind::kUsage, "--phases: goes with --format text, json and csv");
-  }
   auto sort = parse_sort(options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());
   options.report.sort = *sort;
@@ -150,7 +147,13 @@ int run(Options& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   std::optional<PageData> page;
   if (wants_page(options)) {
-    page.emplace(page_options(options.input, options.filter, options.from, options.to));
+    PageOptions about = page_options(options.input, options.filter, options.from, options.to);
+    about.phases = options.phase_specs;
+    if (options.phases.empty() && about.phases) about.command.push_back("--phases");
+    for (const std::string& phase : options.phases) {
+      about.command.insert(about.command.end(), {"--phase", phase});
+    }
+    page.emplace(std::move(about));
     options.report = PageData::report_options(options.report);
   }
   SideTablesPass tables(options.report.halt, options.phase_specs);

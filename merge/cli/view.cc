@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/render/page/page_data.h"
 
 extern char** environ;
 

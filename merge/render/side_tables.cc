@@ -48,6 +48,8 @@ Json shares_json(const std::vector<PhaseShare>& shares) {
   return rows;
 }
 
+}  // namespace
+
 Json phases_json(const PhaseReport& phases) {
   Json rows = Json::array();
   for (const PhaseRow& row : phases.rows) {
@@ -64,8 +66,6 @@ Json phases_json(const PhaseReport& phases) {
   }
   return {{"rows", std::move(rows)}, {"never", phases.never}};
 }
-
-}  // namespace
 
 void print_side_tables(const Report& report, const SideTables& tables, std::ostream& out,
                        const TextStyle& style) {

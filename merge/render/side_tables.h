@@ -3,6 +3,7 @@
 
 #include <ostream>
 
+#include "merge/render/report_json.h"
 #include "merge/render/text_table.h"
 #include "merge/report/report.h"
 #include "merge/report/side_tables.h"
@@ -13,6 +14,7 @@ namespace trapline {
 void print_side_tables(const Report& report, const SideTables& tables, std::ostream& out,
                        const TextStyle& style);
 void print_side_tables_csv(const SideTables& tables, std::ostream& out);
+[[nodiscard]] Json phases_json(const PhaseReport& phases);
 // The report with them: keys `halt_costs` and `phases`.
 void print_json(const Report& report, const SideTables& tables, std::ostream& out);
 

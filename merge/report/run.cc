@@ -43,14 +43,14 @@ ReportOptions options_for(const ReportOptions& given, const Input& input) {
 }
 
 // What was asked for that only exits have.
-Result<void> check_calls(const ReportOptions& options, bool with_companion) {
+Result<void> check_calls(const ReportOptions& options, const ReportCompanion* companion) {
   const std::pair<bool, std::string_view> of_exits[] = {
+      {companion != nullptr, companion != nullptr ? companion->option() : ""},
       {options.slower_than.has_value(), "--slower-than"},
       {options.irq, "--irq"},
       {options.halt, "--halt"},
       {options.waits, "--waits"},
-      {options.steal, "--steal"},
-      {with_companion, "--format html"}};
+      {options.steal, "--steal"}};
   for (const auto& [asked, name] : of_exits) {
     if (!asked) continue;
     return fail(ErrorKind::kUsage,
@@ -63,10 +63,9 @@ Result<void> check_calls(const ReportOptions& options, bool with_companion) {
 
 // After the pass: whether there is something to report.
 Result<void> check_found(const Timeline& timeline, const Input& input, const ReportOptions& options,
-                         const Pipeline& pipeline, bool with_companion) {
+                         const Pipeline& pipeline, const ReportCompanion* companion) {
   if (!timeline.status() || has_exits(input.capabilities)) return {};
-  if (options.calls && pipeline.stacks().records() != 0)
-    return check_calls(options, with_companion);
+  if (options.calls && pipeline.stacks().records() != 0) return check_calls(options, companion);
   if (counts_markers(options) && input.capabilities.markers) return {};
   return tl::unexpected(no_exits(timeline));
 }
@@ -102,15 +101,14 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& g
   }
   Pipeline pipeline(std::move(how), std::move(sinks));
   feed(timeline, pipeline, progress);
-  if (auto found = check_found(timeline, *input, report_options, pipeline, companion != nullptr);
-      !found) {
+  if (auto found = check_found(timeline, *input, report_options, pipeline, companion); !found) {
     return tl::unexpected(std::move(found).error());
   }
   if (auto placed = check_placement(timeline, pipeline); !placed) {
     return tl::unexpected(std::move(placed).error());
   }
   pipeline.finish();
-  if (companion != nullptr) companion->finish(pipeline);
+  if (companion != nullptr) companion->finish(pipeline, aggregator);
   const bool part = report_options.from || report_options.to;
   if (part && timeline.status() && !pipeline.begin() && pipeline.stacks().records() == 0) {
     return tl::unexpected(empty_window(timeline));

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "merge/report/aggregator.h"
 #include "merge/report/first_look.h"
@@ -21,8 +22,10 @@ class ReportCompanion {
   // Before the pass; what it borrows stays until the report is made. Then every event is read.
   [[nodiscard]] virtual std::vector<SpanSink*> sinks(const Timeline& timeline, const Input& input,
                                                      const ReportOptions& options) = 0;
-  // After the pass, while the pipeline and the timeline are still there.
-  virtual void finish(const Pipeline& pipeline) = 0;
+  // After the pass, while the pipeline and the timeline are still there; `report` took part in it.
+  virtual void finish(const Pipeline& pipeline, const Aggregator& report) = 0;
+  // What it was asked for with, for an Error.
+  [[nodiscard]] virtual std::string_view option() const = 0;
 };
 
 // Errors: those of open_input; a recording without exits (says which events it holds and how to

@@ -28,7 +28,7 @@ void SideTablesPass::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (phases_) phases_->exit(exit, pipeline);
 }
 
-void SideTablesPass::finish(const Pipeline& pipeline) {
+void SideTablesPass::finish(const Pipeline& pipeline, const Aggregator&) {
   if (phases_) tables_.phases = phases_->report(pipeline, pipeline.end().ns());
   if (!with_halts_) return;
   auto& rows = tables_.halts.emplace();

@@ -23,7 +23,10 @@ class SideTablesPass : public ReportCompanion, public SpanSink {
 
   [[nodiscard]] std::vector<SpanSink*> sinks(const Timeline& timeline, const Input& input,
                                              const ReportOptions& options) override;
-  void finish(const Pipeline& pipeline) override;
+  void finish(const Pipeline& pipeline, const Aggregator& report) override;
+  [[nodiscard]] std::string_view option() const override {
+    return with_halts_ ? "--halt" : "--phases";
+  }
   [[nodiscard]] const SideTables& tables() const { return tables_; }
 
   [[nodiscard]] SpanClass selects() const override {

@@ -21,6 +21,7 @@ recipe_list() {
   box-arm64       the same for arm64
   clean-root      a minimal Debian with a C compiler and CMake, and the packages that Trapline's need
                   in its apt cache: root/; for a test
+  cross-arm64     a Debian with the cross compiler and the libraries for packages for arm64: root/
   box-riscv64, kernel-riscv64    the same for riscv64 (trixie)
   bochs           Bochs 3.0 (trixie), an emulator of Intel's VMX: bin/bochs, share/BIOS-bochs-latest
   trace-processor Perfetto's trace processor for Node: trace_processor.wasm and its glue; for a test
@@ -74,16 +75,35 @@ recipe_qemu_source() {  # recipe_qemu_source FOLDER APT MAJOR SUITE...
 }
 
 # What the packages depend on is downloaded only: the test installs it, without a network.
-recipe_clean_root() {  # recipe_clean_root FOLDER APT
+bookworm_sources() {  # lines of a sources.list
   local archives suite base
-  need_command mmdebstrap mmdebstrap
   archives=$(machine_archives)
-  mkdir -p "$2"
   for suite in "${kBookworm[@]}"; do
     base=$(archive_of "$suite" "$archives") || continue
     # shellcheck disable=SC2154 # private_apt.sh sets it
     printf 'deb [signed-by=%s] %s %s main\n' "$kKeyring" "$base" "$suite"
-  done >"$2/sources.list"
+  done
+}
+
+recipe_cross_arm64() {  # recipe_cross_arm64 FOLDER APT
+  local library packages=cmake,ninja-build,g++,g++-aarch64-linux-gnu,pkg-config,python3,dpkg-dev,file
+  need_command mmdebstrap mmdebstrap
+  mkdir -p "$2"
+  bookworm_sources >"$2/sources.list"
+  for library in libcli11 libexpected nlohmann-json3 libtomlplusplus; do packages+=,$library-dev; done
+  for library in libdw libelf libfmt libglib2.0 libiberty libncurses libtracecmd libtraceevent libtracefs libzstd; do
+    packages+=,$library-dev:arm64
+  done
+  mmdebstrap --quiet --variant=minbase --architectures=amd64,arm64 "--include=$packages" \
+    --aptopt='APT::Install-Recommends "false"' bookworm "$1/root" - <"$2/sources.list" >&2 ||
+    die "mmdebstrap failed (see above): is this root, or may users have namespaces?"
+  rm -rf -- "$1/root/dev" && mkdir "$1/root/dev"
+}
+
+recipe_clean_root() {  # recipe_clean_root FOLDER APT
+  need_command mmdebstrap mmdebstrap
+  mkdir -p "$2"
+  bookworm_sources >"$2/sources.list"
   # shellcheck disable=SC2016 # mmdebstrap gives the hook its folder as $1
   mmdebstrap --quiet --variant=minbase --include=gcc,libc6-dev,pkg-config,cmake,make \
     --aptopt='APT::Install-Recommends "false"' --skip=cleanup/apt,cleanup/reproducible \

@@ -8,6 +8,9 @@ set(CPACK_PACKAGE_VERSION ${TRAPLINE_VERSION})
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL trapline runtime dev plugin doc)
+if(TARGET trapline_demo_guests)
+  list(APPEND CPACK_COMPONENTS_ALL demo)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/debian/finish.cmake)
@@ -36,7 +39,7 @@ guest, puts them on one timeline, and reports where the time of VM exits goes:
 how much of it the kernel took, how much QEMU, in which device, and which guest
 function was waiting. Reads recordings of trace-cmd and uftrace as well.")
 set(CPACK_DEBIAN_TRAPLINE_PACKAGE_RECOMMENDS "trapline-qemu-plugin")
-set(CPACK_DEBIAN_TRAPLINE_PACKAGE_SUGGESTS "trapline-doc, trace-cmd, kernelshark, uftrace, qemu-system")
+set(CPACK_DEBIAN_TRAPLINE_PACKAGE_SUGGESTS "trapline-demo, trapline-doc, trace-cmd, kernelshark, uftrace, qemu-system")
 
 trapline_deb(runtime libtrapline-ftrace0 libs "events of a program in ftrace and other trace backends"
 "Writes the events that QEMU trace-events files declare into the kernel's
@@ -67,5 +70,15 @@ what the printed error bounds guarantee, and the formats byte by byte.")
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DOC_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DOC_DEBUGINFO_PACKAGE OFF)
+
+trapline_deb(demo trapline-demo utils "latency of VM exits - demo without KVM hardware"
+"Records a KVM guest on an emulated machine, the KVM host in a box, and reports
+where the time of its exits went. The machine's kernel and QEMU are downloaded
+from Debian when it is run for the first time. Needs neither virtualization in
+the processor nor root.")
+set(CPACK_DEBIAN_DEMO_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_DEMO_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_DEMO_DEBUGINFO_PACKAGE OFF)
+set(CPACK_DEBIAN_DEMO_PACKAGE_DEPENDS "trapline, trapline-qemu-plugin, binutils, ca-certificates, cpio, debian-archive-keyring, python3, xz-utils")
 
 include(CPack)

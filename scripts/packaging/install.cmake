@@ -8,7 +8,8 @@ set(man_dir ${PROJECT_SOURCE_DIR}/docs/man)
 install(TARGETS trapline trapline_sync RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT trapline)
 install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT trapline
   FILES_MATCHING PATTERN "trapline*.1"
-  PATTERN "trapline-tracetool.1" EXCLUDE PATTERN "trapline-stap.1" EXCLUDE)
+  PATTERN "trapline-tracetool.1" EXCLUDE PATTERN "trapline-stap.1" EXCLUDE
+  PATTERN "trapline-demo.1" EXCLUDE)
 # Completions, from the option tables that the command prints; a cross-built command cannot be asked.
 if(NOT CMAKE_CROSSCOMPILING)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -33,6 +34,9 @@ endif()
 # trapline-qemu-plugin
 install(TARGETS trapline_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/trapline COMPONENT plugin)
 install(FILES ${man_dir}/trapline-plugin.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT plugin)
+
+# trapline-demo: the KVM host in a box, and the guests that it runs
+include(${CMAKE_CURRENT_LIST_DIR}/install_demo.cmake)
 
 # libtrapline-ftrace-dev: beside what backend_ftrace installs
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples

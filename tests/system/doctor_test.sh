@@ -76,7 +76,134 @@ the_buffer_command_closes_the_gap() {
   expect_equal "status of '$command'" 0 "$status"
 }
 
-# Those that record. Modules, groups, services and sysctls of this machine stay as they are.
+# The command of a check that is limited or missing in FILE, for a shell of root.
+# Used in the mount namespaces below, where the files that a command changes are copies.
+export_command_in() {
+  # shellcheck disable=SC2317 # the inner shells call it
+  command_in() {  # command_in FILE CHECK
+    sed -n "\\#^\\(limited\\|missing\\)  *$2: #,/^[a-z]/s/^ *command:  *//p" "$1" | sed 's/^sudo //;q'
+  }
+  export -f command_in
+}
+
+# As a user, then with the command as root: files that the user may not open are no gap any more.
+sudo_closes_the_gap_of_a_user() {
+  need_tracing
+  chmod 777 "$work"
+  local command
+  run setpriv --reuid 65534 --regid 65534 --clear-groups "$trapline" doctor
+  command=$(sed -n '/^missing  tracefs files: .*trace_marker/,/^[a-z]/s/^ *command:  *//p' "$work/stdout")
+  expect_equal "the command for a user" "sudo trapline doctor" "$command"
+  PATH=$(dirname "$trapline"):$PATH run bash -c "${command#sudo }"
+  grep -q 'tracefs files: .*trace_marker' "$work/stdout" && fail "root may not open trace_marker either"
+  return 0
+}
+
+# /dev/kvm that only its group may open, a user outside it, and /etc/group as a copy.
+the_group_command_closes_the_gap() {
+  need_tracing
+  command -v usermod >/dev/null || skip "usermod is missing: apt-get install passwd"
+  chmod 777 "$work"
+  export_command_in
+  # shellcheck disable=SC2016 # the inner shell expands these
+  run unshare --mount --propagation private bash -euc '
+    mkdir etc dev
+    cp -a /etc/. etc/
+    mount --bind etc /etc
+    getent group kvm >/dev/null || groupadd --system kvm
+    useradd --no-create-home --home-dir / tester
+    # Any device that opens will do.
+    cp -a /dev/null dev/kvm
+    chown root:kvm dev/kvm
+    chmod 660 dev/kvm
+    [ -e /dev/kvm ] || { mkdir all; mount --rbind /dev all; mount -t tmpfs -o mode=755 tmpfs /dev
+      for name in null zero urandom tty; do cp -a all/$name /dev; done; touch /dev/kvm; }
+    mount --bind dev/kvm /dev/kvm
+    as_tester() { setpriv --reuid tester --regid tester --init-groups "$1" doctor >"$2" || [ $? = 1 ]; }
+    cd /tmp
+    as_tester "$1" "$2/seen"
+    grep "^limited  /dev/kvm: Permission denied" "$2/seen"
+    command=$(command_in "$2/seen" /dev/kvm)
+    echo "the command is: $command"
+    USER=tester bash -c "$command"
+    as_tester "$1" "$2/seen"
+    grep "^ok  */dev/kvm: can be opened" "$2/seen"' bash "$trapline" "$work"
+  cat "$work/stdout"
+  [ "$status" = 0 ] || fail "usermod did not open /dev/kvm"
+}
+
+# Clock source and limits: files of /sys and /proc, copies of which are bound over them.
+the_commands_that_write_kernel_settings_close_the_gaps() {
+  need_tracing
+  command -v sysctl >/dev/null || skip "sysctl is missing: apt-get install procps"
+  chmod 777 "$work"
+  export_command_in
+  # shellcheck disable=SC2016 # the inner shell expands these
+  run unshare --mount --propagation private bash -euc '
+    sources=/sys/devices/system/clocksource/clocksource0
+    mkdir clock kernel kernel/yama
+    printf "hpet\n" >clock/current_clocksource
+    printf "tsc hpet\n" >clock/available_clocksource
+    mount --bind clock "$sources"
+    printf "vendor_id\t: X\nflags\t\t: fpu svm constant_tsc nonstop_tsc \n" >cpuinfo
+    mount --bind cpuinfo /proc/cpuinfo
+    printf "3\n" >kernel/perf_event_paranoid
+    printf "1\n" >kernel/yama/ptrace_scope
+    mount --bind kernel /proc/sys/kernel
+    doctor() { setpriv --reuid 65534 --regid 65534 --clear-groups "$1" doctor >seen || [ $? = 1 ]; }
+    touch seen
+    for check in TSC perf_event_paranoid ptrace_scope; do
+      doctor "$1"
+      grep "^limited  $check: " seen
+      command=$(command_in seen $check)
+      echo "the command is: $command"
+      bash -c "$command"
+      doctor "$1"
+      grep "^ok  *$check: " seen
+    done' bash "$trapline"
+  cat "$work/stdout"
+  [ "$status" = 0 ] || fail "a command of the doctor closed no gap"
+}
+
+# A kernel without mono (trace_clock as a file of our own); the recording then has the clock that is named.
+the_clock_command_records() {
+  need_tracing
+  export_command_in
+  # shellcheck disable=SC2016 # the inner shell expands these
+  run unshare --mount --propagation private bash -euc '
+    printf "[local] global counter\n" >clocks
+    mount --bind clocks /sys/kernel/tracing/trace_clock
+    "$1" doctor >seen || [ $? = 1 ]
+    grep "^missing  trace clock: no mono; this kernel has: local global counter" seen
+    command_in seen "trace clock" >command' bash "$trapline"
+  [ "$status" = 0 ] || fail "the doctor does not see that mono is missing"
+  expect_equal "the command" "trapline record --clock global" "$(cat command)"
+  PATH=$(dirname "$trapline"):$PATH run bash -c "$(cat command) --no-kvm -o run -- true"
+  expect_equal "exit status" 0 "$status"
+  "$trapline" info run | grep -qi 'clock.*global' || fail "the recording has another clock: $("$trapline" info run)"
+}
+
+# A folder where nothing can be written.
+the_folder_command_records() {
+  need_tracing
+  export_command_in
+  # shellcheck disable=SC2016 # the inner shell expands these
+  run unshare --mount --propagation private bash -euc '
+    mkdir full var
+    mount -t tmpfs -o size=1M tmpfs full
+    mount --bind var /var/tmp
+    cd full
+    "$1" doctor >../seen || [ $? = 1 ]
+    grep "^missing  disk: " ../seen
+    command=$(command_in ../seen disk)
+    echo "the command is: $command"
+    PATH=$(dirname "$1"):$PATH bash -c "$command --no-kvm -- true"
+    [ -s /var/tmp/run.trapline/trace.dat ]' bash "$trapline"
+  cat "$work/stdout"
+  [ "$status" = 0 ] || fail "the other folder was of no use"
+}
+
+# Those that record.
 every_command_that_records_runs() {
   need_tracing
   local line command ran=0

@@ -16,7 +16,7 @@ from pathlib import Path
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES",
             "SEE ALSO"]
 FUNCTION_SECTIONS = ["RETURN VALUE" if name == "EXIT STATUS" else name for name in SECTIONS if name != "OPTIONS"]
-LINES, COLUMNS = 64, 80
+LINES, COLUMNS = 50, 80
 OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 failures: list[str] = []
 
@@ -26,8 +26,18 @@ def check(condition: bool, text: str) -> None:
         failures.append(text)
 
 
-def help_of(command: list[str]) -> str:
-    return subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+def help_of(command: list[str], option: str = "--help") -> str:
+    return subprocess.run([*command, option], capture_output=True, text=True, check=True).stdout
+
+
+def whole_help_of(command: list[str]) -> str:
+    """With the options that --help leaves to --help-all."""
+    text = help_of(command)
+    if "--help-all" not in text:
+        return text
+    whole = help_of(command, "--help-all")
+    check(options_of_help(text) < options_of_help(whole), f"{command}: --help-all adds no option to --help")
+    return whole
 
 
 def options_of_help(text: str) -> set[str]:
@@ -108,15 +118,16 @@ def main() -> None:
     pages = Path(source) / "docs/man"
     subcommands = re.findall(r"^  ([a-z]+) ", help_of([trapline]).split("Commands:")[1].split("\n\n")[0], re.M)
     commands = {"trapline.1": [[trapline]], "trapline-tracetool.1": [[tracetool]],
-                "trapline-stap.1": [[stap], [stap, "list"], [stap, "run"]]}
+                "trapline-stap.1": [[stap], [stap, "list"], [stap, "run"]],
+                "trapline-demo.1": [[str(Path(source) / "scripts/demo")]]}
     for name in subcommands:
         commands[f"trapline-{name}.1"] = [[trapline, name]]
     known: dict[str, set[str]] = {}
     for page, calls in commands.items():
         for call in calls:
-            title = "trapline" if call[0] == trapline else Path(call[0]).name
+            title = "trapline" if call[0] == trapline else Path(page).stem if page == "trapline-demo.1" else Path(call[0]).name
             known.setdefault(" ".join([title, *call[1:]]) if title == "trapline" else title, set()).update(
-                options_of_help(help_of(call)))
+                options_of_help(whole_help_of(call)))
     named = plain((pages / "trapline.1").read_text(encoding="utf-8"))
     for name in subcommands:
         check(f"trapline-{name} (1)" in named, f"trapline.1: DESCRIPTION lacks trapline-{name}(1)")
@@ -133,7 +144,7 @@ def main() -> None:
             first = commands[page.name][0]
             if first[0] == trapline:
                 check_help(page, help_of(first), texts.get("EXAMPLES", ""))
-            offered = set().union(*(options_of_help(help_of(call)) for call in commands[page.name]))
+            offered = set().union(*(options_of_help(whole_help_of(call)) for call in commands[page.name]))
             if page.name == "trapline-sync.1":  # the short ones are those of the static program
                 documented = {option for option in documented if option.startswith("--") or option == "-h"}
             check(not offered - documented, f"{page.name} lacks {sorted(offered - documented)}")

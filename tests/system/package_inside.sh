@@ -53,6 +53,12 @@ qemu/bin/qemu-system-x86_64 -accel tcg -m 64 -smp 2 -display none -nodefaults -n
 grep -E 'trapline plugin: [1-9][0-9]* records, 0 lost' qemu.log || { cat qemu.log >&2; fail "the plugin"; }
 trapline info uftrace.data >info.txt || fail "trapline info uftrace.data"
 
+step "the demo: the installed command, plugin and trapline-sync record a guest in the KVM host in a box"
+TRAPLINE_CACHE=/tmp/cache trapline-demo --out /tmp/demo.trapline >demo.txt 2>log || { cat log demo.txt >&2; fail "trapline-demo"; }
+grep -E '^isa-debugcon|^io / rtc' demo.txt || { cat demo.txt >&2; fail "the demo's report names no device"; }
+grep -E 'call rtc_read\(\)' demo.txt || { cat demo.txt >&2; fail "the demo's timeline has no function of the guest"; }
+[ -s demo.trapline/report.html ] || fail "the demo made no page"
+
 step "a program with the CMake package"
 cp -r /usr/share/doc/libtrapline-ftrace-dev/examples/three-lines three
 { cmake -S three -B three/build && cmake --build three/build; } >log 2>&1 || { cat log >&2; fail "CMake"; }

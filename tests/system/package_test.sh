@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 packages=$TRAPLINE_BINARY_DIR/test-packages
-names=(trapline libtrapline-ftrace0 libtrapline-ftrace-dev trapline-qemu-plugin trapline-doc)
+names=(trapline libtrapline-ftrace0 libtrapline-ftrace-dev trapline-qemu-plugin trapline-demo trapline-doc)
 
 deb_of() { printf '%s\n' "$packages/$1"_*.deb; }
 all_debs() { for name in "${names[@]}"; do deb_of "$name"; done; }
@@ -54,11 +54,13 @@ every_man_page_is_in_a_package() {
 
 # Everything in a mount namespace of its own, over a root that stays as it is.
 they_install_work_and_leave_nothing_in_a_clean_root() {
-  local root qemu
+  local root qemu cache
   [ "$(id -u)" = 0 ] || skip "needs root, for a root of its own"
   [ -w /sys/kernel/tracing/trace_marker ] || skip "needs tracefs at /sys/kernel/tracing"
   root=$(fetched clean-root)/root
   qemu=$(fetched qemu10)
+  for thing in kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
+  cache=$(dirname "$qemu")
   mkdir -p "$work/input"
   for name in "${names[@]}"; do cp -- "$(deb_of "$name")" "$work/input"; done
   cp -- "$TRAPLINE_SOURCE_DIR/tests/data/svm-linux-2vcpu.dat" "$TRAPLINE_BINARY_DIR/tests/guest/plugin/x86_64-O2.elf" \
@@ -66,7 +68,7 @@ they_install_work_and_leave_nothing_in_a_clean_root() {
   "$TRAPLINE_BINARY_DIR/merge/trapline" report "$work/input/svm-linux-2vcpu.dat" --format csv >"$work/input/report.csv"
   # shellcheck disable=SC2016 # the inner shell expands these
   run unshare --mount --propagation private bash -euc '
-    work=$1 root=$2 qemu=$3
+    work=$1 root=$2 qemu=$3 cache=$4
     mkdir "$work/upper" "$work/root"
     mount -t tmpfs tmpfs "$work/upper"
     mkdir "$work/upper/data" "$work/upper/work"
@@ -80,11 +82,12 @@ they_install_work_and_leave_nothing_in_a_clean_root() {
     mount -t tmpfs tmpfs "$work/root/sys"
     mkdir -p "$work/root/sys/kernel/tracing"
     mount --bind /sys/kernel/tracing "$work/root/sys/kernel/tracing"
-    mkdir "$work/root/tmp/input" "$work/root/tmp/qemu"
+    mkdir "$work/root/tmp/input" "$work/root/tmp/qemu" "$work/root/tmp/cache"
     mount --bind "$work/input" "$work/root/tmp/input"
     mount --bind "$qemu" "$work/root/tmp/qemu"
+    mount --bind -o ro "$cache" "$work/root/tmp/cache"
     exec chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 \
-      DEBIAN_FRONTEND=noninteractive bash /tmp/input/package_inside.sh' bash "$work" "$root" "$qemu"
+      DEBIAN_FRONTEND=noninteractive bash /tmp/input/package_inside.sh' bash "$work" "$root" "$qemu" "$cache"
   cat "$work/stdout"
   [ "$status" = 0 ] || fail "in the clean root (see above)"
   expect_contains "$work/stdout" "nothing is left"

@@ -545,7 +545,20 @@ cat >vm <<'VM'
 demo_guest "$OUT/guest.txt"
 VM
 chmod +x vm
-LD_LIBRARY_PATH=$PWD/lib ./trapline record -o "$OUT/run" --sched --snapshot-on "exit(io) > $LIMIT" \
+export LD_LIBRARY_PATH=$PWD/lib
+# Without KVM's modules the doctor names a command, which loads them again.
+mkdir -p "/lib/modules/$(uname -r)"
+for module in /modules/*.ko; do cp "$module" "/lib/modules/$(uname -r)/${module#*-}"; done
+depmod
+rmmod kvm_amd kvm
+./trapline doctor >before.txt || [ $? = 1 ]
+grep -E '^missing  (/dev/kvm|kvm events): ' before.txt
+command=$(sed -n '/^missing  kvm events/,/^[a-z]/s/^ *command:  *//p' before.txt)
+echo "the doctor's command: $command"
+$command
+./trapline doctor >after.txt || [ $? = 1 ]
+grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
+./trapline record -o "$OUT/run" --sched --snapshot-on "exit(io) > $LIMIT" \
   --around 20ms -- ./vm
 demo_guest_finished "$OUT/guest.txt"
 END
@@ -553,6 +566,8 @@ END
   run "$scripts/kvm-box" --out "$work/out" --timeout 100 --env LIMIT=1ms "${files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
+  expect_contains "$work/out/output.txt" "the doctor's command: modprobe kvm_amd"
+  expect_equal "checks that its command mended" 2 "$(grep -c '^ok ' "$work/out/output.txt")"
   session=$work/out/run
   expect_equal "hits" True "$(json 's["snapshot"]["hits"] >= 1')"
   expect_equal "reasons" True "$(json 'all(h["reason"] == "io" and h["ns"] > 10**6 for h in s["snapshot"]["first_hits"])')"

@@ -3,7 +3,8 @@ import { h, name } from "./dom";
 import { duration, exact, grouped } from "./text";
 import type { Recording } from "./types";
 
-export function head(data: Recording): HTMLElement {
+// `side`: of a comparison.
+export function head(data: Recording, side = ""): HTMLElement {
   const events = data.sources.reduce((n, source) => n + source.events, 0);
   const lost = data.counters["lost_events"] ?? 0;
   const gaps = data.counters["gaps"] ?? 0;
@@ -27,8 +28,9 @@ export function head(data: Recording): HTMLElement {
       h("td", { class: "number" }, `${source.offset_ns} ns`), h("td", { class: "number" }, source.error_ns === null ? h("strong", {}, "not known") : source.error_ns === "0" ? "0: same clock" : `± ${exact(Number(source.error_ns))}`),
       h("td", { class: "number" }, grouped(source.events)), h("td", { class: "number" }, grouped(source.lost))))));
   const notes = [...data.notes];
-  return h("section", { id: "recorded", "aria-labelledby": "recorded-title" },
-    h("h2", { id: "recorded-title" }, `${grouped(data.counters["exits"] ?? 0)} VM exits of ${data.vcpus.length} vCPU${data.vcpus.length === 1 ? "" : "s"} in ${duration(data.duration_ns)}`),
+  const id = side ? `recorded-${side}` : "recorded";
+  return h("section", { id, "aria-labelledby": `${id}-title` },
+    h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${grouped(data.counters["exits"] ?? 0)} VM exits of ${data.vcpus.length} vCPU${data.vcpus.length === 1 ? "" : "s"} in ${duration(data.duration_ns)}`),
     losses, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
     notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
 }
@@ -45,10 +47,11 @@ const kCounted: [string, string][] = [
   ["requests_end_only", "ends of requests that nothing began"],
 ];
 
-export function foot(data: Recording): HTMLElement {
+export function foot(data: Recording, side = ""): HTMLElement {
   const counted = kCounted.filter(([key]) => (data.counters[key] ?? 0) > 0).map(([key, text]) => `${grouped(data.counters[key] ?? 0)} ${text}`);
-  return h("section", { id: "left-out", "aria-labelledby": "left-out-title" },
-    h("h2", { id: "left-out-title" }, "What this page does not hold"),
+  const id = side ? `left-out-${side}` : "left-out";
+  return h("section", { id, "aria-labelledby": `${id}-title` },
+    h("h2", { id: `${id}-title` }, side ? `${side}: what this page does not hold` : "What this page does not hold"),
     h("ul", {}, ...[...counted, ...data.left_out].map((text) => h("li", {}, text)),
       h("li", {}, `User time ends at: ${data.user_end}. Time bins are ${exact(data.time.bin_ns)} long; figures of a chosen interval count the exits that began in its bins.`)));
 }

@@ -1,4 +1,5 @@
 // What is chosen, closer: the distribution of its latency, and how that went over time.
+import { logAxis } from "./axis";
 import type { Choice } from "./choice";
 import { clip, currentLook, h, name, replace, s, widthOf } from "./dom";
 import { filled, kLatencyBins, low, type Group, type Heat, type Model, type Selection } from "./model";
@@ -103,7 +104,7 @@ export class Latency {
         click: () => this.change({ latency: choice.latency?.[0] === bin && choice.latency[1] === bin + 1 ? null : [bin, bin + 1] }) },
         s("title", {}, `${duration(low(bin))} to ${duration(low(bin + 1))}: ${grouped(n)} exits`)));
     }
-    this.logAxis(svg, first, last, x, floor);
+    logAxis(svg, first, last, x, floor);
     if (row) {
       let line = 0;
       for (const [label, ns] of [["p50", row.p50_ns], ["p90", row.p90_ns], ["p99", row.p99_ns], ["max", row.max_ns]] as const) {
@@ -115,19 +116,6 @@ export class Latency {
       }
     }
     replace(this.histogram, h("figcaption", {}, "Distribution; choose a bar to see only its exits"), svg);
-  }
-
-  private logAxis(svg: SVGSVGElement, first: number, last: number, x: (bin: number) => number, y: number): void {
-    const decades = (last - first) * 0.0753 > 4 ? [1] : [1, 3];
-    for (let size = 1; size < 1e19; size *= 10) {
-      for (const n of decades) {
-        const bin = 4 * Math.log2(size * n);
-        if (bin < first || bin > last) continue;
-        svg.append(s("path", { class: "tick", d: `M${x(bin).toFixed(1)} ${y}v4` }),
-          s("text", { x: x(bin), y: y + 15, "text-anchor": "middle" }, duration(size * n)));
-      }
-    }
-    svg.append(s("text", { class: "axis-name", x: kLeft, y: y + 29 }, "latency, log scale"));
   }
 
   // The picture stays until other rows are chosen; an interval is marked over it.

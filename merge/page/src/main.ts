@@ -1,5 +1,6 @@
 // One page, one choice: every view draws what is chosen, and changes it.
 import { fromFragment, kStart, toFragment, type Choice } from "./choice";
+import { startComparison } from "./compare";
 import { changeLook, clip, h, name, replace } from "./dom";
 import { Drawing } from "./drawing";
 import { Flame } from "./flame";
@@ -7,6 +8,7 @@ import { foot, head } from "./head";
 import { Latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
 import { NearView } from "./near";
+import { Phases } from "./phases";
 import { Shares } from "./shares";
 import { stages } from "./stages";
 import { kColumns, Table } from "./table";
@@ -16,7 +18,8 @@ import { unpack, unpackTimeline } from "./unpack";
 import { Waits } from "./waits";
 import { Worst } from "./worst";
 
-const kVersion = 1;
+const kVersion = 2;
+const kTimelineVersion = 1;
 const kAddressAfter = 150; // ms
 
 function read(): PageData | TimelineData {
@@ -91,13 +94,21 @@ function startTimeline(data: TimelineData, main: HTMLElement): void {
 function start(): void {
   const page = read();
   const main = document.getElementById("page")!;
-  if (page.format === "trapline-timeline" && page.version === kVersion) {
+  if (page.format === "trapline-timeline" && page.version === kTimelineVersion) {
     startTimeline(page, main);
     return;
   }
   const packed = page.format === "trapline-page" ? page.recordings[0] : undefined;
-  if (page.format !== "trapline-page" || page.version !== kVersion || !packed) {
-    main.append(h("p", { class: "alert" }, `This page shows data of version ${kVersion}; it holds ${page.format} version ${page.version}.`));
+  if (page.format !== "trapline-page" || page.version < 1 || page.version > kVersion || !packed) {
+    main.append(h("p", { class: "alert" }, `This page shows data of the versions 1 to ${kVersion}; it holds ${page.format} version ${page.version}.`));
+    return;
+  }
+  if (page.comparison && page.recordings.length === 2) {
+    const said = h("span", { role: "status", class: "dim" });
+    startComparison(page.recordings, page.comparison, main, (redraw, command) => {
+      onWidth(main, redraw);
+      return h("div", { class: "actions noprint" }, h("button", { type: "button", id: "copy", click: () => void copy(command(), said) }, "Copy command"), themeButton(redraw), said);
+    });
     return;
   }
   const data = unpack(packed);
@@ -129,6 +140,7 @@ function start(): void {
     drawing.change();
   };
   const shares = new Shares(model, change);
+  const phases = new Phases(model, change);
   const table = new Table(model, change);
   const latency = new Latency(model, change);
   const flame = new Flame(model);
@@ -170,9 +182,10 @@ function start(): void {
 
   const drawing = new Drawing([
     { element: shares.element, draw: () => shares.render(choice, selection!) },
+    ...(phases.element ? [{ element: phases.element, draw: () => phases.render(choice) }] : []),
     { element: table.element, draw: () => table.render(choice) },
     { element: latency.element, draw: () => latency.render(choice, selection!) },
-    { element: flame.element, draw: () => flame.render(choice, selection!) },
+    { element: flame.element, draw: () => flame.render(selection!) },
     { element: worst.element, draw: () => worst.render(choice) },
     { element: waits.element, draw: () => waits.render(choice) },
   ], () => {
@@ -192,7 +205,7 @@ function start(): void {
         h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
         h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"), themeButton(lookAgain), said)),
     h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
-    head(data), shares.element, table.element, latency.element, flame.element, worst.element, waits.element, ...stages(data), foot(data),
+    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, worst.element, waits.element, ...stages(data), foot(data),
   );
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);

@@ -7,6 +7,8 @@ import { exact, grouped, percent, sig3, single, singleUnit, spoken, total, total
 import { kParts } from "./types";
 
 const kShown = 25;
+const kBar = 78; // px
+const kSpark = 84;
 
 interface Column {
   id: string;
@@ -19,7 +21,7 @@ export const kColumns: Column[] = [
   { id: "key", head: "", unit: () => "", of: (row) => row.key },
   { id: "count", head: "Exits", unit: () => "", of: (row) => row.count },
   { id: "total", head: "Total", unit: totalUnit, of: (row) => row.total_ns },
-  { id: "share", head: "Share", unit: () => "% of vCPU time", of: (row) => row.total_ns },
+  { id: "share", head: "Share", unit: () => "% of vCPUs", of: (row) => row.total_ns },
   { id: "mean", head: "Mean", unit: singleUnit, of: (row) => row.mean_ns },
   { id: "p50", head: "p50", unit: singleUnit, of: (row) => row.p50_ns },
   { id: "p90", head: "p90", unit: singleUnit, of: (row) => row.p90_ns },
@@ -28,11 +30,11 @@ export const kColumns: Column[] = [
 ];
 
 export function partsBar(row: Record<`${(typeof kParts)[number]}_ns`, number>, sum: number): SVGSVGElement {
-  const svg = s("svg", { class: "parts", width: 90, height: 12, role: "img",
+  const svg = s("svg", { class: "parts", width: kBar, height: 12, role: "img",
     "aria-label": kParts.filter((p) => row[`${p}_ns`] > 0).map((p) => `${p} ${percent(row[`${p}_ns`] / Math.max(1, sum))}`).join(", ") || "no time" });
   let left = 0;
   for (const part of kParts) {
-    const width = (row[`${part}_ns`] / Math.max(1, sum)) * 90;
+    const width = (row[`${part}_ns`] / Math.max(1, sum)) * kBar;
     if (width <= 0) continue;
     svg.append(s("rect", { class: `p-${part}`, x: left, width, height: 12 },
       s("title", {}, `${part} ${exact(row[`${part}_ns`])}`)));
@@ -43,10 +45,10 @@ export function partsBar(row: Record<`${(typeof kParts)[number]}_ns`, number>, s
 
 // The distribution on one logarithmic axis for all rows.
 function sparkline(histogram: number[], first: number, last: number): SVGSVGElement {
-  const svg = s("svg", { class: "spark", width: 96, height: 18, "aria-hidden": "true" });
+  const svg = s("svg", { class: "spark", width: kSpark, height: 18, "aria-hidden": "true" });
   let most = 1;
   for (let i = 1; i < histogram.length; i += 2) most = Math.max(most, histogram[i] ?? 0);
-  const width = 96 / Math.max(1, last - first);
+  const width = kSpark / Math.max(1, last - first);
   let path = "";
   for (let i = 0; i + 1 < histogram.length; i += 2) {
     const size = Math.max(1.5, Math.sqrt((histogram[i + 1] ?? 0) / most) * 17);
@@ -164,7 +166,7 @@ export class Table {
     const others = choice.rows.filter((one) => one.by !== choice.by);
     const choose = (): void =>
       this.change({ rows: chosen ? others : [...others, { by: choice.by, key: row.key }] });
-    const about = row.approximate ? "≈ " : "";
+    const about = row.approximate ? "≈\u202f" : "";
     const number = (text: string, title: string): HTMLElement => h("td", { class: "number", title }, text);
     const cells = [
       number(grouped(row.count), ""),

@@ -1,4 +1,4 @@
-// The page's data, version 1: docs/formats/page.md. Times are integers of the recording's unit (ns,
+// The page's data, version 2: docs/formats/page.md. Times are integers of the recording's unit (ns,
 // or cycles) and count from the start of the interval; what could pass 2^53 is a string.
 
 export interface Distribution {
@@ -152,6 +152,32 @@ export interface GuestFunction extends Parts {
   guest_ns: number;
 }
 
+// What own time is made of.
+export const kOwn = ["guest", "kernel", "user", "preempted", "blocked"] as const;
+
+export interface GuestStack extends Parts {
+  stack: string; // "main;f;g"
+  guest_ns: number;
+}
+
+export interface PhaseShare {
+  name: string;
+  exits: number;
+  total_ns: number;
+}
+
+export interface Phase extends Parts {
+  name: string;
+  pattern: string | null;
+  start: number;
+  ns: number;
+  exits: number;
+  guest_ns: number;
+  halt_ns: number;
+  devices: PhaseShare[];
+  functions: PhaseShare[];
+}
+
 export const kDimensions = ["reason", "detail", "device", "qemu-event", "stack", "vcpu"] as const;
 export type Dimension = (typeof kDimensions)[number];
 
@@ -182,6 +208,8 @@ export interface Recording {
   halts: HaltRow[];
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
+  guest_stacks: GuestStack[];
+  phases?: { rows: Phase[]; never: string[] };
   worst: WorstExit[];
   neighbourhoods: Neighbourhood[];
   left_out: string[]; // sentences: what was thinned out
@@ -193,18 +221,57 @@ export interface PackedRows {
   rows: unknown[][];
 }
 type PackedNeighbourhood = [from: number, length: number, left_out: number, spans: number[], events: number[]];
-export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits"> {
+export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits" | "guest_stacks"> {
   texts: string[];
   sets: (PackedRows & { by: string; rows_left_out: number })[];
   worst: PackedRows;
+  guest_stacks?: PackedRows; // since version 2
   neighbourhoods: PackedNeighbourhood[];
   waits: Record<"preempted" | "blocked", Omit<WaitTable, "rows"> & { rows: (Omit<WaitRow, "time"> & { time: number[] })[] }>;
+}
+
+// A figure of a compared row: docs/formats/diff.md.
+export interface MetricChange {
+  unit: string;
+  before: number;
+  after: number;
+  tested: boolean;
+  change?: number | null; // null: from nothing
+  low?: number | null;
+  high?: number | null;
+  p?: number;
+  corrected_p?: number;
+  real?: boolean;
+}
+export const kMetrics = ["rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked"] as const;
+export type Metric = (typeof kMetrics)[number];
+
+export interface ComparedRow extends Record<Metric, MetricChange> {
+  key: string;
+  halts: boolean;
+  before_count: number;
+  after_count: number;
+}
+
+export interface Comparison {
+  by: string;
+  rows_of?: string;
+  cycles: boolean;
+  confidence: number;
+  tests: number;
+  real_changes: number;
+  before: { path: string; exits: number }[];
+  after: { path: string; exits: number }[];
+  rows: ComparedRow[];
+  rows_left_out: number;
+  warnings: string[];
 }
 
 export interface PageData {
   format: "trapline-page";
   version: number;
   recordings: PackedRecording[]; // one; two where they are compared
+  comparison?: Comparison;
 }
 
 // Of trapline timeline --format html.

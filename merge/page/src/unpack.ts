@@ -1,5 +1,5 @@
 // From the page's data as it is written, short, to what the views read: docs/formats/page.md.
-import { kDimensions, type ExitWait, type Neighbourhood, type NearEvent, type NearSpan, type PackedRecording, type PackedRows, type Recording, type Row, type TimelineData, type WaitTable, type WorstExit } from "./types";
+import { kDimensions, type ExitWait, type GuestStack, type Neighbourhood, type NearEvent, type NearSpan, type PackedRecording, type PackedRows, type Recording, type Row, type TimelineData, type WaitTable, type WorstExit } from "./types";
 
 const kLanes = ["guest", "kernel", "QEMU", "others"];
 const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["handler", 2, ""]];
@@ -93,6 +93,7 @@ export function unpack(packed: PackedRecording): Recording {
     values: Object.fromEntries(kDimensions.map((d) => [d, packed.values[d] ?? []])) as Recording["values"],
     sets: packed.sets.map((set) => ({ by: set.by, rows_left_out: set.rows_left_out, rows: objects(set).map((row) => ({ ...row, halt: row["halt"] === 1 }) as unknown as Row) })),
     worst,
+    guest_stacks: objects(packed.guest_stacks ?? { columns: [], rows: [] }) as unknown as GuestStack[],
     neighbourhoods: packed.neighbourhoods.map(([from, length, left_out, spans, events], i): Neighbourhood => withCulprits({
       from, to: from + length, left_out, lanes: kLanes, spans: spansOf(spans, from, texts), events: eventsOf(events, from, texts),
     }, worst.find((exit) => exit.neighbourhood === i))),

@@ -7,16 +7,15 @@
 
 namespace trapline::page {
 
-class Exits : public SpanSink {
- public:
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+struct Exits {
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) {
     const StackId stack = pipeline.stack_of(exit);
-    const std::uint32_t combo = combos.of(exit, stack, pipeline.stacks());
-    cells.add(combo, exit, pipeline);
-    tables.add(combo, exit, stack, pipeline.stacks());
+    last = combos.of(exit, stack, pipeline.stacks());
+    cells.add(last, exit, pipeline);
+    tables.add(last, exit, stack, pipeline.stacks());
   }
 
+  std::uint32_t last = 0;  // the combination of the exit that came last
   Combos combos;
   Cells cells;
   Tables tables;

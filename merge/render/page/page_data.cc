@@ -24,7 +24,9 @@ std::string joined(const nlohmann::json& words) {
 
 }  // namespace
 
-PageData::PageData(PageOptions options) : options_(std::move(options)) {}
+PageData::PageData(PageOptions options) : options_(std::move(options)) {
+  if (options_.phases) phases_.emplace(*options_.phases);
+}
 PageData::~PageData() = default;
 
 ReportOptions PageData::report_options(const ReportOptions& asked) {
@@ -33,6 +35,7 @@ ReportOptions PageData::report_options(const ReportOptions& asked) {
   options.to = asked.to;
   options.request_specs = asked.request_specs;
   options.by_default = true;
+  options.irq = options.halt = options.guest = true;
   return options;
 }
 
@@ -40,16 +43,13 @@ std::vector<SpanSink*> PageData::sinks(const Timeline& timeline, const Input& in
                                        const ReportOptions& options) {
   timeline_ = &timeline;
   asked_requests_ = report_options(options);
+  asked_requests_.irq = asked_requests_.halt = asked_requests_.guest = false;
   asked_requests_.requests = true;
   asked_requests_.by_text = "span";
-  asked_.from = options.from;
-  asked_.to = options.to;
-  asked_.irq = asked_.halt = asked_.guest = true;
-  report_ = std::make_unique<Aggregator>(timeline, input, asked_);
   requests_ = std::make_unique<Aggregator>(timeline, input, asked_requests_);
   waits_.name_events(
       [&timeline](const Event& event) { return timeline.source(event.source).event_name(event); });
-  return {this, &exits_, &shares_, &waits_, &worst_, report_.get(), requests_.get()};
+  return {this, requests_.get()};
 }
 
 void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {
@@ -102,6 +102,22 @@ Result<void> check_page() {
       ErrorKind::kUsage,
       "--format html: this trapline was built without its page; install the packages nodejs "
       "and npm (apt-get install nodejs npm), run cmake again and build");
+}
+
+std::string page_json(std::span<const std::string> recordings, const std::string& comparison) {
+  constexpr int kVersion = 2;
+  std::string text =
+      fmt::format(R"({{"format":"trapline-page","version":{},"recordings":[)", kVersion);
+  for (const std::string& recording : recordings) {
+    if (text.back() == '}') text += ',';
+    text += recording;
+  }
+  text += ']';
+  if (!comparison.empty()) {
+    const auto json = nlohmann::ordered_json::parse(comparison);
+    text += ",\"comparison\":" + without_markup(json.dump(-1, ' ', true));
+  }
+  return text + '}';
 }
 
 void print_page(const std::string& json, std::ostream& out) {

@@ -1,4 +1,4 @@
-// From what was gathered to the page's JSON, version 1: docs/formats/page.md.
+// From what was gathered to the page's JSON, version 2: docs/formats/page.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_json.h"
 #include "merge/render/report_json.h"
+#include "merge/render/side_tables.h"
 
 namespace trapline {
 namespace {
@@ -115,6 +116,15 @@ struct PageData::Writer {
     return sources;
   }
 
+  Json phases() const {
+    Json json = phases_json(data.phases_->report(pipeline, report.end_ns));
+    for (Json& row : json["rows"]) {
+      row["start"] = relative(row["start_ns"].get<std::uint64_t>());
+      row.erase("start_ns");
+    }
+    return json;
+  }
+
   Json requests() const {
     const Report table = data.requests_->snapshot(pipeline);
     const Json all = report_json(table);
@@ -168,15 +178,14 @@ struct PageData::Writer {
     json["irqs"] = base["irqs"];
     json["halts"] = base["halts"];
     json["guest_functions"] = base.value("guest_functions", Json::array());
+    json["guest_stacks"] = data.guest_.json(pipeline);
+    if (data.phases_) json["phases"] = phases();
     page::Texts texts;
     page::add_worst(json, data.worst_, {pipeline, timeline, vcpus, start}, neighbourhoods, texts);
     json["texts"] = texts.all();
     json["waits"] = data.waits_.json({pipeline.names(), timeline, vcpus, pipeline.processes()});
     json["left_out"] = left_out();
-    const Json page = {{"format", "trapline-page"},
-                       {"version", 1},
-                       {"recordings", Json::array({std::move(json)})}};
-    std::string text = page.dump(-1, ' ', true, Json::error_handler_t::replace);
+    std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
     // No name can look like it: the quotes of a text are escaped.
     const std::string place = fmt::format("\"cells\":\"{}\"", kCellsPlace);
     text.replace(text.find(place) + 8, place.size() - 8, cells.cells);
@@ -201,8 +210,8 @@ std::string without_markup(const std::string& json) {
   return text;
 }
 
-void PageData::finish(const Pipeline& pipeline) {
-  const Report report = report_->snapshot(pipeline);
+void PageData::finish(const Pipeline& pipeline, const Aggregator& aggregator) {
+  const Report report = aggregator.snapshot(pipeline);
   Writer writer{*this, pipeline, *timeline_, report, {}, report.start_ns, {}, {}};
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), *timeline_);
   writer.vcpus = VcpuNames(threads, find_vms(threads, pipeline.processes()));
@@ -228,7 +237,7 @@ void PageData::finish(const Pipeline& pipeline) {
     while (waits_.bins().shift < shift) waits_.coarsen();
     writer.bins = cells.bins();
     json_ = without_markup(writer.print(neighbourhoods));
-    if (json_.size() <= kMostBytes) return;
+    if (json_.size() <= PageOptions::kMostBytes) return;
     if (neighbourhoods > 2 * page::kFirst) {
       neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {

@@ -18,16 +18,13 @@ inline constexpr std::size_t kStates = 6;
 inline constexpr std::array<std::string_view, kStates> kStateNames = {
     "guest", "kernel", "user", "preempted", "blocked", "halted"};
 
-class Shares : public SpanSink {
+class Shares {
  public:
   static constexpr std::size_t kMostBins = 256, kMostVcpus = 1024;
   using Bin = std::array<std::uint64_t, kStates>;
 
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
-  }
-  void event(const Event& event, const Pipeline& pipeline) override;
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void event(const Event& event, const Pipeline& pipeline);
+  void exit(const ExitSpan& exit, const Pipeline& pipeline);
 
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   // Nothing for a thread that ran no vCPU.

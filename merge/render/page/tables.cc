@@ -34,6 +34,10 @@ GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
       case Dimension::kVcpu:
         key.words[at++] = combo.words[kVcpu];
         break;
+      case Dimension::kDetail:
+        key.words[at++] = combo.words[kDetail];
+        key.words[at++] = combo.words[kDetailKind];
+        break;
       default:
         break;
     }
@@ -67,8 +71,12 @@ Tables::Tables() {
 void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
                  const GuestStacks& stacks) {
   const bool has_room = combo != Combos::kOther;
+  const bool has_address = exit.detail.kind == DetailKind::kPageFault;
+  if (combo >= has_address_.size()) has_address_.resize(combo + 1);
+  has_address_[combo] = has_address;
   for (Own& own : own_) {
-    if (own.details || !has_room) own.groups.add(own.keys.of(exit, stack, stacks), exit);
+    if ((own.details && has_address) || !has_room)
+      own.groups.add(own.keys.of(exit, stack, stacks), exit);
   }
   if (!has_room) return;
   if (combo >= combos_.size()) combos_.resize(combo + 1);
@@ -82,7 +90,8 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos,
     sums[own.keys.text(key, namer)].merge(row);
   };
   for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
-  for (std::size_t i = 0; i < combos_.size() && !own.details; ++i) {
+  for (std::size_t i = 0; i < combos_.size(); ++i) {
+    if (own.details && has_address_[i]) continue;
     add(part_of(combos.keys()[i], own.by, namer.stacks), combos_[i]);
   }
   std::vector<GroupRow> rows;

@@ -1,8 +1,8 @@
 // The page's tables, with the figures that the report has by the same dimensions.
 //
 //   exit ──> row of its combination ─────────────────── sum ──> rows by reason, device, …
-//        └─> groups of the table: details, and exits       ┘
-//            of combinations that found no room
+//        └─> groups of the table: page faults by address,  ┘
+//            and exits of combinations that found no room
 //
 // A combination's row is counted once for all tables: they are its sums, made at the end.
 #pragma once
@@ -45,7 +45,8 @@ class Tables {
                                            const ExitKeys::Namer& namer, bool durations) const;
 
   std::deque<Own> own_;
-  std::vector<GroupRow> combos_;  // by number
+  std::vector<GroupRow> combos_;   // by number
+  std::vector<bool> has_address_;  // of a combination: its exits are page faults
 };
 
 }  // namespace trapline::page

@@ -18,20 +18,15 @@
 
 namespace trapline::page {
 
-class Waits : public SpanSink {
+class Waits {
  public:
   static constexpr std::size_t kMostCulprits = 4096, kMostBins = 256, kMostRows = 30;
 
   // Before the first event.
   void name_events(EventNamer namer) { tracker_.emplace(std::move(namer)); }
 
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
-  }
-  void event(const Event& event, const Pipeline& pipeline) override {
-    tracker_->on(event, pipeline);
-  }
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void event(const Event& event, const Pipeline& pipeline) { tracker_->on(event, pipeline); }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline);
 
   // Of the exit that came last; valid until the next one comes.
   [[nodiscard]] std::span<const WaitShare> shares() const { return shares_; }

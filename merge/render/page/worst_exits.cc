@@ -71,7 +71,8 @@ const std::vector<Dimension>& WorstExits::row() {
   return kRow;
 }
 
-WorstExits::WorstExits(const Waits& waits) : waits_(waits), keys_(row()) {}
+WorstExits::WorstExits(const Waits& waits, const Exits& exits)
+    : waits_(waits), exits_(exits), keys_(row()) {}
 
 void WorstExits::keep(std::vector<Kept>& ring, std::size_t most, std::uint64_t number,
                       const Event& event) {
@@ -207,20 +208,30 @@ void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
+// The longest of the exit's row, nothing yet of a new one; nullptr where there is no room for it.
+WorstExits::Pointer* WorstExits::row_of(const ExitSpan& exit, const Pipeline& pipeline) {
+  const std::uint32_t combo = exits_.last;
+  if (combo < known_rows_.size() && known_rows_[combo].known) return known_rows_[combo].longest;
+  const GroupKey key = keys_.of(exit, kNoStack, pipeline.stacks());
+  auto row = rows_.find(key);
+  if (row == rows_.end() && rows_.size() < kMostRows) row = rows_.emplace(key, nullptr).first;
+  Pointer* longest = row == rows_.end() ? nullptr : &row->second;
+  if (combo == Combos::kOther) return longest;  // of many rows
+  if (combo >= known_rows_.size()) known_rows_.resize(combo + 1);
+  known_rows_[combo] = {true, longest};
+  return longest;
+}
+
 // The capture where the exit is one of the longest, or its row's longest; else nothing.
 WorstExits::Pointer WorstExits::keep_if_long(Thread& thread, const ExitSpan& exit,
                                              const Pipeline& pipeline) {
   const std::uint64_t total = exit.total();
   const bool among_longest = longest_.size() < kMost || total > longest_.front()->exit.total();
-  const GroupKey key = keys_.of(exit, kNoStack, pipeline.stacks());
-  auto row = rows_.find(key);
-  const bool row_is_new = row == rows_.end();
-  if (row_is_new && rows_.size() < kMostRows) row = rows_.emplace(key, nullptr).first;
-  const bool longest_of_row =
-      row != rows_.end() && (row_is_new || total > row->second->exit.total());
+  Pointer* row = row_of(exit, pipeline);
+  const bool longest_of_row = row != nullptr && (*row == nullptr || total > (*row)->exit.total());
   if (!among_longest && !longest_of_row) return nullptr;
   Pointer made = capture(thread, exit, pipeline);
-  if (longest_of_row) row->second = made;
+  if (longest_of_row) *row = made;
   if (!among_longest) return made;
   if (longest_.size() >= kMost) {
     std::pop_heap(longest_.begin(), longest_.end(), longer);

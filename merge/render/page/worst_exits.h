@@ -15,26 +15,24 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
+#include "merge/render/page/exits.h"
 #include "merge/render/page/waits.h"
 #include "merge/report/exit_keys.h"
 
 namespace trapline::page {
 
-class WorstExits : public SpanSink {
+class WorstExits {
  public:
   static constexpr std::size_t kMost = 100, kMostRows = 200;
   static constexpr std::size_t kThreadRing = 96, kOtherRing = 192, kSpanRing = 48;
   static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024,
                                kMostOpen = 8, kMostWaits = 12;
 
-  // Borrows `waits`, which has the exit before.
-  explicit WorstExits(const Waits& waits);
+  // Borrows both, which have the exit before.
+  WorstExits(const Waits& waits, const Exits& exits);
 
-  [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents;
-  }
-  void event(const Event& event, const Pipeline& pipeline) override;
-  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  void event(const Event& event, const Pipeline& pipeline);
+  void exit(const ExitSpan& exit, const Pipeline& pipeline);
 
   // An event with its bytes.
   struct Kept {
@@ -81,15 +79,22 @@ class WorstExits : public SpanSink {
   [[nodiscard]] Pointer capture(Thread& thread, const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] Pointer keep_if_long(Thread& thread, const ExitSpan& exit,
                                      const Pipeline& pipeline);
+  [[nodiscard]] Pointer* row_of(const ExitSpan& exit, const Pipeline& pipeline);
   void go_on(Thread& thread, const Event& event);
 
   const Waits& waits_;
+  const Exits& exits_;
   ExitKeys keys_;
   ThreadTable<Thread> threads_;  // that run vCPUs
   std::vector<Kept> others_;
   std::uint64_t others_pushed_ = 0;
   std::vector<Pointer> longest_;  // a heap, the shortest on top
   std::map<GroupKey, Pointer, Less> rows_;
+  struct KnownRow {
+    bool known = false;
+    Pointer* longest = nullptr;  // in rows_
+  };
+  std::vector<KnownRow> known_rows_;  // by combination
 };
 
 }  // namespace trapline::page

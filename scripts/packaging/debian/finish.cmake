@@ -1,7 +1,7 @@
 # Run by CPack when everything is installed below its folder and nothing is packed yet: what Debian's
 # policy asks of a package beyond the files themselves.
 set(packages trapline:trapline runtime:libtrapline-ftrace0 dev:libtrapline-ftrace-dev
-  plugin:trapline-qemu-plugin doc:trapline-doc)
+  plugin:trapline-qemu-plugin doc:trapline-doc demo:trapline-demo)
 file(GLOB roots LIST_DIRECTORIES true ${CPACK_TEMPORARY_DIRECTORY}/*/usr)
 if(NOT roots)
   message(FATAL_ERROR "${CPACK_TEMPORARY_DIRECTORY}/COMPONENT/usr is missing: has CPack another layout?")
@@ -23,6 +23,10 @@ function(run)
   endif()
 endfunction()
 
+set(objcopy objcopy)
+if(CPACK_OBJCOPY_EXECUTABLE)
+  set(objcopy ${CPACK_OBJCOPY_EXECUTABLE})  # of the architecture that is packed
+endif()
 foreach(pair IN LISTS packages)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 component)
@@ -47,7 +51,7 @@ foreach(pair IN LISTS packages)
   # Debug information of the members is of no use to who links them.
   file(GLOB_RECURSE archives ${root}/*.a)
   foreach(archive IN LISTS archives)
-    run(objcopy --enable-deterministic-archives --strip-debug ${archive})
+    run(${objcopy} --enable-deterministic-archives --strip-debug ${archive})
   endforeach()
   # The umask of whoever builds is nobody else's business; nor is the time at which a folder was made.
   run(chmod -R "u=rwX,go=rX" ${root})

@@ -26,7 +26,7 @@ export async function open(chrome, file, { hash = "", theme = "light", width = 1
     if (!/^(file|data):/.test(request.url())) faults.push(`request: ${request.url()}`);
   });
   await page.goto(pathToFileURL(file).href + hash);
-  await page.waitForSelector("#table tbody tr, #timeline svg");
+  await page.waitForSelector("#table tbody tr, #changes tbody tr, #timeline svg");
   return { page, faults, close: () => context.close() };
 }
 

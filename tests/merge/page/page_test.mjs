@@ -1,7 +1,7 @@
 // The page in a real browser, on real recordings: page_test.mjs CASE...
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { axeSource, browser, dataOf, frames_of, kChromium, open, rowsOf, settled } from "./browser.mjs";
@@ -45,26 +45,101 @@ async function with_page(html, options, use) {
   }
 }
 
+// The words that name each recording; guest-clock has a guest's functions beside its host's kernel.
+function recorded() {
+  const files = readdirSync(recordings, { recursive: true }).filter((file) => file.endsWith(".dat")).sort().map((file) => [join(recordings, file)]);
+  const guest = ["host.dat", "uftrace.data", "sync.txt"].map((file) => join("tests/merge/guest-clock", file));
+  return [...files, guest, ["tests/merge/two-vms.trapline"]];
+}
+
+const json = (words, ...more) => JSON.parse(run("report", ...words, "--format", "json", ...more));
+
+// Once it is drawn for the window, nothing is wider than that.
+const fits = (page) => page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth);
+
+// The table by every dimension, to the last figure.
+async function shows_the_report(page, words, data) {
+  for (const { by } of data.sets) {
+    await page.selectOption("#by", by);
+    await page.waitForFunction((text) => document.querySelector("#table thead button").textContent.startsWith(text), by.replace(/,/g, " / "));
+    await settled(page);
+    const expected = json(words, "--by", by).groups.rows.slice(0, 200).map((row) =>
+      ({ key: row.key, count: row.count, total: row.total_ns, mean: row.mean_ns, p50: row.p50_ns, p90: row.p90_ns, p99: row.p99_ns, max: row.max_ns }));
+    const byKey = (a, b) => (a.key < b.key ? -1 : 1);
+    assert.deepEqual((await rowsOf(page)).sort(byKey), expected.sort(byKey), `${words} by ${by}`);
+  }
+}
+
+// Returns whether there are guest functions.
+function sums_are_the_report(words, data) {
+  const whole = json(words, "--by", "reason", "--irq", "--halt", "--guest");
+  const text = words.join(" ");
+  // The vCPUs' states over time, to the nanosecond.
+  for (const [i, vcpu] of whole.vcpus.entries()) {
+    const sum = (state) => data.vcpus[i].shares[state].reduce((a, b) => a + b, 0);
+    assert.equal(sum("guest"), vcpu.guest_ns, text);
+    assert.equal(sum("halted"), vcpu.halt_ns, text);
+    assert.equal(["kernel", "user", "preempted", "blocked", "halted"].reduce((n, state) => n + sum(state), 0),
+      vcpu.kernel_ns + vcpu.user_ns + vcpu.preempted_ns + vcpu.blocked_ns, text);
+  }
+  // The cells hold every exit once.
+  const cells = data.cells.flat();
+  assert.equal(cells.reduce((n, cell) => n + cell.count, 0), whole.counters.exits, text);
+  for (const [of, key] of [["total", "total_ns"], ["user", "user_ns"], ["preempted", "preempted_ns"], ["blocked", "blocked_ns"]]) {
+    assert.equal(cells.reduce((n, cell) => n + cell[of], 0), whole.groups.rows.reduce((n, row) => n + row[key], 0), `${text}: ${of}`);
+  }
+  for (const key of ["irqs", "halts"]) assert.deepEqual(data[key], whole[key], `${text}: ${key}`);
+  assert.deepEqual(data.guest_functions, whole.guest_functions ?? [], text);
+  // The stacks' own time is the functions'.
+  const own = new Map();
+  const { columns, rows } = data.guest_stacks;
+  for (const row of rows) {
+    const name = row[0].split(";").at(-1);
+    const sums = own.get(name) ?? Object.fromEntries(columns.slice(1).map((key) => [key, 0]));
+    columns.slice(1).forEach((key, i) => { sums[key] += row[i + 1]; });
+    own.set(name, sums);
+  }
+  for (const [name, sums] of own) {
+    const row = data.guest_functions.find((one) => one.name === name);
+    assert.ok(row, `${text}: ${name}`);
+    for (const [key, ns] of Object.entries(sums)) assert.equal(ns, row[key], `${text}: ${key} of ${name}`);
+  }
+  for (const row of data.guest_functions) assert.ok(own.has(row.name) || row.own_ns === 0, `${text}: ${row.name}`);
+  return data.guest_functions.length > 0 ? 1 : 0;
+}
+
 const cases = {
-  // No log, error or request, whatever was recorded; small enough; nothing wider than the window.
-  async every_recording_opens_quietly() {
-    const files = [linux, "svm-mono.dat", "svm-lost.dat", "svm-2vcpu-lost.dat", "arm64/kvm-arm64-mono.dat", "box/demo-userspace.dat",
-      "box/demo-tsc.dat", "box/two-vms.dat", "box/linux-irq.dat", "box/demo-ioctl.dat"];
+  // Every recording in tests/data, in one Chromium: no log, error or request; small enough; nothing wider
+  // than the window; what tables show, and what the data sums to, are the report's figures.
+  async every_recording_is_its_report() {
     const chrome = await browser();
+    const seen = { pages: 0, guest: 0 };
     try {
-      for (const file of files) {
-        const html = write(file);
-        assert.ok(statSync(html).size < 500_000, `${file}: ${statSync(html).size} bytes`);
-        for (const width of [1240, 390]) {
-          const { page, faults, close } = await open(chrome, html, { width });
-          assert.deepEqual(faults, [], file);
-          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${file} fits ${width} px`);
-          await close();
+      for (const words of recorded()) {
+        const html = join(folder, "one.html");
+        try {
+          run("report", ...words, "--format", "html", "-o", html);
+        } catch {
+          // Without exits there is no page; the report says so as well.
+          assert.throws(() => run("report", ...words, "--by", "reason"), words.join(" "));
+          continue;
         }
+        assert.ok(statSync(html).size < 500_000, `${words}: ${statSync(html).size} bytes`);
+        const { page, faults, close } = await open(chrome, html, { hash: "#all=1" });
+        const data = await dataOf(page);
+        await shows_the_report(page, words, data);
+        seen.guest += sums_are_the_report(words, data);
+        await page.setViewportSize({ width: 390, height: 900 });
+        await fits(page);
+        assert.deepEqual(faults, [], words.join(" "));
+        await close();
+        ++seen.pages;
       }
     } finally {
       await chrome.close();
     }
+    console.log(`${seen.pages} pages, ${seen.guest} with guest functions`);
+    assert.ok(seen.pages > 25 && seen.guest > 0);
   },
 
   // TRAPLINE_PAGE_FILE, as of the demo's sessions (tests/system/demo_test.sh), in both themes.
@@ -76,41 +151,6 @@ const cases = {
         assert.ok((await page.locator("#recorded").textContent()).includes("Command"), "what session.json says");
         const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
         assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), [], theme);
-      });
-    }
-  },
-
-  async every_figure_is_the_reports() {
-    for (const file of [linux, "svm-2vcpu-lost.dat"]) {
-      await with_page(write(file), {}, async (page) => {
-        const data = await dataOf(page);
-        for (const by of ["reason", "reason,device", "detail", "device", "qemu-event", "function", "vcpu"]) {
-          await page.selectOption("#by", by);
-          await page.waitForFunction((text) => document.querySelector("#table thead button").textContent.startsWith(text), by.replace(/,/g, " / "));
-          const more = page.getByRole("button", { name: /^Show all/ }).first();
-          if (await more.isVisible()) await more.click();
-          await page.waitForFunction((n) => document.querySelectorAll("#table tbody tr[data-key]").length === n, Math.min(200, report(file, by).groups.rows.length));
-          const expected = report(file, by).groups.rows.slice(0, 200).map((row) =>
-            ({ key: row.key, count: row.count, total: row.total_ns, mean: row.mean_ns, p50: row.p50_ns, p90: row.p90_ns, p99: row.p99_ns, max: row.max_ns }));
-          const byKey = (a, b) => (a.key < b.key ? -1 : 1);
-          assert.deepEqual((await rowsOf(page)).sort(byKey), expected.sort(byKey), `${file} by ${by}`);
-        }
-        // The vCPUs' states over time sum to the report's totals, to the nanosecond.
-        const whole = report(file, "reason");
-        for (const [i, vcpu] of whole.vcpus.entries()) {
-          const sum = (state) => data.vcpus[i].shares[state].reduce((a, b) => a + b, 0);
-          assert.equal(sum("guest"), vcpu.guest_ns);
-          assert.equal(sum("halted"), vcpu.halt_ns);
-          assert.equal(["kernel", "user", "preempted", "blocked", "halted"].reduce((n, state) => n + sum(state), 0),
-            vcpu.kernel_ns + vcpu.user_ns + vcpu.preempted_ns + vcpu.blocked_ns);
-        }
-        // The cells hold every exit once.
-        const cells = data.cells.flat();
-        assert.equal(cells.reduce((n, cell) => n + cell.count, 0), whole.counters.exits);
-        assert.equal(cells.reduce((n, cell) => n + cell.total, 0), whole.groups.rows.reduce((n, row) => n + row.total_ns, 0));
-        for (const part of ["user", "preempted", "blocked"]) {
-          assert.equal(cells.reduce((n, cell) => n + cell[part], 0), whole.groups.rows.reduce((n, row) => n + row[`${part}_ns`], 0), part);
-        }
       });
     }
   },
@@ -440,6 +480,70 @@ const cases = {
     });
   },
 
+  // Figures, intervals and distributions of both sides are those of trapline diff and trapline report.
+  async two_recordings_are_one_page() {
+    const files = [linux, "box/linux-irq.dat"].map((file) => join(recordings, file));
+    const html = join(folder, "diff.html");
+    run("diff", ...files, "--format", "html", "-o", html);
+    const expected = JSON.parse(run("diff", ...files, "--format", "json"));
+    await with_page(html, {}, async (page) => {
+      const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
+      assert.equal(data.version, 2);
+      assert.deepEqual(data.comparison, expected);
+      assert.deepEqual(data.recordings.map(({ sources }) => sources[0].path), files);
+      const shown = () => page.evaluate(() => [...document.querySelectorAll("#changes tr[data-key]")].map((row) => [row.dataset.key, ...[...row.querySelectorAll("td.number")].map((cell) => cell.textContent), row.lastChild.textContent]));
+      const rows = await shown();
+      assert.deepEqual(rows.map(([key]) => key), expected.rows.map(({ key }) => key));
+      for (const [i, [key, before, after, , , change, interval, verdict]] of rows.entries()) {
+        const row = expected.rows[i];
+        assert.deepEqual([before, after], [row.before_count, row.after_count].map((n) => n.toLocaleString("en-US")), key);
+        assert.equal(verdict, !row.mean.tested ? "too little to tell" : row.mean.real ? "proven" : "not proven", key);
+        const percents = (text) => [...text.replace(/−/g, "-").replace(/,/g, "").matchAll(/([+-][\d.]+) %/g)].map(([, n]) => Number(n) / 100);
+        const near = (a, b) => Math.abs(a - b) <= Math.abs(b) * 0.006;
+        const wanted = [row.mean.change, row.mean.low, row.mean.high].filter((n) => typeof n === "number");
+        const found = [...percents(change), ...percents(interval)];
+        if (row.mean.tested) assert.ok(found.length === wanted.length && found.every((n, k) => near(n, wanted[k])), `${key}: ${found} for ${wanted}`);
+      }
+      // Another figure and another row, by keyboard; the address keeps them.
+      await page.selectOption("#metric", "rate");
+      await page.locator('#changes button[data-row="io"]').focus();
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => document.querySelector("#latency-title").textContent.startsWith("io:"));
+      await settled(page);
+      assert.equal(new URL(page.url()).hash, "#metric=rate&row=io");
+      assert.match(await page.locator("#latency figcaption").textContent(), new RegExp(`before: ${expected.rows.find(({ key }) => key === "io").before_count.toLocaleString("en-US")} exits`));
+      assert.ok(await page.locator("#latency rect.side-before").count() > 5 && await page.locator("#latency rect.side-after").count() > 5);
+      assert.equal(await page.locator("#shares svg.strip").count(), data.recordings.reduce((n, { vcpus }) => n + vcpus.length, 0));
+      const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+      assert.deepEqual(found.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => one.id), []);
+      await page.setViewportSize({ width: 390, height: 900 });
+      await fits(page);
+    });
+  },
+
+  // A phase's row has the report's figures, and choosing it narrows all views to its time.
+  async phases_are_the_reports_and_can_be_chosen() {
+    const html = write(linux, "--phases");
+    const { phases } = report(linux, "reason", "--phases");
+    await with_page(html, {}, async (page) => {
+      const data = await dataOf(page);
+      const start = Number(data.interval.start_ns);
+      assert.deepEqual(data.phases.rows.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })).map((row) => JSON.stringify(Object.entries(row).sort())),
+        phases.rows.map((row) => JSON.stringify(Object.entries(row).sort())));
+      const rows = page.locator("#phases tbody tr");
+      assert.equal(await rows.count(), phases.rows.length);
+      for (const [i, phase] of phases.rows.entries()) {
+        assert.equal(await rows.nth(i).locator("td.number").nth(1).getAttribute("title"), `${phase.ns.toLocaleString("en-US")} ns`);
+        assert.equal(await rows.nth(i).locator("td.number").nth(2).textContent(), phase.exits.toLocaleString("en-US"));
+      }
+      await page.locator("#phases button").first().focus();
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => document.querySelector("#phases button[aria-pressed=true]"));
+      await page.waitForFunction(() => location.hash.startsWith("#time=0-"));
+      assert.match(await page.locator("#command").textContent(), /--phases .*--from/);
+    });
+  },
+
   async it_prints_with_nothing_cut_off() {
     await with_page(write(linux), {}, async (page) => {
       await page.emulateMedia({ media: "print" });
@@ -454,6 +558,9 @@ const cases = {
     const out = process.env.TRAPLINE_PAGE_SHOTS ?? join(process.env.TRAPLINE_BINARY_DIR, "page-screenshots");
     mkdirSync(out, { recursive: true });
     const html = write(linux);
+    const of_guest = join(folder, "guest.html"), of_both = join(folder, "diff.html");
+    run("report", ...recorded().find(([file]) => file.includes("guest-clock")), "--format", "html", "-o", of_guest);
+    run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", of_both);
     const chrome = await browser();
     try {
       for (const theme of ["light", "dark"]) {
@@ -469,6 +576,12 @@ const cases = {
           await shoot(page.locator(`#${view}`), view);
         }
         await close();
+        for (const [file, view, name] of [[of_guest, "#guest", "guest"], [of_both, "#changes", "diff"]]) {
+          const other = await open(chrome, file, { theme, width: 1040 });
+          await other.page.evaluate(() => { const bar = document.querySelector("nav.bar"); if (bar) bar.style.position = "static"; });
+          await shoot(other.page.locator(view), name);
+          await other.close();
+        }
         const phone = await open(chrome, html, { theme, width: 390 });
         await shoot(phone.page, "phone");
         await phone.close();

@@ -1,0 +1,54 @@
+#include "merge/cli/diff_page.h"
+
+#include <array>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "merge/cli/common.h"
+#include "merge/render/diff_render.h"
+#include "merge/render/page/page_data.h"
+
+namespace trapline::cli {
+
+Result<void> check_diff_page(const SideOptions& sides) {
+  if (auto checked = check_page(); !checked) return checked;
+  if (sides.before.size() == 1 && sides.after.size() == 1) return {};
+  return fail(ErrorKind::kUsage,
+              "--format html: shows one recording of each side, and there are {} and {}; use "
+              "--format text, or give one of each",
+              sides.before.size(), sides.after.size());
+}
+
+namespace {
+
+// The files of a recording, as run_compare() takes them: one path, or several with commas.
+std::vector<std::string> files_of(const std::string& recording) {
+  if (std::filesystem::exists(recording)) return {recording};
+  std::vector<std::string> files;
+  std::istringstream rest(recording);
+  for (std::string file; std::getline(rest, file, ',');) files.push_back(file);
+  return files;
+}
+
+}  // namespace
+
+Result<std::string> diff_page(const SideOptions& sides, const Comparison& comparison,
+                              const Progress& progress) {
+  std::array<std::string, 2> recordings;
+  const std::string* paths[] = {&sides.before.front(), &sides.after.front()};
+  for (std::size_t i = 0; i < recordings.size(); ++i) {
+    InputOptions input = sides.common;
+    input.paths = files_of(*paths[i]);
+    PageData page(page_options(input, {}, {}, {}));
+    auto run = run_report(input, PageData::report_options({}), {}, progress, &page);
+    if (!run) return tl::unexpected(std::move(run).error());
+    if (!run->status) return tl::unexpected(std::move(run->status).error());
+    recordings[i] = page.recording();
+  }
+  std::ostringstream json;
+  print_json(comparison, json);
+  return page_json(recordings, json.str());
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,236 @@
+// Two recordings on one page: what changed, with its interval; both vCPUs' time; both distributions.
+import { logAxis } from "./axis";
+import { changeLook, clip, currentLook, h, name, replace, s, widthOf } from "./dom";
+import { Drawing } from "./drawing";
+import { foot, head } from "./head";
+import { low, Model } from "./model";
+import { kSigns, Strip, sums } from "./strip";
+import { duration, exact, grouped, percent, quoted, sig3, useUnit, visible } from "./text";
+import { kMetrics, kStates, type ComparedRow, type Comparison, type Metric, type MetricChange, type PackedRecording } from "./types";
+import { unpack } from "./unpack";
+
+const kInterval = 150; // px of an interval's picture
+const kHeight = 200;
+const kLeft = 64;
+const kBottom = 34;
+const kSides = ["before", "after"] as const;
+const kNames: Record<Metric, string> = {
+  rate: "exits a second", mean: "mean", p50: "p50", p99: "p99", share: "share of the vCPUs' time", cost: "time per guest time",
+  kernel: "kernel, mean", user: "user (QEMU), mean", preempted: "preempted, mean", blocked: "blocked, mean",
+};
+
+function value(metric: MetricChange, side: "before" | "after"): string {
+  const n = metric[side];
+  if (n === 0) return "–";
+  if (metric.unit === "per_second") return `${sig3(n)}/s`;
+  return metric.unit === "share" ? percent(n) : duration(n);
+}
+
+const signed = (part: number): string => (part < 0 ? "−" : "+") + percent(Math.abs(part));
+
+// "+12 %"; what is on one side only has no number.
+function change({ tested, change: part }: MetricChange): string {
+  if (!tested) return "–";
+  if (part === null || part === undefined) return "new";
+  return part <= -1 ? "gone" : signed(part);
+}
+
+function interval({ low: from, high: to }: MetricChange): string {
+  return from === null || from === undefined || to === null || to === undefined ? "" : `${signed(from)} to ${signed(to)}`;
+}
+
+function verdict(metric: MetricChange): string {
+  if (!metric.tested) return "too little to tell";
+  return metric.real ? "proven" : "not proven";
+}
+
+// The interval on an axis that all rows share; the line in the middle is no change.
+function intervalPicture(metric: MetricChange, most: number): SVGSVGElement {
+  const svg = s("svg", { class: "range", width: kInterval, height: 16, role: "img", "aria-label": interval(metric) || verdict(metric) });
+  const x = (part: number): number => kInterval / 2 + Math.max(-1, Math.min(1, part / most)) * (kInterval / 2 - 2);
+  svg.append(s("path", { class: "tick", d: `M${kInterval / 2} 0V16` }));
+  const { low: from, high: to, change: at } = metric;
+  if (!metric.tested || from === null || from === undefined || to === null || to === undefined) return svg;
+  svg.append(s("rect", { class: metric.real ? "mid" : "wide", x: x(from), y: 4, width: Math.max(1.5, x(to) - x(from)), height: 8 }));
+  if (typeof at === "number") svg.append(s("rect", { class: "median", x: x(at) - 1, y: 2, width: 2.5, height: 12 }));
+  return svg;
+}
+
+interface View {
+  metric: Metric;
+  row: string;
+}
+
+class Changes {
+  readonly element = h("section", { id: "changes", "aria-labelledby": "changes-title" });
+  private readonly body = h("tbody");
+  private readonly metric: HTMLSelectElement;
+
+  constructor(
+    private readonly data: Comparison,
+    private readonly choose: (view: Partial<View>) => void,
+  ) {
+    this.metric = h("select", { id: "metric", change: () => this.choose({ metric: this.metric.value as Metric }) },
+      ...kMetrics.map((metric) => h("option", { value: metric }, kNames[metric])));
+    const confidence = `${Math.round(data.confidence * 1000) / 10} %`;
+    this.element.append(h("h2", { id: "changes-title" }, ...this.heading()),
+      ...data.warnings.map((text) => h("p", { class: "alert", role: "note" }, text)),
+      h("div", { class: "controls noprint" }, h("label", { for: "metric" }, "Figure"), this.metric),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Changes, table" }, h("table", {},
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, data.by.replace(/,/g, " / ")),
+          ...["Exits before", "after", "Before", "After", "Change", `${confidence} interval`].map((text) => h("th", { scope: "col", class: "number" }, text)),
+          h("th", { scope: "col" }, "Interval", h("small", {}, "line: no change")), h("th", { scope: "col" }, "Is it real"))),
+        this.body)),
+      h("p", { class: "dim" }, `A change is proven where its test still holds after Holm's correction over all ${grouped(data.tests)} tests. ` +
+        (data.rows_left_out ? `${grouped(data.rows_left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
+  }
+
+  private heading(): (Node | string)[] {
+    const { rows, real_changes } = this.data;
+    const real = rows.filter((row) => !row.halts && row.cost.real).sort((a, b) => Math.abs(b.cost.after - b.cost.before) - Math.abs(a.cost.after - a.cost.before))[0];
+    const count = real_changes === 0 ? "No change is proven" : `${grouped(real_changes)} change${real_changes === 1 ? " is" : "s are"} proven`;
+    return real ? [`${count}; `, name(clip(real.key, 50)), ` costs ${value(real.cost, "before")} of the guest's time before, ${value(real.cost, "after")} after`] : [count];
+  }
+
+  render(view: View): void {
+    this.metric.value = view.metric;
+    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["row"];
+    const most = Math.max(0.05, ...this.data.rows.flatMap((row) => [row[view.metric].low, row[view.metric].high]).map((part) => Math.min(2, Math.abs(part ?? 0))));
+    replace(this.body, ...this.data.rows.map((row) => this.row(row, view, most)));
+    if (focused === undefined) return;
+    for (const one of this.body.querySelectorAll<HTMLElement>("button[data-row]")) if (one.dataset["row"] === focused) one.focus();
+  }
+
+  private row(row: ComparedRow, view: View, most: number): HTMLElement {
+    const metric = row[view.metric];
+    const chosen = view.row === row.key;
+    const choose = (): void => this.choose({ row: row.key });
+    const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
+    const full = (side: "before" | "after"): string => (metric.unit === "ns" || metric.unit === "cycles" ? exact(Math.round(metric[side])) : String(metric[side]));
+    return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
+      h("th", { scope: "row" }, h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
+        h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)), row.halts && h("small", {}, "halt, no overhead")),
+      number(grouped(row.before_count)), number(grouped(row.after_count)), number(value(metric, "before"), full("before")), number(value(metric, "after"), full("after")),
+      number(change(metric)), number(interval(metric)), h("td", {}, intervalPicture(metric, most)),
+      h("td", { class: metric.real ? "real" : "dim" }, verdict(metric)));
+  }
+}
+
+class BothShares {
+  readonly element = h("section", { id: "shares", "aria-labelledby": "shares-title" });
+  private readonly bodies = kSides.map(() => h("div"));
+  private look = -1;
+
+  constructor(private readonly models: Model[]) {
+    const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.wall));
+    this.element.append(h("h2", { id: "shares-title" }, `The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after`),
+      ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}`), this.bodies[i]!]),
+      h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => kSigns[state]).join(", ")}. Each recording has the whole width.`));
+  }
+
+  render(): void {
+    if (this.look === currentLook()) return;
+    this.look = currentLook();
+    this.models.forEach((model, i) => {
+      const body = this.bodies[i]!;
+      const width = widthOf(body);
+      replace(body, ...model.data.vcpus.map((vcpu) => {
+        const strip = new Strip(model, vcpu, width > 640 ? width - 190 : width);
+        strip.mark(null);
+        strip.svg.style.cursor = "default";
+        return strip.element;
+      }));
+    });
+  }
+}
+
+class BothLatencies {
+  readonly element = h("section", { id: "latency", "aria-labelledby": "latency-title" });
+  private readonly title = h("h2", { id: "latency-title" });
+  private readonly picture = h("figure");
+
+  constructor(
+    private readonly models: Model[],
+    private readonly data: Comparison,
+  ) {
+    this.element.append(this.title, this.picture);
+  }
+
+  // Latency bins of one side's row; nothing where its page holds no such row.
+  private bins(model: Model, key: string): [number, number][] {
+    if ((this.data.rows_of ?? "exits") !== "exits") return []; // the cells are of exits
+    const flat = model.groups({ by: this.data.by, sort: "total", up: false, query: "", rows: [], time: null, latency: null, worst: null, all: true })
+      .find((group) => group.key === key)?.histogram ?? [];
+    const pairs: [number, number][] = [];
+    for (let i = 0; i + 1 < flat.length; i += 2) pairs.push([flat[i]!, flat[i + 1]!]);
+    return pairs;
+  }
+
+  render(view: View): void {
+    const row = this.data.rows.find((one) => one.key === view.row);
+    const sides = this.models.map((model) => this.bins(model, view.row));
+    if (!row || sides.every((bins) => bins.length === 0)) {
+      replace(this.title, row ? name(clip(row.key, 60)) : "No row", ": no distribution");
+      replace(this.picture, h("p", { class: "empty" }, "The pages' data has no distribution by these values: compare by reason, device, function or vcpu."));
+      return;
+    }
+    replace(this.title, name(clip(row.key, 60)), `: half took at most ${value(row.p50, "before")} before, ${value(row.p50, "after")} after; 99 % at most ${value(row.p99, "before")}, ${value(row.p99, "after")}`);
+    this.draw(sides, row);
+  }
+
+  private draw(sides: [number, number][][], row: ComparedRow): void {
+    const width = Math.max(280, widthOf(this.picture));
+    const all = sides.flat().map(([bin]) => bin);
+    const [first, last] = [Math.min(...all) - 1, Math.max(...all) + 2];
+    const counts = sides.map((bins) => Math.max(1, bins.reduce((n, [, more]) => n + more, 0)));
+    const most = Math.max(...sides.flatMap((bins, i) => bins.map(([, n]) => n / counts[i]!)));
+    const x = (bin: number): number => kLeft + ((bin - first) / (last - first)) * (width - kLeft - 8);
+    const [floor, inner] = [kHeight - kBottom, kHeight - kBottom - 24];
+    const svg = s("svg", { width, height: kHeight, role: "img", "aria-label": `Latency distributions before and after, logarithmic axis, from ${duration(low(Math.max(0, first)))} to ${duration(low(last))}` },
+      s("text", { class: "axis-name", x: kLeft, y: 12 }, "share of the row's exits on its side"), s("text", { x: kLeft - 6, y: floor - inner + 4, "text-anchor": "end" }, percent(most)),
+      s("text", { x: kLeft - 6, y: floor + 4, "text-anchor": "end" }, "0"), s("path", { class: "tick", d: `M${kLeft} ${floor}H${width - 8}` }));
+    sides.forEach((bins, i) => {
+      for (const [bin, n] of bins) {
+        const size = Math.max(1.5, (n / counts[i]! / most) * inner);
+        const half = (x(bin + 1) - x(bin)) / 2;
+        svg.append(s("rect", { class: `side-${kSides[i]}`, x: x(bin) + i * half, y: floor - size, width: Math.max(1, half - 0.5), height: size },
+          s("title", {}, `${kSides[i]}, ${duration(low(bin))} to ${duration(low(bin + 1))}: ${grouped(n)} exits, ${percent(n / counts[i]!)}`)));
+      }
+    });
+    logAxis(svg, first, last, x, floor);
+    const counted = { before: row.before_count, after: row.after_count };
+    replace(this.picture, h("figcaption", {}, ...kSides.flatMap((side) => [h("span", { class: `swatch s-${side}`, "aria-hidden": "true" }), `${side}: ${grouped(counted[side])} exits   `])), svg);
+  }
+}
+
+export function startComparison(packed: PackedRecording[], data: Comparison, main: HTMLElement, tools: (redraw: () => void, command: () => string) => HTMLElement): void {
+  const recordings = packed.map(unpack);
+  useUnit(data.cycles ? "cycles" : "ns");
+  const models = recordings.map((recording) => new Model(recording));
+  const words = new URLSearchParams(location.hash.replace(/^#/, ""));
+  const asked = words.get("metric") as Metric | null;
+  const known = (key: string | null): key is string => data.rows.some((row) => row.key === key);
+  const first = data.rows.find((row) => !row.halts) ?? data.rows[0];
+  let view: View = { metric: asked && kMetrics.includes(asked) ? asked : "mean", row: known(words.get("row")) ? words.get("row")! : (first?.key ?? "") };
+  const changes = new Changes(data, (next) => {
+    view = { ...view, ...next };
+    history.replaceState(null, "", `#${new URLSearchParams({ metric: view.metric, row: view.row }).toString()}`);
+    drawing.change();
+  });
+  const [shares, latencies] = [new BothShares(models), new BothLatencies(models, data)];
+  const drawing = new Drawing([
+    { element: changes.element, draw: () => changes.render(view) },
+    { element: shares.element, draw: () => shares.render() },
+    { element: latencies.element, draw: () => latencies.render(view) },
+  ], () => {});
+  const command = ["trapline", "diff", data.before[0]?.path ?? "", data.after[0]?.path ?? "", "--by", data.by].map(quoted).join(" ");
+  const names = kSides.map((side) => data[side][0]?.path.split("/").filter(Boolean).at(-1) ?? side);
+  document.title = `${visible(names.join(" and "))}: what changed`;
+  main.append(
+    h("header", {}, h("h1", {}, "What changed ", h("small", {}, "from ", name(names[0]!), " to ", name(names[1]!))), tools(() => { changeLook(); drawing.change(); }, () => command)),
+    h("p", {}, h("code", { id: "command" }, visible(command))),
+    changes.element, latencies.element, shares.element,
+    ...recordings.flatMap((recording, i) => [head(recording, kSides[i]!), foot(recording, kSides[i]!)]));
+  drawing.change();
+  drawing.all();
+}

@@ -1,0 +1,76 @@
+// The boot by phases: how long each lasted, and what its time went to. A phase can be chosen as the
+// interval.
+import type { Choice } from "./choice";
+import { clip, h, name, replace, s } from "./dom";
+import type { Model } from "./model";
+import type { Change } from "./shares";
+import { duration, exact, grouped, moment, percent, total, totalUnit } from "./text";
+import type { Phase, PhaseShare } from "./types";
+
+const kBar = 150;
+const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halt", "halted"]] as const;
+
+function bar(phase: Phase): SVGSVGElement {
+  const sum = kStates.reduce((n, [key]) => n + phase[`${key}_ns`], 0);
+  const svg = s("svg", { class: "parts", width: kBar, height: 12, role: "img",
+    "aria-label": kStates.filter(([key]) => phase[`${key}_ns`] > 0).map(([key, state]) => `${state} ${percent(phase[`${key}_ns`] / sum)}`).join(", ") || "no time" });
+  let left = 0;
+  for (const [key, state] of kStates) {
+    const size = (phase[`${key}_ns`] / Math.max(1, sum)) * kBar;
+    if (size > 0) svg.append(s("rect", { class: `p-${state}`, x: left, width: size, height: 12 }, s("title", {}, `${state} ${exact(phase[`${key}_ns`])}`)));
+    left += size;
+  }
+  return svg;
+}
+
+function most(shares: PhaseShare[]): (Node | string)[] {
+  const first = shares.find((one) => one.name !== "-" && one.name !== "[unknown]");
+  return first ? [name(clip(first.name, 40)), ` ${duration(first.total_ns)}`] : ["–"];
+}
+
+export class Phases {
+  readonly element: HTMLElement | null = null;
+  private readonly body = h("tbody");
+
+  constructor(
+    private readonly model: Model,
+    private readonly change: Change,
+  ) {
+    const { phases } = model.data;
+    if (!phases) return;
+    const longest = [...phases.rows].sort((a, b) => b.ns - a.ns)[0];
+    const heads = ["Took", "Exits"];
+    this.element = h("section", { id: "phases", "aria-labelledby": "phases-title" },
+      h("h2", { id: "phases-title" }, ...(longest ? ["The longest phase, ", name(clip(longest.name, 50)), `, took ${duration(longest.ns)} of ${duration(model.data.duration_ns)}`] : ["No phase began"])),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Phases, table" }, h("table", {},
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Phase"), h("th", { scope: "col", class: "number" }, "Began"),
+          ...heads.map((text, i) => h("th", { scope: "col", class: "number" }, text, i === 0 && h("small", {}, totalUnit()))),
+          h("th", { scope: "col" }, "vCPUs' time"), h("th", { scope: "col" }, "Most exit time, by device"), h("th", { scope: "col" }, "by guest function"))),
+        this.body)),
+      h("p", { class: "dim" }, "An exit belongs to the phase in which it began. Choose a phase to see its interval in all views, to a time bin.",
+        ...(phases.never.length ? [` These did not begin: ${phases.never.join("; ")}.`] : [])));
+  }
+
+  private bins(phase: Phase): [number, number] {
+    const from = this.model.binAt(phase.start);
+    return [from, Math.max(from, this.model.binAt(phase.start + Math.max(0, phase.ns - 1))) + 1];
+  }
+
+  render(choice: Choice): void {
+    const rows = this.model.data.phases?.rows ?? [];
+    const focused = (document.activeElement as HTMLElement | null)?.dataset?.["phase"];
+    replace(this.body, ...rows.map((phase, i) => {
+      const bins = this.bins(phase);
+      const chosen = choice.time?.join() === bins.join();
+      const choose = (): void => this.change({ time: chosen ? null : bins });
+      return h("tr", { class: chosen ? "chosen" : "", click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
+        h("th", { scope: "row" }, h("button", { type: "button", "data-phase": i, "aria-pressed": String(chosen), click: choose },
+          h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(phase.name)),
+          phase.pattern !== null && phase.pattern !== phase.name && h("small", {}, "from ", name(clip(phase.pattern, 60)))),
+        h("td", { class: "number", title: exact(phase.start) }, moment(phase.start, 3)),
+        h("td", { class: "number", title: exact(phase.ns) }, total(phase.ns)), h("td", { class: "number" }, grouped(phase.exits)),
+        h("td", {}, bar(phase)), h("td", {}, ...most(phase.devices)), h("td", {}, ...most(phase.functions)));
+    }));
+    if (focused !== undefined) this.body.querySelector<HTMLElement>(`[data-phase="${Number(focused)}"]`)?.focus();
+  }
+}

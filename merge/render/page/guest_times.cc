@@ -1,0 +1,91 @@
+#include "merge/render/page/guest_times.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/render/page/texts.h"
+#include "merge/report/report.h"
+
+namespace trapline::page {
+
+std::uint64_t GuestTimes::Times::sum() const {
+  return std::accumulate(parts.begin(), parts.end(), guest);
+}
+
+void GuestTimes::Times::add(const Times& other) {
+  guest += other.guest;
+  for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+}
+
+GuestTimes::Times& GuestTimes::times(StackId stack) {
+  if (stack >= stacks_.size()) stacks_.resize(stack + 1);
+  return stacks_[stack];
+}
+
+void GuestTimes::account(Thread& thread, Timestamp at) {
+  if (thread.in_guest && thread.stack != kNoStack && at > thread.mark) {
+    times(thread.stack).guest += elapsed(thread.mark, at);
+  }
+  thread.mark = std::max(thread.mark, at);
+}
+
+void GuestTimes::event(const Event& event, const Pipeline& pipeline) {
+  if (!pipeline.has_guest_records()) return;
+  const bool enters = std::holds_alternative<KvmEntry>(event.payload);
+  if (std::holds_alternative<Lost>(event.payload)) {
+    for (auto& entry : threads_.entries()) entry.state.in_guest = false;
+    return;
+  }
+  if (!enters && !std::holds_alternative<KvmExit>(event.payload) &&
+      !std::holds_alternative<GuestCall>(event.payload)) {
+    return;
+  }
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr) return;
+  account(*thread, event.at);
+  if (enters) {
+    thread->in_guest = true;
+    thread->mark = event.at;
+  } else if (std::holds_alternative<KvmExit>(event.payload)) {
+    thread->in_guest = false;
+  }
+  thread->stack = pipeline.stacks().stack_of(event.thread);
+}
+
+void GuestTimes::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  if (!pipeline.has_guest_records()) return;
+  const StackId stack = pipeline.stack_of(exit);
+  if (stack == kNoStack) return;
+  Times& sums = times(stack);
+  for (std::size_t i = 0; i < kParts; ++i) sums.parts[i] += exit.parts[i];
+}
+
+Json GuestTimes::json(const Pipeline& pipeline) const {
+  std::vector<StackId> order;
+  for (StackId stack = 0; stack < stacks_.size(); ++stack) {
+    if (stacks_[stack].sum() != 0) order.push_back(stack);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [this](StackId a, StackId b) { return stacks_[a].sum() > stacks_[b].sum(); });
+  Json columns = {"stack", "guest_ns"}, rows = Json::array();
+  for (const std::string_view part : kPartNames) columns.push_back(std::string(part) + "_ns");
+  const auto add = [&rows](std::string text, const Times& of) {
+    Json row = {clipped(std::move(text), kLongestText), of.guest};
+    for (const std::uint64_t ns : of.parts) row.push_back(ns);
+    rows.push_back(std::move(row));
+  };
+  Times rest;
+  for (const StackId stack : order) {
+    if (rows.size() < kMostRows) {
+      add(printable(pipeline.stacks().text(stack)), stacks_[stack]);
+    } else {
+      rest.add(stacks_[stack]);
+    }
+  }
+  if (rest.sum() != 0) add(std::string(Report::kFoldedKey), rest);
+  return {{"columns", std::move(columns)}, {"rows", std::move(rows)}};
+}
+
+}  // namespace trapline::page

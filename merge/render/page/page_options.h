@@ -1,0 +1,42 @@
+// What a page says of itself, and how it is put together from its data.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/report/phase_report.h"
+
+namespace trapline {
+
+struct PageOptions {
+  static constexpr std::size_t kMostBytes = 2'000'000;
+
+  std::vector<std::string> command;  // "report", FILE, …: the words that print this in a terminal
+  std::string tool;                  // "trapline 0.1.0"
+  // What the recording says of itself: {"host", "Linux …"}, {"command", …}.
+  std::vector<std::pair<std::string, std::string>> recorded;
+  std::optional<std::vector<PhaseSpec>> phases;  // nothing: none are asked for
+};
+
+// What session.json tells, where one of the paths is a session; else nothing.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> session_facts(
+    const std::vector<std::string>& paths);
+
+// JSON that can stand in a script element: what would end one, or begin a comment in one, is written
+// as an escape.
+[[nodiscard]] std::string without_markup(const std::string& json);
+// The page's data (docs/formats/page.md) of one recording, or of two and `comparison`, the JSON of
+// their differences, which is empty for one.
+[[nodiscard]] std::string page_json(std::span<const std::string> recordings,
+                                    const std::string& comparison = "");
+// The page with the data in it. An Error says what to install where the page was not built.
+[[nodiscard]] Result<void> check_page();
+void print_page(const std::string& json, std::ostream& out);
+
+}  // namespace trapline

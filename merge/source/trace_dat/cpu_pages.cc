@@ -67,6 +67,8 @@ Result<void> PageReader::refill_block() {
   while (blocks_left_ > 0 && buffer_end_ == 0) {
     if (auto read = read_block(); !read) return read;
   }
+  // The size counted the number of blocks already (trace-cmd 3.3): nothing comes after them.
+  if (blocks_left_ == 0) at_ = end_;
   return {};
 }
 

@@ -13,6 +13,9 @@ all_files() {
 }
 
 cd /tmp
+# Debian's packages that trapline-demo needs: autoremove keeps what another package recommends or suggests.
+apt-get -q install -y --no-install-recommends binutils ca-certificates cpio debian-archive-keyring python3 xz-utils >log 2>&1 ||
+  { tail -30 log >&2; fail "apt-get install of Debian's own packages"; }
 all_files >before
 
 step "install"

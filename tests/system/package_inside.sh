@@ -36,8 +36,8 @@ bash -euc '
 
 trapline report /tmp/input/svm-linux-2vcpu.dat --format html -o report.html
 grep -q '</html>' report.html || fail "the page is not whole"
-trapline help clocks | grep -q 'trapline sync' || fail "trapline help clocks"
-trapline config | grep -q '^clock  *mono ' || fail "trapline config"
+trapline help clocks | grep 'trapline sync' >/dev/null || fail "trapline help clocks"
+trapline config | grep '^clock  *mono ' >/dev/null || fail "trapline config"
 
 step "the doctor"
 trapline doctor >doctor.txt || [ $? = 1 ] || fail "trapline doctor"
@@ -73,7 +73,7 @@ mkdir gen
 trapline-tracetool --group hello --backends log -o gen three/trace-events
 # shellcheck disable=SC2046
 cc -Wall -Werror -Igen three/main.c gen/trace-hello.c $(pkg-config --cflags --libs trapline-ftrace) -o hello
-ldd hello | grep -q 'libtrapline_ftrace.so.0 => /' || fail "not linked with the shared library"
+ldd hello | grep 'libtrapline_ftrace.so.0 => /' >/dev/null || fail "not linked with the shared library"
 TRAPLINE_EVENTS='hello_end' TRAPLINE_LOG=hello2.log ./hello
 grep -qx "hello_end done" hello2.log || fail "the program's log is: $(cat hello2.log)"
 

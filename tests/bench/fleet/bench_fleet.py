@@ -5,7 +5,7 @@
 
 Two shards on the loopback (scripts/fleet serve) get the rows of the recordings; the servers then make each simulated
 host's sessions from one of them: times and day are moved, durations scaled by 0.9 to 1.1, and every hundredth host
-is three times slower in QEMU's devices. It stops making sessions after --seconds. It prints the figures.
+is five times slower in QEMU's devices. It stops making sessions after --seconds. It prints the figures.
 """
 import argparse
 import importlib.machinery
@@ -41,7 +41,7 @@ def make_sessions(shards, columns, sources, first, end, turn):
         elif name == "day":
             parts.append(f"toDate('2026-11-01') + n % {DAYS}")
         elif name in NUMBERS:
-            scale = "(0.9 + 0.2 * (n % 97) / 96) * if(n % 100 = 7 AND isNotNull(device), 3, 1)"
+            scale = "(0.9 + 0.2 * (n % 97) / 96) * if(n % 100 = 7 AND isNotNull(device), 5, 1)"
             parts.append(f"toUInt64({name} * {scale})")
         elif name == "wall_ns":
             parts.append(f"toUInt64(1793491200000000000 + (n % {DAYS}) * 86400000000000 + start_ns % 3600000000000)")

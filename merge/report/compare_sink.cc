@@ -76,7 +76,7 @@ void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
 }
 
 // Time counts from the first event of the host's recordings.
-void CompareSink::begin(const Pipeline& pipeline) {
+void CompareSink::start(const Pipeline& pipeline) {
   if (std::exchange(begun_, true)) return;
   Timestamp origin = pipeline.begin().value_or(Timestamp());
   for (std::size_t i = 0; i < timeline_.size(); ++i) {
@@ -92,7 +92,7 @@ void CompareSink::event(const Event& event, const Pipeline& pipeline) {
 }
 
 void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  begin(pipeline);
+  start(pipeline);
   const auto [last, is_first] = last_exit_.try_emplace(exit.thread, exit.end);
   if (!is_first) {
     bins_.add_guest(exit.end, elapsed(last->second, exit.start));
@@ -113,7 +113,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 }
 
 void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
-  begin(pipeline);
+  start(pipeline);
   const std::size_t row = row_of({{pipeline.stacks().innermost(call.stack)}});
   rows_[row].halts = false;
   bins_.add(row, call.end, call.own.total(), call.own.parts);
@@ -121,7 +121,7 @@ void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
 }
 
 void CompareSink::interrupt(const IrqSpan& irq, const Pipeline& pipeline) {
-  begin(pipeline);
+  start(pipeline);
   const auto add_step = [&](Step step, Timestamp from, const std::optional<Timestamp>& to) {
     if (!to) return;
     const bool line = irq.origin == IrqSpan::Origin::kLine;
@@ -135,7 +135,7 @@ void CompareSink::interrupt(const IrqSpan& irq, const Pipeline& pipeline) {
 }
 
 void CompareSink::request(const RequestSpan& request, const Pipeline& pipeline) {
-  begin(pipeline);
+  start(pipeline);
   add({{request.spec}}, request.start, request.end);
 }
 

@@ -42,7 +42,7 @@ class CompareSink : public SpanSink {
   [[nodiscard]] std::string text_of(const GroupKey& key, const Pipeline& pipeline,
                                     const VcpuNames& names) const;
   void describe(Recorded& recorded, const Pipeline& pipeline) const;
-  void begin(const Pipeline& pipeline);
+  void start(const Pipeline& pipeline);
 
   const Timeline& timeline_;
   ExitKeys keys_;

@@ -108,14 +108,11 @@ Result<void> complete(Options& options) {
   record::RecordOptions& record = options.record;
   if (!options.functions.empty()) {
     const auto functions = record::parse_functions(options.functions);
-    if (!functions) {
-      return fail(ErrorKind::kUsage, "--functions={}: one of uftrace, ftrace, both is expected",
-                  printable(options.functions));
-    }
+    if (!functions) return tl::unexpected(functions.error());
     record.functions = *functions;
   }
   if (!options.no_qemu_events && record.qemu_events.empty()) {
-    record.qemu_events.emplace_back("memory_region_ops_*");
+    record.qemu_events.emplace_back(record.kDefaultQemuEvents);
   }
   record.trapline_version = TRAPLINE_VERSION;
   record.say = [](const std::string& line) {

@@ -15,8 +15,6 @@
 namespace trapline::cli {
 namespace {
 
-constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
-
 struct Options {
   record::RecordOptions record;
   std::string duration, functions, finish;
@@ -112,10 +110,7 @@ Result<int> run(Options& options, bool folder_given) {
   }
   if (!options.functions.empty()) {
     const auto functions = record::parse_functions(options.functions);
-    if (!functions) {
-      return fail(ErrorKind::kUsage, "--functions={}: one of uftrace, ftrace, both is expected",
-                  printable(options.functions));
-    }
+    if (!functions) return tl::unexpected(functions.error());
     record.functions = *functions;
   }
   if (auto read = read_snapshot(options); !read) return tl::unexpected(std::move(read).error());
@@ -124,7 +119,7 @@ Result<int> run(Options& options, bool folder_given) {
   if (options.no_qemu_events) {
     record.qemu_events.clear();
   } else if (record.qemu_events.empty()) {
-    record.qemu_events.emplace_back(kDefaultQemuEvents);
+    record.qemu_events.emplace_back(record.kDefaultQemuEvents);
   }
   record.trapline_version = TRAPLINE_VERSION;
   record.say = [](const std::string& line) {

@@ -11,6 +11,7 @@ extern "C" {  // glibc 2.36's header has none
 #include <cstring>
 #include <filesystem>
 
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/flight_recorder.h"
 #include "merge/record/recording.h"
@@ -173,11 +174,12 @@ Result<int> Recorder::run() {
   return finish();
 }
 
-std::optional<Functions> parse_functions(std::string_view text) {
+Result<Functions> parse_functions(std::string_view text) {
   for (const Functions functions : {Functions::kUftrace, Functions::kFtrace, Functions::kBoth}) {
     if (text == name_of(functions)) return functions;
   }
-  return std::nullopt;
+  return fail(ErrorKind::kUsage, "--functions={}: one of uftrace, ftrace, both is expected",
+              printable(text));
 }
 
 std::string_view name_of(Functions functions) {

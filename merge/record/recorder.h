@@ -49,8 +49,9 @@ enum class Functions : std::uint8_t {
   kFtrace,   // trace_marker: on the recording's own clock
   kBoth,
 };
-// "uftrace", "ftrace", "both", as the plugin's output= has them; nothing for other words.
-[[nodiscard]] std::optional<Functions> parse_functions(std::string_view text);
+// "uftrace", "ftrace", "both", as the plugin's output= has them; an error (kUsage) of --functions for
+// other words.
+[[nodiscard]] Result<Functions> parse_functions(std::string_view text);
 [[nodiscard]] std::string_view name_of(Functions functions);
 [[nodiscard]] constexpr bool in_directory(Functions functions) {
   return functions == Functions::kUftrace || functions == Functions::kBoth;
@@ -68,6 +69,7 @@ struct RecordOptions {
   std::uint64_t buffer_kb = kDefaultBufferKb;  // for each CPU
   EventChoice events;
   std::vector<std::string> qemu_events;  // patterns
+  static constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
   Functions functions = Functions::kNone;
   std::string instance;              // the name of the ftrace instance; empty: one of our own
   std::vector<std::string> symbols;  // copied into the session; for the plugin as well

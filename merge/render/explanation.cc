@@ -123,6 +123,15 @@ void print_counters(const GuestSpansExplained& spans, std::ostream& out) {
   for (const std::string& note : spans.notes) out << "note: " << note << '\n';
 }
 
+void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out) {
+  json["counters"] = {{"restarted", spans.restarted},
+                      {"end_only", spans.end_only},
+                      {"open", spans.open},
+                      {"unplaced", spans.unplaced}};
+  json["notes"] = spans.notes;
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
 void print_json(const GuestSpansExplained& spans, std::ostream& out) {
   Json json = {{"version", 1},
                {"guest_span", spans.spec},
@@ -141,12 +150,7 @@ void print_json(const GuestSpansExplained& spans, std::ostream& out) {
                              {"advice", span.advice.empty() ? Json() : Json(span.advice)},
                              {"source", span.source.empty() ? Json() : Json(span.source)}});
   }
-  json["counters"] = {{"restarted", spans.restarted},
-                      {"end_only", spans.end_only},
-                      {"open", spans.open},
-                      {"unplaced", spans.unplaced}};
-  json["notes"] = spans.notes;
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  print_with_counters(std::move(json), spans, out);
 }
 
 void print_csv(const GuestSpansExplained& spans, std::ostream& out) {

@@ -1,6 +1,7 @@
 // An Explanation, as text and JSON; intervals of a guest also as CSV.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 
 #include "merge/render/text_table.h"
@@ -16,6 +17,9 @@ void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextS
 void print_json(const GuestSpansExplained& spans, std::ostream& out);
 // "\nCounters\n…" of those that are not 0, then the notes.
 void print_counters(const GuestSpansExplained& spans, std::ostream& out);
+// `json` with the counters and notes after it.
+void print_with_counters(nlohmann::ordered_json json, const GuestSpansExplained& spans,
+                         std::ostream& out);
 // rank,start_ns,interval,interval_ns,part,culprit,ns: the parts of the worst, those that wait by
 // culprit. They sum to the interval.
 void print_csv(const GuestSpansExplained& spans, std::ostream& out);

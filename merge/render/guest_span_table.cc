@@ -124,12 +124,7 @@ void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out) 
     json["rows"].push_back(std::move(row));
   }
   json["culprits"] = culprits_json(spans.tree);
-  json["counters"] = {{"restarted", spans.restarted},
-                      {"end_only", spans.end_only},
-                      {"open", spans.open},
-                      {"unplaced", spans.unplaced}};
-  json["notes"] = spans.notes;
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  print_with_counters(std::move(json), spans, out);
 }
 
 void print_span_table_csv(const GuestSpansExplained& spans, std::ostream& out) {

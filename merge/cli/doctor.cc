@@ -11,6 +11,7 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/finding_text.h"
+#include "merge/record/qemu_doctor.h"
 
 namespace trapline::cli {
 namespace {

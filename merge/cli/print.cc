@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
+#include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/cli/commands.h"
 
 namespace trapline::cli {
@@ -14,7 +15,7 @@ namespace {
 
 struct PrintOptions {
   std::string file;
-  std::string events = "/usr/share/qemu/trace-events-all";
+  std::string events = tracetool::kInstalledTraceEvents;
   bool text = false;
 };
 

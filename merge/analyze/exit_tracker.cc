@@ -271,30 +271,30 @@ void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
 }
 
 void ExitTracker::on_marker(const Event& event, const Marker& marker) {
-  is_qemu_event_ = reader_->read(marker.text, qemu_);
+  is_vmm_event_ = reader_->read(marker.text, vmm_event_);
   Thread* thread = threads_.find(event.thread);
   if (thread != nullptr) {
     seen(*thread, event);
     runs(*thread, event.at);
   }
-  if (!is_qemu_event_) return;
-  ++counters_.qemu_events;
-  if (qemu_.name >= event_counts_.size()) event_counts_.resize(qemu_.name + 1);
-  QemuEventCount& count = event_counts_[qemu_.name];
+  if (!is_vmm_event_) return;
+  ++counters_.vmm_events;
+  if (vmm_event_.name >= event_counts_.size()) event_counts_.resize(vmm_event_.name + 1);
+  VmmEventCount& count = event_counts_[vmm_event_.name];
   ++count.count;
   if (thread == nullptr) return;
-  set_vcpu(*thread, qemu_.vcpu);
+  set_vcpu(*thread, vmm_event_.vcpu);
   const bool inside =
       thread->phase == Thread::Phase::kExit && (thread->in_user || !model_.userspace_exits);
   if (!inside) return;
   ++count.in_exits;
-  ++counters_.qemu_events_in_exits;
-  ++thread->span.qemu_events;
+  ++counters_.vmm_events_in_exits;
+  ++thread->span.vmm_events;
   if (detail_ == Detail::kIntervals && thread->handlers.size() < kMostIntervals) {
-    thread->handlers.push_back(
-        {event.at, qemu_.name, qemu_.region, qemu_.kind == VmmEvent::Kind::kRegionRead});
+    thread->handlers.push_back({event.at, vmm_event_.name, vmm_event_.region,
+                                vmm_event_.kind == VmmEvent::Kind::kRegionRead});
   }
-  note_qemu_event(*thread);
+  note_vmm_event(*thread);
 }
 
 void ExitTracker::on_lost(const Event& event, const Lost& lost) {

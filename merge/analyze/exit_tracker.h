@@ -47,7 +47,7 @@ class ExitTracker {
 
   // Another event came that concerns no exit: what the last one told is past.
   void pass() {
-    is_qemu_event_ = has_run_ = false;
+    is_vmm_event_ = has_run_ = false;
     user_ended_.reset();
   }
 
@@ -65,10 +65,10 @@ class ExitTracker {
   // own (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
   // Indexed by NameId.
-  [[nodiscard]] const std::vector<QemuEventCount>& qemu_events() const { return event_counts_; }
+  [[nodiscard]] const std::vector<VmmEventCount>& vmm_events() const { return event_counts_; }
   // The QEMU event of the last Marker given to on(), or nullptr when that was none.
-  [[nodiscard]] const VmmEvent* last_qemu_event() const {
-    return is_qemu_event_ ? &qemu_ : nullptr;
+  [[nodiscard]] const VmmEvent* last_vmm_event() const {
+    return is_vmm_event_ ? &vmm_event_ : nullptr;
   }
 
  private:
@@ -125,7 +125,7 @@ class ExitTracker {
   void on_switch(const Event& event, const SchedSwitch& sched);
   void on_wakeup(const Event& event, ThreadId thread);
   void on_marker(const Event& event, const Marker& marker);
-  void note_qemu_event(Thread& thread) const;
+  void note_vmm_event(Thread& thread) const;
   void on_lost(const Event& event, const Lost& lost);
 
   ExitModel model_;
@@ -133,11 +133,11 @@ class ExitTracker {
   Detail detail_;
   ThreadTable<Thread> threads_;
   ExitCounters counters_;
-  std::vector<QemuEventCount> event_counts_;
+  std::vector<VmmEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU
   Timestamp latest_hole_end_;
-  VmmEvent qemu_;
-  bool is_qemu_event_ = false;
+  VmmEvent vmm_event_;
+  bool is_vmm_event_ = false;
   bool has_run_ = false;
   GuestRun run_;
   std::optional<Timestamp> user_ended_;

@@ -175,7 +175,7 @@ void Pipeline::on_guest(const Event& event) {
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
   if (ended_ != nullptr) stack_.reset();
-  if (on_thread()) stacks_.on_host(event, qemu_event());
+  if (on_thread()) stacks_.on_host(event, vmm_event());
   if (exits_only_) [[likely]] {
     if (ended_ != nullptr) take(*ended_);
     return;
@@ -228,9 +228,9 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 void Pipeline::on_requests(const Event& event) {
   const ThreadId process = processes_.of(event.thread, {});
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    const VmmEvent* qemu = qemu_event();
-    if (qemu == nullptr) return;
-    const RequestSpan* ended = requests_->path.on_marker(event, *marker, qemu->name, process);
+    const VmmEvent* told = vmm_event();
+    if (told == nullptr) return;
+    const RequestSpan* ended = requests_->path.on_marker(event, *marker, told->name, process);
     if (ended == nullptr) return;
     for (SpanSink* sink : sinks_) sink->request(*ended, *this);
     if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);

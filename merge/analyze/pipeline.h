@@ -87,7 +87,7 @@ class Pipeline {
   // The exit that the last event ended, or nullptr.
   [[nodiscard]] const ExitSpan* ended() const { return ended_; }
   // The QEMU event that the last event's marker is, or nullptr.
-  [[nodiscard]] const VmmEvent* qemu_event() const { return tracker_.last_qemu_event(); }
+  [[nodiscard]] const VmmEvent* vmm_event() const { return tracker_.last_vmm_event(); }
   [[nodiscard]] std::optional<VcpuState> vcpu(ThreadId thread) const {
     return tracker_.state(thread);
   }

@@ -65,7 +65,7 @@ class WakeCause {
  public:
   void on(const Event& event, WaitEvent kind);
   void on_switch(const Event& event);
-  void on_qemu_event(ThreadId thread, Timestamp at, NameId name);
+  void on_vmm_event(ThreadId thread, Timestamp at, NameId name);
   // The cause of that wake-up; the sleep began at `since`. `kind` is kWaking or kWakeup.
   [[nodiscard]] Culprit of(const Event& event, WaitEvent kind, Timestamp since,
                            const Pipeline& pipeline) const;
@@ -78,7 +78,7 @@ class WakeCause {
     Timestamp ipi_at;
     ThreadId ipi_from{-1};
   };
-  struct LastQemuEvent {
+  struct LastVmmEvent {
     Timestamp at;
     NameId name = kNoName;
   };
@@ -95,7 +95,7 @@ class WakeCause {
 
   std::vector<Cpu> cpus_;
   ThreadTable<Futex> futexes_;
-  ThreadTable<LastQemuEvent> qemu_;
+  ThreadTable<LastVmmEvent> last_vmm_events_;
 };
 
 }  // namespace trapline

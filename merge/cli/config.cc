@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/tracetool/trace_events.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
@@ -32,7 +33,7 @@ std::vector<Setting> all_settings() {
        "TRAPLINE_TRACE_EVENTS",
        kText,
        "QEMU's trace-events-all, likewise",
-       "/usr/share/qemu/trace-events-all",
+       tracetool::kInstalledTraceEvents,
        {}},
       {"colours", "TRAPLINE_COLOURS", kText, "auto, always or never", "auto", {}}};
 }

@@ -88,7 +88,7 @@ Result<int> view(const Options& options) {
 
 void add_view(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("view", "The report as a page, opened in a browser");
+  CLI::App* command = app.add_subcommand("view", "Open the report as a page in a browser");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
   command

@@ -147,7 +147,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   writer_.text(labels_.reason(exit));
   writer_.text(detail(exit.detail));
   writer_.text(name(exit.device, pipeline));
-  writer_.text(name(exit.qemu_event, pipeline));
+  writer_.text(name(exit.vmm_event, pipeline));
   const StackId id = pipeline.stack_of(exit);
   writer_.text(name(pipeline.stacks().innermost(id), pipeline));
   writer_.text(stack(id, pipeline));

@@ -89,8 +89,8 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool longest = total > into->slowest.total || into->total.count() == 1;
   const bool slow = !halt && (slow_.size() < kMostSlow || total > slow_.front().total);
   if (!longest && !slow) return;
-  const SlowExit kept{exit.start,  total,           exit.parts, exit.thread, key,
-                      exit.detail, exit.qemu_event, exit.rip,   halt};
+  const SlowExit kept{exit.start,  total,          exit.parts, exit.thread, key,
+                      exit.detail, exit.vmm_event, exit.rip,   halt};
   if (longest) into->slowest = kept;
   if (slow) keep_slow(kept);
 }

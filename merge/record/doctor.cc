@@ -11,6 +11,7 @@
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/tracefs.h"
 
 namespace trapline::record {

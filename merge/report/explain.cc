@@ -109,8 +109,8 @@ ExplainNode ExitPicker::tree(const CulpritNames& names) const {
     const auto part = static_cast<Part>(i);
     if (exit_.parts[i] == 0) continue;
     ExplainNode node{std::string(kPartNames[i]), exit_.parts[i], 0, {}};
-    if (part == Part::kUser && exit_.qemu_event != kNoName)
-      node.text += " (QEMU: " + name_or_dash(names.names, exit_.qemu_event) + ")";
+    if (part == Part::kUser && exit_.vmm_event != kNoName)
+      node.text += " (QEMU: " + name_or_dash(names.names, exit_.vmm_event) + ")";
     node.children = by_culprit(waits_, part, names);
     root.children.push_back(std::move(node));
   }
@@ -156,8 +156,8 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
     case Part::kUser:
       explanation.sentences.push_back(fmt::format(
           "QEMU took {} of it{}.", share,
-          exit_.qemu_event == kNoName ? std::string()
-                                      : ", with " + name_or_dash(names.names, exit_.qemu_event)));
+          exit_.vmm_event == kNoName ? std::string()
+                                     : ", with " + name_or_dash(names.names, exit_.vmm_event)));
       break;
     case Part::kPreempted:
       explanation.sentences.push_back(

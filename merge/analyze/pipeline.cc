@@ -122,7 +122,12 @@ bool Pipeline::push(const Event& event) {
   if (begun_ && plain && event.at >= from_ && event.at <= to_) [[likely]] {
     end_ = std::max(end_, event.at);
     if (has_guest_) stacks_.on(event);
-    on_host(event);
+    if (!exits_only_) {
+      on_host(event);
+      return true;
+    }
+    const ExitSpan* ended = tracker_.on(event);
+    if (ended != nullptr) end(*ended);
     return true;
   }
   return push_carefully(event);
@@ -172,11 +177,17 @@ void Pipeline::on_guest(const Event& event) {
   tell(event);
 }
 
+void Pipeline::end(const ExitSpan& exit) {
+  ended_ = &exit;
+  stack_.reset();
+  take(exit);
+}
+
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
   if (ended_ != nullptr) stack_.reset();
   if (on_thread()) stacks_.on_host(event, vmm_event());
-  if (exits_only_) [[likely]] {
+  if (exits_only_) {
     if (ended_ != nullptr) take(*ended_);
     return;
   }

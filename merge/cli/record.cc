@@ -82,7 +82,8 @@ Result<void> read_flight(Options& options, bool folder_given) {
   }
   if (!options.record.command.empty()) {
     return fail(ErrorKind::kUsage,
-                "--flight records the machine, or --pid PID; start the command yourself");
+                "--flight records the whole host, or --pid PID, and starts no COMMAND; start it "
+                "yourself, then give --pid");
   }
   if (!folder_given) options.record.folder = record::kDefaultFlightFolder;
   options.record.flight = wish;

@@ -160,17 +160,16 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
                                      : ", with " + name_or_dash(names.names, exit_.vmm_event)));
       break;
     case Part::kPreempted:
-      explanation.sentences.push_back(
-          fmt::format("{} of it the vCPU was ready to run and did not; who had its CPU for {} of "
-                      "that: {}.",
-                      share, exact_time(most.ns, cycles), names.text(most.culprit)));
+      explanation.sentences.push_back(fmt::format(
+          "During {} of it the vCPU was ready to run and did not run, {} of that because of {}.",
+          share, exact_time(most.ns, cycles), names.text(most.culprit)));
       break;
     case Part::kBlocked:
       explanation.sentences.push_back(
           most.culprit.kind == CulpritKind::kLock
-              ? fmt::format("{} of it the vCPU slept; for {} of that it waited for a {}.", share,
+              ? fmt::format("During {} of it the vCPU slept, {} of that waiting for a {}.", share,
                             exact_time(most.ns, cycles), names.text(most.culprit))
-              : fmt::format("{} of it the vCPU slept; what woke it after {} of that: {}.", share,
+              : fmt::format("During {} of it the vCPU slept, {} of that until woken by {}.", share,
                             exact_time(most.ns, cycles), names.text(most.culprit)));
       break;
   }

@@ -23,6 +23,8 @@ namespace trapline::tracetool {
 
 // LTTng-UST's and QEMU's limit; the implicit CPU of a vcpu event counts.
 inline constexpr std::size_t kMaxArguments = 10;
+// Where the distributions install the declarations of all of QEMU.s events.
+inline constexpr const char* kInstalledTraceEvents = "/usr/share/qemu/trace-events-all";
 
 enum class TypeKind : std::uint8_t { kSigned, kUnsigned, kPointer, kString };
 

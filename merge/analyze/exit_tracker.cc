@@ -11,10 +11,14 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 
 }  // namespace
 
+// What the time of an exit goes to from the thread's mark on.
+Part ExitTracker::part_of(const Thread& thread) {
+  if (thread.off_cpu) return thread.asleep ? Part::kBlocked : Part::kPreempted;
+  return thread.in_user ? Part::kUser : Part::kKernel;
+}
+
 void ExitTracker::add(Thread& thread, Timestamp at) {
-  const Part which = thread.off_cpu   ? (thread.asleep ? Part::kBlocked : Part::kPreempted)
-                     : thread.in_user ? Part::kUser
-                                      : Part::kKernel;
+  const Part which = part_of(thread);
   part(thread.span.parts, which) += elapsed(thread.mark, at);
   if (detail_ == Detail::kIntervals) keep(thread, which, at);
   thread.mark = at;
@@ -271,30 +275,30 @@ void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
 }
 
 void ExitTracker::on_marker(const Event& event, const Marker& marker) {
-  is_qemu_event_ = reader_->read(marker.text, qemu_);
+  is_vmm_event_ = reader_->read(marker.text, vmm_event_);
   Thread* thread = threads_.find(event.thread);
   if (thread != nullptr) {
     seen(*thread, event);
     runs(*thread, event.at);
   }
-  if (!is_qemu_event_) return;
-  ++counters_.qemu_events;
-  if (qemu_.name >= event_counts_.size()) event_counts_.resize(qemu_.name + 1);
-  QemuEventCount& count = event_counts_[qemu_.name];
+  if (!is_vmm_event_) return;
+  ++counters_.vmm_events;
+  if (vmm_event_.name >= event_counts_.size()) event_counts_.resize(vmm_event_.name + 1);
+  VmmEventCount& count = event_counts_[vmm_event_.name];
   ++count.count;
   if (thread == nullptr) return;
-  set_vcpu(*thread, qemu_.vcpu);
+  set_vcpu(*thread, vmm_event_.vcpu);
   const bool inside =
       thread->phase == Thread::Phase::kExit && (thread->in_user || !model_.userspace_exits);
   if (!inside) return;
   ++count.in_exits;
-  ++counters_.qemu_events_in_exits;
-  ++thread->span.qemu_events;
+  ++counters_.vmm_events_in_exits;
+  ++thread->span.vmm_events;
   if (detail_ == Detail::kIntervals && thread->handlers.size() < kMostIntervals) {
-    thread->handlers.push_back(
-        {event.at, qemu_.name, qemu_.region, qemu_.kind == VmmEvent::Kind::kRegionRead});
+    thread->handlers.push_back({event.at, vmm_event_.name, vmm_event_.region,
+                                vmm_event_.kind == VmmEvent::Kind::kRegionRead});
   }
-  note_qemu_event(*thread);
+  note_vmm_event(*thread);
 }
 
 void ExitTracker::on_lost(const Event& event, const Lost& lost) {

@@ -47,14 +47,16 @@ class ExitTracker {
 
   // Another event came that concerns no exit: what the last one told is past.
   void pass() {
-    is_qemu_event_ = has_run_ = false;
+    is_vmm_event_ = has_run_ = false;
     user_ended_.reset();
   }
 
   [[nodiscard]] const ExitModel& model() const { return model_; }
   [[nodiscard]] const ExitCounters& counters() const { return counters_; }
-  // The threads that run vCPUs, in order of first sight.
+  // The threads that run vCPUs, in order of first sight; with the guest's runs and the exits that
+  // are open at `now`, which is no earlier than the last event.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
+  [[nodiscard]] std::vector<VcpuTotalsOf> vcpus_at(Timestamp now) const;
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::vector<OpenExit> open() const;
@@ -65,10 +67,10 @@ class ExitTracker {
   // own (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
   // Indexed by NameId.
-  [[nodiscard]] const std::vector<QemuEventCount>& qemu_events() const { return event_counts_; }
+  [[nodiscard]] const std::vector<VmmEventCount>& vmm_events() const { return event_counts_; }
   // The QEMU event of the last Marker given to on(), or nullptr when that was none.
-  [[nodiscard]] const VmmEvent* last_qemu_event() const {
-    return is_qemu_event_ ? &qemu_ : nullptr;
+  [[nodiscard]] const VmmEvent* last_vmm_event() const {
+    return is_vmm_event_ ? &vmm_event_ : nullptr;
   }
 
  private:
@@ -89,8 +91,7 @@ class ExitTracker {
     Timestamp last;  // of the thread's last event
     ExitSpan span;
     KvmDetail waiting = kNoDetail;  // fallback: what the next exit is about
-    NameId device_event = kNoName, accelerator_event = kNoName;
-    NameId before_access = kNoName;
+    NameId device_event = kNoName, accelerator_event = kNoName, before_access = kNoName;
     std::array<Access, 8> access{};
     Timestamp user_begin;
     std::optional<Timestamp> off_since;
@@ -103,6 +104,7 @@ class ExitTracker {
     if (thread.phase == Thread::Phase::kExit && at > thread.mark) add(thread, at);
   }
   void add(Thread& thread, Timestamp at);
+  [[nodiscard]] static Part part_of(const Thread& thread);
   void keep(Thread& thread, Part part, Timestamp at);
   void seen(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at);
@@ -114,7 +116,6 @@ class ExitTracker {
   static void set_vcpu(Thread& thread, std::int32_t vcpu);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* vcpu_thread(const Event& event);
-
   void on_exit(const Event& event, const KvmExit& exit);
   void on_nested(const Event& event, NestedStep step);
   const ExitSpan* on_entry(const Event& event, const KvmEntry& entry);
@@ -125,7 +126,7 @@ class ExitTracker {
   void on_switch(const Event& event, const SchedSwitch& sched);
   void on_wakeup(const Event& event, ThreadId thread);
   void on_marker(const Event& event, const Marker& marker);
-  void note_qemu_event(Thread& thread) const;
+  void note_vmm_event(Thread& thread) const;
   void on_lost(const Event& event, const Lost& lost);
 
   ExitModel model_;
@@ -133,12 +134,11 @@ class ExitTracker {
   Detail detail_;
   ThreadTable<Thread> threads_;
   ExitCounters counters_;
-  std::vector<QemuEventCount> event_counts_;
+  std::vector<VmmEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU
   Timestamp latest_hole_end_;
-  VmmEvent qemu_;
-  bool is_qemu_event_ = false;
-  bool has_run_ = false;
+  VmmEvent vmm_event_;
+  bool is_vmm_event_ = false, has_run_ = false;
   GuestRun run_;
   std::optional<Timestamp> user_ended_;
   ExitSpan done_;

@@ -19,7 +19,7 @@ void ExitTracker::name_mmio(ExitSpan& span) {
 void ExitTracker::name_device(Thread& thread) {
   ExitSpan& span = thread.span;
   if (thread.accesses == 0) {
-    span.qemu_event =
+    span.vmm_event =
         thread.device_event != kNoName ? thread.device_event : thread.accelerator_event;
     return;
   }
@@ -36,20 +36,20 @@ void ExitTracker::name_device(Thread& thread) {
   // QEMU traces a read after the device answered, a write before the device sees it.
   const NameId own =
       chosen->region.kind == VmmEvent::Kind::kRegionRead ? chosen->before : chosen->after;
-  span.qemu_event = own != kNoName ? own : chosen->region.name;
+  span.vmm_event = own != kNoName ? own : chosen->region.name;
 }
 
-// What the event in qemu_ tells of who serves the thread's exit.
-void ExitTracker::note_qemu_event(Thread& thread) const {
-  switch (qemu_.kind) {
+// What the event in vmm_event_ tells of who serves the thread's exit.
+void ExitTracker::note_vmm_event(Thread& thread) const {
+  switch (vmm_event_.kind) {
     case VmmEvent::Kind::kAccelerator:
-      thread.accelerator_event = qemu_.name;
+      thread.accelerator_event = vmm_event_.name;
       return;
     case VmmEvent::Kind::kDevice: {
-      thread.device_event = thread.before_access = qemu_.name;
+      thread.device_event = thread.before_access = vmm_event_.name;
       if (thread.accesses == 0) return;
       Access& access = thread.access[thread.accesses - 1u];
-      if (access.after == kNoName) access.after = qemu_.name;
+      if (access.after == kNoName) access.after = vmm_event_.name;
       return;
     }
     default:
@@ -64,7 +64,8 @@ void ExitTracker::note_qemu_event(Thread& thread) const {
     }
     --thread.accesses;
   }
-  thread.access[thread.accesses++] = {qemu_, std::exchange(thread.before_access, kNoName), kNoName};
+  thread.access[thread.accesses++] = {vmm_event_, std::exchange(thread.before_access, kNoName),
+                                      kNoName};
 }
 
 }  // namespace trapline

@@ -19,7 +19,7 @@ struct GuestFunctionTimes {
   std::uint64_t guest_ns = 0;
   Parts parts{};
   // Where there are no exits: QEMU's events in it, and how much of guest_ns may be its devices'.
-  std::uint64_t qemu_events = 0;
+  std::uint64_t vmm_events = 0;
   std::uint64_t devices_at_most_ns = 0;
   [[nodiscard]] std::uint64_t own_ns() const {
     std::uint64_t sum = guest_ns;

@@ -56,7 +56,7 @@ void GuestStacks::account_thread(Thread& thread, Timestamp at) {
   frames.back().own.add(own);
   GuestFunctionTimes& function = times(innermost(frames.back().stack));
   function.guest_ns += own.guest_ns;
-  function.qemu_events += own.qemu_events;
+  function.vmm_events += own.vmm_events;
   function.devices_at_most_ns += own.devices_at_most_ns;
   thread.totals.guest_ns += own.guest_ns;
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -197,7 +197,7 @@ void GuestStacks::on_lost(const Event& event) {
   for (auto& [task, frames] : tasks_) mark_cut(frames);
 }
 
-void GuestStacks::on_host(const Event& event, const VmmEvent* qemu) {
+void GuestStacks::on_host(const Event& event, const VmmEvent* vmm_event) {
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     if (Thread* prev = threads_.find(sched->prev)) {
       prev->time.on_switch_out(event.at, sched->runnable);
@@ -205,8 +205,9 @@ void GuestStacks::on_host(const Event& event, const VmmEvent* qemu) {
     if (Thread* next = threads_.find(sched->next)) next->time.on_switch_in(event.at);
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     if (Thread* woken = threads_.find(wakeup->thread)) woken->time.on_wakeup(event.at);
-  } else if (qemu != nullptr) {
-    if (Thread* thread = threads_.find(event.thread)) thread->time.on_qemu_event(event.at, *qemu);
+  } else if (vmm_event != nullptr) {
+    if (Thread* thread = threads_.find(event.thread))
+      thread->time.on_vmm_event(event.at, *vmm_event);
   }
 }
 

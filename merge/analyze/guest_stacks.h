@@ -58,8 +58,8 @@ class GuestStacks {
 
   // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
   void on(const Event& event);
-  // GuestRuns::kOnThread: the scheduler's and QEMU's events; `qemu` is what a Marker is, or nullptr.
-  void on_host(const Event& event, const VmmEvent* qemu);
+  // GuestRuns::kOnThread: the scheduler's and QEMU's events; `vmm_event` is what a Marker is, or nullptr.
+  void on_host(const Event& event, const VmmEvent* vmm_event);
   // The calls that the last event ended, the innermost first.
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }
   // The call that the last event began; its `end` is not known yet. Nothing for other events.

@@ -86,6 +86,8 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
         return on_other(event.thread);
       }
       return pend(*thread, {process, irq.vcpu, irq.vector});
+    case IrqStep::kRoute:  // the IOAPIC is done, and no vCPU accepted: one that was pending already
+      return on_other(event.thread);
     case IrqStep::kPending:
       if (!raised || !irq.level || thread->route.step != IrqStep::kLine) {
         return on_other(event.thread);

@@ -26,7 +26,7 @@ void IrqTracker::pend(const Key& key, const Event& event) {
   IrqSpan& span = place->second;
   span.vector = std::get<2>(key);
   span.raised = event.at;
-  if (!raised.open) return;
+  if (!raised.open || raised.routed) return;
   span.origin = raised.origin;
   span.pin = raised.pin;
   span.raised = raised.at;
@@ -89,6 +89,9 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
                 event.at, irq.level};
       return nullptr;
     }
+    case IrqStep::kRoute:
+      if (Raise* raise = raises_.find(event.thread)) raise->routed = true;
+      return nullptr;
     case IrqStep::kAccept:
       pend({process, irq.vcpu, irq.vector}, event);
       return nullptr;
@@ -167,6 +170,7 @@ const IrqSpan* IrqTracker::on(const Event& event, ThreadId process) {
     if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
   }
   if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload); reload != nullptr) {
+    if (Raise* raise = raises_.find(event.thread)) raise->open = false;
     Entering* thread = entering_.find(event.thread);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   }

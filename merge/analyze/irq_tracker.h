@@ -45,6 +45,7 @@ class IrqTracker {
     std::uint32_t pin = 0;
     Timestamp at;
     bool open = false;
+    bool routed = false;  // the IOAPIC is done with it: an acceptance after that is another's
   };
   struct Entering {
     std::vector<Key> injected;  // since the thread's last entry

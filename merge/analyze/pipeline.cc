@@ -126,7 +126,12 @@ bool Pipeline::push(const Event& event) {
   if (begun_ && plain && event.at >= from_ && event.at <= to_) [[likely]] {
     end_ = std::max(end_, event.at);
     if (has_guest_) stacks_.on(event);
-    on_host(event);
+    if (!exits_only_) {
+      on_host(event);
+      return true;
+    }
+    const ExitSpan* ended = tracker_.on(event);
+    if (ended != nullptr) end(*ended);
     return true;
   }
   return push_carefully(event);
@@ -176,11 +181,17 @@ void Pipeline::on_guest(const Event& event) {
   tell(event);
 }
 
+void Pipeline::end(const ExitSpan& exit) {
+  ended_ = &exit;
+  stack_.reset();
+  take(exit);
+}
+
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
   if (ended_ != nullptr) stack_.reset();
-  if (on_thread()) stacks_.on_host(event, qemu_event());
-  if (exits_only_) [[likely]] {
+  if (on_thread()) stacks_.on_host(event, vmm_event());
+  if (exits_only_) {
     if (ended_ != nullptr) take(*ended_);
     return;
   }
@@ -232,9 +243,9 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 void Pipeline::on_requests(const Event& event) {
   const ThreadId process = processes_.of(event.thread, {});
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    const VmmEvent* qemu = qemu_event();
-    if (qemu == nullptr) return;
-    const RequestSpan* ended = requests_->path.on_marker(event, *marker, qemu->name, process);
+    const VmmEvent* told = vmm_event();
+    if (told == nullptr) return;
+    const RequestSpan* ended = requests_->path.on_marker(event, *marker, told->name, process);
     if (ended == nullptr) return;
     for (SpanSink* sink : sinks_) sink->request(*ended, *this);
     if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);

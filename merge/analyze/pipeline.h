@@ -90,7 +90,7 @@ class Pipeline {
   // The exit that the last event ended, or nullptr.
   [[nodiscard]] const ExitSpan* ended() const { return ended_; }
   // The QEMU event that the last event's marker is, or nullptr.
-  [[nodiscard]] const VmmEvent* qemu_event() const { return tracker_.last_qemu_event(); }
+  [[nodiscard]] const VmmEvent* vmm_event() const { return tracker_.last_vmm_event(); }
   [[nodiscard]] std::optional<VcpuState> vcpu(ThreadId thread) const {
     return tracker_.state(thread);
   }
@@ -115,6 +115,7 @@ class Pipeline {
   void on_guest(const Event& event);
   void tell_calls();
   void on_host(const Event& event);
+  void end(const ExitSpan& exit);
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
   void on_interrupts(const Event& event);

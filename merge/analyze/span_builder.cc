@@ -142,7 +142,7 @@ void SpanBuilder::emit_handlers(const ExitSpan& exit, const Span& parent) {
     }
     emit(span);
     const bool served =
-        exit.device != kNoName ? event.region == exit.device : event.event == exit.qemu_event;
+        exit.device != kNoName ? event.region == exit.device : event.event == exit.vmm_event;
     if (served) flow(parent.id, span.id, FlowKind::kServedBy);
   }
 }

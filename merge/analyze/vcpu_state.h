@@ -15,8 +15,8 @@ struct ExitCounters {
   std::uint64_t closed_by_loss = 0;    // open spans whose end may be among lost events
   std::uint64_t user_without_end = 0;  // user intervals that only kvm_entry ended
   std::uint64_t clock_went_back = 0;   // events of a thread stamped before its last one
-  std::uint64_t qemu_events = 0;
-  std::uint64_t qemu_events_in_exits = 0;
+  std::uint64_t vmm_events = 0;
+  std::uint64_t vmm_events_in_exits = 0;
   std::uint64_t intervals_left_out = 0;  // beyond ExitTracker::kMostIntervals of an exit
   std::uint64_t threads_left_out = 0;    // kvm events of threads beyond the most that are followed
 };
@@ -32,7 +32,7 @@ struct VcpuTotals {
 };
 
 // How often a QEMU event came, and how often inside an exit.
-struct QemuEventCount {
+struct VmmEventCount {
   std::uint64_t count = 0;
   std::uint64_t in_exits = 0;
 };

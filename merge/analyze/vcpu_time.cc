@@ -9,11 +9,11 @@ void OwnTime::add(const OwnTime& other) {
   guest_ns += other.guest_ns;
   for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
   devices_at_most_ns += other.devices_at_most_ns;
-  qemu_events += other.qemu_events;
+  vmm_events += other.vmm_events;
   const bool both = device != kNoName && other.device != kNoName && device != other.device;
   several_devices = several_devices || other.several_devices || both;
   if (other.device != kNoName) device = other.device;
-  if (other.qemu_event != kNoName) qemu_event = other.qemu_event;
+  if (other.vmm_event != kNoName) vmm_event = other.vmm_event;
   cut = cut || other.cut;
 }
 
@@ -47,16 +47,16 @@ void VcpuTime::end_access() {
   access_ns_ = 0;
 }
 
-void VcpuTime::on_qemu_event(Timestamp at, const VmmEvent& event) {
+void VcpuTime::on_vmm_event(Timestamp at, const VmmEvent& event) {
   if (event.kind == VmmEventKind::kAccelerator) return;
   runs(at);
-  ++time_.qemu_events;
+  ++time_.vmm_events;
   const bool in_access = before_ == Before::kWrite || before_ == Before::kDevice;
   if (event.kind == VmmEventKind::kDevice) {
     if (in_access) access_ns_ += piece_ns_;
     end_piece(true);
     before_ = Before::kDevice;
-    time_.qemu_event = event.name;
+    time_.vmm_event = event.name;
     return;
   }
   if (event.kind == VmmEventKind::kRegionWrite) {
@@ -73,7 +73,7 @@ void VcpuTime::on_qemu_event(Timestamp at, const VmmEvent& event) {
   }
   if (time_.device != kNoName && time_.device != event.region) time_.several_devices = true;
   time_.device = event.region;
-  if (time_.qemu_event == kNoName) time_.qemu_event = event.name;
+  if (time_.vmm_event == kNoName) time_.vmm_event = event.name;
 }
 
 void VcpuTime::on_switch_out(Timestamp at, bool runnable) {

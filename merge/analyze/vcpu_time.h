@@ -24,9 +24,9 @@ struct OwnTime {
   std::uint64_t guest_ns = 0;
   Parts parts{};
   std::uint64_t devices_at_most_ns = 0;
-  std::uint32_t qemu_events = 0;
-  NameId device = kNoName;      // the memory region that was accessed last
-  NameId qemu_event = kNoName;  // the last event of a device, else of a region
+  std::uint32_t vmm_events = 0;
+  NameId device = kNoName;     // the memory region that was accessed last
+  NameId vmm_event = kNoName;  // the last event of a device, else of a region
   bool several_devices = false;
   bool cut = false;  // a part of it is not known: events were lost
 
@@ -42,7 +42,7 @@ class VcpuTime {
  public:
   // Events of the thread, in order of time. The first one of all, and that after a loss, only tells
   // where the thread is from then on.
-  void on_qemu_event(Timestamp at, const VmmEvent& event);
+  void on_vmm_event(Timestamp at, const VmmEvent& event);
   void on_switch_out(Timestamp at, bool runnable);
   void on_switch_in(Timestamp at);
   void on_wakeup(Timestamp at);

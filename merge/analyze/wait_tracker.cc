@@ -160,8 +160,8 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     on_wakeup(event, *wakeup, pipeline);
   } else if (std::holds_alternative<Marker>(event.payload)) {
-    if (const VmmEvent* qemu = pipeline.qemu_event())
-      cause_.on_qemu_event(event.thread, event.at, qemu->name);
+    if (const VmmEvent* told = pipeline.vmm_event())
+      cause_.on_vmm_event(event.thread, event.at, told->name);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_lost(event, *lost);
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {

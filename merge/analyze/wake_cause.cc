@@ -94,8 +94,8 @@ void WakeCause::on_switch(const Event& event) {
   if (event.cpu < cpus_.size()) cpus_[event.cpu] = {};
 }
 
-void WakeCause::on_qemu_event(ThreadId thread, Timestamp at, NameId name) {
-  if (LastQemuEvent* last = qemu_.get(thread, kMostThreads)) *last = {at, name};
+void WakeCause::on_vmm_event(ThreadId thread, Timestamp at, NameId name) {
+  if (LastVmmEvent* last = last_vmm_events_.get(thread, kMostThreads)) *last = {at, name};
 }
 
 Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
@@ -123,7 +123,7 @@ Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp s
     culprit.kind = CulpritKind::kIpi;
     return culprit;
   }
-  const LastQemuEvent* last = qemu_.find(event.thread);
+  const LastVmmEvent* last = last_vmm_events_.find(event.thread);
   if (last != nullptr && last->at >= since) culprit.handler = last->name;
   if (lets_go_of_lock(wakeup.thread, event.thread, since)) culprit.kind = CulpritKind::kLock;
   return culprit;

@@ -21,7 +21,7 @@ class WakeCause {
   void on(const Event& event, const HostEvent& host);
   void on_disk(std::uint32_t cpu);  // block_rq_complete
   void on_switch(const Event& event);
-  void on_qemu_event(ThreadId thread, Timestamp at, NameId name);
+  void on_vmm_event(ThreadId thread, Timestamp at, NameId name);
   // The cause of that wake-up; the sleep began at `since`.
   [[nodiscard]] Culprit of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
                            const Pipeline& pipeline) const;
@@ -34,7 +34,7 @@ class WakeCause {
     Timestamp ipi_at;
     ThreadId ipi_from{-1};
   };
-  struct LastQemuEvent {
+  struct LastVmmEvent {
     Timestamp at;
     NameId name = kNoName;
   };
@@ -51,7 +51,7 @@ class WakeCause {
 
   std::vector<Cpu> cpus_;
   ThreadTable<Futex> futexes_;
-  ThreadTable<LastQemuEvent> qemu_;
+  ThreadTable<LastVmmEvent> last_vmm_events_;
 };
 
 }  // namespace trapline

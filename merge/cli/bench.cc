@@ -152,7 +152,7 @@ Result<void> record_one(const Options& options, const Run& run) {
   if (*status != options.ok_status) {
     return fail(
         "{}: the command ended with status {}; nothing is compared: run it by hand, or give "
-        "--ok-status {} where that is its way to succeed",
+        "--ok-status {} if that status means success",
         record.folder, *status, *status);
   }
   return {};
@@ -194,19 +194,23 @@ void add_bench(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   record::RecordOptions& record = options->record;
   CLI::App* command =
-      app.add_subcommand("bench", "Record a command under two settings, and compare");
-  command->add_option("--a", options->a, "The first setting: words for {} in COMMAND, or after it")
+      app.add_subcommand("bench", "Record a command under two settings, and compare them");
+  command
+      ->add_option("--a", options->a,
+                   "The first setting: words that replace {} in COMMAND, or follow it")
       ->type_name("WORDS");
-  command->add_option("--b", options->b, "The second one")->type_name("WORDS");
-  command->add_option("-n,--pairs", options->pairs, "How often each is recorded")
+  command->add_option("--b", options->b, "The second setting")->type_name("WORDS");
+  command->add_option("-n,--pairs", options->pairs, "How often each setting is recorded")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--warm-up", options->warm_up, "Recordings of each before, not compared")
+  command
+      ->add_option("--warm-up", options->warm_up,
+                   "Recordings of each setting made first and not compared")
       ->capture_default_str();
-  command->add_option("--ok-status", options->ok_status, "What COMMAND ends with when it succeeds")
+  command->add_option("--ok-status", options->ok_status, "COMMAND's exit status when it succeeds")
       ->check(CLI::Range(0, 255))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of the order within the pairs")
+  command->add_option("--seed", options->seed, "Seed of the random order within the pairs")
       ->capture_default_str();
   command->add_option("-o,--output", options->folder, "The folder for the sessions")
       ->type_name("DIR")
@@ -220,10 +224,10 @@ void add_bench(CLI::App& app, int& status) {
                           ->type_name("PATTERN")
                           ->delimiter(',')
                           ->allow_extra_args(false);
-  command->add_flag("--no-qemu-events", options->no_qemu_events, "None of QEMU's events")
+  command->add_flag("--no-qemu-events", options->no_qemu_events, "Record none of QEMU's events")
       ->excludes(qemu);
   command->add_flag("--functions{uftrace}", options->functions,
-                    "The guest's functions, as trapline record has them");
+                    "Record guest functions, as trapline record does");
   command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
   command->add_option("--user", record.user, "Run COMMAND as this user")->type_name("NAME");
   command->add_option("--clock", record.clock, "The recordings' clock")

@@ -29,9 +29,12 @@ void add_input_options(CLI::App& command, InputOptions& options) {
       .add_option("--trace-events", options.trace_events,
                   "The trace-events-all of the QEMU that was recorded")
       ->type_name("FILE");
-  command.add_option("--offset", options.offsets, "Add this to a source's times; repeatable")
+  command
+      .add_option("--offset", options.offsets,
+                  "Add NS to the times of recording SOURCE; repeatable")
       ->type_name("SOURCE=NS");
-  command.add_option("--tsc-khz", options.tsc_khz, "The TSC's frequency, for x86-tsc recordings");
+  command.add_option("--tsc-khz", options.tsc_khz,
+                     "The TSC's frequency in kHz, for x86-tsc recordings");
   command.add_flag_callback(
       "-v,--verbose",
       [&options] {
@@ -39,7 +42,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
           fmt::print(stderr, "trapline: {}\n", printable(line));
         };
       },
-      "Tell the readers, clock evidence and symbols used");
+      "Print the readers, clock evidence and symbols used");
 }
 
 void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {

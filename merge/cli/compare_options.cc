@@ -52,17 +52,18 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
                      "reason)");
   command
       .add_option("--top", compare.top,
-                  "The N rows with the most time; 0: all. The correction is over these")
+                  "Compare the N rows with the most time (0: all); the tests are corrected for "
+                  "their number")
       ->capture_default_str();
-  command.add_flag("--guest", choice.guest,
-                   "Rows are functions of the guest: calls, with their own time");
+  command.add_flag("--guest", choice.guest, "Rows are guest functions: their calls and own time");
   command.add_flag("--irq", choice.irq,
                    "Rows are the steps of interrupts: to injection, to entry, to EOI");
   command.add_flag("--waits", choice.waits,
-                   "Rows are those who preempted or blocked the vCPUs inside their exits");
+                   "Rows are what preempted or blocked the vCPUs inside their exits");
   command
       .add_option("--fail-if", choice.fail_if,
-                  "METRIC(ROW) > +N%: exit with 4 when the whole interval is beyond; repeatable")
+                  "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
+                  "beyond it; repeatable")
       ->type_name("CONDITION");
   std::vector<std::string> formats = {"text", "json", "csv"};
   if (with_page) formats.push_back("html");

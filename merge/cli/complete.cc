@@ -153,7 +153,7 @@ Values clocks(const Values&) {
 
 Values qemu_events(const Values&) {
   Values values;
-  const auto file = tracetool::read_trace_events("/usr/share/qemu/trace-events-all");
+  const auto file = tracetool::read_trace_events(tracetool::kInstalledTraceEvents);
   if (!file) return values;
   for (const tracetool::Event& event : file->events) values.push_back(event.name);
   return values;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/tracetool/trace_events.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
@@ -32,7 +33,7 @@ std::vector<Setting> all_settings() {
        "TRAPLINE_TRACE_EVENTS",
        kText,
        "QEMU's trace-events-all, likewise",
-       "/usr/share/qemu/trace-events-all",
+       tracetool::kInstalledTraceEvents,
        {}},
       {"colours", "TRAPLINE_COLOURS", kText, "auto, always or never", "auto", {}}};
 }
@@ -67,7 +68,7 @@ std::vector<std::string> parts(const std::string& text, char separator) {
 Result<std::vector<std::string>> values_of(const Setting& setting, const toml::node& node,
                                            const std::string& at) {
   const auto wrong = [&](std::string_view example) {
-    return fail(ErrorKind::kUsage, "{}: {} has another type of value; write {} = {}", at,
+    return fail(ErrorKind::kUsage, "{}: {} has the wrong type of value; write {} = {}", at,
                 setting.name, setting.name, example);
   };
   switch (setting.kind) {

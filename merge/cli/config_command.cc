@@ -50,7 +50,7 @@ int print(const Options& options) {
 
 void add_config(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("config", "Defaults: where they come from");
+  CLI::App* command = app.add_subcommand("config", "Print the defaults, and where each comes from");
   command->add_flag("--example", options->example, "Print a configuration file to begin with");
   command->callback([options, &status] { status = print(*options); });
 }

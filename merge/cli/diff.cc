@@ -27,8 +27,8 @@ Result<void> complete(Options& options) {
   }
   if (!options.paths.empty() && options.paths.size() != 2) {
     return fail(ErrorKind::kUsage,
-                "{} recordings, and diff compares two: BEFORE AFTER; name several of a side with "
-                "--before and --after",
+                "{} recordings were given, and diff compares two: BEFORE AFTER; give several for a "
+                "side with --before and --after",
                 options.paths.size());
   }
   if (options.paths.size() == 2) {
@@ -78,20 +78,24 @@ int run(Options& options) {
 
 void add_diff(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("diff", "What changed between recordings, and is it real");
-  command->add_option(
-      "recordings", options->paths,
-      "BEFORE AFTER: two recordings or session folders; files of one recording (its "
-      "host's, its guest's) with commas");
-  command->add_option("--before", options->sides.before, "A recording of this side; repeatable")
+  CLI::App* command =
+      app.add_subcommand("diff", "Compare recordings: what changed, and is the change real");
+  command->add_option("recordings", options->paths,
+                      "BEFORE AFTER: two recordings or session folders; join the files of one "
+                      "recording (the host's, the guest's) with commas");
+  command
+      ->add_option("--before", options->sides.before, "A recording of the first side; repeatable")
       ->type_name("FILE");
-  command->add_option("--after", options->sides.after, "A recording of the other; repeatable")
+  command->add_option("--after", options->sides.after, "A recording of the second side; repeatable")
       ->type_name("FILE");
   add_compare_choice(*command, options->choice, options->compare, true);
-  command->add_option("--confidence", options->confidence, "Of intervals and tests, in percent")
+  command
+      ->add_option("--confidence", options->confidence,
+                   "Confidence of intervals and tests, in percent")
       ->check(CLI::Range(50.0, 99.99))
       ->capture_default_str();
-  command->add_option("--seed", options->compare.seed, "Of the resamples")->capture_default_str();
+  command->add_option("--seed", options->compare.seed, "Seed of the bootstrap's resamples")
+      ->capture_default_str();
   command
       ->add_option("--flame", options->flame,
                    "Write stacks with their nanoseconds on both sides into this file, for "
@@ -99,14 +103,14 @@ void add_diff(CLI::App& app, int& status) {
       ->type_name("FILE");
   command
       ->add_option("--symbols", options->sides.common.symbols,
-                   "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
+                   "Guest symbols: ELF, kallsyms, System.map; repeatable")
       ->type_name("FILE[@OFFSET]");
   command
       ->add_option("--trace-events", options->sides.common.trace_events,
                    "The trace-events-all of the QEMU that was recorded")
       ->type_name("FILE");
   command->add_option("--tsc-khz", options->sides.common.tsc_khz,
-                      "The TSC's frequency: converts x86-tsc recordings to nanoseconds");
+                      "The TSC's frequency in kHz, for x86-tsc recordings");
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->callback([options, &status] { status = run(*options); });
 }

@@ -11,6 +11,7 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/finding_text.h"
+#include "merge/record/qemu_doctor.h"
 
 namespace trapline::cli {
 namespace {
@@ -86,13 +87,13 @@ std::string finding_text(const Finding& finding) {
 
 void add_doctor(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("doctor", "What this host can record, and how well");
-  command->add_flag("--json", options->json, "As JSON");
-  command->add_option("--qemu", options->qemu, "The QEMU to ask (default: the first in PATH)")
+  CLI::App* command = app.add_subcommand("doctor", "Check what this host can record, and how well");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_option("--qemu", options->qemu, "The QEMU to check (default: the first in PATH)")
       ->type_name("PROGRAM");
   command
       ->add_option("--buffer-size", options->buffer_kb,
-                   "Buffer for each CPU to judge, in KiB, as of trapline record")
+                   "Size of each CPU's buffer to judge, in KiB, as in trapline record")
       ->type_name("KIB")
       ->check(CLI::Range(64, 4 << 20))
       ->capture_default_str();

@@ -33,7 +33,7 @@ constexpr Row kRows[] = {
       "trapline top --prometheus /var/lib/node_exporter/trapline.prom > /dev/null"}},
     {"snapshot",
      {"trapline snapshot", "trapline snapshot /var/lib/trapline/flight",
-      "trapline snapshot /var/lib/trapline/flight --why 'the web stood still'"}},
+      "trapline snapshot /var/lib/trapline/flight --why 'web01 did not answer'"}},
     {"bench",
      {"trapline bench --a '-m 512' --b '-m 1024' -- qemu-system-x86_64 -accel kvm",
       "trapline bench --a '-smp 1' --b '-smp 2' -n 10 -- qemu-system-x86_64",

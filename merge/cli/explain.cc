@@ -36,12 +36,13 @@ int run_spans(const Options& options) {
 
 int run(const Options& options) {
   if (!options.guest_span.empty() && !options.filter.empty()) {
-    return fail_with({"--vcpu, --vm: go with an exit, not with --guest-span", ErrorKind::kUsage});
+    return fail_with({"--vcpu and --vm choose an exit and cannot be given with --guest-span",
+                      ErrorKind::kUsage});
   }
   if (!options.guest_span.empty()) return run_spans(options);
   if (options.format == "csv") {
-    return fail_with(
-        {"--format csv: goes with --guest-span; an exit is text or json", ErrorKind::kUsage});
+    return fail_with({"--format csv needs --guest-span; an exit is explained as text or json",
+                      ErrorKind::kUsage});
   }
   std::optional<TimeSpec> around;
   if (options.around != "max") {
@@ -69,22 +70,23 @@ int run(const Options& options) {
 void add_explain(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("explain", "Why one exit took so long, and who kept it waiting");
+      app.add_subcommand("explain", "Explain why one exit took so long, and who kept it waiting");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
   command
       ->add_option("--around", options->around,
-                   "max: the longest exit that is no halt; or the one at TIME: seconds of the "
-                   "clock, or +TIME since the first event")
+                   "max: the longest exit, halts excepted; or the exit at this time: seconds of "
+                   "the recording's clock, or +TIME after its first event")
       ->type_name("max|TIME")
       ->capture_default_str();
   command
       ->add_option("--guest-span", options->guest_span,
-                   "START:FIELD..END:FIELD of the guest kernel's recorded events, function:NAME, "
-                   "or marker:TEXT: "
-                   "what the host did in such intervals")
+                   "Explain, instead of an exit, intervals of the guest: START:FIELD..END:FIELD of "
+                   "its kernel's events, function:NAME, or marker:TEXT")
       ->type_name("SPEC");
-  command->add_option("--worst", options->worst, "With --guest-span: the N longest one by one")
+  command
+      ->add_option("--worst", options->worst,
+                   "With --guest-span: the N longest intervals, one by one")
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
   command->add_option("--format", options->format, "text or json; csv with --guest-span")

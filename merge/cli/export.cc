@@ -59,7 +59,9 @@ Result<void> run(Options& options) {
   if (!options.window.empty()) {
     auto window = parse_duration("--window", options.window);
     if (!window) return tl::unexpected(std::move(window).error());
-    if (*window == 0) return fail(ErrorKind::kUsage, "--window: 0 is no window; use 1s or 60s");
+    if (*window == 0)
+      return fail(ErrorKind::kUsage,
+                  "--window 0: the length of a window must be above 0; use 1s or 60s");
     options.how.window_ns = *window;
   }
   ProgressLine progress;
@@ -100,33 +102,44 @@ Result<void> run(Options& options) {
 
 void add_export(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", "Spans in the formats of other tools");
+  CLI::App* command =
+      app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
   add_input_options(*command, options->input);
   command->get_option("recording")->required(false);
   add_vcpu_options(*command, options->filter);
   command->add_option("--to", options->how.format, "The format: see --list")->type_name("FORMAT");
   command->add_flag("--list", options->list, "List the formats");
   command
-      ->add_option("--rows", options->how.rows,
-                   "Rows of jsonl and csv: exits, requests, interrupts, functions, summary")
+      ->add_option(
+          "--rows", options->how.rows,
+          "With --to jsonl or csv, the rows: exits, requests, interrupts, functions, summary")
       ->capture_default_str();
   command
-      ->add_option("--window", options->window,
-                   "Of --rows summary: a row for each group and this time (default: 60s)")
+      ->add_option(
+          "--window", options->window,
+          "With --rows summary: a row for each group and window of this length (default: 60s)")
       ->type_name("TIME");
   command
-      ->add_option("--weight", options->how.weight,
-                   "Of folded stacks: time, count, kernel, user, preempted, blocked")
+      ->add_option(
+          "--weight", options->how.weight,
+          "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
       ->capture_default_str();
-  command->add_option("--host", options->how.host, "Label of the rows; else the host's name");
-  command->add_option("--session", options->how.session, "Label of the rows; else the path");
-  command->add_flag("--events", options->how.events, "The kernel's events as well (perfetto)");
-  command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
+  command->add_option("--host", options->how.host,
+                      "Name of the host in the rows (default: that of the recorded host)");
+  command->add_option("--session", options->how.session,
+                      "Name of the session in the rows (default: RECORDING's path)");
+  command->add_flag("--events", options->how.events,
+                    "Export the kernel's events too (--to perfetto)");
+  command
+      ->add_option(
+          "--from", options->from,
+          "From this time on: seconds of the recording's clock, or +TIME after its first event")
       ->type_name("TIME");
-  command->add_option("--until", options->to, "Stop here")->type_name("TIME");
+  command->add_option("--until", options->to, "Up to this time, given in the same way")
+      ->type_name("TIME");
   command->add_option("-o,--output", options->how.output, "Write to this file; - is stdout")
       ->type_name("FILE");
-  command->add_flag("--force", options->how.force, "Replace a file of that name");
+  command->add_flag("--force", options->how.force, "Replace the file if it exists");
   command->callback([options, &status] {
     if (options->list) return print_formats();
     if (options->input.paths.empty() || options->how.format.empty()) {

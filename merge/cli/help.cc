@@ -13,9 +13,10 @@ namespace {
 constexpr std::size_t kTextColumn = 28, kCommandColumn = 12;
 
 // In the order in which help prints them; before these an option's own group, after them the rest.
-constexpr std::string_view kHow = "How to read it", kWhich = "Which part of it", kOutput = "Output",
+constexpr std::string_view kHow = "How to read the recording",
+                           kWhich = "Which part of the recording", kOutput = "Output",
                            kWhat = "What to record", kQemu = "QEMU and its guest",
-                           kSnapshot = "Only around slow exits", kBuffer = "Clock and buffer",
+                           kSnapshot = "Snapshots of slow exits", kBuffer = "Clock and buffer",
                            kRest = "Options";
 constexpr std::pair<std::string_view, std::string_view> kGroups[] = {
     {"--by", "Tables"},    {"--span", "Tables"},  {"--guest-span", "Tables"},
@@ -58,6 +59,7 @@ std::string_view group_of(const CLI::App& command, const std::string& name) {
     }
     return {};
   }
+  if (command.get_name() == "export" && name == "--to") return kOutput;  // elsewhere an end
   for (const auto& [option, group] : kGroups) {
     if (option == name) return group;
   }

@@ -47,7 +47,8 @@ int print_help(const CLI::App& app, const std::string& name) {
 
 void add_help(CLI::App& app, int& status) {
   auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("help", "Texts about concepts: exits, clocks, losses");
+  CLI::App* command =
+      app.add_subcommand("help", "Print a text about a concept: exits, clocks, losses");
   std::string all;
   for (const Topic& topic : topics()) all += (all.empty() ? "" : ", ") + std::string(topic.name);
   command->add_option("TOPIC", *name, all + ", or a command");

@@ -85,7 +85,7 @@ Result<void> print_info(const Options& options) {
 
 void add_info(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("info", "What is in a recording");
+  CLI::App* command = app.add_subcommand("info", "Print what is in a recording");
   add_input_options(*command, options->input);
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->callback([options, &status] {

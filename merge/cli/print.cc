@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
+#include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/cli/commands.h"
 
 namespace trapline::cli {
@@ -14,7 +15,7 @@ namespace {
 
 struct PrintOptions {
   std::string file;
-  std::string events = "/usr/share/qemu/trace-events-all";
+  std::string events = tracetool::kInstalledTraceEvents;
   bool text = false;
 };
 
@@ -49,7 +50,7 @@ Result<void> print(const PrintOptions& options) {
                reader->undecoded(), options.events);
   }
   if (reader->cut_bytes() != 0) {
-    return fail(ErrorKind::kDamaged, "{}: cut off: {} bytes at the end are no whole record",
+    return fail(ErrorKind::kDamaged, "{}: cut off: the last {} bytes are not a complete record",
                 options.file, reader->cut_bytes());
   }
   return {};
@@ -60,12 +61,14 @@ Result<void> print(const PrintOptions& options) {
 void add_print(CLI::App& app, int& status) {
   auto options = std::make_shared<PrintOptions>();
   CLI::App* command = app.add_subcommand("print", "Print a simpletrace file");
-  command->add_option("file", options->file, "A file of QEMU's simple backend, or of ours")
+  command
+      ->add_option("file", options->file,
+                   "A file written by QEMU's simple backend, or by Trapline's")
       ->required();
   command
       ->add_option("--events", options->events, "The trace-events-all the program was built with")
       ->capture_default_str();
-  command->add_flag("--text", options->text, "Print each event with its own format");
+  command->add_flag("--text", options->text, "Print each event with its own format string");
   command->callback([options, &status] {
     if (auto done = print(*options); !done) status = fail_with(done.error());
   });

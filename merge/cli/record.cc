@@ -82,7 +82,8 @@ Result<void> read_flight(Options& options, bool folder_given) {
   }
   if (!options.record.command.empty()) {
     return fail(ErrorKind::kUsage,
-                "--flight records the machine, or --pid PID; start the command yourself");
+                "--flight records the whole host, or --pid PID, and starts no COMMAND; start it "
+                "yourself, then give --pid");
   }
   if (!folder_given) options.record.folder = record::kDefaultFlightFolder;
   options.record.flight = wish;
@@ -149,7 +150,8 @@ void add_record(CLI::App& app, int& status) {
   command->add_flag("--syscalls", record.events.syscalls, "All system calls");
   command->add_flag("--block", record.events.block, "The host's disks: where requests go");
   command
-      ->add_option("--events", record.events.patterns, "More events: SYSTEM or SYSTEM:NAME, with *")
+      ->add_option("--events", record.events.patterns,
+                   "More kernel events: SYSTEM or SYSTEM:NAME, with *")
       ->type_name("PATTERN")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -160,7 +162,7 @@ void add_record(CLI::App& app, int& status) {
                    ->type_name("PATTERN")
                    ->delimiter(',')
                    ->allow_extra_args(false);
-  command->add_flag("--no-qemu-events", options->no_qemu_events, "None of QEMU's events")
+  command->add_flag("--no-qemu-events", options->no_qemu_events, "Record none of QEMU's events")
       ->excludes(qemu);
   command->add_flag("--functions{uftrace}", options->functions,
                     "The guest's functions, through the plugin (QEMU under TCG): =uftrace into "
@@ -168,11 +170,11 @@ void add_record(CLI::App& app, int& status) {
   command->add_option("--instance", record.instance, "The name of the ftrace instance to make")
       ->type_name("NAME");
   command->add_flag("--follow", record.follow,
-                    "For readers of the growing session: they see all but the last tenth of a "
-                    "second");
+                    "Write events within a tenth of a second, for readers of the growing session");
   command
-      ->add_option("--finish", options->finish,
-                   "Record nothing: make trace.dat whole in the session of a killed recorder")
+      ->add_option(
+          "--finish", options->finish,
+          "Record nothing: complete trace.dat in the session of a recorder that was killed")
       ->type_name("DIR");
   command
       ->add_option("--symbols", record.symbols,
@@ -193,29 +195,30 @@ void add_record(CLI::App& app, int& status) {
                       ->type_name("EXPR");
   command
       ->add_option("--around", options->around,
-                   "How long before and after each exit of --snapshot-on (default: 1s)")
+                   "How much to keep before and after each exit of --snapshot-on (default: 1s)")
       ->type_name("TIME")
       ->needs(trigger);
   auto* flight = command
                      ->add_option("--flight", options->flight,
-                                  "Hold this much of the last time in memory, and write it only "
-                                  "when asked: trapline snapshot, SIGUSR1, --snapshot-on")
+                                  "Keep the last TIME of events in memory, and write them only on "
+                                  "request: trapline snapshot, SIGUSR1, --snapshot-on")
                      ->type_name("TIME");
   command
       ->add_option("--spacing", options->spacing,
-                   "With --flight: at most one snapshot in this time (default: 5m)")
+                   "With --flight: at most one snapshot within this time (default: 5m)")
       ->type_name("TIME")
       ->needs(flight);
   command
-      ->add_option("--disk-budget", options->budget_mb,
-                   "With --flight: what all snapshots may take, in MiB; then the oldest goes")
+      ->add_option(
+          "--disk-budget", options->budget_mb,
+          "With --flight: disk space for all snapshots, in MiB; beyond it the oldest is deleted")
       ->type_name("MIB")
       ->capture_default_str()
       ->needs(flight);
   command
-      ->add_option(
-          "--ring-size", options->ring_mb,
-          "Memory for what may yet be kept, in MiB: 16 with --snapshot-on, 64 with --flight")
+      ->add_option("--ring-size", options->ring_mb,
+                   "Memory for events that may still be written, in MiB (default: 16 with "
+                   "--snapshot-on, 64 with --flight)")
       ->type_name("MIB")
       ->check(CLI::Range(1, 4096));
   command->add_option("COMMAND", record.command, "What to run and record, after --");

@@ -34,7 +34,7 @@ bool wants_page(const Options& options) {
 // The texts that need more than a number, checked before anything is read.
 Result<void> complete(Options& options) {
   if (!options.detail.empty() && options.format != "json") {
-    return fail(ErrorKind::kUsage, "--detail: goes with --format json");
+    return fail(ErrorKind::kUsage, "--detail needs --format json");
   }
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
@@ -47,7 +47,7 @@ Result<void> complete(Options& options) {
     options.report.request_specs.push_back(std::move(*spec));
   }
   if (!options.spans.empty() && !options.report.requests) {
-    return fail(ErrorKind::kUsage, "--span: goes with --by span");
+    return fail(ErrorKind::kUsage, "--span needs --by span");
   }
   if (!options.report.requests) {
     auto dimensions = parse_dimensions(options.report.by_text);
@@ -104,18 +104,19 @@ Result<void> print(const Report& report, const std::string& page, const SideTabl
 Result<GuestSpanSpec> guest_spans_of(const Options& options) {
   if (options.guest_span.empty()) {
     return fail(ErrorKind::kUsage,
-                "--by guest-span: name the intervals, as with --guest-span "
+                "--by guest-span needs the intervals, for example --guest-span "
                 "irq_handler_entry:irq..irq_handler_exit:irq");
   }
   if (options.report.by_text != "guest-span")
-    return fail(ErrorKind::kUsage, "--guest-span: goes with --by guest-span");
+    return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span");
   const ReportOptions& report = options.report;
   if (options.format == "html" || !options.detail.empty() || options.with_phases ||
       !options.phases.empty() || !options.spans.empty() || !options.slower_than.empty() ||
       !options.from.empty() || !options.to.empty() || !options.filter.empty() || report.irq ||
       report.halt || report.guest || report.waits || report.steal) {
     return fail(ErrorKind::kUsage,
-                "--by guest-span: goes with --guest-span, --top and --format text, json or csv");
+                "--by guest-span can only be given with --guest-span, --top and --format text, "
+                "json or csv");
   }
   return parse_guest_span(options.guest_span);
 }
@@ -184,61 +185,72 @@ int run(Options& options) {
 // The tables beside the groups.
 void add_tables(CLI::App& command, Options& options) {
   command.add_flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
-  command.add_flag("--halt", options.report.halt,
-                   "Halts: polls won and lost, their cost, and other values of halt_poll_ns");
+  command.add_flag(
+      "--halt", options.report.halt,
+      "Halts: KVM's polls won and lost, their cost, and that of other values of halt_poll_ns");
   command.add_flag("--phases", options.with_phases,
-                   "The boot by phases: time, exits, devices and functions of each");
+                   "Phases of the boot: time, exits, devices and functions of each");
   command
       .add_option("--phase", options.phases,
                   "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
                   "says PATTERN, at function:NAME, or at 0xFIRST..0xLAST; repeatable")
       ->type_name("SPEC");
-  command.add_flag("--guest", options.report.guest, "What guest functions' own time went to");
+  command.add_flag("--guest", options.report.guest,
+                   "Guest functions: own time, and the exits' part of it");
   command.add_flag("--waits", options.report.waits,
-                   "Who preempted and blocked the vCPUs, in exits");
+                   "Who preempted or blocked the vCPUs inside exits");
   command.add_flag("--steal", options.report.steal,
-                   "Who ran while the vCPUs were runnable, always");
+                   "Who ran while vCPUs were runnable, in exits or not");
 }
 
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Where the time of the VM exits went");
+  CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
   options->by =
       command
           ->add_option("--by", options->report.by_text,
                        "Group by " + dimension_names() +
-                           ", several with commas; or span: requests in QEMU; or guest-span: with "
+                           ", several with commas; span: requests in QEMU; guest-span: see "
                            "--guest-span")
           ->type_name("LIST")
           ->capture_default_str();
-  command->add_option("--span", options->spans, "A request to follow: START:FIELD..END:FIELD")
+  command
+      ->add_option("--span", options->spans,
+                   "With --by span: a request is from event START to the END with the same FIELD: "
+                   "START:FIELD..END:FIELD")
       ->type_name("SPEC");
   command
       ->add_option("--guest-span", options->guest_span,
-                   "With --by guest-span: START:FIELD..END:FIELD of the guest kernel's recorded "
-                   "events, function:NAME, or marker:TEXT")
+                   "With --by guest-span, the intervals: START:FIELD..END:FIELD of the guest "
+                   "kernel's recorded events, function:NAME, or marker:TEXT")
       ->type_name("SPEC");
-  command->add_option("--sort", options->sort, "By total, count, mean, p99, max or key")
+  command->add_option("--sort", options->sort, "total, count, mean, p99, max, key")
       ->type_name("KEY")
       ->capture_default_str();
   command->add_option("--top", options->report.top, "The first N groups only");
   command->add_option("--slower-than", options->slower_than, "List the exits of at least this time")
       ->type_name("TIME");
   add_tables(*command, *options);
-  command->add_option("--from", options->from, "Start here: seconds of the clock, or +TIME")
+  command
+      ->add_option(
+          "--from", options->from,
+          "From this time on: seconds of the recording's clock, or +TIME after its first event")
       ->type_name("TIME");
-  command->add_option("--to", options->to, "Stop here")->type_name("TIME");
-  command->add_option("--format", options->format, "html is a page to look at")
+  command->add_option("--to", options->to, "Up to this time, given in the same way")
+      ->type_name("TIME");
+  command->add_option("--format", options->format, "html is a page for a browser")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}))
       ->capture_default_str();
-  command->add_option("--detail", options->detail, "page: with --format json, the page's data")
+  command
+      ->add_option("--detail", options->detail,
+                   "With --format json: print the data of the HTML page")
       ->check(CLI::IsMember({"page"}));
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
-  command->add_flag("--strict", options->strict, "Exit with 3 when events were lost");
+  command->add_flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run(*options); });
 }
 

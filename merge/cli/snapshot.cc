@@ -17,8 +17,8 @@ struct Options {
 
 void add_snapshot(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("snapshot", "Write what a flight recorder (record --flight) holds");
+  CLI::App* command = app.add_subcommand(
+      "snapshot", "Write to disk what a flight recorder (record --flight) holds");
   command->add_option("DIR", options->folder, "The recorder's folder")->capture_default_str();
   command->add_option("--why", options->why, "The reason, kept in the session")->type_name("TEXT");
   command->callback([options, &status] {

@@ -94,9 +94,10 @@ void add_symbols(CLI::App& app, int& status) {
                    "ELF file, System.map, kallsyms or .sym file; OFFSET is added to its addresses")
       ->required();
   command->add_option("-o,--output", options->output, "The uftrace data directory")->required();
-  command->add_option("--at", options->known,
-                      "SYMBOL=ADDRESS: where a function runs; gives its file's offset (KASLR)");
-  command->add_flag("--prefix", options->prefix, "Put the file's name before every function's");
+  command->add_option(
+      "--at", options->known,
+      "SYMBOL=ADDRESS: the address of a function at run time; gives its file's offset (KASLR)");
+  command->add_flag("--prefix", options->prefix, "Put the file's name before each function's name");
   command->add_flag("!--no-lines", options->lines, "Write no source lines (.dbg)");
   command->callback([options, &status] {
     if (auto done = run(*options); !done) status = fail_with(done.error());

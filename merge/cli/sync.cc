@@ -45,18 +45,19 @@ int run(const Options& o) {
 void add_sync(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "sync", "In a guest: take bracketed readings of its clocks, for the host to relate them");
+      "sync", "In a guest: read its clocks, to align its recordings with the host's");
   command->add_option("--port", options->port, "I/O port to write to (x86, as root); 0: none")
       ->check(CLI::Range(0U, 0xffffU))
       ->capture_default_str();
   command->add_option("--mmio", options->mmio,
-                      "Device register to write to through /dev/mem: one that may be written");
+                      "Physical address of a device register to write to, through /dev/mem; the "
+                      "write must be harmless");
   command->add_option("--ptp", options->ptp, "The PTP_KVM device")->capture_default_str();
   command->add_option("--marker", options->marker, "The guest's trace_marker")
       ->capture_default_str();
   command->add_option("--interval", options->interval, "Milliseconds between two rounds")
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "How many times")
+  command->add_option("--rounds", options->rounds, "How many rounds of readings")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([options, &status] { status = run(*options); });

@@ -136,7 +136,7 @@ Result<void> print_text(const Options& options, Reading& reading) {
 Result<void> print_timeline(const Options& options) {
   if (options.format == "html") {
     if (!options.reason.empty()) {
-      return fail(ErrorKind::kUsage, "--reason: goes with --format text; the page shows all exits");
+      return fail(ErrorKind::kUsage, "--reason needs --format text; the page shows all exits");
     }
     if (auto checked = check_page(); !checked) return checked;
   }
@@ -162,22 +162,30 @@ Result<void> print_timeline(const Options& options) {
 void add_timeline(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("timeline", "Kernel, QEMU and guest, line by line in order of time");
+      app.add_subcommand("timeline", "Print the events of kernel, QEMU and guest in order of time");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
-  auto* from = command->add_option("--from", options->from, "Start: seconds of the clock, or +TIME")
-                   ->type_name("TIME");
-  auto* to = command->add_option("--to", options->to, "Stop")->type_name("TIME");
+  auto* from =
+      command
+          ->add_option(
+              "--from", options->from,
+              "From this time on: seconds of the recording's clock, or +TIME after its first event")
+          ->type_name("TIME");
+  auto* to = command->add_option("--to", options->to, "Up to this time, given in the same way")
+                 ->type_name("TIME");
   command
       ->add_option("--around", options->around,
-                   "max: around the longest exit that is no halt; or around this time")
+                   "max: around the longest exit, halts excepted; or around this time")
       ->type_name("max|TIME")
       ->excludes(from)
       ->excludes(to);
-  command->add_option("--context", options->context, "How far --around looks to both sides")
+  command
+      ->add_option(
+          "--context", options->context,
+          "How much --around shows before and after (default: 200us for max, 1ms for a time)")
       ->type_name("TIME");
   command->add_option("--reason", options->reason, "Only exits with this reason (* and ? match)");
-  command->add_option("--format", options->format, "text, or html: a page to zoom in")
+  command->add_option("--format", options->format, "html is a page in which to zoom")
       ->check(CLI::IsMember({"text", "html"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");

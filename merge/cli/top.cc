@@ -55,7 +55,7 @@ constexpr const char* kBy =
 void add_top(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   live::TopOptions& top = options->top;
-  CLI::App* command = app.add_subcommand("top", "Live: where the time of this host's VMs goes now");
+  CLI::App* command = app.add_subcommand("top", "Show live where the time of this host's VMs goes");
   command->add_option("session", top.input.paths,
                       "A session that is being written, or a recording (default: this host, "
                       "through an ftrace instance of its own)");
@@ -67,35 +67,37 @@ void add_top(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_option("--interval", options->interval, "How long an interval is (default: 1s)")
       ->type_name("TIME");
-  command->add_option("--count", top.count, "End after so many intervals; 0: go on")
+  command
+      ->add_option("--count", top.count, "End after N intervals (--batch, --prometheus); 0: never")
       ->capture_default_str();
   command->add_option("--by", options->by, kBy)->capture_default_str();
   command->add_option("--sort", options->sort, "By total, count, mean, max, p99 or key")
       ->capture_default_str();
-  command->add_option("--top", top.batch.top, "So many rows; 0: all")->capture_default_str();
+  command->add_option("--top", top.batch.top, "Rows to print with --batch; 0: all")
+      ->capture_default_str();
   command->add_option("--vm", top.batch.scope.vm, "This VM only, by its process id");
   command->add_flag("--no-sched", options->no_sched,
-                    "No scheduler events: cheaper, and nothing is preempted, blocked, or anybody's "
-                    "fault");
+                    "Record no scheduler events: costs less, but preempted and blocked time and "
+                    "their causes are unknown");
   command
       ->add_option("--save-last", options->save,
-                   "How much the key w saves, as far as --memory holds it (default: 60s)")
+                   "How much the key w saves, if --memory holds that much (default: 60s)")
       ->type_name("TIME");
   command->add_option("--buffer-size", top.record.buffer_kb, "Buffer for each CPU, in KiB")
       ->type_name("KIB")
       ->check(CLI::Range(64, 4 << 20))
       ->capture_default_str();
-  command->add_option("--memory", options->memory_mb, "For the last events, in MiB")
+  command->add_option("--memory", options->memory_mb, "Memory for the last events, in MiB")
       ->type_name("MIB")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command
       ->add_option("--symbols", top.input.symbols,
-                   "FILE[@OFFSET]: guest symbols (ELF, kallsyms, System.map); repeatable")
+                   "Guest symbols: ELF, kallsyms, System.map; repeatable")
       ->type_name("FILE[@OFFSET]");
   command
       ->add_option("--trace-events", top.input.trace_events,
-                   "The trace-events-all of the QEMU that runs")
+                   "The trace-events-all of the running QEMU")
       ->type_name("FILE");
   top.say = top.record.say = [](const std::string& line) {
     fmt::print(stderr, "trapline: {}\n", printable(line));

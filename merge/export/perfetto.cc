@@ -140,7 +140,7 @@ void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) 
   };
   if (exit.detail.kind != DetailKind::kNone) text(words_.detail, texts_.detail(exit.detail));
   if (exit.device != kNoName) text(words_.device, texts_.value(exit.device, pipeline));
-  if (exit.qemu_event != kNoName) text(words_.handler, texts_.value(exit.qemu_event, pipeline));
+  if (exit.vmm_event != kNoName) text(words_.handler, texts_.value(exit.vmm_event, pipeline));
   const StackId stack = pipeline.stack_of(exit);
   if (stack != kNoStack) {
     text(words_.function, texts_.value(pipeline.stacks().innermost(stack), pipeline));

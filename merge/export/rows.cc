@@ -17,7 +17,7 @@ constexpr std::string_view kPlaceColumns[] = {"vm", "vcpu", "tid"};
 constexpr std::string_view kExitColumns[] = {
     "start_ns",     "total_ns", "kernel_ns", "user_ns",  "preempted_ns", "blocked_ns", "reason",
     "detail",       "device",   "handler",   "function", "stack",        "rip",        "injected",
-    "preempted_by", "cpu",      "woken_by",  "wall_ns",  "boot"};
+    "preempted_by", "cpu",      "woken_by",  "wall_ns",  "boot",         "nested"};
 constexpr std::string_view kSpanColumns[] = {
     "start_ns",   "total_ns", "name", "number", "complete", "notified_ns", "injected_ns",
     "entered_ns", "origin",   "pin",  "task",   "wall_ns",  "boot",        "stack"};
@@ -52,7 +52,10 @@ RowExporter::RowExporter(const ExportContext& context, const ExportOptions& opti
       rows_(rows),
       writer_(form, std::move(output), columns_of(rows)),
       labels_(context_, options, writer_),
-      none_(writer_.nothing_text()) {}
+      none_(writer_.nothing_text()) {
+  for (std::size_t i = 0; i < nested_.size(); ++i)
+    nested_[i] = writer_.quote(nested_text(static_cast<NestedLevel>(i)));
+}
 
 SpanClass RowExporter::selects() const {
   switch (rows_) {
@@ -141,7 +144,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   writer_.text(labels_.reason(exit));
   writer_.text(detail(exit.detail));
   writer_.text(name(exit.device, pipeline));
-  writer_.text(name(exit.qemu_event, pipeline));
+  writer_.text(name(exit.vmm_event, pipeline));
   const StackId id = pipeline.stack_of(exit);
   writer_.text(name(pipeline.stacks().innermost(id), pipeline));
   writer_.text(stack(id, pipeline));
@@ -160,6 +163,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   writer_.text(woken_by(exit, pipeline));
   wall_time(exit.start);
   writer_.text(labels_.boot());
+  writer_.text(nested_[static_cast<std::size_t>(exit.nested)]);
   writer_.end();
 }
 

@@ -3,6 +3,7 @@
 // docs/formats/rows.md has the columns.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -61,6 +62,7 @@ class RowExporter : public Exporter {
   std::string none_;
   ThreadTable<Place> places_;
   std::vector<std::string> names_, stacks_;
+  std::array<std::string, 4> nested_;  // of each NestedLevel
   DetailCache<std::string> details_;
   std::unordered_map<std::uint64_t, std::string> culprits_;
   WaitTracker waits_;

@@ -31,7 +31,7 @@ struct SlowExit {
   ThreadId thread{};
   GroupKey key;  // of its cell
   KvmDetail detail = kNoDetail;
-  NameId qemu_event = kNoName;
+  NameId vmm_event = kNoName;
   std::uint64_t rip = 0;
   bool halt = false;
 };

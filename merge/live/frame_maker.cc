@@ -35,15 +35,14 @@ FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
 }
 
 SpanClass FrameMaker::selects() const {
-  SpanClass selected = SpanClass::kExits | SpanClass::kEvents;
+  SpanClass selected = SpanClass::kExits;
   if (requests_wanted_) selected = selected | SpanClass::kRequests;
-  if (tracker_) selected = selected | SpanClass::kIntervals;
+  if (tracker_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
   return selected;
 }
 
 void FrameMaker::event(const Event& event, const Pipeline& pipeline) {
   if (tracker_) tracker_->on(event, pipeline);
-  open_.on(event, pipeline);
 }
 
 Cell* FrameMaker::cell(const GroupKey& key) {
@@ -85,8 +84,8 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const bool longest = total > into->slowest.total || into->total.count() == 1;
   const bool slow = !halt && (slow_.size() < kMostSlow || total > slow_.front().total);
   if (!longest && !slow) return;
-  const SlowExit kept{exit.start,  total,           exit.parts, exit.thread, key,
-                      exit.detail, exit.qemu_event, exit.rip,   halt};
+  const SlowExit kept{exit.start,  total,          exit.parts, exit.thread, key,
+                      exit.detail, exit.vmm_event, exit.rip,   halt};
   if (longest) into->slowest = kept;
   if (slow) keep_slow(kept);
 }
@@ -107,9 +106,7 @@ void FrameMaker::request(const RequestSpan& request, const Pipeline&) {
 
 // The difference of two readings: exact, and it adds up to the report's over all frames.
 void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
-  for (const VcpuTotalsOf& ended : pipeline.exits().vcpus()) {
-    const ThreadId thread = ended.thread;
-    const VcpuTotals totals = open_.at(frame.end, ended, pipeline);
+  for (const auto& [thread, totals] : pipeline.exits().vcpus_at(frame.end)) {
     VcpuTotals& before = before_[thread];
     VcpuUse use{thread, totals};
     use.totals.exits = minus(totals.exits, before.exits);

@@ -10,7 +10,6 @@ namespace trapline::live {
 namespace {
 
 constexpr std::uint64_t kEventsAtOnce = 1u << 16;  // before signals and keys are looked at again
-constexpr const char* kInstalledTraceEvents = "/usr/share/qemu/trace-events-all";
 
 // What is known beside the pages of a live source.
 Result<void> add_companions(const InputOptions& options, const std::string& session, Input& input) {
@@ -28,7 +27,8 @@ Result<void> add_companions(const InputOptions& options, const std::string& sess
   std::string events = options.trace_events;
   const std::string inside = session.empty() ? "" : session + "/trace-events-all";
   if (events.empty() && is_file(inside)) events = inside;
-  if (events.empty() && is_file(kInstalledTraceEvents)) events = kInstalledTraceEvents;
+  if (events.empty() && is_file(tracetool::kInstalledTraceEvents))
+    events = tracetool::kInstalledTraceEvents;
   if (events.empty()) return {};
   auto file = tracetool::read_trace_events(events);
   if (!file) return tl::unexpected(std::move(file).error());

@@ -76,9 +76,9 @@ struct ExitSpan {
   Parts parts{};
   KvmDetail detail = kNoDetail;
   std::uint32_t userspace_reason = kNoUserspaceReason;
-  std::uint32_t qemu_events = 0;
-  NameId device = kNoName;      // the memory region that served it
-  NameId qemu_event = kNoName;  // the handler: the event that tells who served it
+  std::uint32_t vmm_events = 0;
+  NameId device = kNoName;     // the memory region that served it
+  NameId vmm_event = kNoName;  // the handler: the event that tells who served it
   NestedLevel nested = NestedLevel::kGuest;
   std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
   ThreadId preempted_by{};             // who ran when it was first preempted; 0: it was not

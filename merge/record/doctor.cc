@@ -11,6 +11,7 @@
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/tracefs.h"
 
 namespace trapline::record {
@@ -49,7 +50,7 @@ constexpr NeededFile kNeededFiles[] = {
     {"events/header_page", O_RDONLY, "trace.dat cannot be written", Level::kMissing},
     {"per_cpu/cpu0/trace_pipe_raw", O_RDONLY | O_NONBLOCK, "no event can be read", Level::kMissing},
     {"set_event_pid", O_RDONLY, "--pid cannot be used", Level::kLimited},
-    {"saved_cmdlines", O_RDONLY, "threads that are no virtual machine's may have no name",
+    {"saved_cmdlines", O_RDONLY, "threads outside of virtual machines may have no name",
      Level::kLimited},
     {"printk_formats", O_RDONLY, "texts of kernel messages in the recording are addresses",
      Level::kLimited},

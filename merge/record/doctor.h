@@ -6,11 +6,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
-
-#include "merge/record/qemu_command.h"
 
 namespace trapline::record {
 
@@ -61,14 +58,6 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 // What the doctor expects of a busy vCPU: one exit in 10 us.
 inline constexpr std::uint64_t kExitsPerSecond = 100'000;
 
-struct QemuProgram {
-  std::string path;
-  QemuFacts facts;
-  bool has_plugins = false;
-  int plugin_api = 0;  // as QEMU counts; 0: older than what the plugin uses, or not seen
-};
-[[nodiscard]] std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu);
-
 struct DiskFacts {
   std::string folder;
   std::uint64_t free_bytes = 0;
@@ -77,8 +66,7 @@ struct DiskFacts {
 };
 [[nodiscard]] std::vector<Finding> check_disk(const DiskFacts& disk, std::uint64_t exit_bytes);
 
-// These two run programs, and write 32 MiB at most, for a second at most, which are gone after.
-[[nodiscard]] std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted);
+// Writes 32 MiB at most, for a second at most, which are gone after.
 [[nodiscard]] DiskFacts measure_disk(const std::string& folder);
 
 [[nodiscard]] Level worst_of(const std::vector<Finding>& findings);

@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/tracetool/trace_events.h"
 
 namespace trapline::record {
 namespace {
@@ -57,7 +58,7 @@ std::string find_trace_events(const std::string& program) {
   for (const fs::path& path :
        {prefix / "share/qemu/trace-events-all", real.parent_path() / "trace/trace-events-all",
         prefix / "root/usr/share/qemu/trace-events-all",
-        fs::path("/usr/share/qemu/trace-events-all")}) {
+        fs::path(tracetool::kInstalledTraceEvents)}) {
     if (fs::is_regular_file(path, error)) return path.string();
   }
   return {};
@@ -140,6 +141,22 @@ void complete_named(QemuAdditions& result, const NamedPlugin& named, const QemuW
   if (more.empty()) return;
   result.words[named.word] += more;  // what was added so far stands after it
   result.added.push_back("-plugin " + result.words[named.word]);
+}
+
+// The parts of an option's value; in QEMU's a comma is written twice.
+std::vector<std::string> parts_of(const std::string& value) {
+  std::vector<std::string> parts(1);
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (value[i] != ',') {
+      parts.back() += value[i];
+    } else if (i + 1 < value.size() && value[i + 1] == ',') {
+      parts.back() += ',';
+      ++i;
+    } else {
+      parts.emplace_back();
+    }
+  }
+  return parts;
 }
 
 }  // namespace
@@ -227,6 +244,20 @@ Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const
   result.functions = wishes.functions;
   result.out_in_session = in_directory(wishes.functions);
   return result;
+}
+
+std::string qemu_vm_name(const std::vector<std::string>& words) {
+  if (const auto value = option_value(words, "-name")) {
+    constexpr std::string_view kGuest = "guest=";
+    const auto parts = parts_of(*value);
+    for (const std::string& part : parts) {
+      if (part.starts_with(kGuest)) return part.substr(kGuest.size());
+    }
+    if (parts.front().find('=') == std::string::npos && !parts.front().empty()) {
+      return parts.front();
+    }
+  }
+  return option_value(words, "-uuid").value_or("");
 }
 
 }  // namespace trapline::record

@@ -66,4 +66,7 @@ struct NamedPlugin {
 [[nodiscard]] std::optional<std::string> option_value(const std::vector<std::string>& words,
                                                       std::string_view option);
 
+// The VM's name that the command line gives (-name, else -uuid); empty where it gives none.
+[[nodiscard]] std::string qemu_vm_name(const std::vector<std::string>& words);
+
 }  // namespace trapline::record

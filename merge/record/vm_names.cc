@@ -16,36 +16,6 @@ namespace {
 
 constexpr std::size_t kMostWordsBefore = 8;
 
-// The parts of an option's value; in QEMU's a comma is written twice.
-std::vector<std::string> parts_of(const std::string& value) {
-  std::vector<std::string> parts(1);
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    if (value[i] != ',') {
-      parts.back() += value[i];
-    } else if (i + 1 < value.size() && value[i + 1] == ',') {
-      parts.back() += ',';
-      ++i;
-    } else {
-      parts.emplace_back();
-    }
-  }
-  return parts;
-}
-
-std::string qemu_name(const std::vector<std::string>& words) {
-  if (const auto value = option_value(words, "-name")) {
-    constexpr std::string_view kGuest = "guest=";
-    const auto parts = parts_of(*value);
-    for (const std::string& part : parts) {
-      if (part.starts_with(kGuest)) return part.substr(kGuest.size());
-    }
-    if (parts.front().find('=') == std::string::npos && !parts.front().empty()) {
-      return parts.front();
-    }
-  }
-  return option_value(words, "-uuid").value_or("");
-}
-
 std::string firecracker_name(const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i].starts_with("--id=")) return words[i].substr(5);
@@ -62,7 +32,7 @@ std::string vm_name_of(const std::vector<std::string>& words) {
   const auto looked_at = words.begin() + static_cast<std::ptrdiff_t>(
                                              std::min<std::size_t>(words.size(), kMostWordsBefore));
   const auto qemu = std::find_if(words.begin(), looked_at, is_qemu);
-  if (qemu != looked_at) return qemu_name({qemu, words.end()});
+  if (qemu != looked_at) return qemu_vm_name({qemu, words.end()});
   const auto program = std::filesystem::path(words.front()).filename();
   return program == "firecracker" ? firecracker_name(words) : "";
 }

@@ -111,7 +111,7 @@ void print_call_functions(const Report& report, std::ostream& out, const TextSty
                    "devices", "at most", "preempted", "blocked"});
   for (const GuestFunctionRow& row : *report.guest_functions) {
     const GuestFunctionTimes& times = row.times;
-    std::vector<std::string> cells = {row.name, grouped(times.calls), grouped(times.qemu_events),
+    std::vector<std::string> cells = {row.name, grouped(times.calls), grouped(times.vmm_events),
                                       in_unit(times.own_ns(), unit)};
     add_shares(cells, times.guest_ns, times.parts, times.devices_at_most_ns);
     table.add(std::move(cells));

@@ -77,7 +77,7 @@ Json exit_json(const ExitRow& row) {
   json["device"] = row.device;
   json["function"] = row.function;
   json["preempted_by"] = row.preempted_by;
-  json["qemu_events"] = row.span.qemu_events;
+  json["qemu_events"] = row.span.vmm_events;
   if (row.span.injected != kNoVector) json["injected_vector"] = row.span.injected;
   return json;
 }
@@ -95,8 +95,8 @@ Json counters_json(const ReportCounters& counters) {
           {"gaps_uncounted", counters.gaps_uncounted},
           {"left_out_events", counters.left_out_events},
           {"left_out_pieces", counters.left_out_pieces},
-          {"qemu_events", exits.qemu_events},
-          {"qemu_events_in_exits", exits.qemu_events_in_exits},
+          {"qemu_events", exits.vmm_events},
+          {"qemu_events_in_exits", exits.vmm_events_in_exits},
           {"guest_records", counters.guest_records},
           {"user_without_end", exits.user_without_end},
           {"clock_went_back", exits.clock_went_back},
@@ -136,7 +136,7 @@ Json guest_functions_json(const Report& report) {
                  {"own_ns", row.times.own_ns()},
                  {"guest_ns", row.times.guest_ns}};
     if (report.rows_of == RowsOf::kCalls) {
-      json["qemu_events"] = row.times.qemu_events;
+      json["qemu_events"] = row.times.vmm_events;
       json["devices_at_most_ns"] = row.times.devices_at_most_ns;
     }
     add_parts(json, row.times.parts);
@@ -217,7 +217,7 @@ Json report_json(const Report& report) {
   json["groups"] = {{"by", report.by}, {"of", name_of(report.rows_of)}, {"rows", std::move(rows)}};
   if (report.rows_left_out != 0) json["groups"]["rows_left_out"] = report.rows_left_out;
   json["qemu_events"] = Json::array();
-  for (const QemuEventRow& row : report.qemu_events) {
+  for (const VmmEventRow& row : report.vmm_events) {
     json["qemu_events"].push_back(
         {{"name", row.name}, {"count", row.count.count}, {"in_exits", row.count.in_exits}});
   }

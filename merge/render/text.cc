@@ -288,10 +288,10 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   table.print(out, style);
 }
 
-void print_qemu_events(const Report& report, std::ostream& out, const TextStyle& style) {
-  if (report.by.find("qemu-event") == std::string::npos || report.qemu_events.empty()) return;
+void print_vmm_events(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.by.find("qemu-event") == std::string::npos || report.vmm_events.empty()) return;
   TextTable table({"Events in trace_marker", "all", "in exits"});
-  for (const QemuEventRow& row : report.qemu_events) {
+  for (const VmmEventRow& row : report.vmm_events) {
     table.add({row.name, grouped(row.count.count), grouped(row.count.in_exits)});
   }
   out << '\n';
@@ -339,7 +339,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style,
   print_groups(report, out, style);
   print_request_paths(report, out, style);
   print_request_way(report, out, style);
-  print_qemu_events(report, out, style);
+  print_vmm_events(report, out, style);
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
   print_halts(report, out, style);

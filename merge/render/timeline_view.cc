@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kDim = "\x1b[2m";
-constexpr std::string_view kQemu = "\x1b[36m";
+constexpr std::string_view kVmm = "\x1b[36m";
 constexpr std::string_view kGuest = "\x1b[32m";
 constexpr std::string_view kWarning = "\x1b[31m";
 constexpr std::string_view kNormal = "\x1b[0m";
@@ -199,7 +199,7 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
   if (!place.is_vcpu && !options_.reason.empty()) return;
   const bool marker = std::holds_alternative<Marker>(event.payload);
   const std::string text = plain(event);
-  if (!text.empty()) print(event, place, place.depth, marker ? kQemu : kDim, text);
+  if (!text.empty()) print(event, place, place.depth, marker ? kVmm : kDim, text);
 }
 
 // What the guest's own kernel recorded: who did what inside it.

@@ -99,7 +99,7 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   } else {
     report_groups(report, pipeline, vcpus);
   }
-  report_qemu_events(report, pipeline);
+  report_vmm_events(report, pipeline);
   slow_exits_.report(report, timeline_, pipeline.names(), vcpus);
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
   if (options_.halt) report_halts(report, pipeline, vcpus);
@@ -199,15 +199,15 @@ void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
   }
 }
 
-void Aggregator::report_qemu_events(Report& report, const Pipeline& pipeline) const {
-  const auto& counts = pipeline.exits().qemu_events();
+void Aggregator::report_vmm_events(Report& report, const Pipeline& pipeline) const {
+  const auto& counts = pipeline.exits().vmm_events();
   for (NameId name = 1; name < counts.size(); ++name) {
     if (counts[name].count != 0) {
-      report.qemu_events.push_back({printable(pipeline.names()[name]), counts[name]});
+      report.vmm_events.push_back({printable(pipeline.names()[name]), counts[name]});
     }
   }
-  std::sort(report.qemu_events.begin(), report.qemu_events.end(),
-            [](const QemuEventRow& a, const QemuEventRow& b) {
+  std::sort(report.vmm_events.begin(), report.vmm_events.end(),
+            [](const VmmEventRow& a, const VmmEventRow& b) {
               return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
             });
 }

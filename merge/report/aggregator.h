@@ -42,7 +42,7 @@ class Aggregator : public SpanSink {
   void report_sources(Report& report, const Pipeline& pipeline) const;
   [[nodiscard]] VcpuNames report_vcpus(Report& report, const Pipeline& pipeline) const;
   void report_groups(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
-  void report_qemu_events(Report& report, const Pipeline& pipeline) const;
+  void report_vmm_events(Report& report, const Pipeline& pipeline) const;
   void report_halts(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
   void report_waits(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
   void report_guest(Report& report, const Pipeline& pipeline) const;

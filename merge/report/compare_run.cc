@@ -239,7 +239,7 @@ Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& o
   auto after = read_side(sides.after, sides, options.rows, progress);
   if (!after) return tl::unexpected(std::move(after).error());
   const auto is_from_markers = [](Dimension dimension) {
-    return dimension == Dimension::kDevice || dimension == Dimension::kQemuEvent;
+    return dimension == Dimension::kDevice || dimension == Dimension::kVmmEvent;
   };
   const bool devices = options.rows == CompareRows::kRequests ||
                        (options.rows == CompareRows::kExits &&

@@ -58,8 +58,8 @@ GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& st
       case Dimension::kDevice:
         key.words[at++] = span.device;
         break;
-      case Dimension::kQemuEvent:
-        key.words[at++] = span.qemu_event;
+      case Dimension::kVmmEvent:
+        key.words[at++] = span.vmm_event;
         break;
       case Dimension::kFunction:
         key.words[at++] = stacks.innermost(stack);
@@ -98,8 +98,8 @@ GroupKey ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks) const
       case Dimension::kDevice:
         key.words[at++] = call.own.several_devices ? kSeveralDevices : call.own.device;
         break;
-      case Dimension::kQemuEvent:
-        key.words[at++] = call.own.qemu_event;
+      case Dimension::kVmmEvent:
+        key.words[at++] = call.own.vmm_event;
         break;
       case Dimension::kFunction:
         key.words[at++] = stacks.innermost(call.stack);
@@ -133,7 +133,7 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
         text += detail_text(unpack_detail(word, key.words[at++]));
         break;
       case Dimension::kDevice:
-      case Dimension::kQemuEvent:
+      case Dimension::kVmmEvent:
         text += word == kSeveralDevices ? "[several]"
                                         : name_or_dash(namer.names, static_cast<NameId>(word));
         break;

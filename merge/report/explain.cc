@@ -88,8 +88,8 @@ ExitPicker::ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around)
 void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
   tracker_.on(event, pipeline);
   const bool of_host = !is_guest(event.machine);
-  const VmmEvent* qemu = pipeline.qemu_event();
-  if (of_host) activity_.on(event, qemu == nullptr ? kNoName : qemu->name);
+  const VmmEvent* told = pipeline.vmm_event();
+  if (of_host) activity_.on(event, told == nullptr ? kNoName : told->name);
   if (const GuestRun* run = pipeline.exits().guest_run())
     guest_[run->thread] = elapsed(run->begin, run->end);
 }
@@ -159,8 +159,8 @@ ExplainNode ExitPicker::tree(const CulpritNames& names) const {
     const auto part = static_cast<Part>(i);
     if (exit_.parts[i] == 0) continue;
     ExplainNode node{std::string(kPartNames[i]), exit_.parts[i], 0, {}};
-    if (part == Part::kUser && exit_.qemu_event != kNoName)
-      node.text += " (QEMU: " + name_or_dash(names.names, exit_.qemu_event) + ")";
+    if (part == Part::kUser && exit_.vmm_event != kNoName)
+      node.text += " (QEMU: " + name_or_dash(names.names, exit_.vmm_event) + ")";
     node.children = by_culprit(waits_, part, names);
     root.children.push_back(std::move(node));
   }
@@ -206,21 +206,20 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
     case Part::kUser:
       explanation.sentences.push_back(fmt::format(
           "QEMU took {} of it{}.", share,
-          exit_.qemu_event == kNoName ? std::string()
-                                      : ", with " + name_or_dash(names.names, exit_.qemu_event)));
+          exit_.vmm_event == kNoName ? std::string()
+                                     : ", with " + name_or_dash(names.names, exit_.vmm_event)));
       break;
     case Part::kPreempted:
-      explanation.sentences.push_back(
-          fmt::format("{} of it the vCPU was ready to run and did not; who had its CPU for {} of "
-                      "that: {}.",
-                      share, exact_time(most.ns, cycles), names.text(most.culprit)));
+      explanation.sentences.push_back(fmt::format(
+          "During {} of it the vCPU was ready to run and did not run, {} of that because of {}.",
+          share, exact_time(most.ns, cycles), names.text(most.culprit)));
       break;
     case Part::kBlocked:
       explanation.sentences.push_back(
           most.culprit.kind == CulpritKind::kLock
-              ? fmt::format("{} of it the vCPU slept; for {} of that it waited for a {}.", share,
+              ? fmt::format("During {} of it the vCPU slept, {} of that waiting for a {}.", share,
                             exact_time(most.ns, cycles), names.text(most.culprit))
-              : fmt::format("{} of it the vCPU slept; what woke it after {} of that: {}.", share,
+              : fmt::format("During {} of it the vCPU slept, {} of that until woken by {}.", share,
                             exact_time(most.ns, cycles), names.text(most.culprit)));
       break;
   }

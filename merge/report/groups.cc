@@ -12,7 +12,7 @@ constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"reason", Dimension::kReason},
     {"detail", Dimension::kDetail},
     {"device", Dimension::kDevice},
-    {"qemu-event", Dimension::kQemuEvent},
+    {"qemu-event", Dimension::kVmmEvent},
     {"function", Dimension::kFunction},
     {"stack", Dimension::kStack},
     {"vcpu", Dimension::kVcpu},

@@ -19,7 +19,7 @@ enum class Dimension : std::uint8_t {
   kReason,
   kDetail,
   kDevice,
-  kQemuEvent,
+  kVmmEvent,
   kFunction,
   kStack,
   kVcpu,

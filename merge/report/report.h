@@ -52,9 +52,9 @@ struct GroupRow {
   }
 };
 
-struct QemuEventRow {
+struct VmmEventRow {
   std::string name;
-  QemuEventCount count;
+  VmmEventCount count;
 };
 
 // One exit, for --slower-than.
@@ -122,7 +122,7 @@ struct Report {
       request_paths;              // of the rows, in their order, where they are requests
   std::vector<VhostRow> vhost;    // beside requests
   std::size_t rows_left_out = 0;  // by --top
-  std::vector<QemuEventRow> qemu_events;
+  std::vector<VmmEventRow> vmm_events;
   std::optional<std::vector<ExitRow>> slow_exits;
   std::uint64_t slow_left_out = 0;
   std::uint64_t slower_than_ns = 0;

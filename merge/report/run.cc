@@ -29,7 +29,7 @@ EventClass classes_for(const ReportOptions& options) {
 // Whether the report has something to say of events in trace_marker alone.
 bool counts_markers(const ReportOptions& options) {
   return options.requests ||
-         std::find(options.by.begin(), options.by.end(), Dimension::kQemuEvent) != options.by.end();
+         std::find(options.by.begin(), options.by.end(), Dimension::kVmmEvent) != options.by.end();
 }
 
 // A recording without exits is reported by calls of guest functions, where it holds some.

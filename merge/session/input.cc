@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kInstalledTraceEvents = "/usr/share/qemu/trace-events-all";
-
 // What the named files and folders stand for, host recordings first.
 Result<std::vector<Part>> parts_of(const InputOptions& options) {
   std::vector<Part> parts;
@@ -86,7 +84,8 @@ Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& opti
       if (is_folder(named) && is_file(inside)) path = inside.string();
     }
   }
-  if (path.empty() && is_file(kInstalledTraceEvents)) path = kInstalledTraceEvents;
+  if (path.empty() && is_file(tracetool::kInstalledTraceEvents))
+    path = tracetool::kInstalledTraceEvents;
   if (path.empty()) return std::vector<tracetool::Event>();
   auto file = tracetool::read_trace_events(path);
   if (!file) return tl::unexpected(std::move(file).error());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/clock/alignment.h"
 #include "merge/session/collected_evidence.h"
 #include "merge/source/source.h"
@@ -25,8 +26,8 @@ enum class SourceKind : std::uint8_t {
 };
 
 struct SourceOptions {
-  std::string trace_events = "/usr/share/qemu/trace-events-all";  // for simpletrace files
-  std::optional<std::uint64_t> tsc_khz;                           // for trace.dat files
+  std::string trace_events = tracetool::kInstalledTraceEvents;  // for simpletrace files
+  std::optional<std::uint64_t> tsc_khz;                         // for trace.dat files
 };
 
 // An error says what the path is not.

@@ -21,7 +21,7 @@ demo_guest() {
 demo_guest_x86_64() {
   set -- qemu-system-x86_64 -accel kvm -cpu host -m 64 -display none -nodefaults -no-reboot \
     -machine pc,hpet=on -kernel demo-guest.elf \
-    -device isa-debugcon,iobase=0x402,chardev=console -chardev "file,id=console,path=$guest_console" \
+    -device "isa-debugcon,iobase=0x402,chardev=console${DEMO_CONSOLE:-}" -chardev "file,id=console,path=$guest_console" \
     -device isa-debug-exit,iobase=0x501 "$@"
   echo "$*" >"$guest_console.command"
   # The debug-exit device ends QEMU with (0 << 1) | 1.

@@ -3,10 +3,15 @@
 # common.sh. docs/kvm-box.md, "An Intel host", says why each setting is as it is.
 
 # One instruction is one tick of every clock in the machine, and a tick is a nanosecond: Bochs counts
-# so (ips), and Linux is told so (tsc_early_khz), as the CPU model claims another frequency.
-# shellcheck disable=SC2034 # read by scripts/kvm-box
-readonly kBochsKernelArguments="console=ttyS0 tsc=reliable tsc_early_khz=1000000 lpj=4000000 \
-no_timer_check nowatchdog cryptomgr.notests BOX_VENDOR=intel BOX_DISK=/dev/sdb"
+# so (ips), and Linux is told so (tsc_early_khz), as the CPU model claims another frequency. Several CPUs
+# take turns, and time in which all of them sleep is not skipped: there a tick is ten nanoseconds.
+bochs_mhz() {  # bochs_mhz CPUS
+  if [ "$1" -gt 1 ]; then echo 100; else echo 1000; fi
+}
+bochs_kernel_arguments() {  # bochs_kernel_arguments CPUS
+  printf 'console=ttyS0 tsc=reliable tsc_early_khz=%s000 lpj=4000000 ' "$(bochs_mhz "$1")"
+  printf 'no_timer_check nowatchdog cryptomgr.notests BOX_VENDOR=intel BOX_DISK=/dev/sdb'
+}
 readonly kBochsCylinder=516096  # 16 heads of 63 sectors: Bochs wants disks of whole ones
 
 # MSRs that Bochs does not have: address, type, value at reset, reserved bits, bits that stay.
@@ -32,7 +37,7 @@ bochs_prepare() {  # bochs_prepare WORK BOCHS-FOLDER CONSOLE CPUS MEMORY-MIB [DI
     cat <<END
 config_interface: textconfig
 display_library: sdl2
-cpu: model=corei7_skylake_x, count=$cpus, quantum=16, ips=1000000000, reset_on_triple_fault=0, ignore_bad_msrs=1, msrs="$work/msrs", exclude_features="rdrand,rdseed"
+cpu: model=corei7_skylake_x, count=$cpus, quantum=16, ips=$(bochs_mhz "$cpus")000000, reset_on_triple_fault=0, ignore_bad_msrs=1, msrs="$work/msrs", exclude_features="rdrand,rdseed"
 clock: sync=none, time0=1000000000, rtc_sync=0
 memory: guest=$memory, host=$memory
 romimage: file="$bochs/share/BIOS-bochs-latest", options=fastboot

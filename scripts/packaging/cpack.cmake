@@ -17,8 +17,6 @@ set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/debian/finish.cmake)
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_DEBUGINFO_PACKAGE ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
 # trapline_deb(COMPONENT PACKAGE SECTION SUMMARY TEXT): TEXT's paragraphs, its lines at most 79 wide.
@@ -30,7 +28,9 @@ function(trapline_deb component package section summary text)
     set(CPACK_DEBIAN_${upper}_${key} ${value} PARENT_SCOPE)
   endforeach()
   set(CPACK_DEBIAN_${upper}_DESCRIPTION "${summary}\n${text}" PARENT_SCOPE)
+  # By component alone: CPack takes an OFF of a component for unset where the whole is ON.
   set(CPACK_DEBIAN_${upper}_DEBUGINFO_PACKAGE ON PARENT_SCOPE)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS ON PARENT_SCOPE)
 endfunction()
 
 trapline_deb(trapline trapline utils "latency of VM exits: kernel, QEMU and guest on one timeline"
@@ -66,7 +66,8 @@ set(CPACK_DEBIAN_PLUGIN_PACKAGE_SUGGESTS "trapline, uftrace")
 
 trapline_deb(doc trapline-doc doc "latency of VM exits - documentation"
 "How to record, what the figures of a report mean, how clocks are related and
-what the printed error bounds guarantee, and the formats byte by byte.")
+what the printed error bounds guarantee, the formats byte by byte, and the
+recordings that the examples read.")
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DOC_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DOC_DEBUGINFO_PACKAGE OFF)

@@ -42,10 +42,13 @@ include(${CMAKE_CURRENT_LIST_DIR}/install_demo.cmake)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
   DESTINATION ${doc_dir}/libtrapline-ftrace-dev COMPONENT dev)
 
-# trapline-doc
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/trapline-doc COMPONENT doc
-  FILES_MATCHING PATTERN "*.md" PATTERN "man" EXCLUDE PATTERN "examples" EXCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
-  DESTINATION ${doc_dir}/trapline-doc COMPONENT doc)
+# trapline-doc: laid out as in the tree, with the recordings, so that the links and examples of the documents hold
+set(trapline_doc_dir ${doc_dir}/trapline-doc)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${trapline_doc_dir} COMPONENT doc
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "man" EXCLUDE PATTERN "examples" EXCLUDE)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${trapline_doc_dir} COMPONENT doc)
+install(CODE "set(source ${PROJECT_SOURCE_DIR})
+set(destination \${CMAKE_INSTALL_PREFIX}/${trapline_doc_dir})
+include(${CMAKE_CURRENT_LIST_DIR}/install_recordings.cmake)" COMPONENT doc)
 
 include(${CMAKE_CURRENT_LIST_DIR}/cpack.cmake)

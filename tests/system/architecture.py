@@ -5,7 +5,8 @@ usage: architecture.py SOURCE-TREE
 Each row names a folder, the folders that it may include, and the libraries of others that it uses. The
 rows stand in order: a folder includes only folders of rows above its own. A row must be exact: an include
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
-its row too. The second part checks the lines of a file, of a header and of a function.
+its row too. The second part checks the lines of a file, of a header and of a function; the third, that
+only those folders name a VMM which have to.
 """
 import re
 import sys
@@ -195,6 +196,23 @@ def check_sizes():
                      "\"More than 60 lines: ...\"")
 
 
+# Who may name a VMM: the knowledge of each, the recorder that starts one, the reader of QEMU's log, the
+# options of the command, and session.json with its keys. All others ask VmmKnowledge.
+KNOW_A_VMM = ("merge/analyze/vmm/", "merge/record/", "merge/source/qemu_log/", "merge/cli/", "merge/session/")
+NAMES_A_VMM = re.compile(r"\w*(?:qemu|firecracker|crosvm|kvmtool)\w*", re.IGNORECASE)
+NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.*?)\)"|"(?:\\.|[^"\\\n])*"|^#include[^\n]*', re.DOTALL | re.MULTILINE)
+
+
+def check_vmms():
+    for path in sources():
+        if not str(path).startswith("merge/") or str(path).startswith(KNOW_A_VMM):
+            continue
+        code = NO_CODE.sub(lambda found: "\n" * found[0].count("\n"), (ROOT / path).read_text(encoding="utf-8"))
+        for number, line in enumerate(code.splitlines(), 1):
+            for name in NAMES_A_VMM.findall(line):
+                fail(f"{path}:{number}: `{name}` names a VMM: what is known of one is in merge/analyze/vmm")
+
+
 def main():
     rows = table()
     if len(rows) < 15:
@@ -202,6 +220,7 @@ def main():
     check_links(rows)
     check_includes(rows)
     check_sizes()
+    check_vmms()
     for text in failures:
         print(f"FAILED: {text}")
     sys.exit(bool(failures))

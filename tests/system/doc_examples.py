@@ -37,4 +37,5 @@ def main() -> None:
     sys.exit(failed != 0 or ran == 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -55,6 +55,12 @@ missing_packages_are_named_in_one_command_for_a_user() {
   expect_contains "$work/stderr" "sudo apt-get update && sudo apt-get install"
   expect_contains "$work/stderr" " g++ "
   if grep -q ' cmake' "$work/stderr"; then fail "cmake is installed but named as missing"; fi
+  expect_contains "$work/stderr" " chromium "
+  # Whoever only builds is not asked for what the tests need.
+  (packages_install build box) >"$work/stdout" 2>"$work/stderr" && fail "packages_install build box"
+  expect_contains "$work/stderr" " g++ "
+  expect_contains "$work/stderr" " cpio "
+  if grep -q ' chromium' "$work/stderr"; then fail "chromium is named for a build"; fi
 }
 
 # An archive in the middle of an update lists a version whose files it does not have.

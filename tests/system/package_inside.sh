@@ -56,11 +56,23 @@ qemu/bin/qemu-system-x86_64 -accel tcg -m 64 -smp 2 -display none -nodefaults -n
 grep -E 'trapline plugin: [1-9][0-9]* records, 0 lost' qemu.log || { cat qemu.log >&2; fail "the plugin"; }
 trapline info uftrace.data >info.txt || fail "trapline info uftrace.data"
 
-step "the demo: the installed command, plugin and trapline-sync record a guest in the KVM host in a box"
-TRAPLINE_CACHE=/tmp/cache trapline-demo --out /tmp/demo.trapline >demo.txt 2>log || { cat log demo.txt >&2; fail "trapline-demo"; }
-grep -E '^isa-debugcon|^io / rtc' demo.txt || { cat demo.txt >&2; fail "the demo's report names no device"; }
-grep -E 'call rtc_read\(\)' demo.txt || { cat demo.txt >&2; fail "the demo's timeline has no function of the guest"; }
-[ -s demo.trapline/report.html ] || fail "the demo made no page"
+step "the tutorial, command by command: its demo records a guest in the KVM host in a box"
+export HOME=/tmp/home TRAPLINE_CACHE=/tmp/cache
+mkdir "$HOME"
+(cd /usr/share/doc/trapline-doc && python3 /tmp/input/follow.py docs/tutorial.md scripts/demo=trapline-demo) ||
+  fail "docs/tutorial.md"
+devices() { trapline report "$HOME/$1.trapline" --by device --top 0 --format csv; }
+debugcon() { devices "$1" | sed -n 's/^"isa-debugcon",\([0-9]*\),.*/\1/p'; }
+trapline timeline "$HOME/demo.trapline" >timeline.txt
+grep -E 'call rtc_read\(\)' timeline.txt >/dev/null || fail "the demo's timeline has no function of the guest"
+[ -s "$HOME/demo.trapline/report.html" ] || fail "the demo made no page"
+if ! { [ "$(debugcon demo)" -gt 2000 ] && [ "$(debugcon quiet)" -lt 300 ]; }; then
+  devices demo; devices quiet
+  fail "leaving the device away is not what the tutorial says"
+fi
+step "the examples of the other documents"
+(cd /usr/share/doc/trapline-doc && python3 /tmp/input/doc_examples.py trapline README.md docs/*.md docs/*/*.md) ||
+  fail "the documents' examples"
 
 step "a program with the CMake package"
 cp -r /usr/share/doc/libtrapline-ftrace-dev/examples/three-lines three

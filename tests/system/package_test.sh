@@ -64,7 +64,7 @@ they_install_work_and_leave_nothing_in_a_clean_root() {
   mkdir -p "$work/input"
   for name in "${names[@]}"; do cp -- "$(deb_of "$name")" "$work/input"; done
   cp -- "$TRAPLINE_SOURCE_DIR/tests/data/svm-linux-2vcpu.dat" "$TRAPLINE_BINARY_DIR/tests/guest/plugin/x86_64-O2.elf" \
-    "$TRAPLINE_SOURCE_DIR/tests/system/package_inside.sh" "$work/input"
+    "$TRAPLINE_SOURCE_DIR"/tests/system/{package_inside.sh,follow.py,doc_examples.py} "$work/input"
   "$TRAPLINE_BINARY_DIR/merge/trapline" report "$work/input/svm-linux-2vcpu.dat" --format csv >"$work/input/report.csv"
   # shellcheck disable=SC2016 # the inner shell expands these
   run unshare --mount --propagation private bash -euc '

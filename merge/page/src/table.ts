@@ -140,12 +140,13 @@ export class Table {
     const set = this.model.data.sets.find((one) => one.by === choice.by);
     const left = !all.some((row) => row.approximate) ? (set?.rows_left_out ?? 0) : 0;
     this.under.textContent = [
-      `${grouped(groups.length)} of ${grouped(all.length)} rows`,
+      `${grouped(shown.length)} of ${grouped(all.length)} rows`,
+      groups.length < all.length ? `${grouped(groups.length)} have these words` : "",
       left > 0 ? `${grouped(left)} more are not on this page: trapline report prints them` : "",
       all.some((row) => row.approximate) ? "counts, totals and parts are exact; ≈ is known to 12 % of its value" : "",
     ].filter(Boolean).join("; ") + ".";
     this.more.hidden = shown.length === groups.length;
-    this.more.textContent = `Show all ${groups.length} rows`;
+    this.more.textContent = `Show all ${grouped(groups.length)} rows`;
   }
 
   private wall(choice: Choice): number {

@@ -16,7 +16,7 @@ std::uint32_t hash_of(const GroupKey& key, std::size_t words) {
 
 const std::vector<Dimension>& Combos::dimensions() {
   static const std::vector<Dimension> kAll = {Dimension::kReason, Dimension::kDetail,
-                                              Dimension::kDevice, Dimension::kQemuEvent,
+                                              Dimension::kDevice, Dimension::kVmmEvent,
                                               Dimension::kStack,  Dimension::kVcpu};
   return kAll;
 }

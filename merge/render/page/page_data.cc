@@ -77,10 +77,10 @@ std::vector<std::pair<std::string, std::string>> session_facts(
                          fmt::format("{} {}, {} CPUs", host->value("machine", std::string()),
                                      host->value("kernel", std::string()), host->value("cpus", 0)));
     }
-    if (const auto qemu = session.find("versions"); qemu != session.end() && qemu->is_object() &&
-                                                    qemu->contains("qemu") &&
-                                                    (*qemu)["qemu"].is_string()) {
-      facts.emplace_back("QEMU", (*qemu)["qemu"].get<std::string>());
+    if (const auto versions = session.find("versions");
+        versions != session.end() && versions->is_object() && versions->contains("qemu") &&
+        (*versions)["qemu"].is_string()) {
+      facts.emplace_back("QEMU", (*versions)["qemu"].get<std::string>());
     }
     if (const auto command = session.find("command");
         command != session.end() && command->is_array()) {

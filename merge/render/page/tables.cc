@@ -14,7 +14,7 @@ constexpr std::string_view kTables[] = {"reason",     "reason,device", "detail",
 // The words that dimension has in a combination's key: Combos::dimensions().
 GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
                  const GuestStacks& stacks) {
-  enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kQemuEvent, kStack, kVcpu };
+  enum : std::size_t { kReason, kDetail, kDetailKind, kDevice, kVmmEvent, kStack, kVcpu };
   GroupKey key;
   std::size_t at = 0;
   for (const Dimension dimension : by) {
@@ -25,8 +25,8 @@ GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
       case Dimension::kDevice:
         key.words[at++] = combo.words[kDevice];
         break;
-      case Dimension::kQemuEvent:
-        key.words[at++] = combo.words[kQemuEvent];
+      case Dimension::kVmmEvent:
+        key.words[at++] = combo.words[kVmmEvent];
         break;
       case Dimension::kFunction:
         key.words[at++] = stacks.innermost(static_cast<StackId>(combo.words[kStack]));

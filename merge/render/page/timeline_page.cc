@@ -72,7 +72,7 @@ void TimelinePage::event(const Event& event, const Pipeline& pipeline) {
   const bool of_vcpu = !is_guest(event.machine) && vcpus_.find(event.thread) != nullptr;
   const Lane lane = is_guest(event.machine)                         ? Lane::kGuest
                     : !of_vcpu                                      ? Lane::kOthers
-                    : std::holds_alternative<Marker>(event.payload) ? Lane::kQemu
+                    : std::holds_alternative<Marker>(event.payload) ? Lane::kVmm
                                                                     : Lane::kKernel;
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
   const std::string whose = printable(
@@ -91,12 +91,12 @@ void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {
                        : user                         ? "QEMU"
                                                       : std::string(kPartNames[part]);
     if (user && exit.device != kNoName) text += ": " + printable(pipeline.names()[exit.device]);
-    add_span(exit.thread, user ? Lane::kQemu : Lane::kKernel, interval.begin, interval.end,
+    add_span(exit.thread, user ? Lane::kVmm : Lane::kKernel, interval.begin, interval.end,
              kFirstPart + part, texts_.number(std::move(text)));
   }
   for (const HandlerEvent& handler : exit.handlers) {
     const NameId name = handler.region != kNoName ? handler.region : handler.event;
-    add_span(exit.thread, Lane::kQemu, handler.at, handler.at, kHandler,
+    add_span(exit.thread, Lane::kVmm, handler.at, handler.at, kHandler,
              texts_.number(name_or_dash(pipeline.names(), name)));
   }
 }

@@ -47,7 +47,7 @@ class TimelinePage : public SpanSink {
 
  private:
   // Of the lanes of a vCPU, and that of all other threads.
-  enum class Lane : std::uint8_t { kGuest, kKernel, kQemu, kOthers };
+  enum class Lane : std::uint8_t { kGuest, kKernel, kVmm, kOthers };
   struct Kept {
     ThreadId vcpu{};
     Lane lane = Lane::kOthers;

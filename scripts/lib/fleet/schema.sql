@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS trapline.exits_local (
   reason String, detail Nullable(String), device Nullable(String), handler Nullable(String),
   function Nullable(String), stack Nullable(String), rip String, injected Nullable(UInt32),
   preempted_by Nullable(Int32), cpu UInt32, woken_by Nullable(String), wall_ns Nullable(UInt64),
-  boot Nullable(String)
+  boot Nullable(String), nested Nullable(String)
 ) ENGINE = MergeTree PARTITION BY day ORDER BY (host, session, batch, start_ns);
 
 CREATE TABLE IF NOT EXISTS trapline.exits AS trapline.exits_local

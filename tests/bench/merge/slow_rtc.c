@@ -23,7 +23,8 @@ int gettimeofday(struct timeval* restrict tv, void* restrict zone) {
     *(void**)&real = dlsym(RTLD_NEXT, "gettimeofday");
     slow_ns = text != NULL ? atoll(text) : 0;
   }
-  if (slow_ns > 0 && syscall(SYS_gettid) != getpid()) {
+  // Also without a delay: what it costs to measure one belongs to both sides.
+  if (syscall(SYS_gettid) != getpid()) {
     const long long end = now() + slow_ns;
     while (now() < end) {
     }

@@ -13,6 +13,9 @@
 #ifndef ROUNDS
 #define ROUNDS 400  // tests/bench/merge/slow-device builds guests that run for minutes
 #endif
+#ifndef COMPUTE
+#define COMPUTE 5000
+#endif
 enum { kRounds = ROUNDS, kLeaves = 10, kPages = 16, kPageStride = 0x200000 };
 enum {
   kConsolePort = 0x402,
@@ -81,7 +84,7 @@ FUNCTION uint64_t id(uint64_t value) {
 // No exits at all: time that belongs to the guest.
 FUNCTION uint64_t compute(uint64_t seed) {
   uint64_t x = seed | 1;
-  for (int i = 0; i < 5000; ++i) x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+  for (int i = 0; i < COMPUTE; ++i) x = x * 6364136223846793005ULL + 1442695040888963407ULL;
   return id(x);
 }
 

@@ -38,7 +38,7 @@ class ExitTrackerTest : public testing::Test {
     return std::string(names_[spans_[span].device]);
   }
   [[nodiscard]] std::string handler(std::size_t span) const {
-    return std::string(names_[spans_[span].qemu_event]);
+    return std::string(names_[spans_[span].vmm_event]);
   }
   [[nodiscard]] const ExitCounters& counters() const { return tracker_->counters(); }
 
@@ -199,7 +199,7 @@ TEST_F(ExitTrackerTest, TheDeviceIsTheRegionOfTheExitsAddress) {
         port(121, 0x71, Access::kRead), entry(130)});
   EXPECT_EQ(device(0), "rtc");
   EXPECT_EQ(handler(0), "memory_region_ops_read");
-  EXPECT_EQ(spans_[0].qemu_events, 2u);
+  EXPECT_EQ(spans_[0].vmm_events, 2u);
 }
 
 TEST_F(ExitTrackerTest, WithoutAnAddressTheLastRegionNamesTheDevice) {
@@ -237,9 +237,9 @@ TEST_F(ExitTrackerTest, EventsOutsideUserTimeAndOfOtherThreadsDoNotBelongToTheEx
   model(UserEnd::kReload);
   play({exit(100), to_user(110), marker(112, kWriteSerial, kOtherThread), reload(120),
         marker(121, kWriteSerial), entry(130), marker(135, kReadRtc)});
-  EXPECT_EQ(spans_[0].qemu_events, 0u);
-  EXPECT_EQ(counters().qemu_events, 3u);
-  EXPECT_EQ(counters().qemu_events_in_exits, 0u);
+  EXPECT_EQ(spans_[0].vmm_events, 0u);
+  EXPECT_EQ(counters().vmm_events, 3u);
+  EXPECT_EQ(counters().vmm_events_in_exits, 0u);
 }
 
 TEST_F(ExitTrackerTest, MoreAccessesThanAreKeptStillFindTheLast) {

@@ -58,6 +58,28 @@ TEST_F(IrqTrackerTest, ARaiseCountsForTheNextAcceptOfItsThreadOnly) {
   EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLocal);
 }
 
+// A line that waits already: the IOAPIC raises nothing more, and the timer's interrupt is the next
+// that a vCPU accepts on this thread.
+TEST_F(IrqTrackerTest, ALineThatTheIoapicCoalescesIsNotTheNextAcceptedInterrupts) {
+  play({exit(90), irq(95, IrqStep::kLine, 4, kNoVector, kNoVcpu, kVcpu0),
+        irq(96, IrqStep::kRoute, 4, 0x23, kNoVcpu, kVcpu0),
+        irq(101, IrqStep::kAccept, 0, 0xec, 0, kVcpu0),
+        irq(110, IrqStep::kInject, 0, 0xec, kNoVcpu, kVcpu0),
+        irq(131, IrqStep::kEoi, 0, 0xec, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLocal);
+  EXPECT_EQ(done_[0].raised, Timestamp(101));
+}
+
+TEST_F(IrqTrackerTest, ALineRaisedFromUserSpaceEndsWhereTheVcpuRunsAgain) {
+  play({exit(90), irq(95, IrqStep::kLine, 4, kNoVector, kNoVcpu, kVcpu0), reload(99),
+        irq(101, IrqStep::kAccept, 0, 0xec, 0, kVcpu0),
+        irq(110, IrqStep::kInject, 0, 0xec, kNoVcpu, kVcpu0),
+        irq(131, IrqStep::kEoi, 0, 0xec, 0, kVcpu0)});
+  ASSERT_EQ(done_.size(), 1u);
+  EXPECT_EQ(done_[0].origin, IrqSpan::Origin::kLocal);
+}
+
 TEST_F(IrqTrackerTest, RaisedAgainWhilePendingItIsCoalesced) {
   play({exit(90), irq(100, IrqStep::kAccept, 0, 0x24, 0), irq(105, IrqStep::kAccept, 0, 0x24, 0),
         irq(110, IrqStep::kInject, 0, 0x24, kNoVcpu, kVcpu0),

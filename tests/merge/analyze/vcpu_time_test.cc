@@ -59,7 +59,7 @@ TEST_F(OwnTimesTest, AWriteLastsToTheLastEventOfItsDevice) {
   EXPECT_EQ(devices(call), 20u);                // 20 to 40
   EXPECT_EQ(call.own.devices_at_most_ns, 80u);  // all but the time before the first write
   EXPECT_EQ(call.own.guest_ns, 80u);
-  EXPECT_EQ(call.own.qemu_events, 4u);
+  EXPECT_EQ(call.own.vmm_events, 4u);
 }
 
 TEST_F(OwnTimesTest, AReadLastsFromTheFirstEventOfItsDevice) {
@@ -100,7 +100,7 @@ TEST_F(OwnTimesTest, WhatACalleeTakesIsNotTheCallersOwn) {
   ASSERT_EQ(calls_.size(), 3u);
   EXPECT_EQ(calls_[0].own.total(), 20u);
   EXPECT_EQ(calls_[1].own.total(), 5u);
-  EXPECT_EQ(calls_[1].own.qemu_events, 0u);
+  EXPECT_EQ(calls_[1].own.vmm_events, 0u);
   EXPECT_EQ(calls_[2].own.total(), 75u);
   EXPECT_EQ(calls_[2].own.device, kNoName);
   const auto& functions = pipeline_.stacks().functions();

@@ -66,6 +66,14 @@ def sums_of_wakers(rows, vcpus):
     return dict(sums)
 
 
+def sums_of_nested(rows):
+    sums = collections.defaultdict(lambda: [0, 0])
+    for row in rows:
+        sums[row["nested"]][0] += 1
+        sums[row["nested"]][1] += row["total_ns"]
+    return dict(sums)
+
+
 def sums_of_folded(text, device_follows):
     sums = collections.Counter()
     for line in text.splitlines():
@@ -136,6 +144,10 @@ def check(trapline, folder, recording):
                                          capture_output=True, check=True).stdout)
     expect("jsonl, woken_by", sums_of_wakers(rows, by_waker["vcpus"]),
            {row["key"]: [row["count"], row["total_ns"]] for row in by_waker["groups"]["rows"]})
+    by_nested = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "nested"],
+                                          capture_output=True, check=True).stdout)
+    expect("jsonl, nested", sums_of_nested(rows),
+           {row["key"]: [row["count"], row["total_ns"]] for row in by_nested["groups"]["rows"]})
     for window in ("1h", "10ms"):
         lines = export(trapline, recording, "--to", "jsonl", "--rows", "summary", "--window", window).splitlines()
         found, histograms = sums_of_summary(map(json.loads, lines))

@@ -375,6 +375,18 @@ const cases = {
         if (file === of_session) assert.ok(shown.includes("<svg onload=alert(3)>") && shown.includes("<iframe src=javascript:alert(5)>"), "session.json is text");
       });
     }
+    // The comparison's page: the same bytes on both of its sides, in its rows and in what it was recorded with.
+    const compared = join(folder, "hostile-diff.html");
+    run("diff", session, session, "--by", "device,function", "--symbols", elf, "--format", "html", "-o", compared);
+    assert.equal(readFileSync(compared, "utf8").match(/<script/g).length, 2, "the data ends no script and begins none");
+    await with_page(compared, {}, async (page) => {
+      assert.equal(await page.evaluate(() => document.querySelectorAll("main :is(img, iframe, object, embed, script, b, a[href], [onerror], [onload])").length), 0);
+      assert.equal(await page.evaluate(() => document.scripts.length), 2);
+      assert.ok((await page.locator("#changes").textContent()).includes("<b>"), "the device is text");
+      const shown = await page.locator("main").textContent();
+      assert.ok(shown.includes("<svg onload=alert(3)>") && shown.includes("<iframe src=javascript:alert(5)>"), "session.json is text");
+      assert.ok(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(shown), "nothing that cannot be seen");
+    });
   },
 
   // What the waits' tables say is what report --waits prints.

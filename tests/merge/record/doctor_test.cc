@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "merge/record/qemu_doctor.h"
+
 namespace trapline::record {
 namespace {
 

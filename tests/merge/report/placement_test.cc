@@ -80,8 +80,8 @@ TEST_F(PlacementTest, ALogIsOneTimelineWithItsHostsRecording) {
   ASSERT_TRUE(run) << run.error().message;
   EXPECT_EQ(run->report.counters.exits.exits, 4618u);
   // Each event of QEMU counts twice: in trace_marker and in the log.
-  EXPECT_EQ(run->report.counters.exits.qemu_events, 2 * markers_);
-  EXPECT_EQ(run->report.counters.exits.qemu_events_in_exits, 2 * markers_);
+  EXPECT_EQ(run->report.counters.exits.vmm_events, 2 * markers_);
+  EXPECT_EQ(run->report.counters.exits.vmm_events_in_exits, 2 * markers_);
 }
 
 TEST_F(PlacementTest, SyncRecordsOfAnotherRunAreRefused) {

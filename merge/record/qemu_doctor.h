@@ -1,0 +1,24 @@
+// The doctor's look at a QEMU: its version, its trace backends, its plugins.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/record/doctor.h"
+#include "merge/record/qemu_command.h"
+
+namespace trapline::record {
+
+struct QemuProgram {
+  std::string path;
+  QemuFacts facts;
+  bool has_plugins = false;
+  int plugin_api = 0;  // as QEMU counts; 0: older than what the plugin uses, or not seen
+};
+// Of none: what that costs.
+[[nodiscard]] std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu);
+// Runs it. `wanted` is a program, or empty: the first of PATH.
+[[nodiscard]] std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted);
+
+}  // namespace trapline::record

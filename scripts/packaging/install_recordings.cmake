@@ -1,0 +1,16 @@
+# Run by `cmake --install`: the recordings that the documents' examples name (`$ trapline report tests/data/…`),
+# from SOURCE to DESTINATION. A tarball without recordings has none.
+file(GLOB documents ${source}/README.md ${source}/docs/*.md ${source}/docs/*/*.md)
+set(recordings)
+foreach(document IN LISTS documents)
+  file(STRINGS ${document} examples REGEX "^[$] trapline .*tests/")
+  string(REGEX MATCHALL "tests/(data|merge)/[A-Za-z0-9_./-]+" named "${examples}")
+  list(APPEND recordings ${named})
+endforeach()
+list(REMOVE_DUPLICATES recordings)
+foreach(recording IN LISTS recordings)
+  if(EXISTS ${source}/${recording})
+    get_filename_component(folder ${recording} DIRECTORY)
+    file(INSTALL ${source}/${recording} DESTINATION ${destination}/${folder})
+  endif()
+endforeach()

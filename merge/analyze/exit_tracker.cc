@@ -11,10 +11,14 @@ std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::si
 
 }  // namespace
 
+// What the time of an exit goes to from the thread's mark on.
+Part ExitTracker::part_of(const Thread& thread) {
+  if (thread.off_cpu) return thread.asleep ? Part::kBlocked : Part::kPreempted;
+  return thread.in_user ? Part::kUser : Part::kKernel;
+}
+
 void ExitTracker::add(Thread& thread, Timestamp at) {
-  const Part which = thread.off_cpu   ? (thread.asleep ? Part::kBlocked : Part::kPreempted)
-                     : thread.in_user ? Part::kUser
-                                      : Part::kKernel;
+  const Part which = part_of(thread);
   part(thread.span.parts, which) += elapsed(thread.mark, at);
   if (detail_ == Detail::kIntervals) keep(thread, which, at);
   thread.mark = at;

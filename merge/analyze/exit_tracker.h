@@ -53,8 +53,10 @@ class ExitTracker {
 
   [[nodiscard]] const ExitModel& model() const { return model_; }
   [[nodiscard]] const ExitCounters& counters() const { return counters_; }
-  // The threads that run vCPUs, in order of first sight.
+  // The threads that run vCPUs, in order of first sight; with the guest's runs and the exits that
+  // are open at `now`, which is no earlier than the last event.
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
+  [[nodiscard]] std::vector<VcpuTotalsOf> vcpus_at(Timestamp now) const;
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::vector<OpenExit> open() const;
@@ -89,8 +91,7 @@ class ExitTracker {
     Timestamp last;  // of the thread's last event
     ExitSpan span;
     KvmDetail waiting = kNoDetail;  // fallback: what the next exit is about
-    NameId device_event = kNoName, accelerator_event = kNoName;
-    NameId before_access = kNoName;
+    NameId device_event = kNoName, accelerator_event = kNoName, before_access = kNoName;
     std::array<Access, 8> access{};
     Timestamp user_begin;
     std::optional<Timestamp> off_since;
@@ -103,6 +104,7 @@ class ExitTracker {
     if (thread.phase == Thread::Phase::kExit && at > thread.mark) add(thread, at);
   }
   void add(Thread& thread, Timestamp at);
+  [[nodiscard]] static Part part_of(const Thread& thread);
   void keep(Thread& thread, Part part, Timestamp at);
   void seen(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at);
@@ -114,7 +116,6 @@ class ExitTracker {
   static void set_vcpu(Thread& thread, std::int32_t vcpu);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
   Thread* vcpu_thread(const Event& event);
-
   void on_exit(const Event& event, const KvmExit& exit);
   void on_nested(const Event& event, NestedStep step);
   const ExitSpan* on_entry(const Event& event, const KvmEntry& entry);
@@ -137,8 +138,7 @@ class ExitTracker {
   std::vector<Timestamp> hole_end_;  // by CPU
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
-  bool is_vmm_event_ = false;
-  bool has_run_ = false;
+  bool is_vmm_event_ = false, has_run_ = false;
   GuestRun run_;
   std::optional<Timestamp> user_ended_;
   ExitSpan done_;

@@ -30,6 +30,22 @@ std::vector<VcpuTotalsOf> ExitTracker::vcpus() const {
   return vcpus;
 }
 
+std::vector<VcpuTotalsOf> ExitTracker::vcpus_at(Timestamp now) const {
+  std::vector<VcpuTotalsOf> vcpus = this->vcpus();
+  for (auto& [id, totals] : vcpus) {
+    const Thread& thread = *threads_.find(id);
+    if (thread.phase == Thread::Phase::kGuest) totals.guest_ns += elapsed(thread.mark, now);
+    if (thread.phase != Thread::Phase::kExit) continue;
+    Parts parts = thread.span.parts;
+    parts[static_cast<std::size_t>(part_of(thread))] += elapsed(thread.mark, now);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      totals.parts[i] += parts[i];
+      if (is_halt(thread.span.reason)) totals.halt_ns += parts[i];
+    }
+  }
+  return vcpus;
+}
+
 std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
   const Thread* state = threads_.find(thread);
   if (state == nullptr) return std::nullopt;

@@ -30,6 +30,8 @@
 
 namespace trapline {
 
+class VhostTracker;
+
 struct PipelineOptions {
   ExitModel model;
   GuestRuns guest_runs = GuestRuns::kBetweenExits;
@@ -72,6 +74,7 @@ class Pipeline {
   // Nothing where no sink selects them.
   [[nodiscard]] const RequestSpans* requests() const;
   [[nodiscard]] const RequestPath* request_path() const;
+  [[nodiscard]] const VhostTracker* vhost() const;
   [[nodiscard]] const IrqTracker* interrupts() const {
     return interrupts_ ? &*interrupts_ : nullptr;
   }
@@ -112,6 +115,7 @@ class Pipeline {
   void on_guest(const Event& event);
   void tell_calls();
   void on_host(const Event& event);
+  void end(const ExitSpan& exit);
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
   void on_interrupts(const Event& event);

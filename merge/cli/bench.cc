@@ -152,7 +152,7 @@ Result<void> record_one(const Options& options, const Run& run) {
   if (*status != options.ok_status) {
     return fail(
         "{}: the command ended with status {}; nothing is compared: run it by hand, or give "
-        "--ok-status {} where that is its way to succeed",
+        "--ok-status {} if that status means success",
         record.folder, *status, *status);
   }
   return {};

@@ -68,7 +68,7 @@ std::vector<std::string> parts(const std::string& text, char separator) {
 Result<std::vector<std::string>> values_of(const Setting& setting, const toml::node& node,
                                            const std::string& at) {
   const auto wrong = [&](std::string_view example) {
-    return fail(ErrorKind::kUsage, "{}: {} has another type of value; write {} = {}", at,
+    return fail(ErrorKind::kUsage, "{}: {} has the wrong type of value; write {} = {}", at,
                 setting.name, setting.name, example);
   };
   switch (setting.kind) {

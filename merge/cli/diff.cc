@@ -27,8 +27,8 @@ Result<void> complete(Options& options) {
   }
   if (!options.paths.empty() && options.paths.size() != 2) {
     return fail(ErrorKind::kUsage,
-                "{} recordings, and diff compares two: BEFORE AFTER; name several of a side with "
-                "--before and --after",
+                "{} recordings were given, and diff compares two: BEFORE AFTER; give several for a "
+                "side with --before and --after",
                 options.paths.size());
   }
   if (options.paths.size() == 2) {

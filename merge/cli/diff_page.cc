@@ -15,8 +15,8 @@ Result<void> check_diff_page(const SideOptions& sides) {
   if (auto checked = check_page(); !checked) return checked;
   if (sides.before.size() == 1 && sides.after.size() == 1) return {};
   return fail(ErrorKind::kUsage,
-              "--format html: shows one recording of each side, and there are {} and {}; use "
-              "--format text, or give one of each",
+              "--format html compares one recording with one other, and {} and {} were given; use "
+              "--format text, or give one for each side",
               sides.before.size(), sides.after.size());
 }
 

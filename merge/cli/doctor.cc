@@ -92,9 +92,8 @@ void add_doctor(CLI::App& app, int& status) {
   command->add_option("--qemu", options->qemu, "The QEMU to check (default: the first in PATH)")
       ->type_name("PROGRAM");
   command
-      ->add_option(
-          "--buffer-size", options->buffer_kb,
-          "Judge this size of the buffer of each CPU, in KiB (that of trapline record's option)")
+      ->add_option("--buffer-size", options->buffer_kb,
+                   "Size of each CPU's buffer to judge, in KiB, as in trapline record")
       ->type_name("KIB")
       ->check(CLI::Range(64, 4 << 20))
       ->capture_default_str();

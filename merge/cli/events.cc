@@ -64,7 +64,7 @@ void add_events(CLI::App& app, int& status) {
   command->add_option("--qmp", options->qmp, "QEMU's QMP socket");
   command->add_option(
       "--trace-file", options->trace_file,
-      "Switch the trace file: on, off, flush, status, layout=qemu|rfc, or the path of a new one");
+      "Control the trace file: on, off, flush, status, layout=qemu|rfc, or the path of a new one");
   command->callback([options, &status] {
     if (auto done = control(*options); !done) status = fail_with(done.error());
   });

@@ -36,12 +36,13 @@ int run_spans(const Options& options) {
 
 int run(const Options& options) {
   if (!options.guest_span.empty() && !options.filter.empty()) {
-    return fail_with({"--vcpu, --vm: go with an exit, not with --guest-span", ErrorKind::kUsage});
+    return fail_with({"--vcpu and --vm choose an exit and cannot be given with --guest-span",
+                      ErrorKind::kUsage});
   }
   if (!options.guest_span.empty()) return run_spans(options);
   if (options.format == "csv") {
-    return fail_with(
-        {"--format csv: goes with --guest-span; an exit is text or json", ErrorKind::kUsage});
+    return fail_with({"--format csv needs --guest-span; an exit is explained as text or json",
+                      ErrorKind::kUsage});
   }
   std::optional<TimeSpec> around;
   if (options.around != "max") {

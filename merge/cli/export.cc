@@ -59,7 +59,9 @@ Result<void> run(Options& options) {
   if (!options.window.empty()) {
     auto window = parse_duration("--window", options.window);
     if (!window) return tl::unexpected(std::move(window).error());
-    if (*window == 0) return fail(ErrorKind::kUsage, "--window: 0 is no window; use 1s or 60s");
+    if (*window == 0)
+      return fail(ErrorKind::kUsage,
+                  "--window 0: the length of a window must be above 0; use 1s or 60s");
     options.how.window_ns = *window;
   }
   ProgressLine progress;
@@ -123,9 +125,9 @@ void add_export(CLI::App& app, int& status) {
           "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
       ->capture_default_str();
   command->add_option("--host", options->how.host,
-                      "Host in the rows (default: the recorded host's name)");
+                      "Name of the host in the rows (default: that of the recorded host)");
   command->add_option("--session", options->how.session,
-                      "Session in the rows (default: RECORDING's path)");
+                      "Name of the session in the rows (default: RECORDING's path)");
   command->add_flag("--events", options->how.events,
                     "Export the kernel's events too (--to perfetto)");
   command

@@ -50,7 +50,7 @@ Result<void> print(const PrintOptions& options) {
                reader->undecoded(), options.events);
   }
   if (reader->cut_bytes() != 0) {
-    return fail(ErrorKind::kDamaged, "{}: cut off: {} bytes at the end are no whole record",
+    return fail(ErrorKind::kDamaged, "{}: cut off: the last {} bytes are not a complete record",
                 options.file, reader->cut_bytes());
   }
   return {};

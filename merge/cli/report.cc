@@ -34,7 +34,7 @@ bool wants_page(const Options& options) {
 // The texts that need more than a number, checked before anything is read.
 Result<void> complete(Options& options) {
   if (!options.detail.empty() && options.format != "json") {
-    return fail(ErrorKind::kUsage, "--detail: goes with --format json");
+    return fail(ErrorKind::kUsage, "--detail needs --format json");
   }
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
@@ -47,7 +47,7 @@ Result<void> complete(Options& options) {
     options.report.request_specs.push_back(std::move(*spec));
   }
   if (!options.spans.empty() && !options.report.requests) {
-    return fail(ErrorKind::kUsage, "--span: goes with --by span");
+    return fail(ErrorKind::kUsage, "--span needs --by span");
   }
   if (!options.report.requests) {
     auto dimensions = parse_dimensions(options.report.by_text);
@@ -104,18 +104,19 @@ Result<void> print(const Report& report, const std::string& page, const SideTabl
 Result<GuestSpanSpec> guest_spans_of(const Options& options) {
   if (options.guest_span.empty()) {
     return fail(ErrorKind::kUsage,
-                "--by guest-span: name the intervals, as with --guest-span "
+                "--by guest-span needs the intervals, for example --guest-span "
                 "irq_handler_entry:irq..irq_handler_exit:irq");
   }
   if (options.report.by_text != "guest-span")
-    return fail(ErrorKind::kUsage, "--guest-span: goes with --by guest-span");
+    return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span");
   const ReportOptions& report = options.report;
   if (options.format == "html" || !options.detail.empty() || options.with_phases ||
       !options.phases.empty() || !options.spans.empty() || !options.slower_than.empty() ||
       !options.from.empty() || !options.to.empty() || !options.filter.empty() || report.irq ||
       report.halt || report.guest || report.waits || report.steal) {
     return fail(ErrorKind::kUsage,
-                "--by guest-span: goes with --guest-span, --top and --format text, json or csv");
+                "--by guest-span can only be given with --guest-span, --top and --format text, "
+                "json or csv");
   }
   return parse_guest_span(options.guest_span);
 }

@@ -136,7 +136,7 @@ Result<void> print_text(const Options& options, Reading& reading) {
 Result<void> print_timeline(const Options& options) {
   if (options.format == "html") {
     if (!options.reason.empty()) {
-      return fail(ErrorKind::kUsage, "--reason: goes with --format text; the page shows all exits");
+      return fail(ErrorKind::kUsage, "--reason needs --format text; the page shows all exits");
     }
     if (auto checked = check_page(); !checked) return checked;
   }

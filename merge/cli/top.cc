@@ -67,12 +67,14 @@ void add_top(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_option("--interval", options->interval, "How long an interval is (default: 1s)")
       ->type_name("TIME");
-  command->add_option("--count", top.count, "End after N intervals; 0: never")
+  command
+      ->add_option("--count", top.count, "End after N intervals (--batch, --prometheus); 0: never")
       ->capture_default_str();
   command->add_option("--by", options->by, kBy)->capture_default_str();
   command->add_option("--sort", options->sort, "By total, count, mean, max, p99 or key")
       ->capture_default_str();
-  command->add_option("--top", top.batch.top, "Show N rows; 0: all")->capture_default_str();
+  command->add_option("--top", top.batch.top, "Rows to print with --batch; 0: all")
+      ->capture_default_str();
   command->add_option("--vm", top.batch.scope.vm, "This VM only, by its process id");
   command->add_flag("--no-sched", options->no_sched,
                     "Record no scheduler events: costs less, but preempted and blocked time and "

@@ -34,7 +34,7 @@ Result<std::string> write_temporary(const std::string& text) {
                                  folder == nullptr || *folder == '\0' ? "/tmp" : folder);
   const UniqueFd file(::mkostemps(path.data(), 5, O_CLOEXEC));
   if (file.get() < 0) {
-    return fail("{}: cannot make a file: {}; give one with -o", path, std::strerror(errno));
+    return fail("{}: cannot create a file there: {}; name one with -o", path, std::strerror(errno));
   }
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t n = ::write(file.get(), text.data() + done, text.size() - done);

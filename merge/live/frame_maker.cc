@@ -31,23 +31,18 @@ FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
       words_(keys_.words()),
       requests_wanted_(options.requests),
       index_(256) {
-  if (options.waits || keys_.needs_waits()) {
-    tracker_.emplace([&timeline](const Event& event) {
-      return timeline.source(event.source).event_name(event);
-    });
-  }
+  if (options.waits || keys_.needs_waits()) tracker_.emplace();
 }
 
 SpanClass FrameMaker::selects() const {
-  SpanClass selected = SpanClass::kExits | SpanClass::kEvents;
+  SpanClass selected = SpanClass::kExits;
   if (requests_wanted_) selected = selected | SpanClass::kRequests;
-  if (tracker_) selected = selected | SpanClass::kIntervals;
+  if (tracker_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
   return selected;
 }
 
 void FrameMaker::event(const Event& event, const Pipeline& pipeline) {
   if (tracker_) tracker_->on(event, pipeline);
-  open_.on(event, pipeline);
 }
 
 Cell* FrameMaker::cell(const GroupKey& key) {
@@ -111,9 +106,7 @@ void FrameMaker::request(const RequestSpan& request, const Pipeline&) {
 
 // The difference of two readings: exact, and it adds up to the report's over all frames.
 void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
-  for (const VcpuTotalsOf& ended : pipeline.exits().vcpus()) {
-    const ThreadId thread = ended.thread;
-    const VcpuTotals totals = open_.at(frame.end, ended, pipeline);
+  for (const auto& [thread, totals] : pipeline.exits().vcpus_at(frame.end)) {
     VcpuTotals& before = before_[thread];
     VcpuUse use{thread, totals};
     use.totals.exits = minus(totals.exits, before.exits);

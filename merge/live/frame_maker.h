@@ -8,7 +8,6 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/wait_tracker.h"
 #include "merge/live/frame.h"
-#include "merge/live/open_parts.h"
 #include "merge/model/flat_index.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/wait_table.h"
@@ -63,7 +62,6 @@ class FrameMaker final : public SpanSink {
   std::uint64_t folded_ = 0;
   std::vector<SlowExit> slow_;          // a heap with the fastest in front once it is full
   std::vector<Distribution> requests_;  // by spec
-  OpenParts open_;
   std::optional<WaitTracker> tracker_;
   WaitTable waits_;
   std::map<ThreadId, VcpuTotals> before_;  // at begin_

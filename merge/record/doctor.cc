@@ -50,7 +50,7 @@ constexpr NeededFile kNeededFiles[] = {
     {"events/header_page", O_RDONLY, "trace.dat cannot be written", Level::kMissing},
     {"per_cpu/cpu0/trace_pipe_raw", O_RDONLY | O_NONBLOCK, "no event can be read", Level::kMissing},
     {"set_event_pid", O_RDONLY, "--pid cannot be used", Level::kLimited},
-    {"saved_cmdlines", O_RDONLY, "threads that are no virtual machine's may have no name",
+    {"saved_cmdlines", O_RDONLY, "threads outside of virtual machines may have no name",
      Level::kLimited},
     {"printk_formats", O_RDONLY, "texts of kernel messages in the recording are addresses",
      Level::kLimited},

@@ -131,7 +131,7 @@ std::vector<Finding> check_limits(const Host& host) {
 std::vector<Finding> check_guest(const Host& host) {
   if (!is_guest(host)) {
     return {{"guest", Level::kOk,
-             "this is no virtual machine, so PTP_KVM and a guest agent do not "
+             "this is not a virtual machine, so PTP_KVM and a guest agent do not "
              "matter here; run trapline doctor in the guest as well",
              "", "", ""}};
   }

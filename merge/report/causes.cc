@@ -14,8 +14,8 @@ constexpr Cause kCauses[] = {
      "QEMU's own threads run on the vCPU's CPU: put them in a cpuset beside that of the vCPUs.",
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus"},
     {"preempted-by-idle",
-     "The CPU was idle while the wake-up was on its way to it: a limit on the depth of its sleep "
-     "states shortens that.",
+     "The CPU was idle and took time to wake up: a limit on the depth of its sleep states shortens "
+     "that.",
      "Linux, Documentation/power/pm_qos_interface.rst, /dev/cpu_dma_latency"},
     {"preempted-by-interrupt",
      "Interrupts of the host were served on the vCPU's CPU: smp_affinity_list in /proc/irq moves "
@@ -31,7 +31,7 @@ constexpr Cause kCauses[] = {
      "wake-up where the sleeps are short.",
      "Linux, Documentation/virt/kvm/halt-polling.rst"},
     {"blocked-on-vmm",
-     "A thread of QEMU let the vCPU go on: serve the device in an IOThread, which does not need "
+     "The vCPU waited for a thread of QEMU: serve the device in an IOThread, which does not need "
      "QEMU's global lock.",
      "QEMU, docs/devel/multiple-iothreads.rst"},
     {"blocked-on-disk",

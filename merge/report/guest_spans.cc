@@ -110,12 +110,7 @@ std::optional<std::uint64_t> told_length(std::string_view marker, std::string_vi
 }
 
 GuestSpans::GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst)
-    : timeline_(timeline),
-      spec_(std::move(spec)),
-      most_(worst),
-      tracker_([&timeline](const Event& event) {
-        return timeline.source(event.source).event_name(event);
-      }) {
+    : timeline_(timeline), spec_(std::move(spec)), most_(worst) {
   result_.spec = spec_.text;
 }
 
@@ -311,7 +306,7 @@ ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames
                           : part == Part::kBlocked ? "asleep until " + names.text(most->second)
                           : part == Part::kUser    ? "in QEMU"
                                                    : "in the host's kernel";
-  span.sentence = fmt::format("{:.1f} % of it the vCPU was {}.", share, who);
+  span.sentence = fmt::format("During {:.1f} % of it the vCPU was {}.", share, who);
   const bool is_thread = most->second.is_thread();
   const Cause* cause = cause_of(part, most->second, is_thread && names.is_vcpu(most->second.thread),
                                 is_thread && !names.vm(most->second.thread).empty());

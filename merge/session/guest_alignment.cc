@@ -106,7 +106,7 @@ std::string describe(const GuestAlignment& alignment, const std::vector<std::str
   for (const std::string& way : left_out)
     text += fmt::format("; {} contradicts and is left out", way);
   if (alignment.line.tolerance() != 0)
-    text += fmt::format("; no line meets all of them: a tolerance of {} ns is in the error",
+    text += fmt::format("; no line fits all of them: the error includes a tolerance of {} ns",
                         alignment.line.tolerance());
   if (alignment.gaps.records != 0)
     text +=
@@ -202,9 +202,8 @@ Result<void> shown_by_runs(const GuestRecording& guest, const GuestAlignment& al
   const bool spread = seen.intervals >= kEnoughIntervals || seen.decided < kEnough;
   if (of_cpus < kEnough || (seen.records >= kEnough && spread)) return {};
   return fail(
-      "the guest's {} records lie in {} of the times between its vCPUs' exits, too few to tell "
-      "that "
-      "the sync records are this guest's; record both at one time, and for longer",
+      "the guest's {} records lie in {} runs of its vCPUs, too few to show that the sync records "
+      "are of this guest; record host and guest at the same time, and for longer",
       of_cpus, seen.intervals);
 }
 
@@ -259,10 +258,11 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
     for (const auto& [vcpu, thread] : *vm) threads.insert(thread);
     bounds.take_threads(std::move(threads));
   } else if (!bounds.threads().empty()) {
-    return fail("what the guest wrote is in exits of several virtual machines");
+    return fail("exits of several virtual machines have the values that the guest wrote");
   } else if (guest.inside && !of_host.vcpus.empty()) {
     return fail(
-        "several virtual machines ran, and no exit shows which one's guest it is; run `trapline "
+        "several virtual machines ran, and no exit shows which of them made the guest's recording; "
+        "run `trapline "
         "sync` in the guest while the host is recorded with -e kvm (kvm_pio, kvm_mmio)");
   }
   std::optional<Evidence> evidence;
@@ -274,8 +274,9 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
   if (!evidence || evidence->bounds.empty()) {
     if (!guest.inside || of_host.vcpus.empty() || bounds.made_by_the_guest()) return std::nullopt;
     return fail(
-        "what `trapline sync` did in the guest is not in the host's recording; record there with "
-        "-e kvm (kvm_pio, kvm_mmio, kvm_write_tsc_offset), and for PTP_KVM with trapline record");
+        "the host's recording has nothing of what `trapline sync` did in the guest; record the "
+        "host with -e kvm (kvm_pio, kvm_mmio, kvm_write_tsc_offset), and for PTP_KVM with trapline "
+        "record");
   }
   auto line = fit(guest, evidence->bounds, of_host.vcpus);
   if (!line) return tl::unexpected(std::move(line).error());

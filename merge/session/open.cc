@@ -57,7 +57,7 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   }
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
-  return fail("{} is no recording that can be read; {}", path, kExpected);
+  return fail("{} is not a recording that trapline can read; {}", path, kExpected);
 }
 
 }  // namespace
@@ -117,8 +117,8 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
       return open_qemu_log(path);
     case SourceKind::kGuestSync:
       return fail(ErrorKind::kUsage,
-                  "{} holds guest sync records and no events; give it beside the recordings of the "
-                  "guest and of its host",
+                  "{} holds sync records of a guest and no events; give it together with the "
+                  "recordings of the guest and of its host",
                   path);
     case SourceKind::kSession:
       break;

@@ -120,8 +120,8 @@ Result<void> Recordings::gather_guests() {
   }
   if (used) return {};
   return fail(ErrorKind::kUsage,
-              "{}: none of the recordings is of another machine than {}; where guest and host have "
-              "one name, put it into the guest's uftrace directory as sync.txt",
+              "{}: no recording is of another machine than {}, so it aligns none; where guest and "
+              "host have the same name, put it into the guest's uftrace directory as sync.txt",
               printed_path_, recordings_.front().part.path);
 }
 

@@ -38,10 +38,11 @@ Result<void> File::read_from(int fd, std::uint64_t offset, std::span<std::byte> 
   while (!into.empty()) {
     const ssize_t got = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail("{}: reading at {}: {}", path_, offset, std::strerror(errno));
+    if (got < 0)
+      return fail("{}: cannot read at offset {}: {}", path_, offset, std::strerror(errno));
     if (got == 0) {
-      return fail(ErrorKind::kDamaged, "{}: ends at {} where {} more bytes should be", path_,
-                  offset, into.size());
+      return fail(ErrorKind::kDamaged, "{}: ends at offset {}, {} bytes too early", path_, offset,
+                  into.size());
     }
     into = into.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
@@ -51,7 +52,7 @@ Result<void> File::read_from(int fd, std::uint64_t offset, std::span<std::byte> 
 
 Result<void> File::read_pieces(std::uint64_t offset, std::span<std::byte> into) const {
   if (!holds(offset, into.size())) {
-    return fail(ErrorKind::kDamaged, "{}: ends at {} where {} more bytes should be", path_, size_,
+    return fail(ErrorKind::kDamaged, "{}: ends at offset {}, {} bytes too early", path_, size_,
                 into.size() - (size_ > offset ? size_ - offset : 0));
   }
   std::ranges::fill(into, std::byte{0});

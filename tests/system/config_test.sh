@@ -84,10 +84,10 @@ mistakes_are_told_with_their_line() {
   done <<END
 clock = |$file:2: 
 colors = "never"|$file:2: there is no setting 'colors'; did you mean colours?
-clock = 5|$file:2: clock has another type of value; write clock = "mono"
-buffer-size = "8192"|$file:2: buffer-size has another type of value; write buffer-size = 8192
+clock = 5|$file:2: clock has the wrong type of value; write clock = "mono"
+buffer-size = "8192"|$file:2: buffer-size has the wrong type of value; write buffer-size = 8192
 buffer-size = 3|$file:2: --buffer-size: Value 3 not in range
-symbols = [1]|$file:2: symbols has another type of value; write symbols = ["FILE", "FILE"]
+symbols = [1]|$file:2: symbols has the wrong type of value; write symbols = ["FILE", "FILE"]
 \n\ncolours = "blue"|$file:4: colours: 'blue' is not one of auto, always, never
 END
   rm "$file"

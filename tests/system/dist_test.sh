@@ -34,4 +34,29 @@ the_rpm_spec_can_be_read_and_names_what_is_installed() {
   expect_contains "$work/spec" "libtrapline_ftrace.so.0"
 }
 
+# What is installed from this build, by the spec's own %prep, %install and %files: a file that no package takes, or one
+# that is missing, ends rpmbuild. The compilation is left out (it takes minutes), and so are the dependencies' names,
+# which are another distribution's.
+the_rpm_spec_packs_all_that_is_installed() {
+  command -v rpmbuild >/dev/null || skip "rpmbuild is missing: apt-get install rpm"
+  local version tarball libdir
+  tarball=$("$scripts/dist" --out "$work/sources" --without-recordings)
+  version=${tarball##*/trapline-}
+  version=${version%.tar.xz}
+  libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$TRAPLINE_BINARY_DIR/CMakeCache.txt")
+  run rpmbuild -bb --nodeps --define "_topdir $work/rpm" --define "_sourcedir $work/sources" --define "tree_version $version" \
+    --define "_libdir %{_prefix}/$libdir" --define "cmake true" --define "cmake_build true" \
+    --define "cmake_install DESTDIR=%{buildroot} cmake --install '$TRAPLINE_BINARY_DIR' --prefix /usr" \
+    --define "debug_package %{nil}" --define "_build_id_links none" --define "__strip strip" --define "_binary_payload w1.gzdio" "$TRAPLINE_SOURCE_DIR/scripts/packaging/trapline.spec"
+  [ "$status" = 0 ] || { tail -n 30 "$work/stdout"; fail "rpmbuild"; }
+  find "$work/rpm/RPMS" -name '*.rpm' -printf '%f\n' | sort >"$work/made"
+  local name
+  for name in trapline libtrapline-ftrace libtrapline-ftrace-devel trapline-qemu-plugin trapline-demo trapline-doc; do
+    grep -q "^$name-[0-9]" "$work/made" || fail "no package $name: $(cat "$work/made")"
+  done
+  rpm -qlp "$work/rpm/RPMS/"*/trapline-[0-9]*.rpm >"$work/stdout" 2>"$work/stderr"
+  expect_contains "$work/stdout" /usr/bin/trapline
+  expect_contains "$work/stdout" /usr/share/man/man1/trapline-report.1
+}
+
 "$1"

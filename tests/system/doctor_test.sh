@@ -165,6 +165,37 @@ the_commands_that_write_kernel_settings_close_the_gaps() {
   [ "$status" = 0 ] || fail "a command of the doctor closed no gap"
 }
 
+# A virtual machine with the agent's port and without PTP_KVM: folders of our own bound over those of /sys. In modprobe's
+# and systemctl's places are programs that do for these two arguments what they do, and nothing for others.
+the_commands_of_a_guest_close_the_gaps() {
+  need_tracing
+  if ! [ -d /sys/class/ptp ] || ! [ -d /sys/class/virtio-ports ]; then skip "this kernel has no /sys/class/ptp or virtio-ports"; fi
+  export_command_in
+  # shellcheck disable=SC2016 # the inner shell expands these
+  run unshare --mount --pid --fork --mount-proc --propagation private bash -euc '
+    mkdir -p ptp/ptp0 ports/vport1p1 bin
+    printf "org.qemu.guest_agent.0\n" >ports/vport1p1/name
+    printf "flags\t\t: fpu hypervisor svm constant_tsc nonstop_tsc \n" >cpuinfo
+    mount --bind cpuinfo /proc/cpuinfo
+    mount --bind ptp /sys/class/ptp
+    mount --bind ports /sys/class/virtio-ports
+    cp "$(command -v sleep)" bin/qemu-ga
+    printf "#!/bin/sh\n[ \"\$*\" = ptp_kvm ] && echo KVM virtual PTP >%s/ptp/ptp0/clock_name\n" "$PWD" >bin/modprobe
+    printf "#!/bin/sh\n[ \"\$*\" = \"start qemu-guest-agent\" ] && { %s/bin/qemu-ga 60 >/dev/null 2>&1 & }\n" "$PWD" >bin/systemctl
+    chmod +x bin/*
+    for check in PTP_KVM "guest agent"; do
+      "$1" doctor >seen || [ $? = 1 ]
+      grep "^limited  $check: " seen
+      command=$(command_in seen "$check")
+      echo "the command is: $command"
+      PATH=$PWD/bin:$PATH bash -c "$command"
+      "$1" doctor >seen || [ $? = 1 ]
+      grep "^ok  *$check: " seen
+    done' bash "$trapline"
+  cat "$work/stdout"
+  [ "$status" = 0 ] || fail "a command of the doctor for guests closed no gap"
+}
+
 # A kernel without mono (trace_clock as a file of our own); the recording then has the clock that is named.
 the_clock_command_records() {
   need_tracing

@@ -122,7 +122,7 @@ an_exit_that_took_long_takes_a_snapshot() {
 says_what_is_wrong_with_its_options() {
   run "$trapline" record --flight 60s -- true
   expect_equal "exit status" 2 "$status"
-  expect_contains "$work/stderr" "--flight records the machine"
+  expect_contains "$work/stderr" "--flight records the whole host"
   run "$trapline" record --flight 60s --disk-budget 100
   expect_equal "exit status" 2 "$status"
   expect_contains "$work/stderr" "give at least 128"

@@ -1,10 +1,13 @@
 """Runs the examples below each command's --help, as they are printed, in a folder that has what they name.
 
-usage: help_examples.py reading|recording SOURCE_DIR TRAPLINE
+usage: help_examples.py reading|recording|documents SOURCE_DIR TRAPLINE
 
 reading: recordings of tests/data as run, before, trace.dat...; a program that answers on vm.qmp and
 program.sock. recording: `trapline record` as root, with the pid 4711 replaced by a living one, durations by
-0.2s, and a script in QEMU's place, since CI's machines have no KVM.
+0.2s, and a script in QEMU's place, since CI's machines have no KVM. documents: in the same way the commands of
+README.md, docs/tutorial.md and docs/cookbook.md that are no ```console blocks; … is the reader's to complete, so
+it is left out, alice is nobody, and a process that `$(pidof …)` would find is a living one. Not run: those of
+podman, and trace-cmd's.
 """
 import json
 import os
@@ -18,7 +21,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-RECORDINGS = ["trace.dat", *(f"{name}/trace.dat" for name in ("run", "before", "after", "a1", "a2", "b1", "b2"))]
+RECORDINGS = ["trace.dat", *(f"{name}/trace.dat" for name in ("run", "before", "after", "a1", "a2", "a3", "b1", "b2", "b3"))]
 # Exit statuses that the machine, not the command line, decides; and errors that say what a machine lacks.
 ALSO_GOOD = {"doctor": {1}, "diff": {4}}
 MAY_LACK = re.compile(r"built without the page|I/O port|/dev/port|iopl|ioperm")
@@ -68,13 +71,60 @@ def prepare(folder: Path, data: Path) -> None:
     (folder / "trace-events-all").write_text('hello_end(void) "done"\n')
     qemu = folder / "bin/qemu-system-x86_64"
     qemu.parent.mkdir()
-    qemu.write_text("#!/bin/sh\nsleep 0.2\n")
+    qemu.write_text("#!/bin/sh\ntrap 'exit 0' TERM\nsleep 0.2 &\nwait\n")  # SIGTERM ends QEMU in good order
     qemu.chmod(0o755)
 
 
 def examples_of(trapline: str, command: list[str]) -> list[str]:
     text = subprocess.run([trapline, *command, "--help"], capture_output=True, text=True, check=True).stdout
     return re.findall(r"^  (.*trapline .*)$", text.partition("\nExamples:\n")[2], re.M)
+
+
+def commands_of(document: Path) -> list[str]:
+    """Those of ```sh blocks, and the lines that begin with `# ` of blocks without a language."""
+    commands = []
+    text = document.read_text(encoding="utf-8")
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text.replace("\\\n", " "), re.M | re.S):
+        for line in block.splitlines():
+            if language == "" and line.startswith("# "):
+                line = line[2:]
+            elif language != "sh":
+                continue
+            line = re.sub(r"  +# .*$", "", line).strip()
+            if line.startswith(("trapline ", "echo ")):
+                commands.append(line)
+    return commands
+
+
+def follow(source: Path, folder: Path, environment: dict[str, str], pid: int) -> tuple[int, int]:
+    """Runs the commands of the documents; returns how many ran, and how many failed."""
+    ran = failed = 0
+    session = None
+    for name in ("README.md", "docs/tutorial.md", "docs/cookbook.md"):
+        for command in commands_of(source / name):
+            first = command.split()[1]
+            if first in ("top", "bench"):
+                continue  # top_test runs them
+            typed = command.replace("…", "").replace("--user alice", "--user nobody")
+            typed = re.sub(r"\$\((pgrep|pidof) [^)]*\)", str(pid), re.sub(r"--duration \S+", "--duration 0.2s", typed))
+            # The times of the answer are those of one recording.
+            typed = re.sub(r" --(from|to) \+\S+", "", typed)
+            if first == "record":
+                shutil.rmtree(folder / "recorded", ignore_errors=True)
+                typed = re.sub(r" -o \S+", " -o recorded", typed)
+            elif command.startswith("echo"):
+                shutil.copy(session, folder / "run/session.json")
+            status, said = run(typed, folder, environment)
+            ran += 1
+            if status != 0 and status not in ALSO_GOOD.get(first, ()):
+                failed += 1
+                print(f"FAILED: {name}: {typed}: exit status {status}\n{said}")
+            elif command.startswith("echo"):
+                assert re.fullmatch(r"-?\d+\n", said), said  # seconds
+                (folder / "run/session.json").unlink()
+            elif first == "record" and session is None:
+                session = shutil.copy(folder / "recorded/session.json", folder / "session.json")
+    return ran, failed
 
 
 def run(example: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
@@ -98,7 +148,14 @@ def main() -> None:
         environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
         environment |= {"PATH": f"{folder}/bin:{Path(trapline).parent}:{os.environ['PATH']}", "TRAPLINE_CONFIG": ""}
         with subprocess.Popen(["sleep", "60"]) as alive:
-            for command in ["", *names]:
+            if what == "documents":
+                for name in ("slow", "home"):
+                    shutil.copytree(folder / "before", folder / name)
+                for name in ("demo", "quiet"):
+                    shutil.copytree(folder / "before", folder / f"home/{name}.trapline")
+                folder.chmod(0o755)
+                ran, failed = follow(Path(source), folder, environment | {"HOME": str(folder / "home")}, alive.pid)
+            for command in ["", *names] if what != "documents" else []:
                 for example in examples_of(trapline, [command] if command else []):
                     first = re.search(r"trapline (\w+)", example)[1]
                     if first in ("top", "snapshot", "bench"):  # top_test, flight_test and bench_test run them

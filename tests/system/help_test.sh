@@ -9,10 +9,20 @@ examples_that_read_are_run() {
   python3 "$TRAPLINE_SOURCE_DIR/tests/system/help_examples.py" reading "$TRAPLINE_SOURCE_DIR" "$trapline"
 }
 
-examples_that_record_are_run() {
+need_to_record() {
   [ "$(id -u)" = 0 ] || skip "needs root, to record"
   [ -w /sys/kernel/tracing/trace_marker ] || skip "needs tracefs at /sys/kernel/tracing"
   [ -d /sys/kernel/tracing/events/kvm ] || skip "needs a kernel with events of KVM"
+}
+
+# What README, the tutorial and the cookbook tell to type beside the examples that doc_examples_test compares.
+commands_of_the_documents_are_run() {
+  need_to_record
+  python3 "$TRAPLINE_SOURCE_DIR/tests/system/help_examples.py" documents "$TRAPLINE_SOURCE_DIR" "$trapline"
+}
+
+examples_that_record_are_run() {
+  need_to_record
   python3 "$TRAPLINE_SOURCE_DIR/tests/system/help_examples.py" recording "$TRAPLINE_SOURCE_DIR" "$trapline"
 }
 

@@ -47,7 +47,7 @@ export class Waits {
     const when = this.choice?.time ? "in the chosen interval" : "";
     if (!most?.row) {
       replace(this.title, `No vCPU was preempted or blocked inside its exits ${when}`.trimEnd());
-      replace(this.tables, h("p", { class: "empty" }, "As far as was recorded: it takes sched:sched_switch and sched:sched_waking, which trapline record records."));
+      replace(this.tables, h("p", { class: "empty" }, "As far as was recorded: this view needs sched:sched_switch and sched:sched_waking (trapline record --sched)."));
       this.more.hidden = true;
       return;
     }

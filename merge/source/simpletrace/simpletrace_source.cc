@@ -103,7 +103,7 @@ class SimpletraceSource : public Source {
         ended_ = true;
         if (reader_.cut_bytes() != 0) {
           status_ =
-              fail(ErrorKind::kDamaged, "{}: cut off: {} bytes at the end are no whole record",
+              fail(ErrorKind::kDamaged, "{}: cut off: the last {} bytes are not a complete record",
                    info_.path, reader_.cut_bytes());
         }
       } else {

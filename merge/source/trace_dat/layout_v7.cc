@@ -40,7 +40,7 @@ Result<void> LayoutReader::read_v7(std::uint64_t next) {
   std::set<std::uint64_t> visited;
   while (next != 0) {
     if (!visited.insert(next).second || visited.size() > kMostOptionSections) {
-      return fail(ErrorKind::kDamaged, "{}: damaged: its option sections form a circle",
+      return fail(ErrorKind::kDamaged, "{}: damaged: its option sections form a loop",
                   file_.path());
     }
     auto following = read_options_v7(next, by_option);

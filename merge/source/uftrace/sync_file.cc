@@ -27,7 +27,7 @@ Result<StampedSyncs> read_stamped_syncs(const std::string& path) {
   while (result.records.size() < kMostSyncRecords && std::getline(file, text)) {
     std::string_view line = text;
     if (line.size() > kLongestLine) {
-      return fail(ErrorKind::kDamaged, "{}: a line of {} bytes is no sync record", path,
+      return fail(ErrorKind::kDamaged, "{}: a line of {} bytes is too long for a sync record", path,
                   line.size());
     }
     if (line.starts_with(kClock)) {

@@ -105,15 +105,16 @@ Result<void> read_file(Config& config) {
   config.found = true;
   for (const auto& [key, node] : parsed.table()) {
     const std::string at = place(config.file, key.source());
+    const std::string_view name = key.str();
     const auto setting = std::find_if(config.settings.begin(), config.settings.end(),
-                                      [&](const Setting& one) { return one.name == key.str(); });
+                                      [name](const Setting& one) { return one.name == name; });
     if (setting == config.settings.end()) {
       std::vector<std::string_view> names;
       for (const Setting& one : config.settings) names.push_back(one.name);
-      const auto near = nearest(key.str(), names);
-      return fail(
-          ErrorKind::kUsage, "{}: there is no setting '{}'{}; trapline config --example lists them",
-          at, printable(key.str()), near.empty() ? "" : fmt::format("; did you mean {}?", near));
+      const auto near = nearest(name, names);
+      return fail(ErrorKind::kUsage,
+                  "{}: there is no setting '{}'{}; trapline config --example lists them", at,
+                  printable(name), near.empty() ? "" : fmt::format("; did you mean {}?", near));
     }
     auto values = values_of(*setting, node, at);
     if (!values) return tl::unexpected(std::move(values).error());

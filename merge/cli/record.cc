@@ -130,6 +130,42 @@ Result<int> run(Options& options, bool folder_given) {
   return record::record(record);
 }
 
+// Which of the events are written: around slow exits, or the last minute on request.
+void add_snapshots(CLI::App& command, Options& options) {
+  auto* trigger = command
+                      .add_option("--snapshot-on", options.snapshot_on,
+                                  "Keep only the time around exits such as 'exit > 500us'")
+                      ->type_name("EXPR");
+  command
+      .add_option("--around", options.around,
+                  "How much to keep before and after each exit of --snapshot-on (default: 1s)")
+      ->type_name("TIME")
+      ->needs(trigger);
+  auto* flight = command
+                     .add_option("--flight", options.flight,
+                                 "Keep the last TIME of events in memory, and write them only on "
+                                 "request: trapline snapshot, SIGUSR1, --snapshot-on")
+                     ->type_name("TIME");
+  command
+      .add_option("--spacing", options.spacing,
+                  "With --flight: at most one snapshot within this time (default: 5m)")
+      ->type_name("TIME")
+      ->needs(flight);
+  command
+      .add_option(
+          "--disk-budget", options.budget_mb,
+          "With --flight: disk space for all snapshots, in MiB; beyond it the oldest is deleted")
+      ->type_name("MIB")
+      ->capture_default_str()
+      ->needs(flight);
+  command
+      .add_option("--ring-size", options.ring_mb,
+                  "Memory for events that may still be written, in MiB (default: 16 with "
+                  "--snapshot-on, 64 with --flight)")
+      ->type_name("MIB")
+      ->check(CLI::Range(1, 4096));
+}
+
 }  // namespace
 
 // More than 60 lines: the options of the command, one after the other.
@@ -189,38 +225,7 @@ void add_record(CLI::App& app, int& status) {
       ->type_name("KIB")
       ->check(CLI::Range(64, 4 << 20))
       ->capture_default_str();
-  auto* trigger = command
-                      ->add_option("--snapshot-on", options->snapshot_on,
-                                   "Keep only the time around exits such as 'exit > 500us'")
-                      ->type_name("EXPR");
-  command
-      ->add_option("--around", options->around,
-                   "How much to keep before and after each exit of --snapshot-on (default: 1s)")
-      ->type_name("TIME")
-      ->needs(trigger);
-  auto* flight = command
-                     ->add_option("--flight", options->flight,
-                                  "Keep the last TIME of events in memory, and write them only on "
-                                  "request: trapline snapshot, SIGUSR1, --snapshot-on")
-                     ->type_name("TIME");
-  command
-      ->add_option("--spacing", options->spacing,
-                   "With --flight: at most one snapshot within this time (default: 5m)")
-      ->type_name("TIME")
-      ->needs(flight);
-  command
-      ->add_option(
-          "--disk-budget", options->budget_mb,
-          "With --flight: disk space for all snapshots, in MiB; beyond it the oldest is deleted")
-      ->type_name("MIB")
-      ->capture_default_str()
-      ->needs(flight);
-  command
-      ->add_option("--ring-size", options->ring_mb,
-                   "Memory for events that may still be written, in MiB (default: 16 with "
-                   "--snapshot-on, 64 with --flight)")
-      ->type_name("MIB")
-      ->check(CLI::Range(1, 4096));
+  add_snapshots(*command, *options);
   command->add_option("COMMAND", record.command, "What to run and record, after --");
   command->callback([options, folder, &status] {
     auto done = run(*options, folder->count() != 0);

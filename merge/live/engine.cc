@@ -21,7 +21,7 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
   const Timestamp begin = maker_ ? maker_->begun() : Timestamp();
   pipeline_.reset();
   maker_ = std::make_unique<FrameMaker>(timeline_, options_.frames);
-  maker_->begin(begin);
+  maker_->start(begin);
   pipeline_ = std::make_unique<Pipeline>(pipeline_options(timeline_, input_),
                                          std::vector<SpanSink*>{maker_.get()});
   naming_.pipeline = pipeline_.get();
@@ -32,7 +32,7 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
 void Engine::begin_at(const Event& event) {
   const SourceCounters& counters = timeline_.source(event.source).counters();
   first_ = counters.events != 0 ? std::min(counters.first, event.at) : event.at;
-  maker_->begin(*first_);
+  maker_->start(*first_);
   frame_end_ = Timestamp(first_->ns() + options_.interval_ns);
 }
 
@@ -57,7 +57,7 @@ Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
 void Engine::pass_time(Timestamp complete) {
   if (!first_ && !has_next_ && complete != Timestamp()) {
     first_ = complete;
-    maker_->begin(complete);
+    maker_->start(complete);
     frame_end_ = Timestamp(complete.ns() + options_.interval_ns);
   }
   // An event in view is of `complete` or later.

@@ -35,7 +35,7 @@ class FrameMaker final : public SpanSink {
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
 
   // Where the first frame begins.
-  void begin(Timestamp at) { begin_ = at; }
+  void start(Timestamp at) { begin_ = at; }
   [[nodiscard]] Timestamp begun() const { return begin_; }
   // The frame up to `end`, before an event of that time or later is pushed; the next one begins
   // there. `waits` names the culprits.

@@ -51,18 +51,18 @@ void IrqDeliveries::pend(Thread& thread, const Key& key) {
   waiting.insert(waiting.end(), requests.begin(), requests.end());
 }
 
-void IrqDeliveries::deliver(const Key& key, Timestamp at) {
+void IrqDeliveries::deliver(const Key& key, Timestamp at, bool posted) {
   const auto found = pending_.find(key);
   // An injection that is told late may be older than what waits.
   if (found == pending_.end() || at < found->second.back().end) return;
-  for (const RequestSpan& request : found->second) delivered_.push_back({request, at});
+  for (const RequestSpan& request : found->second) delivered_.push_back({request, at, posted});
   pending_count_ -= found->second.size();
   pending_.erase(found);
 }
 
 void IrqDeliveries::on_inject(const Event& event, const KvmIrq& irq, ThreadId process) {
   if (!irq.level) return;
-  if (irq.vcpu != kNoVcpu) return deliver({process, irq.vcpu, irq.vector}, event.at);
+  if (irq.vcpu != kNoVcpu) return deliver({process, irq.vcpu, irq.vector}, event.at, true);
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
   if (thread->vcpu != kNoVcpu) return deliver({process, thread->vcpu, irq.vector}, event.at);

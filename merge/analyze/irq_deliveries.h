@@ -28,6 +28,7 @@ namespace trapline {
 struct Delivered {
   RequestSpan request;
   Timestamp injected;
+  bool posted = false;  // by the hardware, while the guest may have run
 };
 
 class IrqDeliveries {
@@ -70,7 +71,7 @@ class IrqDeliveries {
   void on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
   void raise(Thread& thread, const Route& route);
   void pend(Thread& thread, const Key& key);
-  void deliver(const Key& key, Timestamp at);
+  void deliver(const Key& key, Timestamp at, bool posted = false);
 
   ThreadTable<Thread> threads_;
   std::map<Queue, Route> routes_;

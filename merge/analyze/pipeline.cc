@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "merge/analyze/vhost_tracker.h"
+
 namespace trapline {
 namespace {
 
@@ -54,6 +56,7 @@ struct Pipeline::Requests {
   }
   RequestSpans spans;
   RequestPath path;
+  VhostTracker vhost;
   std::vector<NameId> spec_names;
 };
 
@@ -91,6 +94,7 @@ Pipeline::~Pipeline() = default;
 
 const RequestSpans* Pipeline::requests() const { return requests_ ? &requests_->spans : nullptr; }
 const RequestPath* Pipeline::request_path() const { return requests_ ? &requests_->path : nullptr; }
+const VhostTracker* Pipeline::vhost() const { return requests_ ? &requests_->vhost : nullptr; }
 
 void Pipeline::note_interval(Timestamp at) {
   if (!begin_) begin_ = at;
@@ -200,7 +204,7 @@ void Pipeline::on_host(const Event& event) {
     if (run != nullptr && counts(run->thread)) builder_->on_guest_run(*run);
     const auto* wakeup = std::get_if<SchedWakeup>(&event.payload);
     if (wakeup != nullptr && has(selected_, SpanClass::kWakeups))
-      builder_->on_wakeup(event, wakeup->thread);
+      builder_->on_wakeup(event, *wakeup);
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_) on_requests(event);
@@ -247,6 +251,7 @@ void Pipeline::on_requests(const Event& event) {
     if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);
     return;
   }
+  requests_->vhost.on(event, process, processes_);
   for (const Delivered& delivered : requests_->path.on(event, process)) {
     for (SpanSink* sink : sinks_) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);

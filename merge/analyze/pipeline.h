@@ -30,6 +30,8 @@
 
 namespace trapline {
 
+class VhostTracker;
+
 struct PipelineOptions {
   ExitModel model;
   GuestRuns guest_runs = GuestRuns::kBetweenExits;
@@ -72,6 +74,7 @@ class Pipeline {
   // Nothing where no sink selects them.
   [[nodiscard]] const RequestSpans* requests() const;
   [[nodiscard]] const RequestPath* request_path() const;
+  [[nodiscard]] const VhostTracker* vhost() const;
   [[nodiscard]] const IrqTracker* interrupts() const {
     return interrupts_ ? &*interrupts_ : nullptr;
   }
@@ -83,7 +86,6 @@ class Pipeline {
   [[nodiscard]] bool counts(ThreadId thread) const {
     return !options_.threads || options_.threads->contains(thread);
   }
-
   // The exit that the last event ended, or nullptr.
   [[nodiscard]] const ExitSpan* ended() const { return ended_; }
   // The QEMU event that the last event's marker is, or nullptr.

@@ -7,6 +7,11 @@
 namespace trapline {
 namespace {
 
+// Of a process that nothing tells, the thread alone is known.
+ThreadId process_or_thread(ThreadId process, ThreadId thread) {
+  return process == ThreadId{} ? thread : process;
+}
+
 bool is_notify(RequestStep step) {
   return step == RequestStep::kNotify || step == RequestStep::kDeferrableNotify;
 }
@@ -17,9 +22,15 @@ RequestPath::RequestPath(Names& names, RequestSpans& spans, const VmmKnowledge& 
     : names_(&names), spans_(&spans), vmm_(&vmm), fields_(vmm.request_fields()) {}
 
 RequestStep RequestPath::step_of(NameId name) {
-  if (name >= steps_.size()) steps_.resize(name + 1, RequestStep::kUnknown);
+  if (name >= steps_.size()) {
+    steps_.resize(name + 1, RequestStep::kUnknown);
+    transfers_.resize(name + 1);
+  }
   RequestStep& step = steps_[name];
-  if (step == RequestStep::kUnknown) step = vmm_->request_step((*names_)[name]);
+  if (step == RequestStep::kUnknown) {
+    step = vmm_->request_step((*names_)[name]);
+    transfers_[name] = vmm_->transfer((*names_)[name]);
+  }
   return step;
 }
 
@@ -32,6 +43,7 @@ std::optional<std::uint64_t> RequestPath::field(std::string_view text, std::stri
 void RequestPath::on_hole(const Lost& lost) {
   exits_.on_hole();
   deliveries_.on_hole();
+  blocks_.on_hole();
   spans_->on_hole();
   for (auto& entry : threads_.entries()) entry.state = {};
   hole_end_ = std::max(hole_end_, lost.to);
@@ -48,6 +60,10 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadId process)
     if (Thread* thread = threads_.find(sched->prev)) *thread = {};  // it waits for new work
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
     if (Thread* thread = threads_.find(event.thread)) *thread = {};
+  }
+  if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
+    blocks_.on(event, *block, process_or_thread(process, event.thread));
+    return {};
   }
   exits_.on(event, process);
   return deliveries_.on(event, process);
@@ -93,6 +109,7 @@ void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& eve
   (void)deliveries_.take(event.thread);
   if (!vq) return;
   if (step == RequestStep::kDeferrableNotify) {
+    for (RequestSpan& request : requests) request.irqfd = true;
     // It may be put off until its thread is done with a batch.
     if (thread.deferred.size() >= kMostDeferred) thread.deferred.clear();
     auto& deferred = thread.deferred[*vq];
@@ -100,6 +117,16 @@ void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& eve
     deferred.insert(deferred.end(), requests.begin(), requests.end());
   }
   deliveries_.on_notify(event, process, *vq, std::move(requests));
+}
+
+void RequestPath::begin_transfer(std::string_view text, NameId name, ThreadId process) {
+  const RequestTransfer* transfer = transfers_[name];
+  if (transfer == nullptr) return;
+  const auto request = field(text, transfer->request), sector = field(text, transfer->sector),
+             sectors = field(text, transfer->sectors);
+  if (request && sector && sectors) {
+    blocks_.begin(process, *request, {transfer->write, *sector, *sectors});
+  }
 }
 
 const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& marker, NameId name,
@@ -115,6 +142,12 @@ const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& mark
     notified = thread->notified;
   }
   const RequestSpan* ended = spans_->on(event, marker, name, process, notified);
+  if (ended != nullptr) {
+    done_ = *ended;
+    done_.block = blocks_.end(process_or_thread(done_.process, done_.thread), done_.value);
+    ended = &done_;
+  }
+  begin_transfer(text, name, process_or_thread(process, event.thread));
   after_spans(*thread, step, event, text, process, ended);
   return ended;
 }

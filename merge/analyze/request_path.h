@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "merge/analyze/block_requests.h"
 #include "merge/analyze/irq_deliveries.h"
 #include "merge/analyze/notify_exits.h"
 #include "merge/analyze/request_spans.h"
@@ -38,6 +39,7 @@ class RequestPath {
 
   [[nodiscard]] std::uint64_t notifies_ambiguous() const { return exits_.ambiguous(); }
   [[nodiscard]] std::uint64_t interrupts_ambiguous() const { return deliveries_.ambiguous(); }
+  [[nodiscard]] std::uint64_t bios_ambiguous() const { return blocks_.ambiguous(); }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 16, kMostDeferred = 1024;
@@ -56,6 +58,7 @@ class RequestPath {
                     ThreadId process);
   void after_spans(Thread& thread, RequestStep step, const Event& event, std::string_view text,
                    ThreadId process, const RequestSpan* ended);
+  void begin_transfer(std::string_view text, NameId name, ThreadId process);
   void on_hole(const Lost& lost);
 
   Names* names_;
@@ -64,9 +67,12 @@ class RequestPath {
   RequestFields fields_;
   NotifyExits exits_;
   IrqDeliveries deliveries_;
+  BlockRequests blocks_;
   ThreadTable<Thread> threads_;
-  std::vector<RequestStep> steps_;  // by NameId
-  Timestamp hole_end_;              // until then events may be missing
+  std::vector<RequestStep> steps_;                 // by NameId
+  std::vector<const RequestTransfer*> transfers_;  // by NameId, where the step is known
+  RequestSpan done_;
+  Timestamp hole_end_;  // until then events may be missing
 };
 
 }  // namespace trapline

@@ -117,7 +117,7 @@ const RequestSpan* RequestSpans::on(const Event& event, const Marker& marker, Na
     if (role.is_start) {
       if (open != open_.end() && is_first_of(role.spec)) ++restarted_;
       if (open != open_.end() || open_.size() < kMostOpen) {
-        open_[key] = {role.spec, event.at, {}, event.thread, notified};
+        open_[key] = {role.spec, event.at, {}, event.thread, notified, process, value, {}, false};
       }
     } else if (open == open_.end()) {
       // One end may serve several begins: only one of them is open.

@@ -27,12 +27,23 @@ namespace trapline {
 // START:FIELD..END:FIELD
 [[nodiscard]] Result<RequestSpec> parse_request_spec(std::string_view text);
 
+// A request's way through the host's block layer: the first of its bios, the first and the last of
+// the disk's own requests.
+struct BlockTimes {
+  std::optional<Timestamp> queued;  // nothing without block_bio_queue
+  Timestamp issued, completed;
+};
+
 struct RequestSpan {
   std::size_t spec = 0;
   Timestamp start, end;
   ThreadId thread{};  // that began it
   // When the exit began that carried the guest's notify, where that is known.
   std::optional<Timestamp> notified;
+  ThreadId process{};
+  std::uint64_t value = 0;          // that its events carry
+  std::optional<BlockTimes> block;  // where all of it is known
+  bool irqfd = false;               // the guest was told through an eventfd of KVM's
 };
 
 class RequestSpans {

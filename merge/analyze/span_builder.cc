@@ -4,9 +4,16 @@
 #include <utility>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/analyze/wake_cause.h"
 
 namespace trapline {
+namespace {
+
+// Interrupts wake on any thread, and the idle thread takes over wake-ups of other CPUs.
+bool is_of_its_thread(const Event& event, const SchedWakeup& wakeup) {
+  return wakeup.context == SchedWakeup::Context::kThread && event.thread != ThreadId{};
+}
+
+}  // namespace
 
 SpanId SpanBuilder::emit(Span& span) {
   if (span.id == SpanId::kNone) span.id = next_id();
@@ -88,7 +95,8 @@ void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
   if (wakeups != nullptr) wakeups->clear();
 }
 
-void SpanBuilder::on_wakeup(const Event& event, ThreadId woken) {
+void SpanBuilder::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
+  const ThreadId woken = wakeup.thread;
   const auto vcpu = pipeline_->vcpu(woken);
   // Outside of an exit there is no part that it could lead to.
   const bool in_exit =
@@ -101,7 +109,7 @@ void SpanBuilder::on_wakeup(const Event& event, ThreadId woken) {
   Span span;
   span.kind = SpanKind::kWakeup;
   span.track = {TrackKind::kWaker, MachineId::kHost,
-                is_of_its_thread(event) ? event.thread : ThreadId{}, 0};
+                is_of_its_thread(event, wakeup) ? event.thread : ThreadId{}, 0};
   span.begin = span.end = event.at;
   span.vcpu = vcpu->vcpu;
   span.number = static_cast<std::uint32_t>(woken);

@@ -36,7 +36,7 @@ class SpanBuilder {
   void on_delivered(const Delivered& delivered);
   void on_interrupt(const IrqSpan& interrupt, ThreadId process);
   // A thread of the host is woken by the event.
-  void on_wakeup(const Event& event, ThreadId woken);
+  void on_wakeup(const Event& event, const SchedWakeup& wakeup);
 
  private:
   // What may yet be the beginning of a flow; of each kind the latest are kept.

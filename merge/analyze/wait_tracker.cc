@@ -97,41 +97,40 @@ CulpritKind WaitTracker::root_of(const Culprit& waker, Timestamp since, Timestam
   return 2 * slept > elapsed(since, until) ? sleep->cause : CulpritKind::kUnknown;
 }
 
-void WaitTracker::follow_sleep(const Event& event, WaitEvent kind, ThreadId woken,
+void WaitTracker::follow_sleep(const Event& event, const SchedWakeup& wakeup,
                                const Pipeline& pipeline) {
-  Sleep* sleep = sleeps_.find(woken);
+  Sleep* sleep = sleeps_.find(wakeup.thread);
   if (sleep == nullptr || !sleep->asleep) return;
-  const Culprit by = cause_.of(event, kind, sleep->slept, pipeline);
+  const Culprit by = cause_.of(event, wakeup, sleep->slept, pipeline);
   const CulpritKind root = root_of(by, sleep->slept, event.at);
   sleep->asleep = false;
   sleep->woken = event.at;
   sleep->cause = root != CulpritKind::kUnknown ? root : by.kind;
 }
 
-void WaitTracker::on_wakeup(const Event& event, ThreadId woken, const Pipeline& pipeline) {
-  const WaitEvent kind = events_.of(event);
-  follow_sleep(event, kind, woken, pipeline);
-  Thread* thread = threads_.find(woken);
+void WaitTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup,
+                            const Pipeline& pipeline) {
+  follow_sleep(event, wakeup, pipeline);
+  Thread* thread = threads_.find(wakeup.thread);
   if (thread == nullptr || thread->state == Thread::State::kRunning) return;
   if (thread->state == Thread::State::kAsleep) {
-    Culprit culprit = cause_.of(event, kind, thread->slept, pipeline);
+    Culprit culprit = cause_.of(event, wakeup, thread->slept, pipeline);
     culprit.root = root_of(culprit, thread->slept, event.at);
     charge(*thread, Part::kBlocked, culprit, event.at);
     thread->state = Thread::State::kWaiting;
     thread->since = event.at;
     thread->queue_known = false;
   }
-  const std::int32_t cpu = woken_cpu(event);
   // The target of sched_waking is the CPU that it ran on, before another one is chosen.
-  if (kind == WaitEvent::kWakeup && !thread->queue_known && cpu >= 0) {
-    thread->cpu = static_cast<std::uint32_t>(cpu);
+  if (!wakeup.waking && !thread->queue_known && wakeup.cpu >= 0) {
+    thread->cpu = static_cast<std::uint32_t>(wakeup.cpu);
     thread->queue_known = true;
   }
 }
 
-void WaitTracker::on_migration(const Event& event) {
-  Thread* thread = threads_.find(migrated(event));
-  const std::int32_t cpu = migrated_to(event);
+void WaitTracker::on_migration(const Event& event, const HostEvent& migration) {
+  Thread* thread = threads_.find(ThreadId{migration.thread});
+  const std::int32_t cpu = migration.number;
   if (thread == nullptr || thread->state != Thread::State::kWaiting || cpu < 0) return;
   if (thread->queue_known) {
     divide(*thread, thread->cpu, event.at);
@@ -159,29 +158,27 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     on_switch(event, *sched, pipeline);
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    on_wakeup(event, wakeup->thread, pipeline);
+    on_wakeup(event, *wakeup, pipeline);
   } else if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* told = pipeline.vmm_event())
       cause_.on_vmm_event(event.thread, event.at, told->name);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_lost(event, *lost);
-  } else if (std::holds_alternative<Other>(event.payload)) {
-    const WaitEvent kind = events_.of(event);
-    if (kind == WaitEvent::kMigrate) {
-      on_migration(event);
-    } else if (kind != WaitEvent::kOther) {
-      cause_.on(event, kind);
-      on_interrupt(event, kind);
-    }
+  } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
+    if (host->step == HostStep::kMigrate) return on_migration(event, *host);
+    cause_.on(event, *host);
+    on_interrupt(event, *host);
+  } else if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
+    if (block->step == BlockStep::kCompleted) cause_.on_disk(event.cpu);
   }
 }
 
-void WaitTracker::on_interrupt(const Event& event, WaitEvent kind) {
-  const bool hard = kind == WaitEvent::kIrqBegin || kind == WaitEvent::kIrqEnd;
-  if (!hard && kind != WaitEvent::kSoftirqBegin && kind != WaitEvent::kSoftirqEnd) return;
-  const bool begins = kind == WaitEvent::kIrqBegin || kind == WaitEvent::kSoftirqBegin;
+void WaitTracker::on_interrupt(const Event& event, const HostEvent& host) {
+  const bool hard = host.step == HostStep::kIrqBegin || host.step == HostStep::kIrqEnd;
+  if (!hard && host.step != HostStep::kSoftirqBegin && host.step != HostStep::kSoftirqEnd) return;
+  const bool begins = host.step == HostStep::kIrqBegin || host.step == HostStep::kSoftirqBegin;
   runners_.on_interrupt(event.at, event.cpu, hard ? CulpritKind::kInterrupt : CulpritKind::kSoftirq,
-                        begins, interrupt_number(event));
+                        begins, static_cast<std::uint32_t>(host.number));
 }
 
 // What the shares leave of the exit's parts: an exit of more intervals than are kept.

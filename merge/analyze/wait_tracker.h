@@ -29,8 +29,6 @@ class WaitTracker {
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::size_t kMostShares = 1u << 15;  // of a thread between two exits
 
-  explicit WaitTracker(EventNamer namer) : events_(std::move(namer)) {}
-
   // Every event of the host, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);
 
@@ -70,10 +68,10 @@ class WaitTracker {
   };
 
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
-  void on_wakeup(const Event& event, ThreadId woken, const Pipeline& pipeline);
-  void on_migration(const Event& event);
-  void on_interrupt(const Event& event, WaitEvent kind);
-  void follow_sleep(const Event& event, WaitEvent kind, ThreadId woken, const Pipeline& pipeline);
+  void on_wakeup(const Event& event, const SchedWakeup& wakeup, const Pipeline& pipeline);
+  void on_migration(const Event& event, const HostEvent& migration);
+  void on_interrupt(const Event& event, const HostEvent& host);
+  void follow_sleep(const Event& event, const SchedWakeup& wakeup, const Pipeline& pipeline);
   [[nodiscard]] CulpritKind root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
   void on_lost(const Event& event, const Lost& lost);
   void leave(Thread& thread, const Event& event, bool runnable) const;
@@ -83,7 +81,6 @@ class WaitTracker {
   static void drop(Thread& thread, Timestamp from, Timestamp until);
   void add_rest(const ExitSpan& exit);
 
-  WaitEvents events_;
   CpuRunners runners_;
   WakeCause cause_;
   ThreadTable<Thread> threads_;

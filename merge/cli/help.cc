@@ -36,13 +36,13 @@ constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
     {"--duration", kWhat},        {"--user", kWhat},
     {"--kvm", "Events"},          {"--sched", "Events"},
     {"--irq", "Events"},          {"--syscalls", "Events"},
-    {"--events", "Events"},       {"--qemu-events", kQemu},
-    {"--no-qemu-events", kQemu},  {"--functions", kQemu},
-    {"--symbols", kQemu},         {"--snapshot-on", kSnapshot},
-    {"--around", kSnapshot},      {"--ring-size", kSnapshot},
-    {"--flight", kSnapshot},      {"--spacing", kSnapshot},
-    {"--disk-budget", kSnapshot}, {"--clock", kBuffer},
-    {"--buffer-size", kBuffer}};
+    {"--block", "Events"},        {"--events", "Events"},
+    {"--qemu-events", kQemu},     {"--no-qemu-events", kQemu},
+    {"--functions", kQemu},       {"--symbols", kQemu},
+    {"--snapshot-on", kSnapshot}, {"--around", kSnapshot},
+    {"--ring-size", kSnapshot},   {"--flight", kSnapshot},
+    {"--spacing", kSnapshot},     {"--disk-budget", kSnapshot},
+    {"--clock", kBuffer},         {"--buffer-size", kBuffer}};
 // Those that --help leaves to --help-all, so that it fits a screen of 50 lines.
 constexpr std::pair<std::string_view, std::string_view> kRare[] = {
     {"report", "--phase"},    {"report", "--span"},        {"report", "--detail"},

@@ -52,10 +52,7 @@ RowExporter::RowExporter(const ExportContext& context, const ExportOptions& opti
       rows_(rows),
       writer_(form, std::move(output), columns_of(rows)),
       labels_(context_, options, writer_),
-      none_(writer_.nothing_text()),
-      waits_([this](const Event& event) {
-        return context_.timeline.source_of(event).event_name(event);
-      }) {
+      none_(writer_.nothing_text()) {
   for (std::size_t i = 0; i < nested_.size(); ++i)
     nested_[i] = writer_.quote(nested_text(static_cast<NestedLevel>(i)));
 }

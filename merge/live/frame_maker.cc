@@ -31,11 +31,7 @@ FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
       words_(keys_.words()),
       requests_wanted_(options.requests),
       index_(256) {
-  if (options.waits || keys_.needs_waits()) {
-    tracker_.emplace([&timeline](const Event& event) {
-      return timeline.source(event.source).event_name(event);
-    });
-  }
+  if (options.waits || keys_.needs_waits()) tracker_.emplace();
 }
 
 SpanClass FrameMaker::selects() const {

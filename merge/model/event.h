@@ -11,6 +11,7 @@
 #include <string_view>
 #include <variant>
 
+#include "merge/model/host_event.h"
 #include "merge/model/irq.h"
 #include "merge/model/machine.h"
 #include "merge/model/nested.h"
@@ -76,7 +77,6 @@ struct KvmTscOffset {
   std::int32_t vcpu;
   std::uint64_t previous, next;
 };
-
 struct KvmVcpuWakeup {
   std::uint64_t ns;
   bool waited, valid;  // waited: polling lost and the thread slept
@@ -91,7 +91,11 @@ struct SchedSwitch {
   std::string_view next_comm;
 };
 struct SchedWakeup {
+  enum class Context : std::uint8_t { kUnknown, kThread, kInterrupt };
   ThreadId thread;
+  std::int32_t cpu = -1;                // it was woken on; of sched_waking: where it ran last
+  bool waking = false;                  // sched_waking; else sched_wakeup, which comes later
+  Context context = Context::kUnknown;  // the event's: its thread's own, or an interrupt's
 };
 struct IoctlEnter {
   std::uint32_t command;
@@ -127,7 +131,7 @@ struct Other {};
 using Payload =
     std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
                  KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
-                 IoctlEnter, NewThread, Marker, Lost, GuestCall>;
+                 IoctlEnter, NewThread, Marker, Lost, GuestCall, HostEvent, BlockIo>;
 
 struct Event {
   Timestamp at;

@@ -31,6 +31,8 @@ constexpr std::array kKvmEvents{
     "kvm_sys_access", "vgic_update_irq_pending"};
 constexpr std::array kSchedEvents{"sched_switch", "sched_waking", "sched_wakeup",
                                   "sched_wakeup_new", "sched_migrate_task"};
+// The way of a read or write from its bio to the disk and back.
+constexpr std::array kBlockEvents{"block_bio_queue", "block_rq_issue", "block_rq_complete"};
 constexpr std::array kAlways{"syscalls:sys_enter_ioctl", "task:task_newtask", "task:task_rename"};
 
 std::vector<std::string> folders(const std::string& path) {
@@ -123,6 +125,11 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
   if (choice.irq) {
     (void)chooser.add("irq", "*");
     (void)chooser.add("irq_vectors", "*");
+  }
+  if (choice.block) {
+    std::size_t found = 0;
+    for (const char* name : kBlockEvents) found += chooser.add("block", name);
+    if (found == 0) return fail("{}/events/block: this kernel has no events of disks", tracefs);
   }
   if (choice.syscalls && chooser.add("raw_syscalls", "*") == 0) {
     return fail("{}/events/raw_syscalls: this kernel has no system call events", tracefs);

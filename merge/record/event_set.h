@@ -15,6 +15,7 @@ struct EventChoice {
   bool sched = false;
   bool irq = false;
   bool syscalls = false;
+  bool block = false;
   std::vector<std::string> patterns;  // SYSTEM:NAME or SYSTEM, with * and ?
 };
 

@@ -46,6 +46,19 @@ Json node_json(const ExplainNode& node) {
   return json;
 }
 
+Json waker_json(const WakerTimes& waker) {
+  Json json = {{"who", waker.who},
+               {"ran_ns", waker.ran_ns},
+               {"ready_ns", waker.ready_ns},
+               {"slept_ns", waker.slept_ns},
+               {"unknown_ns", waker.unknown_ns}};
+  json["qemu_events"] = Json::array();
+  for (const auto& [name, count] : waker.qemu_events) {
+    json["qemu_events"].push_back({{"name", name}, {"count", count}});
+  }
+  return json;
+}
+
 }  // namespace
 
 void print_text(const Explanation& explanation, std::ostream& out, const TextStyle&) {
@@ -84,6 +97,7 @@ void print_json(const Explanation& explanation, std::ostream& out) {
   }
   json["steps_left_out"] = explanation.steps_left_out;
   json["sentences"] = explanation.sentences;
+  if (explanation.waker) json["waker"] = waker_json(*explanation.waker);
   json["advice"] = explanation.advice.empty() ? Json() : Json(explanation.advice);
   json["source"] = explanation.source.empty() ? Json() : Json(explanation.source);
   json["notes"] = explanation.notes;

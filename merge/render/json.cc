@@ -1,6 +1,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/render/render.h"
 #include "merge/render/report_json.h"
+#include "merge/render/request_way.h"
 
 namespace trapline {
 namespace {
@@ -60,15 +61,11 @@ Json row_json(const GroupRow& row, RowsOf rows_of) {
   return json;
 }
 
-namespace {
-
 Json distribution_json(const Histogram& histogram) {
   Json json = {{"count", histogram.count()}, {"total_ns", histogram.total()}};
   add_distribution(json, histogram);
   return json;
 }
-
-}  // namespace
 
 Json exit_json(const ExitRow& row) {
   Json json = {{"start_ns", row.span.start.ns()}, {"total_ns", row.span.total()}};
@@ -156,6 +153,7 @@ Json request_paths_json(const Report& report) {
                     {"notify_to_start", distribution_json(row.from_notify)},
                     {"end_to_injection", distribution_json(row.to_injection)},
                     {"notify_to_injection", distribution_json(row.whole)}});
+    add_request_way(rows.back(), row);
   }
   return rows;
 }
@@ -231,6 +229,7 @@ Json report_json(const Report& report) {
                           {"exits", std::move(exits)}};
   }
   if (report.rows_of == RowsOf::kRequests) json["request_paths"] = request_paths_json(report);
+  if (!report.vhost.empty()) json["vhost"] = vhost_json(report);
   if (report.irqs) json["irqs"] = irqs_json(report);
   if (report.halts) json["halts"] = halts_json(report);
   if (report.waits) {
@@ -240,6 +239,9 @@ Json report_json(const Report& report) {
   if (report.steal) json["steal"] = steal_json(report);
   if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);
   json["counters"] = counters_json(report.counters);
+  if (report.counters.bios_ambiguous != 0) {
+    json["counters"]["bios_ambiguous"] = report.counters.bios_ambiguous;
+  }
   json["notes"] = report.notes;
   return json;
 }

@@ -12,5 +12,6 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json report_json(const Report& report);
 [[nodiscard]] Json row_json(const GroupRow& row, RowsOf rows_of = RowsOf::kExits);
 [[nodiscard]] Json exit_json(const ExitRow& row);
+[[nodiscard]] Json distribution_json(const Histogram& histogram);
 
 }  // namespace trapline

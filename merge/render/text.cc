@@ -6,6 +6,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/render/calls.h"
 #include "merge/render/render.h"
+#include "merge/render/request_way.h"
 #include "merge/render/units.h"
 #include "merge/render/waits.h"
 
@@ -315,6 +316,7 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.requests_restarted, "requests begun again before they ended"},
       {counters.requests_end_only, "ends of requests that nothing began"},
       {counters.requests_open, "requests that never ended"},
+      {counters.bios_ambiguous, "bios of more than one possible request, left open"},
       {counters.notifies_ambiguous, "notifies of more than one possible exit, left open"},
       {counters.interrupts_ambiguous,
        "interrupts by another way than their queue's before, left open"},
@@ -336,6 +338,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style,
   print_vcpus(report, out, style);
   print_groups(report, out, style);
   print_request_paths(report, out, style);
+  print_request_way(report, out, style);
   print_vmm_events(report, out, style);
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);

@@ -40,11 +40,7 @@ Aggregator::Aggregator(const Timeline& timeline, const Input& input, const Repor
       needs_stack_(keys_.needs_stack()),
       groups_(keys_.words()),
       slow_exits_(options.slower_than) {
-  if (options.waits || options.steal || keys_.needs_waits()) {
-    tracker_.emplace([&timeline](const Event& event) {
-      return timeline.source(event.source).event_name(event);
-    });
-  }
+  if (options.waits || options.steal || keys_.needs_waits()) tracker_.emplace();
 }
 
 SpanClass Aggregator::selects() const {
@@ -99,7 +95,7 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   const VcpuNames vcpus = report_vcpus(report, pipeline);
   if (options_.requests) {
-    requests_.report(report, *pipeline.requests(), *pipeline.request_path());
+    requests_.report(report, pipeline);
   } else {
     report_groups(report, pipeline, vcpus);
   }

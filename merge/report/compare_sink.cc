@@ -44,9 +44,7 @@ CompareSink::CompareSink(const Timeline& timeline, const std::vector<Dimension>&
                          CompareRows rows)
     : timeline_(timeline), keys_(by), what_(rows) {
   const bool of_exits = rows == CompareRows::kExits && keys_.needs_waits();
-  if (rows != CompareRows::kWaits && !of_exits) return;
-  waits_.emplace(
-      [&timeline](const Event& event) { return timeline.source(event.source).event_name(event); });
+  if (rows == CompareRows::kWaits || of_exits) waits_.emplace();
 }
 
 SpanClass CompareSink::selects() const {

@@ -27,6 +27,35 @@ std::string share_of(std::uint64_t part, std::uint64_t whole) {
       whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+// "Meanwhile vcpu 1 ran 3.2 µs, …".
+std::string waker_sentence(const WakerTimes& waker, bool cycles) {
+  std::vector<std::string> parts;
+  const std::pair<std::uint64_t, std::string_view> times[] = {
+      {waker.ran_ns, "ran {}"},
+      {waker.ready_ns, "was ready to run for {}"},
+      {waker.slept_ns, "slept for {}"},
+      {waker.unknown_ns, "did what is not recorded for {}"}};
+  for (const auto& [ns, text] : times) {
+    if (ns != 0) parts.push_back(fmt::format(fmt::runtime(text), exact_time(ns, cycles)));
+  }
+  std::string sentence = "Meanwhile " + waker.who;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sentence += (i == 0 ? " " : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  if (waker.qemu_events.empty()) return sentence + ".";
+  constexpr std::size_t kMostNames = 4;
+  sentence += "; its QEMU events: ";
+  for (std::size_t i = 0; i < std::min(waker.qemu_events.size(), kMostNames); ++i) {
+    const auto& [name, count] = waker.qemu_events[i];
+    sentence += fmt::format("{}{}{}", i == 0 ? "" : ", ", name,
+                            count == 1 ? "" : fmt::format(" ({})", count));
+  }
+  if (waker.qemu_events.size() > kMostNames) {
+    sentence += fmt::format(" and {} more", waker.qemu_events.size() - kMostNames);
+  }
+  return sentence + ".";
+}
+
 // Sums by culprit, the largest first.
 std::vector<ExplainNode> by_culprit(const std::vector<WaitShare>& waits, Part part,
                                     const CulpritNames& names) {
@@ -54,12 +83,13 @@ std::uint64_t part_of(const ExitSpan& exit, Part part) {
 }  // namespace
 
 ExitPicker::ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around)
-    : timeline_(timeline), around_(around), tracker_([&timeline](const Event& event) {
-        return timeline.source(event.source).event_name(event);
-      }) {}
+    : timeline_(timeline), around_(around) {}
 
 void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
   tracker_.on(event, pipeline);
+  const bool of_host = !is_guest(event.machine);
+  const VmmEvent* told = pipeline.vmm_event();
+  if (of_host) activity_.on(event, told == nullptr ? kNoName : told->name);
   if (const GuestRun* run = pipeline.exits().guest_run())
     guest_[run->thread] = elapsed(run->begin, run->end);
 }
@@ -86,6 +116,26 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   waits_.assign(waits.begin(), waits.end());
   const auto run = guest_.find(exit.thread);
   guest_ns_ = run == guest_.end() ? 0 : run->second;
+  waker_ = {};
+  const Culprit woke = largest(waits_, Part::kBlocked).culprit;
+  for (const WaitShare& share : waits_) {
+    if (!woke.is_thread() || share.part != Part::kBlocked || share.culprit != woke) continue;
+    waker_.merge(activity_.between(woke.thread, share.begin, share.end));
+  }
+}
+
+std::optional<WakerTimes> ExitPicker::waker(const CulpritNames& names) const {
+  const Culprit woke = largest(waits_, Part::kBlocked).culprit;
+  if (!woke.is_thread()) return std::nullopt;
+  Culprit plain;
+  plain.kind = CulpritKind::kThread;
+  plain.thread = woke.thread;
+  WakerTimes times{names.text(plain), waker_.ran_ns,     waker_.ready_ns,
+                   waker_.slept_ns,   waker_.unknown_ns, {}};
+  for (const Activity::Count& event : waker_.events) {
+    times.qemu_events.emplace_back(name_or_dash(names.names, event.name), event.count);
+  }
+  return times;
 }
 
 std::string ExitPicker::what(const CulpritNames& names) const {
@@ -173,6 +223,9 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
                             exact_time(most.ns, cycles), names.text(most.culprit)));
       break;
   }
+  if (part == Part::kBlocked && explanation.waker) {
+    explanation.sentences.push_back(waker_sentence(*explanation.waker, cycles));
+  }
   const bool is_thread = most.culprit.is_thread();
   const Cause* cause = cause_of(part, most.culprit, is_thread && names.is_vcpu(most.culprit.thread),
                                 is_thread && !names.vm(most.culprit.thread).empty());
@@ -193,6 +246,7 @@ std::optional<Explanation> ExitPicker::explain(const Pipeline& pipeline) const {
   explanation.tree = tree(names);
   explanation.tree.text = fmt::format("{}, {}", vcpus.vcpu(exit_.thread, true), what(names));
   add_steps(explanation, names);
+  explanation.waker = waker(names);
   add_sentences(explanation, names);
   return explanation;
 }

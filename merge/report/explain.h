@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/analyze/thread_activity.h"
 #include "merge/analyze/wait_tracker.h"
 #include "merge/report/causes.h"
 #include "merge/report/run.h"
@@ -27,6 +28,13 @@ struct ExplainStep {
   std::string text;
 };
 
+// What the thread that woke the vCPU did while it slept; the times sum to the sleep.
+struct WakerTimes {
+  std::string who;
+  std::uint64_t ran_ns = 0, ready_ns = 0, slept_ns = 0, unknown_ns = 0;
+  std::vector<std::pair<std::string, std::uint64_t>> qemu_events;  // how many of each
+};
+
 struct Explanation {
   bool cycles = false;
   std::uint64_t start_ns = 0;
@@ -35,7 +43,8 @@ struct Explanation {
   std::vector<ExplainStep> steps;  // in order of time, the first kMostSteps
   std::size_t steps_left_out = 0;
   std::vector<std::string> sentences;
-  std::string advice, source;  // of docs/causes.md; empty: no entry there
+  std::optional<WakerTimes> waker;  // where a thread woke it after most of the blocked time
+  std::string advice, source;       // of docs/causes.md; empty: no entry there
   std::vector<std::string> notes;
 };
 
@@ -59,6 +68,7 @@ class ExitPicker : public SpanSink {
   [[nodiscard]] bool is_better(const ExitSpan& exit, Timestamp first) const;
   [[nodiscard]] ExplainNode tree(const CulpritNames& names) const;
   void add_steps(Explanation& explanation, const CulpritNames& names) const;
+  [[nodiscard]] std::optional<WakerTimes> waker(const CulpritNames& names) const;
   void add_sentences(Explanation& explanation, const CulpritNames& names) const;
   [[nodiscard]] std::string what(const CulpritNames& names) const;
   [[nodiscard]] Part largest_part() const;
@@ -66,12 +76,14 @@ class ExitPicker : public SpanSink {
   const Timeline& timeline_;
   std::optional<TimeSpec> around_;
   WaitTracker tracker_;
+  ThreadActivity activity_;
   std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
   bool found_ = false;
   ExitSpan exit_;  // without its views
   std::uint64_t guest_ns_ = 0;
   std::vector<PartInterval> intervals_;
   std::vector<WaitShare> waits_;
+  Activity waker_;  // of the one of most blocked time, in that time
 };
 
 [[nodiscard]] Result<Explanation> run_explain(const InputOptions& input,

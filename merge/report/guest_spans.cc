@@ -110,12 +110,7 @@ std::optional<std::uint64_t> told_length(std::string_view marker, std::string_vi
 }
 
 GuestSpans::GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst)
-    : timeline_(timeline),
-      spec_(std::move(spec)),
-      most_(worst),
-      tracker_([&timeline](const Event& event) {
-        return timeline.source(event.source).event_name(event);
-      }) {
+    : timeline_(timeline), spec_(std::move(spec)), most_(worst) {
   result_.spec = spec_.text;
 }
 

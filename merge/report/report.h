@@ -13,6 +13,7 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
+#include "merge/report/request_report.h"
 #include "merge/report/wait_report.h"
 
 namespace trapline {
@@ -69,15 +70,6 @@ struct IrqRow {
   Histogram to_inject, to_entry, to_eoi;
 };
 
-// What comes before and after the requests of a row; without what was not seen or is ambiguous.
-struct RequestPathRow {
-  std::string key;
-  std::uint64_t requests = 0;
-  Histogram from_notify;   // the exit with the guest's notify to the request's begin
-  Histogram to_injection;  // its end to the injection of the interrupt
-  Histogram whole;         // the exit to the injection, of those that have both
-};
-
 struct GuestFunctionRow {
   std::string name;
   GuestFunctionTimes times;
@@ -98,7 +90,8 @@ struct ReportCounters {
   std::uint64_t guest_records = 0;
   std::uint64_t requests_restarted = 0, requests_end_only = 0, requests_open = 0;
   std::uint64_t notifies_ambiguous = 0, interrupts_ambiguous = 0;
-  std::uint64_t groups_folded = 0;  // exits in "[other]": more groups than are kept
+  std::uint64_t bios_ambiguous = 0;  // of more than one possible request
+  std::uint64_t groups_folded = 0;   // exits in "[other]": more groups than are kept
 };
 
 // What a report counts.
@@ -127,6 +120,7 @@ struct Report {
   std::vector<GroupRow> rows;
   std::vector<RequestPathRow>
       request_paths;              // of the rows, in their order, where they are requests
+  std::vector<VhostRow> vhost;    // beside requests
   std::size_t rows_left_out = 0;  // by --top
   std::vector<VmmEventRow> vmm_events;
   std::optional<std::vector<ExitRow>> slow_exits;

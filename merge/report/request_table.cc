@@ -1,6 +1,8 @@
 #include "merge/report/request_table.h"
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/analyze/vhost_tracker.h"
 
 namespace trapline {
 
@@ -13,26 +15,62 @@ void RequestTable::add(const Delivered& delivered) {
   const RequestSpan& request = delivered.request;
   RequestPathRow& path = row(request.spec).path;
   path.to_injection.add(elapsed(request.end, delivered.injected));
+  if (request.irqfd) ++path.irqfd;
+  if (delivered.posted) ++path.posted;
   if (request.notified) path.whole.add(elapsed(*request.notified, delivered.injected));
 }
 
 void RequestTable::add(const RequestSpan& request) {
   Row& row = this->row(request.spec);
   if (request.notified) row.path.from_notify.add(elapsed(*request.notified, request.start));
+  if (request.block) add(*request.block, request, row.path);
   const std::uint64_t total = elapsed(request.start, request.end);
   Histogram& all = row.request.total;
   if (total > all.max() || all.count() == 0) row.request.max_at_ns = request.start.ns();
   all.add(total);
 }
 
-void RequestTable::report(Report& report, const RequestSpans& spans,
-                          const RequestPath& path) const {
+// Without the bio's event it is not known where the VMM's part ends and the block layer's begins.
+void RequestTable::add(const BlockTimes& block, const RequestSpan& request, RequestPathRow& path) {
+  if (block.queued) {
+    path.to_block.add(elapsed(request.start, *block.queued));
+    path.in_block_layer.add(elapsed(*block.queued, block.issued));
+  }
+  path.in_disk.add(elapsed(block.issued, block.completed));
+  path.from_disk.add(elapsed(block.completed, request.end));
+}
+
+void RequestTable::report_vhost(Report& report, const Pipeline& pipeline) {
+  pipeline.vhost()->for_each([&](ThreadId thread, const VhostTracker::Worker& worker) {
+    if (worker.turns == 0 && worker.interrupts == 0) return;
+    VhostRow row;
+    row.worker = printable(worker.name);
+    row.tid = static_cast<std::int32_t>(thread);
+    row.process = static_cast<std::int32_t>(worker.process);
+    row.vm_name = printable(pipeline.processes().name_of(worker.process));
+    row.turns = worker.turns;
+    row.notified = worker.notified;
+    row.interrupts = worker.interrupts;
+    row.preempted_ns = worker.preempted_ns;
+    row.to_run = worker.to_run;
+    row.ran = worker.ran;
+    row.notify_to_interrupt = worker.notify_to_interrupt;
+    row.to_injection = worker.to_injection;
+    report.vhost.push_back(std::move(row));
+  });
+}
+
+void RequestTable::report(Report& report, const Pipeline& pipeline) const {
+  const RequestSpans& spans = *pipeline.requests();
+  const RequestPath& path = *pipeline.request_path();
+  report_vhost(report, pipeline);
   report.rows_of = RowsOf::kRequests;
   report.counters.requests_restarted = spans.restarted();
   report.counters.requests_end_only = spans.end_without_start();
   report.counters.requests_open = spans.open();
   report.counters.notifies_ambiguous = path.notifies_ambiguous();
   report.counters.interrupts_ambiguous = path.interrupts_ambiguous();
+  report.counters.bios_ambiguous = path.bios_ambiguous();
   for (std::size_t spec = 0; spec < rows_.size(); ++spec) {
     if (rows_[spec].request.total.count() == 0) continue;
     Row row = rows_[spec];

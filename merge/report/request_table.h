@@ -9,11 +9,13 @@
 
 namespace trapline {
 
+class Pipeline;
+
 class RequestTable {
  public:
   void add(const RequestSpan& request);
   void add(const Delivered& delivered);
-  void report(Report& report, const RequestSpans& spans, const RequestPath& path) const;
+  void report(Report& report, const Pipeline& pipeline) const;
 
  private:
   struct Row {
@@ -21,6 +23,8 @@ class RequestTable {
     RequestPathRow path;
   };
   [[nodiscard]] Row& row(std::size_t spec);
+  static void add(const BlockTimes& block, const RequestSpan& request, RequestPathRow& path);
+  static void report_vhost(Report& report, const Pipeline& pipeline);
 
   std::vector<Row> rows_;  // by spec
 };

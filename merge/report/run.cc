@@ -17,6 +17,7 @@ EventClass classes_for(const ReportOptions& options) {
   if (options.from || options.to || options.calls) return EventClass::kAll;
   EventClass classes = EventClass::kExits;
   if (options.irq || options.requests) classes = classes | EventClass::kInterrupts;
+  if (options.requests) classes = classes | EventClass::kRequests;
   const bool waits = std::any_of(options.by.begin(), options.by.end(), [](Dimension dimension) {
     return dimension == Dimension::kPreemptedBy || dimension == Dimension::kBlockedOn;
   });

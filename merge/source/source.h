@@ -49,7 +49,8 @@ enum class EventClass : std::uint8_t {
   kInterrupts = 2,  // the way of interrupts
   kHalts = 4,       // halt polling
   kOthers = 8,      // everything else
-  kAll = 15,
+  kRequests = 16,   // the host's block devices
+  kAll = 31,
 };
 [[nodiscard]] constexpr EventClass operator|(EventClass a, EventClass b) {
   return static_cast<EventClass>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));

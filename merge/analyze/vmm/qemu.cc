@@ -55,6 +55,12 @@ class Qemu final : public VmmKnowledge {
     return name.starts_with("virtio_") ? RequestStep::kDevice : RequestStep::kOther;
   }
   RequestFields request_fields() const override { return {"vdev", "vq", "n"}; }
+  const RequestTransfer* transfer(std::string_view name) const override {
+    static constexpr RequestTransfer kRead{false, "req", "sector", "nsectors"};
+    static constexpr RequestTransfer kWrite{true, "req", "sector", "nsectors"};
+    if (name == "virtio_blk_handle_read") return &kRead;
+    return name == "virtio_blk_handle_write" ? &kWrite : nullptr;
+  }
 };
 
 }  // namespace

@@ -57,6 +57,13 @@ struct RequestFields {
   std::string_view device, queue, queue_number;
 };
 
+// The read or write that a request's first event tells of: the arguments that name the request, its
+// first sector and its number of sectors, of 512 bytes each.
+struct RequestTransfer {
+  bool write;
+  std::string_view request, sector, sectors;
+};
+
 class VmmKnowledge {
  public:
   VmmKnowledge() = default;
@@ -82,6 +89,8 @@ class VmmKnowledge {
     return RequestStep::kOther;
   }
   [[nodiscard]] virtual RequestFields request_fields() const { return {}; }
+  // nullptr for events that begin no read or write of a disk.
+  [[nodiscard]] virtual const RequestTransfer* transfer(std::string_view) const { return nullptr; }
 };
 
 }  // namespace trapline

@@ -47,6 +47,9 @@ class AnyVmm final : public VmmKnowledge {
   }
   // One VMM's so far; a second one's would have to come with the step.
   RequestFields request_fields() const override { return qemu_vmm().request_fields(); }
+  const RequestTransfer* transfer(std::string_view name) const override {
+    return qemu_vmm().transfer(name);
+  }
 };
 
 }  // namespace

@@ -47,8 +47,6 @@ std::vector<SpanSink*> PageData::sinks(const Timeline& timeline, const Input& in
   asked_requests_.requests = true;
   asked_requests_.by_text = "span";
   requests_ = std::make_unique<Aggregator>(timeline, input, asked_requests_);
-  waits_.name_events(
-      [&timeline](const Event& event) { return timeline.source(event.source).event_name(event); });
   return {this, requests_.get()};
 }
 

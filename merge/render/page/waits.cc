@@ -11,7 +11,7 @@ void Waits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     started_ = true;
     bins_.first = pipeline.begin().value_or(exit.start).ns();
   }
-  shares_ = tracker_->of(exit);
+  shares_ = tracker_.of(exit);
   for (const WaitShare& share : shares_) add(share);
 }
 

@@ -22,10 +22,7 @@ class Waits {
  public:
   static constexpr std::size_t kMostCulprits = 4096, kMostBins = 256, kMostRows = 30;
 
-  // Before the first event.
-  void name_events(EventNamer namer) { tracker_.emplace(std::move(namer)); }
-
-  void event(const Event& event, const Pipeline& pipeline) { tracker_->on(event, pipeline); }
+  void event(const Event& event, const Pipeline& pipeline) { tracker_.on(event, pipeline); }
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
 
   // Of the exit that came last; valid until the next one comes.
@@ -43,7 +40,7 @@ class Waits {
   void add(const WaitShare& share);
   [[nodiscard]] Json json(const std::map<Culprit, Sum>& sums, const CulpritNames& names) const;
 
-  std::optional<WaitTracker> tracker_;
+  WaitTracker tracker_;
   std::span<const WaitShare> shares_;
   TimeBins bins_;
   bool started_ = false;

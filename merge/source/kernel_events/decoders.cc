@@ -159,11 +159,36 @@ void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (s.get(e, 1) & kSleeping) == 0,
                     text_at(e, s.fields[3].offset, 16)};
 }
+template <bool kWaking>
 void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = SchedWakeup{ThreadId{i32(s, e, 0)}};
+  constexpr std::uint32_t kHardOrSoftIrq = 0x18;  // TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ
+  using Context = SchedWakeup::Context;
+  Context context = Context::kUnknown;
+  if (s.has(2))
+    context = (u32(s, e, 2) & kHardOrSoftIrq) != 0 ? Context::kInterrupt : Context::kThread;
+  out = SchedWakeup{ThreadId{i32(s, e, 0)}, i32(s, e, 1, -1), kWaking, context};
 }
-// Waits read the record itself (merge/analyze/wake_cause.h).
-void as_recorded(const Schema&, const RecordedEvent&, Payload&) {}
+template <HostStep kStep>
+void host_event(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = HostEvent{kStep, i32(s, e, 0), 0, 0, 0};
+}
+void sched_migrate_task(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
+}
+void sys_enter_futex(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = HostEvent{HostStep::kFutex, 0, 0, s.get(e, 0), s.get(e, 1)};
+}
+// rwbs: "R", "WS", "FF", "RA" …: the kind after an F for a flush before it.
+template <BlockStep kStep>
+void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
+  const std::string_view kind = text_at(e, s.fields[3].offset, 10);
+  out = BlockIo{kStep,
+                kind.find('R') != std::string_view::npos,
+                kind.find('W') != std::string_view::npos,
+                u32(s, e, 0),
+                u32(s, e, 2),
+                s.get(e, 1)};
+}
 void sys_enter_ioctl(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = IoctlEnter{u32(s, e, 0)};
 }
@@ -223,20 +248,31 @@ constexpr KnownEvent kKnown[] = {
      vgic_pending,
      EventClass::kInterrupts},
     {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},
-    {"sched:sched_wakeup", {"pid"}, sched_wakeup},
-    {"sched:sched_waking", {"pid"}, sched_wakeup},
-    {"sched:sched_migrate_task", {"pid"}, as_recorded, EventClass::kHalts},
-    {"timer:hrtimer_expire_entry", {}, as_recorded, EventClass::kHalts},
-    {"timer:hrtimer_expire_exit", {}, as_recorded, EventClass::kHalts},
-    {"timer:timer_expire_entry", {}, as_recorded, EventClass::kHalts},
-    {"timer:timer_expire_exit", {}, as_recorded, EventClass::kHalts},
-    {"irq:irq_handler_entry", {"irq"}, as_recorded, EventClass::kHalts},
-    {"irq:irq_handler_exit", {"irq"}, as_recorded, EventClass::kHalts},
-    {"irq:softirq_entry", {"vec"}, as_recorded, EventClass::kHalts},
-    {"irq:softirq_exit", {"vec"}, as_recorded, EventClass::kHalts},
-    {"syscalls:sys_enter_futex", {"uaddr"}, as_recorded, EventClass::kHalts},
-    {"block:block_rq_complete", {}, as_recorded, EventClass::kHalts},
-    {"kvm:kvm_apic_ipi", {}, as_recorded, EventClass::kHalts},
+    {"sched:sched_wakeup", {"pid", "target_cpu", "common_flags"}, sched_wakeup<false>},
+    {"sched:sched_waking", {"pid", "target_cpu", "common_flags"}, sched_wakeup<true>},
+    {"sched:sched_migrate_task", {"pid", "dest_cpu"}, sched_migrate_task, EventClass::kHalts},
+    {"timer:hrtimer_expire_entry", {}, host_event<HostStep::kTimerBegin>, EventClass::kHalts},
+    {"timer:hrtimer_expire_exit", {}, host_event<HostStep::kTimerEnd>, EventClass::kHalts},
+    {"timer:timer_expire_entry", {}, host_event<HostStep::kTimerBegin>, EventClass::kHalts},
+    {"timer:timer_expire_exit", {}, host_event<HostStep::kTimerEnd>, EventClass::kHalts},
+    {"irq:irq_handler_entry", {"irq"}, host_event<HostStep::kIrqBegin>, EventClass::kHalts},
+    {"irq:irq_handler_exit", {"irq"}, host_event<HostStep::kIrqEnd>, EventClass::kHalts},
+    {"irq:softirq_entry", {"vec"}, host_event<HostStep::kSoftirqBegin>, EventClass::kHalts},
+    {"irq:softirq_exit", {"vec"}, host_event<HostStep::kSoftirqEnd>, EventClass::kHalts},
+    {"syscalls:sys_enter_futex", {"uaddr", "op"}, sys_enter_futex, EventClass::kHalts},
+    {"kvm:kvm_apic_ipi", {}, host_event<HostStep::kIpi>, EventClass::kHalts},
+    {"block:block_bio_queue",
+     {"dev", "sector", "nr_sector", "rwbs"},
+     block_io<BlockStep::kQueued>,
+     EventClass::kRequests},
+    {"block:block_rq_issue",
+     {"dev", "sector", "nr_sector", "rwbs"},
+     block_io<BlockStep::kIssued>,
+     EventClass::kRequests},
+    {"block:block_rq_complete",
+     {"dev", "sector", "nr_sector", "rwbs"},
+     block_io<BlockStep::kCompleted>,
+     EventClass::kHalts | EventClass::kRequests},
     {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},
     {"syscalls:sys_enter_ioctl", {"cmd"}, sys_enter_ioctl},
     {"ftrace:print", {"buf"}, marker},

@@ -4,18 +4,23 @@
 usage: planted_delays.py [--check] TRAPLINE ROW BY BEFORE AFTER:NANOSECONDS...
 
 The recordings are those of tests/bench/merge/slow-device: BEFORE without a delay, in each AFTER every exit of
-ROW (a row of `trapline diff --by BY`) takes NANOSECONDS longer. Prints a line for each AFTER: what was
-planted, as a part of the row's mean before; what diff found, with its interval; whether it calls it real;
-and what else it calls real, of the durations of other rows and of the row's parts other than user time.
-The guest's loop takes longer with a slow device, so rates and shares do change and are left out.
---check: ends with 1 when a delay of 20 % or more is not real, when an interval does not hold what was
-planted, or when anything else is claimed.
+ROW (a row of `trapline diff --by BY`) takes NANOSECONDS longer in QEMU. Prints a line for each AFTER and each
+of ROW's figures that a constant delay moves by a known amount: mean, p50, time in QEMU; what was planted, as a
+part of that figure before; what diff found, with its interval, and whether it calls it real. Then what
+else diff calls real: durations of other rows, and ROW's parts other than time in QEMU. The guest's loop takes
+longer with a slow device, so rates and shares do change and are left out.
+--check: ends with 1 when, of p50 or of the time in QEMU, a delay of 10 % or more is not real or an interval does
+not hold what was planted, or when anything else is claimed. The mean is not held to it: it also has what a few
+exits lost to other threads.
 """
 import json
 import subprocess
 import sys
 
 DURATIONS = ("mean", "p50", "p99", "kernel", "user", "preempted", "blocked", "cost")
+FIGURES = ("mean", "p50", "user")
+# The delay is measured by readings of the clock, one of which is there without a delay, too.
+READING_NS = 65
 HIT = ("mean", "p50", "p99", "user", "cost")  # of the slow row: the delay is in QEMU
 
 
@@ -27,29 +32,43 @@ def main() -> None:
     args = sys.argv[1:]
     check = args[:1] == ["--check"]
     trapline, name, by, before, *afters = args[check:]
-    failed = 0
-    print("| after | planted | exits, before and after | found in the mean | 95 % interval | real | others called real |")
+    failures = []
+    print("| after | figure | before | planted | found | 95 % interval | real |")
     print("|---|---|---|---|---|---|---|")
+    claimed = []
     for spec in afters:
         after, _, delay = spec.rpartition(":")
+        file = after.rpartition("/")[2]
         text = subprocess.run([trapline, "diff", before, after, "--by", by, "--top", "0", "--format", "json"],
                               check=True, capture_output=True, text=True).stdout
         diff = json.loads(text)
         for sentence in diff["warnings"]:
             print(sentence, file=sys.stderr)
         rows = {row["key"]: row for row in diff["rows"]}
-        mean = rows[name]["mean"]
-        planted = int(delay) / mean["before"]
-        others = [f"{metric} of {key} {percent(row[metric]['change'])}"
-                  for key, row in rows.items() for metric in DURATIONS
-                  if row[metric].get("real") and not (key == name and metric in HIT)]
-        print(f"| {after.rpartition('/')[2]} | {int(delay):,} ns, {percent(planted)} "
-              f"| {rows[name]['before_count']:,}, {rows[name]['after_count']:,} | {percent(mean['change'])} "
-              f"| {percent(mean['low'])} to {percent(mean['high'])} | {'yes' if mean['real'] else 'no'} "
-              f"| {', '.join(others) or 'none'} |")
-        failed += bool(diff["warnings"] or others or not mean["low"] <= planted <= mean["high"]
-                       or (planted >= 0.2 and not mean["real"]))
-    sys.exit(1 if check and failed else 0)
+        for figure in FIGURES:
+            found = rows[name][figure]
+            if not found["tested"]:
+                print(f"| {file} | {figure} | | {int(delay):,} ns | not tested | | |")
+                failures.append(f"{figure} of {file} is not tested")
+                continue
+            planted = int(delay) / found["before"]
+            print(f"| {file} | {figure} | {found['before'] / 1000:.2f} µs | {percent(planted)} "
+                  f"| {percent(found['change'])} | {percent(found['low'])} to {percent(found['high'])} "
+                  f"| {'yes' if found['real'] else 'no'} |")
+            if figure == "mean":
+                continue
+            if planted >= 0.1 and not found["real"]:
+                failures.append(f"{figure} of {file} is not found")
+            least = planted - READING_NS / found["before"]
+            if not (found["low"] <= planted and least <= found["high"]):
+                failures.append(f"{figure} of {file}: the interval does not hold {percent(planted)}")
+        claimed += [f"{file}: {metric} of {key} {percent(row[metric]['change'])}"
+                    for key, row in rows.items() for metric in DURATIONS
+                    if row[metric].get("real") and not (key == name and metric in HIT)]
+    print(f"\nOthers called real: {', '.join(claimed) or 'none'}.")
+    for failure in failures + claimed:
+        print(failure, file=sys.stderr)
+    sys.exit(1 if check and (failures or claimed) else 0)
 
 
 main()

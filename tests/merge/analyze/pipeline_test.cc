@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <array>
 
 #include "tests/merge/analyze/events.h"
 
@@ -84,21 +83,17 @@ TEST_F(PipelineTest, ASinkGetsWhatItSelectsAndNoMore) {
   EXPECT_THAT(events.exits, IsEmpty());
 }
 
-// A wake-up in its thread's own context: struct trace_entry with no flag of an interrupt.
-Event woken_by(ThreadId waker, std::uint64_t at, std::uint8_t flags = 0) {
-  static const std::array<std::array<std::byte, 36>, 2> kRecords = {std::array<std::byte, 36>{},
-                                                                    {{{}, {}, std::byte{0x10}}}};
-  Event event = wake(at);
-  event.thread = waker;
-  event.raw = kRecords[flags == 0 ? 0 : 1];
-  return event;
+Event woken_by(ThreadId waker, std::uint64_t at,
+               SchedWakeup::Context context = SchedWakeup::Context::kThread) {
+  return make(at, 1, waker, SchedWakeup{kVcpu0, 1, true, context});
 }
 
 TEST_F(PipelineTest, AWakeupLeadsToThePartThatFollowsTheBlockedOne) {
-  const Recorder& all = play(SpanClass::kSpans | SpanClass::kWakeups,
-                             {exit(100), switch_out(110, false), woken_by(kVcpu1, 150),
-                              woken_by(kVcpu1, 155), switch_in(160), switch_out(170, false),
-                              woken_by(kOtherThread, 180, 0x10), switch_in(190), entry(200)});
+  const Recorder& all = play(
+      SpanClass::kSpans | SpanClass::kWakeups,
+      {exit(100), switch_out(110, false), woken_by(kVcpu1, 150), woken_by(kVcpu1, 155),
+       switch_in(160), switch_out(170, false),
+       woken_by(kOtherThread, 180, SchedWakeup::Context::kInterrupt), switch_in(190), entry(200)});
   const auto wakeups = of_kind(all, SpanKind::kWakeup);
   // sched_wakeup after sched_waking is the same one.
   ASSERT_THAT(wakeups, SizeIs(2));

@@ -230,6 +230,51 @@ TEST_F(RequestPathTest, ANotifyThatAnIothreadPutsOffIsFollowedByItsQueue) {
   EXPECT_EQ(spans_.open(), 0u);
 }
 
+TEST_F(RequestPathTest, AnEventfdAndAPostedInterruptAreToldOf) {
+  serve(10);
+  msi(20);
+  irq(22, IrqStep::kInject, 0x24, 0);  // kvm_apicv_accept_irq, on the raising thread
+  ASSERT_EQ(delivered_.size(), 2u);
+  EXPECT_TRUE(delivered_[0].posted);
+  EXPECT_FALSE(delivered_[0].request.irqfd);
+  delivered_.clear();
+  mark(30, "virtio_blk_handle_read vdev 0xd req 0xaa sector 0 nsectors 8");
+  mark(35, "virtio_blk_req_complete vdev 0xd req 0xaa status 0");
+  mark(36, "virtio_notify_irqfd vdev 0xd vq 0x1");
+  msi(40);
+  see(entry(45));
+  irq(50, IrqStep::kInject, 0x24, kNoVcpu, kVcpu0);
+  ASSERT_EQ(delivered_.size(), 1u);
+  EXPECT_FALSE(delivered_[0].posted);
+  EXPECT_TRUE(delivered_[0].request.irqfd);
+}
+
+TEST_F(RequestPathTest, ARequestHasItsWayThroughTheBlockLayer) {
+  // Whose a bio is tells the process of the thread that queued it, or the thread alone.
+  for (const auto& [process, by] :
+       {std::pair{ThreadId{40}, kOtherThread}, {ThreadId{}, kQemu}, {ThreadId{}, kOtherThread}}) {
+    const auto say = [&](std::uint64_t at, std::string_view text) {
+      VmmEvent qemu;
+      EXPECT_TRUE(reader_.read(text, qemu));
+      return path_.on_marker(marker(at, text, kQemu), Marker{text}, qemu.name, process);
+    };
+    const auto block = [&](std::uint64_t at, BlockStep step) {
+      (void)path_.on(make(at, 0, by, BlockIo{step, true, false, 8 << 20, 8, 5000}), process);
+    };
+    (void)say(1, "virtio_blk_handle_read vdev 0xd req 0xaa sector 0 nsectors 8");
+    block(2, BlockStep::kQueued);
+    block(3, BlockStep::kIssued);
+    block(4, BlockStep::kCompleted);
+    const RequestSpan* ended = say(5, "virtio_blk_req_complete vdev 0xd req 0xaa status 0");
+    ASSERT_NE(ended, nullptr);
+    ASSERT_EQ(ended->block.has_value(), process != ThreadId{} || by == kQemu);
+    if (!ended->block) continue;
+    EXPECT_EQ(ended->block->queued, Timestamp(2));
+    EXPECT_EQ(ended->block->issued, Timestamp(3));
+    EXPECT_EQ(ended->block->completed, Timestamp(4));
+  }
+}
+
 TEST_F(RequestPathTest, AHoleLeavesOpenWhatItMayHaveHidden) {
   learn();
   write(60, kQueue0, 0);

@@ -2,10 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <deque>
+#include <string>
+#include <vector>
 
 #include "merge/analyze/pipeline.h"
 #include "tests/merge/analyze/events.h"
@@ -15,28 +13,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-constexpr unsigned kHardIrq = 0x08;
-constexpr std::uint16_t kWakingType = 1, kWakeupType = 2, kMigrateType = 3, kTimerType = 4,
-                        kTimerEndType = 5, kIrqType = 6, kDiskType = 7, kIpiType = 8,
-                        kIrqEndType = 9, kSoftirqType = 10, kSoftirqEndType = 11, kFutexType = 12;
-
-std::string name_of_type(const Event& event) {
-  constexpr std::array kNames = {"",
-                                 "sched:sched_waking",
-                                 "sched:sched_wakeup",
-                                 "sched:sched_migrate_task",
-                                 "timer:hrtimer_expire_entry",
-                                 "timer:hrtimer_expire_exit",
-                                 "irq:irq_handler_entry",
-                                 "block:block_rq_complete",
-                                 "kvm:kvm_apic_ipi",
-                                 "irq:irq_handler_exit",
-                                 "irq:softirq_entry",
-                                 "irq:softirq_exit",
-                                 "syscalls:sys_enter_futex"};
-  return kNames.at(event.type);
-}
 
 // One share: "7 100" is 100 ns of thread 7.
 std::string text_of(const WaitShare& share) {
@@ -93,39 +69,36 @@ class WaitTrackerTest : public testing::Test {
               std::uint32_t cpu = 0) {
     return make(at, cpu, prev, SchedSwitch{prev, next, runnable, "next"});
   }
-  // A record as the kernel writes it: flags at 2, the numbers from 8 on.
-  Event raw(std::uint64_t at, std::uint16_t type, ThreadId by, Payload payload, unsigned flags,
-            std::initializer_list<std::pair<std::size_t, std::int32_t>> numbers, std::size_t size) {
-    auto& bytes = records_.emplace_back(size);
-    bytes[2] = std::byte(flags);
-    for (const auto& [offset, value] : numbers) {
-      std::memcpy(bytes.data() + offset, &value, sizeof value);
-    }
-    Event event = make(at, 1, by, std::move(payload));
-    event.type = type;
-    event.raw = bytes;
-    return event;
+  Event host(std::uint64_t at, ThreadId by, HostEvent what) { return make(at, 1, by, what); }
+  Event woken(std::uint64_t at, ThreadId by, SchedWakeup what, bool in_interrupt) {
+    using Context = SchedWakeup::Context;
+    what.context = in_interrupt ? Context::kInterrupt : Context::kThread;
+    return make(at, 1, by, what);
   }
-  Event waking(std::uint64_t at, ThreadId by = kOtherThread, unsigned flags = 0) {
-    return raw(at, kWakingType, by, SchedWakeup{kVcpu0}, flags, {{32, 0}}, 36);
+  Event waking(std::uint64_t at, ThreadId by = kOtherThread, bool in_interrupt = false) {
+    return woken(at, by, {kVcpu0, 0, true}, in_interrupt);
   }
-  Event wakeup(std::uint64_t at, std::int32_t cpu, ThreadId by = kOtherThread, unsigned flags = 0) {
-    return raw(at, kWakeupType, by, SchedWakeup{kVcpu0}, flags, {{32, cpu}}, 36);
+  Event wakeup(std::uint64_t at, std::int32_t cpu, ThreadId by = kOtherThread,
+               bool in_interrupt = false) {
+    return woken(at, by, {kVcpu0, cpu, false}, in_interrupt);
   }
   Event migrate(std::uint64_t at, std::int32_t cpu) {
-    return raw(at, kMigrateType, kOtherThread, Other{}, 0, {{24, 100}, {36, cpu}}, 40);
+    return host(at, kOtherThread, {HostStep::kMigrate, cpu, 100, 0, 0});
   }
-  Event context(std::uint64_t at, std::uint16_t type, std::int32_t number = 0,
+  Event context(std::uint64_t at, HostStep step, std::int32_t number = 0,
                 ThreadId by = kOtherThread) {
-    return raw(at, type, by, Other{}, 0, {{8, number}}, 16);
+    return host(at, by, {step, number, 0, 0, 0});
+  }
+  Event disk(std::uint64_t at) {
+    return make(at, 1, kOtherThread, BlockIo{BlockStep::kCompleted, true, false, 0, 8, 0});
   }
 
-  static constexpr std::int32_t kWait = 0x80, kWake = 0x81, kWaitBitset = 0x189;
-  Event futex(std::uint64_t at, ThreadId by, std::int32_t address, std::int32_t call) {
-    return raw(at, kFutexType, by, Other{}, 0, {{16, address}, {24, call}}, 64);
+  static constexpr std::uint64_t kWait = 0x80, kWake = 0x81, kWaitBitset = 0x189;
+  Event futex(std::uint64_t at, ThreadId by, std::uint64_t address, std::uint64_t call) {
+    return host(at, by, {HostStep::kFutex, 0, 0, address, call});
   }
-  Event wakes(std::uint64_t at, ThreadId woken, ThreadId by, unsigned flags = 0) {
-    return raw(at, kWakingType, by, SchedWakeup{woken}, flags, {{32, 0}}, 36);
+  Event wakes(std::uint64_t at, ThreadId thread, ThreadId by, bool in_interrupt = false) {
+    return woken(at, by, {thread, 0, true}, in_interrupt);
   }
 
   struct Sink : SpanSink {
@@ -151,8 +124,7 @@ class WaitTrackerTest : public testing::Test {
     WaitTrackerTest& test;
   };
 
-  std::deque<std::vector<std::byte>> records_;
-  WaitTracker tracker_{name_of_type};
+  WaitTracker tracker_;
   std::vector<std::string> shares_, waits_;
   Sink sink_;
   Pipeline pipeline_;
@@ -204,38 +176,39 @@ TEST_F(WaitTrackerTest, ASleepThatNoWakeUpEndedIsUnknown) {
 }
 
 TEST_F(WaitTrackerTest, AnInterruptIsNotTheThreadThatItHit) {
-  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), waking(260, ThreadId{9}, kHardIrq),
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), waking(260, ThreadId{9}, true),
         sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, ATimerAnInterruptAndTheDiskAreToldByTheirEvents) {
-  for (const auto& [type, who] :
-       {std::pair{kTimerType, "timer"}, {kIrqType, "irq 25"}, {kDiskType, "disk"}}) {
+  for (const auto& [cause, who] : {std::pair{context(255, HostStep::kTimerBegin), "timer"},
+                                   {context(255, HostStep::kIrqBegin, 25), "irq 25"},
+                                   {disk(255), "disk"}}) {
     shares_.clear();
-    play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), context(255, type, 25),
-          waking(260, ThreadId{9}, kHardIrq), sched(300, ThreadId{0}, kVcpu0), entry(400),
+    play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), cause, waking(260, ThreadId{9}, true),
+          sched(300, ThreadId{0}, kVcpu0), entry(400),
           on(1, sched(410, ThreadId{9}, ThreadId{8}))});
     EXPECT_THAT(shares_, ElementsAre("blocked " + std::string(who) + " 60", "idle 40"));
   }
 }
 
 TEST_F(WaitTrackerTest, ATimerThatEndedWokeNobody) {
-  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), context(250, kTimerType),
-        context(255, kTimerEndType), waking(260, ThreadId{9}, kHardIrq),
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), context(250, HostStep::kTimerBegin),
+        context(255, HostStep::kTimerEnd), waking(260, ThreadId{9}, true),
         sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, AnIpiIsProvenByItsEventInTheSendersExit) {
   play({on(1, exit(90, kSvmIo, kVcpu1)), exit(100), sched(200, kVcpu0, ThreadId{0}, false),
-        context(255, kIpiType, 0, kVcpu1), waking(260, kVcpu1), sched(300, ThreadId{0}, kVcpu0),
-        entry(400)});
+        context(255, HostStep::kIpi, 0, kVcpu1), waking(260, kVcpu1),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked ipi 101 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, AVcpuThatSentNoIpiIsAThread) {
-  play({context(80, kIpiType, 0, kVcpu1), on(1, exit(90, kSvmIo, kVcpu1)), exit(100),
+  play({context(80, HostStep::kIpi, 0, kVcpu1), on(1, exit(90, kSvmIo, kVcpu1)), exit(100),
         sched(200, kVcpu0, ThreadId{0}, false), waking(260, kVcpu1),
         sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 101 60", "idle 40"));
@@ -250,21 +223,22 @@ TEST_F(WaitTrackerTest, AWakersQemuEventInTheWaitIsItsHandler) {
 }
 
 TEST_F(WaitTrackerTest, InterruptsTakeTheTimeOfTheThreadThatTheyHit) {
-  play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(0, context(220, kSoftirqType, 3)),
-        on(0, context(230, kIrqType, 25)), on(0, context(245, kIrqEndType, 25)),
-        on(0, context(250, kSoftirqEndType, 3)), sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(0, context(220, HostStep::kSoftirqBegin, 3)),
+        on(0, context(230, HostStep::kIrqBegin, 25)), on(0, context(245, HostStep::kIrqEnd, 25)),
+        on(0, context(250, HostStep::kSoftirqEnd, 3)), sched(300, ThreadId{7}, kVcpu0),
+        entry(400)});
   EXPECT_THAT(shares_, ElementsAre("7 20", "softirq 3 10", "irq 25 15", "softirq 3 5", "7 50"));
 }
 
 TEST_F(WaitTrackerTest, AnInterruptOfAnotherCpuOrOneThatBeganBeforeTakesNothing) {
-  play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(1, context(220, kIrqType, 25)),
-        on(0, context(240, kIrqEndType, 25)), sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(1, context(220, HostStep::kIrqBegin, 25)),
+        on(0, context(240, HostStep::kIrqEnd, 25)), sched(300, ThreadId{7}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("7 100"));
 }
 
 TEST_F(WaitTrackerTest, BeforeTheFirstSwitchAnInterruptIsKnownAndTheThreadAfterIt) {
   play({exit(100), sched(200, kVcpu0, ThreadId{9}), migrate(210, 1),
-        on(1, context(220, kIrqType, 25)), on(1, context(240, kIrqEndType, 25)),
+        on(1, context(220, HostStep::kIrqBegin, 25)), on(1, context(240, HostStep::kIrqEnd, 25)),
         on(1, sched(300, ThreadId{6}, kVcpu0)), on(1, entry(400))});
   EXPECT_THAT(shares_, ElementsAre("9 10", "unknown 1 10", "irq 25 20", "6 60"));
 }
@@ -299,16 +273,16 @@ TEST_F(WaitTrackerTest, ALockThatWasLetGoBeforeTheSleepDidNotEndIt) {
 
 TEST_F(WaitTrackerTest, AWakerThatSleptItselfSaysForWhat) {
   play({exit(100), on(1, sched(190, kOtherThread, ThreadId{0}, false)),
-        sched(200, kVcpu0, ThreadId{0}, false), context(250, kTimerType),
-        wakes(252, kOtherThread, ThreadId{0}, kHardIrq), waking(260),
-        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+        sched(200, kVcpu0, ThreadId{0}, false), context(250, HostStep::kTimerBegin),
+        wakes(252, kOtherThread, ThreadId{0}, true), waking(260), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 after a timer 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, TheChainOfWakersIsFollowedToItsEnd) {
   play({exit(100), on(1, sched(180, ThreadId{8}, ThreadId{0}, false)),
         on(1, sched(190, kOtherThread, ThreadId{0}, false)), sched(200, kVcpu0, ThreadId{0}, false),
-        context(245, kDiskType), wakes(246, ThreadId{8}, ThreadId{0}, kHardIrq),
+        disk(245), wakes(246, ThreadId{8}, ThreadId{0}, true),
         on(1, sched(247, ThreadId{0}, ThreadId{8})), wakes(252, kOtherThread, ThreadId{8}),
         waking(260), sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 after the disk 60", "idle 40"));
@@ -316,9 +290,9 @@ TEST_F(WaitTrackerTest, TheChainOfWakersIsFollowedToItsEnd) {
 
 TEST_F(WaitTrackerTest, AWakerThatSleptOnlyForASmallPartOfItDidTheRest) {
   play({exit(100), on(1, sched(190, kOtherThread, ThreadId{0}, false)),
-        sched(200, kVcpu0, ThreadId{0}, false), context(210, kTimerType),
-        wakes(212, kOtherThread, ThreadId{0}, kHardIrq), waking(260),
-        sched(300, ThreadId{0}, kVcpu0), entry(400)});
+        sched(200, kVcpu0, ThreadId{0}, false), context(210, HostStep::kTimerBegin),
+        wakes(212, kOtherThread, ThreadId{0}, true), waking(260), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
 }
 

@@ -169,6 +169,28 @@ class Check {
   }
   void operator()(const SchedWakeup& wakeup) const {
     EXPECT_EQ(static_cast<std::int32_t>(wakeup.thread), p.as<std::int32_t>("pid"));
+    EXPECT_EQ(wakeup.cpu, p.as<std::int32_t>("target_cpu"));
+    EXPECT_EQ(wakeup.waking, p.name == "sched_waking");
+    EXPECT_NE(wakeup.context, SchedWakeup::Context::kUnknown);
+  }
+  void operator()(const HostEvent& host) const {
+    if (host.step == HostStep::kMigrate) {
+      EXPECT_EQ(host.thread, p.as<std::int32_t>("pid"));
+      EXPECT_EQ(host.number, p.as<std::int32_t>("dest_cpu"));
+    } else if (host.step == HostStep::kIrqBegin || host.step == HostStep::kIrqEnd) {
+      EXPECT_EQ(host.number, p.as<std::int32_t>("irq"));
+    } else if (host.step == HostStep::kFutex) {
+      EXPECT_EQ(host.address, p.number("uaddr"));
+      EXPECT_EQ(host.call, p.number("op"));
+    }
+  }
+  void operator()(const BlockIo& block) const {
+    EXPECT_EQ(block.device, p.as<std::uint32_t>("dev"));
+    EXPECT_EQ(block.sector, p.number("sector"));
+    EXPECT_EQ(block.sectors, p.as<std::uint32_t>("nr_sector"));
+    EXPECT_EQ(block.read, p.rest.find(" rwbs=R") != std::string::npos);
+    EXPECT_EQ(block.write, p.rest.find(" rwbs=W") != std::string::npos ||
+                               p.rest.find(" rwbs=FW") != std::string::npos);
   }
   void operator()(const IoctlEnter& ioctl) const {
     EXPECT_EQ(ioctl.command, p.as<std::uint32_t>("cmd"));
@@ -236,6 +258,13 @@ const std::map<std::string, std::vector<std::string>> kMustHave = {
       "kvm_nested_intr_vmexit"}},
     {"riscv64/linux.dat", {"kvm_exit", "kvm_entry", "kvm_vcpu_wakeup", "print"}},
     {"kernels/demo-5.10.dat", {"kvm_exit", "kvm_page_fault", "kvm_inj_virq"}},
+    {"../merge/planted/lock.dat",
+     {"sched_waking", "sched_wakeup", "sys_enter_futex", "hrtimer_expire_entry",
+      "hrtimer_expire_exit"}},
+    {"../merge/planted/disk.dat",
+     {"block_rq_issue", "block_rq_complete", "irq_handler_entry", "irq_handler_exit"}},
+    {"../merge/requests/blk-threads.dat",
+     {"block_bio_queue", "block_rq_issue", "block_rq_complete"}},
 };
 
 class Decoders : public ::testing::TestWithParam<std::string> {};

@@ -164,7 +164,7 @@ TEST_F(Unreadable, OptionSectionsInACircleAreDamage) {
   std::uint64_t link = first + 16 + number(first + 8) - 8;
   while (number(link) != 0) link = number(link) + 16 + number(number(link) + 8) - 8;
   std::memcpy(seven.data() + link, &first, sizeof first);
-  expect_bytes(seven, ErrorKind::kDamaged, "circle");
+  expect_bytes(seven, ErrorKind::kDamaged, "form a loop");
 }
 
 }  // namespace

@@ -1,0 +1,199 @@
+#include "merge/analyze/block_requests.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace trapline {
+namespace {
+
+constexpr std::uint32_t kMinorBits = 20;
+
+// How many sectors two ranges share.
+std::uint64_t overlap(std::uint64_t a, std::uint64_t size_a, std::uint64_t b,
+                      std::uint64_t size_b) {
+  const std::uint64_t begin = std::max(a, b), end = std::min(a + size_a, b + size_b);
+  return begin < end ? end - begin : 0;
+}
+
+}  // namespace
+
+void BlockRequests::begin(ThreadId process, std::uint64_t value, const BlockTransfer& transfer) {
+  (void)end(process, value);  // a request that begins again
+  if (open_.size() < kMostOpen)
+    open_[{process, value}] = {transfer, transfer.sectors, {}, {}, {}, 0, false};
+}
+
+std::optional<BlockTimes> BlockRequests::end(ThreadId process, std::uint64_t value) {
+  const Key key{process, value};
+  const auto found = open_.find(key);
+  if (found == open_.end()) return std::nullopt;
+  const Request request = found->second;
+  open_.erase(found);
+  for (Bio& bio : bios_) std::erase(bio.requests, key);
+  std::erase_if(bios_, [](const Bio& bio) { return bio.requests.empty(); });
+  const bool whole = request.issued && request.completed && request.on_disk == 0;
+  if (!whole || request.uncertain) return std::nullopt;
+  return BlockTimes{request.queued, *request.issued, *request.completed};
+}
+
+void BlockRequests::on(const Event& event, const BlockIo& block, ThreadId process) {
+  if (open_.empty() || block.read == block.write || block.sectors == 0) return;
+  switch (block.step) {
+    case BlockStep::kQueued:
+      bios_are_recorded_ = true;
+      if (Bio* bio = add(block, process)) {
+        for (const Key& key : bio->requests) {
+          Request& request = open_.at(key);
+          if (!request.queued) request.queued = event.at;
+        }
+      }
+      break;
+    case BlockStep::kIssued:
+      // Without its bio a request of the disk is of the thread that hands it to the driver.
+      if (!bios_are_recorded_) (void)add(block, process);
+      issue(event.at, block);
+      break;
+    case BlockStep::kCompleted:
+      complete(event.at, block);
+      break;
+  }
+}
+
+BlockRequests::Bio* BlockRequests::add(const BlockIo& block, ThreadId process) {
+  if (process == ThreadId{}) return nullptr;
+  std::vector<Key> of = owners(block, process);
+  if (of.empty()) return nullptr;
+  if (bios_.size() >= kMostOpen) {
+    ++ambiguous_;
+    for (const Key& key : of) open_.at(key).uncertain = true;
+    return nullptr;
+  }
+  for (const Key& key : of) {
+    Request& request = open_.at(key);
+    request.unqueued -= std::min<std::uint64_t>(request.unqueued, block.sectors);
+  }
+  bios_.push_back({block.device, block.sector, block.sectors, block.sectors, false, std::move(of)});
+  return &bios_.back();
+}
+
+// Those of `open` whose sectors the bio's are, at one of the image's places; nothing where two
+// places say different things.
+std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, const BlockIo& block,
+                                                        const std::vector<Key>& open) const {
+  std::vector<Key> found;
+  for (const std::uint64_t distance : place.known) {
+    std::vector<Key> here;
+    for (const Key& key : open) {
+      const BlockTransfer& transfer = open_.at(key).transfer;
+      if (overlap(transfer.sector + distance, transfer.sectors, block.sector, block.sectors) != 0) {
+        here.push_back(key);
+      }
+    }
+    if (here.empty() || here == found) continue;
+    if (!found.empty()) return {};
+    found = std::move(here);
+  }
+  return found;
+}
+
+std::vector<BlockRequests::Key> BlockRequests::owners(const BlockIo& block, ThreadId process) {
+  std::vector<Key> open;
+  for (auto at = open_.lower_bound({process, 0}); at != open_.end() && at->first.first == process;
+       ++at) {
+    if (at->second.transfer.write == block.write) open.push_back(at->first);
+  }
+  if (open.empty()) return {};
+  const std::pair where{process, block.device};
+  if (places_.size() >= kMostPlaces && !places_.contains(where)) places_.clear();
+  Place& place = places_[where];
+  if (open.size() == 1) {
+    const BlockTransfer& only = open_.at(open[0]).transfer;
+    if (only.sectors == block.sectors && place.known.size() < kMostPlaces) {
+      place.known.insert(block.sector - only.sector);
+    }
+    return open;
+  }
+  std::vector<Key> found = at_place(place, block, open);
+  if (!found.empty()) return found;
+  std::erase_if(open, [&](const Key& key) { return open_.at(key).unqueued == 0; });
+  narrow(place, block, open);
+  found = at_place(place, block, open);
+  if (found.empty() && !open.empty()) {
+    ++ambiguous_;
+    for (const Key& key : open) open_.at(key).uncertain = true;
+  }
+  return found;
+}
+
+// Keeps of the image's possible places those that explain this bio, too.
+void BlockRequests::narrow(Place& place, const BlockIo& block, const std::vector<Key>& open) {
+  std::set<std::uint64_t> distances, both;
+  for (const Key& key : open) {
+    const BlockTransfer& transfer = open_.at(key).transfer;
+    if (transfer.sectors == block.sectors) distances.insert(block.sector - transfer.sector);
+  }
+  std::set_intersection(distances.begin(), distances.end(), place.possible.begin(),
+                        place.possible.end(), std::inserter(both, both.end()));
+  const bool agrees = !both.empty();
+  place.possible = agrees ? std::move(both) : std::move(distances);
+  place.seen = agrees ? place.seen + 1 : 1;
+  if (place.possible.size() != 1 || place.seen < kEnough || place.known.size() >= kMostPlaces) {
+    return;
+  }
+  place.known.insert(*place.possible.begin());
+  place.possible.clear();
+  place.seen = 0;
+}
+
+// A bio for a partition says the partition's number and the disk's sector; the request of the disk
+// says the disk's number, which comes before those of its partitions.
+std::uint32_t BlockRequests::device_of(const BlockIo& block) const {
+  std::uint32_t nearest = 0;
+  for (const Bio& bio : bios_) {
+    if (bio.device < block.device || bio.device >> kMinorBits != block.device >> kMinorBits ||
+        overlap(bio.sector, bio.sectors, block.sector, block.sectors) == 0) {
+      continue;
+    }
+    if (nearest == 0 || bio.device < nearest) nearest = bio.device;
+  }
+  return nearest;
+}
+
+void BlockRequests::issue(Timestamp at, const BlockIo& block) {
+  const std::uint32_t device = device_of(block);
+  for (Bio& bio : bios_) {
+    if (bio.issued || bio.device != device ||
+        overlap(bio.sector, bio.sectors, block.sector, block.sectors) == 0) {
+      continue;
+    }
+    bio.issued = true;
+    for (const Key& key : bio.requests) {
+      Request& request = open_.at(key);
+      if (!request.issued) request.issued = at;
+      ++request.on_disk;
+    }
+  }
+}
+
+void BlockRequests::complete(Timestamp at, const BlockIo& block) {
+  const std::uint32_t device = device_of(block);
+  std::erase_if(bios_, [&](Bio& bio) {
+    const std::uint64_t done = overlap(bio.sector, bio.sectors, block.sector, block.sectors);
+    if (!bio.issued || bio.device != device || done == 0) return false;
+    bio.left -= std::min(bio.left, done);
+    if (bio.left != 0) return false;
+    for (const Key& key : bio.requests) {
+      Request& request = open_.at(key);
+      request.completed = at;
+      --request.on_disk;
+    }
+    return true;
+  });
+}
+
+void BlockRequests::on_hole() {
+  open_.clear();
+  bios_.clear();
+}
+
+}  // namespace trapline

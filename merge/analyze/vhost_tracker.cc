@@ -1,0 +1,116 @@
+#include "merge/analyze/vhost_tracker.h"
+
+namespace trapline {
+
+void VhostTracker::end(Thread& thread) {
+  const Turn& turn = *thread.turn;
+  Worker& worker = thread.worker;
+  if (turn.ran_at) {
+    ++worker.turns;
+    worker.to_run.add(elapsed(turn.woken, *turn.ran_at));
+    worker.ran.add(turn.ran);
+    worker.preempted_ns += turn.preempted;
+    if (turn.is_notify) ++worker.notified;
+    if (turn.is_notify && turn.raised) {
+      worker.notify_to_interrupt.add(elapsed(turn.notify, *turn.raised));
+    }
+  }
+  thread.turn.reset();
+}
+
+void VhostTracker::on_switch(const Event& event, const SchedSwitch& sched,
+                             const Processes& processes) {
+  constexpr std::string_view kPrefix = "vhost-";
+  if (Thread* prev = threads_.find(sched.prev); prev != nullptr && prev->turn) {
+    Turn& turn = *prev->turn;
+    if (turn.running) turn.ran += elapsed(turn.since, event.at);
+    turn.running = false;
+    turn.since = event.at;
+    if (!sched.runnable) end(*prev);
+  }
+  if (!sched.next_comm.starts_with(kPrefix)) return;
+  Thread* next = threads_.get(sched.next, kMostWorkers);
+  if (next == nullptr) return;
+  if (next->worker.name.empty()) {
+    next->worker.name = sched.next_comm;
+    const ThreadId maker = maker_of_kernel_thread(sched.next_comm);
+    next->worker.process = processes.of(maker, {});
+  }
+  if (!next->turn) return;
+  Turn& turn = *next->turn;
+  if (turn.ran_at) turn.preempted += elapsed(turn.since, event.at);
+  if (!turn.ran_at) turn.ran_at = event.at;
+  turn.running = true;
+  turn.since = event.at;
+}
+
+void VhostTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
+  Thread* woken = threads_.find(wakeup.thread);
+  if (woken == nullptr || woken->turn) return;  // sched_wakeup tells of the same one once more
+  Turn& turn = woken->turn.emplace();
+  turn.woken = event.at;
+  const Exit* exit = exits_.find(event.thread);
+  if (wakeup.context == SchedWakeup::Context::kInterrupt || exit == nullptr || !exit->in_kernel) {
+    return;
+  }
+  turn.notifier = event.thread;
+  turn.notify = exit->begin;
+  turn.is_notify = exit->wrote;
+}
+
+// kvm_fast_mmio comes after the wake-up, kvm_pio and kvm_mmio before it.
+void VhostTracker::on_write(ThreadId vcpu) {
+  Exit* exit = exits_.find(vcpu);
+  if (exit == nullptr || !exit->in_kernel) return;
+  exit->wrote = true;
+  for (auto& entry : threads_.entries()) {
+    std::optional<Turn>& turn = entry.state.turn;
+    if (turn && turn->notifier == vcpu && turn->notify == exit->begin) turn->is_notify = true;
+  }
+}
+
+// Each interrupt that the worker raises is a request of its own on the way to its injection.
+void VhostTracker::on_raise(const Event& event, Thread& thread, const KvmIrq& irq) {
+  if (irq.step != IrqStep::kMsi && !(irq.step == IrqStep::kLine && irq.level)) return;
+  ++thread.worker.interrupts;
+  if (thread.turn && !thread.turn->raised) thread.turn->raised = event.at;
+  RequestSpan raised;
+  raised.start = raised.end = event.at;
+  raised.thread = event.thread;
+  const std::uint64_t way = irq.step == IrqStep::kMsi ? irq.vector : irq.pin;
+  deliveries_.on_notify(event, thread.worker.process, way, {raised});
+}
+
+void VhostTracker::on_hole() {
+  deliveries_.on_hole();
+  for (auto& entry : threads_.entries()) entry.state.turn.reset();
+  for (auto& entry : exits_.entries()) entry.state = {};
+}
+
+void VhostTracker::on(const Event& event, ThreadId process, const Processes& processes) {
+  if (std::holds_alternative<Lost>(event.payload)) return on_hole();
+  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    on_switch(event, *sched, processes);
+  } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+    on_wakeup(event, *wakeup);
+  } else if (std::holds_alternative<KvmExit>(event.payload)) {
+    if (Exit* exit = exits_.get(event.thread, kMostThreads)) *exit = {true, false, event.at};
+  } else if (std::holds_alternative<KvmEntry>(event.payload) ||
+             std::holds_alternative<KvmUserspaceExit>(event.payload)) {
+    if (Exit* exit = exits_.find(event.thread)) exit->in_kernel = false;
+  } else if (const auto* detail = std::get_if<KvmDetail>(&event.payload)) {
+    const bool is_access = detail->kind == DetailKind::kPort || detail->kind == DetailKind::kMmio;
+    if (is_access && detail->access == Access::kWrite) on_write(event.thread);
+  }
+  if (threads_.entries().empty()) return;
+  if (Thread* worker = threads_.find(event.thread)) {
+    if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) on_raise(event, *worker, *irq);
+    process = worker->worker.process;
+  }
+  for (const Delivered& delivered : deliveries_.on(event, process)) {
+    Thread* worker = threads_.find(delivered.request.thread);
+    worker->worker.to_injection.add(elapsed(delivered.request.end, delivered.injected));
+  }
+}
+
+}  // namespace trapline

@@ -1,0 +1,77 @@
+// The kernel's threads that serve a device's queues in place of the VMM: "vhost-PID".
+//
+//   vCPU:    kvm_exit ── write, no exit to user space ── sched_waking
+//                                                             │
+//   vhost-PID:                            asleep ─────────────┴─> woken ──> runs ──> asleep
+//                                                                            │ kvm_msi_set_irq,
+//   vCPU:                                              kvm_inj_virq <────────┘ kvm_apic_accept_irq
+//
+// A turn lasts from a wake-up to the next sleep. It is a notify's where a vCPU woke the worker in an
+// exit in which the guest wrote to a port or to memory, before any exit to user space. Turns whose
+// begin was not recorded, and those that a loss may have changed, are left out.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "merge/analyze/irq_deliveries.h"
+#include "merge/analyze/kernel_threads.h"
+#include "merge/model/histogram.h"
+
+namespace trapline {
+
+class VhostTracker {
+ public:
+  struct Worker {
+    std::string name;
+    ThreadId process{};  // that it works for; ThreadId{}: not known
+    std::uint64_t turns = 0, notified = 0, interrupts = 0, preempted_ns = 0;
+    Histogram to_run, ran, notify_to_interrupt, to_injection;
+  };
+
+  // Events of the host's kernel; `process` is that of the event's thread.
+  void on(const Event& event, ThreadId process, const Processes& processes);
+
+  // By thread, in order of first sight.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const auto& entry : threads_.entries()) visit(entry.thread, entry.state.worker);
+  }
+
+ private:
+  static constexpr std::size_t kMostWorkers = 1u << 10, kMostThreads = 1u << 16;
+
+  struct Turn {
+    Timestamp woken, since;  // since: of its running or of its waiting for a CPU
+    bool running = false;
+    std::uint64_t ran = 0, preempted = 0;
+    std::optional<Timestamp> ran_at, raised;  // for the first time
+    ThreadId notifier{};                      // the vCPU's thread that woke it
+    Timestamp notify;                         // its exit
+    bool is_notify = false;
+  };
+  struct Thread {
+    Worker worker;
+    std::optional<Turn> turn;
+  };
+  // What a vCPU does.
+  struct Exit {
+    bool in_kernel = false, wrote = false;
+    Timestamp begin;
+  };
+
+  void on_switch(const Event& event, const SchedSwitch& sched, const Processes& processes);
+  void on_wakeup(const Event& event, const SchedWakeup& wakeup);
+  void on_write(ThreadId vcpu);
+  void on_raise(const Event& event, Thread& worker, const KvmIrq& irq);
+  static void end(Thread& worker);
+  void on_hole();
+
+  ThreadTable<Thread> threads_;
+  ThreadTable<Exit> exits_;
+  IrqDeliveries deliveries_;
+};
+
+}  // namespace trapline

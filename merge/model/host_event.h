@@ -1,0 +1,41 @@
+// Events of the host's own work: its scheduler, interrupts, timers, system calls and disks, as far
+// as they tell what a vCPU, or a request, waited for.
+#pragma once
+
+#include <cstdint>
+
+namespace trapline {
+
+enum class HostStep : std::uint8_t {
+  kMigrate,  // thread, to the CPU `number`
+  kTimerBegin,
+  kTimerEnd,
+  kIrqBegin,  // number: of the line
+  kIrqEnd,
+  kSoftirqBegin,  // number: the vector
+  kSoftirqEnd,
+  kIpi,    // a vCPU sends an interrupt to another one
+  kFutex,  // address, call: what futex() is called with
+};
+struct HostEvent {
+  HostStep step;
+  std::int32_t number, thread;
+  std::uint64_t address, call;
+};
+
+// A read or write of a block device of the host. A bio is queued, perhaps for a device that passes
+// it on to another; the device's driver gets it in a request, which may hold several.
+enum class BlockStep : std::uint8_t {
+  kQueued,     // block_bio_queue
+  kIssued,     // block_rq_issue
+  kCompleted,  // block_rq_complete
+};
+struct BlockIo {
+  BlockStep step;
+  bool read, write;      // neither: a flush, a discard
+  std::uint32_t device;  // dev_t of the kernel: major << 20 | minor
+  std::uint32_t sectors;
+  std::uint64_t sector;
+};
+
+}  // namespace trapline

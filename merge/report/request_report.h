@@ -1,0 +1,40 @@
+// What `--by span` tells beside the requests' own times.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "merge/model/histogram.h"
+
+namespace trapline {
+
+// What comes before and after the requests of a row; without what was not seen or is ambiguous.
+struct RequestPathRow {
+  std::string key;
+  std::uint64_t requests = 0;
+  Histogram from_notify;                // the exit with the guest's notify to the request's begin
+  Histogram to_injection;               // its end to the injection of the interrupt
+  Histogram whole;                      // the exit to the injection, of those that have both
+  std::uint64_t irqfd = 0, posted = 0;  // interrupts by KVM's eventfd; injected by the hardware
+  // Where block devices' events were recorded; these four are a request's whole time.
+  Histogram to_block;        // its begin to the first bio
+  Histogram in_block_layer;  // to the first request of the disk's driver
+  Histogram in_disk;         // to the end of the last one
+  Histogram from_disk;       // to the request's end
+};
+
+// A thread of the kernel's that serves a device's queues, "vhost-PID".
+struct VhostRow {
+  std::string worker;
+  std::int32_t tid = 0;
+  std::int32_t process = 0;               // 0: not known
+  std::string vm_name;                    // its, by its owner
+  std::uint64_t turns = 0, notified = 0;  // woken; of these, by a guest's notify
+  std::uint64_t interrupts = 0, preempted_ns = 0;
+  Histogram to_run;               // woken, until it ran
+  Histogram ran;                  // on a CPU, until it slept again
+  Histogram notify_to_interrupt;  // the notify's exit to the first interrupt that it raised
+  Histogram to_injection;         // raised, until it was injected
+};
+
+}  // namespace trapline

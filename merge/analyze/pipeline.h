@@ -86,7 +86,6 @@ class Pipeline {
   [[nodiscard]] bool counts(ThreadId thread) const {
     return !options_.threads || options_.threads->contains(thread);
   }
-
   // The exit that the last event ended, or nullptr.
   [[nodiscard]] const ExitSpan* ended() const { return ended_; }
   // The QEMU event that the last event's marker is, or nullptr.

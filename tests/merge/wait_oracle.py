@@ -320,7 +320,8 @@ def check_explained(trapline, path, got):
                          check=False)
     if got["user_end"] == "none":
         return [] if run.returncode == 2 else [f"explain: exit status {run.returncode}"]
-    tree = json.loads(run.stdout)["tree"]
+    explained = json.loads(run.stdout)
+    tree = explained["tree"]
 
     def adds_up(node):
         children = node.get("children", [])
@@ -329,6 +330,11 @@ def check_explained(trapline, path, got):
     wrong = [] if adds_up(tree) else ["explain: the tree does not add up"]
     if tree["ns"] not in [row["max_ns"] for row in got["groups"]["rows"]]:
         wrong.append(f"explain: {tree['ns']} ns is no reason's longest exit")
+    if "waker" in explained:
+        blocked = [node for node in tree["children"] if node["text"] == "blocked"][0]["children"][0]["ns"]
+        did = sum(value for key, value in explained["waker"].items() if key.endswith("_ns"))
+        if did != blocked:
+            wrong.append(f"explain: the waker's times sum to {did}, the vCPU slept {blocked}")
     return wrong
 
 

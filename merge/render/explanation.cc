@@ -53,7 +53,7 @@ Json waker_json(const WakerTimes& waker) {
                {"slept_ns", waker.slept_ns},
                {"unknown_ns", waker.unknown_ns}};
   json["qemu_events"] = Json::array();
-  for (const auto& [name, count] : waker.qemu_events) {
+  for (const auto& [name, count] : waker.vmm_events) {
     json["qemu_events"].push_back({{"name", name}, {"count", count}});
   }
   return json;

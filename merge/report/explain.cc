@@ -42,16 +42,16 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     sentence += (i == 0 ? " " : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   }
-  if (waker.qemu_events.empty()) return sentence + ".";
+  if (waker.vmm_events.empty()) return sentence + ".";
   constexpr std::size_t kMostNames = 4;
   sentence += "; its QEMU events: ";
-  for (std::size_t i = 0; i < std::min(waker.qemu_events.size(), kMostNames); ++i) {
-    const auto& [name, count] = waker.qemu_events[i];
+  for (std::size_t i = 0; i < std::min(waker.vmm_events.size(), kMostNames); ++i) {
+    const auto& [name, count] = waker.vmm_events[i];
     sentence += fmt::format("{}{}{}", i == 0 ? "" : ", ", name,
                             count == 1 ? "" : fmt::format(" ({})", count));
   }
-  if (waker.qemu_events.size() > kMostNames) {
-    sentence += fmt::format(" and {} more", waker.qemu_events.size() - kMostNames);
+  if (waker.vmm_events.size() > kMostNames) {
+    sentence += fmt::format(" and {} more", waker.vmm_events.size() - kMostNames);
   }
   return sentence + ".";
 }
@@ -133,7 +133,7 @@ std::optional<WakerTimes> ExitPicker::waker(const CulpritNames& names) const {
   WakerTimes times{names.text(plain), waker_.ran_ns,     waker_.ready_ns,
                    waker_.slept_ns,   waker_.unknown_ns, {}};
   for (const Activity::Count& event : waker_.events) {
-    times.qemu_events.emplace_back(name_or_dash(names.names, event.name), event.count);
+    times.vmm_events.emplace_back(name_or_dash(names.names, event.name), event.count);
   }
   return times;
 }

@@ -32,7 +32,7 @@ struct ExplainStep {
 struct WakerTimes {
   std::string who;
   std::uint64_t ran_ns = 0, ready_ns = 0, slept_ns = 0, unknown_ns = 0;
-  std::vector<std::pair<std::string, std::uint64_t>> qemu_events;  // how many of each
+  std::vector<std::pair<std::string, std::uint64_t>> vmm_events;  // how many of each
 };
 
 struct Explanation {

@@ -14,7 +14,7 @@ import sys
 INTERRUPTS = ("interrupt", "vintr", "EXTERNAL_INTERRUPT", "INTERRUPT_WINDOW", "IRQ")
 IMAGE = "vmx/demo-guest.elf"
 REFERENCE = "vmx/demo.dat"
-OTHERS = ("vmx/demo-no-ept.dat", "vmx/demo-5.10.dat", "vmx/demo-6.12.dat", "vmx/demo-7.3.dat",
+OTHERS = ("vmx/demo-no-ept.dat", "vmx/demo-5.10.dat", "vmx/demo-6.12.dat", "vmx/demo-7.3.dat", "vmx/demo-2cpus.dat",
           "kernels/demo-5.10.dat", "kernels/demo-7.3.dat")
 # The twin for arm64 has other devices.
 ARM64, ARM64_IMAGE = "box/demo-arm64.dat", "box/demo-guest-arm64.elf"

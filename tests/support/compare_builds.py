@@ -24,7 +24,7 @@ TIMELINES = [["--around", "max", "--context", "2ms"], ["--from", "+100ms", "--to
 def inputs():
     found = sorted(glob.glob(ROOT + "/tests/data/*.dat") + glob.glob(ROOT + "/tests/data/*/*.dat"))
     sets = [[path] for path in found]
-    for folder in ("guest-clock", "guest-clock-arm64"):
+    for folder in ("guest-clock", "guest-clock-arm64", "guest-clock-vmx"):
         at = f"{ROOT}/tests/merge/{folder}/"
         if os.path.isdir(at + "uftrace.data"):
             sets.append([at + "host.dat", at + "uftrace.data"])

@@ -130,8 +130,12 @@ bool Pipeline::push(const Event& event) {
       on_host(event);
       return true;
     }
-    const ExitSpan* ended = tracker_.on(event);
-    if (ended != nullptr) end(*ended);
+    // What on_host() comes to then, without its call.
+    ended_ = tracker_.on(event);
+    if (ended_ != nullptr) {
+      stack_.reset();
+      take(*ended_);
+    }
     return true;
   }
   return push_carefully(event);
@@ -181,20 +185,10 @@ void Pipeline::on_guest(const Event& event) {
   tell(event);
 }
 
-void Pipeline::end(const ExitSpan& exit) {
-  ended_ = &exit;
-  stack_.reset();
-  take(exit);
-}
-
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
   if (ended_ != nullptr) stack_.reset();
   if (on_thread()) stacks_.on_host(event, vmm_event());
-  if (exits_only_) {
-    if (ended_ != nullptr) take(*ended_);
-    return;
-  }
   tell(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);

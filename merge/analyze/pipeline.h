@@ -114,7 +114,6 @@ class Pipeline {
   void on_guest(const Event& event);
   void tell_calls();
   void on_host(const Event& event);
-  void end(const ExitSpan& exit);
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
   void on_interrupts(const Event& event);

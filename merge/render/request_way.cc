@@ -3,42 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <iterator>
+#include <vector>
 
-#include "merge/render/units.h"
+#include "merge/render/percentiles.h"
 
 namespace trapline {
 namespace {
 
-std::string cell(const Histogram& histogram, std::uint32_t per_mille, const Unit& unit) {
-  return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);
-}
-
-void add_cells(std::vector<std::string>& cells, std::initializer_list<const Histogram*> histograms,
-               const Unit& unit) {
-  for (const Histogram* histogram : histograms) {
-    cells.push_back(cell(*histogram, 500, unit));
-    cells.push_back(cell(*histogram, 990, unit));
-  }
-}
-
 bool has_block_layer(const RequestPathRow& row) { return row.in_disk.count() != 0; }
 
 void print_block_layer(const Report& report, std::ostream& out, const TextStyle& style) {
-  std::vector<std::uint64_t> medians;
-  for (const RequestPathRow& row : report.request_paths) {
-    if (!has_block_layer(row)) continue;
-    for (const Histogram* part : {&row.to_block, &row.in_block_layer, &row.in_disk, &row.from_disk})
-      medians.push_back(part->percentile(500));
-  }
-  if (medians.empty()) return;
-  const Unit unit = choose_unit(medians, report.cycles);
+  std::vector<RequestPathRow> rows;
+  std::ranges::copy_if(report.request_paths, std::back_inserter(rows), has_block_layer);
+  if (rows.empty()) return;
+  const Unit unit = unit_of_medians(rows,
+                                    {&RequestPathRow::to_block, &RequestPathRow::in_block_layer,
+                                     &RequestPathRow::in_disk, &RequestPathRow::from_disk},
+                                    report.cycles);
   TextTable table({fmt::format("From request to disk/{}", unit.name), "known", "to bio p50", "p99",
                    "block layer p50", "p99", "disk p50", "p99", "to end p50", "p99"});
-  for (const RequestPathRow& row : report.request_paths) {
-    if (!has_block_layer(row)) continue;
+  for (const RequestPathRow& row : rows) {
     std::vector<std::string> cells = {row.key, grouped(row.in_disk.count())};
-    add_cells(cells, {&row.to_block, &row.in_block_layer, &row.in_disk, &row.from_disk}, unit);
+    for (const Histogram* part : {&row.to_block, &row.in_block_layer, &row.in_disk, &row.from_disk})
+      add_percentiles(cells, *part, unit);
     table.add(std::move(cells));
   }
   out << '\n';
@@ -64,21 +52,20 @@ void print_eventfds(const Report& report, std::ostream& out) {
 
 void print_vhost(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.vhost.empty()) return;
-  std::vector<std::uint64_t> medians;
-  for (const VhostRow& row : report.vhost) {
-    for (const Histogram* part : {&row.to_run, &row.ran, &row.notify_to_interrupt})
-      medians.push_back(part->percentile(500));
-  }
-  const Unit unit = choose_unit(medians, report.cycles);
+  const Unit unit = unit_of_medians(
+      report.vhost, {&VhostRow::to_run, &VhostRow::ran, &VhostRow::notify_to_interrupt},
+      report.cycles);
   TextTable table({fmt::format("vhost workers/{}", unit.name), "turns", "by notify", "to run p50",
                    "p99", "ran p50", "p99", "interrupts", "from notify p50", "p99",
                    "to injection p50", "p99"});
   for (const VhostRow& row : report.vhost) {
     std::vector<std::string> cells = {fmt::format("{} (tid {})", row.worker, row.tid),
                                       grouped(row.turns), grouped(row.notified)};
-    add_cells(cells, {&row.to_run, &row.ran}, unit);
+    add_percentiles(cells, row.to_run, unit);
+    add_percentiles(cells, row.ran, unit);
     cells.push_back(grouped(row.interrupts));
-    add_cells(cells, {&row.notify_to_interrupt, &row.to_injection}, unit);
+    add_percentiles(cells, row.notify_to_interrupt, unit);
+    add_percentiles(cells, row.to_injection, unit);
     table.add(std::move(cells));
   }
   out << '\n';

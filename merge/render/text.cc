@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/calls.h"
+#include "merge/render/percentiles.h"
 #include "merge/render/render.h"
 #include "merge/render/request_way.h"
 #include "merge/render/units.h"
@@ -87,21 +87,6 @@ Unit unit_for(const std::vector<GroupRow>& rows, bool cycles, Get get) {
   return choose_unit(values, cycles);
 }
 
-// One unit for the medians of all these histograms of all rows.
-template <typename Row>
-Unit unit_of_medians(const std::vector<Row>& rows, std::initializer_list<Histogram Row::*> parts,
-                     bool cycles) {
-  std::vector<std::uint64_t> values;
-  for (const Row& row : rows) {
-    for (const auto part : parts) values.push_back((row.*part).percentile(500));
-  }
-  return choose_unit(values, cycles);
-}
-
-std::string percentile_cell(const Histogram& histogram, std::uint32_t per_mille, const Unit& unit) {
-  return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);
-}
-
 void print_latency(const Report& report, std::ostream& out, const TextStyle& style) {
   const bool cycles = report.cycles;
   const Unit total = unit_for(report.rows, cycles, [](const auto& r) { return r.total.total(); });
@@ -177,8 +162,7 @@ void print_request_paths(const Report& report, std::ostream& out, const TextStyl
     std::vector<std::string> cells = {row.key};
     for (const Histogram* histogram : {&row.from_notify, &row.to_injection, &row.whole}) {
       cells.push_back(grouped(histogram->count()));
-      cells.push_back(percentile_cell(*histogram, 500, unit));
-      cells.push_back(percentile_cell(*histogram, 990, unit));
+      add_percentiles(cells, *histogram, unit);
     }
     table.add(std::move(cells));
   }
@@ -233,8 +217,7 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
     std::vector<std::string> cells = {fmt::format("vector {} {}", row.vector, row.pin),
                                       grouped(row.raised)};
     for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
-      cells.push_back(percentile_cell(*histogram, 500, unit));
-      cells.push_back(percentile_cell(*histogram, 990, unit));
+      add_percentiles(cells, *histogram, unit);
     }
     table.add(std::move(cells));
   }

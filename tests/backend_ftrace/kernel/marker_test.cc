@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Instance;
+using test::Instance;
 
 constexpr const char* kWhy = "needs root and tracefs at /sys/kernel/tracing";
 

@@ -19,7 +19,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct ExportArguments {
   InputOptions input;
   VcpuFilter filter;
   ExportOptions how;
@@ -34,7 +34,7 @@ void print_formats() {
 }
 
 // The machine and the folder that rows are labelled with, where the user gives no other.
-void complete_labels(Options& options, const Timeline& timeline) {
+void complete_labels(ExportArguments& options, const Timeline& timeline) {
   if (options.how.session.empty()) options.how.session = options.input.paths.front();
   if (!options.how.host.empty()) return;
   for (const auto& [name, text] : timeline.source(0).facts()) {
@@ -46,8 +46,8 @@ void complete_labels(Options& options, const Timeline& timeline) {
 }
 
 // What needs more than a number, checked before anything is read.
-Result<void> complete(Options& options, PipelineOptions& wanted,
-                      std::optional<GuestSpanSpec>& guest) {
+Result<void> complete_export(ExportArguments& options, PipelineOptions& wanted,
+                             std::optional<GuestSpanSpec>& guest) {
   if (options.how.output.empty()) {
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
   }
@@ -86,10 +86,10 @@ Result<void> complete(Options& options, PipelineOptions& wanted,
   return {};
 }
 
-Result<void> run(Options& options) {
+Result<void> run_export(ExportArguments& options) {
   PipelineOptions wanted;
   std::optional<GuestSpanSpec> guest;
-  if (auto checked = complete(options, wanted, guest); !checked) return checked;
+  if (auto checked = complete_export(options, wanted, guest); !checked) return checked;
   ProgressLine progress;
   const Progress tell = progress.callback();
   auto opened = open_and_look(options.input, {options.filter}, tell);
@@ -140,7 +140,7 @@ Result<void> run(Options& options) {
 }  // namespace
 
 void add_export(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportArguments>();
   CLI::App* command =
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
   add_input_options(*command, options->input);
@@ -194,7 +194,7 @@ void add_export(CLI::App& app, int& status) {
                      ErrorKind::kUsage});
       return;
     }
-    if (auto done = run(*options); !done) status = fail_with(done.error());
+    if (auto done = run_export(*options); !done) status = fail_with(done.error());
   });
 }
 

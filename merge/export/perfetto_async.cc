@@ -63,7 +63,7 @@ void PerfettoExporter::write_turn(const Span& span, const std::vector<Span>& par
   if (track == 0) {
     if (worker_tracks_.size() > kMostThreads) return;
     const std::string name =
-        fmt::format("{} (tid {})", texts_.host_comm(worker), static_cast<std::int32_t>(worker));
+        fmt::format("{} (tid {})", texts_.host_comm(worker), perfetto::number(worker));
     track = writer_.add_track(vm_track(process), name, 95);
   }
   const std::string_view name = span.number != 0 ? "serves a notify" : "turn";
@@ -85,7 +85,7 @@ void PerfettoExporter::guest_span(const GuestInterval& interval, const Pipeline&
   if (track == 0) return;
   const std::string name = interval.what.empty() ? guest_span_ : printable(interval.what);
   const std::string on = number_of == kNoVcpu
-                             ? fmt::format("tid {}", static_cast<std::int32_t>(interval.thread))
+                             ? fmt::format("tid {}", perfetto::number(interval.thread))
                              : fmt::format("vCPU {}", number_of);
   const Annotation where{words_.vcpu, Annotation::Kind::kText, 0, writer_.value(on)};
   writer_.begin(track, interval.begin.ns(),
@@ -115,12 +115,11 @@ void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) 
     if (of_vm == 0) of_vm = writer_.add_track(vm_track(process), "wake-ups", 90);
     track = of_vm;
   }
-  const std::string who = waker == ThreadId{} ? "interrupt"
-                                              : fmt::format("{}-{}", texts_.host_comm(waker),
-                                                            static_cast<std::int32_t>(waker));
-  const std::string whom = span.vcpu == kNoVcpu
-                               ? fmt::format("tid {}", static_cast<std::int32_t>(woken))
-                               : fmt::format("vCPU {}", span.vcpu);
+  const std::string who =
+      waker == ThreadId{} ? "interrupt"
+                          : fmt::format("{}-{}", texts_.host_comm(waker), perfetto::number(waker));
+  const std::string whom = span.vcpu == kNoVcpu ? fmt::format("tid {}", perfetto::number(woken))
+                                                : fmt::format("vCPU {}", span.vcpu);
   const perfetto::Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
   const std::uint64_t flow = flow_of(span.id, FlowKind::kWakeup);
   writer_.instant(track, span.begin.ns(), {name, words_.of_wakeup, {}, {&flow, 1}});

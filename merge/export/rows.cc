@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/export/side_rows.h"
 #include "merge/export/summary_rows.h"
-#include "merge/export/wait_rows.h"
 #include "merge/report/exit_text.h"
 
 namespace trapline {
@@ -277,9 +277,10 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
   if (!output) return tl::unexpected(std::move(output).error());
   if (is_summary)
     return std::make_unique<SummaryExporter>(context, options, form, std::move(*output));
-  if (is_vhost) return std::make_unique<VhostRows>(context, options, form, std::move(*output));
+  if (is_vhost)
+    return std::make_unique<VhostRowExporter>(context, options, form, std::move(*output));
   if (is_guest_spans)
-    return std::make_unique<GuestSpanRows>(context, options, form, std::move(*output));
+    return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
   const auto rows = static_cast<RowExporter::Rows>(kind - std::begin(kRowKinds));
   return std::make_unique<RowExporter>(context, options, rows, form, std::move(*output));
 }

@@ -1,4 +1,4 @@
-#include "merge/export/wait_rows.h"
+#include "merge/export/side_rows.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 namespace trapline {
 namespace {
 
-std::vector<std::string_view> columns_of(std::initializer_list<std::string_view> own) {
+std::vector<std::string_view> all_columns(std::initializer_list<std::string_view> own) {
   std::vector<std::string_view> columns(std::begin(kLabelColumns), std::end(kLabelColumns));
   for (const std::string_view column : {"vm", "vcpu", "tid", "start_ns", "total_ns"})
     columns.push_back(column);
@@ -17,13 +17,14 @@ std::vector<std::string_view> columns_of(std::initializer_list<std::string_view>
 
 }  // namespace
 
-WaitRows::WaitRows(const ExportContext& context, const ExportOptions& options, RowForm form,
-                   OutputFile output, const std::vector<std::string_view>& columns)
+SideRowExporter::SideRowExporter(const ExportContext& context, const ExportOptions& options,
+                                 RowForm form, OutputFile output,
+                                 const std::vector<std::string_view>& columns)
     : context_(context),
       writer_(form, std::move(output), columns),
       labels_(context_, options, writer_) {}
 
-void WaitRows::number_or_nothing(std::optional<std::uint64_t> number) {
+void SideRowExporter::number_or_nothing(std::optional<std::uint64_t> number) {
   if (number) {
     writer_.number(*number);
   } else {
@@ -31,8 +32,8 @@ void WaitRows::number_or_nothing(std::optional<std::uint64_t> number) {
   }
 }
 
-void WaitRows::begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
-                     Timestamp end) {
+void SideRowExporter::begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
+                            Timestamp end) {
   writer_.cells(labels_.cells(), std::size(kLabelColumns));
   if (process == ThreadId{}) {
     writer_.nothing();
@@ -49,22 +50,25 @@ void WaitRows::begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Times
   writer_.number(elapsed(begin, end));
 }
 
-void WaitRows::end(Timestamp begin) {
+void SideRowExporter::end(Timestamp begin) {
   number_or_nothing(context_.wall_clock ? std::optional(context_.wall_clock->at(begin))
                                         : std::nullopt);
   writer_.text(labels_.boot());
   writer_.end();
 }
 
-GuestSpanRows::GuestSpanRows(const ExportContext& context, const ExportOptions& options,
-                             RowForm form, OutputFile output)
-    : WaitRows(context, options, form, std::move(output),
-               columns_of({"span", "name", "guest_ns", "kernel_ns", "user_ns", "preempted_ns",
-                           "blocked_ns", "not_recorded_ns", "preempted_by", "blocked_on"})),
+GuestSpanRowExporter::GuestSpanRowExporter(const ExportContext& context,
+                                           const ExportOptions& options, RowForm form,
+                                           OutputFile output)
+    : SideRowExporter(
+          context, options, form, std::move(output),
+          all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns", "preempted_ns",
+                       "blocked_ns", "not_recorded_ns", "preempted_by", "blocked_on"})),
       culprits_(context_.timeline, [this](const std::string& text) { return writer_.quote(text); }),
       span_(writer_.quote(options.guest_span)) {}
 
-void GuestSpanRows::largest_of(const GuestInterval& interval, Part part, const Pipeline& pipeline) {
+void GuestSpanRowExporter::largest_of(const GuestInterval& interval, Part part,
+                                      const Pipeline& pipeline) {
   std::map<Culprit, std::uint64_t> sums;
   for (const VcpuPiece& piece : interval.pieces) {
     if (piece.part == part) sums[piece.culprit] += piece.length();
@@ -78,7 +82,7 @@ void GuestSpanRows::largest_of(const GuestInterval& interval, Part part, const P
   }
 }
 
-void GuestSpanRows::guest_span(const GuestInterval& interval, const Pipeline& pipeline) {
+void GuestSpanRowExporter::guest_span(const GuestInterval& interval, const Pipeline& pipeline) {
   const auto vcpu = pipeline.vcpu(interval.thread);
   begin(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu, interval.thread,
         interval.begin, interval.end);
@@ -102,14 +106,13 @@ void GuestSpanRows::guest_span(const GuestInterval& interval, const Pipeline& pi
   end(interval.begin);
 }
 
-VhostRows::VhostRows(const ExportContext& context, const ExportOptions& options, RowForm form,
-                     OutputFile output)
-    : WaitRows(
-          context, options, form, std::move(output),
-          columns_of({"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns", "raised_ns"})) {
-}
+VhostRowExporter::VhostRowExporter(const ExportContext& context, const ExportOptions& options,
+                                   RowForm form, OutputFile output)
+    : SideRowExporter(context, options, form, std::move(output),
+                      all_columns({"name", "ran_at_ns", "ran_ns", "preempted_ns", "notified_ns",
+                                   "raised_ns"})) {}
 
-void VhostRows::turn(const VhostTurn& turn, const Pipeline&) {
+void VhostRowExporter::turn(const VhostTurn& turn, const Pipeline&) {
   const auto ns = [](const std::optional<Timestamp>& at) {
     return at ? std::optional(at->ns()) : std::nullopt;
   };

@@ -17,15 +17,15 @@ namespace trapline {
 inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "vhost";
 
 // What the two have in common: the cells before and after their own.
-class WaitRows : public Exporter {
+class SideRowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Pipeline&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
   [[nodiscard]] std::uint64_t written() const override { return writer_.rows(); }
 
  protected:
-  WaitRows(const ExportContext& context, const ExportOptions& options, RowForm form,
-           OutputFile output, const std::vector<std::string_view>& columns);
+  SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                  OutputFile output, const std::vector<std::string_view>& columns);
   // Up to total_ns.
   void begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin, Timestamp end);
   // From wall_ns on.
@@ -37,10 +37,10 @@ class WaitRows : public Exporter {
   RowLabels labels_;
 };
 
-class GuestSpanRows final : public WaitRows {
+class GuestSpanRowExporter final : public SideRowExporter {
  public:
-  GuestSpanRows(const ExportContext& context, const ExportOptions& options, RowForm form,
-                OutputFile output);
+  GuestSpanRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                       OutputFile output);
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
   void guest_span(const GuestInterval& interval, const Pipeline& pipeline) override;
 
@@ -50,10 +50,10 @@ class GuestSpanRows final : public WaitRows {
   std::string span_;  // quoted: what was asked for
 };
 
-class VhostRows final : public WaitRows {
+class VhostRowExporter final : public SideRowExporter {
  public:
-  VhostRows(const ExportContext& context, const ExportOptions& options, RowForm form,
-            OutputFile output);
+  VhostRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
+                   OutputFile output);
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kRequests; }
   void turn(const VhostTurn& turn, const Pipeline& pipeline) override;
 };

@@ -621,7 +621,8 @@ const cases = {
     const out = process.env.TRAPLINE_PAGE_SHOTS ?? join(process.env.TRAPLINE_BINARY_DIR, "page-screenshots");
     mkdirSync(out, { recursive: true });
     const html = write(linux);
-    const of_guest = join(folder, "guest.html"), of_both = join(folder, "diff.html");
+    const of_guest = join(folder, "guest.html"), of_both = join(folder, "diff.html"), of_spans = join(folder, "guest-spans.html");
+    run("report", ...cyclictest.files, "--guest-span", cyclictest.spec, "--format", "html", "-o", of_spans);
     run("report", ...recorded().find(([file]) => file.includes("guest-clock")), "--format", "html", "-o", of_guest);
     run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", of_both);
     const chrome = await browser();
@@ -639,7 +640,7 @@ const cases = {
           await shoot(page.locator(`#${view}`), view);
         }
         await close();
-        for (const [file, view, name] of [[of_guest, "#guest", "guest"], [of_both, "#changes", "diff"]]) {
+        for (const [file, view, name] of [[of_guest, "#guest", "guest"], [of_spans, "#guest-spans", "guest-spans"], [of_both, "#changes", "diff"]]) {
           const other = await open(chrome, file, { theme, width: 1040 });
           await other.page.evaluate(() => { const bar = document.querySelector("nav.bar"); if (bar) bar.style.position = "static"; });
           await shoot(other.page.locator(view), name);

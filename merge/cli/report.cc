@@ -14,7 +14,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct ReportArguments {
   InputOptions input;
   VcpuFilter filter;
   ReportOptions report;
@@ -22,23 +22,49 @@ struct Options {
   std::vector<std::string> spans, phases;
   bool with_phases = false;
   std::optional<std::vector<PhaseSpec>> phase_specs;
+  std::optional<GuestSpanSpec> guest_spec;
   std::string format = "text", detail, output;
   bool strict = false;
   const CLI::Option* by = nullptr;
 };
 
-bool wants_page(const Options& options) {
+bool wants_page(const ReportArguments& options) {
   return options.format == "html" || options.detail == "page";
 }
 
+tl::unexpected<Error> no_guest_span() {
+  return fail(ErrorKind::kUsage,
+              "--by guest-span needs the intervals, for example --guest-span "
+              "irq_handler_entry:irq..irq_handler_exit:irq");
+}
+
+// The page has the guest's intervals beside its other tables.
+Result<void> complete_guest_spans(ReportArguments& options) {
+  if (options.report.by_text == "guest-span") {
+    if (options.guest_span.empty()) return no_guest_span();
+    options.report.by_text = "reason";
+  }
+  if (options.guest_span.empty()) return {};
+  if (!options.filter.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--guest-span with --vcpu or --vm: the guest's intervals may end on any vCPU; give "
+                "one without the other");
+  }
+  auto spec = parse_guest_span(options.guest_span);
+  if (!spec) return tl::unexpected(std::move(spec).error());
+  options.guest_spec = std::move(*spec);
+  return {};
+}
+
 // The texts that need more than a number, checked before anything is read.
-Result<void> complete(Options& options) {
+Result<void> complete(ReportArguments& options) {
   if (!options.detail.empty() && options.format != "json") {
     return fail(ErrorKind::kUsage, "--detail needs --format json");
   }
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
+  if (auto checked = complete_guest_spans(options); !checked) return checked;
   options.report.by_default = options.by->count() == 0;
   options.report.requests = options.report.by_text == "span";
   for (const std::string& text : options.spans) {
@@ -81,8 +107,8 @@ Result<void> complete(Options& options) {
   return {};
 }
 
-Result<void> print(const Report& report, const std::string& page, const SideTables& tables,
-                   const Options& options) {
+Result<void> print_report(const Report& report, const std::string& page, const SideTables& tables,
+                          const ReportArguments& options) {
   return print_to(options.output, [&](std::ostream& out) {
     if (options.format == "html") {
       print_page(page, out);
@@ -101,27 +127,23 @@ Result<void> print(const Report& report, const std::string& page, const SideTabl
 }
 
 // --by guest-span: intervals that the guest recorded, instead of exits.
-Result<GuestSpanSpec> guest_spans_of(const Options& options) {
-  if (options.guest_span.empty()) {
-    return fail(ErrorKind::kUsage,
-                "--by guest-span needs the intervals, for example --guest-span "
-                "irq_handler_entry:irq..irq_handler_exit:irq");
-  }
+Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
+  if (options.guest_span.empty()) return no_guest_span();
   if (options.report.by_text != "guest-span")
-    return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span");
+    return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span, or --format html");
   const ReportOptions& report = options.report;
-  if (options.format == "html" || !options.detail.empty() || options.with_phases ||
-      !options.phases.empty() || !options.spans.empty() || !options.slower_than.empty() ||
-      !options.from.empty() || !options.to.empty() || !options.filter.empty() || report.irq ||
-      report.halt || report.guest || report.waits || report.steal) {
+  if (!options.detail.empty() || options.with_phases || !options.phases.empty() ||
+      !options.spans.empty() || !options.slower_than.empty() || !options.from.empty() ||
+      !options.to.empty() || !options.filter.empty() || report.irq || report.halt || report.guest ||
+      report.waits || report.steal) {
     return fail(ErrorKind::kUsage,
-                "--by guest-span can only be given with --guest-span, --top and --format text, "
-                "json or csv");
+                "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
+                "--format html has other tables beside it");
   }
   return parse_guest_span(options.guest_span);
 }
 
-int run_guest_spans(const Options& options) {
+int run_guest_spans(const ReportArguments& options) {
   auto spec = guest_spans_of(options);
   if (!spec) return fail_with(spec.error());
   auto spans = [&] {
@@ -142,14 +164,15 @@ int run_guest_spans(const Options& options) {
   return printed ? 0 : fail_with(printed.error());
 }
 
-int run(Options& options) {
-  if (options.report.by_text == "guest-span" || !options.guest_span.empty())
-    return run_guest_spans(options);
+int run_report(ReportArguments& options) {
+  const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
+  if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   std::optional<PageData> page;
   if (wants_page(options)) {
     PageOptions about = page_options(options.input, options.filter, options.from, options.to);
     about.phases = options.phase_specs;
+    about.guest_span = options.guest_spec;
     if (options.phases.empty() && about.phases) about.command.push_back("--phases");
     for (const std::string& phase : options.phases) {
       about.command.insert(about.command.end(), {"--phase", phase});
@@ -167,8 +190,9 @@ int run(Options& options) {
                       companion);
   }();
   if (!run) return fail_with(run.error());
+  if (page && !page->status()) return fail_with(page->status().error());
   if (auto printed =
-          print(run->report, page ? page->json() : std::string(), tables.tables(), options);
+          print_report(run->report, page ? page->json() : std::string(), tables.tables(), options);
       !printed)
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
@@ -183,7 +207,7 @@ int run(Options& options) {
 }
 
 // The tables beside the groups.
-void add_tables(CLI::App& command, Options& options) {
+void add_tables(CLI::App& command, ReportArguments& options) {
   command.add_flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
   command.add_flag("--halt", options.report.halt,
                    "Halts: KVM's polls won and lost, their cost, and the cost under other values "
@@ -206,7 +230,7 @@ void add_tables(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
@@ -225,8 +249,8 @@ void add_report(CLI::App& app, int& status) {
       ->type_name("SPEC");
   command
       ->add_option("--guest-span", options->guest_span,
-                   "With --by guest-span, the intervals: START:FIELD..END:FIELD of the guest "
-                   "kernel's recorded events, function:NAME, or marker:TEXT")
+                   "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
+                   "of the guest kernel's recorded events, function:NAME, or marker:TEXT")
       ->type_name("SPEC");
   command->add_option("--sort", options->sort, "total, count, mean, p99, max, key")
       ->type_name("KEY")
@@ -251,7 +275,7 @@ void add_report(CLI::App& app, int& status) {
       ->check(CLI::IsMember({"page"}));
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->add_flag("--strict", options->strict, "Exit with status 3 when events were lost");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_report(*options); });
 }
 
 }  // namespace trapline::cli

@@ -22,6 +22,7 @@ recipe_list() {
   clean-root      a minimal Debian with a C compiler and CMake, and the packages that Trapline's need
                   in its apt cache: root/; for a test
   cross-arm64     a Debian with the cross compiler and the libraries for packages for arm64: root/
+  qemu-user       runs a program of arm64 here (static): bin/qemu-aarch64-static; for packages for arm64
   box-riscv64, kernel-riscv64    the same for riscv64 (trixie)
   bochs           Bochs 3.0 (trixie), an emulator of Intel's VMX: bin/bochs, share/BIOS-bochs-latest
   trace-processor Perfetto's trace processor for Node: trace_processor.wasm and its glue; for a test
@@ -98,6 +99,13 @@ recipe_cross_arm64() {  # recipe_cross_arm64 FOLDER APT
     --aptopt='APT::Install-Recommends "false"' bookworm "$1/root" - <"$2/sources.list" >&2 ||
     die "mmdebstrap failed (see above): is this root, or may users have namespaces?"
   rm -rf -- "$1/root/dev" && mkdir "$1/root/dev"
+}
+
+recipe_qemu_user() {  # recipe_qemu_user FOLDER APT
+  private_apt_create "$2" amd64 "${kBookworm[@]}"
+  private_apt_unpack_only "$2" "$2/root" qemu-user-static
+  mkdir "$1/bin"
+  mv -- "$2/root/usr/bin/qemu-aarch64-static" "$1/bin"
 }
 
 recipe_clean_root() {  # recipe_clean_root FOLDER APT

@@ -1,6 +1,8 @@
 """Writes the completions of bash, zsh and fish from the command's own table of options.
 
-usage: completions.py TRAPLINE OUT_DIR
+usage: completions.py OUT_DIR COMMAND...
+
+COMMAND runs trapline: its path, for another architecture after an emulator.
 
 `trapline complete` prints the table: commands, options, which of them take a value, and the values that
 are known beforehand. What only the machine (kernel events, clocks, QEMU's events) or a recording (its
@@ -32,8 +34,8 @@ class Command:
     options: list[Option] = field(default_factory=list)
 
 
-def commands_of(trapline: str) -> list[Command]:
-    table = subprocess.run([trapline, "complete"], capture_output=True, text=True, check=True).stdout
+def commands_of(trapline: list[str]) -> list[Command]:
+    table = subprocess.run([*trapline, "complete"], capture_output=True, text=True, check=True).stdout
     commands: list[Command] = []
     for line in table.splitlines():
         command, names, _, how, values, text = line.split("\t")
@@ -139,8 +141,8 @@ def fish(commands: list[Command]) -> str:
 
 
 def main() -> None:
-    trapline, folder = sys.argv[1], Path(sys.argv[2])
-    commands = commands_of(trapline)
+    folder = Path(sys.argv[1])
+    commands = commands_of(sys.argv[2:])
     for name, text in (("trapline.bash", bash(commands)), ("_trapline", zsh(commands)), ("trapline.fish", fish(commands))):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

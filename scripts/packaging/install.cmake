@@ -10,14 +10,15 @@ install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT
   FILES_MATCHING PATTERN "trapline*.1"
   PATTERN "trapline-tracetool.1" EXCLUDE PATTERN "trapline-stap.1" EXCLUDE
   PATTERN "trapline-demo.1" EXCLUDE)
-# Completions, from the option tables that the command prints; a cross-built command cannot be asked.
-if(NOT CMAKE_CROSSCOMPILING)
+# Completions, from the option tables that the command prints; a cross-built command needs an emulator for that.
+if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   set(completions ${PROJECT_BINARY_DIR}/completions)
   set(completion_files ${completions}/trapline.bash ${completions}/_trapline ${completions}/trapline.fish)
   add_custom_command(OUTPUT ${completion_files}
     COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0
-      ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/completions.py $<TARGET_FILE:trapline> ${completions}
+      ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/completions.py ${completions}
+      ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:trapline>
     DEPENDS trapline ${CMAKE_CURRENT_LIST_DIR}/completions.py ${CMAKE_CURRENT_LIST_DIR}/completion.bash.in
     COMMENT "Writing the completions" VERBATIM)
   add_custom_target(trapline_completions ALL DEPENDS ${completion_files})

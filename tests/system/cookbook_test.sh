@@ -16,15 +16,12 @@ command_with() {
 }
 
 write_inside() {
-  cat >"$work/inside" <<'END'
-#!/bin/sh
-set -e
-mkdir -p lib /etc
-for file in lib-*; do mv "$file" "lib/${file#lib-}"; done
+  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >"$work/inside"
+  cat >>"$work/inside" <<'END'
 cp trapline /bin/
+mkdir -p /etc
 echo 'alice:x:1000:1000::/tmp:/bin/sh' >>/etc/passwd
 chmod 666 /dev/kvm
-export LD_LIBRARY_PATH=$PWD/lib
 mkdir "$OUT/6" "$OUT/7" "$OUT/7-libvirt"
 # busybox has it not
 pgrep() {
@@ -60,11 +57,9 @@ exits_of() {  # exits_of SESSION
 
 the_commands_for_a_kvm_host_work_as_they_stand() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
-  local files=(--file "$trapline") library
-  while read -r library; do files+=(--file "$library:lib-$(basename "$library")"); done < <(
-    ldd "$trapline" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p')
+  command_for_box
   write_inside
-  run "$scripts/kvm-box" --out "$work/out" --timeout 240 "${files[@]}" "$work/inside"
+  run "$scripts/kvm-box" --out "$work/out" --timeout 240 "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
   # Question 6: the output has the form of the document's.

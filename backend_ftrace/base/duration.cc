@@ -10,7 +10,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
 // Longer ones before those that they end with.
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 8> kUnits{{{"ns", 1},
                                                                             {"us", 1'000},

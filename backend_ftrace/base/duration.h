@@ -14,6 +14,8 @@
 
 namespace trapline {
 
+inline constexpr std::uint64_t kSecond = 1'000'000'000;  // in ns
+
 enum class BareNumber : std::uint8_t { kRefused, kSeconds };
 
 // Nanoseconds. Errors (kUsage) begin with `option` and say what would be right.

@@ -180,6 +180,15 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string_view take_word(std::string_view& line) {
+  const std::size_t start = std::min(line.find_first_not_of(" \t"), line.size());
+  line.remove_prefix(start);
+  const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+  const std::string_view word = line.substr(0, end);
+  line.remove_prefix(end);
+  return word;
+}
+
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
   const auto first = text.find_first_not_of(kBlank);

@@ -30,6 +30,19 @@ namespace trapline {
 // a guest can write into the strings that QEMU traces.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// Removes the first word, between blanks and tabs, from the line; "" at its end.
+std::string_view take_word(std::string_view& line);
+
+// What comes after the last slash of a path.
+[[nodiscard]] constexpr std::string_view basename_of(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// To be printed.
+[[nodiscard]] constexpr double mib(std::uint64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
 // Without leading and trailing white space.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 

@@ -55,7 +55,8 @@ function(trapline_trace_events)
     DEPENDS trapline::tracetool ${files}
     COMMENT "Generating the trace events of ${arg_TARGET}"
     VERBATIM)
-  set_source_files_properties(${sources} PROPERTIES OBJECT_DEPENDS ${directory}/${group}.stamp)
+  set_source_files_properties(${sources} PROPERTIES OBJECT_DEPENDS ${directory}/${group}.stamp
+    SKIP_UNITY_BUILD_INCLUSION ON)  # the same headers are included in several ways
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
   if(NOT "C" IN_LIST languages)
     set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX)

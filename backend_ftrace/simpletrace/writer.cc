@@ -43,7 +43,7 @@ std::atomic<std::uint32_t> wake{0};       // futex: there is something to do
 std::atomic<std::uint32_t> requested{0};  // flushes
 std::atomic<std::uint32_t> completed{0};  // futex: flushes done
 std::atomic<bool> stopping{false};
-pthread_t thread;
+pthread_t writer;
 pid_t owner = 0;
 
 TraceFile file;  // the writer thread's own
@@ -158,7 +158,7 @@ constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT,
 void on_fatal(int number, siginfo_t*, void*) {
   const int saved = errno;
   if (alive.load(std::memory_order_acquire) && ::getpid() == owner &&
-      ::pthread_equal(::pthread_self(), thread) == 0) {
+      ::pthread_equal(::pthread_self(), writer) == 0) {
     request_flush(2);
   }
   errno = saved;
@@ -212,7 +212,7 @@ bool start_thread() {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = ::pthread_create(&thread, nullptr, run, nullptr) == 0;
+  const bool started = ::pthread_create(&writer, nullptr, run, nullptr) == 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
 }
@@ -341,7 +341,7 @@ void trapline_simple_close(void) {
   if (!alive.exchange(false) || ::getpid() != owner) return;
   stopping = true;
   kick();
-  ::pthread_join(thread, nullptr);
+  ::pthread_join(writer, nullptr);
   file.close();
 }
 

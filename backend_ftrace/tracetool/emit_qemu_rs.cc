@@ -69,7 +69,7 @@ std::string rust_values(const Event& event) {
 }
 
 // LTTng's state is C's business: with ust the C function is always asked.
-std::string wanted(const Options& options, const Event& event) {
+std::string wanted_in_rust(const Options& options, const Event& event) {
   if (event.disable) return "false";
   if (options.has(Backend::kUst)) return "true";
   std::string condition;
@@ -89,7 +89,7 @@ void emit_externals(const Options& options, std::span<const Declared> events, Ou
   if (has_own_state(options)) out.line("    static mut trace_events_enabled_count: u32;");
   for (const Declared& declared : events) {
     const Event& event = *declared.event;
-    if (wanted(options, event) == "false") continue;
+    if (wanted_in_rust(options, event) == "false") continue;
     if (has_own_state(options))
       out.line(fmt::format("    static mut _TRACE_{}_DSTATE: u16;", upper(event.name)));
     if (options.has(Backend::kDtrace))
@@ -106,7 +106,7 @@ void emit_qemu_rust(const Options& options, std::span<const Declared> events, Ou
   emit_externals(options, events, out);
   for (const Declared& declared : events) {
     const Event& event = *declared.event;
-    const std::string condition = wanted(options, event);
+    const std::string condition = wanted_in_rust(options, event);
     out.blank();
     out.line("#[inline(always)]\n#[allow(dead_code, non_snake_case)]");
     out.line(fmt::format("pub fn trace_{}_enabled() -> bool {{ {} }}", event.name, condition));

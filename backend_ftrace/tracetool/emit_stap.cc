@@ -20,7 +20,7 @@ std::string stap_name(const Options& options, const Argument& argument) {
   return kAllowedByQemu.contains(argument.name) ? argument.name : argument.name + "_";
 }
 
-std::string quoted(std::string_view text) {
+std::string stap_literal(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\n')
@@ -132,7 +132,7 @@ void emit_log_tapset(const Options& options, std::span<const Declared> events, O
     }
     std::string text = "%d@%d " + event.name + " ";
     for (const Piece& piece : event.format.pieces) {
-      text += quoted(piece.literal);
+      text += stap_literal(piece.literal);
       if (piece.conversion != 0) text += conversion(piece);
     }
     out.line(fmt::format("  printf(\"{}\\n\", pid(), gettimeofday_ns(){})\n}}\n", text, values));

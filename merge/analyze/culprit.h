@@ -45,6 +45,9 @@ struct Culprit {
   friend auto operator<=>(const Culprit&, const Culprit&) = default;
 };
 
+// Unknown, for want of what `missing` says.
+[[nodiscard]] inline Culprit unknown_for(Missing missing) { return {.missing = missing}; }
+
 struct WaitShare {
   Part part = Part::kPreempted;
   Culprit culprit;

@@ -5,16 +5,6 @@
 #include "merge/analyze/pipeline.h"
 
 namespace trapline {
-namespace {
-
-Culprit unknown(Missing missing) {
-  Culprit culprit;
-  culprit.missing = missing;
-  return culprit;
-}
-
-}  // namespace
-
 void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end) {
   if (end <= thread.since) return;
   if (thread.shares.size() < kMostShares) {
@@ -59,9 +49,9 @@ void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) const
 void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
   if (thread.state == Thread::State::kRunning) return;
   if (thread.state == Thread::State::kAsleep) {
-    charge(thread, Part::kBlocked, unknown(Missing::kWakeups), event.at);
+    charge(thread, Part::kBlocked, unknown_for(Missing::kWakeups), event.at);
   } else if (thread.queue_known && thread.cpu != event.cpu) {
-    charge(thread, Part::kPreempted, unknown(Missing::kMigrations), event.at);
+    charge(thread, Part::kPreempted, unknown_for(Missing::kMigrations), event.at);
   } else {
     if (!thread.queue_known && event.at > thread.since) ++counters_.cpu_assumed;
     divide(thread, event.cpu, event.at);
@@ -189,7 +179,7 @@ void WaitTracker::add_rest(const ExitSpan& exit) {
     const std::uint64_t all = exit.parts[static_cast<std::size_t>(part)];
     if (charged >= all) continue;
     const Timestamp begin(exit.end.ns() - (all - charged));
-    of_exit_.push_back({part, unknown(Missing::kRoom), begin, exit.end});
+    of_exit_.push_back({part, unknown_for(Missing::kRoom), begin, exit.end});
   }
 }
 
@@ -208,7 +198,7 @@ std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
     const auto fill = [&](Timestamp until) {
       const bool dropped = thread != nullptr && thread->dropped(at);
       const Missing missing = dropped ? Missing::kRoom : Missing::kSwitches;
-      if (until > at) of_exit_.push_back({interval.part, unknown(missing), at, until});
+      if (until > at) of_exit_.push_back({interval.part, unknown_for(missing), at, until});
       at = std::max(at, until);
     };
     while (share != shares.end() && share->end <= interval.begin) ++share;

@@ -8,12 +8,6 @@ namespace {
 
 constexpr std::uint64_t kFutexCallMask = 0x7f;  // without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
 
-Culprit unknown(Missing missing) {
-  Culprit culprit;
-  culprit.missing = missing;
-  return culprit;
-}
-
 Culprit known(CulpritKind kind, std::uint32_t number = 0) {
   Culprit culprit;
   culprit.kind = kind;
@@ -107,14 +101,14 @@ Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp s
       if (cpu.in_timer) return known(CulpritKind::kTimer);
       if (cpu.in_irq) return known(CulpritKind::kInterrupt, cpu.irq);
       // sched_wakeup may come in the interrupt by which another CPU passed the wake-up on.
-      return unknown(wakeup.waking ? Missing::kContext : Missing::kWakeups);
+      return unknown_for(wakeup.waking ? Missing::kContext : Missing::kWakeups);
     case SchedWakeup::Context::kUnknown:
-      return unknown(Missing::kContext);
+      return unknown_for(Missing::kContext);
     case SchedWakeup::Context::kThread:
       break;
   }
   // The idle thread wakes nobody: it took over a wake-up from another CPU.
-  if (event.thread == ThreadId{}) return unknown(Missing::kWakeups);
+  if (event.thread == ThreadId{}) return unknown_for(Missing::kWakeups);
   Culprit culprit = known(CulpritKind::kThread);
   culprit.thread = event.thread;
   const auto vcpu = pipeline.vcpu(event.thread);

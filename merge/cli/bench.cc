@@ -19,7 +19,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct BenchArguments {
   record::RecordOptions record;
   std::string a, b, folder = "bench.trapline", functions;
   std::vector<std::string> command;
@@ -38,7 +38,7 @@ struct Run {
 };
 
 // COMMAND with the setting's words at {}, or after it; without COMMAND the setting is the command.
-std::vector<std::string> command_of(const Options& options, const std::string& setting) {
+std::vector<std::string> command_of(const BenchArguments& options, const std::string& setting) {
   const std::vector<std::string> words = CLI::detail::split_up(setting);
   std::vector<std::string> command;
   bool placed = false;
@@ -55,7 +55,7 @@ std::vector<std::string> command_of(const Options& options, const std::string& s
 }
 
 // Pairs of a and b, each in an order that the seed draws: what drifts with time is on both sides.
-std::vector<Run> plan(const Options& options) {
+std::vector<Run> plan(const BenchArguments& options) {
   std::mt19937_64 random(options.seed);
   std::vector<Run> runs;
   for (std::uint64_t pair = 0; pair < options.warm_up + options.pairs; ++pair) {
@@ -71,7 +71,7 @@ std::vector<Run> plan(const Options& options) {
   return runs;
 }
 
-Result<void> write_plan(const Options& options, const std::vector<Run>& runs) {
+Result<void> write_plan(const BenchArguments& options, const std::vector<Run>& runs) {
   nlohmann::ordered_json order = nlohmann::ordered_json::array();
   for (const Run& run : runs) {
     order.push_back(
@@ -88,7 +88,8 @@ Result<void> write_plan(const Options& options, const std::vector<Run>& runs) {
 }
 
 // What a session of bench is: beside its session.json, so that it tells so where it is moved to.
-Result<void> write_place(const Options& options, const std::vector<Run>& runs, std::size_t index) {
+Result<void> write_place(const BenchArguments& options, const std::vector<Run>& runs,
+                         std::size_t index) {
   const Run& run = runs[index];
   const nlohmann::ordered_json place = {
       {"version", 1},
@@ -104,7 +105,7 @@ Result<void> write_place(const Options& options, const std::vector<Run>& runs, s
 }
 
 // The texts that need more than a number, before anything is recorded.
-Result<void> complete(Options& options) {
+Result<void> complete(BenchArguments& options) {
   record::RecordOptions& record = options.record;
   if (!options.functions.empty()) {
     const auto functions = record::parse_functions(options.functions);
@@ -121,7 +122,7 @@ Result<void> complete(Options& options) {
   return complete(options.choice, options.sides, options.compare);
 }
 
-Result<void> check(const Options& options) {
+Result<void> check(const BenchArguments& options) {
   if (options.a.empty() && options.b.empty()) {
     return fail(ErrorKind::kUsage,
                 "give the two settings: --a WORDS --b WORDS; one of them may be empty");
@@ -139,7 +140,7 @@ Result<void> check(const Options& options) {
   return {};
 }
 
-Result<void> record_one(const Options& options, const Run& run) {
+Result<void> record_one(const BenchArguments& options, const Run& run) {
   record::RecordOptions record = options.record;
   record.folder = options.folder + "/" + run.name;
   record.command = command_of(options, run.is_b ? options.b : options.a);
@@ -159,7 +160,7 @@ Result<void> record_one(const Options& options, const Run& run) {
 }
 
 // The exit status: that of --fail-if.
-Result<int> run(Options& options) {
+Result<int> run_bench(BenchArguments& options) {
   if (auto completed = complete(options); !completed) return tl::unexpected(completed.error());
   if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
   const std::vector<Run> runs = plan(options);
@@ -191,7 +192,7 @@ Result<int> run(Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchArguments>();
   record::RecordOptions& record = options->record;
   CLI::App* command =
       app.add_subcommand("bench", "Record a command under two settings, and compare them");
@@ -235,7 +236,7 @@ void add_bench(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("COMMAND", options->command, "What to run and record, after --");
   command->callback([options, &status] {
-    const auto done = run(*options);
+    const auto done = run_bench(*options);
     status = done ? *done : fail_with(done.error());
   });
 }

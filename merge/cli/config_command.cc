@@ -11,7 +11,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct ConfigArguments {
   bool example = false;
 };
 
@@ -22,7 +22,7 @@ std::string value_of(const Setting& setting) {
   return printable(text);
 }
 
-int print(const Options& options) {
+int print_configuration(const ConfigArguments& options) {
   if (options.example) {
     fmt::print("{}", example_config());
     return 0;
@@ -49,10 +49,10 @@ int print(const Options& options) {
 }  // namespace
 
 void add_config(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConfigArguments>();
   CLI::App* command = app.add_subcommand("config", "Print the defaults, and where each comes from");
   command->add_flag("--example", options->example, "Print a configuration file to begin with");
-  command->callback([options, &status] { status = print(*options); });
+  command->callback([options, &status] { status = print_configuration(*options); });
 }
 
 }  // namespace trapline::cli

@@ -11,7 +11,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct DiffArguments {
   std::vector<std::string> paths;
   SideOptions sides;
   CompareOptions compare;
@@ -20,7 +20,7 @@ struct Options {
   std::string output, flame;
 };
 
-Result<void> complete(Options& options) {
+Result<void> complete(DiffArguments& options) {
   SideOptions& sides = options.sides;
   if (!options.paths.empty() && (!sides.before.empty() || !sides.after.empty())) {
     return fail(ErrorKind::kUsage, "give BEFORE and AFTER, or --before and --after, not both");
@@ -48,7 +48,7 @@ Result<void> complete(Options& options) {
   return complete(options.choice, sides, options.compare);
 }
 
-Result<void> print_result(const Comparison& comparison, const Options& options) {
+Result<void> print_result(const Comparison& comparison, const DiffArguments& options) {
   if (options.choice.format != "html") return print(comparison, options.choice, options.output);
   ProgressLine progress;
   auto page = diff_page(options.sides, comparison, progress.callback());
@@ -56,7 +56,7 @@ Result<void> print_result(const Comparison& comparison, const Options& options) 
   return print_to(options.output, [&](std::ostream& out) { print_page(*page, out); });
 }
 
-int run(Options& options) {
+int run_diff(DiffArguments& options) {
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   auto comparison = [&] {
     ProgressLine progress;
@@ -77,7 +77,7 @@ int run(Options& options) {
 }  // namespace
 
 void add_diff(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffArguments>();
   CLI::App* command =
       app.add_subcommand("diff", "Compare recordings: what changed, and is the change real");
   command->add_option("recordings", options->paths,
@@ -112,7 +112,7 @@ void add_diff(CLI::App& app, int& status) {
   command->add_option("--tsc-khz", options->sides.common.tsc_khz,
                       "The TSC's frequency in kHz, for x86-tsc recordings");
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_diff(*options); });
 }
 
 }  // namespace trapline::cli

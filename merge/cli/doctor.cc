@@ -19,13 +19,13 @@ namespace {
 using record::Finding;
 using record::Level;
 
-struct Options {
+struct DoctorArguments {
   bool json = false;
   std::string qemu, output;
   std::uint64_t buffer_kb = 8192;
 };
 
-std::vector<Finding> examine(const Options& options) {
+std::vector<Finding> examine(const DoctorArguments& options) {
   record::Host host = record::look_at_host("");
   host.buffer_kb = options.buffer_kb;
   std::vector<Finding> all;
@@ -86,7 +86,7 @@ std::string finding_text(const Finding& finding) {
 }
 
 void add_doctor(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "Check what this host can record, and how well");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_option("--qemu", options->qemu, "The QEMU to check (default: the first in PATH)")

@@ -7,14 +7,14 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct ExplainArguments {
   InputOptions input;
   VcpuFilter filter;
   std::string around = "max", guest_span, format = "text", output;
   std::size_t worst = 10;
 };
 
-int run_spans(const Options& options) {
+int run_spans(const ExplainArguments& options) {
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return fail_with(spec.error());
   auto explained = [&] {
@@ -34,7 +34,7 @@ int run_spans(const Options& options) {
   return printed ? 0 : fail_with(printed.error());
 }
 
-int run(const Options& options) {
+int run_explain(const ExplainArguments& options) {
   if (!options.guest_span.empty() && !options.filter.empty()) {
     return fail_with({"--vcpu and --vm choose an exit and cannot be given with --guest-span",
                       ErrorKind::kUsage});
@@ -68,7 +68,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_explain(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainArguments>();
   CLI::App* command =
       app.add_subcommand("explain", "Explain why one exit took so long, and who kept it waiting");
   add_input_options(*command, options->input);
@@ -93,7 +93,7 @@ void add_explain(CLI::App& app, int& status) {
       ->check(CLI::IsMember({"text", "json", "csv"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_explain(*options); });
 }
 
 }  // namespace trapline::cli

@@ -18,7 +18,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct ExportArguments {
   InputOptions input;
   VcpuFilter filter;
   ExportOptions how;
@@ -33,7 +33,7 @@ void print_formats() {
 }
 
 // The machine and the folder that rows are labelled with, where the user gives no other.
-void complete_labels(Options& options, const Timeline& timeline) {
+void complete_labels(ExportArguments& options, const Timeline& timeline) {
   if (options.how.session.empty()) options.how.session = options.input.paths.front();
   if (!options.how.host.empty()) return;
   for (const auto& [name, text] : timeline.source(0).facts()) {
@@ -44,7 +44,7 @@ void complete_labels(Options& options, const Timeline& timeline) {
   }
 }
 
-Result<void> run(Options& options) {
+Result<void> run_export(ExportArguments& options) {
   if (options.how.output.empty()) {
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
   }
@@ -101,7 +101,7 @@ Result<void> run(Options& options) {
 }  // namespace
 
 void add_export(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportArguments>();
   CLI::App* command =
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
   add_input_options(*command, options->input);
@@ -149,7 +149,7 @@ void add_export(CLI::App& app, int& status) {
                      ErrorKind::kUsage});
       return;
     }
-    if (auto done = run(*options); !done) status = fail_with(done.error());
+    if (auto done = run_export(*options); !done) status = fail_with(done.error());
   });
 }
 

@@ -13,7 +13,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct InfoArguments {
   InputOptions input;
   std::string output;
 };
@@ -53,7 +53,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   table.print(out, style);
 }
 
-Result<void> print_info(const Options& options) {
+Result<void> print_info(const InfoArguments& options) {
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
@@ -84,7 +84,7 @@ Result<void> print_info(const Options& options) {
 }  // namespace
 
 void add_info(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoArguments>();
   CLI::App* command = app.add_subcommand("info", "Print what is in a recording");
   add_input_options(*command, options->input);
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");

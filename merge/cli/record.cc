@@ -15,7 +15,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct RecordArguments {
   record::RecordOptions record;
   std::string duration, functions, finish;
   std::optional<std::string> snapshot_on;
@@ -26,7 +26,7 @@ struct Options {
   bool no_qemu_events = false;
 };
 
-Result<void> read_snapshot(Options& options) {
+Result<void> read_snapshot(RecordArguments& options) {
   if (!options.snapshot_on) return {};
   auto trigger = record::parse_trigger(*options.snapshot_on);
   if (!trigger) return tl::unexpected(std::move(trigger).error());
@@ -56,7 +56,7 @@ void say_what_is_missing(const record::RecordOptions& options) {
   }
 }
 
-Result<void> read_flight(Options& options, bool folder_given) {
+Result<void> read_flight(RecordArguments& options, bool folder_given) {
   if (options.flight.empty()) {
     if (!options.ring_mb || options.snapshot_on) return {};
     return fail(ErrorKind::kUsage, "--ring-size: memory for --flight or --snapshot-on; give one");
@@ -100,7 +100,7 @@ Result<int> finish(const std::string& session) {
   return 0;
 }
 
-Result<int> run(Options& options, bool folder_given) {
+Result<int> run_record(RecordArguments& options, bool folder_given) {
   if (!options.finish.empty()) return finish(options.finish);
   record::RecordOptions& record = options.record;
   if (!options.duration.empty()) {
@@ -131,7 +131,7 @@ Result<int> run(Options& options, bool folder_given) {
 }
 
 // Which of the events are written: around slow exits, or the last minute on request.
-void add_snapshots(CLI::App& command, Options& options) {
+void add_snapshots(CLI::App& command, RecordArguments& options) {
   auto* trigger = command
                       .add_option("--snapshot-on", options.snapshot_on,
                                   "Keep only the time around exits such as 'exit > 500us'")
@@ -170,7 +170,7 @@ void add_snapshots(CLI::App& command, Options& options) {
 
 // More than 60 lines: the options of the command, one after the other.
 void add_record(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RecordArguments>();
   record::RecordOptions& record = options->record;
   CLI::App* command = app.add_subcommand("record", "Record a session: kernel, QEMU and guest");
   auto* folder = command->add_option("-o,--output", record.folder, "The session's folder")
@@ -228,7 +228,7 @@ void add_record(CLI::App& app, int& status) {
   add_snapshots(*command, *options);
   command->add_option("COMMAND", record.command, "What to run and record, after --");
   command->callback([options, folder, &status] {
-    auto done = run(*options, folder->count() != 0);
+    auto done = run_record(*options, folder->count() != 0);
     status = done ? *done : fail_with(done.error());
   });
 }

@@ -14,7 +14,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct ReportArguments {
   InputOptions input;
   VcpuFilter filter;
   ReportOptions report;
@@ -27,12 +27,12 @@ struct Options {
   const CLI::Option* by = nullptr;
 };
 
-bool wants_page(const Options& options) {
+bool wants_page(const ReportArguments& options) {
   return options.format == "html" || options.detail == "page";
 }
 
 // The texts that need more than a number, checked before anything is read.
-Result<void> complete(Options& options) {
+Result<void> complete(ReportArguments& options) {
   if (!options.detail.empty() && options.format != "json") {
     return fail(ErrorKind::kUsage, "--detail needs --format json");
   }
@@ -81,8 +81,8 @@ Result<void> complete(Options& options) {
   return {};
 }
 
-Result<void> print(const Report& report, const std::string& page, const SideTables& tables,
-                   const Options& options) {
+Result<void> print_report(const Report& report, const std::string& page, const SideTables& tables,
+                          const ReportArguments& options) {
   return print_to(options.output, [&](std::ostream& out) {
     if (options.format == "html") {
       print_page(page, out);
@@ -101,7 +101,7 @@ Result<void> print(const Report& report, const std::string& page, const SideTabl
 }
 
 // --by guest-span: intervals that the guest recorded, instead of exits.
-Result<GuestSpanSpec> guest_spans_of(const Options& options) {
+Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   if (options.guest_span.empty()) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span needs the intervals, for example --guest-span "
@@ -121,7 +121,7 @@ Result<GuestSpanSpec> guest_spans_of(const Options& options) {
   return parse_guest_span(options.guest_span);
 }
 
-int run_guest_spans(const Options& options) {
+int run_guest_spans(const ReportArguments& options) {
   auto spec = guest_spans_of(options);
   if (!spec) return fail_with(spec.error());
   auto spans = [&] {
@@ -142,7 +142,7 @@ int run_guest_spans(const Options& options) {
   return printed ? 0 : fail_with(printed.error());
 }
 
-int run(Options& options) {
+int run_report(ReportArguments& options) {
   if (options.report.by_text == "guest-span" || !options.guest_span.empty())
     return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
@@ -168,7 +168,7 @@ int run(Options& options) {
   }();
   if (!run) return fail_with(run.error());
   if (auto printed =
-          print(run->report, page ? page->json() : std::string(), tables.tables(), options);
+          print_report(run->report, page ? page->json() : std::string(), tables.tables(), options);
       !printed)
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
@@ -183,7 +183,7 @@ int run(Options& options) {
 }
 
 // The tables beside the groups.
-void add_tables(CLI::App& command, Options& options) {
+void add_tables(CLI::App& command, ReportArguments& options) {
   command.add_flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
   command.add_flag(
       "--halt", options.report.halt,
@@ -206,7 +206,7 @@ void add_tables(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_report(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);
@@ -251,7 +251,7 @@ void add_report(CLI::App& app, int& status) {
       ->check(CLI::IsMember({"page"}));
   command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
   command->add_flag("--strict", options->strict, "Exit with status 3 when events were lost");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_report(*options); });
 }
 
 }  // namespace trapline::cli

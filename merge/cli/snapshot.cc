@@ -9,14 +9,14 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct SnapshotArguments {
   std::string folder = record::kDefaultFlightFolder, why;
 };
 
 }  // namespace
 
 void add_snapshot(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SnapshotArguments>();
   CLI::App* command = app.add_subcommand(
       "snapshot", "Write to disk what a flight recorder (record --flight) holds");
   command->add_option("DIR", options->folder, "The recorder's folder")->capture_default_str();

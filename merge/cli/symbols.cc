@@ -19,7 +19,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct SymbolsArguments {
   std::vector<std::string> files;
   std::string output;
   std::vector<std::string> known;
@@ -43,14 +43,14 @@ Result<void> place_by_symbol(const std::string& known, const std::vector<SymbolF
   return fail(ErrorKind::kUsage, "--at {}: no file has a function of this name", known);
 }
 
-Result<void> write_file(const std::string& path, const std::string& text) {
+Result<void> write_symbols(const std::string& path, const std::string& text) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   const int error = fd ? write_all(fd.get(), text.data(), text.size()) : errno;
   if (error != 0) return fail("cannot write {}: {}", path, std::strerror(error));
   return {};
 }
 
-Result<void> run(const Options& options) {
+Result<void> run_symbols(const SymbolsArguments& options) {
   std::vector<SymbolFile> files;
   std::vector<PlacedSymbols> placed;
   for (const std::string& text : options.files) {
@@ -58,7 +58,7 @@ Result<void> run(const Options& options) {
     if (!spec) return tl::unexpected(std::move(spec).error());
     auto file = load_symbol_file(spec->path);
     if (!file) return tl::unexpected(std::move(file).error());
-    const std::string name = spec->path.substr(spec->path.rfind('/') + 1);
+    const std::string name = std::string(basename_of(spec->path));
     placed.push_back({nullptr, spec->offset, options.prefix ? name + ":" : ""});
     files.push_back(std::move(*file));
   }
@@ -70,9 +70,9 @@ Result<void> run(const Options& options) {
   if (::mkdir(options.output.c_str(), 0777) != 0 && errno != EEXIST)
     return fail("cannot create the directory {}: {}", options.output, std::strerror(errno));
   for (const DirectoryFile& file : formatted->files)
-    if (auto written = write_file(options.output + "/" + file.name, file.text); !written)
+    if (auto written = write_symbols(options.output + "/" + file.name, file.text); !written)
       return written;
-  if (auto written = write_file(options.output + "/sid-0.map", format_map(formatted->map));
+  if (auto written = write_symbols(options.output + "/sid-0.map", format_map(formatted->map));
       !written)
     return written;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -86,7 +86,7 @@ Result<void> run(const Options& options) {
 }  // namespace
 
 void add_symbols(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SymbolsArguments>();
   CLI::App* command = app.add_subcommand(
       "symbols", "Write the symbol files and the map of a uftrace data directory");
   command
@@ -100,7 +100,7 @@ void add_symbols(CLI::App& app, int& status) {
   command->add_flag("--prefix", options->prefix, "Put the file's name before each function's name");
   command->add_flag("!--no-lines", options->lines, "Write no source lines (.dbg)");
   command->callback([options, &status] {
-    if (auto done = run(*options); !done) status = fail_with(done.error());
+    if (auto done = run_symbols(*options); !done) status = fail_with(done.error());
   });
 }
 

@@ -13,7 +13,7 @@ extern "C" int trapline_sync_main(int argc, char** argv);
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct SyncArguments {
   unsigned port = 0x80;
   unsigned long mmio = 0;
   std::string ptp = "/dev/ptp_kvm";
@@ -22,7 +22,7 @@ struct Options {
   unsigned rounds = 1;
 };
 
-int run(const Options& o) {
+int run_sync(const SyncArguments& o) {
   std::vector<std::string> words{"trapline sync"};
   const auto add = [&words](const char* option, const std::string& value) {
     words.insert(words.end(), {option, value});
@@ -43,7 +43,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_sync(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SyncArguments>();
   CLI::App* command = app.add_subcommand(
       "sync", "In a guest: read its clocks, to align its recordings with the host's");
   command->add_option("--port", options->port, "I/O port to write to (x86, as root); 0: none")
@@ -60,7 +60,7 @@ void add_sync(CLI::App& app, int& status) {
   command->add_option("--rounds", options->rounds, "How many rounds of readings")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_sync(*options); });
 }
 
 }  // namespace trapline::cli

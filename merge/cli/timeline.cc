@@ -18,7 +18,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct TimelineArguments {
   InputOptions input;
   VcpuFilter filter;
   std::string from, to, around, context, reason, format = "text", output;
@@ -30,7 +30,7 @@ struct Window {
   std::optional<std::uint64_t> context;
 };
 
-Result<Window> parse_window(const Options& options) {
+Result<Window> parse_window(const TimelineArguments& options) {
   Window window;
   const std::string around = options.around == "max" ? "" : options.around;
   for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &window.from},
@@ -67,7 +67,7 @@ Interval around(TimeSpec first, TimeSpec last, std::uint64_t margin) {
 }
 
 // Of --from, --to and --around; the longest exit is there where --around max asked for it.
-Result<Interval> interval_of(const Options& options, const Window& window,
+Result<Interval> interval_of(const TimelineArguments& options, const Window& window,
                              const std::optional<ExitSpan>& longest) {
   if (options.around == "max") {
     if (!longest) return fail("{}: no exit matches", options.input.paths.front());
@@ -87,7 +87,7 @@ struct Reading {
 };
 
 // The interval as a page. Exits that begin in it are drawn where they end soon after it.
-Result<void> print_page_of(const Options& options, Reading& reading) {
+Result<void> print_page_of(const TimelineArguments& options, Reading& reading) {
   constexpr std::uint64_t kAfter = 100'000'000;
   const auto& [from, to] = reading.interval;
   PageOptions about = page_options(options.input, options.filter, options.from, options.to);
@@ -113,7 +113,7 @@ Result<void> print_page_of(const Options& options, Reading& reading) {
   return {};
 }
 
-Result<void> print_text(const Options& options, Reading& reading) {
+Result<void> print_text(const TimelineArguments& options, Reading& reading) {
   const TimelineOptions view{reading.interval.from, options.reason,
                              options.output.empty() ? stdout_style() : TextStyle{}};
   std::uint64_t lines = 0;
@@ -133,7 +133,7 @@ Result<void> print_text(const Options& options, Reading& reading) {
   return {};
 }
 
-Result<void> print_timeline(const Options& options) {
+Result<void> print_timeline(const TimelineArguments& options) {
   if (options.format == "html") {
     if (!options.reason.empty()) {
       return fail(ErrorKind::kUsage, "--reason needs --format text; the page shows all exits");
@@ -160,7 +160,7 @@ Result<void> print_timeline(const Options& options) {
 }  // namespace
 
 void add_timeline(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TimelineArguments>();
   CLI::App* command =
       app.add_subcommand("timeline", "Print the events of kernel, QEMU and guest in order of time");
   add_input_options(*command, options->input);

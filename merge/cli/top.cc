@@ -10,7 +10,7 @@
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct TopArguments {
   live::TopOptions top;
   std::string by = "reason", sort = "total", interval, save;
   bool no_sched = false;
@@ -18,7 +18,7 @@ struct Options {
 };
 
 // The texts that need more than a number.
-Result<void> complete(Options& options) {
+Result<void> complete(TopArguments& options) {
   live::TopOptions& top = options.top;
   auto by = parse_dimensions(options.by);
   if (!by) return tl::unexpected(std::move(by).error());
@@ -53,7 +53,7 @@ constexpr const char* kBy =
 }  // namespace
 
 void add_top(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopArguments>();
   live::TopOptions& top = options->top;
   CLI::App* command = app.add_subcommand("top", "Show live where the time of this host's VMs goes");
   command->add_option("session", top.input.paths,

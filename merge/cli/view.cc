@@ -20,7 +20,7 @@ extern char** environ;
 namespace trapline::cli {
 namespace {
 
-struct Options {
+struct ViewArguments {
   InputOptions input;
   VcpuFilter filter;
   std::string output;
@@ -54,7 +54,7 @@ bool open_in_browser(const std::string& path) {
   return ::posix_spawnp(&pid, program.c_str(), nullptr, nullptr, words, environ) == 0;
 }
 
-Result<int> view(const Options& options) {
+Result<int> view(const ViewArguments& options) {
   if (auto checked = check_page(); !checked) return tl::unexpected(checked.error());
   PageData page(page_options(options.input, options.filter, {}, {}));
   const ReportOptions report = PageData::report_options({});
@@ -87,7 +87,7 @@ Result<int> view(const Options& options) {
 }  // namespace
 
 void add_view(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ViewArguments>();
   CLI::App* command = app.add_subcommand("view", "Open the report as a page in a browser");
   add_input_options(*command, options->input);
   add_vcpu_options(*command, options->filter);

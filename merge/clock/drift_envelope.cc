@@ -9,7 +9,7 @@ namespace {
 
 constexpr long double kInfinity = std::numeric_limits<long double>::infinity();
 
-long double minus(std::uint64_t a, std::uint64_t b) {
+long double minus_exact(std::uint64_t a, std::uint64_t b) {
   return static_cast<long double>(static_cast<std::int64_t>(a - b));
 }
 
@@ -22,9 +22,9 @@ DriftEnvelope::DriftEnvelope(std::span<const ClockBound> bounds, RateWindow rate
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     const ClockBound& bound = bounds[i];
     if (bound.has_low())
-      places_.push_back({bound.low_source, minus(bound.at_least, target_), kInfinity, i, i});
+      places_.push_back({bound.low_source, minus_exact(bound.at_least, target_), kInfinity, i, i});
     if (bound.has_high())
-      places_.push_back({bound.high_source, -kInfinity, minus(bound.at_most, target_), i, i});
+      places_.push_back({bound.high_source, -kInfinity, minus_exact(bound.at_most, target_), i, i});
   }
   std::ranges::stable_sort(places_, {}, &Place::source);
   for (std::size_t i = 1; i < places_.size(); ++i) sweep(places_[i - 1], places_[i], true);
@@ -40,7 +40,7 @@ DriftEnvelope::DriftEnvelope(std::span<const ClockBound> bounds, RateWindow rate
 
 // What a neighbour's limits leave here.
 void DriftEnvelope::sweep(const Place& neighbour, Place& place, bool forward) const {
-  const long double apart = minus(place.source, neighbour.source);
+  const long double apart = minus_exact(place.source, neighbour.source);
   const long double low = neighbour.low + (forward ? rates_.least : rates_.most) * apart;
   const long double high = neighbour.high + (forward ? rates_.most : rates_.least) * apart;
   if (low > place.low) {
@@ -80,7 +80,7 @@ long double DriftEnvelope::distance(const ClockMap::Piece& map, std::uint64_t fr
     if (a.source >= from && a.source <= to) look(a.source);
     if (i + 1 == places_.size() || turn <= 0) continue;
     const Place& b = places_[i + 1];
-    const long double apart = minus(b.source, a.source);
+    const long double apart = minus_exact(b.source, a.source);
     for (const long double along : {(b.high - a.high - rates_.least * apart) / turn,
                                     (a.low - b.low + rates_.most * apart) / turn}) {
       const auto meet = a.source + static_cast<std::uint64_t>(std::clamp(along, 0.0L, apart));

@@ -84,14 +84,6 @@ long double end_of_room(const Lower& low, const Upper& high, long double in, lon
   return std::clamp(rate, std::min(in, out), std::max(in, out));
 }
 
-constexpr std::uint64_t kEnd = ~std::uint64_t{0} >> 1;
-
-std::uint64_t to_time(long double value) {
-  if (value <= 0) return 0;
-  if (value >= static_cast<long double>(kEnd)) return kEnd;
-  return static_cast<std::uint64_t>(value);
-}
-
 }  // namespace
 
 std::optional<FeasibleLines> FeasibleLines::of(std::span<const ClockBound> brackets,
@@ -164,12 +156,12 @@ FeasibleLines::Range FeasibleLines::rates() const { return {corners_[0].rate, co
 
 ClockMap::Piece piece_of(std::uint64_t from, std::uint64_t source, long double target,
                          long double rate) {
-  ClockMap::Piece piece{from, source, to_time(std::round(target)), 0, 62};
+  ClockMap::Piece piece{from, source, clamped_time(std::round(target)), 0, 62};
   rate = std::max(rate, 0.0L);  // an ambiguous stretch does not run backwards
   while (piece.shift > 0 && rate * std::exp2(static_cast<long double>(piece.shift)) >= 0x1p63L) {
     --piece.shift;
   }
-  piece.mult = to_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));
+  piece.mult = clamped_time(std::round(rate * std::exp2(static_cast<long double>(piece.shift))));
   return piece;
 }
 

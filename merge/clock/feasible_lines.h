@@ -21,6 +21,13 @@
 
 namespace trapline::clocks {
 
+inline constexpr std::uint64_t kLastTime = ~std::uint64_t{0} >> 1;
+[[nodiscard]] constexpr std::uint64_t clamped_time(long double value) {
+  if (value <= 0) return 0;
+  return value >= static_cast<long double>(kLastTime) ? kLastTime
+                                                      : static_cast<std::uint64_t>(value);
+}
+
 // Rates, in target per source, that two clocks can have.
 struct RateWindow {
   double least;

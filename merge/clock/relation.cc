@@ -7,10 +7,8 @@
 namespace trapline::clocks {
 namespace {
 
-// The last source time. Times of brackets stay below half of it, so that differences fit in 63
-// bits.
-constexpr std::uint64_t kEnd = ~std::uint64_t{0} >> 1;
-constexpr std::uint64_t kMostTime = kEnd / 2;
+// Of brackets, so that differences fit in 63 bits.
+constexpr std::uint64_t kMostTime = kLastTime / 2;
 
 using Groups = std::vector<std::span<const ClockBound>>;
 
@@ -90,16 +88,10 @@ std::size_t earliest(const Groups& groups, std::size_t lowest, std::size_t start
   return start;
 }
 
-std::uint64_t to_time(long double value) {
-  if (value <= 0) return 0;
-  if (value >= static_cast<long double>(kEnd)) return kEnd;
-  return static_cast<std::uint64_t>(value);
-}
-
 // The first source time for which `reached` holds; it stays so from there on.
 template <typename Reached>
 std::uint64_t first_time(Reached&& reached) {
-  std::uint64_t low = 0, high = kEnd;
+  std::uint64_t low = 0, high = kLastTime;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     if (reached(middle)) {
@@ -149,7 +141,7 @@ Result<Relation> Relation::fit(std::span<const ClockBound> brackets, RateWindow 
     return fail("{}", brackets.empty() ? "there are no sync records"
                                        : "its sync records bound the relation from one side only");
   }
-  relation.interval_ = {kEnd, 0};
+  relation.interval_ = {kLastTime, 0};
   for (const Run& run : relation.runs_) {
     for (const ClockBound& b : run.brackets) {
       relation.interval_.first = std::min(relation.interval_.first, first_source(b));
@@ -174,7 +166,7 @@ void Relation::place_runs(Settable settable) {
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     Run& run = runs_[i];
     if (i > 0) {
-      std::uint64_t source = 0, target = 0, first = kEnd;
+      std::uint64_t source = 0, target = 0, first = kLastTime;
       for (const ClockBound& b : runs_[i - 1].brackets) {
         source = std::max(source, first_source(b));
         target = std::max(target, b.at_least);
@@ -188,7 +180,7 @@ void Relation::place_runs(Settable settable) {
       run.possible.first = first;
     }
     if (i + 1 < runs_.size()) {
-      std::uint64_t source = kEnd, target = ClockBound::kNoHigh, last = 0;
+      std::uint64_t source = kLastTime, target = ClockBound::kNoHigh, last = 0;
       for (const ClockBound& b : runs_[i + 1].brackets) {
         source = std::min(source, last_source(b));
         target = std::min(target, b.at_most);
@@ -209,7 +201,7 @@ void Relation::make_segments() {
   std::vector<std::uint64_t> cuts{0};
   for (const Run& run : runs_) {
     cuts.push_back(run.possible.first);
-    if (run.possible.last != kEnd) cuts.push_back(run.possible.last + 1);
+    if (run.possible.last != kLastTime) cuts.push_back(run.possible.last + 1);
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -245,7 +237,7 @@ void Relation::make_map() {
   std::vector<ClockMap::Piece> pieces;
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const Segment& segment = segments_[i];
-    const std::uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].from - 1 : kEnd;
+    const std::uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].from - 1 : kLastTime;
     std::uint64_t first = std::max(segment.from, interval_.first);
     std::uint64_t last = std::min(end, interval_.last);
     if (first >= last) {  // nothing to convert here
@@ -262,7 +254,7 @@ void Relation::make_map() {
   map_ = ClockMap(std::move(pieces));
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (segments_[i].runs.size() > 1) continue;
-    const std::uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].from - 1 : kEnd;
+    const std::uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].from - 1 : kLastTime;
     const std::uint64_t first = std::max(segments_[i].from, interval_.first);
     const std::uint64_t last = std::min(end, interval_.last);
     const Interval possible = runs_[segments_[i].runs.front()].possible;
@@ -285,7 +277,7 @@ std::uint64_t Relation::error_at(std::uint64_t source) const {
   const auto mapped = static_cast<long double>(map_(source));
   const long double error = std::max(possible.high - mapped, mapped - possible.low);
   // The map rounds to whole times, and so did the source's clock.
-  return to_time(std::ceil(error + 1 + runs_[segment.runs.back()].lines.rates().high));
+  return clamped_time(std::ceil(error + 1 + runs_[segment.runs.back()].lines.rates().high));
 }
 
 std::int64_t Relation::offset() const {

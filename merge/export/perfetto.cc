@@ -17,8 +17,6 @@ std::uint64_t flow_of(SpanId from, FlowKind kind) {
   return static_cast<std::uint64_t>(from) << 2 | static_cast<std::uint64_t>(kind);
 }
 
-std::int32_t number(ThreadId thread) { return static_cast<std::int32_t>(thread); }
-
 }  // namespace
 
 PerfettoExporter::Words::Words(perfetto::Writer& writer)
@@ -65,7 +63,8 @@ SpanClass PerfettoExporter::selects() const {
 std::uint64_t PerfettoExporter::vm_track(ThreadId process) {
   const auto [place, is_new] = vms_.try_emplace(process, 0);
   if (is_new) {
-    const std::string name = process == ThreadId{} ? "VM" : fmt::format("VM {}", number(process));
+    const std::string name =
+        process == ThreadId{} ? "VM" : fmt::format("VM {}", perfetto::number(process));
     place->second = writer_.add_track(0, name, -5, true);
   }
   return place->second;
@@ -77,14 +76,14 @@ PerfettoExporter::Vcpu& PerfettoExporter::vcpu(ThreadId thread, std::int32_t num
   if (vcpu == nullptr) vcpu = &other_vcpus_;
   if (vcpu->track != 0) return *vcpu;
   const std::uint64_t vm = vm_track(pipeline.processes().of(thread, {}));
-  const std::string name = vcpu == &other_vcpus_ ? std::string("other vCPUs")
-                           : number_of == kNoVcpu
-                               ? fmt::format("vCPU of tid {}", number(thread))
-                               : fmt::format("vCPU {} (tid {})", number_of, number(thread));
+  const std::string name =
+      vcpu == &other_vcpus_  ? std::string("other vCPUs")
+      : number_of == kNoVcpu ? fmt::format("vCPU of tid {}", perfetto::number(thread))
+                             : fmt::format("vCPU {} (tid {})", number_of, perfetto::number(thread));
   vcpu->track = writer_.add_track(vm, name, number_of, true);
   const ThreadId process = pipeline.processes().of(thread, {});
-  vcpu->name =
-      writer_.name(process == ThreadId{} ? name : fmt::format("VM {} {}", number(process), name));
+  vcpu->name = writer_.name(
+      process == ThreadId{} ? name : fmt::format("VM {} {}", perfetto::number(process), name));
   vcpu->name.text = "vCPU";  // where there were too many to number
   return *vcpu;
 }
@@ -263,10 +262,10 @@ void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) 
     if (of_vm == 0) of_vm = writer_.add_track(vm_track(process), "wake-ups", 90);
     track = of_vm;
   }
-  const std::string who = waker == ThreadId{}
-                              ? "interrupt"
-                              : fmt::format("{}-{}", texts_.host_comm(waker), number(waker));
-  const std::string whom = span.vcpu == kNoVcpu ? fmt::format("tid {}", number(woken))
+  const std::string who =
+      waker == ThreadId{} ? "interrupt"
+                          : fmt::format("{}-{}", texts_.host_comm(waker), perfetto::number(waker));
+  const std::string whom = span.vcpu == kNoVcpu ? fmt::format("tid {}", perfetto::number(woken))
                                                 : fmt::format("vCPU {}", span.vcpu);
   const perfetto::Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
   const std::uint64_t flow = flow_of(span.id, FlowKind::kWakeup);

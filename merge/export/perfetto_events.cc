@@ -9,8 +9,6 @@ namespace {
 
 using perfetto::Annotation;
 
-std::int32_t number(ThreadId thread) { return static_cast<std::int32_t>(thread); }
-
 // "Linux NAME RELEASE VERSION… MACHINE" as trace-cmd writes it.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -61,10 +59,10 @@ void PerfettoExporter::on_switch(const Event& event, const SchedSwitch& sched,
   // As the kernel's trace event prints them.
   constexpr std::int64_t kPreempted = 256, kAsleep = 1;
   texts_.note_comm(event, sched.next, sched.next_comm);
-  writer_.add_switch(
-      static_cast<std::uint32_t>(event.machine), event.cpu,
-      {event.at.ns(), number(sched.prev), number(sched.next), sched.runnable ? kPreempted : kAsleep,
-       texts_.comm(event, sched.prev), texts_.comm(event, sched.next)});
+  writer_.add_switch(static_cast<std::uint32_t>(event.machine), event.cpu,
+                     {event.at.ns(), perfetto::number(sched.prev), perfetto::number(sched.next),
+                      sched.runnable ? kPreempted : kAsleep, texts_.comm(event, sched.prev),
+                      texts_.comm(event, sched.next)});
   if (is_guest(event.machine)) {
     const bool is_known = event.thread != ThreadId{};
     const auto guest_cpu = static_cast<std::int32_t>(event.cpu);
@@ -81,12 +79,12 @@ void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     on_switch(event, *sched, pipeline);
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
-    writer_.add_waking(machine, event.cpu, event.at.ns(), number(event.thread),
-                       number(wakeup->thread), texts_.comm(event, wakeup->thread));
+    writer_.add_waking(machine, event.cpu, event.at.ns(), perfetto::number(event.thread),
+                       perfetto::number(wakeup->thread), texts_.comm(event, wakeup->thread));
   } else if (events_ && !std::holds_alternative<Lost>(event.payload) &&
              !std::holds_alternative<GuestCall>(event.payload)) {
     const Source& source = context_.timeline.source_of(event);
-    writer_.add_generic(machine, event.cpu, event.at.ns(), number(event.thread),
+    writer_.add_generic(machine, event.cpu, event.at.ns(), perfetto::number(event.thread),
                         source.event_name(event), source.event_text(event));
   }
 }
@@ -113,7 +111,8 @@ void PerfettoExporter::add_thread_names(const Pipeline& pipeline) {
   for (const auto& [thread, vcpu] : vcpus_.entries()) {
     const ThreadId process = pipeline.processes().of(thread, thread);
     if (process == ThreadId{0}) continue;
-    threads.push_back({number(thread), number(process), texts_.host_comm(thread)});
+    threads.push_back(
+        {perfetto::number(thread), perfetto::number(process), texts_.host_comm(thread)});
   }
   if (!threads.empty()) writer_.add_threads(0, threads);
 }

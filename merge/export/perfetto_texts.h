@@ -13,6 +13,11 @@
 
 namespace trapline::perfetto {
 
+// As people write it.
+[[nodiscard]] inline std::int32_t number(ThreadId thread) {
+  return static_cast<std::int32_t>(thread);
+}
+
 // Views in what is returned are valid until the next call of the same function.
 class Texts {
  public:

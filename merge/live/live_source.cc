@@ -12,11 +12,11 @@ namespace {
 
 using trace_dat::RingPage;
 
-constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
 // An event's stamp is taken before it is in the buffer: by so much, where nothing stops its CPU.
 constexpr std::uint64_t kCommitTime = 20'000'000;
+constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
 
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+std::uint64_t time_before(std::uint64_t at, std::uint64_t ns) { return at > ns ? at - ns : 0; }
 
 }  // namespace
 
@@ -98,13 +98,14 @@ Result<bool> LiveSource::fetch() {
   // What every CPU that has no more pages is complete to.
   std::uint64_t before = newest_;
   if (const auto clock = clock_from_name(recording_.info.clock); clock && is_readable(*clock)) {
-    if (!recording_.info.cycles) before = std::max(before, minus(read_clock(*clock), kCommitTime));
+    if (!recording_.info.cycles)
+      before = std::max(before, time_before(read_clock(*clock), kCommitTime));
   }
-  const std::uint64_t drained_to = minus(before, feed_->latency_ns());
+  const std::uint64_t drained_to = time_before(before, feed_->latency_ns());
   const auto goes_on = feed_->begin_round();
   if (!goes_on) return tl::unexpected(goes_on.error());
   bool more = false;
-  std::uint64_t complete = kForEver, full_to = kForEver;
+  std::uint64_t complete = kNoEnd, full_to = kNoEnd;
   for (std::size_t i = 0; i < cpus_.size(); ++i) {
     const auto more_of_cpu = fetch_cpu(i);
     if (!more_of_cpu) return tl::unexpected(more_of_cpu.error());
@@ -117,7 +118,7 @@ Result<bool> LiveSource::fetch() {
     complete = std::min(complete, cpus_[i].complete);
   }
   ended_ = !*goes_on && !more;
-  complete_ = ended_ ? kForEver : std::max(complete_, complete);
+  complete_ = ended_ ? kNoEnd : std::max(complete_, complete);
   for (std::size_t i = 0; i < cpus_.size(); ++i) {
     if (cpus_[i].in_heap || i == current_ || !to_next(i)) continue;
     cpus_[i].in_heap = true;
@@ -131,7 +132,7 @@ Result<bool> LiveSource::fetch() {
   return more;
 }
 
-Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kForEver) : scaled(complete_); }
+Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kNoEnd) : scaled(complete_); }
 
 void LiveSource::drop_oldest(std::size_t index) {
   Cpu& cpu = cpus_[index];

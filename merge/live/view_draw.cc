@@ -67,7 +67,7 @@ struct View::Table {
 Line View::header(const Frame* frame) const {
   std::string path = engine_.timeline().source(0).info().path;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  path = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  path = std::string(basename_of(path));
   Line line{{"trapline top ", Look::kTitle}, {printable(path) + "  "}};
   if (frame == nullptr) {
     line.push_back({"waiting for events", Look::kDim});

@@ -28,7 +28,7 @@ constexpr double kShortestStall = 0.1;  // seconds that a disk or a scheduler ma
 constexpr std::uint64_t kLeastDisk = 16 * kMebibyte;  // of a session, as the recorder says
 constexpr double kShortestRecording = 60;             // seconds that should fit on the disk
 
-std::string text_of(const std::string& path) {
+std::string trimmed_text(const std::string& path) {
   return std::string(trimmed(read_text(path).value_or("")));
 }
 
@@ -50,19 +50,19 @@ std::uint64_t count_cpus(const Host& host) {
 bool any_file_says(const std::string& folder, const std::string& file, std::string_view text) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (text_of(entry.path().string() + "/" + file) == text) return true;
+    if (trimmed_text(entry.path().string() + "/" + file) == text) return true;
   }
   return false;
 }
 
 bool is_guest(const Host& host) {
   const std::string cpuinfo = read_text(host.root + "/proc/cpuinfo").value_or("");
-  const std::string maker = text_of(host.root + "/sys/class/dmi/id/sys_vendor");
+  const std::string maker = trimmed_text(host.root + "/sys/class/dmi/id/sys_vendor");
   return cpuinfo.find(" hypervisor") != std::string::npos || maker == "QEMU";
 }
 
 Finding check_ptrace(const Host& host) {
-  const std::string scope = text_of(host.root + "/proc/sys/kernel/yama/ptrace_scope");
+  const std::string scope = trimmed_text(host.root + "/proc/sys/kernel/yama/ptrace_scope");
   const std::uint64_t level = parse_number(scope).value_or(0);
   if (level == 0 || (level < 3 && host.superuser)) {
     return {"ptrace_scope", Level::kOk, scope.empty() ? "not limited" : scope, "", "", ""};
@@ -110,7 +110,7 @@ std::vector<Finding> check_buffer(const Host& host) {
 
 std::vector<Finding> check_limits(const Host& host) {
   std::vector<Finding> findings;
-  const std::string paranoid = text_of(host.root + "/proc/sys/kernel/perf_event_paranoid");
+  const std::string paranoid = trimmed_text(host.root + "/proc/sys/kernel/perf_event_paranoid");
   const bool open = host.superuser || paranoid.empty() || paranoid.starts_with('-') ||
                     parse_number(paranoid).value_or(9) <= 1;
   if (open) {

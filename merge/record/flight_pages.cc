@@ -5,7 +5,6 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kRoundsAtOnce = 64;       // before signals are looked at again
 constexpr unsigned kPagesPerRound = 64;      // of a CPU
 constexpr unsigned kRoundsForAll = 100'000;  // 25 GiB of pages of 4 KiB: more than any buffer has
 constexpr std::size_t kFinderBytes = 4u << 20;  // pages that wait for those of other CPUs

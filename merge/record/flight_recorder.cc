@@ -14,6 +14,7 @@ extern "C" {  // glibc 2.36's header has none
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/flight_session.h"
@@ -22,7 +23,6 @@ extern "C" {  // glibc 2.36's header has none
 namespace trapline::record {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr unsigned kTicksPerLook = 5;                 // at the names of threads
 constexpr std::uint64_t kNamesKept = 3600 * kSecond;  // then those of dead threads are forgotten
 constexpr std::uint64_t kHeadBytes = 16u

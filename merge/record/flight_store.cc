@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/text.h"
 
 namespace trapline::record {
 namespace {
@@ -41,8 +42,6 @@ std::uint64_t bytes_below(const fs::path& folder) {
   }
   return bytes;
 }
-
-double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 

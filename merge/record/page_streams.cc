@@ -8,8 +8,6 @@
 namespace trapline::record {
 namespace {
 
-constexpr unsigned kRoundsAtOnce = 64;  // before signals are looked at again
-
 std::string stats_of(const Instance& instance, unsigned cpu) {
   return instance.get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
 }

@@ -16,6 +16,8 @@
 
 namespace trapline::record {
 
+inline constexpr unsigned kRoundsAtOnce = 64;  // of reading, before signals are looked at again
+
 // Whether a thread is alive; nothing where that cannot be known: in a pid namespace of its own the
 // recorder cannot look up the numbers that the kernel records.
 [[nodiscard]] std::optional<bool> is_alive(ThreadId thread);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/summary.h"
@@ -17,7 +18,6 @@
 namespace trapline::record {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kGrace = 10 * kSecond;
 
 }  // namespace

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/analyze/guest_stacks.h"
 #include "merge/session/input.h"
 
 namespace trapline::record {
 namespace {
-
-double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 std::string duration(std::uint64_t ns) {
   const auto value = static_cast<double>(ns);

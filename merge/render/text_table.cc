@@ -5,9 +5,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::string_view kBold = "\x1b[1m";
-constexpr std::string_view kDim = "\x1b[2m";
-constexpr std::string_view kNormal = "\x1b[0m";
 constexpr std::size_t kGap = 2;
 
 void pad(std::string& line, std::size_t columns) { line.append(columns, ' '); }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trapline {
@@ -14,6 +15,9 @@ struct TextStyle {
   std::size_t width = 80;
   bool colours = false;
 };
+inline constexpr std::string_view kBold = "\x1b[1m";
+inline constexpr std::string_view kDim = "\x1b[2m";
+inline constexpr std::string_view kNormal = "\x1b[0m";  // ends the others
 
 class TextTable {
  public:

@@ -13,12 +13,9 @@
 namespace trapline {
 namespace {
 
-constexpr std::string_view kBold = "\x1b[1m";
-constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kVmm = "\x1b[36m";
 constexpr std::string_view kGuest = "\x1b[32m";
 constexpr std::string_view kWarning = "\x1b[31m";
-constexpr std::string_view kNormal = "\x1b[0m";
 constexpr std::size_t kWhoWidth = 16;
 constexpr std::uint32_t kMostIndent = 20;
 

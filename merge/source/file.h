@@ -16,6 +16,9 @@
 
 namespace trapline {
 
+// Of text files; a longer line is not one of ours.
+inline constexpr std::size_t kLongestLine = 64u << 10;
+
 class File {
  public:
   // Errors name the file: missing, not readable, not a regular file, empty.

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/text.h"
+
 namespace trapline {
 namespace {
 
@@ -39,8 +41,6 @@ std::uint64_t load(const char* at) {
   for (unsigned i = 8; i-- > 0;) value = value << 8 | static_cast<unsigned char>(at[i]);
   return value;
 }
-
-std::string basename_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -185,7 +185,7 @@ std::string DataDirectory::task_name(std::uint32_t tid) const {
   for (const TaskLine& task : tasks_.tasks)
     if (task.tid == tid)
       for (const SessionLine& session : tasks_.sessions)
-        if (session.pid == task.pid) return basename_of(session.exename);
+        if (session.pid == task.pid) return std::string(basename_of(session.exename));
   return {};
 }
 

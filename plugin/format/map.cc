@@ -17,13 +17,6 @@ std::optional<std::uint64_t> take_hex(std::string_view& text, char until) {
   return value;
 }
 
-std::string_view take_word(std::string_view& text) {
-  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  const std::string_view word = text.substr(0, text.find(' '));
-  text.remove_prefix(word.size());
-  return word;
-}
-
 }  // namespace
 
 std::string format_map(const std::vector<MapLine>& lines) {

@@ -26,6 +26,9 @@ namespace trapline {
 
 class NameArena;
 
+// A function without a size ends with its page.
+inline constexpr std::uint64_t kSymbolPage = 4096;
+
 struct Symbol {
   std::uint64_t address = 0;
   std::uint64_t size = 0;         // never 0 in a loaded file

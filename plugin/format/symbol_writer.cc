@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <map>
 
+#include "backend_ftrace/base/text.h"
 #include "plugin/format/record.h"
 
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 // Between functions: less is alignment, which the function before may keep.
 constexpr std::uint64_t kNotPadding = 64;
-
-std::string_view basename_of(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == path.npos ? path : path.substr(slash + 1);
-}
 
 struct Part {
   std::uint64_t start = 0;  // 48 bits, whole pages
@@ -35,10 +30,11 @@ std::vector<Part> parts_of(const PlacedSymbols& placed) {
   std::vector<Part> parts;
   for (const auto& [address, symbol] : sorted) {
     if (parts.empty() || address > parts.back().end + kGap)
-      parts.push_back({address & ~(kPage - 1), 0, {}});
+      parts.push_back({address & ~(kSymbolPage - 1), 0, {}});
     Part& part = parts.back();
     const std::uint64_t end = std::min(address + symbol->size, Record::kAddressMask);
-    part.end = std::max(part.end, std::min((end + kPage) & ~(kPage - 1), Record::kAddressMask));
+    part.end = std::max(part.end,
+                        std::min((end + kSymbolPage) & ~(kSymbolPage - 1), Record::kAddressMask));
     part.symbols.push_back(symbol);
   }
   return parts;

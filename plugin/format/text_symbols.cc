@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::size_t kMaxFile = 1U << 30;
 constexpr std::size_t kMaxLine = 64 * 1024;
-constexpr std::uint64_t kPage = 4096;
 
 Result<std::string> read_all(int fd, const std::string& path) {
   std::string text;
@@ -32,15 +31,6 @@ Result<std::string> read_all(int fd, const std::string& path) {
     text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return text;
   }
-}
-
-std::string_view take_word(std::string_view& line) {
-  const std::size_t start = std::min(line.find_first_not_of(" \t"), line.size());
-  line.remove_prefix(start);
-  const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
-  const std::string_view word = line.substr(0, end);
-  line.remove_prefix(end);
-  return word;
 }
 
 std::optional<std::uint64_t> parse_hex(std::string_view text) {
@@ -118,7 +108,8 @@ void set_limits(std::vector<RawSymbol>& symbols, const std::vector<std::uint32_t
     RawSymbol& s = symbols[order[k]];
     const bool last = k + 1 == order.size() || modules[order[k + 1]] != modules[order[k]];
     s.limit = ~std::uint64_t{0};
-    if (last && s.size == 0 && s.address < s.limit - kPage) s.limit = (s.address | (kPage - 1)) + 1;
+    if (last && s.size == 0 && s.address < s.limit - kSymbolPage)
+      s.limit = (s.address | (kSymbolPage - 1)) + 1;
   }
 }
 

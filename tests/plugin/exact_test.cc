@@ -6,7 +6,7 @@
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -177,4 +177,4 @@ INSTANTIATE_TEST_SUITE_P(All, TreeTest,
                          });
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

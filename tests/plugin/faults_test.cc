@@ -12,7 +12,7 @@
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -357,4 +357,4 @@ TEST_P(FaultsTest, FiltersSelectWhatIsRecorded) {
 INSTANTIATE_TEST_SUITE_P(Qemu, FaultsTest, ::testing::Values("10", "11"));
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -8,7 +8,7 @@
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -95,4 +95,4 @@ TEST(DemoGuestTest, BracketsEachPortWriteAndOnlyTheCodeAskedForIsFollowed) {
 }
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

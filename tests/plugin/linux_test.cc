@@ -11,7 +11,7 @@
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -151,4 +151,4 @@ INSTANTIATE_TEST_SUITE_P(Boot, LinuxTest,
                          });
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -16,7 +16,7 @@
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 using ::testing::Contains;
@@ -248,4 +248,4 @@ TEST_P(MarkerTest, TheEnvironmentNamesTheInstance) {
 INSTANTIATE_TEST_SUITE_P(Qemu, MarkerTest, ::testing::Values("10", "11"));
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -18,7 +18,7 @@
 
 extern char** environ;
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 std::string text_of(const std::string& path) {
@@ -159,4 +159,4 @@ std::vector<std::string> imbalances(const std::string& path, bool may_be_cut_off
   return faults;
 }
 
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace trapline::testing {
+namespace trapline::test {
 
 struct Output {
   int status = -1;  // as from wait(): -1 when it could not be started
@@ -51,4 +51,4 @@ class TemporaryFolder {
 [[nodiscard]] std::vector<std::string> imbalances(const std::string& directory,
                                                   bool may_be_cut_off = false);
 
-}  // namespace trapline::testing
+}  // namespace trapline::test

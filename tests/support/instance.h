@@ -11,7 +11,7 @@
 
 #include "tests/support/tracefs_events.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 
 struct MarkerText {
   int pid;
@@ -65,4 +65,4 @@ class Instance {
   std::string name_;
 };
 
-}  // namespace trapline::testing
+}  // namespace trapline::test

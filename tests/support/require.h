@@ -7,19 +7,19 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace trapline::testing {
+namespace trapline::test {
 
 inline bool system_required() {
   const char* value = std::getenv("TRAPLINE_REQUIRE_SYSTEM");
   return value != nullptr && std::string_view(value) == "1";
 }
 
-}  // namespace trapline::testing
+}  // namespace trapline::test
 
-#define TRAPLINE_REQUIRE(condition, reason)                                              \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
-      if (trapline::testing::system_required()) FAIL() << "required here: " << (reason); \
-      GTEST_SKIP() << (reason);                                                          \
-    }                                                                                    \
+#define TRAPLINE_REQUIRE(condition, reason)                                           \
+  do {                                                                                \
+    if (!(condition)) {                                                               \
+      if (trapline::test::system_required()) FAIL() << "required here: " << (reason); \
+      GTEST_SKIP() << (reason);                                                       \
+    }                                                                                 \
   } while (false)

@@ -8,10 +8,10 @@
 namespace trapline {
 namespace {
 
-constexpr VmmEventField kAddress{"addr", " addr 0x"};
-constexpr VmmEventField kDevice{"name", " name '"};
-constexpr VmmEventMeaning kRead{VmmEventKind::kRegionRead, kAddress, kDevice, {}};
-constexpr VmmEventMeaning kWrite{VmmEventKind::kRegionWrite, kAddress, kDevice, {}};
+constexpr VmmEventField kDeviceAddress{"addr", " addr 0x"};
+constexpr VmmEventField kDeviceName{"name", " name '"};
+constexpr VmmEventMeaning kDeviceRead{VmmEventKind::kRegionRead, kDeviceAddress, kDeviceName, {}};
+constexpr VmmEventMeaning kDeviceWrite{VmmEventKind::kRegionWrite, kDeviceAddress, kDeviceName, {}};
 
 class DeviceEvents final : public VmmKnowledge {
  public:
@@ -21,8 +21,8 @@ class DeviceEvents final : public VmmKnowledge {
   }
   bool is_process(std::string_view) const override { return false; }
   const VmmEventMeaning* event(std::string_view event_name) const override {
-    if (event_name == "vmm_device_read") return &kRead;
-    return event_name == "vmm_device_write" ? &kWrite : nullptr;
+    if (event_name == "vmm_device_read") return &kDeviceRead;
+    return event_name == "vmm_device_write" ? &kDeviceWrite : nullptr;
   }
 };
 

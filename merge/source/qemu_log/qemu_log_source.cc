@@ -11,7 +11,6 @@ namespace trapline {
 namespace {
 
 constexpr std::size_t kBlock = 256U << 10;
-constexpr std::size_t kLongestLine = 64U << 10;
 constexpr std::size_t kWindow = 1024;
 
 template <typename T>

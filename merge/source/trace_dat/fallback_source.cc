@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "merge/source/trace_dat/layout_reader.h"
 #include "merge/source/trace_dat/sample.h"
 #include "merge/source/trace_dat/tracecmd_reader.h"
 
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::size_t kPipeBuffer = 64u << 10;
 constexpr std::uint32_t kLargestRecord = 1u << 20;
-constexpr std::uint32_t kMostCpus = 8192;
 constexpr std::uint32_t kMostStreams = 1u << 20;
 
 // A damaged file may make libtracecmd loop or allocate without end: the child gets what a sound

@@ -14,10 +14,11 @@ namespace trapline::trace_dat {
 
 constexpr std::uint32_t kMostCpus = 8192;
 
-// Option ids; those of no interest here have no name.
+// Option ids of trace-cmd.dat.v6(5); those of no interest here have no name.
 enum Option : std::uint16_t {
   kDone = 0,
   kDate = 1,
+  kCpuStat = 2,
   kBuffer = 3,
   kTraceClock = 4,
   kUname = 5,

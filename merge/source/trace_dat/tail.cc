@@ -2,19 +2,12 @@
 
 #include <string_view>
 
+#include "merge/source/trace_dat/layout_reader.h"
+
 namespace trapline::trace_dat {
 namespace {
 
 using namespace std::literals;
-
-// Option ids of trace-cmd.dat.v6(5).
-enum Option : std::uint16_t {
-  kDone = 0,
-  kCpuStat = 2,
-  kTraceClock = 4,
-  kUname = 5,
-  kVersion = 9,
-};
 
 // Numbers are in the byte order of the machine, which the header names.
 template <typename T>

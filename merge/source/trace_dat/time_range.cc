@@ -27,8 +27,8 @@ void widen(Range& range, std::span<const std::byte> page, std::uint32_t long_siz
 // What comes after `fraction` of a CPU's data; of the beginning, one page.
 void look(const File& file, const Layout& layout, const Buffer& buffer, const CpuPages& cpu,
           double fraction, Range& range) {
-  constexpr std::size_t kReadAhead = 64u << 10;
-  PageReader reader(file, cpu.pages, buffer.page_size, kReadAhead);
+  constexpr std::size_t kAtOnce = 64u << 10;
+  PageReader reader(file, cpu.pages, buffer.page_size, kAtOnce);
   if (!reader.skip_to(fraction)) return;
   for (bool more = true; more; more = fraction > 0) {
     const auto page = reader.next();

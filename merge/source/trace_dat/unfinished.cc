@@ -11,6 +11,7 @@
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
 namespace {
@@ -18,8 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using Descriptor = std::shared_ptr<const UniqueFd>;
-
-constexpr unsigned kMostCpus = 8192;
 
 std::uint64_t size_of(const std::string& path) {
   std::error_code error;

@@ -6,14 +6,9 @@
 #include <fstream>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/source/file.h"
 
 namespace trapline {
-namespace {
-
-constexpr std::size_t kLongestLine = 64 * 1024;
-
-}  // namespace
-
 Result<StampedSyncs> read_stamped_syncs(const std::string& path) {
   StampedSyncs result;
   std::ifstream file(path, std::ios::binary);

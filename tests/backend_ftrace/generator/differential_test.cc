@@ -106,8 +106,8 @@ TEST_F(DifferentialTest, TheLogsPrefixIsThreadAndTime) {
 }
 
 TEST_F(DifferentialTest, FtraceTextReachesTheKernelAndIsReadBackAsValues) {
-  TRAPLINE_REQUIRE(testing::Instance::usable(), "needs root and tracefs at /sys/kernel/tracing");
-  const testing::Instance instance;
+  TRAPLINE_REQUIRE(test::Instance::usable(), "needs root and tracefs at /sys/kernel/tracing");
+  const test::Instance instance;
   ASSERT_FALSE(instance.name().empty());
   run("TRAPLINE_FTRACE_INSTANCE=" + instance.name());
   std::vector<std::string> lines;

@@ -64,7 +64,7 @@ std::string fetch(const std::string& note, bool string) {
 class DtraceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    TRAPLINE_REQUIRE(testing::Instance::usable(), "needs root and tracefs at /sys/kernel/tracing");
+    TRAPLINE_REQUIRE(test::Instance::usable(), "needs root and tracefs at /sys/kernel/tracing");
     instance_.emplace();
     group_ = "trapline_test_" + std::to_string(::getpid());
     folder_ = fs::path(::testing::TempDir()) / group_;
@@ -105,7 +105,7 @@ class DtraceTest : public ::testing::Test {
     return true;
   }
 
-  std::optional<testing::Instance> instance_;
+  std::optional<test::Instance> instance_;
   std::string group_;
   fs::path folder_;
   std::vector<std::string> probes_;

@@ -21,9 +21,9 @@
 namespace trapline {
 namespace {
 
+using test::Instance;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Instance;
 
 constexpr const char* kWhy = "needs root and tracefs at /sys/kernel/tracing";
 

@@ -59,7 +59,7 @@ void row(const char* what, double value, const char* bound, bool good) {
 
 void figure(const char* what, double value) { fmt::print("{:<52} {:>8.2f}\n", what, value); }
 
-void bench_ftrace(const trapline::testing::Instance& instance) {
+void bench_ftrace(const trapline::test::Instance& instance) {
   const trapline_ftrace_options options{instance.name().c_str(), nullptr};
   char error[256];
   if (trapline_ftrace_set_default(&options, error, sizeof error) != 0) std::exit(1);
@@ -176,12 +176,12 @@ void bench_simple(const std::string& path) {
 }  // namespace
 
 int main() {
-  if (!trapline::testing::Instance::usable()) {
+  if (!trapline::test::Instance::usable()) {
     fmt::print(stderr, "needs root and tracefs at /sys/kernel/tracing\n");
     return 77;
   }
   {
-    const trapline::testing::Instance instance;
+    const trapline::test::Instance instance;
     bench_ftrace(instance);
   }
   bench_disabled();

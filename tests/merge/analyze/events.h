@@ -8,6 +8,11 @@
 
 namespace trapline::test {
 
+inline constexpr std::string_view kReadRtc =
+    "memory_region_ops_read cpu 0 mr 0x55 addr 0x71 value 0x1 size 1 name 'rtc'\n";
+inline constexpr std::string_view kWriteRtcIndex =
+    "memory_region_ops_write cpu 0 mr 0x55 addr 0x70 value 0x1 size 1 name 'rtc-index'\n";
+
 inline constexpr ThreadId kVcpu0{100}, kVcpu1{101}, kOtherThread{7};
 inline constexpr std::uint32_t kSvm = 2, kSvmIo = 0x7b, kSvmHlt = 0x78, kSvmNpf = 0x400;
 

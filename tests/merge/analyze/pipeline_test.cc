@@ -13,11 +13,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr std::string_view kReadRtc =
-    "memory_region_ops_read cpu 0 mr 0x55 addr 0x71 value 0x1 size 1 name 'rtc'\n";
-constexpr std::string_view kWriteRtcIndex =
-    "memory_region_ops_write cpu 0 mr 0x55 addr 0x70 value 0x1 size 1 name 'rtc-index'\n";
-
 // Keeps all that it is handed.
 class Recorder : public SpanSink {
  public:

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "backend_ftrace/base/duration.h"
 #include "merge/session/sync_records.h"
 #include "tests/plugin/qemu_run.h"
 
@@ -14,8 +15,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
 
 SourceClock source(std::string path, std::string clock) {
   SourceClock made;
@@ -218,7 +217,7 @@ TEST(SyncPoints, ManySeriesKeepTheirNarrowestBracketOnly) {
 }
 
 TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
-  testing::TemporaryFolder folder;
+  test::TemporaryFolder folder;
   const std::string path = folder / "sync.txt";
   auto none = read_sync_file(path);
   ASSERT_TRUE(none);

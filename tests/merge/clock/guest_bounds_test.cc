@@ -16,8 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr ThreadId kThread{7};
-constexpr std::uint64_t kNoLow = ClockBound::kNoLow;
-constexpr std::uint64_t kNoHigh = ClockBound::kNoHigh;
 
 class GuestBoundsTest : public ::testing::Test {
  protected:
@@ -44,8 +42,8 @@ TEST_F(GuestBoundsTest, AWriteBetweenTwoStampsBoundsTheirClockOnBothSides) {
   record(100, "1 0 port=0x80:0xabc before tsc=5");
   record(180, "1 1 after tsc=9");
   write(1120, 1170, 0xabc);
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(100, kNoLow, 1120), ClockBound::at(180, 1170, kNoHigh)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(100, ClockBound::kNoLow, 1120),
+                                            ClockBound::at(180, 1170, ClockBound::kNoHigh)));
   EXPECT_EQ(bounds_.counters().exits, 1u);
 }
 
@@ -55,17 +53,17 @@ TEST_F(GuestBoundsTest, TheEndOfOneWriteAndTheBeginningOfTheNextAreOneMoment) {
   record(260, "1 2 after tsc=9");
   write(1120, 1170, 0xa);
   write(1190, 1250, 0xb);
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(100, kNoLow, 1120), ClockBound::at(180, 1170, 1190),
-                          ClockBound::at(260, 1250, kNoHigh)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(100, ClockBound::kNoLow, 1120),
+                                            ClockBound::at(180, 1170, 1190),
+                                            ClockBound::at(260, 1250, ClockBound::kNoHigh)));
 }
 
 TEST_F(GuestBoundsTest, WithoutThePluginTheGuestsOwnReadingsAreTheSource) {
   printed("1 0 port=0x80:0xabc before mono=100 tsc=5");
   printed("1 1 after mono=180 tsc=9");
   write(1120, 1170, 0xabc);
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(100, kNoLow, 1120), ClockBound::at(180, 1170, kNoHigh)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(100, ClockBound::kNoLow, 1120),
+                                            ClockBound::at(180, 1170, ClockBound::kNoHigh)));
 }
 
 TEST_F(GuestBoundsTest, ReadingsCountWhenTheGuestItselfMadeTheRecording) {
@@ -87,9 +85,9 @@ TEST_F(GuestBoundsTest, AMarkersStampServesForClocksThatNobodyCanRead) {
   bounds_.on_marker(5110, "trapline: guest 1 1 0 marker");
   bounds_.on_marker(5140, "trapline: guest 1 1 1 marker");
   bounds_.on_marker(5190, "trapline: guest 1 1 0 before mono=77");  // the text of it says no time
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(100, kNoLow, 5110), ClockBound::at(130, 5110, 5140),
-                          ClockBound::at(150, 5140, kNoHigh)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(100, ClockBound::kNoLow, 5110),
+                                            ClockBound::at(130, 5110, 5140),
+                                            ClockBound::at(150, 5140, ClockBound::kNoHigh)));
   EXPECT_EQ(bounds_.counters().markers, 2u);
 }
 
@@ -124,8 +122,8 @@ TEST_F(GuestBoundsTest, AHoleInTheRecordingCostsTheExitThatItCuts) {
   bounds_.on_hole();
   bounds_.on_entry(kThread, 1170);
   write(1190, 1250, 0xb);
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(180, kNoLow, 1190), ClockBound::at(260, 1250, kNoHigh)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(180, ClockBound::kNoLow, 1190),
+                                            ClockBound::at(260, 1250, ClockBound::kNoHigh)));
 }
 
 TEST_F(GuestBoundsTest, ALostRecordCostsItsTwoBracketsOnly) {
@@ -134,8 +132,8 @@ TEST_F(GuestBoundsTest, ALostRecordCostsItsTwoBracketsOnly) {
   record(300, "1 3 after tsc=9");
   write(1120, 1170, 0xa);
   write(1280, 1290, 0xc);
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(260, kNoLow, 1280), ClockBound::at(300, 1290, kNoHigh)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(260, ClockBound::kNoLow, 1280),
+                                            ClockBound::at(300, 1290, ClockBound::kNoHigh)));
   EXPECT_EQ(bounds_.counters().dropped, 1u);
 }
 
@@ -157,15 +155,15 @@ TEST_F(GuestBoundsTest, TheTscOffsetMakesTheGuestsReadingsTheHosts) {
   record(280, "2 1 after tsc=90");
   EXPECT_THAT(bounds_.bounds(), IsEmpty());
   write(1060, 1070, 0xa);
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(200, 1050, 1060), ClockBound::at(280, 1070, kNoHigh)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(200, 1050, 1060),
+                                            ClockBound::at(280, 1070, ClockBound::kNoHigh)));
   // Printed by a guest that has no plugin around it: its clock is read before its TSC.
   bounds_ = GuestBounds(ClockId::kTsc);
   printed("1 0 before mono=7 tsc=50");
   printed("1 1 after mono=9 tsc=90");
   bounds_.on_tsc_offset(kThread, static_cast<std::uint64_t>(-1000));
-  EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(7, kNoLow, 1050), ClockBound::at(9, 1050, 1090)));
+  EXPECT_THAT(bounds_.bounds(), ElementsAre(ClockBound::at(7, ClockBound::kNoLow, 1050),
+                                            ClockBound::at(9, 1050, 1090)));
 }
 
 TEST_F(GuestBoundsTest, AnOffsetThatChangesWhileTheGuestRunsSaysNothing) {
@@ -175,7 +173,7 @@ TEST_F(GuestBoundsTest, AnOffsetThatChangesWhileTheGuestRunsSaysNothing) {
   bounds_.on_tsc_offset(kThread, 5);
   bounds_.on_tsc_offset(kThread, 7);  // when it starts: the last one counts
   EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(7, kNoLow, 43), ClockBound::at(9, 43, 83)));
+              ElementsAre(ClockBound::at(7, ClockBound::kNoLow, 43), ClockBound::at(9, 43, 83)));
   bounds_.on_entry(kThread, 1);
   bounds_.on_exit(kThread, 10);
   bounds_.on_entry(kThread, 20);
@@ -192,7 +190,7 @@ TEST_F(GuestBoundsTest, TwoMachinesWithTwoOffsetsSayNothingUntilOneIsTheGuests) 
   EXPECT_THAT(bounds_.bounds(), IsEmpty());
   bounds_.take_threads({ThreadId{8}});
   EXPECT_THAT(bounds_.bounds(),
-              ElementsAre(ClockBound::at(7, kNoLow, 44), ClockBound::at(9, 44, 84)));
+              ElementsAre(ClockBound::at(7, ClockBound::kNoLow, 44), ClockBound::at(9, 44, 84)));
 }
 
 // A relation that is known: target = 3 s + source * 1.0002 (200 ppm). Whatever the brackets'

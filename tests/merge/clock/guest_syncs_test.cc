@@ -20,9 +20,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-constexpr std::uint64_t kNoLow = ClockBound::kNoLow;
-constexpr std::uint64_t kNoHigh = ClockBound::kNoHigh;
-
 GuestSyncLine line(const std::string& text) {
   const auto record = parse_guest_sync("trapline: guest 1 " + text);
   EXPECT_TRUE(record) << text;
@@ -30,7 +27,7 @@ GuestSyncLine line(const std::string& text) {
 }
 
 TEST(GuestSyncFileTest, LinesMayHaveTheStampOfThePluginAndOthersArePassedOver) {
-  const std::string path = testing::TempDir() + "/guest-syncs.txt";
+  const std::string path = ::testing::TempDir() + "/guest-syncs.txt";
   std::ofstream(path) << "# clock: mono\n"
                          "12 trapline: guest 1 7 0 before mono=5\n"
                          "trapline: guest 1 8 0 ptp=9:8:7 before mono=6\n"
@@ -85,14 +82,15 @@ std::vector<ClockBound> bounds_of_a_write(const std::string& clock, bool cycles,
 }
 
 TEST(AddReadingsTest, OnTheirOwnClockReadingsAreTimes) {
-  EXPECT_THAT(
-      bounds_of_a_write("mono", false, {}),
-      ElementsAre(ClockBound::at(1000000, kNoLow, 8010), ClockBound::at(1000100, 8060, kNoHigh)));
+  EXPECT_THAT(bounds_of_a_write("mono", false, {}),
+              ElementsAre(ClockBound::at(1000000, ClockBound::kNoLow, 8010),
+                          ClockBound::at(1000100, 8060, ClockBound::kNoHigh)));
 }
 
 TEST(AddReadingsTest, OfARecordingInCyclesTheCounterIsTheTime) {
   EXPECT_THAT(bounds_of_a_write("x86-tsc", true, {}),
-              ElementsAre(ClockBound::at(500, kNoLow, 8010), ClockBound::at(700, 8060, kNoHigh)));
+              ElementsAre(ClockBound::at(500, ClockBound::kNoLow, 8010),
+                          ClockBound::at(700, 8060, ClockBound::kNoHigh)));
 }
 
 TEST(AddReadingsTest, OnAnotherClockTheyAreWidenedByTheErrorOfTheRelation) {
@@ -124,7 +122,8 @@ TEST(PtpTest, OneMomentOnTwoClocksBoundsThemFromBothSides) {
   bounds.add(line("3 0 ptp=9000:6050:1 before mono=1000").record);
   bounds.add(line("3 1 after mono=1100").record);
   EXPECT_THAT(bounds.host_real_bounds(),
-              ElementsAre(ClockBound::at(1000, kNoLow, 9000), ClockBound::at(1100, 9000, kNoHigh)));
+              ElementsAre(ClockBound::at(1000, ClockBound::kNoLow, 9000),
+                          ClockBound::at(1100, 9000, ClockBound::kNoHigh)));
   EXPECT_EQ(bounds.counters().ptp, 1u);
 }
 
@@ -136,8 +135,10 @@ TEST(PtpTest, ASeriesNarrowsItsWideReadings) {
   bounds.add(line("3 1 ptp=9980:7030:1 before mono=2020 after mono=1100").record);
   bounds.add(line("3 2 after mono=2040").record);
   EXPECT_THAT(bounds.host_real_bounds(),
-              ElementsAre(ClockBound::at(1040, kNoLow, 9000), ClockBound::at(1060, 9000, kNoHigh),
-                          ClockBound::at(2020, kNoLow, 9980), ClockBound::at(2040, 9980, kNoHigh)));
+              ElementsAre(ClockBound::at(1040, ClockBound::kNoLow, 9000),
+                          ClockBound::at(1060, 9000, ClockBound::kNoHigh),
+                          ClockBound::at(2020, ClockBound::kNoLow, 9980),
+                          ClockBound::at(2040, 9980, ClockBound::kNoHigh)));
 }
 
 TEST(PtpTest, AWallClockThatIsBehindMonoNarrowsNothing) {
@@ -145,7 +146,8 @@ TEST(PtpTest, AWallClockThatIsBehindMonoNarrowsNothing) {
   bounds.add(line("3 0 ptp=9000:50:1 before mono=1000").record);
   bounds.add(line("3 1 after mono=1100").record);
   EXPECT_THAT(bounds.host_real_bounds(),
-              ElementsAre(ClockBound::at(1000, kNoLow, 9000), ClockBound::at(1100, 9000, kNoHigh)));
+              ElementsAre(ClockBound::at(1000, ClockBound::kNoLow, 9000),
+                          ClockBound::at(1100, 9000, ClockBound::kNoHigh)));
 }
 
 TEST(ThreadOfCpuTest, VcpusAreCountedWhereTheirIdsLeaveNumbersOut) {

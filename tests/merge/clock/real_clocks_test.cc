@@ -14,7 +14,7 @@
 namespace trapline::clocks {
 namespace {
 
-using testing::Instance;
+using test::Instance;
 
 struct Recorded {
   std::vector<SyncEntry> syncs;
@@ -49,7 +49,7 @@ Recorded record(const std::string& clock, int series, unsigned pause_us) {
   trapline_ftrace_close(marker);
   SyncGatherer gatherer;
   std::size_t next = 0;
-  for (const testing::MarkerText& text : instance.markers()) {
+  for (const test::MarkerText& text : instance.markers()) {
     if (const auto sync = parse_sync(text.text)) gatherer.add(*sync, text.stamp);
     if (text.text.starts_with("known ") && next < recorded.known.size()) {
       recorded.known[next++].stamp = text.stamp;

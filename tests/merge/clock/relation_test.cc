@@ -8,10 +8,10 @@
 #include <random>
 #include <vector>
 
+#include "backend_ftrace/base/duration.h"
+
 namespace trapline::clocks {
 namespace {
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
 
 // Two clocks over true time, and sync records of them with brackets of random width.
 class World {

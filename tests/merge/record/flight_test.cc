@@ -18,7 +18,7 @@ using testing::Bytes;
 using ::testing::ElementsAre;
 using testing::Recorded;
 using testing::RecordedPages;
-using trapline::testing::data_path;
+using trapline::test::data_path;
 using RingPage = trace_dat::RingPage;
 
 // The pages of a recording of two CPUs, in the order in which they filled.

@@ -149,8 +149,8 @@ class Replay {
 inline void write_trace_dat(const std::string& original, const std::string& path,
                             const std::vector<std::vector<Bytes>>& pages) {
   namespace fs = std::filesystem;
-  (void)trapline::testing::output_of("trace-cmd convert --file-version 6 --compression none -i " +
-                                     original + " -o " + path + ".v6 2>/dev/null >/dev/null");
+  (void)trapline::test::output_of("trace-cmd convert --file-version 6 --compression none -i " +
+                                  original + " -o " + path + ".v6 2>/dev/null >/dev/null");
   const auto file = File::open(path + ".v6");
   ASSERT_TRUE(file) << file.error().message;
   const auto layout = trace_dat::read_layout(*file);

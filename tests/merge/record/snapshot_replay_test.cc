@@ -15,8 +15,8 @@ namespace {
 using testing::Bytes;
 using testing::Recorded;
 using testing::RecordedPages;
-using trapline::testing::data_path;
-using trapline::testing::output_of;
+using trapline::test::data_path;
+using trapline::test::output_of;
 
 constexpr std::uint64_t kAround = 3'000'000;
 constexpr std::size_t kHits = 6;
@@ -168,7 +168,7 @@ std::string missing(const std::set<SpanKey>& exits, const std::set<SpanKey>& amo
 }
 
 std::vector<std::string> recordings_with_exits() {
-  std::vector<std::string> names = trapline::testing::recordings();
+  std::vector<std::string> names = trapline::test::recordings();
   // Nothing there has a duration, and cycles are no nanoseconds.
   const std::set<std::string> without{"box/no-kvm.dat", "box/demo-userspace-open.dat",
                                       "box/demo-tsc.dat", "box/demo-tsc2nsec.dat"};
@@ -273,8 +273,7 @@ TEST_P(SnapshotReplayTest, HoldsNoMoreThanItsRing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recordings, SnapshotReplayTest,
-                         ::testing::ValuesIn(recordings_with_exits()),
-                         trapline::testing::test_name);
+                         ::testing::ValuesIn(recordings_with_exits()), trapline::test::test_name);
 
 }  // namespace
 }  // namespace trapline::record

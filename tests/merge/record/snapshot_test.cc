@@ -15,7 +15,7 @@ namespace {
 using testing::Bytes;
 using ::testing::ElementsAre;
 using testing::Recorded;
-using trapline::testing::data_path;
+using trapline::test::data_path;
 
 TEST(WindowsTest, JoinsWhatTouches) {
   Windows windows;

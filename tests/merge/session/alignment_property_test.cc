@@ -16,8 +16,8 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kStart = 100'000'000'000;  // of the host's mono
-constexpr std::uint64_t kReal = 1'700'000'000'000'000'000;
+constexpr std::uint64_t kFirst = 100'000'000'000;  // of the host's mono
+constexpr std::uint64_t kRealMinusMono = 1'700'000'000'000'000'000;
 
 struct Guest {
   ThreadId thread{};
@@ -40,7 +40,7 @@ class World {
       Guest guest;
       guest.thread = ThreadId{static_cast<std::int32_t>(100 + 10 * i)};
       guest.rate = 1 + (static_cast<double>(random_() % 400) - 200) * 1e-6;
-      guest.began = kStart - random_() % 90'000'000'000;
+      guest.began = kFirst - random_() % 90'000'000'000;
       guest.tsc_offset = std::uint64_t{0} - random_() % 1'000'000'000'000;
       guests_.push_back(guest);
       run(guests_.back(), static_cast<std::uint32_t>(i));
@@ -63,8 +63,8 @@ class World {
   }
   // Runs, leaves, and so on; says who and when it is now and then.
   void run(Guest& guest, std::uint32_t number) {
-    event(guest, kStart - 1'000, KvmTscOffset{0, 0, guest.tsc_offset});
-    std::uint64_t now = kStart + below(1'000'000);
+    event(guest, kFirst - 1'000, KvmTscOffset{0, 0, guest.tsc_offset});
+    std::uint64_t now = kFirst + below(1'000'000);
     event(guest, now, KvmEntry{0});
     for (std::uint32_t round = 0; round < 3; ++round) {
       const std::uint32_t series = number * 100 + round * 10 + 7;
@@ -108,7 +108,7 @@ class World {
     guest.readings.push_back(line(1, [](const GuestSyncRecord&) {}));
     guest.ptp.push_back(line(2, [&](GuestSyncRecord& record) {
       now += below(300);
-      record.ptp = PtpReading{now + kReal, 1, 1};
+      record.ptp = PtpReading{now + kRealMinusMono, 1, 1};
     }));
   }
   GuestReading reading(const Guest& guest, std::uint64_t now) const {
@@ -117,9 +117,9 @@ class World {
   // The recorder's own.
   void host_syncs() {
     for (std::uint32_t i = 0; i <= 16; ++i) {
-      const std::uint64_t now = kStart - 2'000'000 + i * 900'000'000ULL;
+      const std::uint64_t now = kFirst - 2'000'000 + i * 900'000'000ULL;
       const auto readings = [](const char* word, std::uint64_t at) {
-        return fmt::format(" {} mono={} real={} tsc={}", word, at, at + kReal, at * 2);
+        return fmt::format(" {} mono={} real={} tsc={}", word, at, at + kRealMinusMono, at * 2);
       };
       const std::uint64_t before = now - below(400), after = now - 900'000'000 + 1 + below(400);
       std::string text = fmt::format("trapline: sync 1 5 {}", i);
@@ -199,7 +199,7 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
     const HostRecording host{"mono", false};
     auto bounds = guest_bounds(made, host);
     ASSERT_TRUE(bounds) << seed;
-    testing::EventsSource source(world.events());
+    test::EventsSource source(world.events());
     const auto of_host = collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
     const auto aligned = align_guest(made, *bounds, host, of_host, {});
     auto& [good, refused] = aligned_and_refused[wrong];

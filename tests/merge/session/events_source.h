@@ -6,7 +6,7 @@
 
 #include "merge/source/source.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 
 class EventsSource final : public Source {
  public:
@@ -34,4 +34,4 @@ class EventsSource final : public Source {
   SourceCounters counters_;
 };
 
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -153,7 +153,7 @@ class GuestAlignmentTest : public ::testing::Test {
     const HostRecording host{"mono", false};
     auto bounds = guest_bounds(guest, host);
     EXPECT_TRUE(bounds);
-    testing::EventsSource source(events_);
+    test::EventsSource source(events_);
     const CollectedEvidence of_host =
         collect(source, {.runs = true, .guests = {&*bounds}, .visit = {}});
     return align_guest(guest, *bounds, host, of_host, {});

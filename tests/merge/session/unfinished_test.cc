@@ -17,7 +17,7 @@ namespace trapline {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::contents;
+using test::contents;
 using ::testing::HasSubstr;
 
 constexpr const char* kRecording = "box/demo-v6.dat";
@@ -45,7 +45,7 @@ class UnfinishedTest : public ::testing::Test {
       : folder_(fs::path(::testing::TempDir()) / fmt::format("unfinished-{}", ::getpid())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "raw");
-    const std::string path = testing::data_path(kRecording);
+    const std::string path = test::data_path(kRecording);
     const std::string bytes = contents(path);
     const auto file = File::open(path);
     const auto layout = trace_dat::read_layout(*file);
@@ -89,7 +89,7 @@ TEST_F(UnfinishedTest, IsReadAsTheFinishedOneAndNothingChanges) {
   ASSERT_TRUE(parts) << parts.error().message;
   EXPECT_THAT(*parts, ::testing::ElementsAre(trace()));
   EXPECT_EQ(kind_of_source(trace()), SourceKind::kTraceDat);
-  EXPECT_EQ(digest(trace()), digest(testing::data_path(kRecording)));
+  EXPECT_EQ(digest(trace()), digest(test::data_path(kRecording)));
   EXPECT_EQ(files(), before);
 
   const auto composed = trace_dat::open_unfinished(folder_);

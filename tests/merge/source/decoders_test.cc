@@ -273,15 +273,15 @@ INSTANTIATE_TEST_SUITE_P(, Decoders, ::testing::ValuesIn([] {
                            for (const auto& entry : kMustHave) names.push_back(entry.first);
                            return names;
                          }()),
-                         trapline::testing::test_name);
+                         trapline::test::test_name);
 
 TEST_P(Decoders, PayloadsHoldTheFieldsThatTraceCmdPrints) {
-  const std::string path = trapline::testing::data_path(GetParam());
+  const std::string path = trapline::test::data_path(GetParam());
   auto source = open_trace_dat(path, {});
   ASSERT_TRUE(source) << source.error().message;
   const bool arm = (*source)->reasons().arm64_class.empty() == false;
   const std::string text =
-      trapline::testing::output_of("trace-cmd report -t -R -N " + path + " 2>/dev/null");
+      trapline::test::output_of("trace-cmd report -t -R -N " + path + " 2>/dev/null");
   std::set<std::string> decoded;
   std::string_view rest = text;
   Event event;

@@ -14,9 +14,9 @@ namespace trapline::trace_dat {
 namespace {
 
 using ::testing::HasSubstr;
-using trapline::testing::contents;
-using trapline::testing::data_path;
-using trapline::testing::TemporaryFile;
+using trapline::test::contents;
+using trapline::test::data_path;
+using trapline::test::TemporaryFile;
 
 const char* const kVersion6 = "box/demo-v6.dat";
 const char* const kVersion7 = "box/no-kvm.dat";

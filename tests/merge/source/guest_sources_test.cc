@@ -15,7 +15,7 @@
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -509,4 +509,4 @@ TEST(OpenSource, ASessionIsItsParts) {
 }
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace trapline::testing {
+namespace trapline::test {
 
 class Mutator {
  public:
@@ -91,4 +91,4 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -13,10 +13,10 @@
 namespace trapline::trace_dat {
 namespace {
 
-using trapline::testing::contents;
-using trapline::testing::data_path;
-using trapline::testing::Mutator;
-using trapline::testing::TemporaryFile;
+using trapline::test::contents;
+using trapline::test::data_path;
+using trapline::test::Mutator;
+using trapline::test::TemporaryFile;
 
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 constexpr std::uint64_t kFirst = 10'000;  // of every second pair of mutations, to save time
@@ -109,15 +109,15 @@ class Mutations : public ::testing::TestWithParam<std::string> {
 
   std::uint64_t events_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(, Mutations, ::testing::ValuesIn(trapline::testing::recordings()),
-                         trapline::testing::test_name);
+INSTANTIATE_TEST_SUITE_P(, Mutations, ::testing::ValuesIn(trapline::test::recordings()),
+                         trapline::test::test_name);
 
 TEST_P(Mutations, GiveEventsOrACleanErrorOnBothPaths) {
   // Compressed pages hide behind zstd: half of the damage goes to an uncompressed copy.
   const TemporaryFile plain("");
   const std::string packed = data_path(GetParam());
-  trapline::testing::output_of("trace-cmd convert --file-version 6 --compression none -i " +
-                               packed + " -o " + plain.path() + " 2>&1");
+  trapline::test::output_of("trace-cmd convert --file-version 6 --compression none -i " + packed +
+                            " -o " + plain.path() + " 2>&1");
   std::array<Mutator, 2> mutators = {Mutator(contents(packed), points_of(packed)),
                                      Mutator(contents(plain.path()), points_of(plain.path()))};
   for (std::uint64_t seed = 0; seed < kMutations; ++seed) {

@@ -12,7 +12,7 @@
 
 #include "merge/source/trace_dat/trace_dat_source.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 
 // Paths below tests/data, sorted.
 inline std::vector<std::string> recordings() {
@@ -72,4 +72,4 @@ inline std::string output_of(const std::string& command) {
   return text;
 }
 
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -13,7 +13,7 @@
 namespace trapline::trace_dat {
 namespace {
 
-using trapline::testing::data_path;
+using trapline::test::data_path;
 
 struct Seen {
   std::uint64_t at;
@@ -69,8 +69,8 @@ Stream drain(const std::string& name, const Options& options = {}) {
 }
 
 class Recordings : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(, Recordings, ::testing::ValuesIn(trapline::testing::recordings()),
-                         trapline::testing::test_name);
+INSTANTIATE_TEST_SUITE_P(, Recordings, ::testing::ValuesIn(trapline::test::recordings()),
+                         trapline::test::test_name);
 
 TEST_P(Recordings, ThePagePathAndLibtracecmdGiveTheSameEventStream) {
   const Stream pages = drain(GetParam());
@@ -169,8 +169,8 @@ std::optional<Line> parse_line(std::string_view line, std::int64_t& last_loss) {
 TEST_P(Recordings, EventsAndLossesAreThoseThatTraceCmdPrints) {
   const auto source = open(data_path(GetParam()));
   ASSERT_TRUE(source);
-  const std::string text = trapline::testing::output_of("trace-cmd report -t -N " +
-                                                        data_path(GetParam()) + " 2>/dev/null");
+  const std::string text =
+      trapline::test::output_of("trace-cmd report -t -N " + data_path(GetParam()) + " 2>/dev/null");
   std::string_view rest = text;
   std::uint64_t gaps = 0, uncounted = 0, lost = 0, events = 0;
   Event event;

@@ -9,7 +9,7 @@
 #include "plugin/record_buffer.h"
 #include "tests/plugin/qemu_run.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -224,4 +224,4 @@ TEST(RecordBufferTest, AnIdleTaskGivesItsBufferBack) {
 }
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

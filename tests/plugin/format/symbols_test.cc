@@ -8,7 +8,7 @@
 #include "plugin/format/symbol_writer.h"
 #include "tests/plugin/qemu_run.h"
 
-namespace trapline::testing {
+namespace trapline::test {
 namespace {
 
 class SymbolsTest : public ::testing::Test {
@@ -241,4 +241,4 @@ TEST_F(SymbolsTest, TheCommandFindsTheOffsetFromOneKnownSymbolAndUftraceReadsThe
 }
 
 }  // namespace
-}  // namespace trapline::testing
+}  // namespace trapline::test

@@ -217,7 +217,7 @@ $command
 grep -E '^ok  *(processor|/dev/kvm|kvm events): ' after.txt
 END
   chmod +x inside
-  run "$scripts/kvm-box" --vendor intel --out out "${box_files[@]}" inside
+  run "$scripts/kvm-box" --vendor intel --timeout 850 --out out "${box_files[@]}" inside
   cat out/output.txt
   expect_equal "exit status of the box" 0 "$status"
   expect_contains out/output.txt "the doctor's command: modprobe kvm_intel"

@@ -246,6 +246,10 @@ void Pipeline::on_requests(const Event& event) {
     return;
   }
   requests_->vhost.on(event, process, processes_);
+  if (const VhostTurn* turn = requests_->vhost.ended()) {
+    for (SpanSink* sink : sinks_) sink->turn(*turn, *this);
+    if (builder_) builder_->on_turn(*turn);
+  }
   for (const Delivered& delivered : requests_->path.on(event, process)) {
     for (SpanSink* sink : sinks_) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);

@@ -181,9 +181,54 @@ void SpanBuilder::on_request(const RequestSpan& request, ThreadId process, NameI
   span.number = static_cast<std::uint32_t>(request.spec);
   emit(span);
   remember(requests_, request.end, span.id);
-  if (!request.notified) return;
-  const SpanId exit = exit_of(*request.notified);
-  if (exit != SpanId::kNone) flow(exit, span.id, FlowKind::kNotify);
+  if (request.notified) notified_by(*request.notified, span.id);
+  if (request.block) emit_stages(request, span);
+}
+
+void SpanBuilder::notified_by(Timestamp notify, SpanId span) {
+  const SpanId exit = exit_of(notify);
+  if (exit != SpanId::kNone) flow(exit, span, FlowKind::kNotify);
+}
+
+void SpanBuilder::emit_child(const Span& parent, SpanKind kind, Timestamp begin, Timestamp end,
+                             std::uint32_t number) {
+  Span child = parent;
+  child.id = SpanId::kNone;
+  child.parent = parent.id;
+  child.kind = kind;
+  child.begin = begin;
+  child.end = end;
+  child.number = number;
+  emit(child);
+}
+
+void SpanBuilder::emit_stages(const RequestSpan& request, const Span& parent) {
+  using Stage = RequestStageKind;
+  const BlockTimes& block = *request.block;
+  const auto stage = [&](Stage kind, Timestamp begin, Timestamp end) {
+    emit_child(parent, SpanKind::kRequestStage, begin, end, static_cast<std::uint32_t>(kind));
+  };
+  stage(block.queued ? Stage::kToBio : Stage::kToDisk, request.start,
+        block.queued.value_or(block.issued));
+  if (block.queued) stage(Stage::kBlockLayer, *block.queued, block.issued);
+  stage(Stage::kDisk, block.issued, block.completed);
+  stage(Stage::kToEnd, block.completed, request.end);
+}
+
+void SpanBuilder::on_turn(const VhostTurn& turn) {
+  Span span;
+  span.kind = SpanKind::kTurn;
+  span.track = {TrackKind::kWorker, MachineId::kHost, turn.worker,
+                static_cast<std::uint32_t>(turn.process)};
+  span.begin = turn.woken;
+  span.end = turn.end;
+  span.number = turn.notify ? 1 : 0;
+  emit(span);
+  if (turn.notify) notified_by(*turn.notify, span.id);
+  for (const VhostTurn::Piece& piece : turn.pieces) {
+    emit_child(span, SpanKind::kTurnPart, piece.begin, piece.end,
+               static_cast<std::uint32_t>(piece.part));
+  }
 }
 
 void SpanBuilder::on_delivered(const Delivered& delivered) {

@@ -18,6 +18,7 @@
 #include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/request_path.h"
 #include "merge/analyze/span_sink.h"
+#include "merge/analyze/vhost_tracker.h"
 
 namespace trapline {
 
@@ -34,6 +35,7 @@ class SpanBuilder {
   // `process` is that of the VM.
   void on_request(const RequestSpan& request, ThreadId process, NameId name);
   void on_delivered(const Delivered& delivered);
+  void on_turn(const VhostTurn& turn);
   void on_interrupt(const IrqSpan& interrupt, ThreadId process);
   // A thread of the host is woken by the event.
   void on_wakeup(const Event& event, const SchedWakeup& wakeup);
@@ -53,6 +55,10 @@ class SpanBuilder {
   void flow(SpanId from, SpanId to, FlowKind kind);
   [[nodiscard]] Span span_of(const FunctionCall& call) const;
   void emit_parts(const ExitSpan& exit, const Span& parent);
+  void emit_stages(const RequestSpan& request, const Span& parent);
+  void emit_child(const Span& parent, SpanKind kind, Timestamp begin, Timestamp end,
+                  std::uint32_t number);
+  void notified_by(Timestamp notify, SpanId span);
   void emit_handlers(const ExitSpan& exit, const Span& parent);
   static void remember(Remembered& spans, Timestamp at, SpanId id);
   // The exit that began then: one that is open yet is given its number.

@@ -14,6 +14,7 @@
 namespace trapline {
 
 class Pipeline;
+struct VhostTurn;
 
 // What a sink asks for. The pipeline makes nothing that no sink asks for.
 enum class SpanClass : std::uint16_t {
@@ -23,7 +24,7 @@ enum class SpanClass : std::uint16_t {
   kIntervals = 4,    // exit() has its intervals and handlers
   kSpans = 8,        // span() for guest runs, exits, parts and handlers; implies kIntervals
   kFunctions = 16,   // span() for guest functions
-  kRequests = 32,    // request(), delivered(); with kSpans also span()
+  kRequests = 32,    // request(), delivered(), turn(); with kSpans also span()
   kInterrupts = 64,  // interrupt(); with kSpans also span()
   kHalts = 128,      // halt polling is followed: Pipeline::halts()
   kLosses = 256,     // lost()
@@ -54,6 +55,7 @@ class SpanSink {
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}
+  virtual void turn(const VhostTurn&, const Pipeline&) {}
   virtual void interrupt(const IrqSpan&, const Pipeline&) {}
   // A call of a guest function ended, with its own time; where the recording has no exits.
   virtual void call(const FunctionCall&, const Pipeline&) {}

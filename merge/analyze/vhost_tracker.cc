@@ -2,8 +2,16 @@
 
 namespace trapline {
 
-void VhostTracker::end(Thread& thread) {
-  const Turn& turn = *thread.turn;
+void VhostTracker::add_piece(Turn& turn, TurnPart part, Timestamp end) {
+  if (turn.pieces.size() < kMostPieces) {
+    turn.pieces.push_back({part, turn.since, end});
+  } else {
+    turn.all_pieces = false;
+  }
+}
+
+void VhostTracker::end(ThreadId thread_id, Thread& thread, Timestamp at) {
+  Turn& turn = *thread.turn;
   Worker& worker = thread.worker;
   if (turn.ran_at) {
     ++worker.turns;
@@ -14,6 +22,19 @@ void VhostTracker::end(Thread& thread) {
     if (turn.is_notify && turn.raised) {
       worker.notify_to_interrupt.add(elapsed(turn.notify, *turn.raised));
     }
+    ended_pieces_ = std::move(turn.pieces);
+    if (!turn.all_pieces) ended_pieces_.clear();
+    ended_ = {thread_id,
+              worker.process,
+              worker.name,
+              turn.woken,
+              *turn.ran_at,
+              at,
+              turn.is_notify ? std::optional(turn.notify) : std::nullopt,
+              turn.raised,
+              turn.ran,
+              turn.preempted,
+              ended_pieces_};
   }
   thread.turn.reset();
 }
@@ -23,10 +44,15 @@ void VhostTracker::on_switch(const Event& event, const SchedSwitch& sched,
   constexpr std::string_view kPrefix = "vhost-";
   if (Thread* prev = threads_.find(sched.prev); prev != nullptr && prev->turn) {
     Turn& turn = *prev->turn;
-    if (turn.running) turn.ran += elapsed(turn.since, event.at);
+    if (turn.running) {
+      turn.ran += elapsed(turn.since, event.at);
+      add_piece(turn, TurnPart::kRuns, event.at);
+    } else {
+      turn.all_pieces = false;  // when it began to run is not known
+    }
     turn.running = false;
     turn.since = event.at;
-    if (!sched.runnable) end(*prev);
+    if (!sched.runnable) end(sched.prev, *prev, event.at);
   }
   if (!sched.next_comm.starts_with(kPrefix)) return;
   Thread* next = threads_.get(sched.next, kMostWorkers);
@@ -40,6 +66,7 @@ void VhostTracker::on_switch(const Event& event, const SchedSwitch& sched,
   Turn& turn = *next->turn;
   if (turn.ran_at) turn.preempted += elapsed(turn.since, event.at);
   if (!turn.ran_at) turn.ran_at = event.at;
+  if (!turn.running) add_piece(turn, TurnPart::kWaits, event.at);
   turn.running = true;
   turn.since = event.at;
 }
@@ -48,7 +75,7 @@ void VhostTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
   Thread* woken = threads_.find(wakeup.thread);
   if (woken == nullptr || woken->turn) return;  // sched_wakeup tells of the same one once more
   Turn& turn = woken->turn.emplace();
-  turn.woken = event.at;
+  turn.woken = turn.since = event.at;
   const Exit* exit = exits_.find(event.thread);
   if (wakeup.context == SchedWakeup::Context::kInterrupt || exit == nullptr || !exit->in_kernel) {
     return;
@@ -88,6 +115,7 @@ void VhostTracker::on_hole() {
 }
 
 void VhostTracker::on(const Event& event, ThreadId process, const Processes& processes) {
+  ended_.reset();
   if (std::holds_alternative<Lost>(event.payload)) return on_hole();
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     on_switch(event, *sched, processes);

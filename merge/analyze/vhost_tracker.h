@@ -14,16 +14,37 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "merge/analyze/irq_deliveries.h"
 #include "merge/analyze/kernel_threads.h"
 #include "merge/model/histogram.h"
+#include "merge/model/span.h"
 
 namespace trapline {
 
+// A worker's turn that ended. Views are valid until the tracker's next event.
+struct VhostTurn {
+  // Without a gap, from the wake-up to the turn's end.
+  struct Piece {
+    TurnPart part = TurnPart::kWaits;
+    Timestamp begin, end;
+  };
+  ThreadId worker{}, process{};
+  std::string_view name;
+  Timestamp woken, ran_at, end;
+  std::optional<Timestamp> notify;  // the exit with the guest's notify, where one woke it
+  std::optional<Timestamp> raised;  // its first interrupt
+  std::uint64_t ran_ns = 0, preempted_ns = 0;
+  std::span<const Piece> pieces;  // none: there were more than are kept
+};
+
 class VhostTracker {
  public:
+  static constexpr std::size_t kMostPieces = 256;  // of a turn
   struct Worker {
     std::string name;
     ThreadId process{};  // that it works for; ThreadId{}: not known
@@ -33,6 +54,9 @@ class VhostTracker {
 
   // Events of the host's kernel; `process` is that of the event's thread.
   void on(const Event& event, ThreadId process, const Processes& processes);
+
+  // The turn that the last event ended, or nullptr.
+  [[nodiscard]] const VhostTurn* ended() const { return ended_ ? &*ended_ : nullptr; }
 
   // By thread, in order of first sight.
   template <typename Visit>
@@ -51,6 +75,8 @@ class VhostTracker {
     ThreadId notifier{};                      // the vCPU's thread that woke it
     Timestamp notify;                         // its exit
     bool is_notify = false;
+    std::vector<VhostTurn::Piece> pieces;
+    bool all_pieces = true;
   };
   struct Thread {
     Worker worker;
@@ -66,12 +92,15 @@ class VhostTracker {
   void on_wakeup(const Event& event, const SchedWakeup& wakeup);
   void on_write(ThreadId vcpu);
   void on_raise(const Event& event, Thread& worker, const KvmIrq& irq);
-  static void end(Thread& worker);
+  static void add_piece(Turn& turn, TurnPart part, Timestamp end);
+  void end(ThreadId thread, Thread& worker, Timestamp at);
   void on_hole();
 
   ThreadTable<Thread> threads_;
   ThreadTable<Exit> exits_;
   IrqDeliveries deliveries_;
+  std::optional<VhostTurn> ended_;
+  std::vector<VhostTurn::Piece> ended_pieces_;
 };
 
 }  // namespace trapline

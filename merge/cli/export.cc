@@ -9,6 +9,7 @@
 #include "merge/export/exporter.h"
 #include "merge/report/aggregator.h"
 #include "merge/report/feed.h"
+#include "merge/report/guest_spans.h"
 #include "merge/report/options.h"
 #include "merge/report/placement.h"
 #include "merge/report/run.h"
@@ -44,11 +45,12 @@ void complete_labels(ExportArguments& options, const Timeline& timeline) {
   }
 }
 
-Result<void> run_export(ExportArguments& options) {
+// What needs more than a number, checked before anything is read.
+Result<void> complete_export(ExportArguments& options, PipelineOptions& wanted,
+                             std::optional<GuestSpanSpec>& guest) {
   if (options.how.output.empty()) {
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
   }
-  PipelineOptions wanted;
   for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &wanted.from},
                                           std::tuple{&options.to, "--until", &wanted.to}}) {
     if (text->empty()) continue;
@@ -64,6 +66,30 @@ Result<void> run_export(ExportArguments& options) {
                   "--window 0: the length of a window must be above 0; use 1s or 60s");
     options.how.window_ns = *window;
   }
+  const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
+  const bool guest_rows = rows && options.how.rows == "guest-spans";
+  const bool takes = options.how.format == "perfetto" || options.how.format == "chrome";
+  if (options.how.guest_span.empty()) {
+    if (!guest_rows) return {};
+    return fail(ErrorKind::kUsage,
+                "--rows guest-spans needs the intervals, for example --guest-span "
+                "irq_handler_entry:irq..irq_handler_exit:irq");
+  }
+  if (!guest_rows && !takes) {
+    return fail(ErrorKind::kUsage,
+                "--guest-span needs --to perfetto, --to chrome, or --to jsonl or csv with --rows "
+                "guest-spans");
+  }
+  auto spec = parse_guest_span(options.how.guest_span);
+  if (!spec) return tl::unexpected(std::move(spec).error());
+  guest = std::move(*spec);
+  return {};
+}
+
+Result<void> run_export(ExportArguments& options) {
+  PipelineOptions wanted;
+  std::optional<GuestSpanSpec> guest;
+  if (auto checked = complete_export(options, wanted, guest); !checked) return checked;
   ProgressLine progress;
   const Progress tell = progress.callback();
   auto opened = open_and_look(options.input, {options.filter}, tell);
@@ -72,7 +98,9 @@ Result<void> run_export(ExportArguments& options) {
   // --from and --until count from the first event of all.
   const bool is_part = wanted.from || wanted.to;
   for (auto& source : input->sources)
-    source->select(is_part ? EventClass::kAll : events_of(options.how));
+    source->select(is_part || (guest && source->info().role != Role::kHostKernel)
+                       ? EventClass::kAll
+                       : events_of(options.how));
   Timeline timeline(std::move(input->sources));
   if (auto window = check_window(timeline, {"--from", wanted.from}, {"--until", wanted.to});
       !window) {
@@ -90,10 +118,21 @@ Result<void> run_export(ExportArguments& options) {
   how.from = wanted.from;
   how.to = wanted.to;
   how.threads = std::move(opened->found.threads);
-  Pipeline pipeline(std::move(how), {exporter->get()});
+  std::vector<SpanSink*> sinks = {exporter->get()};
+  std::optional<GuestSpans> spans;
+  if (guest) {
+    spans.emplace(timeline, *guest, 0);
+    spans->tell(exporter->get());
+    sinks.push_back(&*spans);
+  }
+  Pipeline pipeline(std::move(how), std::move(sinks));
   feed(timeline, pipeline, tell, [&] { return (*exporter)->failed(); });
   if (auto placed = check_placement(timeline, pipeline); !placed) return placed;
   pipeline.finish();
+  if (spans) {
+    spans->flush(pipeline);
+    if (auto found = spans->check_found(); !found) return found;
+  }
   if (auto finished = (*exporter)->finish(pipeline); !finished) return finished;
   return timeline.status();
 }
@@ -112,8 +151,14 @@ void add_export(CLI::App& app, int& status) {
   command
       ->add_option(
           "--rows", options->how.rows,
-          "With --to jsonl or csv, the rows: exits, requests, interrupts, functions, summary")
+          "With --to jsonl or csv, the rows: exits, requests, vhost, interrupts, functions, "
+          "guest-spans, summary")
       ->capture_default_str();
+  command
+      ->add_option("--guest-span", options->how.guest_span,
+                   "Export these intervals of the guest as well, with what the host did in each: "
+                   "START:FIELD..END:FIELD, function:NAME or marker:TEXT, as for report")
+      ->type_name("SPEC");
   command
       ->add_option(
           "--window", options->window,

@@ -22,6 +22,7 @@ struct ReportArguments {
   std::vector<std::string> spans, phases;
   bool with_phases = false;
   std::optional<std::vector<PhaseSpec>> phase_specs;
+  std::optional<GuestSpanSpec> guest_spec;
   std::string format = "text", detail, output;
   bool strict = false;
   const CLI::Option* by = nullptr;
@@ -29,6 +30,30 @@ struct ReportArguments {
 
 bool wants_page(const ReportArguments& options) {
   return options.format == "html" || options.detail == "page";
+}
+
+tl::unexpected<Error> no_guest_span() {
+  return fail(ErrorKind::kUsage,
+              "--by guest-span needs the intervals, for example --guest-span "
+              "irq_handler_entry:irq..irq_handler_exit:irq");
+}
+
+// The page has the guest's intervals beside its other tables.
+Result<void> complete_guest_spans(ReportArguments& options) {
+  if (options.report.by_text == "guest-span") {
+    if (options.guest_span.empty()) return no_guest_span();
+    options.report.by_text = "reason";
+  }
+  if (options.guest_span.empty()) return {};
+  if (!options.filter.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--guest-span with --vcpu or --vm: the guest's intervals may end on any vCPU; give "
+                "one without the other");
+  }
+  auto spec = parse_guest_span(options.guest_span);
+  if (!spec) return tl::unexpected(std::move(spec).error());
+  options.guest_spec = std::move(*spec);
+  return {};
 }
 
 // The texts that need more than a number, checked before anything is read.
@@ -39,6 +64,7 @@ Result<void> complete(ReportArguments& options) {
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
+  if (auto checked = complete_guest_spans(options); !checked) return checked;
   options.report.by_default = options.by->count() == 0;
   options.report.requests = options.report.by_text == "span";
   for (const std::string& text : options.spans) {
@@ -102,21 +128,17 @@ Result<void> print_report(const Report& report, const std::string& page, const S
 
 // --by guest-span: intervals that the guest recorded, instead of exits.
 Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
-  if (options.guest_span.empty()) {
-    return fail(ErrorKind::kUsage,
-                "--by guest-span needs the intervals, for example --guest-span "
-                "irq_handler_entry:irq..irq_handler_exit:irq");
-  }
+  if (options.guest_span.empty()) return no_guest_span();
   if (options.report.by_text != "guest-span")
-    return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span");
+    return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span, or --format html");
   const ReportOptions& report = options.report;
-  if (options.format == "html" || !options.detail.empty() || options.with_phases ||
-      !options.phases.empty() || !options.spans.empty() || !options.slower_than.empty() ||
-      !options.from.empty() || !options.to.empty() || !options.filter.empty() || report.irq ||
-      report.halt || report.guest || report.waits || report.steal) {
+  if (!options.detail.empty() || options.with_phases || !options.phases.empty() ||
+      !options.spans.empty() || !options.slower_than.empty() || !options.from.empty() ||
+      !options.to.empty() || !options.filter.empty() || report.irq || report.halt || report.guest ||
+      report.waits || report.steal) {
     return fail(ErrorKind::kUsage,
-                "--by guest-span can only be given with --guest-span, --top and --format text, "
-                "json or csv");
+                "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
+                "--format html has other tables beside it");
   }
   return parse_guest_span(options.guest_span);
 }
@@ -143,13 +165,14 @@ int run_guest_spans(const ReportArguments& options) {
 }
 
 int run_report(ReportArguments& options) {
-  if (options.report.by_text == "guest-span" || !options.guest_span.empty())
-    return run_guest_spans(options);
+  const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
+  if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
   std::optional<PageData> page;
   if (wants_page(options)) {
     PageOptions about = page_options(options.input, options.filter, options.from, options.to);
     about.phases = options.phase_specs;
+    about.guest_span = options.guest_spec;
     if (options.phases.empty() && about.phases) about.command.push_back("--phases");
     for (const std::string& phase : options.phases) {
       about.command.insert(about.command.end(), {"--phase", phase});
@@ -167,6 +190,7 @@ int run_report(ReportArguments& options) {
                       companion);
   }();
   if (!run) return fail_with(run.error());
+  if (page && !page->status()) return fail_with(page->status().error());
   if (auto printed =
           print_report(run->report, page ? page->json() : std::string(), tables.tables(), options);
       !printed)
@@ -225,8 +249,8 @@ void add_report(CLI::App& app, int& status) {
       ->type_name("SPEC");
   command
       ->add_option("--guest-span", options->guest_span,
-                   "With --by guest-span, the intervals: START:FIELD..END:FIELD of the guest "
-                   "kernel's recorded events, function:NAME, or marker:TEXT")
+                   "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
+                   "of the guest kernel's recorded events, function:NAME, or marker:TEXT")
       ->type_name("SPEC");
   command->add_option("--sort", options->sort, "total, count, mean, p99, max, key")
       ->type_name("KEY")

@@ -12,6 +12,7 @@
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/export/culprit_texts.h"
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
 #include "merge/report/exit_text.h"
@@ -21,8 +22,11 @@ namespace {
 
 class ChromeExporter final : public Exporter {
  public:
-  ChromeExporter(const ExportContext& context, OutputFile output)
-      : context_(context), output_(std::move(output)) {
+  ChromeExporter(const ExportContext& context, const ExportOptions& options, OutputFile output)
+      : context_(context),
+        guest_span_(printable(options.guest_span)),
+        culprits_(context_.timeline),
+        output_(std::move(output)) {
     output_.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   }
   [[nodiscard]] SpanClass selects() const override {
@@ -40,17 +44,39 @@ class ChromeExporter final : public Exporter {
     write('B', span, span.begin, pipeline);
   }
   void span(const Span& span, const Pipeline& pipeline) override {
-    if (span.kind == SpanKind::kPart || span.kind == SpanKind::kHandler) {
-      if (open_.is_open()) open_.add(span);
+    if (span.parent != SpanId::kNone && span.kind != SpanKind::kFunction) {
+      if (open_.is_open() && open_.exit().id == span.parent) open_.add(span);
       return;
     }
     write_open_exit(pipeline);
-    if (span.kind == SpanKind::kExit) {
+    if (span.kind == SpanKind::kExit || span.kind == SpanKind::kRequest ||
+        span.kind == SpanKind::kTurn) {
       open_.start(span);
       return;
     }
     if (span.kind != SpanKind::kFunction) write('B', span, span.begin, pipeline);
     write('E', span, span.end, pipeline);
+  }
+  void guest_span(const GuestInterval& interval, const Pipeline& pipeline) override {
+    write_open_exit(pipeline);
+    Span span;
+    span.kind = SpanKind::kGuest;
+    span.track = {TrackKind::kGuestSpans, MachineId::kHost,
+                  pipeline.processes().of(interval.thread, {}), 0};
+    span.begin = interval.begin;
+    span.end = interval.end;
+    text_of_span_ = interval.what.empty() ? guest_span_ : printable(interval.what);
+    write('B', span, span.begin, pipeline);
+    const std::uint64_t lane = lane_;
+    for (const VcpuPiece& piece : interval.pieces) {
+      text_of_span_ = piece.part ? kPartNames[static_cast<std::size_t>(*piece.part)] : "guest";
+      const bool waits = piece.part == Part::kPreempted || piece.part == Part::kBlocked;
+      if (waits) text_of_span_ += ": " + printable(culprits_.of(piece.culprit, pipeline));
+      write('B', span, piece.begin, pipeline, lane);
+      write('E', span, piece.end, pipeline, lane);
+    }
+    text_of_span_ = interval.what.empty() ? guest_span_ : printable(interval.what);
+    write('E', span, span.end, pipeline, lane);
   }
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override {
     write_open_exit(pipeline);
@@ -79,14 +105,17 @@ class ChromeExporter final : public Exporter {
                [&](const Span& span) { write('E', span, span.end, pipeline); });
     open_.close();
   }
-  void write(char phase, const Span& span, Timestamp at, const Pipeline& pipeline) {
+  // `lane`: known already.
+  void write(char phase, const Span& span, Timestamp at, const Pipeline& pipeline,
+             std::optional<std::uint64_t> lane = {}) {
     if (!first_) first_ = context_.timeline.source(0).counters().first.ns();
-    std::int32_t process =
-        span.track.kind == TrackKind::kVcpu || span.track.kind == TrackKind::kGuestTask
-            ? static_cast<std::int32_t>(pipeline.processes().of(span.track.thread, {}))
-            : static_cast<std::int32_t>(span.track.thread);
-    // An asynchronous span's end goes where its begin went: it follows at once.
-    if (phase == 'B' || span.kind == SpanKind::kFunction) lane_ = lane_of(span, process);
+    std::int32_t process = process_of(span.track, pipeline);
+    // An asynchronous span's end goes where its begin went, its children too: they follow at once.
+    if (lane) {
+      lane_ = *lane;
+    } else if ((phase == 'B' && !is_child(span)) || span.kind == SpanKind::kFunction) {
+      lane_ = lane_of(span, process);
+    }
     const auto [name, category] = name_of(span, pipeline);
     const std::uint64_t ns = at.ns() > *first_ ? at.ns() - *first_ : 0;
     text_.clear();
@@ -97,6 +126,15 @@ class ChromeExporter final : public Exporter {
         span.kind == SpanKind::kExit ? arguments_ : "");
     output_.write(text_);
     if (phase == 'B') ++written_;
+  }
+  [[nodiscard]] static std::int32_t process_of(const Track& track, const Pipeline& pipeline) {
+    if (track.kind == TrackKind::kVcpu || track.kind == TrackKind::kGuestTask)
+      return static_cast<std::int32_t>(pipeline.processes().of(track.thread, {}));
+    return track.kind == TrackKind::kWorker ? static_cast<std::int32_t>(track.task)
+                                            : static_cast<std::int32_t>(track.thread);
+  }
+  [[nodiscard]] static bool is_child(const Span& span) {
+    return span.kind == SpanKind::kRequestStage || span.kind == SpanKind::kTurnPart;
   }
   // The process is that of the lane.
   std::uint64_t lane_of(const Span& span, std::int32_t& process) {
@@ -113,15 +151,19 @@ class ChromeExporter final : public Exporter {
       name = span.track.task == 0
                  ? fmt::format("guest functions of tid {}", thread)
                  : fmt::format("guest task {}", static_cast<std::uint32_t>(span.track.task));
+    } else if (span.track.kind == TrackKind::kWorker) {
+      name = fmt::format("{} (tid {})",
+                         printable(context_.timeline.source(0).comm(span.track.thread)), thread);
     } else if (span.track.kind != TrackKind::kVcpu) {
       auto& lanes = async_[{span.track.kind, span.track.thread}];
       std::size_t free = 0;
       while (free < lanes.size() && lanes[free] > span.begin) ++free;
       if (free == lanes.size() && lanes.size() < kMostLanes) lanes.emplace_back();
       if (free < lanes.size()) lanes[free] = span.end;
-      const bool request = span.track.kind == TrackKind::kRequests;
-      lane = kAsync + (request ? 0 : kMostLanes) + free;
-      name = request ? "requests" : "interrupts";
+      const bool request = span.track.kind == TrackKind::kRequests,
+                 interrupt = span.track.kind == TrackKind::kInterrupts;
+      lane = kAsync + (request ? 0 : interrupt ? kMostLanes : 2 * kMostLanes) + free;
+      name = request ? "requests" : interrupt ? "interrupts" : "guest spans: " + guest_span_;
     }
     lane_names_.try_emplace({process, lane}, std::move(name));
     return lane;
@@ -131,6 +173,7 @@ class ChromeExporter final : public Exporter {
     const Names& names = pipeline.names();
     switch (span.kind) {
       case SpanKind::kGuest:
+        if (span.track.kind == TrackKind::kGuestSpans) return {text_of_span_, "guest span"};
         return {"guest", "guest"};
       case SpanKind::kExit:
         return {reason_, "exit"};
@@ -142,6 +185,12 @@ class ChromeExporter final : public Exporter {
         return {std::string(names[span.name]), "function"};
       case SpanKind::kRequest:
         return {std::string(names[span.name]), "request"};
+      case SpanKind::kRequestStage:
+        return {std::string(kRequestStageNames[span.number]), "request stage"};
+      case SpanKind::kTurn:
+        return {span.number != 0 ? "serves a notify" : "turn", "vhost"};
+      case SpanKind::kTurnPart:
+        return {std::string(kTurnPartNames[span.number]), "vhost part"};
       case SpanKind::kInterrupt:
       case SpanKind::kWakeup:
         break;
@@ -151,6 +200,8 @@ class ChromeExporter final : public Exporter {
 
   static constexpr std::size_t kMostLanes = 4096;
   const ExportContext context_;
+  std::string guest_span_, text_of_span_;
+  CulpritTexts culprits_;
   OutputFile output_;
   std::string reason_, arguments_, text_;
   NestedExit open_;
@@ -170,7 +221,7 @@ Result<std::unique_ptr<Exporter>> make_chrome(const ExportContext& context,
                                               const ExportOptions& options) {
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
-  return std::make_unique<ChromeExporter>(context, std::move(*output));
+  return std::make_unique<ChromeExporter>(context, options, std::move(*output));
 }
 
 }  // namespace trapline

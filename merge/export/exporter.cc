@@ -10,7 +10,7 @@ const std::vector<ExportFormat>& export_formats() {
       {"uftrace", "a folder that uftrace replays, reports and graphs", make_uftrace},
       {"chrome", "JSON for chrome://tracing, Perfetto and speedscope", make_chrome},
       {"folded", "stacks with weights, for flame graph tools", make_folded},
-      {"jsonl", "a JSON object for each exit, request, interrupt or function", make_jsonl},
+      {"jsonl", "a JSON object for each exit, request, interrupt, function, …", make_jsonl},
       {"csv", "the same rows, separated by commas", make_csv},
   };
   return kFormats;
@@ -20,7 +20,7 @@ EventClass events_of(const ExportOptions& options) {
   if (options.format == "jsonl" || options.format == "csv") return row_events(options);
   if (options.format == "folded") return EventClass::kExits;
   if (options.events) return EventClass::kAll;
-  return EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts;
+  return EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts | EventClass::kRequests;
 }
 
 Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,

@@ -10,6 +10,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/export/output_file.h"
 #include "merge/model/wall_clock.h"
+#include "merge/report/guest_interval.h"
 #include "merge/source/source.h"
 #include "merge/source/timeline.h"
 
@@ -18,6 +19,7 @@ namespace trapline {
 struct ExportOptions {
   std::string format;                        // a name of export_formats()
   std::string rows = "exits";                // rows of jsonl and csv
+  std::string guest_span;                    // which intervals of the guest; empty: none
   std::uint64_t window_ns = 60'000'000'000;  // of rows "summary"
   std::string weight = "time";               // of folded stacks
   std::string host, session;                 // labels
@@ -34,7 +36,8 @@ struct ExportContext {
   std::string boot_id;  // of the host; empty: not known
 };
 
-class Exporter : public SpanSink {
+// guest_span() is called where --guest-span asks for the guest's intervals.
+class Exporter : public SpanSink, public GuestSpanTaker {
  public:
   // After Pipeline::finish(): writes what is left, and gives the output its name.
   [[nodiscard]] virtual Result<void> finish(const Pipeline& pipeline) = 0;

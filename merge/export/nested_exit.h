@@ -24,7 +24,7 @@ class NestedExit {
 
   [[nodiscard]] const Span& exit() const { return exit_; }
   void add(const Span& child) {
-    (child.kind == SpanKind::kPart ? parts_ : handlers_).push_back(child);
+    (child.kind == SpanKind::kHandler ? handlers_ : parts_).push_back(child);
   }
   // Calls begin(span) and end(span) for the exit and each child, in order of time. A handler's
   // begin is cut to its part's.

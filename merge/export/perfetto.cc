@@ -12,12 +12,11 @@ namespace {
 using perfetto::Annotation;
 using perfetto::Slice;
 
-// A flow's number: of the span that it leaves, which may lead to one of each kind.
-std::uint64_t flow_of(SpanId from, FlowKind kind) {
+}  // namespace
+
+std::uint64_t PerfettoExporter::flow_of(SpanId from, FlowKind kind) {
   return static_cast<std::uint64_t>(from) << 2 | static_cast<std::uint64_t>(kind);
 }
-
-}  // namespace
 
 PerfettoExporter::Words::Words(perfetto::Writer& writer)
     : of_guest(writer.category("guest")),
@@ -26,6 +25,11 @@ PerfettoExporter::Words::Words(perfetto::Writer& writer)
       of_handler(writer.category("qemu")),
       of_function(writer.category("function")),
       of_request(writer.category("request")),
+      of_stage(writer.category("request stage")),
+      of_vhost(writer.category("vhost")),
+      of_turn_part(writer.category("vhost part")),
+      of_guest_span(writer.category("guest span")),
+      of_guest_span_part(writer.category("guest span part")),
       of_interrupt(writer.category("interrupt")),
       of_wakeup(writer.category("wakeup")),
       of_loss(writer.category("lost")),
@@ -40,6 +44,8 @@ PerfettoExporter::Words::Words(perfetto::Writer& writer)
       rip(writer.key("rip")),
       injected(writer.key("injected vector")),
       event(writer.key("event")),
+      culprit(writer.key("culprit")),
+      vcpu(writer.key("vCPU")),
       guest(writer.name("guest")) {
   for (std::size_t i = 0; i < kParts; ++i) parts[i] = writer.name(kPartNames[i]);
 }
@@ -48,9 +54,11 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
                                    OutputFile output)
     : context_(context),
       events_(options.events),
+      guest_span_(printable(options.guest_span)),
       writer_(std::move(output)),
       words_(writer_),
       texts_(writer_, context_.timeline),
+      culprits_(context_.timeline, [](const std::string& text) { return printable(text); }),
       fused_(writer_, texts_) {
   about_track_ = writer_.add_track(0, "trapline", -10);
 }
@@ -104,23 +112,6 @@ std::uint64_t PerfettoExporter::function_track(const Span& span, const Pipeline&
   return place->second;
 }
 
-// Slices of one track must not overlap: a lane that is free at the span's begin, or a new one.
-// Spans come in the order of their ends, so what is in a lane already ended before.
-std::uint64_t PerfettoExporter::lane(std::vector<Lane>& lanes, const Span& span,
-                                     std::string_view name) {
-  for (Lane& lane : lanes) {
-    if (lane.busy_until > span.begin) continue;
-    lane.busy_until = span.end;
-    return lane.track;
-  }
-  if (lanes.size() >= kMostLanes) {
-    ++left_out_;
-    return 0;
-  }
-  lanes.push_back({writer_.add_track(vm_track(span.track.thread), name, 100), span.end});
-  return lanes.back().track;
-}
-
 void PerfettoExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
@@ -163,6 +154,11 @@ void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
     case SpanKind::kHandler:
       if (open_.is_open()) open_.add(span);
       return;
+    case SpanKind::kRequestStage:
+    case SpanKind::kTurnPart:
+      if (asynchronous_ && asynchronous_->span.id == span.parent)
+        asynchronous_->children.push_back(span);
+      return;
     default:
       break;
   }
@@ -177,7 +173,7 @@ void PerfettoExporter::span(const Span& span, const Pipeline& pipeline) {
   } else if (span.kind == SpanKind::kWakeup) {
     write_wakeup(span, pipeline);
   } else {
-    asynchronous_ = {span, {}, {}};
+    asynchronous_ = {span, {}, {}, {}};
     // An interrupt that tells of its end comes later.
     if (span.kind == SpanKind::kRequest)
       asynchronous_->flows.push_back(flow_of(span.id, FlowKind::kInjection));
@@ -232,44 +228,6 @@ void PerfettoExporter::begin_handler(std::uint64_t track, const Span& span,
   Slice slice{texts_.name(shown, pipeline), words_.of_handler, {&event, 1}, {}, {}};
   if (span.id == served_) slice.ending_flows = {&flow, 1};
   writer_.begin(track, span.begin.ns(), slice);
-}
-
-// Held back until the flows that end in it are known: they follow it.
-void PerfettoExporter::write_asynchronous(const Pipeline& pipeline) {
-  if (!asynchronous_) return;
-  const auto [span, flows, ending_flows] = std::move(*asynchronous_);
-  asynchronous_.reset();
-  const bool request = span.kind == SpanKind::kRequest;
-  auto& lanes = lanes_[{span.track.kind, span.track.thread}];
-  const std::uint64_t track = lane(lanes, span, request ? "requests" : "interrupts");
-  if (track == 0) return;
-  const std::string name = request                    ? std::string(pipeline.names()[span.name])
-                           : span.number == kNoVector ? std::string("interrupt")
-                                                      : fmt::format("interrupt {:#x}", span.number);
-  const std::uint64_t category = request ? words_.of_request : words_.of_interrupt;
-  writer_.begin(track, span.begin.ns(), {writer_.name(name), category, {}, flows, ending_flows});
-  writer_.end(track, span.end.ns());
-}
-
-// On the track of the vCPU that woke it, else on one of the VM's.
-void PerfettoExporter::write_wakeup(const Span& span, const Pipeline& pipeline) {
-  const ThreadId woken{static_cast<std::int32_t>(span.number)}, waker = span.track.thread;
-  const Vcpu* of_waker = vcpus_.find(waker);
-  std::uint64_t track = of_waker == nullptr ? 0 : of_waker->track;
-  if (track == 0) {
-    const ThreadId process = pipeline.processes().of(woken, {});
-    std::uint64_t& of_vm = wakeup_tracks_[process];
-    if (of_vm == 0) of_vm = writer_.add_track(vm_track(process), "wake-ups", 90);
-    track = of_vm;
-  }
-  const std::string who =
-      waker == ThreadId{} ? "interrupt"
-                          : fmt::format("{}-{}", texts_.host_comm(waker), perfetto::number(waker));
-  const std::string whom = span.vcpu == kNoVcpu ? fmt::format("tid {}", perfetto::number(woken))
-                                                : fmt::format("vCPU {}", span.vcpu);
-  const perfetto::Text name = writer_.name(fmt::format("{} wakes {}", who, whom));
-  const std::uint64_t flow = flow_of(span.id, FlowKind::kWakeup);
-  writer_.instant(track, span.begin.ns(), {name, words_.of_wakeup, {}, {&flow, 1}});
 }
 
 void PerfettoExporter::flow(SpanId from, SpanId to, FlowKind kind) {

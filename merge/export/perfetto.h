@@ -4,7 +4,9 @@
 //     vCPU 0 (tid 1240)           guest | exits, with their parts, with QEMU's handlers in them
 //       guest functions           one for each task of the guest
 //       exits/s, kernel % …       counters over 100 ms
-//     requests, interrupts        as many lanes as overlap
+//     requests, interrupts        as many lanes as overlap; requests with their stages
+//     guest spans: …              the guest's intervals, with the parts of their vCPU's time
+//     vhost-1234 (tid 1236)       a vhost worker's turns
 //     wake-ups                    by others than vCPUs, whose own are on their tracks
 //   events lost                   one for each CPU
 //
@@ -21,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "merge/export/culprit_texts.h"
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
 #include "merge/export/perfetto_fused.h"
@@ -41,6 +44,7 @@ class PerfettoExporter : public Exporter {
   void begin(const Span& span, const Pipeline& pipeline) override;
   void flow(SpanId from, SpanId to, FlowKind kind) override;
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
+  void guest_span(const GuestInterval& interval, const Pipeline& pipeline) override;
 
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override;
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
@@ -53,10 +57,11 @@ class PerfettoExporter : public Exporter {
   // Numbers of the texts that every trace has.
   struct Words {
     explicit Words(perfetto::Writer& writer);
-    std::uint64_t of_guest, of_exit, of_part, of_handler, of_function, of_request, of_interrupt,
-        of_wakeup, of_loss, of_trapline;  // categories
+    std::uint64_t of_guest, of_exit, of_part, of_handler, of_function, of_request, of_stage,
+        of_vhost, of_turn_part, of_guest_span, of_guest_span_part, of_interrupt, of_wakeup, of_loss,
+        of_trapline;  // categories
     std::uint64_t detail, device, handler, function, stack, user_space, preempted_by, rip, injected,
-        event;  // annotations
+        event, culprit, vcpu;  // annotations
     perfetto::Text guest;
     std::array<perfetto::Text, kParts> parts;
   };
@@ -64,9 +69,10 @@ class PerfettoExporter : public Exporter {
     SpanId to = SpanId::kNone;
     std::uint64_t number = 0;
   };
-  // Of a request or an interrupt, until the flows are known that lead to it.
+  // Of a request, an interrupt, a turn: until the flows are known that lead to it.
   struct Asynchronous {
     Span span;
+    std::vector<Span> children;
     std::vector<std::uint64_t> flows, ending_flows;
   };
   struct Lane {
@@ -86,11 +92,13 @@ class PerfettoExporter : public Exporter {
     Counters counters;
   };
 
+  // A flow's number: of the span that it leaves, which may lead to one of each kind.
+  [[nodiscard]] static std::uint64_t flow_of(SpanId from, FlowKind kind);
   void add_metadata(std::uint64_t at);
   [[nodiscard]] std::uint64_t vm_track(ThreadId process);
   [[nodiscard]] Vcpu& vcpu(ThreadId thread, std::int32_t number, const Pipeline& pipeline);
   [[nodiscard]] std::uint64_t function_track(const Span& span, const Pipeline& pipeline);
-  [[nodiscard]] std::uint64_t lane(std::vector<Lane>& lanes, const Span& span,
+  [[nodiscard]] std::uint64_t lane(TrackKind kind, ThreadId process, Timestamp begin, Timestamp end,
                                    std::string_view name);
   void describe(const ExitSpan& exit, const Pipeline& pipeline);
   void write_open_exit(const Pipeline& pipeline);
@@ -98,6 +106,10 @@ class PerfettoExporter : public Exporter {
   void begin_handler(std::uint64_t track, const Span& span, const Pipeline& pipeline);
   void write_asynchronous(const Pipeline& pipeline);
   void write_wakeup(const Span& span, const Pipeline& pipeline);
+  void write_turn(const Span& span, const std::vector<Span>& parts,
+                  const std::vector<std::uint64_t>& flows);
+  void write_slice(std::uint64_t track, const Span& span, std::string_view name,
+                   std::uint64_t category);
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
@@ -105,9 +117,11 @@ class PerfettoExporter : public Exporter {
 
   const ExportContext context_;
   bool events_;
+  std::string guest_span_;
   perfetto::Writer writer_;
   Words words_;
   perfetto::Texts texts_;
+  CulpritTexts culprits_;
   perfetto::FusedTracks fused_;
   std::map<ThreadId, std::uint64_t> vms_;
   ThreadTable<Vcpu> vcpus_;
@@ -116,6 +130,7 @@ class PerfettoExporter : public Exporter {
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Lane>> lanes_;
   std::map<std::uint32_t, std::uint64_t> lost_;      // by CPU
   std::map<ThreadId, std::uint64_t> wakeup_tracks_;  // by the VM's process
+  std::map<ThreadId, std::uint64_t> worker_tracks_;
   // The exit whose children are still to come; what is said of it, before its span comes.
   NestedExit open_;
   perfetto::Text reason_;

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/export/side_rows.h"
 #include "merge/export/summary_rows.h"
-#include "merge/report/culprit_text.h"
 #include "merge/report/exit_text.h"
-#include "merge/report/vcpu_names.h"
 
 namespace trapline {
 namespace {
@@ -19,8 +18,9 @@ constexpr std::string_view kExitColumns[] = {
     "detail",       "device",   "handler",   "function", "stack",        "rip",        "injected",
     "preempted_by", "cpu",      "woken_by",  "wall_ns",  "boot",         "nested"};
 constexpr std::string_view kSpanColumns[] = {
-    "start_ns",   "total_ns", "name", "number", "complete", "notified_ns", "injected_ns",
-    "entered_ns", "origin",   "pin",  "task",   "wall_ns",  "boot",        "stack"};
+    "start_ns",    "total_ns",   "name",   "number",    "complete",    "notified_ns",
+    "injected_ns", "entered_ns", "origin", "pin",       "task",        "wall_ns",
+    "boot",        "stack",      "bio_ns", "issued_ns", "completed_ns"};
 constexpr std::string_view kRowKinds[] = {"exits", "requests", "interrupts", "functions"};
 constexpr std::string_view kOrigins[] = {"line", "msi", "local"};
 
@@ -52,7 +52,9 @@ RowExporter::RowExporter(const ExportContext& context, const ExportOptions& opti
       rows_(rows),
       writer_(form, std::move(output), columns_of(rows)),
       labels_(context_, options, writer_),
-      none_(writer_.nothing_text()) {
+      none_(writer_.nothing_text()),
+      culprits_(context_.timeline,
+                [this](const std::string& text) { return writer_.quote(text); }) {
   for (std::size_t i = 0; i < nested_.size(); ++i)
     nested_[i] = writer_.quote(nested_text(static_cast<NestedLevel>(i)));
 }
@@ -118,13 +120,7 @@ const std::string& RowExporter::woken_by(const ExitSpan& exit, const Pipeline& p
   std::uint64_t ns = 0;
   const Culprit culprit = waker_of(shares, ns);
   if (ns == 0) return none_;
-  const std::uint64_t key = pack(culprit);
-  if (const auto known = culprits_.find(key); known != culprits_.end()) return known->second;
-  if (culprits_.size() >= kMostThreads) culprits_.clear();
-  const auto threads = vcpu_threads(pipeline.exits().vcpus(), context_.timeline);
-  const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
-  const CulpritNames names{pipeline.names(), context_.timeline, vcpus, pipeline.processes()};
-  return culprits_[key] = writer_.quote(names.text(culprit));
+  return culprits_.of(culprit, pipeline);
 }
 
 void RowExporter::wall_time(Timestamp at) {
@@ -209,11 +205,30 @@ void RowExporter::begin_span(const Span& span, const Pipeline& pipeline) {
 }
 
 // The columns after task.
-void RowExporter::end_span(Timestamp begin, StackId id, const Pipeline& pipeline) {
+void RowExporter::end_span(Timestamp begin, StackId id, const Pipeline& pipeline,
+                           const std::optional<BlockTimes>& block) {
   wall_time(begin);
   writer_.text(labels_.boot());
   writer_.text(stack(id, pipeline));
+  block_cells(block);
   writer_.end();
+}
+
+// The columns from bio_ns on.
+void RowExporter::block_cells(const std::optional<BlockTimes>& block) {
+  std::optional<Timestamp> times[3];
+  if (block) {
+    times[0] = block->queued;
+    times[1] = block->issued;
+    times[2] = block->completed;
+  }
+  for (const auto& at : times) {
+    if (at) {
+      writer_.number(at->ns());
+    } else {
+      writer_.nothing();
+    }
+  }
 }
 
 void RowExporter::span(const Span& span, const Pipeline& pipeline) {
@@ -226,7 +241,7 @@ void RowExporter::span(const Span& span, const Pipeline& pipeline) {
     interrupt_cells();
   }
   writer_.nothing();
-  end_span(span.begin, kNoStack, pipeline);
+  end_span(span.begin, kNoStack, pipeline, is_request ? request_.block : std::nullopt);
 }
 
 void RowExporter::call(const FunctionCall& call, const Pipeline& pipeline) {
@@ -250,16 +265,22 @@ namespace {
 Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
                                             const ExportOptions& options, RowForm form) {
   const auto kind = std::find(std::begin(kRowKinds), std::end(kRowKinds), options.rows);
-  const bool is_summary = options.rows == kSummaryRows;
-  if (kind == std::end(kRowKinds) && !is_summary) {
+  const bool is_summary = options.rows == kSummaryRows, is_vhost = options.rows == kVhostRows,
+             is_guest_spans = options.rows == kGuestSpanRows;
+  if (kind == std::end(kRowKinds) && !is_summary && !is_vhost && !is_guest_spans) {
     return fail(ErrorKind::kUsage,
-                "--rows: unknown '{}'; there are exits, requests, interrupts, functions, summary",
+                "--rows: unknown '{}'; there are exits, requests, vhost, interrupts, functions, "
+                "guest-spans, summary",
                 options.rows);
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
   if (is_summary)
     return std::make_unique<SummaryExporter>(context, options, form, std::move(*output));
+  if (is_vhost)
+    return std::make_unique<VhostRowExporter>(context, options, form, std::move(*output));
+  if (is_guest_spans)
+    return std::make_unique<GuestSpanRowExporter>(context, options, form, std::move(*output));
   const auto rows = static_cast<RowExporter::Rows>(kind - std::begin(kRowKinds));
   return std::make_unique<RowExporter>(context, options, rows, form, std::move(*output));
 }
@@ -277,7 +298,8 @@ Result<std::unique_ptr<Exporter>> make_csv(const ExportContext& context,
 }
 
 EventClass row_events(const ExportOptions& options) {
-  if (options.rows == "exits") return EventClass::kExits | EventClass::kHalts;
+  if (options.rows == "exits" || options.rows == kGuestSpanRows)
+    return EventClass::kExits | EventClass::kHalts;
   return options.rows == kSummaryRows ? EventClass::kExits : EventClass::kAll;
 }
 

@@ -6,10 +6,10 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "merge/analyze/wait_tracker.h"
+#include "merge/export/culprit_texts.h"
 #include "merge/export/detail_cache.h"
 #include "merge/export/exporter.h"
 #include "merge/export/row_labels.h"
@@ -46,9 +46,11 @@ class RowExporter : public Exporter {
   [[nodiscard]] std::string place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const;
   void wall_time(Timestamp at);
   void begin_span(const Span& span, const Pipeline& pipeline);
-  void end_span(Timestamp begin, StackId stack, const Pipeline& pipeline);
+  void end_span(Timestamp begin, StackId stack, const Pipeline& pipeline,
+                const std::optional<BlockTimes>& block = {});
   void request_cells();
   void interrupt_cells();
+  void block_cells(const std::optional<BlockTimes>& block);
   // Quoted texts, each made once: of names, of stacks, of details, of who woke a vCPU.
   [[nodiscard]] const std::string& name(NameId id, const Pipeline& pipeline);
   [[nodiscard]] const std::string& stack(StackId id, const Pipeline& pipeline);
@@ -64,7 +66,7 @@ class RowExporter : public Exporter {
   std::vector<std::string> names_, stacks_;
   std::array<std::string, 4> nested_;  // of each NestedLevel
   DetailCache<std::string> details_;
-  std::unordered_map<std::uint64_t, std::string> culprits_;
+  CulpritTexts culprits_;
   WaitTracker waits_;
   RequestSpan request_;  // whose span comes next
   IrqSpan interrupt_;    // the same

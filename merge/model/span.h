@@ -7,11 +7,16 @@
 //                           └ handler         ▔▔▔                      parent: the exit
 //   guest task     function ─ function ─ …                             parent: the caller
 //   requests       request ─────────                                   across threads
+//                  └ stage bio │ block layer │ disk │ end              parent: the request
 //   interrupts     interrupt ────                                      raised to EOI
 //   waker          wakeup |                                            leads to the part after it
+//   worker         turn ──────────                                     a vhost worker's, by wake-up
+//                  └ waits for a CPU │ runs                            parent: the turn
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "merge/model/exit_span.h"
 
@@ -29,9 +34,28 @@ enum class SpanKind : std::uint8_t {
   kRequest,    // of a device, from the event that begins it to the one that ends it
   kInterrupt,  // from its raise to its end
   kWakeup,     // a point: a vCPU's thread that sleeps in an exit is woken
+  kRequestStage,  // of a request whose way through the host's block layer is known
+  kTurn,          // of a vhost worker, from its wake-up to its next sleep
+  kTurnPart,      // it waits for a CPU, or runs
 };
 
-enum class TrackKind : std::uint8_t { kVcpu, kGuestTask, kRequests, kInterrupts, kWaker };
+// A request's stages: to its first bio, in the block layer, on the disk, to its end; without the bio's
+// event the first two are one.
+enum class RequestStageKind : std::uint8_t { kToBio, kBlockLayer, kDisk, kToEnd, kToDisk };
+inline constexpr std::array<std::string_view, 5> kRequestStageNames = {"to bio", "block layer",
+                                                                       "disk", "to end", "to disk"};
+enum class TurnPart : std::uint8_t { kWaits, kRuns };
+inline constexpr std::array<std::string_view, 2> kTurnPartNames = {"waits for a CPU", "runs"};
+
+enum class TrackKind : std::uint8_t {
+  kVcpu,
+  kGuestTask,
+  kRequests,
+  kInterrupts,
+  kWaker,
+  kWorker,
+  kGuestSpans,
+};
 
 // Where a span is drawn. A vCPU's track is its thread's; the requests and interrupts of a VM are
 // its process's.
@@ -39,9 +63,10 @@ struct Track {
   TrackKind kind = TrackKind::kVcpu;
   MachineId machine = MachineId::kHost;
   // kVcpu, kGuestTask: the vCPU's thread; kWaker: the thread that woke it, 0: an interrupt did or it
-  // is not known; others: the VM's process
+  // is not known; kWorker: the worker; others: the VM's process
   ThreadId thread{};
-  std::uint64_t task = 0;  // kGuestTask: the task within the machine, 0 for the vCPU's only stack
+  // kGuestTask: the task within the machine, 0 for the vCPU's only stack; kWorker: the VM's process
+  std::uint64_t task = 0;
   friend bool operator==(const Track&, const Track&) = default;
 };
 
@@ -57,7 +82,8 @@ struct Span {
   std::int32_t vcpu = kNoVcpu;  // as far as known
   NameId name = kNoName;        // kHandler: event; kFunction: function; kRequest: its kind
   NameId region = kNoName;      // kHandler: the memory region
-  // kInterrupt: vector; kFunction: depth; kRequest: index of its spec; kWakeup: the thread woken
+  // kInterrupt: vector; kFunction: depth; kRequest: index of its spec; kWakeup: the thread woken;
+  // kRequestStage: a RequestStageKind; kTurn: 1 where a guest's notify woke it; kTurnPart: a TurnPart
   std::uint32_t number = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
@@ -66,7 +92,7 @@ struct Span {
 // One span led to another.
 enum class FlowKind : std::uint8_t {
   kServedBy,   // an exit to the handler that served it
-  kNotify,     // the exit with the guest's notify to the request
+  kNotify,     // the exit with the guest's notify to the request, or to the worker's turn
   kInjection,  // a request to the interrupt that tells the guest of its end
   kWakeup,     // a wake-up to the part of the exit that it began
 };

@@ -156,15 +156,20 @@ void print_json(const GuestSpansExplained& spans, std::ostream& out) {
                {"max_ns", spans.all.max()},
                {"clocks", spans.clocks},
                {"tree", node_json(spans.tree)}};
-  json["worst"] = Json::array();
-  for (const ExplainedSpan& span : spans.worst) {
-    json["worst"].push_back({{"start_ns", span.start_ns},
-                             {"tree", node_json(span.tree)},
-                             {"sentence", span.sentence},
-                             {"advice", span.advice.empty() ? Json() : Json(span.advice)},
-                             {"source", span.source.empty() ? Json() : Json(span.source)}});
-  }
+  json["worst"] = worst_json(spans);
   print_with_counters(std::move(json), spans, out);
+}
+
+Json worst_json(const GuestSpansExplained& spans) {
+  Json worst = Json::array();
+  for (const ExplainedSpan& span : spans.worst) {
+    worst.push_back({{"start_ns", span.start_ns},
+                     {"tree", node_json(span.tree)},
+                     {"sentence", span.sentence},
+                     {"advice", span.advice.empty() ? Json() : Json(span.advice)},
+                     {"source", span.source.empty() ? Json() : Json(span.source)}});
+  }
+  return worst;
 }
 
 void print_csv(const GuestSpansExplained& spans, std::ostream& out) {

@@ -29,6 +29,11 @@ void print_csv(const GuestSpansExplained& spans, std::ostream& out);
 void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::ostream& out,
                       const TextStyle& style);
 void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out);
+// The same for the page, of the first `most` rows, and the worst of them as explain has them.
+[[nodiscard]] nlohmann::ordered_json guest_spans_json(const GuestSpansExplained& spans,
+                                                      std::size_t most);
+// Of explain's JSON.
+[[nodiscard]] nlohmann::ordered_json worst_json(const GuestSpansExplained& spans);
 // interval,count,total_ns,p50_ns,p99_ns,max_ns,guest_ns,…,not_recorded_ns: a row of each value.
 void print_span_table_csv(const GuestSpansExplained& spans, std::ostream& out);
 

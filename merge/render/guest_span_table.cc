@@ -60,6 +60,17 @@ Json culprits_json(const ExplainNode& tree) {
   return culprits;
 }
 
+Json row_json(const GuestSpanGroup& group) {
+  Json row = {{"key", group.key},
+              {"count", group.all.count()},
+              {"total_ns", group.all.total()},
+              {"p50_ns", group.all.percentile(500)},
+              {"p99_ns", group.all.percentile(990)},
+              {"max_ns", group.all.max()}};
+  for (const auto& [text, key] : kSpanParts) row[std::string(key)] = part_of(group.tree, text);
+  return row;
+}
+
 }  // namespace
 
 void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::ostream& out,
@@ -103,6 +114,29 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
   print_counters(spans, out);
 }
 
+Json guest_spans_json(const GuestSpansExplained& spans, std::size_t most) {
+  Json json = {{"spec", spans.spec},
+               {"clocks", spans.clocks},
+               {"count", spans.all.count()},
+               {"total_ns", spans.all.total()},
+               {"p50_ns", spans.all.percentile(500)},
+               {"max_ns", spans.all.max()}};
+  for (const auto& [text, key] : kSpanParts) json[std::string(key)] = part_of(spans.tree, text);
+  json["rows"] = Json::array();
+  for (const GuestSpanGroup& group : spans.groups) {
+    if (json["rows"].size() >= most) break;
+    json["rows"].push_back(row_json(group));
+  }
+  json["rows_left_out"] = spans.groups.size() - json["rows"].size();
+  json["culprits"] = culprits_json(spans.tree);
+  json["worst"] = worst_json(spans);
+  json["counters"] = {{"restarted", spans.restarted},
+                      {"end_only", spans.end_only},
+                      {"open", spans.open},
+                      {"unplaced", spans.unplaced}};
+  return json;
+}
+
 void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out) {
   Json json = {{"version", 1},
                {"time_unit", "ns"},
@@ -113,13 +147,7 @@ void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out) 
                {"total_ns", spans.all.total()}};
   json["rows"] = Json::array();
   for (const GuestSpanGroup& group : spans.groups) {
-    Json row = {{"key", group.key},
-                {"count", group.all.count()},
-                {"total_ns", group.all.total()},
-                {"p50_ns", group.all.percentile(500)},
-                {"p99_ns", group.all.percentile(990)},
-                {"max_ns", group.all.max()}};
-    for (const auto& [text, key] : kSpanParts) row[std::string(key)] = part_of(group.tree, text);
+    Json row = row_json(group);
     row["culprits"] = culprits_json(group.tree);
     json["rows"].push_back(std::move(row));
   }

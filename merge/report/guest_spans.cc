@@ -119,6 +119,7 @@ bool GuestSpans::is(const Event& event, const std::string& wanted) const {
 }
 
 void GuestSpans::event(const Event& event, const Pipeline& pipeline) {
+  pipeline_ = &pipeline;
   tracker_.on(event, pipeline);
   if (const GuestRun* run = pipeline.exits().guest_run()) {
     history_.add(*run);
@@ -131,7 +132,8 @@ void GuestSpans::event(const Event& event, const Pipeline& pipeline) {
   }
 }
 
-void GuestSpans::exit(const ExitSpan& exit, const Pipeline&) {
+void GuestSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  pipeline_ = &pipeline;
   history_.add(exit, tracker_.of(exit));
   settle(exit.thread);
 }
@@ -227,6 +229,7 @@ void GuestSpans::settle(ThreadId thread) {
 
 void GuestSpans::finish(Interval interval) {
   interval.pieces = history_.between(interval.thread, interval.begin, interval.end);
+  if (taker_ != nullptr) taker_->guest_span(interval, *pipeline_);
   result_.all.add(interval.length());
   const bool fits = groups_.size() < kMostGroups || groups_.contains(interval.what);
   Group& group = groups_[fits ? interval.what : "[other]"];
@@ -316,11 +319,26 @@ ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames
   return span;
 }
 
-GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
+void GuestSpans::flush(const Pipeline& pipeline) {
+  pipeline_ = &pipeline;
   for (auto& [thread, pending] : pending_) {
     for (Interval& interval : pending) finish(std::move(interval));
     pending.clear();
   }
+}
+
+Result<void> GuestSpans::check_found() const {
+  if (result_.all.count() != 0) return {};
+  return fail(ErrorKind::kUsage, "--guest-span: {}: no interval of '{}' {}; {}",
+              timeline_.source(0).info().path, spec_.text,
+              result_.unplaced != 0 ? "has a known vCPU" : "was recorded",
+              guest_clocks(timeline_).empty()
+                  ? "give the recording that was made in the guest as well"
+                  : "trapline info lists the events of the guest's recording");
+}
+
+GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
+  flush(pipeline);
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
   const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
   const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};

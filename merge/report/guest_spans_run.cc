@@ -7,10 +7,8 @@
 #include "merge/report/placement.h"
 
 namespace trapline {
-namespace {
 
-// "guest.dat: ± 812 ns, by …", of each recording made in a guest.
-std::vector<std::string> clocks_of(const Timeline& timeline) {
+std::vector<std::string> guest_clocks(const Timeline& timeline) {
   std::vector<std::string> clocks;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceInfo& info = timeline.source(i).info();
@@ -21,8 +19,6 @@ std::vector<std::string> clocks_of(const Timeline& timeline) {
   }
   return clocks;
 }
-
-}  // namespace
 
 Result<GuestSpansExplained> run_guest_spans(const InputOptions& options, const GuestSpanSpec& spec,
                                             std::size_t worst, const Progress& progress) {
@@ -44,15 +40,8 @@ Result<GuestSpansExplained> run_guest_spans(const InputOptions& options, const G
     return tl::unexpected(no_exits(timeline));
   pipeline.finish();
   GuestSpansExplained explained = spans.explain(pipeline);
-  explained.clocks = clocks_of(timeline);
-  if (explained.all.count() == 0) {
-    return fail(ErrorKind::kUsage, "--guest-span: {}: no interval of '{}' {}; {}",
-                timeline.source(0).info().path, spec.text,
-                explained.unplaced != 0 ? "has a known vCPU" : "was recorded",
-                explained.clocks.empty()
-                    ? "give the recording that was made in the guest as well"
-                    : "trapline info lists the events of the guest's recording");
-  }
+  explained.clocks = guest_clocks(timeline);
+  if (auto found = spans.check_found(); !found) return tl::unexpected(std::move(found).error());
   Report report;
   report.model = pipeline.exits().model();
   explained.notes = input->notes;

@@ -4,6 +4,7 @@ import { startComparison } from "./compare";
 import { changeLook, clip, h, name, replace } from "./dom";
 import { Drawing } from "./drawing";
 import { Flame } from "./flame";
+import { guestSpans } from "./guest_spans";
 import { foot, head } from "./head";
 import { Latency } from "./latency";
 import { kLatencyBins, low, Model, type Selection } from "./model";
@@ -205,7 +206,7 @@ function start(): void {
         h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
         h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"), themeButton(lookAgain), said)),
     h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
-    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, worst.element, waits.element, ...stages(data), foot(data),
+    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, worst.element, waits.element, ...guestSpans(data), ...stages(data), foot(data),
   );
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);

@@ -1,26 +1,17 @@
 // The boot by phases: how long each lasted, and what its time went to. A phase can be chosen as the
 // interval.
 import type { Choice } from "./choice";
-import { clip, h, name, replace, s } from "./dom";
+import { clip, h, name, replace } from "./dom";
 import type { Model } from "./model";
 import type { Change } from "./shares";
-import { duration, exact, grouped, moment, percent, total, totalUnit } from "./text";
+import { partsBar } from "./parts_bar";
+import { duration, exact, grouped, moment, total, totalUnit } from "./text";
 import type { Phase, PhaseShare } from "./types";
 
-const kBar = 150;
 const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halt", "halted"]] as const;
 
 function bar(phase: Phase): SVGSVGElement {
-  const sum = kStates.reduce((n, [key]) => n + phase[`${key}_ns`], 0);
-  const svg = s("svg", { class: "parts", width: kBar, height: 12, role: "img",
-    "aria-label": kStates.filter(([key]) => phase[`${key}_ns`] > 0).map(([key, state]) => `${state} ${percent(phase[`${key}_ns`] / sum)}`).join(", ") || "no time" });
-  let left = 0;
-  for (const [key, state] of kStates) {
-    const size = (phase[`${key}_ns`] / Math.max(1, sum)) * kBar;
-    if (size > 0) svg.append(s("rect", { class: `p-${state}`, x: left, width: size, height: 12 }, s("title", {}, `${state} ${exact(phase[`${key}_ns`])}`)));
-    left += size;
-  }
-  return svg;
+  return partsBar(kStates.map(([key, state]) => [state, phase[`${key}_ns`]]));
 }
 
 function most(shares: PhaseShare[]): (Node | string)[] {

@@ -1,7 +1,7 @@
 // Requests and interrupts as stages, halts and polling: what is not one exit but goes across them.
 import { h, name, s } from "./dom";
 import { duration, exact, grouped, percent, single, singleUnit } from "./text";
-import type { Distribution, Recording } from "./types";
+import type { Distribution, Recording, RequestPath } from "./types";
 
 const kWidth = 240;
 
@@ -45,12 +45,62 @@ function table(label: string, lines: Line[], first: string, second: string): HTM
     }))));
 }
 
+type Block = NonNullable<RequestPath["block"]>;
+
+function blockStages(group: string, block: Block): Line[] {
+  return [
+    { group, what: "2a. start → bio", d: block.start_to_bio },
+    { group, what: "2b. bio → disk, in the block layer", d: block.bio_to_issue },
+    { group, what: "2c. on the disk", d: block.issue_to_complete },
+    { group, what: "2d. disk → end", d: block.complete_to_end },
+  ].filter((line) => line.d.count > 0);
+}
+
+// Of the requests whose way through the block layer is known.
+function diskShare(data: Recording): string {
+  const sum = (stages: (keyof Block)[]): number => data.request_paths.reduce((n, { block }) => n + stages.reduce((m, stage) => m + (block?.[stage].total_ns ?? 0), 0), 0);
+  const all = sum(["start_to_bio", "bio_to_issue", "issue_to_complete", "complete_to_end"]);
+  return all > 0 && data.request_paths.every(({ block }) => !block || block.start_to_bio.count === block.issue_to_complete.count)
+    ? `; the disk had ${percent(sum(["issue_to_complete"]) / all)} of the time of those that it served` : "";
+}
+
+// A queue's requests and those of its disk are the same ones: the largest number has all of them.
+function eventfds(paths: RequestPath[]): HTMLElement[] {
+  const irqfd = Math.max(0, ...paths.map((path) => path.irqfd ?? 0));
+  const posted = Math.max(0, ...paths.map((path) => path.posted ?? 0));
+  return [
+    ...(irqfd ? [h("p", { class: "dim" }, `${grouped(irqfd)} of a queue's requests were told by an eventfd (irqfd).`)] : []),
+    ...(posted ? [h("p", { class: "dim" }, `${grouped(posted)} of a queue's interrupts were posted: their injection is the post.`)] : []),
+  ];
+}
+
+// Only where there are some: most machines have none.
+function workers(data: Recording): HTMLElement[] {
+  const vhost = data.vhost ?? [];
+  const busiest = [...vhost].sort((a, b) => b.turns - a.turns)[0];
+  if (!busiest) return [];
+  const turns = vhost.reduce((n, row) => n + row.turns, 0);
+  const lines = vhost.flatMap((row): Line[] => {
+    const group = `${row.worker} (tid ${row.tid})`;
+    return [
+      { group, what: "woken → runs", d: row.woken_to_run },
+      { group, what: "ran, each turn", d: row.ran },
+      { group, what: "guest's notify → its interrupt raised", d: row.notify_to_interrupt },
+      { group, what: "raised → injection", d: row.raise_to_injection },
+    ];
+  });
+  return [h("section", { id: "vhost", "aria-labelledby": "vhost-title" },
+    h("h2", { id: "vhost-title" }, `vhost workers took ${grouped(turns)} turns; `, name(busiest.worker), `, the busiest, ran within ${duration(busiest.woken_to_run.p50_ns)} after half of its wake-ups`),
+    table("vhost workers, table", lines, "worker", "stage"),
+    ...vhost.map((row) => h("p", { class: "dim" }, name(row.worker), `: ${grouped(row.notified)} of ${grouped(row.turns)} turns began with a guest's notify; ${grouped(row.interrupts)} interrupts; ${duration(row.preempted_ns)} preempted.`)))];
+}
+
 function requests(data: Recording): HTMLElement {
   const section = h("section", { id: "requests", "aria-labelledby": "requests-title" });
   const rows = data.requests.filter((row) => row.count > 0);
   const most = [...rows].sort((a, b) => b.count - a.count)[0];
   section.append(h("h2", { id: "requests-title" }, most
-    ? `QEMU served ${grouped(most.count)} requests from ${most.key.replace("..", " to ")}; half took at most ${duration(most.p50_ns)}`
+    ? `QEMU served ${grouped(most.count)} requests from ${most.key.replace("..", " to ")}; half took at most ${duration(most.p50_ns)}${diskShare(data)}`
     : "No requests were recorded"));
   if (!most) {
     section.append(h("p", { class: "empty" }, "Requests are followed through QEMU's trace events: record with the events virtio_queue_notify, virtio_notify, virtio_blk_handle_read, virtio_blk_handle_write and virtio_blk_req_complete (trapline record's default)."));
@@ -60,14 +110,16 @@ function requests(data: Recording): HTMLElement {
     const path = data.request_paths.find((one) => one.key === row.key);
     return [
       ...(path ? [{ group: row.key, what: "1. guest's notify → start", d: path.notify_to_start }] : []),
-      { group: row.key, what: `${path ? "2. " : ""}start → end, in QEMU`, d: row },
+      { group: row.key, what: `${path ? "2. " : ""}start → end, ${path?.block ? "in QEMU and the host" : "in QEMU"}`, d: row },
+      ...(path?.block ? blockStages(row.key, path.block) : []),
       ...(path ? [{ group: row.key, what: "3. end → injection", d: path.end_to_injection },
         { group: row.key, what: "whole: notify → injection", d: path.notify_to_injection }] : []),
     ];
   });
-  const { requests_open = 0, notifies_ambiguous = 0, interrupts_ambiguous = 0 } = data.counters;
+  const { requests_open = 0, notifies_ambiguous = 0, interrupts_ambiguous = 0, bios_ambiguous = 0 } = data.counters;
   section.append(table("Requests, table", lines, "request", "stage"),
-    h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one answer and were left open.`));
+    h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one answer and were left open.${bios_ambiguous > 0 ? ` ${grouped(bios_ambiguous)} of the host's block requests may be of more than one request, and are of none.` : ""}`),
+    ...eventfds(data.request_paths));
   return section;
 }
 
@@ -120,5 +172,5 @@ function halts(data: Recording): HTMLElement {
 }
 
 export function stages(data: Recording): HTMLElement[] {
-  return [requests(data), interrupts(data), halts(data)];
+  return [requests(data), ...workers(data), interrupts(data), halts(data)];
 }

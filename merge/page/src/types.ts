@@ -104,6 +104,24 @@ export interface RequestPath {
   notify_to_start: Distribution;
   end_to_injection: Distribution;
   notify_to_injection: Distribution;
+  // Through the host's block layer, where its events were recorded.
+  block?: Record<"start_to_bio" | "bio_to_issue" | "issue_to_complete" | "complete_to_end", Distribution>;
+  irqfd?: number;
+  posted?: number;
+}
+
+export interface VhostWorker {
+  worker: string;
+  tid: number;
+  process: number | null;
+  turns: number;
+  notified: number;
+  interrupts: number;
+  preempted_ns: number;
+  woken_to_run: Distribution;
+  ran: Distribution;
+  notify_to_interrupt: Distribution;
+  raise_to_injection: Distribution;
 }
 
 export interface RequestRow extends Distribution {
@@ -178,6 +196,40 @@ export interface Phase extends Parts {
   functions: PhaseShare[];
 }
 
+// Of a guest's interval: what its vCPU did meanwhile.
+export const kSpanParts = ["guest", "kernel", "user", "preempted", "blocked", "not_recorded"] as const;
+export type SpanParts = Record<`${(typeof kSpanParts)[number]}_ns`, number>;
+
+export interface GuestSpanRow extends SpanParts {
+  key: string;
+  count: number;
+  total_ns: number;
+  p50_ns: number;
+  p99_ns: number;
+  max_ns: number;
+}
+
+export interface TreeNode {
+  text: string;
+  ns: number;
+  count?: number;
+  children?: TreeNode[];
+}
+
+export interface GuestSpans extends SpanParts {
+  spec: string;
+  clocks: string[];
+  count: number;
+  total_ns: number;
+  p50_ns: number;
+  max_ns: number;
+  rows: GuestSpanRow[];
+  rows_left_out: number;
+  culprits: { part: string; culprit: string; ns: number; count: number }[];
+  worst: { start: number; tree: TreeNode; sentence: string; advice: string | null; source: string | null }[];
+  counters: Record<"restarted" | "end_only" | "open" | "unplaced", number>;
+}
+
 export const kDimensions = ["reason", "detail", "device", "qemu-event", "stack", "vcpu"] as const;
 export type Dimension = (typeof kDimensions)[number];
 
@@ -204,12 +256,14 @@ export interface Recording {
   sets: RowSet[];
   requests: RequestRow[];
   request_paths: RequestPath[];
+  vhost?: VhostWorker[];
   irqs: { coalesced: number; rows: IrqRow[] };
   halts: HaltRow[];
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];
   phases?: { rows: Phase[]; never: string[] };
+  guest_spans?: GuestSpans;
   worst: WorstExit[];
   neighbourhoods: Neighbourhood[];
   left_out: string[]; // sentences: what was thinned out

@@ -47,7 +47,12 @@ std::vector<SpanSink*> PageData::sinks(const Timeline& timeline, const Input& in
   asked_requests_.requests = true;
   asked_requests_.by_text = "span";
   requests_ = std::make_unique<Aggregator>(timeline, input, asked_requests_);
-  return {this, requests_.get()};
+  std::vector<SpanSink*> sinks = {this, requests_.get()};
+  if (options_.guest_span) {
+    guest_spans_.emplace(timeline, *options_.guest_span, kWorstGuestSpans);
+    sinks.push_back(&*guest_spans_);
+  }
+  return sinks;
 }
 
 void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {

@@ -1,6 +1,7 @@
 // The data of the page (docs/formats/page.md), gathered in the pass that makes the report.
 //
 //   Pipeline ─┬─> the report's Aggregator, and one of requests
+//             ├─> GuestSpans, where asked for
 //             └─> PageData: losses ──> Exits: tables, exact as in every report; cells that can be
 //                                  │          selected and brushed
 //                                  ├─> Shares: vCPU time, by state and time bin
@@ -31,7 +32,7 @@ namespace trapline {
 
 class PageData : public SpanSink, public ReportCompanion {
  public:
-  static constexpr std::size_t kMostLosses = 300, kMostRows = 200;
+  static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10;
 
   explicit PageData(PageOptions options);
   ~PageData() override;
@@ -65,6 +66,8 @@ class PageData : public SpanSink, public ReportCompanion {
   }
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 
+  // After the pass: an Error where --guest-span found no interval.
+  [[nodiscard]] const Result<void>& status() const { return status_; }
   // After the pass: the recording's part of the page's data, one line of JSON, ASCII only, without '<'
   // and '>'. At most kMostBytes.
   [[nodiscard]] const std::string& recording() const { return json_; }
@@ -89,6 +92,9 @@ class PageData : public SpanSink, public ReportCompanion {
   page::WorstExits worst_{waits_, exits_};
   page::GuestTimes guest_;
   std::optional<PhaseTable> phases_;
+  std::optional<GuestSpans> guest_spans_;
+  std::optional<GuestSpansExplained> guest_spans_explained_;
+  Result<void> status_;
   std::vector<Loss> losses_;
   std::uint64_t losses_left_out_ = 0;
   std::string json_;

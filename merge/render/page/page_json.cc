@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "merge/render/explanation.h"
 #include "merge/render/page/cells_json.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_json.h"
@@ -137,7 +138,17 @@ struct PageData::Writer {
     Json counters = all["counters"];
     return {{"rows", std::move(rows)},
             {"paths", all.value("request_paths", Json::array())},
+            {"vhost", all.value("vhost", Json::array())},
             {"counters", std::move(counters)}};
+  }
+
+  Json guest_spans() const {
+    Json json = guest_spans_json(*data.guest_spans_explained_, kMostRows);
+    for (Json& span : json["worst"]) {
+      span["start"] = relative(span["start_ns"].get<std::uint64_t>());
+      span.erase("start_ns");
+    }
+    return json;
   }
 
   std::string print(std::size_t neighbourhoods) {
@@ -156,7 +167,7 @@ struct PageData::Writer {
     Json asked = requests();
     json["counters"] = base["counters"];
     for (const char* key : {"requests_restarted", "requests_end_only", "requests_open",
-                            "notifies_ambiguous", "interrupts_ambiguous"}) {
+                            "notifies_ambiguous", "interrupts_ambiguous", "bios_ambiguous"}) {
       json["counters"][key] = asked["counters"][key];
     }
     json["notes"] = base["notes"];
@@ -175,11 +186,13 @@ struct PageData::Writer {
     json["sets"] = sets_json;
     json["requests"] = std::move(asked["rows"]);
     json["request_paths"] = std::move(asked["paths"]);
+    json["vhost"] = std::move(asked["vhost"]);
     json["irqs"] = base["irqs"];
     json["halts"] = base["halts"];
     json["guest_functions"] = base.value("guest_functions", Json::array());
     json["guest_stacks"] = data.guest_.json(pipeline);
     if (data.phases_) json["phases"] = phases();
+    if (data.guest_spans_explained_) json["guest_spans"] = guest_spans();
     page::Texts texts;
     page::add_worst(json, data.worst_, {pipeline, timeline, vcpus, start}, neighbourhoods, texts);
     json["texts"] = texts.all();
@@ -211,6 +224,11 @@ std::string without_markup(const std::string& json) {
 }
 
 void PageData::finish(const Pipeline& pipeline, const Aggregator& aggregator) {
+  if (guest_spans_) {
+    guest_spans_explained_ = guest_spans_->explain(pipeline);
+    guest_spans_explained_->clocks = guest_clocks(*timeline_);
+    status_ = guest_spans_->check_found();
+  }
   const Report report = aggregator.snapshot(pipeline);
   Writer writer{*this, pipeline, *timeline_, report, {}, report.start_ns, {}, {}};
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), *timeline_);

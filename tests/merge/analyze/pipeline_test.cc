@@ -133,6 +133,58 @@ TEST_F(PipelineTest, ARequestThatEndsBeforeItsExitIsConnectedAllTheSame) {
   EXPECT_EQ(all.flows[0].kind, FlowKind::kNotify);
 }
 
+TEST_F(PipelineTest, ARequestIsCutByItsWayThroughTheBlockLayer) {
+  const auto block = [](std::uint64_t at, BlockStep step) {
+    return make(at, 0, kVcpu0, BlockIo{step, true, false, 8 << 20, 8, 5000});
+  };
+  const Recorder& all =
+      play(SpanClass::kSpans | SpanClass::kRequests,
+           {exit(100), to_user(110),
+            marker(130, "virtio_blk_handle_read vdev 0x1 req 0x3 sector 0 nsectors 8\n"),
+            block(140, BlockStep::kQueued), block(145, BlockStep::kIssued),
+            block(170, BlockStep::kCompleted),
+            marker(180, "virtio_blk_req_complete vdev 0x1 req 0x3 status 0\n"), run_ioctl(190),
+            entry(200)});
+  const auto requests = of_kind(all, SpanKind::kRequest),
+             stages = of_kind(all, SpanKind::kRequestStage);
+  ASSERT_THAT(requests, SizeIs(1));
+  std::vector<std::tuple<std::string_view, std::uint64_t, std::uint64_t>> seen;
+  for (const Span& stage : stages) {
+    EXPECT_EQ(stage.parent, requests[0].id);
+    seen.emplace_back(kRequestStageNames[stage.number], stage.begin.ns(), stage.end.ns());
+  }
+  using Stage = decltype(seen)::value_type;
+  EXPECT_THAT(seen, ElementsAre(Stage{"to bio", 130, 140}, Stage{"block layer", 140, 145},
+                                Stage{"disk", 145, 170}, Stage{"to end", 170, 180}));
+}
+
+TEST_F(PipelineTest, TheTurnOfAVhostWorkerIsOfTheExitThatNotifiedIt) {
+  constexpr ThreadId kWorker{300};
+  const auto change = [](std::uint64_t at, ThreadId from, ThreadId to, std::string_view comm) {
+    return make(at, 1, from, SchedSwitch{from, to, false, comm});
+  };
+  const Recorder& all =
+      play(SpanClass::kSpans | SpanClass::kRequests,
+           {change(1, ThreadId{0}, kWorker, "vhost-90"),
+            change(2, kWorker, ThreadId{0}, "swapper/1"), exit(100), port(102, 0xc010),
+            make(105, 0, kVcpu0, SchedWakeup{kWorker, 1, true, SchedWakeup::Context::kThread}),
+            entry(110), change(125, ThreadId{0}, kWorker, "vhost-90"),
+            change(150, kWorker, ThreadId{0}, "swapper/1")});
+  const auto exits = of_kind(all, SpanKind::kExit), turns = of_kind(all, SpanKind::kTurn);
+  ASSERT_THAT(exits, SizeIs(1));
+  ASSERT_THAT(turns, SizeIs(1));
+  EXPECT_EQ(turns[0].begin, Timestamp(105));
+  EXPECT_EQ(turns[0].end, Timestamp(150));
+  EXPECT_EQ(turns[0].track.kind, TrackKind::kWorker);
+  EXPECT_EQ(turns[0].track.thread, kWorker);
+  ASSERT_THAT(all.flows, SizeIs(1));
+  EXPECT_EQ(all.flows[0].from, exits[0].id);
+  EXPECT_EQ(all.flows[0].to, turns[0].id);
+  std::vector<std::uint64_t> ends;
+  for (const Span& part : of_kind(all, SpanKind::kTurnPart)) ends.push_back(part.end.ns());
+  EXPECT_THAT(ends, ElementsAre(125, 150));
+}
+
 TEST_F(PipelineTest, AnExitsPartsCoverItWithoutAGap) {
   const Recorder& all =
       play(SpanClass::kSpans,

@@ -102,6 +102,47 @@ TEST_F(VhostTrackerTest, PreemptedTimeIsNotRunTime) {
   EXPECT_EQ(worker().to_run.total(), 10u);
 }
 
+TEST_F(VhostTrackerTest, ATurnIsToldWithItsPiecesWhenItEnds) {
+  meet();
+  play({wakes(100, kOtherThread), runs(110), irq(115, kWorker, IrqStep::kMsi, 0),
+        leaves(130, true)});
+  EXPECT_EQ(tracker_.ended(), nullptr);
+  play({runs(170), leaves(175)});
+  const VhostTurn* turn = tracker_.ended();
+  ASSERT_NE(turn, nullptr);
+  EXPECT_EQ(turn->name, "vhost-90");
+  EXPECT_EQ(turn->worker, kWorker);
+  EXPECT_EQ(turn->process, ThreadId{90});
+  EXPECT_EQ(turn->raised, Timestamp(115));
+  EXPECT_FALSE(turn->notify);
+  Timestamp at(100);
+  std::uint64_t ran = 0;
+  for (const VhostTurn::Piece& piece : turn->pieces) {
+    EXPECT_EQ(piece.begin, at) << "pieces follow each other";
+    if (piece.part == TurnPart::kRuns) ran += elapsed(piece.begin, piece.end);
+    at = piece.end;
+  }
+  EXPECT_EQ(turn->pieces.size(), 4u);
+  EXPECT_EQ(at, Timestamp(175));
+  EXPECT_EQ(turn->end, at);
+  EXPECT_EQ(ran, turn->ran_ns);
+  EXPECT_EQ(ran, 25u);
+  see(wakes(200, kOtherThread));
+  EXPECT_EQ(tracker_.ended(), nullptr);
+}
+
+TEST_F(VhostTrackerTest, ATurnOfMorePiecesThanAreKeptHasNone) {
+  meet();
+  see(wakes(100, kOtherThread));
+  std::uint64_t at = 110;
+  for (std::size_t i = 0; i < VhostTracker::kMostPieces; ++i, at += 2)
+    play({runs(at), leaves(at + 1, true)});
+  play({runs(at), leaves(at + 1)});
+  ASSERT_NE(tracker_.ended(), nullptr);
+  EXPECT_TRUE(tracker_.ended()->pieces.empty());
+  EXPECT_EQ(tracker_.ended()->ran_ns, VhostTracker::kMostPieces + 1);
+}
+
 TEST_F(VhostTrackerTest, APostedInterruptIsInjectedWhereItIsRaised) {
   meet();
   play({wakes(100, kOtherThread), runs(110), irq(120, kWorker, IrqStep::kMsi, 0),

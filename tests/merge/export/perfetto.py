@@ -112,7 +112,7 @@ def way_of_requests(rows):
 def check_flows(rows, requests, expect):
     kinds = {(a, b): (int(count), int(back)) for a, b, count, back in rows["kinds"]}
     allowed = {("exit", "qemu"), ("exit", "request"), ("request", "request"), ("request", "interrupt"),
-               ("wakeup", "part")}
+               ("exit", "vhost"), ("wakeup", "part")}
     expect("flows between others", set(kinds) - allowed, set())
     expect("flows back in time", sum(back for _, back in kinds.values()), 0)
     expect("exits with the handler that served them", kinds.get(("exit", "qemu"), (0, 0))[0], int(rows["served"][0][0]))

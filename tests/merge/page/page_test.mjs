@@ -22,6 +22,7 @@ function write(file, ...more) {
   return out;
 }
 const linux = "svm-linux-2vcpu.dat";
+const cyclictest = { files: ["host.dat", "guest.dat", "sync.txt"].map((file) => join("tests/merge/cyclictest", file)), spec: "marker:hit latency threshold" };
 
 // Changes what the page holds, as a hostile recording would.
 function changed(html, change) {
@@ -277,10 +278,11 @@ const cases = {
   },
 
   async axe_finds_nothing_serious_in_both_themes() {
-    const html = write("box/linux-irq.dat");
+    const with_spans = join(folder, "spans.html");
+    run("report", ...cyclictest.files, "--format", "html", "--guest-span", cyclictest.spec, "-o", with_spans);
     const chrome = await browser();
     try {
-      for (const theme of ["light", "dark"]) {
+      for (const [theme, html] of [["light", write("box/linux-irq.dat")], ["dark", write("box/linux-irq.dat")], ["light", with_spans], ["dark", with_spans]]) {
         const { page } = await open(chrome, html, { theme, hash: "#exit=0&row=reason%3Dio" });
         // By the debugger's door: the page's own policy lets no other script in.
         const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
@@ -556,6 +558,55 @@ const cases = {
     });
   },
 
+  // Requests with their stages in the host's block layer, and vhost workers: each line is the report's.
+  async requests_and_workers_are_the_reports() {
+    for (const [file, section] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
+      const recording = join("tests/merge/requests", file), html = join(folder, `${file}.html`);
+      run("report", recording, "--format", "html", "-o", html);
+      const { request_paths: paths, vhost = [] } = json([recording], "--by", "span");
+      const expected = section === "vhost" ? vhost.flatMap((row) => [row.woken_to_run, row.ran, row.notify_to_interrupt, row.raise_to_injection])
+        : paths.flatMap(({ block }) => (block ? [block.start_to_bio, block.bio_to_issue, block.issue_to_complete, block.complete_to_end] : []));
+      assert.ok(expected.length >= 4, `${file} has some`);
+      await with_page(html, {}, async (page) => {
+        const lines = await page.locator(`#${section} tbody tr`).evaluateAll((rows, of_disk) => rows
+          .filter((row) => !of_disk || /^2[a-d]\./.test(row.querySelector("td").textContent))
+          .map((row) => [...row.querySelectorAll("td.number")].map((cell) => (cell.title || cell.textContent).replace(/[^\d–]/g, ""))), section === "requests");
+        assert.deepEqual(lines, expected.map((d) => [d.count, ...(d.count ? [d.p50_ns, d.p90_ns, d.p99_ns, d.max_ns] : Array(4).fill("–"))].map(String)), file);
+        if (section === "vhost") assert.match(await page.locator("#vhost").textContent(), new RegExp(`${vhost[0].notified} of ${vhost[0].turns} turns began with a guest's notify; ${vhost[0].interrupts} interrupts`));
+        else assert.match(await page.locator("#requests").textContent(), /told by an eventfd \(irqfd\)/);
+        await page.setViewportSize({ width: 390, height: 900 });
+        await fits(page);
+      });
+    }
+  },
+
+  // The guest's intervals: rows, culprits and the longest are those of report --by guest-span and of explain.
+  async guest_spans_are_the_reports() {
+    const { files: words, spec } = cyclictest, html = join(folder, "cyclictest.html");
+    run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html);
+    const whole = json(words, "--by", "guest-span", "--guest-span", spec);
+    const { worst } = JSON.parse(run("explain", ...words, "--guest-span", spec, "--worst", "10", "--format", "json"));
+    await with_page(html, {}, async (page) => {
+      const data = await dataOf(page);
+      const start = Number(data.interval.start_ns);
+      const rows = data.guest_spans.rows.map((row, i) => ({ ...row, culprits: whole.rows[i].culprits }));
+      assert.deepEqual(rows, whole.rows);
+      assert.deepEqual(data.guest_spans.culprits, whole.culprits);
+      assert.ok(whole.culprits.length > 2 && worst.length === 10);
+      assert.deepEqual(data.guest_spans.worst.map(({ start: at, ...rest }) => ({ start_ns: at + start, ...rest })), worst);
+      const titles = (table) => page.locator("#guest-spans .scroll").nth(table).locator("tbody tr").evaluateAll((all) => all.map((row) => row.querySelector("td.number[title]:not([title=''])").title.replace(/\D/g, "")));
+      assert.deepEqual(await titles(0), whole.rows.map((row) => String(row.total_ns)));
+      assert.deepEqual(await titles(1), whole.culprits.map((row) => row.ns).sort((a, b) => b - a).slice(0, 20).map(String));
+      assert.deepEqual(await titles(2), worst.map(({ tree }) => String(tree.ns)));
+      assert.match(await page.locator("#guest-spans-title").textContent(), /intervals of marker:hit latency threshold: half took at most/);
+      assert.ok((await page.locator("#guest-spans code").textContent()).includes(`--guest-span '${spec}' --worst 10`));
+      await page.setViewportSize({ width: 390, height: 900 });
+      await fits(page);
+    });
+    // Where nothing is found there is no page, and it is said why.
+    assert.throws(() => run("report", words[0], "--format", "html", "--guest-span", spec, "-o", join(folder, "none.html")));
+  },
+
   async it_prints_with_nothing_cut_off() {
     await with_page(write(linux), {}, async (page) => {
       await page.emulateMedia({ media: "print" });
@@ -570,7 +621,8 @@ const cases = {
     const out = process.env.TRAPLINE_PAGE_SHOTS ?? join(process.env.TRAPLINE_BINARY_DIR, "page-screenshots");
     mkdirSync(out, { recursive: true });
     const html = write(linux);
-    const of_guest = join(folder, "guest.html"), of_both = join(folder, "diff.html");
+    const of_guest = join(folder, "guest.html"), of_both = join(folder, "diff.html"), of_spans = join(folder, "guest-spans.html");
+    run("report", ...cyclictest.files, "--guest-span", cyclictest.spec, "--format", "html", "-o", of_spans);
     run("report", ...recorded().find(([file]) => file.includes("guest-clock")), "--format", "html", "-o", of_guest);
     run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", of_both);
     const chrome = await browser();
@@ -588,7 +640,7 @@ const cases = {
           await shoot(page.locator(`#${view}`), view);
         }
         await close();
-        for (const [file, view, name] of [[of_guest, "#guest", "guest"], [of_both, "#changes", "diff"]]) {
+        for (const [file, view, name] of [[of_guest, "#guest", "guest"], [of_spans, "#guest-spans", "guest-spans"], [of_both, "#changes", "diff"]]) {
           const other = await open(chrome, file, { theme, width: 1040 });
           await other.page.evaluate(() => { const bar = document.querySelector("nav.bar"); if (bar) bar.style.position = "static"; });
           await shoot(other.page.locator(view), name);

@@ -1,0 +1,78 @@
+// Intervals that the guest recorded, and what the host did in each of them: --guest-span.
+import { clip, h, name } from "./dom";
+import { partsBar } from "./parts_bar";
+import { duration, exact, grouped, moment, percent, quoted, single, singleUnit, total, totalUnit } from "./text";
+import { kSpanParts, type GuestSpans, type Recording, type SpanParts, type TreeNode } from "./types";
+
+const kRows = 25;
+const kCulprits = 20;
+const kOfWorst = 3; // culprits beside one of the worst
+
+const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
+const heading = (text: string, unit = ""): HTMLElement => h("th", { scope: "col", class: "number" }, text, unit && h("small", {}, unit));
+
+function bar(parts: SpanParts): SVGSVGElement {
+  return partsBar(kSpanParts.map((part) => (part === "not_recorded" ? ["lost", parts.not_recorded_ns, "not recorded"] : [part, parts[`${part}_ns`]])));
+}
+
+function scroll(label: string, head: HTMLElement[], rows: HTMLElement[]): HTMLElement {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows)));
+}
+
+// The parts of an explained interval, by the names that its tree gives them.
+function partsOf(tree: TreeNode): SpanParts {
+  const of = (part: string): number => tree.children?.find((child) => child.text === part.replace("_", " "))?.ns ?? 0;
+  return Object.fromEntries(kSpanParts.map((part) => [`${part}_ns`, of(part)])) as SpanParts;
+}
+
+function culpritsOf(tree: TreeNode): (Node | string)[] {
+  const all = (tree.children ?? []).flatMap((part) => (part.children ?? []).map((one) => ({ part: part.text, one }))).sort((a, b) => b.one.ns - a.one.ns);
+  if (!all.length) return ["–"];
+  const shown = all.slice(0, kOfWorst).flatMap(({ part, one }, i) => [i ? ", " : "", part === "blocked" ? "until " : "by ", name(clip(one.text, 50)), ` ${duration(one.ns)}`]);
+  return all.length > kOfWorst ? [...shown, `, ${all.length - kOfWorst} more`] : shown;
+}
+
+// What the host had of all intervals: the largest part, of waits their largest culprit.
+function largest(spans: GuestSpans): string {
+  const causes = [
+    ...(["kernel", "user"] as const).map((part) => ({ text: part === "user" ? "QEMU" : "the kernel", ns: spans[`${part}_ns`] })),
+    ...spans.culprits.map(({ part, culprit, ns }) => ({ text: part === "blocked" ? `sleep until ${culprit}` : `preemption by ${culprit}`, ns })),
+  ].sort((a, b) => b.ns - a.ns);
+  const most = causes[0];
+  return most && most.ns > 0 ? `; the largest cause on the host: ${clip(most.text, 60)}, ${percent(most.ns / Math.max(1, spans.total_ns))}` : "; the host took nothing of them, as far as was recorded";
+}
+
+function command(data: Recording, spec: string): HTMLElement | null {
+  const words = data.command;
+  if (words.some((word) => ["--from", "--to", "--phases", "--phase"].includes(word))) return null;
+  return h("p", {}, h("code", {}, ["trapline", "explain", ...words.slice(1), "--guest-span", spec, "--worst", "10"].map(quoted).join(" ")));
+}
+
+export function guestSpans(data: Recording): HTMLElement[] {
+  const spans = data.guest_spans;
+  if (!spans) return [];
+  const { counters } = spans;
+  const counted = ([["restarted", "began again before they ended"], ["end_only", "ends had no begin"], ["open", "never ended"], ["unplaced", "are left out, for their vCPU is not known"]] as const)
+    .filter(([key]) => counters[key] > 0).map(([key, text]) => `${grouped(counters[key])} ${text}`);
+  const more = spans.rows.length + spans.rows_left_out - kRows;
+  return [h("section", { id: "guest-spans", "aria-labelledby": "guest-spans-title" },
+    h("h2", { id: "guest-spans-title" }, `${grouped(spans.count)} intervals of `, name(spans.spec), `: half took at most ${duration(spans.p50_ns)}, the longest ${duration(spans.max_ns)}${largest(spans)}`),
+    ...spans.clocks.map((clock) => h("p", { class: "dim" }, "Clock of ", name(clock))),
+    scroll("Guest's intervals, table", [h("th", { scope: "col" }, "Interval"), heading("Count"), heading("Total", totalUnit()), heading("p50", singleUnit()), heading("p99", singleUnit()), heading("Max", singleUnit()), h("th", { scope: "col" }, "vCPU's time")],
+      spans.rows.slice(0, kRows).map((row) => h("tr", {}, h("th", { scope: "row" }, row.key ? name(row.key) : "all"), number(grouped(row.count)), number(total(row.total_ns), exact(row.total_ns)),
+        ...[row.p50_ns, row.p99_ns, row.max_ns].map((ns) => number(single(ns), exact(ns))), h("td", {}, bar(row))))),
+    more > 0 && h("p", { class: "dim" }, `${grouped(more)} more are in trapline report --by guest-span.`),
+    h("p", {}, ...kSpanParts.filter((part) => spans[`${part}_ns`] > 0).flatMap((part) => [
+      h("span", { class: `swatch b-${part}`, "aria-hidden": "true" }), `${part.replace("_", " ")} ${percent(spans[`${part}_ns`] / Math.max(1, spans.total_ns))}\u2003`])),
+    spans.culprits.length > 0 && h("h3", {}, "Who kept the vCPUs waiting in them"),
+    spans.culprits.length > 0 && scroll("Who kept the vCPUs waiting in the guest's intervals, table", [h("th", { scope: "col" }, "By, or until"), h("th", { scope: "col" }, "while it was"), heading("Time", totalUnit()), heading("Share", "% of the intervals"), heading("Times")],
+      [...spans.culprits].sort((a, b) => b.ns - a.ns).slice(0, kCulprits).map((row) => h("tr", {}, h("th", { scope: "row" }, name(row.culprit)),
+        h("td", {}, h("span", { class: `swatch b-${row.part}`, "aria-hidden": "true" }), row.part), number(total(row.ns), exact(row.ns)), number(percent(row.ns / Math.max(1, spans.total_ns)).replace(" %", "")), number(grouped(row.count))))),
+    h("h3", {}, spans.worst.length === 1 ? "The longest" : `The ${spans.worst.length} longest`),
+    scroll("The longest of the guest's intervals, table", [h("th", { scope: "col" }, "vCPU, interval"), heading("Began"), heading("Took", singleUnit()), h("th", { scope: "col" }, "vCPU's time"), h("th", { scope: "col" }, "Waited")],
+      spans.worst.map(({ start, tree, sentence, advice, source }) => h("tr", {}, h("th", { scope: "row" }, name(tree.text), h("small", { title: [advice, source].filter(Boolean).join(" ") }, sentence)),
+        number(moment(start, 6)), number(single(tree.ns), exact(tree.ns)), h("td", {}, bar(partsOf(tree))), h("td", { class: "wrap" }, ...culpritsOf(tree))))),
+    counted.length > 0 && h("p", { class: "dim" }, `Of the intervals ${counted.join("; ")}.`),
+    command(data, spans.spec))];
+}

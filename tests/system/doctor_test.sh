@@ -196,34 +196,6 @@ the_commands_of_a_guest_close_the_gaps() {
   [ "$status" = 0 ] || fail "a command of the doctor for guests closed no gap"
 }
 
-# Without KVM's modules, on an Intel host, which Bochs is here (on AMD's: record_test). What busybox's modprobe reads
-# is made from the modules that the box brings.
-modprobe_loads_the_modules_of_an_intel_host() {
-  for thing in bochs kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
-  command_for_box
-  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >inside
-  cat >>inside <<'END'
-folder=/lib/modules/$(uname -r)
-mkdir -p "$folder"
-for module in /modules/*kvm* /modules/*irqbypass*; do cp "$module" "$folder/${module#*-}"; done
-depmod
-rmmod kvm_intel kvm
-./trapline doctor >before.txt || [ $? = 1 ]
-grep -E '^missing  (/dev/kvm|kvm events): ' before.txt
-command=$(sed -n '/^missing  kvm events/,/^[a-z]/s/^ *command:  *//p' before.txt)
-echo "the doctor's command: $command"
-$command
-./trapline doctor >after.txt || [ $? = 1 ]
-grep -E '^ok  *(processor|/dev/kvm|kvm events): ' after.txt
-END
-  chmod +x inside
-  run "$scripts/kvm-box" --vendor intel --timeout 850 --out out "${box_files[@]}" inside
-  cat out/output.txt
-  expect_equal "exit status of the box" 0 "$status"
-  expect_contains out/output.txt "the doctor's command: modprobe kvm_intel"
-  expect_equal "checks that are good then" 3 "$(grep -c '^ok ' out/output.txt)"
-}
-
 # A kernel without mono (trace_clock as a file of our own); the recording then has the clock that is named.
 the_clock_command_records() {
   need_tracing

@@ -15,10 +15,17 @@
 namespace trapline {
 namespace {
 
-// Microseconds with three decimals say a nanosecond; cycles stay cycles.
-std::string exact_time(std::uint64_t ns, bool cycles) {
+// "83.0 ms", as a person says it; the tree has every digit.
+std::string said_time(std::uint64_t ns, bool cycles) {
   if (cycles) return fmt::format("{} cycles", ns);
-  return fmt::format("{}.{:03} µs", ns / 1000, ns % 1000);
+  constexpr std::pair<std::uint64_t, std::string_view> kUnits[] = {
+      {1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "µs"}};
+  for (const auto& [size, name] : kUnits) {
+    if (ns < size) continue;
+    const double value = static_cast<double>(ns) / static_cast<double>(size);
+    return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, name);
+  }
+  return fmt::format("{} ns", ns);
 }
 
 std::string share_of(std::uint64_t part, std::uint64_t whole) {
@@ -36,7 +43,7 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
       {waker.slept_ns, "slept for {}"},
       {waker.unknown_ns, "did what is not recorded for {}"}};
   for (const auto& [ns, text] : times) {
-    if (ns != 0) parts.push_back(fmt::format(fmt::runtime(text), exact_time(ns, cycles)));
+    if (ns != 0) parts.push_back(fmt::format(fmt::runtime(text), said_time(ns, cycles)));
   }
   std::string sentence = "Meanwhile " + waker.who;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -78,6 +85,15 @@ std::vector<ExplainNode> by_culprit(const std::vector<WaitShare>& waits, Part pa
 
 std::uint64_t part_of(const ExitSpan& exit, Part part) {
   return exit.parts[static_cast<std::size_t>(part)];
+}
+
+// What the vCPU slept for, after "a time of that".
+std::string slept_for(const Culprit& culprit, const CulpritNames& names) {
+  const std::string text = names.text(culprit);
+  if (culprit.kind == CulpritKind::kLock) return "waiting for a " + text;
+  return (culprit.kind == CulpritKind::kUnknown ? "until it was woken; by whom is "
+                                                : "until woken by ") +
+         text;
 }
 
 }  // namespace
@@ -195,7 +211,7 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
   const Part part = largest_part();
   explanation.sentences.push_back(fmt::format("{} left the guest for {}: {}.",
                                               names.vcpus.vcpu(exit_.thread, true),
-                                              exact_time(exit_.total(), cycles), what(names)));
+                                              said_time(exit_.total(), cycles), what(names)));
   const std::uint64_t ns = part_of(exit_, part);
   const std::string share = share_of(ns, exit_.total());
   const LargestCulprit most = largest(waits_, part);
@@ -212,15 +228,12 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
     case Part::kPreempted:
       explanation.sentences.push_back(fmt::format(
           "During {} of it the vCPU was ready to run and did not run, {} of that because of {}.",
-          share, exact_time(most.ns, cycles), names.text(most.culprit)));
+          share, said_time(most.ns, cycles), names.text(most.culprit)));
       break;
     case Part::kBlocked:
-      explanation.sentences.push_back(
-          most.culprit.kind == CulpritKind::kLock
-              ? fmt::format("During {} of it the vCPU slept, {} of that waiting for a {}.", share,
-                            exact_time(most.ns, cycles), names.text(most.culprit))
-              : fmt::format("During {} of it the vCPU slept, {} of that until woken by {}.", share,
-                            exact_time(most.ns, cycles), names.text(most.culprit)));
+      explanation.sentences.push_back(fmt::format("During {} of it the vCPU slept, {} of that {}.",
+                                                  share, said_time(most.ns, cycles),
+                                                  slept_for(most.culprit, names)));
       break;
   }
   if (part == Part::kBlocked && explanation.waker) {

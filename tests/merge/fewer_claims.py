@@ -51,6 +51,13 @@ def main():
     expect(name, "a timer or an interrupt without its events",
            not any(key == "timer" or key.startswith("interrupt") for key in rows))
 
+    # Losses: what one of them touches is left out, and counted.
+    name = "svm-2vcpu-lost.dat"
+    got = report(name)
+    expect(name, f"no exit is left out: {got['counters']}",
+           got["counters"]["gaps"] > 0 and got["counters"]["closed_by_loss"] > 0)
+    expect(name, "no note of waits that are left out", said(got, "waits during which events were lost are left out"))
+
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0

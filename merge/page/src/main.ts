@@ -78,7 +78,7 @@ function startTimeline(data: TimelineData, main: HTMLElement): void {
   };
   const command = ["trapline", ...data.command].map(quoted).join(" ");
   const said = h("span", { role: "status", class: "dim" });
-  const exits = near.spans.filter(([, , , kind]) => kind !== "guest" && kind !== "handler");
+  const exits = near.spans.filter(([lane, , , kind]) => kind !== "guest" && kind !== "handler" && / (kernel|QEMU)$/.test(near.lanes[lane] ?? ""));
   const longest = exits.reduce((most, [, begin, end]) => Math.max(most, end - begin), 0);
   document.title = `${duration(near.to)} from ${momentOption(data.start_ns, 0)}`;
   main.append(

@@ -101,6 +101,54 @@ void TimelinePage::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
+void TimelinePage::span(const Span& span, const Pipeline& pipeline) {
+  constexpr auto kind_of = [](Part part) { return kFirstPart + static_cast<std::size_t>(part); };
+  if (span.kind == SpanKind::kTurnPart) {
+    const bool runs = static_cast<TurnPart>(span.number) == TurnPart::kRuns;
+    add_span(span.track.thread, Lane::kWorker, span.begin, span.end,
+             kind_of(runs ? Part::kKernel : Part::kPreempted),
+             texts_.number(std::string(kTurnPartNames[span.number])));
+  } else if (span.kind == SpanKind::kRequest) {
+    // Those that overlap are on lanes of their own.
+    const auto free = std::find_if(requests_.begin(), requests_.end(),
+                                   [&](Timestamp until) { return until <= span.begin; });
+    request_lane_ = static_cast<std::size_t>(free - requests_.begin());
+    if (span.end < from_ || span.begin > to_) return;
+    if (request_lane_ >= kMostRequestLanes) {
+      ++left_out_;
+      return;
+    }
+    if (free == requests_.end()) requests_.emplace_back();
+    requests_[request_lane_] = span.end;
+    add_span(ThreadId{static_cast<std::int32_t>(request_lane_)}, Lane::kRequests, span.begin,
+             span.end, kHandler, texts_.number(name_or_dash(pipeline.names(), span.name)));
+  } else if (span.kind == SpanKind::kRequestStage && request_lane_ < kMostRequestLanes) {
+    const auto stage = static_cast<RequestStageKind>(span.number);
+    const Part part = stage == RequestStageKind::kDisk         ? Part::kBlocked
+                      : stage == RequestStageKind::kBlockLayer ? Part::kKernel
+                                                               : Part::kUser;
+    add_span(ThreadId{static_cast<std::int32_t>(request_lane_)}, Lane::kRequests, span.begin,
+             span.end, kind_of(part), texts_.number(std::string(kRequestStageNames[span.number])));
+  }
+}
+
+// Below the vCPUs': of the workers and requests that have something on them.
+Json TimelinePage::lanes_beside(std::map<std::pair<Lane, ThreadId>, std::size_t>& places,
+                                Json lanes) const {
+  for (const Kept& span : spans_) {
+    if (span.lane == Lane::kWorker || span.lane == Lane::kRequests)
+      places.try_emplace({span.lane, span.vcpu}, 0);
+  }
+  for (auto& [key, place] : places) {
+    place = lanes.size();
+    const auto number = static_cast<std::int32_t>(key.second);
+    lanes.push_back(key.first == Lane::kWorker ? printable(timeline_.source(0).comm(key.second))
+                    : number == 0              ? std::string("requests")
+                                               : fmt::format("requests {}", number + 1));
+  }
+  return lanes;
+}
+
 std::string TimelinePage::json(const Pipeline& pipeline) const {
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
@@ -121,9 +169,13 @@ std::string TimelinePage::json(const Pipeline& pipeline) const {
       lanes.push_back(names.vcpu(thread.thread, true) + " " + lane);
     }
   }
+  std::map<std::pair<Lane, ThreadId>, std::size_t> beside;
+  lanes = lanes_beside(beside, std::move(lanes));
   const std::size_t others = lanes.size();
   lanes.push_back("others");
   const auto lane_of = [&](const Kept& kept) {
+    if (const auto place = beside.find({kept.lane, kept.vcpu}); place != beside.end())
+      return place->second;
     const auto found = first.find(kept.vcpu);
     return found == first.end() || kept.lane == Lane::kOthers
                ? others

@@ -462,6 +462,33 @@ const cases = {
     });
   },
 
+  // Requests with their stages and vhost workers have lanes; what is on them is what the exports have.
+  async the_timeline_has_requests_and_workers() {
+    for (const [file, rows] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
+      const recording = join("tests/merge/requests", file), html = join(folder, `timeline-${file}.html`);
+      run("timeline", recording, "--from", "+0s", "--format", "html", "-o", html);
+      const exported = run("export", recording, "--to", "jsonl", "--rows", rows, "-o", "-").trim().split("\n").map((line) => JSON.parse(line));
+      await with_page(html, {}, async (page) => {
+        const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
+        const of = (name) => data.spans.filter(([lane]) => data.lanes[lane].startsWith(name)).map(([, begin, length, kind, text]) => [begin + Number(data.start_ns), length, kind, data.texts[text]]).sort((a, b) => a[0] - b[0]);
+        const sum = (spans, ...texts) => spans.filter(([, , , text]) => texts.includes(text)).reduce((n, [, length]) => n + length, 0);
+        const add = (key) => exported.reduce((n, row) => n + key(row), 0);
+        if (rows === "vhost") {
+          const spans = of("vhost-");
+          assert.equal(sum(spans, "runs"), add((row) => row.ran_ns));
+          assert.equal(sum(spans, "waits for a CPU"), add((row) => row.ran_at_ns - row.start_ns + row.preempted_ns));
+        } else {
+          const spans = of("requests");
+          const known = exported.filter((row) => row.completed_ns !== null);
+          assert.ok(known.length > 40);
+          assert.equal(sum(spans, "disk"), known.reduce((n, row) => n + row.completed_ns - row.issued_ns, 0));
+          assert.equal(sum(spans, "to bio", "block layer", "disk", "to end"), known.reduce((n, row) => n + row.total_ns, 0));
+          assert.equal(spans.filter(([, , kind]) => kind === 5).length, exported.length);
+        }
+      });
+    }
+  },
+
   // Of a page with as many cells as one of ten million events has. What a frame costs is the CPU time of
   // its task in the page's main thread: a busy machine makes frames late, but not dear.
   async opens_in_a_second_and_brushes_at_30_frames() {

@@ -6,6 +6,7 @@ namespace trapline {
 namespace {
 
 constexpr std::uint32_t kMostCpus = 1u << 16;
+constexpr ExitSpan kNoSpan;  // copied: faster than to clear 200 bytes
 
 std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::size_t>(which)]; }
 
@@ -89,7 +90,7 @@ void ExitTracker::begin(Thread& thread, const Event& event, const ExitReason& re
   thread.accesses = 0;
   thread.device_event = thread.accelerator_event = thread.before_access = kNoName;
   thread.mark = event.at;
-  thread.span = {};
+  thread.span = kNoSpan;
   thread.span.start = event.at;
   thread.span.thread = event.thread;
   thread.span.cpu = event.cpu;

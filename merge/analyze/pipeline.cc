@@ -123,22 +123,27 @@ bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
   // Nearly all events: of a tracker's interest, of the host, inside the window.
   const bool plain = (kPlain >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
-  if (begun_ && plain && event.at >= from_ && event.at <= to_) [[likely]] {
+  if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
+    return push_carefully(event);
+  if (!plain) {
+    if (!exits_only_ || !std::holds_alternative<Other>(event.payload)) return push_carefully(event);
     end_ = std::max(end_, event.at);
-    if (has_guest_) stacks_.on(event);
-    if (!exits_only_) {
-      on_host(event);
-      return true;
-    }
-    // What on_host() comes to then, without its call.
-    ended_ = tracker_.on(event);
-    if (ended_ != nullptr) {
-      stack_.reset();
-      take(*ended_);
-    }
+    tracker_.pass();
     return true;
   }
-  return push_carefully(event);
+  end_ = std::max(end_, event.at);
+  if (has_guest_) stacks_.on(event);
+  if (!exits_only_) {
+    on_host(event);
+    return true;
+  }
+  // What on_host() comes to then, without its call.
+  ended_ = tracker_.on(event);
+  if (ended_ != nullptr) {
+    stack_.reset();
+    take(*ended_);
+  }
+  return true;
 }
 
 bool Pipeline::push_carefully(const Event& event) {

@@ -69,6 +69,9 @@ int main(int argc, char** argv) {
         return cli::fail_with({std::move(*message), ErrorKind::kUsage});
       }
     }
+    if (auto message = cli::not_a_number(error)) {
+      return cli::fail_with({std::move(*message), ErrorKind::kUsage});
+    }
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConfigError)) {
       return cli::fail_with({error.what(), ErrorKind::kUsage});
     }

@@ -60,4 +60,17 @@ std::optional<std::string> unknown_option(CLI::App& app, const std::vector<std::
   return std::nullopt;
 }
 
+std::optional<std::string> not_a_number(const CLI::ParseError& error) {
+  // CLI11's words: "Could not convert: --pid = x".
+  constexpr std::string_view kBegin = "Could not convert: ", kIs = " = ";
+  const std::string_view said = error.what();
+  const std::size_t is = said.find(kIs);
+  if (!said.starts_with(kBegin) || is == std::string_view::npos) return std::nullopt;
+  const std::string_view name = said.substr(kBegin.size(), is - kBegin.size());
+  const std::string_view value = said.substr(is + kIs.size());
+  // `--pid $(pgrep qemu) --duration 1s`, where pgrep found none.
+  if (value.starts_with("--")) return fmt::format("{} has no value: {} follows it", name, value);
+  return fmt::format("{}: '{}' is not a number", name, value);
+}
+
 }  // namespace trapline::cli

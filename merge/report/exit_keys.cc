@@ -42,80 +42,78 @@ bool ExitKeys::has(Dimension dimension) const {
   return std::find(dimensions_.begin(), dimensions_.end(), dimension) != dimensions_.end();
 }
 
-GroupKey ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
-                      std::span<const WaitShare> waits) const {
-  GroupKey key;
+const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
+                             std::span<const WaitShare> waits) {
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
     switch (dimension) {
       case Dimension::kReason:
-        key.words[at++] = pack(span.reason, span.source);
+        key_.words[at++] = pack(span.reason, span.source);
         break;
       case Dimension::kDetail:
-        key.words[at++] = span.detail.value;
-        key.words[at++] = pack_kind(span.detail);
+        key_.words[at++] = span.detail.value;
+        key_.words[at++] = pack_kind(span.detail);
         break;
       case Dimension::kDevice:
-        key.words[at++] = span.device;
+        key_.words[at++] = span.device;
         break;
       case Dimension::kVmmEvent:
-        key.words[at++] = span.vmm_event;
+        key_.words[at++] = span.vmm_event;
         break;
       case Dimension::kFunction:
-        key.words[at++] = stacks.innermost(stack);
+        key_.words[at++] = stacks.innermost(stack);
         break;
       case Dimension::kStack:
-        key.words[at++] = stack;
+        key_.words[at++] = stack;
         break;
       case Dimension::kVcpu:
       case Dimension::kVm:
-        key.words[at++] = static_cast<std::uint32_t>(span.thread);
+        key_.words[at++] = static_cast<std::uint32_t>(span.thread);
         break;
       case Dimension::kCpu:
-        key.words[at++] = span.cpu;
+        key_.words[at++] = span.cpu;
         break;
       case Dimension::kNested:
-        key.words[at++] = static_cast<std::uint64_t>(span.nested);
+        key_.words[at++] = static_cast<std::uint64_t>(span.nested);
         break;
       case Dimension::kPreemptedBy:
-        key.words[at++] = pack_largest(waits, Part::kPreempted);
+        key_.words[at++] = pack_largest(waits, Part::kPreempted);
         break;
       case Dimension::kBlockedOn:
-        key.words[at++] = pack_largest(waits, Part::kBlocked);
+        key_.words[at++] = pack_largest(waits, Part::kBlocked);
         break;
       case Dimension::kCount:
         break;
     }
   }
-  return key;
+  return key_;
 }
 
-GroupKey ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks) const {
-  GroupKey key;
+const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks) {
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
     switch (dimension) {
       case Dimension::kDevice:
-        key.words[at++] = call.own.several_devices ? kSeveralDevices : call.own.device;
+        key_.words[at++] = call.own.several_devices ? kSeveralDevices : call.own.device;
         break;
       case Dimension::kVmmEvent:
-        key.words[at++] = call.own.vmm_event;
+        key_.words[at++] = call.own.vmm_event;
         break;
       case Dimension::kFunction:
-        key.words[at++] = stacks.innermost(call.stack);
+        key_.words[at++] = stacks.innermost(call.stack);
         break;
       case Dimension::kStack:
-        key.words[at++] = call.stack;
+        key_.words[at++] = call.stack;
         break;
       case Dimension::kVcpu:
       case Dimension::kVm:
-        key.words[at++] = static_cast<std::uint32_t>(call.thread);
+        key_.words[at++] = static_cast<std::uint32_t>(call.thread);
         break;
       default:
         break;
     }
   }
-  return key;
+  return key_;
 }
 
 std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {

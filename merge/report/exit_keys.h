@@ -30,11 +30,11 @@ class ExitKeys {
     return has(Dimension::kPreemptedBy) || has(Dimension::kBlockedOn);
   }
 
-  // `waits` is the exit's, where needs_waits().
-  [[nodiscard]] GroupKey of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
-                            std::span<const WaitShare> waits = {}) const;
+  // `waits` is the exit's, where needs_waits(). Valid until the next call.
+  [[nodiscard]] const GroupKey& of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
+                                   std::span<const WaitShare> waits = {});
   // Of a call: check_dimensions_of_calls().
-  [[nodiscard]] GroupKey of(const FunctionCall& call, const GuestStacks& stacks) const;
+  [[nodiscard]] const GroupKey& of(const FunctionCall& call, const GuestStacks& stacks);
   // What the words of a key are called.
   struct Namer {
     const Names& names;
@@ -50,6 +50,7 @@ class ExitKeys {
 
  private:
   const std::vector<Dimension>& dimensions_;
+  GroupKey key_;  // the same words each time; the others stay 0
 };
 
 }  // namespace trapline

@@ -95,12 +95,22 @@ std::uint32_t Groups::hash(const GroupKey& key) const {
   return static_cast<std::uint32_t>(hash);
 }
 
+bool Groups::is_same(const GroupKey& a, const GroupKey& b) const {
+  for (std::size_t i = 0; i < words_; ++i) {
+    if (a.words[i] != b.words[i]) return false;
+  }
+  return true;
+}
+
 GroupRow& Groups::row_of(const GroupKey& key) {
+  if (last_ < groups_.size() && is_same(groups_[last_].key, key)) return groups_[last_].row;
   const std::uint32_t at = hash(key);
   const std::uint32_t known =
-      index_.find(at, [this, &key](std::uint32_t i) { return groups_[i].key == key; });
-  if (known != FlatIndex::kNone) [[likely]]
+      index_.find(at, [this, &key](std::uint32_t i) { return is_same(groups_[i].key, key); });
+  if (known != FlatIndex::kNone) [[likely]] {
+    last_ = known;
     return groups_[known].row;
+  }
   if (groups_.size() == kMost) {
     ++folded_;
     return other_;

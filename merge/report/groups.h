@@ -65,12 +65,14 @@ class Groups {
 
  private:
   [[nodiscard]] std::uint32_t hash(const GroupKey& key) const;
+  [[nodiscard]] bool is_same(const GroupKey& a, const GroupKey& b) const;
   // The key's row; that of all others where there is no more room.
   GroupRow& row_of(const GroupKey& key);
 
   std::size_t words_;  // of a key that are used
   std::vector<Group> groups_;
   FlatIndex index_;
+  std::uint32_t last_ = 0;  // found: exits of one kind follow each other
   GroupRow other_;
   std::uint64_t folded_ = 0;
 };

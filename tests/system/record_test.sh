@@ -529,23 +529,17 @@ a_killed_recorder_leaves_the_hits_that_it_had_kept() {
 # In the box, where kvm_exit fires: the recorder at work on a KVM host.
 a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
-  local files=(--file "$trapline" --file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
-    --file "$scripts/box/guests.sh") library
-  while read -r library; do files+=(--file "$library:lib-$(basename "$library")"); done < <(
-    ldd "$trapline" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p')
-  cat >"$work/inside" <<'END'
-#!/bin/sh
-set -e
+  command_for_box
+  box_files+=(--file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" --file "$scripts/box/guests.sh")
+  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >"$work/inside"
+  cat >>"$work/inside" <<'END'
 . ./guests.sh
-mkdir lib
-for file in lib-*; do mv "$file" "lib/${file#lib-}"; done
 cat >vm <<'VM'
 #!/bin/sh
 . ./guests.sh
 demo_guest "$OUT/guest.txt"
 VM
 chmod +x vm
-export LD_LIBRARY_PATH=$PWD/lib
 # Without KVM's modules the doctor names a command, which loads them again.
 mkdir -p "/lib/modules/$(uname -r)"
 for module in /modules/*.ko; do cp "$module" "/lib/modules/$(uname -r)/${module#*-}"; done
@@ -563,7 +557,7 @@ grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
 demo_guest_finished "$OUT/guest.txt"
 END
   chmod +x "$work/inside"
-  run "$scripts/kvm-box" --out "$work/out" --timeout 100 --env LIMIT=1ms "${files[@]}" "$work/inside"
+  run "$scripts/kvm-box" --out "$work/out" --timeout 100 --env LIMIT=1ms "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"
   expect_contains "$work/out/output.txt" "the doctor's command: modprobe kvm_amd"
@@ -588,6 +582,12 @@ says_what_is_wrong() {
   run "$trapline" record -o "$session" --events kvm:kvm_userspace_exits -- true
   expect_equal "exit status with a wrong event" 2 "$status"
   expect_contains "$work/stderr" "did you mean kvm_userspace_exit?"
+  run "$trapline" record -o "$session" --pid --duration 1s
+  expect_equal "exit status without a pid" 2 "$status"
+  expect_contains "$work/stderr" "--pid has no value: --duration follows it"
+  run "$trapline" record -o "$session" --pid qemu
+  expect_equal "exit status with a name for a pid" 2 "$status"
+  expect_contains "$work/stderr" "--pid: 'qemu' is not a number"
   run "$trapline" record -o "$session" --clock sundial -- true
   expect_equal "exit status with a wrong clock" 2 "$status"
   expect_contains "$work/stderr" "this kernel has: local"

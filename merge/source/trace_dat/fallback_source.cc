@@ -24,7 +24,7 @@ void limit_self(std::uint64_t file_size, bool compressed) {
   const rlim_t seconds = 3 + file_size / (compressed ? 256u << 10 : 16u << 20);
   const rlim_t bytes = (rlim_t{1} << 30) + 40 * file_size;
   const rlimit cpu{seconds, seconds};
-  const rlimit memory{bytes, bytes};
+  [[maybe_unused]] const rlimit memory{bytes, bytes};
   (void)::setrlimit(RLIMIT_CPU, &cpu);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow takes terabytes
   (void)::setrlimit(RLIMIT_AS, &memory);

@@ -79,8 +79,8 @@ void add_top(CLI::App& app, int& status) {
   command->add_option("--vm", top.batch.scope.vm, "This VM only, by its process id")
       ->type_name("PID");
   command->add_flag("--no-sched", options->no_sched,
-                    "Record no scheduler events: costs less, but preempted and blocked time and "
-                    "their causes are unknown");
+                    "Record no scheduler events: costs less, but preempted and blocked time "
+                    "counts as kernel or user time");
   command
       ->add_option("--save-last", options->save,
                    "How much the key w saves, if --memory holds that much (default: 60s)")

@@ -118,7 +118,7 @@ function requests(data: Recording): HTMLElement {
   });
   const { requests_open = 0, notifies_ambiguous = 0, interrupts_ambiguous = 0, bios_ambiguous = 0 } = data.counters;
   section.append(table("Requests, table", lines, "request", "stage"),
-    h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one answer and were left open.${bios_ambiguous > 0 ? ` ${grouped(bios_ambiguous)} of the host's block requests may be of more than one request, and are of none.` : ""}`),
+    h("p", { class: "dim" }, `A stage counts the requests of which it is known. ${grouped(requests_open)} requests never ended; ${grouped(notifies_ambiguous)} notifies and ${grouped(interrupts_ambiguous)} interrupts had more than one candidate: the stages that begin or end with them are not counted.${bios_ambiguous > 0 ? ` ${grouped(bios_ambiguous)} of the host's bios may belong to more than one request, and are assigned to none.` : ""}`),
     ...eventfds(data.request_paths));
   return section;
 }

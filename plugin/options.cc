@@ -75,7 +75,8 @@ constexpr std::array kOptions = {
            }},
     Option{"output", "uftrace|ftrace|both", "where calls are written (default uftrace)",
            set_output},
-    Option{"instance", "NAME", "the ftrace instance for output=ftrace (default: the top one)",
+    Option{"instance", "NAME",
+           "the ftrace instance for output=ftrace (default: the top-level buffer)",
            [](PluginOptions& o, Value v) { return set_text(o.instance, v); }},
     Option{"tracefs", "DIR", "where tracefs is (default: where it is mounted)",
            [](PluginOptions& o, Value v) { return set_text(o.tracefs, v); }},
@@ -90,7 +91,7 @@ constexpr std::array kOptions = {
              return !v.empty();
            }},
     Option{"code", "symbols|0xA-0xB",
-           "follow only this code: the symbol files', a range; repeatable",
+           "follow only this code: that of the symbol files, or a range; repeatable",
            [](PluginOptions& o, Value v) {
              if (v == "symbols") return o.code_of_symbols = true;
              AddressRange range;

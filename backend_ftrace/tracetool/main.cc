@@ -230,7 +230,7 @@ void add_options(CLI::App& app, Command& command) {
   app.add_flag("--check-backends", command.check_backends, "Exit with 1 if a backend is unknown")
       ->group(kQemu);
   for (const char* ignored : {"--target-type", "--target-name"})
-    app.add_option(ignored, command.target, "Taken and ignored")->group(kQemu);
+    app.add_option(ignored, command.target, "Accepted and ignored")->group(kQemu);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
 
 void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {
   command.add_option("--vcpu", filter.vcpu, "Only this vCPU");
-  command.add_option("--vm", filter.vm, "Only this VM: its name or process id");
+  command.add_option("--vm", filter.vm, "Only this VM: its name or process id")->type_name("VM");
 }
 
 PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,

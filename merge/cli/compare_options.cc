@@ -46,10 +46,12 @@ Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, Compar
 
 void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
                         bool with_page) {
-  command.add_option("--by", choice.by,
-                     "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
-                     "preempted-by, blocked-on, several with commas; or span: requests (default: "
-                     "reason)");
+  command
+      .add_option("--by", choice.by,
+                  "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
+                  "preempted-by, blocked-on, several with commas; or span: requests (default: "
+                  "reason)")
+      ->type_name("LIST");
   command
       .add_option("--top", compare.top,
                   "Compare the N rows with the most time (0: all); the tests are corrected for "
@@ -69,7 +71,7 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
   if (with_page) formats.push_back("html");
   command
       .add_option("--format", choice.format,
-                  with_page ? "html is a page of both sides" : "text, json or csv")
+                  with_page ? "html is a page of both sides" : "json and csv are for programs")
       ->check(CLI::IsMember(formats))
       ->capture_default_str();
 }

@@ -59,12 +59,16 @@ void add_events(CLI::App& app, int& status) {
       app.add_subcommand("events", "List and switch the trace events of a running program");
   command->add_option("pattern", options->pattern, "Names to list or switch (* and ?)");
   command->add_option("state", options->state, "on or off; without it the events are listed");
-  command->add_option("--monitor", options->monitor,
-                      "Monitor socket of a program with Trapline's backend");
-  command->add_option("--qmp", options->qmp, "QEMU's QMP socket");
-  command->add_option(
-      "--trace-file", options->trace_file,
-      "Control the trace file: on, off, flush, status, layout=qemu|rfc, or the path of a new one");
+  command
+      ->add_option("--monitor", options->monitor,
+                   "Monitor socket of a program with Trapline's backend")
+      ->type_name("SOCKET");
+  command->add_option("--qmp", options->qmp, "QEMU's QMP socket")->type_name("SOCKET");
+  command
+      ->add_option("--trace-file", options->trace_file,
+                   "Control the trace file: on, off, flush, status, layout=qemu|rfc, or the path "
+                   "of a new one")
+      ->type_name("ACTION");
   command->callback([options, &status] {
     if (auto done = control(*options); !done) status = fail_with(done.error());
   });

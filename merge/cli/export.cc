@@ -153,6 +153,7 @@ void add_export(CLI::App& app, int& status) {
           "--rows", options->how.rows,
           "With --to jsonl or csv, the rows: exits, requests, vhost, interrupts, functions, "
           "guest-spans, summary")
+      ->type_name("ROWS")
       ->capture_default_str();
   command
       ->add_option("--guest-span", options->how.guest_span,
@@ -168,11 +169,16 @@ void add_export(CLI::App& app, int& status) {
       ->add_option(
           "--weight", options->how.weight,
           "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
+      ->type_name("WEIGHT")
       ->capture_default_str();
-  command->add_option("--host", options->how.host,
-                      "Name of the host in the rows (default: that of the recorded host)");
-  command->add_option("--session", options->how.session,
-                      "Name of the session in the rows (default: RECORDING's path)");
+  command
+      ->add_option("--host", options->how.host,
+                   "Name of the host in the rows (default: that of the recorded host)")
+      ->type_name("NAME");
+  command
+      ->add_option("--session", options->how.session,
+                   "Name of the session in the rows (default: RECORDING's path)")
+      ->type_name("NAME");
   command->add_flag("--events", options->how.events,
                     "Export the kernel's events too (--to perfetto)");
   command

@@ -67,6 +67,7 @@ void add_print(CLI::App& app, int& status) {
       ->required();
   command
       ->add_option("--events", options->events, "The trace-events-all the program was built with")
+      ->type_name("FILE")
       ->capture_default_str();
   command->add_flag("--text", options->text, "Print each event with its own format string");
   command->callback([options, &status] {

@@ -184,7 +184,7 @@ void add_record(CLI::App& app, int& status) {
   command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
   command->add_flag("--irq", record.events.irq, "The host's interrupts");
   command->add_flag("--syscalls", record.events.syscalls, "All system calls");
-  command->add_flag("--block", record.events.block, "The host's disks: where requests go");
+  command->add_flag("--block", record.events.block, "Reads and writes of the host's disks");
   command
       ->add_option("--events", record.events.patterns,
                    "More kernel events: SYSTEM or SYSTEM:NAME, with *")

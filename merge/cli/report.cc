@@ -209,9 +209,9 @@ int run_report(ReportArguments& options) {
 // The tables beside the groups.
 void add_tables(CLI::App& command, ReportArguments& options) {
   command.add_flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
-  command.add_flag(
-      "--halt", options.report.halt,
-      "Halts: KVM's polls won and lost, their cost, and that of other values of halt_poll_ns");
+  command.add_flag("--halt", options.report.halt,
+                   "Halts: KVM's polls won and lost, their cost, and the cost under other values "
+                   "of halt_poll_ns");
   command.add_flag("--phases", options.with_phases,
                    "Phases of the boot: time, exits, devices and functions of each");
   command

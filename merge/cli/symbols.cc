@@ -93,10 +93,13 @@ void add_symbols(CLI::App& app, int& status) {
       ->add_option("FILE[@OFFSET]", options->files,
                    "ELF file, System.map, kallsyms or .sym file; OFFSET is added to its addresses")
       ->required();
-  command->add_option("-o,--output", options->output, "The uftrace data directory")->required();
-  command->add_option(
-      "--at", options->known,
-      "SYMBOL=ADDRESS: the address of a function at run time; gives its file's offset (KASLR)");
+  command->add_option("-o,--output", options->output, "The uftrace data directory")
+      ->type_name("DIR")
+      ->required();
+  command
+      ->add_option("--at", options->known,
+                   "The address of a function at run time; it gives the offset of its file (KASLR)")
+      ->type_name("SYMBOL=ADDRESS");
   command->add_flag("--prefix", options->prefix, "Put the file's name before each function's name");
   command->add_flag("!--no-lines", options->lines, "Write no source lines (.dbg)");
   command->callback([options, &status] {

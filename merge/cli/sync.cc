@@ -47,13 +47,19 @@ void add_sync(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "sync", "In a guest: read its clocks, to align its recordings with the host's");
   command->add_option("--port", options->port, "I/O port to write to (x86, as root); 0: none")
+      ->type_name("PORT")
       ->check(CLI::Range(0U, 0xffffU))
       ->capture_default_str();
-  command->add_option("--mmio", options->mmio,
-                      "Physical address of a device register to write to, through /dev/mem; the "
-                      "write must be harmless");
-  command->add_option("--ptp", options->ptp, "The PTP_KVM device")->capture_default_str();
+  command
+      ->add_option("--mmio", options->mmio,
+                   "Physical address of a device register to write to, through /dev/mem; the write "
+                   "must be harmless")
+      ->type_name("ADDRESS");
+  command->add_option("--ptp", options->ptp, "The PTP_KVM device")
+      ->type_name("DEVICE")
+      ->capture_default_str();
   command->add_option("--marker", options->marker, "The guest's trace_marker")
+      ->type_name("FILE")
       ->capture_default_str();
   command->add_option("--interval", options->interval, "Milliseconds between two rounds")
       ->capture_default_str();

@@ -70,12 +70,14 @@ void add_top(CLI::App& app, int& status) {
   command
       ->add_option("--count", top.count, "End after N intervals (--batch, --prometheus); 0: never")
       ->capture_default_str();
-  command->add_option("--by", options->by, kBy)->capture_default_str();
+  command->add_option("--by", options->by, kBy)->type_name("LIST")->capture_default_str();
   command->add_option("--sort", options->sort, "By total, count, mean, max, p99 or key")
+      ->type_name("KEY")
       ->capture_default_str();
   command->add_option("--top", top.batch.top, "Rows to print with --batch; 0: all")
       ->capture_default_str();
-  command->add_option("--vm", top.batch.scope.vm, "This VM only, by its process id");
+  command->add_option("--vm", top.batch.scope.vm, "This VM only, by its process id")
+      ->type_name("PID");
   command->add_flag("--no-sched", options->no_sched,
                     "Record no scheduler events: costs less, but preempted and blocked time and "
                     "their causes are unknown");

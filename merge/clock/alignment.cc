@@ -195,7 +195,7 @@ Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& ti
       const SourceClock& other = holder(sources, timeline, i);
       return fail(
           "{}: its clock is {}, that of {} is {}, and nothing relates them ({}); record both on "
-          "the same clock, or give --offset {}=NS, what has to be added to its times",
+          "the same clock, or give --offset {}=NS, the nanoseconds to add to its times",
           sources[i].path, named(clock_of(sources[i])), other.path, named(clock_of(other)),
           one.error().message, sources[i].path);
     }
@@ -229,7 +229,7 @@ Result<void> check_boots(std::span<const SourceClock> sources) {
       if (const auto why = not_one_boot(a, b)) {
         return fail(
             "{} and {}: both are on a clock {}, but not on the same one: {}; record both at one "
-            "time, or give --offset {}=NS, what has to be added to its times (0 where it is one "
+            "time, or give --offset {}=NS, the nanoseconds to add to its times (0 where it is one "
             "clock after all)",
             a.path, b.path, named(clock_of(a)), *why, b.path);
       }

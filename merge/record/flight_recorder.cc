@@ -111,7 +111,7 @@ void FlightRecorder::say_what_it_does() const {
       options_.snapshot ? fmt::format(", or '{}'", options_.snapshot->trigger.text) : ""));
   say(
       fmt::format("snapshots: at most one in {:g} s (--spacing), together at most {} MiB "
-                  "(--disk-budget), then the oldest goes",
+                  "(--disk-budget), beyond that the oldest is deleted",
                   static_cast<double>(wish.spacing_ns) / 1e9, wish.budget_mb));
 }
 

@@ -155,10 +155,9 @@ std::optional<std::string> too_short(const Recorded& recorded, const NeededBlock
   }
   if (needed.enough) return std::nullopt;
   return fmt::format(
-      "{} is too short for what it holds: its exits depend on each other over more than a "
-      "sixteenth "
-      "of it, so changes may be those of a phase; record longer, or several times (--before, "
-      "--after)",
+      "{} is too short: its exits are correlated over more than a sixteenth of its length, so a "
+      "change may come from a phase of the guest's work; record longer, or several times "
+      "(--before, --after)",
       recorded.path);
 }
 

@@ -199,7 +199,7 @@ Result<void> Recordings::align_guests() {
     auto aligned = align_guest(*recording.guest, *recording.bounds, host(), of_host, processes);
     if (!aligned) {
       return fail(aligned.error().kind,
-                  "{} and {}: {}; or give --offset {}=NS, what has to be added to its times",
+                  "{} and {}: {}; or give --offset {}=NS, the nanoseconds to add to its times",
                   recording.part.path, recordings_.front().part.path, aligned.error().message,
                   recording.part.path);
     }

@@ -137,6 +137,40 @@ Result<void> run_export(ExportArguments& options) {
   return timeline.status();
 }
 
+void add_row_options(CLI::App& command, ExportArguments& options) {
+  command
+      .add_option(
+          "--rows", options.how.rows,
+          "With --to jsonl or csv, the rows: exits, requests, vhost, interrupts, functions, "
+          "guest-spans, summary")
+      ->type_name("ROWS")
+      ->capture_default_str();
+  command
+      .add_option("--guest-span", options.how.guest_span,
+                  "Export these intervals of the guest as well, with what the host did in each: "
+                  "START:FIELD..END:FIELD, function:NAME or marker:TEXT, as for report")
+      ->type_name("SPEC");
+  command
+      .add_option(
+          "--window", options.window,
+          "With --rows summary: a row for each group and window of this length (default: 60s)")
+      ->type_name("TIME");
+  command
+      .add_option(
+          "--weight", options.how.weight,
+          "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
+      ->type_name("WEIGHT")
+      ->capture_default_str();
+  command
+      .add_option("--host", options.how.host,
+                  "Name of the host in the rows (default: that of the recorded host)")
+      ->type_name("NAME");
+  command
+      .add_option("--session", options.how.session,
+                  "Name of the session in the rows (default: RECORDING's path)")
+      ->type_name("NAME");
+}
+
 }  // namespace
 
 void add_export(CLI::App& app, int& status) {
@@ -148,37 +182,7 @@ void add_export(CLI::App& app, int& status) {
   add_vcpu_options(*command, options->filter);
   command->add_option("--to", options->how.format, "The format: see --list")->type_name("FORMAT");
   command->add_flag("--list", options->list, "List the formats");
-  command
-      ->add_option(
-          "--rows", options->how.rows,
-          "With --to jsonl or csv, the rows: exits, requests, vhost, interrupts, functions, "
-          "guest-spans, summary")
-      ->type_name("ROWS")
-      ->capture_default_str();
-  command
-      ->add_option("--guest-span", options->how.guest_span,
-                   "Export these intervals of the guest as well, with what the host did in each: "
-                   "START:FIELD..END:FIELD, function:NAME or marker:TEXT, as for report")
-      ->type_name("SPEC");
-  command
-      ->add_option(
-          "--window", options->window,
-          "With --rows summary: a row for each group and window of this length (default: 60s)")
-      ->type_name("TIME");
-  command
-      ->add_option(
-          "--weight", options->how.weight,
-          "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
-      ->type_name("WEIGHT")
-      ->capture_default_str();
-  command
-      ->add_option("--host", options->how.host,
-                   "Name of the host in the rows (default: that of the recorded host)")
-      ->type_name("NAME");
-  command
-      ->add_option("--session", options->how.session,
-                   "Name of the session in the rows (default: RECORDING's path)")
-      ->type_name("NAME");
+  add_row_options(*command, *options);
   command->add_flag("--events", options->how.events,
                     "Export the kernel's events too (--to perfetto)");
   command

@@ -184,7 +184,8 @@ void add_timeline(CLI::App& app, int& status) {
           "--context", options->context,
           "How much --around shows before and after (default: 200us for max, 1ms for a time)")
       ->type_name("TIME");
-  command->add_option("--reason", options->reason, "Only exits with this reason (* and ? match)");
+  command->add_option("--reason", options->reason, "Only exits with this reason (* and ? match)")
+      ->type_name("PATTERN");
   command->add_option("--format", options->format, "html is a page in which to zoom")
       ->check(CLI::IsMember({"text", "html"}))
       ->capture_default_str();

@@ -239,7 +239,7 @@ void add_report(CLI::App& app, int& status) {
           ->add_option("--by", options->report.by_text,
                        "Group by " + dimension_names() +
                            ", several with commas; span: requests in QEMU; guest-span: see "
-                           "--guest-span")
+                           "--guest-span in --help-all")
           ->type_name("LIST")
           ->capture_default_str();
   command

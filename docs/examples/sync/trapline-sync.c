@@ -163,10 +163,18 @@ static void series(enum way way, uint32_t id) {
   fflush(stdout); /* it may be ended by a signal */
 }
 
+static int print_usage(FILE* out, int status) {
+  fputs(
+      "usage: trapline-sync [-p PORT] [-m ADDRESS] [-d DEVICE] [-t FILE] [-n ROUNDS] [-i MS]\n"
+      "In a guest, takes bracketed readings of its clocks; trapline-sync(1) has the options.\n",
+      out);
+  return status;
+}
+
 int main(int argc, char** argv) {
   const char *device = "/dev/ptp_kvm", *trace = "/sys/kernel/tracing/trace_marker";
   unsigned long interval = 1000, rounds = 1;
-  for (int option; (option = getopt(argc, argv, "p:m:d:t:i:n:")) != -1;) switch (option) {
+  for (int option; (option = getopt(argc, argv, "hp:m:d:t:i:n:")) != -1;) switch (option) {
       case 'p':
         port = strtoul(optarg, NULL, 0);
         break;
@@ -185,8 +193,10 @@ int main(int argc, char** argv) {
       case 'n':
         rounds = strtoul(optarg, NULL, 0);
         break;
+      case 'h':
+        return print_usage(stdout, 0);
       default:
-        return 2;
+        return print_usage(stderr, 2);
     }
   int available[kWays] = {[kNoop] = 1};
 #if defined(__x86_64__)

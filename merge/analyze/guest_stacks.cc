@@ -5,12 +5,6 @@
 #include <algorithm>
 
 namespace trapline {
-namespace {
-
-constexpr std::size_t kMostStacks = 1u << 16;
-
-}  // namespace
-
 std::size_t GuestStacks::slot_of(StackId caller, NameId function) const {
   const std::uint64_t key = (std::uint64_t{caller} << 32 | function) * 0x9e3779b97f4a7c15;
   const std::size_t mask = children_.size() - 1;
@@ -94,7 +88,7 @@ void GuestStacks::cut(Frames& frames, std::size_t depth, const Event& event, std
 
 void GuestStacks::on_call(const Event& event, const GuestCall& call) {
   ++records_;
-  Thread* thread = threads_.get(event.thread, kMostStacks);
+  Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) return;
   account(*thread, event.at);
   thread->machine = event.machine;
@@ -108,7 +102,7 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
       if (thread->task == task) thread->task = 0;
       return;
     }
-    if (tasks_.size() >= kMostStacks && !tasks_.contains(task)) return;
+    if (tasks_.size() >= kMostThreads && !tasks_.contains(task)) return;
     tasks_.try_emplace(task);
     thread->task = task;
     if (call.off_cpu) return;
@@ -172,7 +166,7 @@ void GuestStacks::on(const Event& event) {
     account(*thread, event.at);
     thread->in_guest = false;
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
-    Thread* thread = threads_.get(event.thread, kMostStacks);
+    Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread == nullptr) return;
     thread->in_guest = true;
     thread->mark = event.at;

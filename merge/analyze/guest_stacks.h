@@ -44,7 +44,7 @@ enum class GuestRuns : std::uint8_t {
 
 class GuestStacks {
  public:
-  static constexpr std::size_t kMostNodes = 1u << 16;
+  static constexpr std::size_t kMostNodes = 1u << 16, kMostThreads = 1u << 16;
   static constexpr std::size_t kMostDepth = 1024;
 
   // `keep_calls`: ended() tells the calls that an event ended.

@@ -58,7 +58,7 @@ Result<void> run_symbols(const SymbolsArguments& options) {
     if (!spec) return tl::unexpected(std::move(spec).error());
     auto file = load_symbol_file(spec->path);
     if (!file) return tl::unexpected(std::move(file).error());
-    const std::string name = std::string(basename_of(spec->path));
+    const std::string name(basename_of(spec->path));
     placed.push_back({nullptr, spec->offset, options.prefix ? name + ":" : ""});
     files.push_back(std::move(*file));
   }

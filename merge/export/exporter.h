@@ -34,6 +34,10 @@ struct ExportContext {
   std::vector<std::string> notes;
   std::optional<WallClock> wall_clock;
   std::string boot_id;  // of the host; empty: not known
+
+  [[nodiscard]] std::optional<std::uint64_t> wall_ns(Timestamp at) const {
+    return wall_clock ? std::optional(wall_clock->at(at)) : std::nullopt;
+  }
 };
 
 // guest_span() is called where --guest-span asks for the guest's intervals.

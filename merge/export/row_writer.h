@@ -7,11 +7,14 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "merge/export/output_file.h"
+#include "merge/model/event.h"
+#include "merge/model/timestamp.h"
 
 namespace trapline {
 
@@ -29,6 +32,12 @@ class RowWriter {
   }
   void hex(std::uint64_t value);
   void nothing() { text(nothing_); }  // null, or an empty cell
+  void number(const std::optional<std::uint64_t>& value) { value ? number(*value) : nothing(); }
+  void time(const std::optional<Timestamp>& at) { at ? number(at->ns()) : nothing(); }
+  // Nothing for 0: there is none, or it is not known.
+  void thread(ThreadId id) {
+    id == ThreadId{} ? nothing() : signed_number(static_cast<std::int32_t>(id));
+  }
   // `quoted` is what quote() made of a text, or a value that needs no quotes.
   void text(std::string_view quoted) {
     make_room(quoted.size());

@@ -123,13 +123,7 @@ const std::string& RowExporter::woken_by(const ExitSpan& exit, const Pipeline& p
   return culprits_.of(culprit, pipeline);
 }
 
-void RowExporter::wall_time(Timestamp at) {
-  if (context_.wall_clock) {
-    writer_.number(context_.wall_clock->at(at));
-  } else {
-    writer_.nothing();
-  }
-}
+void RowExporter::wall_time(Timestamp at) { writer_.number(context_.wall_ns(at)); }
 
 void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (rows_ != Rows::kExits) return;
@@ -150,11 +144,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   } else {
     writer_.number(exit.injected);
   }
-  if (exit.preempted_by == ThreadId{}) {
-    writer_.nothing();
-  } else {
-    writer_.signed_number(static_cast<std::int32_t>(exit.preempted_by));
-  }
+  writer_.thread(exit.preempted_by);
   writer_.number(exit.cpu);
   writer_.text(woken_by(exit, pipeline));
   wall_time(exit.start);
@@ -165,23 +155,14 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 
 // The columns from notified_ns to pin.
 void RowExporter::request_cells() {
-  if (request_.notified) {
-    writer_.number(request_.notified->ns());
-  } else {
-    writer_.nothing();
-  }
+  writer_.time(request_.notified);
   for (int i = 0; i < 4; ++i) writer_.nothing();
 }
 
 void RowExporter::interrupt_cells() {
   writer_.nothing();
-  for (const auto& at : {interrupt_.injected, interrupt_.entered}) {
-    if (at) {
-      writer_.number(at->ns());
-    } else {
-      writer_.nothing();
-    }
-  }
+  writer_.time(interrupt_.injected);
+  writer_.time(interrupt_.entered);
   writer_.text(writer_.quote(kOrigins[static_cast<std::size_t>(interrupt_.origin)]));
   if (interrupt_.origin == IrqSpan::Origin::kLine) {
     writer_.number(interrupt_.pin);
@@ -216,18 +197,12 @@ void RowExporter::end_span(Timestamp begin, StackId id, const Pipeline& pipeline
 
 // The columns from bio_ns on.
 void RowExporter::block_cells(const std::optional<BlockTimes>& block) {
-  std::optional<Timestamp> times[3];
   if (block) {
-    times[0] = block->queued;
-    times[1] = block->issued;
-    times[2] = block->completed;
-  }
-  for (const auto& at : times) {
-    if (at) {
-      writer_.number(at->ns());
-    } else {
-      writer_.nothing();
-    }
+    writer_.time(block->queued);
+    writer_.time(block->issued);
+    writer_.time(block->completed);
+  } else {
+    for (int i = 0; i < 3; ++i) writer_.nothing();
   }
 }
 

@@ -24,22 +24,10 @@ SideRowExporter::SideRowExporter(const ExportContext& context, const ExportOptio
       writer_(form, std::move(output), columns),
       labels_(context_, options, writer_) {}
 
-void SideRowExporter::number_or_nothing(std::optional<std::uint64_t> number) {
-  if (number) {
-    writer_.number(*number);
-  } else {
-    writer_.nothing();
-  }
-}
-
 void SideRowExporter::begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
                             Timestamp end) {
   writer_.cells(labels_.cells(), std::size(kLabelColumns));
-  if (process == ThreadId{}) {
-    writer_.nothing();
-  } else {
-    writer_.signed_number(static_cast<std::int32_t>(process));
-  }
+  writer_.thread(process);
   if (vcpu == kNoVcpu) {
     writer_.nothing();
   } else {
@@ -51,8 +39,7 @@ void SideRowExporter::begin(ThreadId process, std::int32_t vcpu, ThreadId thread
 }
 
 void SideRowExporter::end(Timestamp begin) {
-  number_or_nothing(context_.wall_clock ? std::optional(context_.wall_clock->at(begin))
-                                        : std::nullopt);
+  writer_.number(context_.wall_ns(begin));
   writer_.text(labels_.boot());
   writer_.end();
 }
@@ -113,16 +100,13 @@ VhostRowExporter::VhostRowExporter(const ExportContext& context, const ExportOpt
                                    "raised_ns"})) {}
 
 void VhostRowExporter::turn(const VhostTurn& turn, const Pipeline&) {
-  const auto ns = [](const std::optional<Timestamp>& at) {
-    return at ? std::optional(at->ns()) : std::nullopt;
-  };
   begin(turn.process, kNoVcpu, turn.worker, turn.woken, turn.end);
   writer_.text(writer_.quote(turn.name));
   writer_.number(turn.ran_at.ns());
   writer_.number(turn.ran_ns);
   writer_.number(turn.preempted_ns);
-  number_or_nothing(ns(turn.notify));
-  number_or_nothing(ns(turn.raised));
+  writer_.time(turn.notify);
+  writer_.time(turn.raised);
   end(turn.woken);
 }
 

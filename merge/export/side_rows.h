@@ -2,7 +2,6 @@
 // worker (--rows vhost). docs/formats/rows.md has the columns.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +29,6 @@ class SideRowExporter : public Exporter {
   void begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin, Timestamp end);
   // From wall_ns on.
   void end(Timestamp begin);
-  void number_or_nothing(std::optional<std::uint64_t> number);
 
   const ExportContext context_;
   RowWriter writer_;

@@ -62,11 +62,7 @@ void SummaryExporter::write_window(const Pipeline& pipeline) {
 void SummaryExporter::write_row(const Key& key, const Group& group, const Pipeline& pipeline) {
   const auto& [process, reason, device] = key;
   writer_.cells(labels_.cells(), std::size(kLabelColumns));
-  if (process == ThreadId{}) {
-    writer_.nothing();
-  } else {
-    writer_.signed_number(static_cast<std::int32_t>(process));
-  }
+  writer_.thread(process);
   writer_.number(window_ * window_ns_);
   writer_.number(window_ns_);
   writer_.text(reason == nullptr ? writer_.nothing_text() : *reason);
@@ -85,11 +81,7 @@ void SummaryExporter::write_row(const Key& key, const Group& group, const Pipeli
     counts += std::string(comma) + std::to_string(count);
   }
   for (const std::string& list : {values, counts}) writer_.text(writer_.list(list));
-  if (context_.wall_clock) {
-    writer_.number(context_.wall_clock->at(Timestamp(window_ * window_ns_)));
-  } else {
-    writer_.nothing();
-  }
+  writer_.number(context_.wall_ns(Timestamp(window_ * window_ns_)));
   writer_.text(labels_.boot());
   writer_.end();
 }

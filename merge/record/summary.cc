@@ -48,8 +48,8 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
                               facts.longest.reason,
                               static_cast<std::int32_t>(facts.longest.thread)));
   lines.push_back(
-      fmt::format("kept {:g} s before and after each, {} piece{}: {:.1f} of the {:.1f} "
-                  "MiB that went by",
+      fmt::format("kept {:g} s before and after each, {} piece{}: {:.1f} MiB on disk, "
+                  "{:.1f} MiB went by",
                   around, facts.windows, facts.windows == 1 ? "" : "s", mib(outcome.written),
                   mib(outcome.went_by)));
   if (facts.near_loss != 0) {

@@ -15,8 +15,13 @@
 
 namespace trapline::cli {
 
+void say(std::string_view message) {
+  const std::string line = fmt::format("trapline: {}\n", printable(message));
+  (void)std::fwrite(line.data(), 1, line.size(), stderr);  // fmt::print would throw
+}
+
 int fail_with(const Error& error) {
-  fmt::print(stderr, "trapline: {}\n", printable(error.message));
+  say(error.message);
   return static_cast<int>(error.kind);
 }
 

@@ -53,7 +53,9 @@ void say_what_is_missing(const record::RecordOptions& options) {
     }
   }
   for (const record::Finding& finding : findings) {
-    if (finding.level == record::Level::kMissing) fmt::print(stderr, "{}", finding_text(finding));
+    if (finding.level != record::Level::kMissing) continue;
+    const std::string text = finding_text(finding);
+    (void)std::fwrite(text.data(), 1, text.size(), stderr);
   }
 }
 
@@ -95,9 +97,9 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
 Result<int> finish(const std::string& session) {
   const auto finished = finish_session(session);
   if (!finished) return tl::unexpected(finished.error());
-  fmt::print(
-      stderr, "trapline: {}: {}\n", printable(session),
-      *finished == Finish::kFinished ? "trace.dat is whole now" : "there was nothing to finish");
+  say(fmt::format(
+      "{}: {}", session,
+      *finished == Finish::kFinished ? "trace.dat is whole now" : "there was nothing to finish"));
   return 0;
 }
 
@@ -124,9 +126,7 @@ Result<int> run_record(RecordArguments& options, bool folder_given) {
     record.qemu_events.emplace_back(record.kDefaultQemuEvents);
   }
   record.trapline_version = TRAPLINE_VERSION;
-  record.say = [](const std::string& line) {
-    fmt::print(stderr, "trapline: {}\n", printable(line));
-  };
+  record.say = [](const std::string& line) { say(line); };
   say_what_is_missing(record);
   return record::record(record);
 }

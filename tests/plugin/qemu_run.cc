@@ -4,11 +4,9 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -100,16 +98,6 @@ std::vector<std::string> guest_command(const std::string& version, const std::st
     command.push_back(plugin_path() + "," + plugin_options);
   }
   return command;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = std::filesystem::temp_directory_path() / "trapline.XXXXXX";
-  path_ = ::mkdtemp(name.data()) != nullptr ? name : "";
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
 std::map<std::string, std::uint64_t> reported_calls(const std::string& directory) {

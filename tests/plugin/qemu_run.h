@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temporary_folder.h"
+
 namespace trapline::test {
 
 struct Output {
@@ -29,20 +31,6 @@ struct Output {
                                                      const std::string& plugin_options);
 [[nodiscard]] std::string guest_path(const std::string& arch, const std::string& variant);
 [[nodiscard]] std::string plugin_path();
-
-// A folder of its own, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 // `uftrace report`: calls by function.
 [[nodiscard]] std::map<std::string, std::uint64_t> reported_calls(const std::string& directory);

@@ -6,7 +6,7 @@ Each row names a folder, the folders that it may include, and the libraries of o
 rows stand in order: a folder includes only folders of rows above its own. A row must be exact: an include
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
 its row too. The second part checks the lines of a file, of a header and of a function; the third, that
-only those folders name a VMM which have to.
+only those folders name a VMM which have to; the last, that no test has a folder of a fixed name.
 """
 import re
 import sys
@@ -213,6 +213,16 @@ def check_vmms():
                 fail(f"{path}:{number}: `{name}` names a VMM: what is known of one is in merge/analyze/vmm")
 
 
+def check_temporary_folders():
+    for path in (ROOT / "tests").rglob("*.[ch]*"):
+        if path.name == "temporary_folder.h" or path.suffix not in SUFFIXES:
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"\bTempDir\(|temp_directory_path|mkdtemp", line):
+                fail(f"{path.relative_to(ROOT)}:{number}: a test that runs beside itself meets itself in this "
+                     "folder: use tests/support/temporary_folder.h")
+
+
 def main():
     rows = table()
     if len(rows) < 15:
@@ -221,6 +231,7 @@ def main():
     check_includes(rows)
     check_sizes()
     check_vmms()
+    check_temporary_folders()
     for text in failures:
         print(f"FAILED: {text}")
     sys.exit(bool(failures))

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backend_ftrace/events/client.h"
+#include "tests/support/temporary_folder.h"
 #include "trace-control.h"
 
 namespace trapline {
@@ -27,9 +28,8 @@ class ControlTest : public ::testing::Test {
     const trapline_event* event = trapline_events_find(name);
     return event != nullptr && trapline_state_is_on(event->state);
   }
-  std::string path(const char* name) const {
-    return ::testing::TempDir() + name + std::to_string(::getpid());
-  }
+  std::string path(const char* name) const { return folder_ / name; }
+  test::TemporaryFolder folder_;
   char error_[512] = "";
 };
 

@@ -11,6 +11,7 @@
 
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/events/client.h"
+#include "tests/support/temporary_folder.h"
 #include "trace-control.h"
 
 namespace trapline {
@@ -23,8 +24,7 @@ class EnvironmentTest : public ::testing::Test {
  protected:
   // What the program says on standard error before it is told to end, up to `until`; all of it if
   // "".
-  static std::string run(const std::string& list, const std::string& until,
-                         std::uint32_t backends = 0) {
+  std::string run(const std::string& list, const std::string& until, std::uint32_t backends = 0) {
     int from[2];
     int to[2];
     EXPECT_EQ(::pipe(from), 0);
@@ -36,8 +36,7 @@ class EnvironmentTest : public ::testing::Test {
       ::close(from[1]);
       ::close(to[1]);
       ::setenv("TRAPLINE_EVENTS", list.c_str(), 1);
-      const std::string folder = ::testing::TempDir();
-      if (::chdir(folder.c_str()) != 0) ::_exit(1);
+      if (::chdir(folder_.path().c_str()) != 0) ::_exit(1);
       program(backends);
       char end = 0;
       std::exit(::read(to[0], &end, 1) == 0 ? 0 : 1);
@@ -63,7 +62,7 @@ class EnvironmentTest : public ::testing::Test {
     child_ = child;
     return said;
   }
-  static std::string unnamed() { return ::testing::TempDir() + "trace-" + std::to_string(child_); }
+  std::string unnamed() const { return folder_ / ("trace-" + std::to_string(child_)); }
   static void program(std::uint32_t backends) {
     static std::uint32_t states[2] = {0, 0};
     static trapline_event one[1] = {{"first_event", "", &states[0], 0}};
@@ -76,7 +75,8 @@ class EnvironmentTest : public ::testing::Test {
       if (trapline_state_is_on(event.state)) trapline_simple_integers(event.id, nullptr, 0);
     }
   }
-  static inline pid_t child_ = 0;
+  pid_t child_ = 0;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(EnvironmentTest, WhatIsRightIsNotCommented) {
@@ -156,14 +156,13 @@ class TraceFileTest : public ::testing::Test {
     trapline_monitor_stop();
     trapline_events_set("*", false);
   }
-  std::string path(const char* name) const {
-    return ::testing::TempDir() + name + std::to_string(::getpid());
-  }
+  std::string path(const char* name) const { return folder_ / name; }
   std::string say(const std::string& action) {
     auto answer = control_->trace_file(action);
     return answer ? *answer : answer.error().message;
   }
   static std::uintmax_t size(const std::string& file) { return std::filesystem::file_size(file); }
+  test::TemporaryFolder folder_;
   char error_[512] = "";
   std::unique_ptr<EventControl> control_;
   UniqueFd null_{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
@@ -216,7 +215,7 @@ TEST_F(TraceFileTest, TheLayoutOfTheNextFileIsChosenByTheMonitor) {
 
 TEST_F(TraceFileTest, AFileWithoutANameGivesWayToOneWithAName) {
   const std::string here = std::filesystem::current_path();
-  std::filesystem::current_path(::testing::TempDir());
+  std::filesystem::current_path(folder_.path());
   const std::string unnamed = "trace-" + std::to_string(::getpid());
   ASSERT_EQ(say("on"), "");
   EXPECT_THAT(say("status"), HasSubstr("\"" + unnamed + "\" on"));

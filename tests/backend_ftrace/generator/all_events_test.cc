@@ -9,6 +9,7 @@
 #include "backend_ftrace/tracetool/event_format.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "tests/support/require.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -65,13 +66,12 @@ TEST(AllEvents, EveryOneIsReadAndEveryFormatCompiled) {
 TEST(AllEvents, EveryBackendCompilesWithoutAWarningLinksAndPrintsRight) {
   const std::string path = trace_events_all();
   TRAPLINE_REQUIRE(!path.empty(), kWhy);
-  const fs::path work = fs::path(::testing::TempDir()) / "trapline-all-events";
+  const test::TemporaryFolder work;
   const std::string command =
       std::string(TRAPLINE_SOURCE_DIR) + "/tests/backend_ftrace/generator/all_events.sh " + path +
       " " TRACETOOL " " MAKE_DRIVER " " LIBRARY " " TRAPLINE_SOURCE_DIR "/backend_ftrace/include " +
-      work.string();
+      work.path();
   EXPECT_EQ(std::system(command.c_str()), 0);
-  fs::remove_all(work);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "backend_ftrace/tracetool/event_text.h"
 #include "tests/support/instance.h"
 #include "tests/support/require.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -39,15 +40,6 @@ void expect_same(const std::vector<std::string>& got, const std::vector<std::str
 
 class DifferentialTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) / ("differential-" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
   void run(const std::string& environment) {
     const std::string command =
         environment + " TRAPLINE_LOG=" + (folder_ / "log.txt").string() + " " +
@@ -82,7 +74,8 @@ class DifferentialTest : public ::testing::Test {
     return lines;
   }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   std::vector<std::string> expected_;
 };
 

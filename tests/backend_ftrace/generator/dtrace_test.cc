@@ -17,6 +17,7 @@
 #include "backend_ftrace/tracetool/sdt_notes.h"
 #include "tests/support/instance.h"
 #include "tests/support/require.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -67,8 +68,6 @@ class DtraceTest : public ::testing::Test {
     TRAPLINE_REQUIRE(test::Instance::usable(), "needs root and tracefs at /sys/kernel/tracing");
     instance_.emplace();
     group_ = "trapline_test_" + std::to_string(::getpid());
-    folder_ = fs::path(::testing::TempDir()) / group_;
-    fs::create_directories(folder_);
   }
   void TearDown() override {
     if (!instance_) return;
@@ -76,7 +75,6 @@ class DtraceTest : public ::testing::Test {
     for (const std::string& name : probes_) {
       (void)command("-:" + group_ + "/" + name + "\n");
     }
-    fs::remove_all(folder_);
   }
   // Appended, never truncated: that would remove everybody's probes.
   static bool command(const std::string& line) {
@@ -107,7 +105,8 @@ class DtraceTest : public ::testing::Test {
 
   std::optional<test::Instance> instance_;
   std::string group_;
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   std::vector<std::string> probes_;
 };
 

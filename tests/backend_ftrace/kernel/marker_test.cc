@@ -16,6 +16,7 @@
 #include "backend_ftrace/tracefs.h"
 #include "tests/support/instance.h"
 #include "tests/support/require.h"
+#include "tests/support/temporary_folder.h"
 #include "trapline/ftrace.hpp"
 
 namespace trapline {
@@ -272,10 +273,11 @@ TEST(MarkerWithoutKernel, ANullMarkerDoesNothing) {
 }
 
 TEST(Tracefs, IsFoundInTheMountTable) {
-  const auto root = ::testing::TempDir() + "trapline tracefs";
+  const test::TemporaryFolder folder;
+  const std::string root = folder / "trapline tracefs";
   ::mkdir(root.c_str(), 0755);
   std::ofstream(root + "/trace_marker");
-  const std::string table = ::testing::TempDir() + "mounts";
+  const std::string table = folder / "mounts";
   std::string escaped = root;
   escaped.replace(escaped.find(' '), 1, "\\040");
   std::ofstream(table) << "proc /proc proc rw 0 0\ntracefs " << escaped << " tracefs rw 0 0\n";

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
 
 #include "backend_ftrace/simpletrace/format.h"
 #include "backend_ftrace/simpletrace/reader.h"
+#include "tests/support/temporary_folder.h"
 #include "trace-simple_events.h"
 
 namespace trapline::simpletrace {
@@ -33,14 +33,10 @@ struct Read {
 class WriterTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = ::testing::TempDir() + "simple-" + std::to_string(::getpid());
     events_ = *tracetool::read_trace_events(SIMPLE_EVENTS);
     trapline_events_set("*", true);
   }
-  void TearDown() override {
-    trapline_simple_close();
-    std::filesystem::remove(path_);
-  }
+  void TearDown() override { trapline_simple_close(); }
   void open(bool rfc = false, bool signals = false) {
     trapline_simple_options options{};
     options.path = path_.c_str();
@@ -86,7 +82,8 @@ class WriterTest : public ::testing::Test {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
 
-  std::string path_;
+  test::TemporaryFolder folder_;
+  std::string path_ = folder_ / "trace";
   tracetool::EventFile events_;
 };
 

@@ -13,6 +13,7 @@
 #include "merge/clock/clock_line.h"
 #include "merge/session/guest_alignment.h"
 #include "merge/session/sync_records.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -27,7 +28,8 @@ GuestSyncLine line(const std::string& text) {
 }
 
 TEST(GuestSyncFileTest, LinesMayHaveTheStampOfThePluginAndOthersArePassedOver) {
-  const std::string path = ::testing::TempDir() + "/guest-syncs.txt";
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "guest-syncs.txt";
   std::ofstream(path) << "# clock: mono\n"
                          "12 trapline: guest 1 7 0 before mono=5\n"
                          "trapline: guest 1 8 0 ptp=9:8:7 before mono=6\n"

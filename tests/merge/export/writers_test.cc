@@ -1,12 +1,10 @@
 // The two writers of hot paths: rows of cells, and protobuf messages.
 #include <gmock/gmock.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "backend_ftrace/base/text_file.h"
 #include "merge/export/proto_buffer.h"
 #include "merge/export/row_writer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -18,9 +16,9 @@ class RowWriterTest : public testing::Test {
     return {form, std::move(*file), {"name", "start_ns", "rip"}};
   }
   std::string text() { return *read_text(path_); }
-  void TearDown() override { std::filesystem::remove(path_); }
 
-  std::string path_ = testing::TempDir() + "rows-" + std::to_string(::getpid());
+  test::TemporaryFolder folder_;
+  std::string path_ = folder_ / "rows";
 };
 
 TEST_F(RowWriterTest, JsonHasAnObjectALine) {

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "merge/record/qemu_doctor.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
 namespace {
@@ -21,8 +22,6 @@ using ::testing::HasSubstr;
 class DoctorTest : public ::testing::Test {
  protected:
   DoctorTest() {
-    std::string name = ::testing::TempDir() + "doctor-XXXXXX";
-    root_ = ::mkdtemp(name.data());
     host_.root = root_;
     host_.tracefs = root_ + "/sys/kernel/tracing";
     host_.superuser = true;
@@ -34,7 +33,6 @@ class DoctorTest : public ::testing::Test {
     file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
     file("/sys/kernel/tracing/trace_clock", "[local] global mono\n");
   }
-  ~DoctorTest() override { fs::remove_all(root_); }
 
   void file(const std::string& path, const std::string& text) {
     fs::create_directories(fs::path(root_ + path).parent_path());
@@ -48,7 +46,9 @@ class DoctorTest : public ::testing::Test {
   }
   void refuse(const std::string& path, int cause) { refused_ = root_ + path, cause_ = cause; }
 
-  std::string root_, refused_;
+  test::TemporaryFolder temporary_;
+  std::string root_ = temporary_.path();
+  std::string refused_;
   int cause_ = 0;
   Host host_;
 };

@@ -8,6 +8,7 @@
 #include "merge/record/flight_ring.h"
 #include "merge/record/flight_store.h"
 #include "tests/merge/record/replay.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
 namespace {
@@ -131,16 +132,13 @@ TEST_F(FlightRingTest, RefusesWhatIsNoPage) {
 
 class FlightStoreTest : public ::testing::Test {
  protected:
-  FlightStoreTest() : folder_(fs::path(::testing::TempDir()) / "flight_store_test") {
-    fs::remove_all(folder_);
-  }
-  ~FlightStoreTest() override { fs::remove_all(folder_); }
   void add_snapshot(const FlightStore& store, std::uint64_t second, std::size_t bytes) const {
     const fs::path path = store.path_for(second * 1'000'000'000);
     fs::create_directory(path);
     std::ofstream(path / "trace.dat") << std::string(bytes, 'x');
   }
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  fs::path folder_ = temporary_ / "flights";
 };
 
 TEST_F(FlightStoreTest, RemovesTheOldestAndNothingElse) {

@@ -10,6 +10,7 @@
 
 #include "merge/record/owner.h"
 #include "merge/record/vm_names.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
 namespace {
@@ -123,8 +124,8 @@ TEST(VmNameTest, ProcessesWithoutOneAreLeftOut) {
 }
 
 TEST(OwnerTest, TheFilesOfASessionAreForNobodyElse) {
-  const fs::path folder =
-      fs::path(::testing::TempDir()) / ("owner-test-" + std::to_string(::getpid()));
+  const test::TemporaryFolder temporary;
+  const fs::path folder = temporary / "session";
   fs::create_directories(folder / "uftrace.data");
   const fs::path outside = folder.string() + ".outside";
   for (const fs::path& file : {folder / "a", folder / "uftrace.data/info", outside}) {
@@ -139,8 +140,6 @@ TEST(OwnerTest, TheFilesOfASessionAreForNobodyElse) {
   EXPECT_EQ(mode(folder / "a"), 0600u);
   EXPECT_EQ(mode(folder / "uftrace.data/info"), 0600u);
   EXPECT_EQ(mode(outside), 0644u) << "a link was followed";
-  fs::remove_all(folder);
-  fs::remove(outside);
 }
 
 }  // namespace

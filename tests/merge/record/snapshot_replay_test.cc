@@ -8,6 +8,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "tests/merge/record/replay.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
 namespace {
@@ -210,7 +211,8 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
   EXPECT_EQ(difference(cut.events(), inside(recorded.events(), expected.all())), "");
   EXPECT_GT(cut.facts.left_out_events, cut.facts.kept_events / 10) << "a test of nothing";
 
-  const std::string file = ::testing::TempDir() + "snapshot-" + std::to_string(::getpid());
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "trace.dat";
   ASSERT_NO_FATAL_FAILURE(testing::write_trace_dat(path, file, cut.pages));
   const Exits ours(file);
   EXPECT_EQ(ours.gaps, cut.holes().trapline);
@@ -239,7 +241,6 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
   EXPECT_EQ(holes, cut.holes().trace_cmd);
   EXPECT_GT(holes, 0u);
   EXPECT_EQ(lines, cut.facts.kept_events);
-  std::filesystem::remove(file);
 }
 
 TEST_P(SnapshotReplayTest, TheReportOfTheCutFileIsWhatTheOracleFinds) {
@@ -250,11 +251,11 @@ TEST_P(SnapshotReplayTest, TheReportOfTheCutFileIsWhatTheOracleFinds) {
   if (recorded.cpus() > 1) return;
   const Exits whole(path);
   const Cut cut(recorded, fmt::format("exit > {}ns", whole.limit()), 64u << 20, 1'000'000'000, 2);
-  const std::string file = ::testing::TempDir() + "snapshot-oracle-" + std::to_string(::getpid());
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "trace.dat";
   ASSERT_NO_FATAL_FAILURE(testing::write_trace_dat(path, file, cut.pages));
   (void)output_of("python3 " TRAPLINE_SOURCE_DIR "/tests/merge/oracle.py " + file +
                   " --compare " TRAPLINE_BINARY_DIR "/merge/trapline --by reason >/dev/null");
-  std::filesystem::remove(file);
 }
 
 TEST_P(SnapshotReplayTest, HoldsNoMoreThanItsRing) {
@@ -266,10 +267,10 @@ TEST_P(SnapshotReplayTest, HoldsNoMoreThanItsRing) {
   EXPECT_LE(cut.largest, kRing);
   // The windows may be shorter; inside them nothing is missing all the same.
   EXPECT_EQ(difference(cut.events(), inside(recorded.events(), cut.facts.first_windows)), "");
-  const std::string file = ::testing::TempDir() + "snapshot-ring-" + std::to_string(::getpid());
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "trace.dat";
   ASSERT_NO_FATAL_FAILURE(testing::write_trace_dat(path, file, cut.pages));
   EXPECT_EQ(missing(Exits(file).all(), whole.all()), "");
-  std::filesystem::remove(file);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recordings, SnapshotReplayTest,

@@ -8,6 +8,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "tests/merge/record/replay.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
 namespace {
@@ -114,7 +115,8 @@ class SnapshotTest : public ::testing::Test {
     for (unsigned cpu = 0; cpu < 3; ++cpu) unwritten_pages_ += snapshot.unwritten_pages(cpu);
   }
   [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> exits_kept() const {
-    const std::string file = ::testing::TempDir() + "snapshot-unit-" + std::to_string(::getpid());
+    const test::TemporaryFolder folder;
+    const std::string file = folder / "trace.dat";
     testing::write_trace_dat(data_path("box/demo-v6.dat"), file, kept_);
     std::vector<std::pair<std::uint64_t, std::uint64_t>> exits;
     auto source = trace_dat::open_trace_dat(file, {});
@@ -129,7 +131,6 @@ class SnapshotTest : public ::testing::Test {
         exits.emplace_back(span->start.ns(), span->end.ns());
       }
     }
-    std::filesystem::remove(file);
     return exits;
   }
 

@@ -3,7 +3,6 @@
 #include "merge/report/placement.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "merge/report/run.h"
 #include "merge/session/open.h"
 #include "merge/session/session_json.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::test {
 namespace {
@@ -20,10 +20,7 @@ constexpr std::uint64_t kWall = 1'795'000'000'000'000'000;  // when CLOCK_MONOTO
 
 class PlacementTest : public testing::Test {
  protected:
-  PlacementTest()
-      : folder_(fs::temp_directory_path() / fmt::format("placement-test-{}", ::getpid())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+  PlacementTest() {
     const std::string host = std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat";
     fs::copy_file(host, folder_ / "trace.dat");
     auto source = open_source(host, {});
@@ -42,7 +39,6 @@ class PlacementTest : public testing::Test {
       ++markers_;
     }
   }
-  ~PlacementTest() override { fs::remove_all(folder_); }
 
   // `wrong`: how much the sync records' wall clock is ahead of the log's.
   [[nodiscard]] Result<ReportRun> report(std::int64_t wrong) const {
@@ -71,7 +67,8 @@ class PlacementTest : public testing::Test {
     return run_report(options, {}, {}, {});
   }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
   std::uint64_t first_ = 0, last_ = 0, markers_ = 0;
 };
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include "merge/session/sync_records.h"
 #include "plugin/format/directory_writer.h"
 #include "plugin/format/record.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -28,12 +28,9 @@ const std::string kGuestClock = TRAPLINE_SOURCE_DIR "/tests/merge/guest-clock/";
 class EvidenceTest : public ::testing::Test {
  protected:
   EvidenceTest() {
-    std::string name = std::filesystem::temp_directory_path() / "trapline.XXXXXX";
-    folder_ = ::mkdtemp(name.data());
     auto host = open_source(host_, {});
     syncs_ = clocks::read_sync_markers(**host);
   }
-  ~EvidenceTest() override { std::filesystem::remove_all(folder_); }
 
   // The host's TSC at a time of its CLOCK_MONOTONIC, by its recording's own sync records.
   std::uint64_t host_tsc(std::uint64_t mono) const {
@@ -88,7 +85,8 @@ class EvidenceTest : public ::testing::Test {
 
   static constexpr std::uint64_t kFirst = 10'000'000'000;
   const std::string host_ = kGuestClock + "host.dat";
-  std::string folder_;
+  test::TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
   std::vector<clocks::SyncEntry> syncs_;
 };
 

@@ -2,7 +2,6 @@
 #include "merge/session/finish.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +9,7 @@
 
 #include "merge/record/session.h"
 #include "merge/source/trace_dat/unfinished.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
 namespace {
@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 
 class FinishTest : public ::testing::Test {
  protected:
-  FinishTest() : folder_(fs::temp_directory_path() / fmt::format("finish-test-{}", ::getpid())) {
-    fs::remove_all(folder_);
+  FinishTest() {
     fs::create_directories(folder_ / "raw");
     write("session.json", "{}");
     write("raw/head", "HEAD");
@@ -28,7 +27,6 @@ class FinishTest : public ::testing::Test {
     write("raw/cpu0", std::string(3 * 4096, 'a'));
     write("raw/cpu1", std::string(600 * 4096, 'b') + "cut off page");
   }
-  ~FinishTest() override { fs::remove_all(folder_); }
 
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name, std::ios::binary) << text;
@@ -47,7 +45,8 @@ class FinishTest : public ::testing::Test {
     EXPECT_FALSE(fs::exists(folder_ / "raw"));
   }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  fs::path folder_ = temporary_ / "session";
 };
 
 TEST_F(FinishTest, PutsThePagesAfterTheHeadAndDropsACutOffPage) {
@@ -75,7 +74,6 @@ TEST_F(FinishTest, GoesOnWhereAKilledAttemptEnded) {
     ASSERT_EQ(finish_session(folder_), Finish::kFinished) << cut;
     EXPECT_EQ(read("trace.dat"), whole) << cut;
   }
-  fs::remove_all(spare);
 }
 
 TEST_F(FinishTest, BeginsAgainWhenTheTailWasCutOff) {

@@ -6,10 +6,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <deque>
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -17,6 +15,7 @@
 #include "merge/session/guest_function_source.h"
 #include "plugin/format/directory_writer.h"
 #include "tests/merge/session/events_source.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -31,12 +30,6 @@ std::uint64_t truth(std::uint64_t source) {
 
 class GuestAlignmentTest : public ::testing::Test {
  protected:
-  GuestAlignmentTest() {
-    std::string name = std::filesystem::temp_directory_path() / "trapline.XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~GuestAlignmentTest() override { std::filesystem::remove_all(folder_); }
-
   // The guest: runs some microseconds, exits some more, and so on.
   std::uint64_t later(std::uint64_t most) { return now_ += 1000 + random_() % most; }
   void event(std::uint64_t at, Payload payload) {
@@ -171,7 +164,8 @@ class GuestAlignmentTest : public ::testing::Test {
   std::uint64_t now_ = kStart;
   std::vector<Event> events_;
   std::vector<Record> records_;
-  std::string sync_, folder_;
+  test::TemporaryFolder temporary_;
+  std::string sync_, folder_ = temporary_.path();
 };
 
 TEST_F(GuestAlignmentTest, TheTrueRelationIsInsideTheErrorAndNoRecordInsideAnExit) {

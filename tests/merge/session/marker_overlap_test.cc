@@ -1,5 +1,6 @@
 // One run of the plugin in trace_marker and in a directory: tests/merge/tcg/both.trapline.
 #include "merge/session/marker_overlap.h"
+#include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 
@@ -19,13 +20,7 @@ const fs::path kSession = fs::path(TRAPLINE_SOURCE_DIR) / "tests/merge/tcg/both.
 
 class MarkerOverlapTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string folder = ::testing::TempDir() + "trapline-overlap-XXXXXX";
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    directory_ = folder + "/uftrace.data";
-    fs::copy(kSession / "uftrace.data", directory_);
-  }
-  void TearDown() override { fs::remove_all(fs::path(directory_).parent_path()); }
+  void SetUp() override { fs::copy(kSession / "uftrace.data", directory_); }
   [[nodiscard]] std::optional<MarkerOverlap> compared() const {
     auto overlap = compare_marker_calls(kSession / "trace.dat", directory_);
     EXPECT_TRUE(overlap) << overlap.error().message;
@@ -41,7 +36,8 @@ class MarkerOverlapTest : public ::testing::Test {
     std::ofstream(path) << all;
   }
 
-  std::string directory_;
+  test::TemporaryFolder folder_;
+  std::string directory_ = folder_ / "uftrace.data";
 };
 
 TEST_F(MarkerOverlapTest, EqualCallsCountOnceAndItIsTold) {

@@ -3,7 +3,6 @@
 #include "merge/source/trace_dat/unfinished.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "merge/session/finish.h"
 #include "merge/session/open.h"
 #include "tests/merge/source/recordings.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -41,9 +41,7 @@ std::string digest(const std::string& path) {
 class UnfinishedTest : public ::testing::Test {
  protected:
   // What a recorder leaves that streamed the recording's pages.
-  UnfinishedTest()
-      : folder_(fs::path(::testing::TempDir()) / fmt::format("unfinished-{}", ::getpid())) {
-    fs::remove_all(folder_);
+  UnfinishedTest() {
     fs::create_directories(folder_ / "raw");
     const std::string path = test::data_path(kRecording);
     const std::string bytes = contents(path);
@@ -61,7 +59,6 @@ class UnfinishedTest : public ::testing::Test {
                                       "local [mono]", layout->uname, "trapline test"};
     EXPECT_TRUE(trace_dat::write_start(folder_, facts));
   }
-  ~UnfinishedTest() override { fs::remove_all(folder_); }
 
   static std::string cpu_file(unsigned cpu) { return fmt::format("raw/cpu{}", cpu); }
   void write(const std::string& name, const std::string& bytes) const {
@@ -79,7 +76,8 @@ class UnfinishedTest : public ::testing::Test {
     return all;
   }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  fs::path folder_ = temporary_ / "session";
 };
 
 TEST_F(UnfinishedTest, IsReadAsTheFinishedOneAndNothingChanges) {
@@ -110,7 +108,6 @@ TEST_F(UnfinishedTest, PagesThatAreHalfWrittenAreLeftOut) {
 TEST_F(UnfinishedTest, AnAttemptToFinishThatWasKilledIsReadAnywhere) {
   const std::string whole = digest(trace());
   const fs::path spare = folder_.string() + ".spare";
-  fs::remove_all(spare);
   fs::copy(folder_, spare, fs::copy_options::recursive);
   ASSERT_EQ(finish_session(folder_), Finish::kFinished);
   const std::string finished = contents(trace());
@@ -130,7 +127,6 @@ TEST_F(UnfinishedTest, AnAttemptToFinishThatWasKilledIsReadAnywhere) {
       EXPECT_EQ(digest(trace()), whole) << cpu << ", " << moved;
     }
   }
-  fs::remove_all(spare);
 }
 
 TEST_F(UnfinishedTest, ARecordingThatEndsWhileItIsReadIsAnErrorAndNeverALoss) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "merge/source/trace_dat/trace_dat_source.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::test {
 
@@ -45,18 +46,13 @@ inline std::string contents(const std::string& path) {
 // A file that goes when the test does.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(std::string_view bytes)
-      : path_(::testing::TempDir() + "trapline-" + std::to_string(::getpid()) + ".dat") {
-    write(bytes);
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  explicit TemporaryFile(std::string_view bytes) { write(bytes); }
   void write(std::string_view bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  TemporaryFolder folder_;
+  std::string path_ = folder_ / "trace.dat";
 };
 
 // The standard output of a shell command; fails the test when it does not succeed.

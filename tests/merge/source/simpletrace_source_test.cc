@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "backend_ftrace/simpletrace/format.h"
 #include "merge/session/input.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline {
 namespace {
@@ -16,16 +16,11 @@ namespace {
 class SimpletraceSourceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = ::testing::TempDir() + "source-" + std::to_string(::getpid());
     std::ofstream(path_ + ".events") << "disk_read(uint64_t sector, const char *who) \"sector=%\" "
                                         "PRIu64 \" who=%s\"\n";
     put(simpletrace::kHeaderId), put(simpletrace::kHeaderMagic), put(simpletrace::kVersion);
     put(simpletrace::kRecordMapping), put(std::uint64_t{3}), put(std::uint32_t{9});
     bytes_ += "disk_read";
-  }
-  void TearDown() override {
-    std::filesystem::remove(path_);
-    std::filesystem::remove(path_ + ".events");
   }
   template <typename T>
   void put(T value) {
@@ -49,7 +44,8 @@ class SimpletraceSourceTest : public ::testing::Test {
     EXPECT_TRUE(source) << source.error().message;
     return source ? std::move(*source) : nullptr;
   }
-  std::string path_;
+  test::TemporaryFolder folder_;
+  std::string path_ = folder_ / "trace";
   std::string bytes_;
 };
 

@@ -1,9 +1,9 @@
 // The kernel's function graph in a uftrace directory: the header's text, and pages that are
 // damaged.
 #include "merge/source/uftrace/kernel_functions.h"
+#include "tests/support/temporary_folder.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -27,13 +27,10 @@ std::string read(const std::string& path) {
 class UftraceKernelTest : public testing::Test {
  protected:
   void SetUp() override {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     fs::copy_file(real_folder() + "/kernel_header", folder_ + "/kernel_header");
     pages_ = read(real_folder() + "/kernel-cpu0.dat");
     ASSERT_GT(pages_.size(), 4 * 4096u);
   }
-  void TearDown() override { fs::remove_all(folder_); }
   // Writes the pages and reads them to the end.
   std::vector<KernelCall> calls() {
     std::ofstream(folder_ + "/kernel-cpu3.dat", std::ios::binary) << pages_;
@@ -51,9 +48,8 @@ class UftraceKernelTest : public testing::Test {
     losses_ = readers->front().take_losses();
     return all;
   }
-  // Each test's own: several run at a time.
-  std::string folder_ = testing::TempDir() + "/uftrace-kernel-" + std::to_string(::getpid()) + "-" +
-                        testing::UnitTest::GetInstance()->current_test_info()->name();
+  test::TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
   std::string pages_;
   bool damaged_ = false;
   KernelCallReader::Losses losses_;

@@ -117,7 +117,7 @@ Result<void> complete(BenchArguments& options) {
   }
   record.trapline_version = TRAPLINE_VERSION;
   record.say = [](const std::string& line) {
-    if (line.starts_with("warning:")) fmt::print(stderr, "trapline: {}\n", printable(line));
+    if (line.starts_with("warning:")) say(line);
   };
   return complete(options.choice, options.sides, options.compare);
 }
@@ -167,8 +167,8 @@ Result<int> run_bench(BenchArguments& options) {
   if (auto written = write_plan(options, runs); !written) return tl::unexpected(written.error());
   SideOptions& sides = options.sides;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    fmt::print(stderr, "trapline: {} of {}: {}{}\n", i + 1, runs.size(), runs[i].name,
-               runs[i].warm_up ? ", which is discarded" : "");
+    say(fmt::format("{} of {}: {}{}", i + 1, runs.size(), runs[i].name,
+                    runs[i].warm_up ? ", which is discarded" : ""));
     if (auto recorded = record_one(options, runs[i]); !recorded) {
       return tl::unexpected(recorded.error());
     }

@@ -1,16 +1,21 @@
 // The subcommands of `trapline`. One subcommand is one file, cli/<name>.cc: its options, one call,
 // one print. Each function adds its subcommand to `app`; when the user chose it, its callback runs
 // and leaves the exit status (ErrorKind's values, or 0) in `status`. stdout carries results only;
-// fail_with() prints an error the way every command does.
+// fail_with() prints an error the way every command does, say() everything else that is told on stderr.
 #pragma once
 
 #include <CLI/CLI.hpp>
+
+#include <string_view>
 
 #include "backend_ftrace/base/result.h"
 
 namespace trapline::cli {
 
-// "trapline: MESSAGE" on stderr, made printable; returns the exit status that belongs to the kind.
+// "trapline: MESSAGE" on stderr, made printable. Where stderr is closed or full nothing is told, and the
+// command goes on: a recording outlives the reader of its messages.
+void say(std::string_view message);
+// Says the error; returns the exit status that belongs to its kind.
 int fail_with(const Error& error);
 
 void add_record(CLI::App& app, int& status);

@@ -6,12 +6,13 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 
-#include "backend_ftrace/base/text.h"
+#include "merge/cli/commands.h"
 
 namespace trapline::cli {
 
@@ -36,12 +37,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
   command.add_option("--tsc-khz", options.tsc_khz,
                      "The TSC's frequency in kHz, for x86-tsc recordings");
   command.add_flag_callback(
-      "-v,--verbose",
-      [&options] {
-        options.verbose = [](const std::string& line) {
-          fmt::print(stderr, "trapline: {}\n", printable(line));
-        };
-      },
+      "-v,--verbose", [&options] { options.verbose = [](const std::string& line) { say(line); }; },
       "Print the readers, clock evidence and symbols used");
 }
 
@@ -82,7 +78,7 @@ ProgressLine::ProgressLine() {
 }
 
 ProgressLine::~ProgressLine() {
-  if (state_ != nullptr && state_->shown) fmt::print(stderr, "\r\x1b[K");
+  if (state_ != nullptr && state_->shown) (void)std::fputs("\r\x1b[K", stderr);
 }
 
 Progress ProgressLine::callback() {
@@ -92,7 +88,8 @@ Progress ProgressLine::callback() {
     if (now - state->last < std::chrono::seconds(1)) return;
     state->last = now;
     state->shown = true;
-    fmt::print(stderr, "\rtrapline: {:3.0f}% read", share * 100);
+    const std::string line = fmt::format("\rtrapline: {:3.0f}% read", share * 100);
+    (void)std::fputs(line.c_str(), stderr);
   };
 }
 

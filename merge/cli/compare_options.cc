@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/diff_render.h"
@@ -106,10 +105,10 @@ int check_conditions(const Comparison& comparison, const CompareChoice& choice) 
     const auto verdict = check_fail_condition(comparison, condition);
     if (!verdict) return fail_with(verdict.error());
     for (const std::string& text : verdict->unknown) {
-      fmt::print(stderr, "trapline: --fail-if: {}\n", printable(text));
+      say(fmt::format("--fail-if: {}", text));
     }
     for (const std::string& text : verdict->failed) {
-      fmt::print(stderr, "trapline: --fail-if: {}\n", printable(text));
+      say(fmt::format("--fail-if: {}", text));
       status = kConditionMet;
     }
   }

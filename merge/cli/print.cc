@@ -44,10 +44,10 @@ Result<void> print(const PrintOptions& options) {
     previous = record.timestamp;
   }
   if (reader->undecoded() != 0) {
-    fmt::print(stderr,
-               "trapline: {} events are not declared in {} as they were recorded; give the "
-               "trace-events-all of the program that wrote the file\n",
-               reader->undecoded(), options.events);
+    say(fmt::format(
+        "{} events are not declared in {} as they were recorded; give the trace-events-all of the "
+        "program that wrote the file",
+        reader->undecoded(), options.events));
   }
   if (reader->cut_bytes() != 0) {
     return fail(ErrorKind::kDamaged, "{}: cut off: the last {} bytes are not a complete record",

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <limits>
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
@@ -52,7 +53,9 @@ void say_what_is_missing(const record::RecordOptions& options) {
     }
   }
   for (const record::Finding& finding : findings) {
-    if (finding.level == record::Level::kMissing) fmt::print(stderr, "{}", finding_text(finding));
+    if (finding.level != record::Level::kMissing) continue;
+    const std::string text = finding_text(finding);
+    (void)std::fwrite(text.data(), 1, text.size(), stderr);
   }
 }
 
@@ -94,9 +97,9 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
 Result<int> finish(const std::string& session) {
   const auto finished = finish_session(session);
   if (!finished) return tl::unexpected(finished.error());
-  fmt::print(
-      stderr, "trapline: {}: {}\n", printable(session),
-      *finished == Finish::kFinished ? "trace.dat is whole now" : "there was nothing to finish");
+  say(fmt::format(
+      "{}: {}", session,
+      *finished == Finish::kFinished ? "trace.dat is whole now" : "there was nothing to finish"));
   return 0;
 }
 
@@ -123,9 +126,7 @@ Result<int> run_record(RecordArguments& options, bool folder_given) {
     record.qemu_events.emplace_back(record.kDefaultQemuEvents);
   }
   record.trapline_version = TRAPLINE_VERSION;
-  record.say = [](const std::string& line) {
-    fmt::print(stderr, "trapline: {}\n", printable(line));
-  };
+  record.say = [](const std::string& line) { say(line); };
   say_what_is_missing(record);
   return record::record(record);
 }
@@ -177,7 +178,8 @@ void add_record(CLI::App& app, int& status) {
                      ->type_name("DIR")
                      ->capture_default_str();
   command->add_option("--pid", record.pid, "Record this process, with all of its threads")
-      ->type_name("PID");
+      ->type_name("PID")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->add_option("--duration", options->duration, "Stop after this time (and end COMMAND)")
       ->type_name("TIME");
   command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
@@ -201,7 +203,7 @@ void add_record(CLI::App& app, int& status) {
   command->add_flag("--no-qemu-events", options->no_qemu_events, "Record none of QEMU's events")
       ->excludes(qemu);
   command->add_flag("--functions{uftrace}", options->functions,
-                    "The guest's functions, through the plugin (QEMU under TCG): =uftrace into "
+                    "Record the guest's functions, by the plugin (QEMU under TCG): =uftrace into "
                     "uftrace.data (the default), =ftrace into the recording, =both");
   command->add_option("--instance", record.instance, "The name of the ftrace instance to make")
       ->type_name("NAME");

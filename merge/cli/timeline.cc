@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/duration.h"
-#include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/page/page_data.h"
@@ -109,7 +108,7 @@ Result<void> print_page_of(const TimelineArguments& options, Reading& reading) {
   if (!printed) return printed;
   if (!reading.timeline.status()) return reading.timeline.status();
   if (auto placed = check_placement(reading.timeline, pipeline); !placed) return placed;
-  if (page.empty()) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
+  if (page.empty()) say(nothing_in_window(reading.timeline));
   return {};
 }
 
@@ -129,7 +128,7 @@ Result<void> print_text(const TimelineArguments& options, Reading& reading) {
   if (!printed) return printed;
   if (!reading.timeline.status()) return reading.timeline.status();
   if (!placed) return placed;
-  if (lines == 0) fmt::print(stderr, "trapline: nothing lies in that part of the recording\n");
+  if (lines == 0) say(nothing_in_window(reading.timeline));
   return {};
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/duration.h"
-#include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/live/top.h"
@@ -101,9 +100,7 @@ void add_top(CLI::App& app, int& status) {
       ->add_option("--trace-events", top.input.trace_events,
                    "The trace-events-all of the running QEMU")
       ->type_name("FILE");
-  top.say = top.record.say = [](const std::string& line) {
-    fmt::print(stderr, "trapline: {}\n", printable(line));
-  };
+  top.say = top.record.say = [](const std::string& line) { say(line); };
   command->callback([options, &status] {
     if (auto ready = complete(*options); !ready) {
       status = fail_with(ready.error());

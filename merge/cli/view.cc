@@ -77,8 +77,7 @@ Result<int> view(const ViewArguments& options) {
   }
   fmt::print("{}\n", path);
   if (!options.only_write && !open_in_browser(path)) {
-    fmt::print(stderr,
-               "trapline: there is no desktop to open it on; open this file in a browser\n");
+    say("there is no desktop to open it on; open this file in a browser");
   }
   if (!run->status) return tl::unexpected(std::move(run->status).error());
   return 0;

@@ -76,4 +76,9 @@ Error empty_window(const Timeline& timeline) {
       ErrorKind::kUsage};
 }
 
+std::string nothing_in_window(const Timeline& timeline) {
+  return "nothing lies in that part of the recording" +
+         sentence(interval_of(timeline, Whose::kKnown));
+}
+
 }  // namespace trapline

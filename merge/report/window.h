@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "backend_ftrace/base/result.h"
 #include "merge/model/time_spec.h"
@@ -23,5 +25,7 @@ struct NamedTime {
 
 // Where the timeline was read and no event lies in the window.
 [[nodiscard]] Error empty_window(const Timeline& timeline);
+// The same for a command to which that is no error: its options may have left out what lies there.
+[[nodiscard]] std::string nothing_in_window(const Timeline& timeline);
 
 }  // namespace trapline

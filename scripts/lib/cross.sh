@@ -49,8 +49,8 @@ bundle_page() {  # bundle_page SOURCE MODULES OUT.cc
 # What CMake, dpkg and CPack need to know, inside.
 cross_environment() {  # cross_environment ARCH
   local triplet
-  eval "$(dpkg-architecture -a"$1" -s)"
-  triplet=$(dpkg-architecture -a"$1" -qDEB_HOST_GNU_TYPE)
+  triplet=$(dpkg-architecture -a"$1" -qDEB_HOST_GNU_TYPE 2>/dev/null)  # warns that CC is for this machine
+  eval "$(CC=$triplet-gcc dpkg-architecture -a"$1" -s)"
   export PKG_CONFIG="/usr/bin/$triplet-pkg-config"
   # shellcheck disable=SC2034 # for scripts/package
   cross=(-DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$(dpkg-architecture -a"$1" -qDEB_HOST_GNU_CPU)"

@@ -61,6 +61,8 @@ def shows_progress(on_terminal):
 assert {"perfetto", "chrome", "folded", "jsonl", "csv"} <= set(files), files
 fails(export("--to", "jsonl"), 2, "-o")
 fails(export("--to", "perfeto", "-o", "-"), 2, "perfeto", "did you mean 'perfetto'")
+with open("/dev/full", "wb") as full:  # nobody reads what went wrong, but the exit status tells
+    fails(export("--to", "perfeto", "-o", "-", capture_output=False, stdout=subprocess.PIPE, stderr=full), 2)
 for name in files:
     fails(export("--to", name, "-o", "/dev/full"), 1, "/dev/full", "No space left")
     with open("/dev/full", "wb") as full:

@@ -56,7 +56,8 @@ Values fixed_values(const std::string& command, const std::string& option,
   if (option == "--by") return dimensions();
   if (option == "--sort") return {"total", "count", "mean", "max", "p99", "key"};
   if (option == "--around" && command != "record") return {"max"};
-  if (option == "--rows") return {"exits", "requests", "interrupts", "functions"};
+  if (option == "--rows")
+    return {"exits", "requests", "vhost", "interrupts", "functions", "summary"};
   if (option == "--weight") return {"time", "count", "kernel", "user", "preempted", "blocked"};
   if (option == "--trace-file")
     return {"on", "off", "flush", "status", "layout=qemu", "layout=rfc"};

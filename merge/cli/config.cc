@@ -10,6 +10,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/tracetool/trace_events.h"
+#include "merge/cli/usage_error.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
@@ -149,7 +150,7 @@ void set(CLI::Option& option, const Setting& setting) {
     for (const std::string& value : setting.values) option.add_result(value);
     option.run_callback();
   } catch (const CLI::Error& error) {
-    throw CLI::ConfigError(fmt::format("{}: {}", setting.origin, error.what()));
+    throw CLI::ConfigError(fmt::format("{}: {}", setting.origin, value_error(error.what())));
   }
 }
 

@@ -67,7 +67,7 @@ constexpr Row kRows[] = {
     {"sync",
      {"trapline sync --rounds 100 --interval 10 > sync.txt &",
       "trapline sync --port 0 --ptp /dev/ptp1 --rounds 10 --interval 10",
-      "trapline sync --port 0 --marker trace_marker"}},
+      "trapline sync --marker /sys/kernel/tracing/instances/guest/trace_marker"}},
     {"config",
      {"trapline config", "trapline config --example", "TRAPLINE_COLOURS=never trapline config"}},
     {"help", {"trapline help", "trapline help exit-model", "trapline help record"}},

@@ -116,6 +116,8 @@ std::string usage(const CLI::App& app) {
     std::transform(word.begin(), word.end(), word.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     if (option->get_expected_max() >= CLI::detail::expected_max_vector_size) word += "...";
+    // What follows -- is another program's command line.
+    if (word.starts_with("COMMAND")) word = "-- " + word;
     line += option->get_required() ? ' ' + word : " [" + word + ']';
   }
   if (app.get_parent() == nullptr) line += " COMMAND";
@@ -151,7 +153,8 @@ std::string commands(const CLI::App& app) {
     if (command->get_group().empty()) continue;
     out += entry(command->get_name(), command->get_description(), kCommandColumn);
   }
-  return out.empty() ? out : "\nCommands:\n" + out;
+  if (out.empty()) return out;
+  return "\nCommands:\n" + out + "\ntrapline COMMAND --help prints the options of a command.\n";
 }
 
 std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode mode) {

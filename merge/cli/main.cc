@@ -11,6 +11,7 @@
 #include "merge/cli/config.h"
 #include "merge/cli/help.h"
 #include "merge/cli/suggest.h"
+#include "merge/cli/usage_error.h"
 
 namespace trapline::cli {
 
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
   cli::add_help(app, status);
   cli::add_complete(app, status);
   cli::arrange_help(app);
+  cli::refuse_negative_counts(app);
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
     fmt::print("{}", app.help());
@@ -69,18 +71,11 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-      if (auto message = cli::unknown_option(app, words)) {
-        return cli::fail_with({std::move(*message), ErrorKind::kUsage});
-      }
-    }
-    if (auto message = cli::not_a_number(error)) {
-      return cli::fail_with({std::move(*message), ErrorKind::kUsage});
-    }
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConfigError)) {
       return cli::fail_with({error.what(), ErrorKind::kUsage});
     }
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::kUsage);
+    return cli::fail_with({cli::usage_error(app, words, error), ErrorKind::kUsage});
   } catch (const std::exception& error) {
     return cli::fail_with({error.what(), ErrorKind::kRuntime});
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <limits>
 
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
@@ -177,7 +178,8 @@ void add_record(CLI::App& app, int& status) {
                      ->type_name("DIR")
                      ->capture_default_str();
   command->add_option("--pid", record.pid, "Record this process, with all of its threads")
-      ->type_name("PID");
+      ->type_name("PID")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
   command->add_option("--duration", options->duration, "Stop after this time (and end COMMAND)")
       ->type_name("TIME");
   command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
@@ -201,7 +203,7 @@ void add_record(CLI::App& app, int& status) {
   command->add_flag("--no-qemu-events", options->no_qemu_events, "Record none of QEMU's events")
       ->excludes(qemu);
   command->add_flag("--functions{uftrace}", options->functions,
-                    "The guest's functions, through the plugin (QEMU under TCG): =uftrace into "
+                    "Record the guest's functions, by the plugin (QEMU under TCG): =uftrace into "
                     "uftrace.data (the default), =ftrace into the recording, =both");
   command->add_option("--instance", record.instance, "The name of the ftrace instance to make")
       ->type_name("NAME");

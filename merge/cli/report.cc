@@ -199,8 +199,9 @@ int run_report(ReportArguments& options) {
   const ReportCounters& counters = run->report.counters;
   if (counters.gaps == 0) return 0;
   fmt::print(
-      stderr, "trapline: {} events were lost in {} gaps{}: exits next to a gap are left out\n",
-      counters.lost_events, counters.gaps,
+      stderr,
+      "trapline: {} events were lost in {} {}{}: exits that a loss may have cut are left out\n",
+      counters.lost_events, counters.gaps, counters.gaps == 1 ? "loss" : "losses",
       counters.gaps_uncounted == 0 ? ""
                                    : fmt::format(" ({} without a count)", counters.gaps_uncounted));
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
@@ -255,8 +256,11 @@ void add_report(CLI::App& app, int& status) {
   command->add_option("--sort", options->sort, "total, count, mean, p99, max, key")
       ->type_name("KEY")
       ->capture_default_str();
-  command->add_option("--top", options->report.top, "The first N groups only");
-  command->add_option("--slower-than", options->slower_than, "List the exits of at least this time")
+  command->add_option("--top", options->report.top,
+                      "The first N rows of --by, --guest, --waits, --steal");
+  command
+      ->add_option("--slower-than", options->slower_than,
+                   "List the exits that took at least this long")
       ->type_name("TIME");
   add_tables(*command, *options);
   command

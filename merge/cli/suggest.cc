@@ -50,27 +50,15 @@ std::optional<std::string> unknown_option(CLI::App& app, const std::vector<std::
     for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
   for (const std::string& word : app.remaining(true)) {
+    if (word == "--") break;
     const std::string name = word.substr(0, word.find('='));
     if (name.size() < 2 || name[0] != '-') continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const std::string where = command != nullptr ? "trapline " + words[0] : "trapline";
-    return fmt::format("{}: there is no option {}{} ({} --help lists them)",
-                       command != nullptr ? words[0] : "trapline", name, hint(name, names), where);
+    return fmt::format("{}there is no option {}{} ({} --help lists them)",
+                       command != nullptr ? words[0] + ": " : "", name, hint(name, names), where);
   }
   return std::nullopt;
-}
-
-std::optional<std::string> not_a_number(const CLI::ParseError& error) {
-  // CLI11's words: "Could not convert: --pid = x".
-  constexpr std::string_view kBegin = "Could not convert: ", kIs = " = ";
-  const std::string_view said = error.what();
-  const std::size_t is = said.find(kIs);
-  if (!said.starts_with(kBegin) || is == std::string_view::npos) return std::nullopt;
-  const std::string_view name = said.substr(kBegin.size(), is - kBegin.size());
-  const std::string_view value = said.substr(is + kIs.size());
-  // `--pid $(pgrep qemu) --duration 1s`, where pgrep found none.
-  if (value.starts_with("--")) return fmt::format("{} has no value: {} follows it", name, value);
-  return fmt::format("{}: '{}' is not a number", name, value);
 }
 
 }  // namespace trapline::cli

@@ -15,7 +15,5 @@ namespace trapline::cli {
 // The error of an option that the command of `words` does not have; nothing for other faults.
 [[nodiscard]] std::optional<std::string> unknown_option(CLI::App& app,
                                                         const std::vector<std::string>& words);
-// The error of a value that had to be a number; nothing for other faults.
-[[nodiscard]] std::optional<std::string> not_a_number(const CLI::ParseError& error);
 
 }  // namespace trapline::cli

@@ -64,7 +64,7 @@ void add_sync(CLI::App& app, int& status) {
   command->add_option("--interval", options->interval, "Milliseconds between two rounds")
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "How many rounds of readings")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1U, 4294967295U))
       ->capture_default_str();
   command->callback([options, &status] { status = run_sync(*options); });
 }

@@ -194,7 +194,7 @@ Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& ti
     if (!one) {
       const SourceClock& other = holder(sources, timeline, i);
       return fail(
-          "{}: its clock is {}, that of {} is {}, and nothing relates them ({}); record both on "
+          "{}: its clock is {}, that of {} is {}, and nothing aligns them ({}); record both on "
           "the same clock, or give --offset {}=NS, the nanoseconds to add to its times",
           sources[i].path, named(clock_of(sources[i])), other.path, named(clock_of(other)),
           one.error().message, sources[i].path);

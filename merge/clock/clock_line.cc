@@ -79,7 +79,7 @@ RateWindow around(long double rate) {
 
 Result<ClockLine> ClockLine::fit(std::span<const ClockBound> bounds, std::uint64_t from,
                                  std::uint64_t to, RateWindow rates) {
-  if (bounds.empty()) return fail("nothing relates the two clocks");
+  if (bounds.empty()) return fail("nothing aligns the two clocks");
   if (in_one_place(bounds, true) || in_one_place(bounds, false)) {
     return fail(
         "their sync records bound the relation at one time only, which shows no rate; run "

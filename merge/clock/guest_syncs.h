@@ -40,7 +40,7 @@ class GuestSyncMarkers {
 //   the TSC, in cycles      its counter
 //   another                 placed by the brackets between the two, and widened by their error
 //
-// An error where nothing relates the two clocks.
+// An error where nothing aligns the two clocks.
 [[nodiscard]] Result<void> add_readings(GuestBounds& bounds,
                                         const std::vector<GuestSyncLine>& lines,
                                         const std::string& clock, bool cycles,

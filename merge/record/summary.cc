@@ -36,10 +36,8 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
   const SnapshotFacts& facts = session.snapshot;
   const double around = static_cast<double>(session.around_ns) / 1e9;
   if (facts.hits == 0) {
-    lines.push_back(
-        fmt::format("no hit of '{}' in {:.1f} s; nothing of the {:.1f} MiB that went by "
-                    "is kept",
-                    session.snapshot_on, seconds, mib(outcome.went_by)));
+    lines.push_back(fmt::format("no hit of '{}' in {:.1f} s; none of the {:.1f} MiB read is kept",
+                                session.snapshot_on, seconds, mib(outcome.went_by)));
     return;
   }
   lines.push_back(fmt::format("{} hit{} of '{}' in {:.1f} s, the longest {} ({}, thread {})",
@@ -48,8 +46,8 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
                               facts.longest.reason,
                               static_cast<std::int32_t>(facts.longest.thread)));
   lines.push_back(
-      fmt::format("kept {:g} s before and after each, {} piece{}: {:.1f} MiB on disk, "
-                  "{:.1f} MiB went by",
+      fmt::format("kept {:g} s before and after each, in {} piece{}: {:.1f} MiB written, "
+                  "{:.1f} MiB read",
                   around, facts.windows, facts.windows == 1 ? "" : "s", mib(outcome.written),
                   mib(outcome.went_by)));
   if (facts.near_loss != 0) {
@@ -77,8 +75,9 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
     any = true;
     events += loss.overwritten + loss.dropped;
     lines.push_back(fmt::format(
-        "lost on CPU {}: {} events overwritten, {} without room, {} pages not written{}", loss.cpu,
-        loss.overwritten, loss.dropped, loss.unwritten_pages,
+        "lost on CPU {}: {} events overwritten, {} dropped from a full buffer, {} pages not "
+        "written{}",
+        loss.cpu, loss.overwritten, loss.dropped, loss.unwritten_pages,
         loss.unread == 0 ? "" : fmt::format(", {} events left in the kernel", loss.unread)));
   }
   if (!any && whole && session.warnings.empty()) lines.emplace_back("lost nothing");

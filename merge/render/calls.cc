@@ -118,6 +118,7 @@ void print_call_functions(const Report& report, std::ostream& out, const TextSty
   }
   out << '\n';
   table.print(out, style);
+  print_left_out(report.guest_functions_left_out, out);
 }
 
 }  // namespace trapline

@@ -138,9 +138,7 @@ void print_text(const Comparison& comparison, std::ostream& out, const TextStyle
     return;
   }
   print_changes(comparison, out, style);
-  if (comparison.rows_left_out != 0) {
-    out << fmt::format("and {} more (--top)\n", grouped(comparison.rows_left_out));
-  }
+  print_left_out(comparison.rows_left_out, out);
   print_parts(comparison, out, style);
   print_proven(comparison, out, style);
   out << fmt::format(

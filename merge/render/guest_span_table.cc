@@ -102,8 +102,7 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
     table.add(std::move(cells));
   }
   table.print(out, style);
-  if (shown < spans.groups.size())
-    out << fmt::format("and {} more (--top)\n", grouped(spans.groups.size() - shown));
+  print_left_out(spans.groups.size() - shown, out);
   const std::uint64_t missing = part_of(spans.tree, kSpanParts.back().first);
   if (missing != 0) {
     out << fmt::format("Not recorded: {} of all of them.\n", percent_text(missing, spans.tree.ns));

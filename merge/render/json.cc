@@ -170,7 +170,9 @@ Json wait_rows_json(const WaitRows& waits) {
                     {"count", row.count},
                     {"max_ns", row.max_ns}});
   }
-  return {{"total_ns", waits.total_ns}, {"rows", std::move(rows)}};
+  Json json = {{"total_ns", waits.total_ns}, {"rows", std::move(rows)}};
+  if (waits.rows_left_out != 0) json["rows_left_out"] = waits.rows_left_out;
+  return json;
 }
 
 Json steal_json(const Report& report) {
@@ -238,6 +240,9 @@ Json report_json(const Report& report) {
   }
   if (report.steal) json["steal"] = steal_json(report);
   if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);
+  if (report.guest_functions_left_out != 0) {
+    json["guest_functions_left_out"] = report.guest_functions_left_out;
+  }
   json["counters"] = counters_json(report.counters);
   if (report.counters.bios_ambiguous != 0) {
     json["counters"]["bios_ambiguous"] = report.counters.bios_ambiguous;

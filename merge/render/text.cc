@@ -134,9 +134,7 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
     return;
   }
   print_latency(report, out, style);
-  if (report.rows_left_out != 0) {
-    out << fmt::format("and {} more (--top)\n", grouped(report.rows_left_out));
-  }
+  print_left_out(report.rows_left_out, out);
   if (report.rows_of == RowsOf::kCalls) return print_call_parts(report, out, style);
   if (!report.model.durations() || report.rows_of == RowsOf::kRequests) return;
   std::uint64_t overhead = 0;
@@ -269,6 +267,7 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   }
   out << '\n';
   table.print(out, style);
+  print_left_out(report.guest_functions_left_out, out);
 }
 
 void print_vmm_events(const Report& report, std::ostream& out, const TextStyle& style) {
@@ -285,11 +284,11 @@ void print_counters(const Report& report, std::ostream& out) {
   const ReportCounters& counters = report.counters;
   const std::pair<std::uint64_t, std::string_view> kSentences[] = {
       {counters.lost_events, "events lost"},
-      {counters.gaps, "gaps in the record"},
+      {counters.gaps, "losses of events, each on one CPU"},
       {counters.gaps_uncounted, "of them without a count"},
       {counters.left_out_events, "events left out on purpose, by --snapshot-on"},
       {counters.left_out_pieces, "pieces of time that they lay in, on one CPU each"},
-      {counters.exits.closed_by_loss, "exits left out: a gap may hide their end"},
+      {counters.exits.closed_by_loss, "exits left out: a loss may hide their end"},
       {counters.exits.exit_without_entry, "kvm_exit without a kvm_entry after it"},
       {counters.exits.entry_without_exit, "kvm_entry without a kvm_exit before it"},
       {counters.exits.user_without_end, "user intervals that only kvm_entry ended"},

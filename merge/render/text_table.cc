@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "merge/render/units.h"
+
 namespace trapline {
 namespace {
 
@@ -52,6 +54,10 @@ void TextTable::print(std::ostream& out, const TextStyle& style) const {
     if (!fits) print_line(row.cells[0], colour);
     print_line(line_of(row.cells, fits), colour);
   }
+}
+
+void print_left_out(std::size_t rows, std::ostream& out) {
+  if (rows != 0) out << "and " << grouped(rows) << " more (--top)\n";
 }
 
 }  // namespace trapline

@@ -39,6 +39,9 @@ class TextTable {
   std::vector<Row> rows_;
 };
 
+// Below a table: how many rows --top left out of it; nothing where it left none out.
+void print_left_out(std::size_t rows, std::ostream& out);
+
 // Columns that the text takes, for UTF-8 whose characters take one each.
 [[nodiscard]] std::size_t text_width(std::string_view text);
 

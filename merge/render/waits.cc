@@ -32,6 +32,7 @@ void print_rows(const std::string& title, const WaitRows& waits, bool cycles, st
   }
   out << '\n';
   table.print(out, style);
+  print_left_out(waits.rows_left_out, out);
 }
 
 std::string heading(std::string_view part, const WaitRows& waits, bool cycles) {

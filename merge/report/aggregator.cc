@@ -225,8 +225,15 @@ void Aggregator::report_halts(Report& report, const Pipeline& pipeline,
 void Aggregator::report_waits(Report& report, const Pipeline& pipeline,
                               const VcpuNames& vcpus) const {
   const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
-  if (options_.waits) report.waits = waits_.report(names);
-  if (options_.steal) report.steal = steal_.rows(pipeline, names);
+  if (options_.waits) {
+    report.waits = waits_.report(names);
+    report.waits->preempted.keep(options_.top);
+    report.waits->blocked.keep(options_.top);
+  }
+  if (options_.steal) {
+    report.steal = steal_.rows(pipeline, names);
+    for (StealRow& row : *report.steal) row.by.keep(options_.top);
+  }
   report.wait_counters = tracker_->counters();
 }
 
@@ -241,7 +248,10 @@ void Aggregator::report_guest(Report& report, const Pipeline& pipeline) const {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.times.own_ns() > b.times.own_ns();
   });
-  if (options_.top != 0 && rows.size() > options_.top) rows.resize(options_.top);
+  if (options_.top != 0 && rows.size() > options_.top) {
+    report.guest_functions_left_out = rows.size() - options_.top;
+    rows.resize(options_.top);
+  }
 }
 
 }  // namespace trapline

@@ -136,6 +136,7 @@ struct Report {
   std::optional<WaitCounters> wait_counters;  // where waits were followed
   std::optional<std::vector<StealRow>> steal;
   std::optional<std::vector<GuestFunctionRow>> guest_functions;
+  std::size_t guest_functions_left_out = 0;  // by --top
   ReportCounters counters;
   std::vector<std::string> notes;  // sentences a reader has to know
 };

@@ -1,6 +1,7 @@
 // What --waits and --steal report: plain data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,10 +19,18 @@ struct WaitRow {
   std::uint64_t max_ns = 0;  // the longest piece
 };
 
-// The rows' times sum to total_ns.
+// The rows' times sum to total_ns, unless rows were left out.
 struct WaitRows {
   std::uint64_t total_ns = 0;
-  std::vector<WaitRow> rows;  // the largest first
+  std::vector<WaitRow> rows;      // the largest first
+  std::size_t rows_left_out = 0;  // by --top
+
+  // Keeps the `top` largest rows; 0: all.
+  void keep(std::size_t top) {
+    if (top == 0 || rows.size() <= top) return;
+    rows_left_out = rows.size() - top;
+    rows.resize(top);
+  }
 };
 
 struct WaitReport {

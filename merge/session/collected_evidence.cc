@@ -29,8 +29,8 @@ void TimeSample::add(std::int32_t cpu, std::uint64_t time) {
 TimesByCpu TimeSample::take() {
   TimesByCpu times;
   for (auto& [cpu, of] : cpus_) {
-    of.times.push_back(of.last);
     std::sort(of.times.begin(), of.times.end());
+    if (of.times.back() != of.last) of.times.push_back(of.last);
     times[cpu] = std::move(of.times);
   }
   return times;

@@ -242,7 +242,7 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
   return all;
 }
 
-// Of a session, what nothing relates is told and left out.
+// Of a session, what nothing aligns is told and left out.
 bool Recordings::leave_out_last(const std::string& why) {
   const auto last = std::find_if(recordings_.rbegin(), recordings_.rend(),
                                  [](const Recording& one) { return !one.aligned; });

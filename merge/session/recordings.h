@@ -16,7 +16,7 @@
 
 namespace trapline {
 
-// One thing to read. A session's own parts are left out, with a note, where nothing relates them;
+// One thing to read. A session's own parts are left out, with a note, where nothing aligns them;
 // what was named is refused.
 struct Part {
   std::string path;

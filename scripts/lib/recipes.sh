@@ -11,7 +11,7 @@ recipe_list() {
   qemu10          QEMU 10.0 (bookworm-backports): bin/qemu-system-{x86_64,aarch64,riscv64,...}
   qemu11          QEMU 11 (trixie-backports), the same
   qemu10-source   the source package of QEMU 10, meson and firmware: scripts/qemu-with-ftrace
-  qemu11-source   of QEMU 11, the same
+  qemu11-source   the same of QEMU 11
   kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
   kernel-amd64-backports    a newer one, from bookworm-backports
   kernel-arm64    the arm64 cloud kernel
@@ -19,11 +19,11 @@ recipe_list() {
   guest-amd64     modules of the cloud kernel that only guests load: ptp_kvm.ko
   box-amd64       the files inside the KVM host in a box: base.cpio (busybox, QEMU 10, trace-cmd)
   box-arm64       the same for arm64
-  clean-root      a minimal Debian with a C compiler and CMake, and the packages that Trapline's need
+  box-riscv64, kernel-riscv64    box and kernel for riscv64 (trixie)
+  clean-root      a minimal Debian with a C compiler and CMake, and the packages that Trapline's packages need
                   in its apt cache: root/; for a test
   cross-arm64     a Debian with the cross compiler and the libraries for packages for arm64: root/
   qemu-user       runs a program of arm64 here (static): bin/qemu-aarch64-static; for packages for arm64
-  box-riscv64, kernel-riscv64    the same for riscv64 (trixie)
   bochs           Bochs 3.0 (trixie), an emulator of Intel's VMX: bin/bochs, share/BIOS-bochs-latest
   trace-processor Perfetto's trace processor for Node: trace_processor.wasm and its glue; for a test
   speedscope      speedscope as released: its script has the importers; for a test

@@ -434,7 +434,7 @@ def compare(trapline, path, by, model, lost):
 
 def check_status(trapline, path, holes):
     """Losses are told with and without --strict, and only --strict makes them the exit status."""
-    lost = f"{sum(hole.count for hole in holes)} events were lost in {len(holes)} gaps"
+    lost = f"{sum(hole.count for hole in holes)} events were lost in {len(holes)} loss"
     wrong = []
     for options, wanted in (([], 0), (["--strict"], 3 if holes else 0)):
         run = subprocess.run([trapline, "report", path, *options], capture_output=True, check=False)

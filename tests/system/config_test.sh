@@ -86,7 +86,7 @@ clock = |$file:2:
 colors = "never"|$file:2: there is no setting 'colors'; did you mean colours?
 clock = 5|$file:2: clock has the wrong type of value; write clock = "mono"
 buffer-size = "8192"|$file:2: buffer-size has the wrong type of value; write buffer-size = 8192
-buffer-size = 3|$file:2: --buffer-size: Value 3 not in range
+buffer-size = 3|$file:2: --buffer-size: 3 is out of range; give a number from 64 to 4194304
 symbols = [1]|$file:2: symbols has the wrong type of value; write symbols = ["FILE", "FILE"]
 \n\ncolours = "blue"|$file:4: colours: 'blue' is not one of auto, always, never
 END

@@ -445,7 +445,7 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
     expect_equal "lost by CPU" "$theirs" "$ours"
     local cpu lost
     while read -r cpu lost; do
-      expect_contains "$work/stderr" "lost on CPU $cpu: $lost events overwritten, 0 without room"
+      expect_contains "$work/stderr" "lost on CPU $cpu: $lost events overwritten, 0 dropped from a full buffer"
     done <<<"$ours"
     expect_contains "$work/stderr" "--buffer-size 256"
     run "$trapline" info "$session"

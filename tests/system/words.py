@@ -30,6 +30,8 @@ REPLACED = {
     r"\bKvmReload\b": "KvmStateLoad",
     r"\bGuestSideSource\b|\bGuestCallsSource\b": "GuestKernelSource, GuestFunctionSource",
     r"\bHitWatch\b": "TriggerMatcher",
+    r"\bgaps? (in the record|may hide)|\bnext to a gap\b": "loss",
+    r"\bnothing relates\b": "nothing aligns",
     r"\bno such moment\b|\bmoment page\b": "boundary page",
 }
 SUFFIXES = {".h", ".hpp", ".cc", ".c", ".py", ".sh", ".md", ".1", ".3", ".txt", ".cmake", ""}

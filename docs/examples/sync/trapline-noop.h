@@ -1,7 +1,7 @@
 /* The magic no-op: an instruction that does nothing on hardware and under every hypervisor, and
  * that Trapline's plugin recognises when QEMU translates it. The plugin stamps it with the clock of
  * its records and keeps the readings that the guest left in registers: so the guest's clock, and
- * whatever else the guest does between two of them, is related to the plugin's clock.
+ * whatever else the guest does between two of them, is aligned with the plugin's clock.
  * docs/plugin.md describes it, docs/formats/sync.md what becomes of it. Needs no libraries:
  * firmware and bare-metal guests include it too.
  *

@@ -1,13 +1,13 @@
-/* trapline-sync: readings of this guest's clocks, bracketed in every way that is there, so that
- * Trapline can relate them to the host's. One file, any Linux guest:
+/* trapline-sync: reads this guest's clocks before and after each operation that the host, the plugin
+ * or the guest's recording sees too, so that Trapline can align them. One file, any Linux guest:
  *   cc -static -O2 trapline-sync.c -o trapline-sync
- *   trapline-sync [-p PORT] [-m ADDRESS] [-d PTP-DEVICE] [-t TRACE-MARKER] [-i MILLISECONDS] [-n
- * ROUNDS] Without options, one round of: the magic no-op (under TCG with the plugin), a write to
- * port 0x80 (x86, as root), PTP_KVM, the guest's own trace_marker. -m writes to a device's page
- * through /dev/mem instead (arm64 has no ports): choose a register that may be written. -p 0: no
- * port. What it prints, and writes to trace_marker, is described in docs/formats/sync.md. */
+ * --help lists the options. Without options it makes one round of: the magic no-op (under TCG with
+ * the plugin), a write to port 0x80 (x86, as root), PTP_KVM, the guest's own trace_marker. --mmio
+ * writes to a device's page through /dev/mem instead (arm64 has no ports): choose a register that
+ * may be written. docs/formats/sync.md describes what it prints, and writes to trace_marker. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <getopt.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <linux/ptp_clock.h>
@@ -165,8 +165,20 @@ static void series(enum way way, uint32_t id) {
 
 static int print_usage(FILE* out, int status) {
   fputs(
-      "usage: trapline-sync [-p PORT] [-m ADDRESS] [-d DEVICE] [-t FILE] [-n ROUNDS] [-i MS]\n"
-      "In a guest, takes bracketed readings of its clocks; trapline-sync(1) has the options.\n",
+      "usage: trapline-sync [OPTION]...\n"
+      "In a guest, prints readings of its clocks, before and after operations that the host sees "
+      "too,\n"
+      "to align the guest's recordings with the host's.\n\n"
+      "  -p, --port PORT      I/O port to write to (x86, as root); 0: none (default: 128)\n"
+      "  -m, --mmio ADDRESS   physical address of a device register to write to, through "
+      "/dev/mem;\n"
+      "                       the write must be harmless\n"
+      "  -d, --ptp DEVICE     the PTP_KVM device (default: /dev/ptp_kvm)\n"
+      "  -t, --marker FILE    the guest's trace_marker (default: "
+      "/sys/kernel/tracing/trace_marker)\n"
+      "  -i, --interval N     milliseconds between two rounds (default: 1000)\n"
+      "  -n, --rounds N       how many rounds of readings (default: 1)\n"
+      "  -h, --help           print this text\n",
       out);
   return status;
 }
@@ -174,7 +186,11 @@ static int print_usage(FILE* out, int status) {
 int main(int argc, char** argv) {
   const char *device = "/dev/ptp_kvm", *trace = "/sys/kernel/tracing/trace_marker";
   unsigned long interval = 1000, rounds = 1;
-  for (int option; (option = getopt(argc, argv, "hp:m:d:t:i:n:")) != -1;) switch (option) {
+  static const struct option kLong[] = {
+      {"port", 1, 0, 'p'},     {"mmio", 1, 0, 'm'},   {"ptp", 1, 0, 'd'},  {"marker", 1, 0, 't'},
+      {"interval", 1, 0, 'i'}, {"rounds", 1, 0, 'n'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
+  for (int option; (option = getopt_long(argc, argv, "hp:m:d:t:i:n:", kLong, NULL)) != -1;)
+    switch (option) {
       case 'p':
         port = strtoul(optarg, NULL, 0);
         break;

@@ -162,6 +162,12 @@ TEST(ThreadOfCpuTest, VcpusAreCountedWhereTheirIdsLeaveNumbersOut) {
   EXPECT_EQ(thread_of_cpu(sparse, 2), ThreadId{14});
 }
 
+TEST(TimeSampleTest, KeepsEachOfAFewOnce) {
+  TimeSample sample;
+  for (std::uint64_t i = 0; i < 3; ++i) sample.add(0, 1000 + i);
+  EXPECT_THAT(sample.take().at(0), ElementsAre(1000, 1001, 1002));
+}
+
 TEST(TimeSampleTest, KeepsTheFirstAndTheLastOfMany) {
   TimeSample sample;
   const std::uint64_t many = 5 * TimeSample::kMost;

@@ -15,7 +15,14 @@ fi
 cd "$source"
 mapfile -t files < <(find plugin backend_ftrace -name '*.cc' | sort)
 [ "${#files[@]}" -gt 40 ]
-for file in "${files[@]}"; do printf '%s\0-o\0%s\0' "$file" "$work/${file//\//_}.o"; done |
+# By the units of the build, a file with the #include of several sources, and the rest one by one.
+shopt -s nullglob
+units=("$TRAPLINE_BINARY_DIR"/{plugin,backend_ftrace}/CMakeFiles/*/Unity/unity_*_cxx.cxx)
+alone=()
+for file in "${files[@]}"; do
+  [ "${#units[@]}" -gt 0 ] && grep -qF "\"$source/$file\"" "${units[@]}" || alone+=("$file")
+done
+for unit in "${units[@]}" "${alone[@]}"; do printf '%s\0-o\0%s\0' "$unit" "$work/${unit//\//_}.o"; done |
   xargs -0 -n 3 -P "$(nproc)" clang++ "${flags[@]}" -c
 for object in "$work"/*.o; do
   readelf -h "$object" | grep -q 'Machine: *AArch64' || fail "$object is not for arm64"

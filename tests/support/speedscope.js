@@ -1,10 +1,11 @@
-// usage: node speedscope.js FOLDER FILE: reads FILE with speedscope's own importer and prints for each profile, in JSON, its name and each frame's name with its total weight (in
-// nanoseconds where the unit is one of time). Fails where the importer warns.
+// usage: node speedscope.js FOLDER: for each line of standard input, the name of a file, reads the file with speedscope's own
+// importer and prints a line of JSON: {"profiles": [...]}, of each profile its name and each frame's name with its total
+// weight (in nanoseconds where the unit is one of time), or {"error": TEXT}, also where the importer warns.
 //
 // The importer has no module of its own in the released package: its namespace is taken out of the web
 // page's script where that loads it. The page itself is not started.
 const fs = require('fs'), path = require('path'), vm = require('vm');
-const [, , folder, file] = process.argv;
+const [, , folder] = process.argv;
 const name = fs.readdirSync(folder).find((entry) => /^speedscope-\w+\.js$/.test(entry));
 const script = fs.readFileSync(path.join(folder, name), 'utf8');
 const space = /([\w$]+)=\{\};[\w$]+\(\1,\{[^}]*importProfileGroupFromText:/.exec(script);
@@ -25,16 +26,24 @@ try {
 } catch (error) {
   if (!page.importer) throw error;
 }
-page.importer.importProfileGroupFromText(path.basename(file), fs.readFileSync(file, 'utf8')).then((group) => {
-  if (!group) throw Error(`${file}: speedscope does not know its format`);
+async function read(file) {
+  warnings.length = 0;
+  const group = await page.importer.importProfileGroupFromText(path.basename(file), fs.readFileSync(file, 'utf8'));
+  if (!group) throw Error('speedscope does not know its format');
   const scale = {nanoseconds: 1, microseconds: 1e3, milliseconds: 1e6, seconds: 1e9, none: 1};
-  for (const profile of group.profiles) {
+  const profiles = group.profiles.map((profile) => {
     const weights = {};
+    const unit = profile.getWeightUnit();
     profile.forEachFrame((frame) => {
-      weights[frame.name] = (weights[frame.name] || 0) + Math.round(frame.getTotalWeight() * scale[profile.getWeightUnit()]);
+      weights[frame.name] = (weights[frame.name] || 0) + Math.round(frame.getTotalWeight() * scale[unit]);
     });
-    console.log(JSON.stringify({name: profile.getName(), unit: profile.getWeightUnit(),
-      total: Math.round(profile.getTotalNonIdleWeight() * scale[profile.getWeightUnit()]), weights}));
+    return {name: profile.getName(), unit, total: Math.round(profile.getTotalNonIdleWeight() * scale[unit]), weights};
+  });
+  if (warnings.length) throw Error(`${warnings.length} warnings, such as: ${warnings[0]}`);
+  return profiles;
+}
+(async () => {
+  for await (const file of require('readline').createInterface({input: process.stdin})) {
+    console.log(JSON.stringify(await read(file).then((profiles) => ({profiles}), ({message}) => ({error: message}))));
   }
-  if (warnings.length) throw Error(`${file}: ${warnings.length} warnings, such as: ${warnings[0]}`);
-}).catch((error) => { console.error(error); process.exitCode = 1; });
+})();

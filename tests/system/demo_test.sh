@@ -72,7 +72,7 @@ END
     "$(grep -v "${left_out[@]}" "$work/trapline-counts" | sort)"
 }
 
-small_guest_makes_the_exits_that_its_source_says() {
+small_guest_makes_the_exits_that_its_source_says_in_the_calls_that_caused_them() {
   demo demo demo-guest.elf
   # By trace-cmd and nm alone: the exits whose rip lies in each function of the guest, as in demo.c.
   python3 "$(dirname -- "$0")/exits_by_function.py" "$session/symbols/demo-guest.elf" "$work/text" \
@@ -83,6 +83,7 @@ small_guest_makes_the_exits_that_its_source_says() {
     expect_contains "$work/counts" "$line"
   done
   trapline_agrees
+  every_exit_lies_in_the_call_that_caused_it
 }
 
 # The same guest on an Intel host: the same exits from the same functions, by VMX's names.
@@ -103,7 +104,6 @@ intel_guest_makes_the_exits_that_its_source_says() {
 # By trace-cmd, uftrace, nm and sync.txt alone: the guest's calls, recorded outside of the machine
 # whose kernel recorded the exits, and the exits themselves are on one clock.
 every_exit_lies_in_the_call_that_caused_it() {
-  demo demo demo-guest.elf
   local elf=$session/symbols/demo-guest.elf oracle
   oracle=$(dirname -- "$0")/guest_alignment.py
   trace-cmd report -N -t "$session/trace.dat" 2>/dev/null >"$work/text"

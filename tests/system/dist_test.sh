@@ -21,7 +21,8 @@ a_build_from_it_has_its_version() {
   version=${version%.tar.xz}
   [ -d "$work/trapline-$version" ] || fail "the tarball has another folder than trapline-$version: $(ls "$work")"
   expect_equal "the version in the tarball" "$version" "$(cat "$work/trapline-$version/.tarball-version")"
-  run cmake -S "$work/trapline-$version" -B "$work/build" -G Ninja -DTRAPLINE_TESTS=OFF -DTRAPLINE_VERSION="$version"
+  run cmake -S "$work/trapline-$version" -B "$work/build" -G Ninja -DTRAPLINE_TESTS=OFF -DTRAPLINE_VERSION="$version" \
+    -DCMAKE_UNITY_BUILD=ON
   [ "$status" = 0 ] || fail "cmake"
   run cmake --build "$work/build" --target trapline_ftrace_shared trapline_ftrace trapline_tracetool
   [ "$status" = 0 ] || { tail "$work/stdout"; fail "the build"; }

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-QUERY = pathlib.Path(__file__).resolve().parents[2] / "support" / "trace_processor.js"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from trace_processor import TraceProcessor  # noqa: E402
+
 QUERIES = {
     "errors": "select name, value from stats where value > 0 and severity != 'info'",
     "about": "select min(s.ts), sum(s.ts != b.start_ts) from slice s, (select min(ts) as start_ts from "
@@ -69,19 +71,6 @@ QUERIES = {
     "switches": "select count(*) from sched",
     "host cpus": "select count(*), min(dur) from slice where category = 'vcpu'",
 }
-
-
-def query(folder, trace, queries=None):
-    queries = queries or QUERIES
-    done = subprocess.run(["node", str(QUERY), folder, trace, *queries.values()], capture_output=True,
-                          text=True, timeout=120, check=False)
-    if done.returncode:
-        sys.exit(f"{trace}: the trace processor failed: {done.stdout[-500:]}{done.stderr[-500:]}")
-    answers = done.stdout.split("\n> ")
-    rows = {}
-    for name, answer in zip(queries, answers):
-        rows[name] = [line.split(" | ") for line in answer.strip("\n").split("\n")[2:]]
-    return rows
 
 
 def refuses_cycles(trapline, recording, trace):
@@ -151,10 +140,10 @@ def check_about(recording, rows, expect):
     expect("facts", {name for name, in rows["facts"]}, {f"{name}: {text}" for name, text in wanted.items() if text})
 
 
-def check_without_exits(trapline, folder, recording, trace):
+def check_without_exits(trapline, processor, recording, trace):
     """Where the guest ran without KVM, or KVM's events were not recorded: the other tracks are whole."""
     subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace, "--force"], check=True)
-    rows = query(folder, trace)
+    rows = processor.rows(trace, QUERIES)
     functions = rows_of(trapline, recording, "functions")
     categories = {name: (int(count), int(shortest)) for name, count, _, shortest in rows["categories"]}
     problems = []
@@ -166,18 +155,18 @@ def check_without_exits(trapline, folder, recording, trace):
     return good
 
 
-def check(trapline, folder, recording, work):
+def check(trapline, processor, recording, work):
     trace = str(work / "x.pftrace")
     done = subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True, check=False)
     report = json.loads(done.stdout) if done.returncode == 0 else None
     if report is None and b"holds no VM exits" not in done.stderr:
         sys.exit(f"{recording}: {done.stderr.decode()}")
     if report is None or report["counters"]["exits"] == 0:
-        return check_without_exits(trapline, folder, recording, trace)
+        return check_without_exits(trapline, processor, recording, trace)
     if report["time_unit"] == "cycles":
         return refuses_cycles(trapline, recording, trace)
     subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace, "--force"], check=True)
-    rows = query(folder, trace)
+    rows = processor.rows(trace, QUERIES)
     problems = []
 
     def expect(what, found, wanted):
@@ -222,11 +211,11 @@ GUEST = {
 }
 
 
-def check_guest(trapline, folder, host, guest, work):
+def check_guest(trapline, processor, host, guest, work):
     """The guest's kernel is a machine of its own, and a vCPU's track shows the guest's processes."""
     trace = str(work / "x.pftrace")
     subprocess.run([trapline, "export", host, guest, "--to", "perfetto", "-o", trace, "--force"], check=True)
-    rows = query(folder, trace, GUEST)
+    rows = processor.rows(trace, GUEST)
     count, shortest, names = (int(cell) for cell in rows["processes"][0])
     states = int(rows["threads"][0][0])
     if (rows["errors"] or rows["skipped"] or rows["machines"] != [["2"]] or states < count or count < 100 or
@@ -238,10 +227,10 @@ def check_guest(trapline, folder, host, guest, work):
 
 def main():
     trapline, folder, *recordings = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as work:
-        good = [check(trapline, folder, recording, pathlib.Path(work)) for recording in recordings]
+    with tempfile.TemporaryDirectory() as work, TraceProcessor(folder) as processor:
+        good = [check(trapline, processor, recording, pathlib.Path(work)) for recording in recordings]
         for host in (pathlib.Path(recording) for recording in recordings if "guest-clock" in recording):
-            good.append(check_guest(trapline, folder, str(host), str(host.parent / "guest.dat"), pathlib.Path(work)))
+            good.append(check_guest(trapline, processor, str(host), str(host.parent / "guest.dat"), pathlib.Path(work)))
     print(f"{len(good)} recordings, {good.count(False)} with differences")
     return 0 if good and all(good) else 1
 

@@ -112,22 +112,34 @@ def sums_of_chrome(text):
     return dict(sums), names
 
 
-def speedscope(folder, name, text):
-    with tempfile.TemporaryDirectory() as work:
-        path = pathlib.Path(work) / name
-        path.write_text(text, encoding="utf-8")
-        done = subprocess.run(["node", str(READER), folder, str(path)], capture_output=True, text=True, timeout=120,
-                              check=False)
-    if done.returncode:
-        sys.exit(f"speedscope does not read {name}: {done.stderr[-500:]}")
-    sums = collections.Counter()
-    for line in done.stdout.splitlines():
-        for frame, weight in json.loads(line)["weights"].items():
-            sums[frame.split(" {")[0]] += weight
-    return sums
+class Speedscope:
+    """speedscope's importer, started once for many files."""
+
+    def __init__(self, folder):
+        self._process = subprocess.Popen(["node", str(READER), folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         text=True)
+
+    def sums(self, name, text):
+        with tempfile.TemporaryDirectory() as work:
+            path = pathlib.Path(work) / name
+            path.write_text(text, encoding="utf-8")
+            print(path, file=self._process.stdin, flush=True)
+            line = self._process.stdout.readline()
+        said = json.loads(line) if line else {"error": "it ended"}
+        if "error" in said:
+            sys.exit(f"speedscope does not read {name}: {said['error']}")
+        sums = collections.Counter()
+        for profile in said["profiles"]:
+            for frame, weight in profile["weights"].items():
+                sums[frame.split(" {")[0]] += weight
+        return sums
+
+    def end(self):
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def check(trapline, folder, recording):
+def check(trapline, speedscope, recording):
     report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
                                        check=True).stdout)
     wanted = {row["key"]: [row["count"], row["total_ns"], *(row[part] for part in PARTS)]
@@ -162,16 +174,16 @@ def check(trapline, folder, recording):
         folded = export(trapline, recording, "--to", "folded", "--weight", weight)
         expect(f"folded by {weight}", sums_of_folded(folded, wanted),
                {key: row[column] for key, row in wanted.items() if row[column]})
-        if folder != "-" and weight == "time" and folded:
-            found = speedscope(folder, "x.folded", folded)
+        if speedscope and weight == "time" and folded:
+            found = speedscope.sums("x.folded", folded)
             expect("folded in speedscope", {key: found[key] for key in wanted if key in found},
                    {key: row[1] for key, row in wanted.items() if row[1]})
     if report["time_unit"] != "cycles":
         chrome = export(trapline, recording, "--to", "chrome")
         exits, names = sums_of_chrome(chrome)
         expect("chrome", exits, {key: row[:2] for key, row in wanted.items()})
-        if folder != "-":
-            found = speedscope(folder, "x.json", chrome)
+        if speedscope:
+            found = speedscope.sums("x.json", chrome)
             for key, row in wanted.items():
                 # Its sums are of doubles, in microseconds; a device may be called as a reason is.
                 if abs(found[key] - names[key]) > 1 + names[key] // 10**9 + row[0]:
@@ -183,7 +195,10 @@ def check(trapline, folder, recording):
 
 def main():
     trapline, folder, *recordings = sys.argv[1:]
-    good = [check(trapline, folder, recording) for recording in recordings]
+    speedscope = Speedscope(folder) if folder != "-" else None
+    good = [check(trapline, speedscope, recording) for recording in recordings]
+    if speedscope:
+        speedscope.end()
     print(f"{len(good)} recordings, {good.count(False)} with differences")
     return 0 if good and all(good) else 1
 

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-QUERY = pathlib.Path(__file__).resolve().parents[2] / "support" / "trace_processor.js"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from trace_processor import TraceProcessor  # noqa: E402
+
 STAGES = {"to bio": "start_to_bio", "block layer": "bio_to_issue", "disk": "issue_to_complete",
           "to end": "complete_to_end"}
 PARTS = ("guest", "kernel", "user", "preempted", "blocked")
@@ -46,18 +48,9 @@ GUEST_QUERIES = {
 }
 
 
-def query(folder, trace, queries):
-    done = subprocess.run(["node", str(QUERY), folder, trace, *queries.values()], capture_output=True, text=True,
-                          timeout=250, check=False)
-    if done.returncode:
-        sys.exit(f"{trace}: the trace processor failed: {done.stdout[-500:]}{done.stderr[-500:]}")
-    return {name: [line.split(" | ") for line in answer.strip("\n").split("\n")[2:]]
-            for name, answer in zip(queries, done.stdout.split("\n> "))}
-
-
 class Case:
-    def __init__(self, trapline, folder, files, work):
-        self.trapline, self.folder, self.files, self.trace = trapline, folder, files, str(work / "x.pftrace")
+    def __init__(self, trapline, processor, files, work):
+        self.trapline, self.processor, self.files, self.trace = trapline, processor, files, str(work / "x.pftrace")
         self.problems = []
 
     def expect(self, what, found, wanted):
@@ -84,7 +77,7 @@ class Case:
 
     def query(self, queries, *words):
         self.run("export", "--to", "perfetto", "-o", self.trace, "--force", *words)
-        rows = query(self.folder, self.trace, queries)
+        rows = self.processor.rows(self.trace, queries)
         # cyclictest's guest recorded in pieces, one for each sample: between two of them switches are missing.
         self.expect("stats with errors", [row for row in rows["errors"] if row[0] != "mismatched_sched_switch_tids"], [])
         self.expect("slices outside of their parent", rows["nesting"], [["0"]])
@@ -202,11 +195,11 @@ def check_refusals(case):
 def main():
     trapline, folder, *recordings = sys.argv[1:]
     good = True
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, TraceProcessor(folder) as processor:
         for i, recording in enumerate(map(pathlib.Path, recordings)):
             of_guest = recording.is_dir()
             files = [str(recording / name) for name in ("host.dat", "guest.dat", "sync.txt")] if of_guest else [str(recording)]
-            case = Case(trapline, folder, files, pathlib.Path(work))
+            case = Case(trapline, processor, files, pathlib.Path(work))
             if i == 0:
                 check_refusals(case)
             compared = check_guest_spans(case) if of_guest else check_requests(case)

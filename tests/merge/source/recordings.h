@@ -47,7 +47,11 @@ inline std::string contents(const std::string& path) {
 class TemporaryFile {
  public:
   explicit TemporaryFile(std::string_view bytes) { write(bytes); }
-  void write(std::string_view bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
+  void write(std::string_view bytes) const {
+    // ext4 writes a file to the disk that is truncated and filled again; a new one it does not.
+    std::filesystem::remove(path_);
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/usage_text.h"
 #include "backend_ftrace/tracetool/sdt_notes.h"
 
 namespace {

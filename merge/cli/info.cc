@@ -35,7 +35,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   fact("events", grouped(counters.events));
   fact("lost", counters.gaps == 0
                    ? "nothing"
-                   : fmt::format("{} events in {} gaps, {} gaps without a count",
+                   : fmt::format("{} events in {} losses, {} losses without a count",
                                  grouped(counters.lost_events), grouped(counters.gaps),
                                  grouped(counters.gaps_uncounted)));
   if (counters.left_out_pieces != 0) {

@@ -30,7 +30,8 @@ Result<void> complete(TopArguments& options) {
     const auto interval = parse_duration("--interval", options.interval, BareNumber::kSeconds);
     if (!interval) return tl::unexpected(interval.error());
     if (*interval < 1'000'000) {
-      return fail(ErrorKind::kUsage, "--interval {}: at least 1ms", options.interval);
+      return fail(ErrorKind::kUsage, "--interval {} is too short; give 1ms or more",
+                  options.interval);
     }
     top.engine.interval_ns = *interval;
   }

@@ -82,7 +82,7 @@ Result<ClockLine> ClockLine::fit(std::span<const ClockBound> bounds, std::uint64
   if (bounds.empty()) return fail("nothing aligns the two clocks");
   if (in_one_place(bounds, true) || in_one_place(bounds, false)) {
     return fail(
-        "their sync records bound the relation at one time only, which shows no rate; run "
+        "their sync records bound the alignment at one time only, which shows no rate; run "
         "`trapline sync` at the beginning and at the end of what is recorded");
   }
   ClockLine line;
@@ -98,7 +98,7 @@ Result<ClockLine> ClockLine::fit(std::span<const ClockBound> bounds, std::uint64
       tolerance ? FeasibleLines::of(widened(bounds, *tolerance), rates)->rates().middle() : 1);
   const DriftEnvelope envelope(widened(bounds, 0), drift);
   if (envelope.contradiction()) return contradicts(*envelope.contradiction());
-  if (!tolerance) return fail("the sync records contradict each other: no line meets them");
+  if (!tolerance) return fail("the sync records contradict each other: no line fits them");
   line.tolerance_ = *tolerance;
   line.take(*FeasibleLines::of(widened(bounds, *tolerance), rates), from, to);
   // The map and the clocks that were read round to whole nanoseconds.

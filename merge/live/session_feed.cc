@@ -92,7 +92,7 @@ Result<void> SessionFeed::find_in_trace() {
 Result<bool> SessionFeed::begin_round() {
   if (now_ == Place::kTrace || killed_) return false;
   now_ = place();
-  if (now_ == Place::kNowhere) return fail("{}: the session has been taken away", folder_);
+  if (now_ == Place::kNowhere) return fail("{}: the session was removed or renamed", folder_);
   if (now_ == Place::kTrace) {
     if (auto found = find_in_trace(); !found) return tl::unexpected(std::move(found).error());
     return false;

@@ -202,7 +202,8 @@ std::vector<Finding> check_events(const Host& host) {
     }
   }
   findings.push_back({"kvm events", Level::kOk,
-                      fmt::format("{} kinds that are recorded are there", there), "", "", ""});
+                      fmt::format("{} of the kinds that trapline records exist", there), "", "",
+                      ""});
   for (const auto& [cost, names] : lacking) {
     findings.push_back({"kvm events", cost == kNoExits ? Level::kMissing : Level::kLimited,
                         "this kernel lacks " + names, std::string(cost), "",

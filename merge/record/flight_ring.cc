@@ -12,7 +12,7 @@ FlightRing::FlightRing(const FlightRingOptions& options) : options_(options), cp
 Result<void> FlightRing::add(unsigned index, std::span<const std::byte> bytes) {
   auto facts = look_at_page(bytes);
   if (!facts) {
-    return fail(ErrorKind::kDamaged, "CPU {}: what the kernel gave is not a ring-buffer page",
+    return fail(ErrorKind::kDamaged, "CPU {}: the data from the kernel is not a ring-buffer page",
                 index);
   }
   Cpu& cpu = cpus_[index];

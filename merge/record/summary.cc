@@ -45,9 +45,11 @@ void add_snapshot(const Session& session, const Outcome& outcome, double seconds
                               duration(facts.longest.end - facts.longest.start),
                               facts.longest.reason,
                               static_cast<std::int32_t>(facts.longest.thread)));
-  lines.push_back(fmt::format(
-      "kept {:g} s before and after each, in {} piece{}: {:.1f} of the {:.1f} MiB read", around,
-      facts.windows, facts.windows == 1 ? "" : "s", mib(outcome.written), mib(outcome.went_by)));
+  lines.push_back(
+      fmt::format("kept {:g} s before and after each, in {} piece{}: {:.1f} MiB written, "
+                  "{:.1f} MiB read",
+                  around, facts.windows, facts.windows == 1 ? "" : "s", mib(outcome.written),
+                  mib(outcome.went_by)));
   if (facts.near_loss != 0) {
     lines.push_back(fmt::format("{} of them may be several exits: the kernel lost events meanwhile",
                                 facts.near_loss));

@@ -92,7 +92,7 @@ Result<Target> look_at_target(const RecordOptions& options) {
     if (target.qemu) target.facts = ask_qemu(*program, target.user);
   }
   if (options.functions != Functions::kNone && !target.qemu) {
-    return fail(ErrorKind::kUsage, "--functions: {} is no QEMU system emulator (qemu-system-…)",
+    return fail(ErrorKind::kUsage, "--functions: {} is not a QEMU system emulator (qemu-system-…)",
                 options.command.front());
   }
   auto symbols = find_symbols(options, target.qemu);

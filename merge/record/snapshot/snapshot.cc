@@ -39,7 +39,8 @@ Snapshot::Snapshot(const SnapshotOptions& options, TriggerMatcher watch, Alive a
 Result<void> Snapshot::add(unsigned cpu, std::span<const std::byte> page) {
   const auto facts = look_at_page(page);
   if (!facts) {
-    return fail(ErrorKind::kDamaged, "CPU {}: what the kernel gave is not a ring-buffer page", cpu);
+    return fail(ErrorKind::kDamaged, "CPU {}: the data from the kernel is not a ring-buffer page",
+                cpu);
   }
   Cpu& state = cpus_[cpu];
   if (facts->events == 0) {  // what it says was lost counts for the next

@@ -75,6 +75,19 @@ TEST_F(DoctorTest, FileThatRootMayNotOpenIsLocked) {
   EXPECT_EQ(worst_of(check_tracefs(host_)), Level::kMissing);
 }
 
+TEST_F(DoctorTest, FilesThatOnlyRootMayOpenAreOneFindingForAUser) {
+  host_.superuser = false;
+  refuse("/sys/kernel/tracing/set_event_pid", EACCES);
+  EXPECT_EQ(worst_of(check_tracefs(host_)), Level::kLimited);
+  host_.open_error = [](const std::string&, int) { return EACCES; };
+  const std::vector<Finding> findings = check_tracefs(host_);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[1].level, Level::kMissing);
+  EXPECT_THAT(findings[1].found,
+              HasSubstr("/instances: Permission denied, and 10 more of its files"));
+  EXPECT_EQ(findings[1].command, "sudo trapline doctor");
+}
+
 TEST_F(DoctorTest, KvmWithoutItsModuleNamesTheModuleOfTheProcessor) {
   EXPECT_EQ(find(check_events(host_), "kvm events").command, "modprobe kvm_intel");
   file("/proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t\t: fpu svm\n");

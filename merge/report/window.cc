@@ -35,7 +35,9 @@ std::string seconds(std::uint64_t ns) {
   return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
-std::string text_of(const TimeSpec& time) { return (time.relative ? "+" : "") + seconds(time.ns); }
+std::string text_of(const TimeSpec& time) {
+  return fmt::format("{}{}", time.relative ? "+" : "", seconds(time.ns));
+}
 
 std::string sentence(const std::optional<Interval>& interval) {
   if (!interval) return "";

@@ -1,5 +1,4 @@
-// uftrace directories, QEMU logs and what open_source() makes of a path: against uftrace itself and
-// a real QEMU.
+// uftrace directories, against uftrace itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +9,8 @@
 #include <sstream>
 
 #include "merge/session/open.h"
-#include "merge/source/qemu_log/qemu_log_source.h"
 #include "merge/source/uftrace/uftrace_source.h"
+#include "tests/merge/source/uftrace_dump.h"
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
 
@@ -19,7 +18,6 @@ namespace trapline::test {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const fs::path kNewer = fs::path(TRAPLINE_TEST_DATA).parent_path() / "merge/source/uftrace-0.19";
@@ -50,30 +48,6 @@ std::vector<std::string> lines_of(Source& source) {
         call->function, call->depth));
   }
   return lines;
-}
-
-std::vector<std::string> calls_in_dump(const std::string& dump) {
-  std::istringstream text(dump);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) {
-    char name[256], kind[8];
-    unsigned long long seconds = 0, ns = 0, address = 0;
-    int tid = 0, depth = 0;
-    if (std::sscanf(line.c_str(), "%llu.%llu %d: [%5[a-z] ] %255[^(](%llx) depth: %d", &seconds,
-                    &ns, &tid, kind, name, &address, &depth) == 7 ||
-        std::sscanf(line.c_str(), "%llu.%llu %d: [%5[a-z]] %255[^(](%llx) depth: %d", &seconds, &ns,
-                    &tid, kind, name, &address, &depth) == 7) {
-      const std::string text_kind(kind);
-      if (text_kind != "entry" && text_kind != "exit") continue;
-      lines.push_back(
-          fmt::format("{}.{:09} {} {} {} {:x} {}", seconds, ns, tid, kind, name, address, depth));
-    }
-  }
-  return lines;
-}
-
-std::vector<std::string> dumped(const std::string& directory) {
-  return calls_in_dump(run({"uftrace", "dump", "--no-pager", "-d", directory}).out);
 }
 
 std::string text_of(const fs::path& path) {
@@ -409,103 +383,6 @@ TEST(Uftrace, ThePluginsDirectoryHasItsVcpusAndClock) {
   const auto related = clocks::align(std::vector{*clock, real});
   ASSERT_TRUE(related) << related.error().message;
   EXPECT_LT(related->sources[1].error_ns.value(), 50'000u);
-}
-
-TEST(QemuLog, LinesAreThoseWithATimestampOnly) {
-  const auto line =
-      parse_qemu_log_line("31963@1795250191.908053:qemu_mutex_unlock mutex 0x7f (a:5)");
-  ASSERT_TRUE(line);
-  EXPECT_EQ(line->thread, 31963);
-  EXPECT_EQ(line->at, 1'795'250'191'908'053'000u);
-  EXPECT_EQ(line->text, "qemu_mutex_unlock mutex 0x7f (a:5)");
-  for (const char* bad :
-       {"", "qemu_mutex_unlock", "1@2.3:x", "1@2.000003:", "-1@2.000003:x",
-        "1@99999999999.000003:x", "1@2.0000031:x", "@2.000003:x", "1@.000003:x"}) {
-    EXPECT_FALSE(parse_qemu_log_line(bad)) << bad;
-  }
-}
-
-TEST(QemuLog, ARealQemusLinesComeInOrderOfTime) {
-  const std::string qemu = qemu_folder("10");
-  TRAPLINE_REQUIRE(!qemu.empty(), "QEMU 10 cannot be had");
-  TemporaryFolder folder;
-  const std::string log = folder / "qemu.log";
-  (void)run({qemu + "/bin/qemu-system-x86_64", "-accel", "tcg", "-display", "none", "-nodefaults",
-             "-S", "-trace", "qemu_mutex*", "-D", log, "-msg", "timestamp=on"},
-            3);
-  ASSERT_EQ(kind_of_source(log), SourceKind::kQemuLog);
-  auto source = open_source(log, {});
-  ASSERT_TRUE(source);
-  EXPECT_EQ((*source)->info().clock, "real");
-  std::ifstream file(log);
-  const auto lines =
-      static_cast<std::uint64_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
-  Event event;
-  std::uint64_t last = 0;
-  while ((*source)->next(event) == Read::kEvent) {
-    EXPECT_GE(event.at.ns(), last);
-    last = event.at.ns();
-    EXPECT_TRUE((*source)->event_name(event).starts_with("qemu_mutex"));
-  }
-  EXPECT_EQ((*source)->counters().events, lines);
-  EXPECT_GT(lines, 50u);
-}
-
-// More than a block long, its first and last lines out of order.
-TEST(QemuLog, KnowsItsIntervalWithoutBeingRead) {
-  TemporaryFolder folder;
-  std::ofstream log(folder / "qemu.log");
-  log << "a line of -d guest_errors\n1@1795250191.000002:b\n1@1795250191.000001:a\n";
-  for (int i = 0; i < 20'000; ++i) log << fmt::format("1@1795250192.{:06}:an_event {}\n", i, i);
-  log << "1@1795250195.000009:y\n1@1795250195.000008:x\n1@1795250199.000000:cut off";
-  log.close();
-  auto source = open_source(folder / "qemu.log", {});
-  ASSERT_TRUE(source);
-  const auto range = (*source)->range();
-  ASSERT_TRUE(range);
-  EXPECT_EQ(range->first.ns(), 1'795'250'191'000'001'000u);
-  EXPECT_EQ(range->second.ns(), 1'795'250'195'000'009'000u);
-}
-
-TEST(OpenSource, SaysWhatThePathIsNot) {
-  TemporaryFolder folder;
-  std::ofstream(folder / "x") << "nothing of the kind\n";
-  for (const std::string& path : {folder / "x", folder.path()}) {
-    const auto source = open_source(path, {});
-    ASSERT_FALSE(source);
-    EXPECT_THAT(source.error().message, HasSubstr("expected a trace.dat"));
-    EXPECT_THAT(source.error().message, HasSubstr(path));
-  }
-  EXPECT_FALSE(open_source(folder / "missing", {}));
-}
-
-TEST(OpenSource, ASessionIsItsParts) {
-  TemporaryFolder folder;
-  fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/svm-mono.dat", folder / "trace.dat");
-  std::ofstream(folder / "qemu.log") << "1@1795250191.908053:load_file a\n";
-  ASSERT_EQ(kind_of_source(folder.path()), SourceKind::kSession);
-  const auto parts = parts_of_source(folder.path());
-  ASSERT_TRUE(parts);
-  EXPECT_THAT(*parts, ElementsAre(folder / "trace.dat", folder / "qemu.log"));
-  EXPECT_TRUE(open_source(parts->front(), {}));
-  EXPECT_FALSE(open_source(folder.path(), {}));
-  // mono and real, and nobody wrote sync records.
-  std::vector<clocks::SourceClock> clocks;
-  for (const std::string& part : *parts) clocks.push_back(*clock_of_source(part, {}, true));
-  const auto related = clocks::align(clocks);
-  ASSERT_FALSE(related);
-  EXPECT_THAT(related.error().message, HasSubstr("--offset"));
-  // session.json lists one.
-  std::ofstream(folder / "session.json")
-      << R"({"sync": [{"series": 1, "stamp_ns": 1000, "before": {"mono": 1000,
-              "real": 1795250191000000000}, "after": {"mono": 1400, "real": 1795250191000000400}}]})";
-  clocks.front() = *clock_of_source(parts->front(), {}, true);
-  EXPECT_TRUE(clocks::align(clocks));
-  ASSERT_TRUE(clocks.front().interval);
-  EXPECT_LT(clocks.front().interval->first, clocks.front().interval->last);
-  // It is of trace.dat only.
-  fs::copy_file(folder / "trace.dat", folder / "guest.dat");
-  EXPECT_TRUE(clock_of_source(folder / "guest.dat", {}, true)->syncs.empty());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/usage_text.h"
 #include "backend_ftrace/tracetool/emit_qemu.h"
 
 namespace trapline::tracetool {
@@ -123,12 +124,12 @@ Result<void> check_format(const Command& command) {
         fmt::format("unknown format '{}'; expected one of {}", command.format, format_names()));
   }
   if (command.files.size() < 2) {
-    return usage("--format wants trace-events files and, as the last argument, the output file");
+    return usage("--format needs trace-events files and, as the last argument, the output file");
   }
   if (format->wants_binary && command.options.binary.empty())
-    return usage(fmt::format("--format={} wants --binary", format->name));
+    return usage(fmt::format("--format={} needs --binary", format->name));
   if (format->wants_probe_prefix && command.options.probe_prefix.empty())
-    return usage(fmt::format("--format={} wants --probe-prefix", format->name));
+    return usage(fmt::format("--format={} needs --probe-prefix", format->name));
   return {};
 }
 
@@ -246,13 +247,17 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (const auto status = tracetool::answer(command)) return *status;
     if (command.options.group.empty()) throw CLI::RequiredError("--group");
-    if (command.files.empty()) throw CLI::RequiredError("files");
+    if (command.files.empty()) throw CLI::RequiredError("a trace-events file");
     const auto done = tracetool::run(command);
     if (done) return 0;
     fmt::print(stderr, "trapline-tracetool: {}\n", printable(done.error().message));
     return static_cast<int>(done.error().kind);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::kUsage);
+    if (error.get_exit_code() == 0) return app.exit(error);
+    const std::string text =
+        usage_text("trapline-tracetool", argc > 1 ? argv[1] : "", error.what());
+    fmt::print(stderr, "trapline-tracetool: {}\n", printable(text));
+    return static_cast<int>(ErrorKind::kUsage);
   } catch (const std::exception& error) {
     fmt::print(stderr, "trapline-tracetool: {}\n", printable(error.what()));
     return 1;

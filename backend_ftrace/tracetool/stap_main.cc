@@ -11,6 +11,7 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/usage_text.h"
 #include "backend_ftrace/tracetool/sdt_notes.h"
 
 namespace {
@@ -135,7 +136,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "trapline-stap: {}\n", printable(done.error().message));
     return static_cast<int>(done.error().kind);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    const std::string text = usage_text("trapline-stap", argc > 1 ? argv[1] : "", error.what());
+    fmt::print(stderr, "trapline-stap: {}\n", printable(text));
+    return static_cast<int>(ErrorKind::kUsage);
   } catch (const std::exception& error) {
     fmt::print(stderr, "trapline-stap: {}\n", printable(error.what()));
     return 1;

@@ -21,22 +21,31 @@ namespace {
 
 std::vector<Setting> all_settings() {
   using enum SettingKind;
-  return {
-      {"clock", "TRAPLINE_CLOCK", kText, "clock of trapline record", "mono", {}},
-      {"buffer-size",
-       "TRAPLINE_BUFFER_SIZE",
-       kNumber,
-       "its buffer for each CPU, in KiB",
-       "8192",
-       {}},
-      {"symbols", "TRAPLINE_SYMBOLS", kList, "guest symbols of recordings that bring none", "", {}},
-      {"trace-events",
-       "TRAPLINE_TRACE_EVENTS",
-       kText,
-       "QEMU's trace-events-all, likewise",
-       tracetool::kInstalledTraceEvents,
-       {}},
-      {"colours", "TRAPLINE_COLOURS", kText, "auto, always or never", "auto", {}}};
+  return {{"clock", "TRAPLINE_CLOCK", kText, "the clock of trapline record", "mono", {}},
+          {"buffer-size",
+           "TRAPLINE_BUFFER_SIZE",
+           kNumber,
+           "the size of its buffer for each CPU, in KiB",
+           "8192",
+           {}},
+          {"symbols",
+           "TRAPLINE_SYMBOLS",
+           kList,
+           "guest symbols for recordings that contain none",
+           "",
+           {}},
+          {"trace-events",
+           "TRAPLINE_TRACE_EVENTS",
+           kText,
+           "QEMU's trace-events-all, for recordings that contain none",
+           tracetool::kInstalledTraceEvents,
+           {}},
+          {"colours",
+           "TRAPLINE_COLOURS",
+           kText,
+           "colours on the terminal: auto, always or never",
+           "auto",
+           {}}};
 }
 
 std::string environment(const char* name) {

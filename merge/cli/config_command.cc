@@ -34,7 +34,7 @@ int print_configuration(const ConfigArguments& options) {
   } else {
     fmt::print(
         "{}{}\n", printable(config->file),
-        config->found ? "" : ": not there; trapline config --example prints one to begin with");
+        config->found ? "" : " does not exist; trapline config --example prints one to begin with");
   }
   std::size_t width = 5;
   for (const Setting& setting : config->settings) width = std::max(width, value_of(setting).size());

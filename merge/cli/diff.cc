@@ -27,9 +27,9 @@ Result<void> complete(DiffArguments& options) {
   }
   if (!options.paths.empty() && options.paths.size() != 2) {
     return fail(ErrorKind::kUsage,
-                "{} recordings were given, and diff compares two: BEFORE AFTER; give several for a "
+                "diff compares two recordings, BEFORE AFTER, and {} {} given; give several for a "
                 "side with --before and --after",
-                options.paths.size());
+                options.paths.size(), options.paths.size() == 1 ? "was" : "were");
   }
   if (options.paths.size() == 2) {
     sides.before = {options.paths[0]};

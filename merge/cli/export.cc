@@ -48,6 +48,8 @@ void complete_labels(ExportArguments& options, const Timeline& timeline) {
 // What needs more than a number, checked before anything is read.
 Result<void> complete_export(ExportArguments& options, PipelineOptions& wanted,
                              std::optional<GuestSpanSpec>& guest) {
+  if (const auto format = find_export_format(options.how.format); !format)
+    return tl::unexpected(format.error());
   if (options.how.output.empty()) {
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
   }

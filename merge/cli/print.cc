@@ -66,7 +66,8 @@ void add_print(CLI::App& app, int& status) {
                    "A file written by QEMU's simple backend, or by Trapline's")
       ->required();
   command
-      ->add_option("--events", options->events, "The trace-events-all the program was built with")
+      ->add_option("--events", options->events,
+                   "The trace-events-all that the program was built with")
       ->type_name("FILE")
       ->capture_default_str();
   command->add_flag("--text", options->text, "Print each event with its own format string");

@@ -203,8 +203,8 @@ void add_record(CLI::App& app, int& status) {
   command->add_flag("--no-qemu-events", options->no_qemu_events, "Record none of QEMU's events")
       ->excludes(qemu);
   command->add_flag("--functions{uftrace}", options->functions,
-                    "Record the guest's functions, by the plugin (QEMU under TCG): =uftrace into "
-                    "uftrace.data (the default), =ftrace into the recording, =both");
+                    "Record the guest's functions (QEMU under TCG) into uftrace.data; "
+                    "--functions=ftrace: into the recording; --functions=both: into both");
   command->add_option("--instance", record.instance, "The name of the ftrace instance to make")
       ->type_name("NAME");
   command->add_flag("--follow", record.follow,

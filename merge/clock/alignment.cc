@@ -73,8 +73,8 @@ void note_steps(const SourceClock& source, AlignedSource& aligned) {
   for (std::size_t i = 0; i < aligned.steps.size() && i < kMost; ++i) {
     const Step& step = aligned.steps[i];
     std::string text =
-        fmt::format("{}: between {} and {} its clock and the timeline's changed by {} ns",
-                    source.path, seconds(step.between.first), seconds(step.between.last), step.by);
+        fmt::format("{}: between {} and {} its clock's offset changed by {} ns", source.path,
+                    seconds(step.between.first), seconds(step.between.last), step.by);
     if (step.ambiguous.first <= step.ambiguous.last) {
       text += fmt::format("; from {} to {} the error is {} ns", seconds(step.ambiguous.first),
                           seconds(step.ambiguous.last), step.error);

@@ -23,18 +23,24 @@ EventClass events_of(const ExportOptions& options) {
   return EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts | EventClass::kRequests;
 }
 
-Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
-                                                const ExportOptions& options) {
+Result<const ExportFormat*> find_export_format(std::string_view name) {
   std::vector<std::string_view> names;
   std::string all;
   for (const ExportFormat& format : export_formats()) {
-    if (format.name == options.format) return format.make(context, options);
+    if (format.name == name) return &format;
     names.push_back(format.name);
     all += (all.empty() ? "" : ", ") + std::string(format.name);
   }
-  const std::string_view near = nearest(options.format, names);
-  return fail(ErrorKind::kUsage, "--to: unknown format '{}'; {}there are {}", options.format,
+  const std::string_view near = nearest(name, names);
+  return fail(ErrorKind::kUsage, "--to: unknown format '{}'; {}there are {}", name,
               near.empty() ? "" : fmt::format("did you mean '{}'? ", near), all);
+}
+
+Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
+                                                const ExportOptions& options) {
+  const auto format = find_export_format(options.format);
+  if (!format) return tl::unexpected(format.error());
+  return (*format)->make(context, options);
 }
 
 }  // namespace trapline

@@ -58,6 +58,7 @@ struct ExportFormat {
 // In the order in which --list prints them.
 [[nodiscard]] const std::vector<ExportFormat>& export_formats();
 // An Error (kUsage) names the nearest format.
+[[nodiscard]] Result<const ExportFormat*> find_export_format(std::string_view name);
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
                                                               const ExportOptions& options);
 

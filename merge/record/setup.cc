@@ -27,7 +27,8 @@ Result<void> set_clock(const Instance& instance, const std::string& clock) {
   if (instance.set("trace_clock", clock)) return {};
   std::string clocks = instance.get("trace_clock").value_or("");
   std::erase_if(clocks, [](char c) { return c == '[' || c == ']'; });
-  return fail(ErrorKind::kUsage, "--clock {}: this kernel has: {}", clock, trimmed(clocks));
+  return fail(ErrorKind::kUsage, "--clock {}: this kernel has no such clock; it has: {}", clock,
+              trimmed(clocks));
 }
 
 std::string uname_text() {

@@ -13,7 +13,7 @@ Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline)
     return fmt::format("{}.{:09}", at.ns() / 1'000'000'000, at.ns() % 1'000'000'000);
   };
   return fail(
-      "{}: the recordings contradict its clock's relation ({}, ± {} ns): {} of its {} events on "
+      "{}: the recordings contradict its clock's alignment ({}, ± {} ns): {} of its {} events on "
       "threads of vCPUs would lie in a run of the guest, where the thread is not in user space; "
       "the first is of thread {} at {}, whose vCPU ran the guest from {} to {}; it may be of "
       "another run; leave it out, or give --offset {}=NS, the nanoseconds to add to its times",

@@ -18,7 +18,7 @@ expect_setting() {  # expect_setting NAME VALUE FROM
 
 option_then_environment_then_file_then_built_in() {
   expect_setting buffer-size 8192 'built in'
-  expect_contains <("$trapline" config) "$file: not there"
+  expect_contains <("$trapline" config) "$file does not exist"
   printf '# mine\nbuffer-size = 1024\n' >"$file"
   expect_setting buffer-size 1024 "$file:2"
   run "$trapline" doctor

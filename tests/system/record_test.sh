@@ -590,7 +590,7 @@ says_what_is_wrong() {
   expect_contains "$work/stderr" "--pid: 'qemu' is not a number"
   run "$trapline" record -o "$session" --clock sundial -- true
   expect_equal "exit status with a wrong clock" 2 "$status"
-  expect_contains "$work/stderr" "this kernel has: local"
+  expect_contains "$work/stderr" "this kernel has no such clock; it has: local"
   run setpriv --reuid=nobody --regid=nogroup --clear-groups "$trapline" record -o /tmp/none -- true
   expect_equal "exit status without permission" 1 "$status"
   expect_contains "$work/stderr" "root"

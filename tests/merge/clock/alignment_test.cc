@@ -179,6 +179,7 @@ TEST(Alignment, AStepIsANoteWithItsPlaceAndErrors) {
   ASSERT_EQ(aligned->sources[1].steps.size(), 1u);
   ASSERT_EQ(aligned->sources[1].notes.size(), 1u);
   EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr("qemu.data: between 86502."));
+  EXPECT_THAT(aligned->sources[1].notes[0], HasSubstr(" its clock's offset changed by -"));
   expect_near(aligned->sources[1].map(86'501 * kSecond), 101 * kSecond, 1100);
   expect_near(aligned->sources[1].map(86'505 * kSecond), 104 * kSecond, 1100);
 }

@@ -1,0 +1,14 @@
+// Faults of the command line that CLI11 finds, in the form of our other errors: what is wrong, then
+// what to do. For trapline-tracetool and trapline-stap; merge/cli has its own, which knows commands.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trapline {
+
+// `said` is CLI11's text; `first` the first word of the command line, empty where there is none.
+[[nodiscard]] std::string usage_text(std::string_view program, std::string_view first,
+                                     std::string_view said);
+
+}  // namespace trapline

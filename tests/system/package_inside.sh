@@ -90,7 +90,7 @@ TRAPLINE_EVENTS='hello_end' TRAPLINE_LOG=hello2.log ./hello
 grep -qx "hello_end done" hello2.log || fail "the program's log is: $(cat hello2.log)"
 
 step "remove"
-apt-get -q purge -y 'trapline*' 'libtrapline*' >log 2>&1 || { tail -30 log >&2; fail "apt-get purge"; }
+apt-get -q purge -y '?name(trapline)' >log 2>&1 || { tail -30 log >&2; fail "apt-get purge"; }
 apt-get -q autoremove -y --purge >log 2>&1 || { tail -30 log >&2; fail "apt-get autoremove"; }
 all_files >after
 diff before after || fail "files were left (>) or lost (<)"

@@ -222,8 +222,10 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
   out << '\n';
   table.print(out, style);
   if (report.irqs_coalesced != 0) {
-    out << fmt::format("{} were raised again while they were pending.\n",
-                       grouped(report.irqs_coalesced));
+    out << fmt::format("{} interrupt{} raised again while {} pending.\n",
+                       grouped(report.irqs_coalesced),
+                       report.irqs_coalesced == 1 ? " was" : "s were",
+                       report.irqs_coalesced == 1 ? "it was" : "they were");
   }
 }
 

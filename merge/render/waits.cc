@@ -72,8 +72,8 @@ void print_steal(const Report& report, std::ostream& out, const TextStyle& style
       out << fmt::format("\n{}: nothing was stolen from it, as far as was recorded.\n", name);
       continue;
     }
-    out << fmt::format("\n{}: {} of {} ({}) in {} waits it was runnable and did not run.\n", name,
-                       duration_text(row.by.total_ns, report.cycles),
+    out << fmt::format("\n{}: for {} of {} ({}), in {} waits, it was runnable and did not run.\n",
+                       name, duration_text(row.by.total_ns, report.cycles),
                        duration_text(report.end_ns - report.start_ns, report.cycles),
                        percent_text(row.by.total_ns, report.end_ns - report.start_ns),
                        grouped(row.waits));

@@ -130,14 +130,14 @@ def show(name: str, runs: list[dict]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rate", type=float, default=500_000)
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--snapshot", action="store_true")
-    parser.add_argument("--flight", action="store_true")
+    parser = argparse.ArgumentParser(description="Measures what a recording costs (docs/recording.md, Cost).")
+    parser.add_argument("build", type=Path, help="the build folder")
+    parser.add_argument("--rounds", type=int, default=3, help="recordings with each program (default: 3)")
+    parser.add_argument("--seconds", type=float, default=5, help="length of a recording (default: 5)")
+    parser.add_argument("--rate", type=float, default=500_000, help="events a second (default: 500000)")
+    parser.add_argument("--long", action="store_true", help="record 1 GiB")
+    parser.add_argument("--snapshot", action="store_true", help="measure trapline record --snapshot-on")
+    parser.add_argument("--flight", action="store_true", help="measure trapline record --flight")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         where = Path(folder)

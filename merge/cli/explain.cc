@@ -88,6 +88,7 @@ void add_explain(CLI::App& app, int& status) {
       ->add_option("--worst", options->worst,
                    "With --guest-span: the N longest intervals, one by one")
       ->check(CLI::Range(0, 10000))
+      ->needs("--guest-span")
       ->capture_default_str();
   command->add_option("--format", options->format, "text or json; csv with --guest-span")
       ->check(CLI::IsMember({"text", "json", "csv"}))

@@ -144,7 +144,8 @@ function interrupts(data: Recording): HTMLElement {
   });
   section.append(table("Interrupts, table", lines, "vector and pin", "stage"));
   if (rows.length > 12) section.append(h("p", { class: "dim" }, `${rows.length - 12} more ways of interrupts are in trapline report --irq.`));
-  section.append(h("p", { class: "dim" }, `${grouped(data.irqs.coalesced)} were raised again while pending and counted once.`));
+  const again = data.irqs.coalesced;
+  section.append(h("p", { class: "dim" }, `${grouped(again)} interrupt${again === 1 ? " was" : "s were"} raised again while ${again === 1 ? "it was" : "they were"} pending.`));
   return section;
 }
 

@@ -87,7 +87,8 @@ void print_call_vcpus(const Report& report, std::ostream& out, const TextStyle& 
   out << '\n';
   table.print(out, style);
   print_more_vcpus(report, out);
-  out << "elsewhere: in no function that was recorded, and before the first and after the last.\n";
+  out << "The time elsewhere is in functions that were not recorded, before the first call and "
+         "after the last.\n";
 }
 
 void print_call_parts(const Report& report, std::ostream& out, const TextStyle& style) {

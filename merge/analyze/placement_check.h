@@ -1,8 +1,8 @@
-// Whether the relation of a log's clock can be true: while a vCPU runs its guest, its thread makes
+// Whether the alignment of a log's clock can be true: while a vCPU runs its guest, its thread makes
 // no event in user space. Pure; a stream with bounded state for each thread.
 //
 //   kernel      entry ──── guest ──── exit ──── QEMU ──── entry
-//   log, placed with its error:  [──?──]                        impossible: the relation is wrong
+//   log, placed with its error:  [──?──]                        impossible: the alignment is wrong
 //                            [───────?──────]                   possible, near its exit
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace trapline {
 
-// An event of a program that its clock's relation puts into the guest's run, wherever in its error
+// An event of a program that its clock's alignment puts into the guest's run, wherever in its error
 // it may be.
 struct Misplaced {
   std::uint16_t source = 0;
@@ -39,7 +39,7 @@ class PlacementCheck {
   [[nodiscard]] std::uint64_t placed() const { return placed_; }  // on threads of vCPUs
   [[nodiscard]] std::uint64_t impossible() const { return impossible_; }
   [[nodiscard]] const std::optional<Misplaced>& first() const { return first_; }
-  // Whether they contradict the relation. A few events may be stamped by a clock that was set, or
+  // Whether they contradict the alignment. A few events may be stamped by a clock that was set, or
   // lie beside an entry that the kernel took back: at least kFewest of them, and one in a hundred.
   static constexpr std::uint64_t kFewest = 3;
   [[nodiscard]] bool contradicts() const {

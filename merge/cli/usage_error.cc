@@ -116,9 +116,9 @@ std::string value_error(std::string_view said) {
     for (std::size_t at = 0; (at = names.find(',', at)) != std::string::npos; at += 2) {
       names.replace(at, 1, ", ");
     }
-    return fmt::format("{}: unknown '{}'; there {} {}", name->before,
-                       list->before.substr(name->before.size() + 2),
-                       names.find(',') == std::string::npos ? "is" : "are", names);
+    return fmt::format(
+        "{}: unknown '{}'; {} {}", name->before, list->before.substr(name->before.size() + 2),
+        names.find(',') == std::string::npos ? "the only value is" : "there are", names);
   }
   return std::string(said);
 }

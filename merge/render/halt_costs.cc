@@ -100,8 +100,8 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
   out << '\n';
   table.print(out, style);
   out << fmt::format(
-      "Of {} halts; their wake-ups took {} as recorded. The interval grows by 2 from 10 µs and "
-      "{}.\n",
+      "{} halts were replayed; their wake-ups took {} as recorded. The polling interval doubles "
+      "from 10 µs and {}.\n",
       grouped(halts), duration_text(late, false),
       halves ? "is halved"
       : seen ? "shrinks to 0"

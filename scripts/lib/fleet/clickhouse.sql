@@ -8,7 +8,7 @@ SELECT reason, ifNull(device, '-') AS served_by, count() AS exits, sum(total_ns)
 FROM trapline.exits GROUP BY reason, served_by ORDER BY ns DESC, reason, served_by LIMIT {limit};
 
 -- name: outliers
--- Hosts whose p99 of a device left the fleet's: it is more than {factor} times the hosts' median.
+-- Hosts whose p99 of a device is more than {factor} times the median of all hosts' p99.
 SELECT host, served_by, exits, p99_ns, fleet_ns, round(p99_ns / fleet_ns, 2) AS times FROM (
   SELECT host, ifNull(device, '-') AS served_by, count() AS exits, quantileExact(0.99)(total_ns) AS p99_ns
   FROM trapline.exits GROUP BY host, served_by HAVING exits >= {least}
@@ -31,14 +31,14 @@ FROM trapline.exits GROUP BY reason, served_by HAVING exits_before >= {least} AN
 ORDER BY abs(log(p99_after + 1) - log(p99_before + 1)) DESC, reason, served_by LIMIT {limit};
 
 -- name: around
--- One exit's neighbourhood: what the vCPUs of its host did {ns} ns before and after {start_ns}.
+-- The exits around one: those of its host and session within {ns} ns of {start_ns}.
 SELECT start_ns, total_ns, vm, vcpu, tid, cpu, reason, detail, device, preempted_ns, blocked_ns, preempted_by, woken_by
 FROM trapline.exits WHERE host = '{host}' AND session = '{session}'
   AND start_ns + total_ns >= {start_ns} - {ns} AND start_ns <= {start_ns} + {ns}
 ORDER BY start_ns, tid LIMIT {limit};
 
 -- name: summary
--- The first question, of what --rows summary sends: percentiles come from the histograms' sum.
+-- The same as time, from the rows of --rows summary: percentiles come from the summed histograms.
 SELECT reason, served_by, exits, ns, p50_ns, p99_ns FROM (
   SELECT ifNull(reason, '-') AS reason, ifNull(device, '-') AS served_by, sum(total_ns) AS ns, sum(count) AS exits
   FROM trapline.summary GROUP BY reason, served_by

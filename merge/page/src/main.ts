@@ -176,7 +176,7 @@ function start(): void {
       list.push(chip([text], { latency: null }));
     }
     replace(chips, ...(list.length ? [...list, h("button", { type: "button", id: "clear", click: () => change({ rows: [], time: null, latency: null }) }, "Clear")]
-      : [h("span", { class: "dim" }, "Everything is shown. Choose rows, an interval or a bar: all views follow.")]));
+      : [h("span", { class: "dim" }, "Everything is shown. Choose rows, an interval or a bar: the views of exits follow.")]));
     replace(command, words().map(quoted).join(" "));
     said.textContent = "";
   }

@@ -38,7 +38,7 @@ export class Phases {
           ...heads.map((text, i) => h("th", { scope: "col", class: "number" }, text, i === 0 && h("small", {}, totalUnit()))),
           h("th", { scope: "col" }, "vCPUs' time"), h("th", { scope: "col" }, "Most exit time, by device"), h("th", { scope: "col" }, "by guest function"))),
         this.body)),
-      h("p", { class: "dim" }, "An exit belongs to the phase in which it began. Choose a phase to see its interval in all views, to a time bin.",
+      h("p", { class: "dim" }, "An exit belongs to the phase in which it began. Choose a phase to see its interval, rounded to time bins, in the other views.",
         ...(phases.never.length ? [` These did not begin: ${phases.never.join("; ")}.`] : [])));
   }
 

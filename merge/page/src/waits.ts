@@ -75,7 +75,7 @@ export class Waits {
         h("td", {}, this.strip(part, row))))),
       ), h("p", { class: "dim" }, [left > 0 ? `${duration(left)} in ${rows.length - shown.length} more rows` : "",
         table.rows_left_out > 0 ? `${grouped(table.rows_left_out)} more culprits are not on this page: trapline report --waits prints them` : "",
-        chosen ? "times and longest pieces are known of the whole recording only" : ""].filter(Boolean).join("; ")));
+        chosen ? "numbers and longest pieces are known for the whole recording only" : ""].filter(Boolean).join("; ")));
   }
 
   private strip(part: string, row: WaitRow): SVGSVGElement {

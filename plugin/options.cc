@@ -76,7 +76,8 @@ constexpr std::array kOptions = {
     Option{"output", "uftrace|ftrace|both", "where calls are written (default uftrace)",
            set_output},
     Option{"instance", "NAME",
-           "the ftrace instance for output=ftrace (default: the top-level buffer)",
+           "the ftrace instance for output=ftrace and both (default: that of the environment, else "
+           "the top-level buffer)",
            [](PluginOptions& o, Value v) { return set_text(o.instance, v); }},
     Option{"tracefs", "DIR", "where tracefs is (default: where it is mounted)",
            [](PluginOptions& o, Value v) { return set_text(o.tracefs, v); }},

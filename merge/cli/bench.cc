@@ -220,8 +220,8 @@ void add_bench(CLI::App& app, int& status) {
   command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
   CLI::Option* qemu = command
                           ->add_option("--qemu-events", record.qemu_events,
-                                       "QEMU's events, for a COMMAND that is QEMU (default: "
-                                       "memory_region_ops_*)")
+                                       "For a COMMAND that is QEMU: its events, in place of "
+                                       "memory_region_ops_*; repeatable")
                           ->type_name("PATTERN")
                           ->delimiter(',')
                           ->allow_extra_args(false);

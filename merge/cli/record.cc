@@ -195,8 +195,8 @@ void add_record(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   auto* qemu = command
                    ->add_option("--qemu-events", record.qemu_events,
-                                "QEMU's events, for a COMMAND that is QEMU "
-                                "(default: memory_region_ops_*)")
+                                "For a COMMAND that is QEMU: its events, in place of "
+                                "memory_region_ops_*; repeatable")
                    ->type_name("PATTERN")
                    ->delimiter(',')
                    ->allow_extra_args(false);

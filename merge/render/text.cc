@@ -274,7 +274,7 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
 
 void print_vmm_events(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.by.find("qemu-event") == std::string::npos || report.vmm_events.empty()) return;
-  TextTable table({"Events in trace_marker", "all", "in exits"});
+  TextTable table({"QEMU's events", "all", "in exits"});
   for (const VmmEventRow& row : report.vmm_events) {
     table.add({row.name, grouped(row.count.count), grouped(row.count.in_exits)});
   }

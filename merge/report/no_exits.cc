@@ -24,7 +24,7 @@ std::string frequent_events(const Timeline& timeline) {
     text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", all[i].first, all[i].second);
   }
   if (all.size() > kShown) text += fmt::format(", and {} more kinds", all.size() - kShown);
-  return text.empty() ? "no events" : text;
+  return text.empty() ? "no kernel events" : text;
 }
 
 }  // namespace

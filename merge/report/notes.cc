@@ -38,7 +38,7 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
   const ExitModel& model = report.model;
   if (report.rows_of == RowsOf::kCalls) return notes_of_calls(report, capabilities);
   if (!has_exits(capabilities)) {
-    notes.push_back("no VM exits were recorded: only the events in trace_marker are counted");
+    notes.push_back("no VM exits were recorded: only QEMU's events are counted");
     return notes;
   }
   if (model.from_userspace_exit) {

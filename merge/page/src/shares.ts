@@ -39,7 +39,7 @@ export class Shares {
         h("label", { for: "time-to" }, "to"), this.to, this.words,
         h("button", { type: "button", id: "time-all", click: () => this.change({ time: null }) }, "Whole recording")),
     );
-    this.reading.textContent = "Drag over a strip to choose an interval; all other views follow.";
+    this.reading.textContent = "Drag over a strip to choose an interval; the views of exits follow.";
   }
 
   private slid(id: string): void {

@@ -103,7 +103,7 @@ function requests(data: Recording): HTMLElement {
     ? `QEMU served ${grouped(most.count)} requests from ${most.key.replace("..", " to ")}; half took at most ${duration(most.p50_ns)}${diskShare(data)}`
     : "No requests were recorded"));
   if (!most) {
-    section.append(h("p", { class: "empty" }, "Requests are followed through QEMU's trace events: record with the events virtio_queue_notify, virtio_notify, virtio_blk_handle_read, virtio_blk_handle_write and virtio_blk_req_complete (trapline record's default)."));
+    section.append(h("p", { class: "empty" }, "Requests are followed through QEMU's trace events: record with the events virtio_queue_notify, virtio_notify, virtio_blk_handle_read, virtio_blk_handle_write and virtio_blk_req_complete (trapline record --qemu-events 'virtio_blk_*,virtio_*notify*')."));
     return section;
   }
   const lines = rows.flatMap((row): Line[] => {

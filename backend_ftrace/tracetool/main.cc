@@ -11,6 +11,7 @@
 #include <iterator>
 #include <optional>
 
+#include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/usage_text.h"
@@ -18,6 +19,8 @@
 
 namespace trapline::tracetool {
 namespace {
+
+constexpr std::string_view kProgram = "trapline-tracetool";
 
 struct Command {
   Options options;
@@ -241,7 +244,7 @@ int main(int argc, char** argv) {
   using namespace trapline;
   tracetool::Command command;
   CLI::App app{"Generates C and C++ code for the events that QEMU trace-events files declare."};
-  app.name("trapline-tracetool");
+  app.name(std::string(tracetool::kProgram));
   tracetool::add_options(app, command);
   try {
     app.parse(argc, argv);
@@ -250,16 +253,15 @@ int main(int argc, char** argv) {
     if (command.files.empty()) throw CLI::RequiredError("a trace-events file");
     const auto done = tracetool::run(command);
     if (done) return 0;
-    fmt::print(stderr, "trapline-tracetool: {}\n", printable(done.error().message));
+    say(tracetool::kProgram, done.error().message);
     return static_cast<int>(done.error().kind);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    const std::string text =
-        usage_text("trapline-tracetool", argc > 1 ? argv[1] : "", error.what());
-    fmt::print(stderr, "trapline-tracetool: {}\n", printable(text));
+    say(tracetool::kProgram,
+        usage_text(tracetool::kProgram, argc > 1 ? argv[1] : "", error.what()));
     return static_cast<int>(ErrorKind::kUsage);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "trapline-tracetool: {}\n", printable(error.what()));
+    say(tracetool::kProgram, error.what());
     return 1;
   }
 }

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 
+#include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/usage_text.h"
 #include "backend_ftrace/tracetool/sdt_notes.h"
@@ -18,6 +19,8 @@ namespace {
 
 using namespace trapline;
 namespace fs = std::filesystem;
+
+constexpr std::string_view kProgram = "trapline-stap";
 
 struct Command {
   std::string binary;
@@ -115,7 +118,7 @@ Result<void> run(const Command& command) {
 int main(int argc, char** argv) {
   Command command;
   CLI::App app{"Lists and prints the SDT probes of a program, as qemu-trace-stap does."};
-  app.name("trapline-stap");
+  app.name(std::string(kProgram));
   app.require_subcommand(1);
   CLI::App* list_command = app.add_subcommand("list", "Print the names of the probes");
   CLI::App* run_command = app.add_subcommand("run", "Print probes as they fire (needs SystemTap)");
@@ -133,15 +136,14 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     const auto done = list_command->parsed() ? list(command) : run(command);
     if (done) return 0;
-    fmt::print(stderr, "trapline-stap: {}\n", printable(done.error().message));
+    say(kProgram, done.error().message);
     return static_cast<int>(done.error().kind);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    const std::string text = usage_text("trapline-stap", argc > 1 ? argv[1] : "", error.what());
-    fmt::print(stderr, "trapline-stap: {}\n", printable(text));
+    say(kProgram, usage_text(kProgram, argc > 1 ? argv[1] : "", error.what()));
     return static_cast<int>(ErrorKind::kUsage);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "trapline-stap: {}\n", printable(error.what()));
+    say(kProgram, error.what());
     return 1;
   }
 }

@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/message.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/config.h"
 #include "merge/cli/help.h"
@@ -15,10 +14,7 @@
 
 namespace trapline::cli {
 
-void say(std::string_view message) {
-  const std::string line = fmt::format("trapline: {}\n", printable(message));
-  (void)std::fwrite(line.data(), 1, line.size(), stderr);  // fmt::print would throw
-}
+void say(std::string_view message) { trapline::say("trapline", message); }
 
 int fail_with(const Error& error) {
   say(error.message);

@@ -198,12 +198,11 @@ int run_report(ReportArguments& options) {
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
   if (counters.gaps == 0) return 0;
-  fmt::print(
-      stderr,
-      "trapline: {} events were lost in {} {}{}: exits that a loss may have cut are left out\n",
-      counters.lost_events, counters.gaps, counters.gaps == 1 ? "loss" : "losses",
-      counters.gaps_uncounted == 0 ? ""
-                                   : fmt::format(" ({} without a count)", counters.gaps_uncounted));
+  say(fmt::format("{} events were lost in {} {}{}: exits that a loss may have cut are left out",
+                  counters.lost_events, counters.gaps, counters.gaps == 1 ? "loss" : "losses",
+                  counters.gaps_uncounted == 0
+                      ? ""
+                      : fmt::format(" ({} without a count)", counters.gaps_uncounted)));
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }
 

@@ -63,6 +63,9 @@ fails(export("--to", "jsonl"), 2, "-o")
 fails(export("--to", "perfeto", "-o", "-"), 2, "perfeto", "did you mean 'perfetto'")
 with open("/dev/full", "wb") as full:  # nobody reads what went wrong, but the exit status tells
     fails(export("--to", "perfeto", "-o", "-", capture_output=False, stdout=subprocess.PIPE, stderr=full), 2)
+    told = subprocess.run([trapline, "report", str(pathlib.Path(recording).with_name("svm-lost.dat"))], check=False,
+                          stdout=subprocess.PIPE, stderr=full)
+    assert told.returncode == 0 and told.stdout, told  # what was lost is told there
 for name in files:
     fails(export("--to", name, "-o", "/dev/full"), 1, "/dev/full", "No space left")
     with open("/dev/full", "wb") as full:

@@ -8,6 +8,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/notes.h"
+#include "merge/report/top_rows.h"
 
 namespace trapline {
 PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
@@ -189,10 +190,7 @@ void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
                      return measure(a.total, options_.sort, report.durations()) >
                             measure(b.total, options_.sort, report.durations());
                    });
-  if (options_.top != 0 && report.rows.size() > options_.top) {
-    report.rows_left_out = report.rows.size() - options_.top;
-    report.rows.resize(options_.top);
-  }
+  report.rows_left_out = keep_first(report.rows, options_.top);
   if (groups_.other().total.count() != 0) {
     report.rows.push_back(groups_.other());
     report.rows.back().key = Report::kFoldedKey;
@@ -248,10 +246,7 @@ void Aggregator::report_guest(Report& report, const Pipeline& pipeline) const {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.times.own_ns() > b.times.own_ns();
   });
-  if (options_.top != 0 && rows.size() > options_.top) {
-    report.guest_functions_left_out = rows.size() - options_.top;
-    rows.resize(options_.top);
-  }
+  report.guest_functions_left_out = keep_first(rows, options_.top);
 }
 
 }  // namespace trapline

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "merge/report/compare_blocks.h"
+#include "merge/report/top_rows.h"
 
 namespace trapline {
 namespace {
@@ -238,10 +239,7 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
   const bool exits = options.rows == CompareRows::kExits;
   std::vector<std::string> keys =
       rows_to_show(before, after, !exits || comparison.model.durations());
-  if (options.top != 0 && keys.size() > options.top) {
-    comparison.rows_left_out = keys.size() - options.top;
-    keys.resize(options.top);
-  }
+  comparison.rows_left_out = keep_first(keys, options.top);
   for (const std::string& key : keys) {
     const RowBlocks a(before, left, key), b(after, right, key);
     ComparedRow row;

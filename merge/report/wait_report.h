@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "merge/report/top_rows.h"
+
 namespace trapline {
 
 struct WaitRow {
@@ -26,11 +28,7 @@ struct WaitRows {
   std::size_t rows_left_out = 0;  // by --top
 
   // Keeps the `top` largest rows; 0: all.
-  void keep(std::size_t top) {
-    if (top == 0 || rows.size() <= top) return;
-    rows_left_out = rows.size() - top;
-    rows.resize(top);
-  }
+  void keep(std::size_t top) { rows_left_out = keep_first(rows, top); }
 };
 
 struct WaitReport {

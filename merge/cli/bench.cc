@@ -218,15 +218,7 @@ void add_bench(CLI::App& app, int& status) {
       ->capture_default_str();
   add_compare_choice(*command, options->choice, options->compare);
   command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
-  CLI::Option* qemu = command
-                          ->add_option("--qemu-events", record.qemu_events,
-                                       "For a COMMAND that is QEMU: its events, in place of "
-                                       "memory_region_ops_*; repeatable")
-                          ->type_name("PATTERN")
-                          ->delimiter(',')
-                          ->allow_extra_args(false);
-  command->add_flag("--no-qemu-events", options->no_qemu_events, "Record none of QEMU's events")
-      ->excludes(qemu);
+  add_qemu_events(*command, record.qemu_events, options->no_qemu_events);
   command->add_flag("--functions{uftrace}", options->functions,
                     "Record guest functions, as trapline record does");
   command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");

@@ -46,6 +46,17 @@ void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {
   command.add_option("--vm", filter.vm, "Only this VM: its name or process id")->type_name("VM");
 }
 
+void add_qemu_events(CLI::App& command, std::vector<std::string>& patterns, bool& none) {
+  CLI::Option* events = command
+                            .add_option("--qemu-events", patterns,
+                                        "For a COMMAND that is QEMU: its events, in place of "
+                                        "memory_region_ops_*; repeatable")
+                            ->type_name("PATTERN")
+                            ->delimiter(',')
+                            ->allow_extra_args(false);
+  command.add_flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
+}
+
 PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
                          const std::string& from, const std::string& to) {
   PageOptions options;

@@ -18,6 +18,8 @@ namespace trapline::cli {
 // The recordings and what helps to read them; `path` is filled by the user's words.
 void add_input_options(CLI::App& command, InputOptions& options);
 void add_vcpu_options(CLI::App& command, VcpuFilter& filter);
+// --qemu-events and --no-qemu-events of what records a COMMAND.
+void add_qemu_events(CLI::App& command, std::vector<std::string>& patterns, bool& none);
 
 // Share read, on stderr, once a second when that is a terminal; erased at the end.
 class ProgressLine {

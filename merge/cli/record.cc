@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/common.h"
 #include "merge/cli/finding_text.h"
 #include "merge/record/doctor.h"
 #include "merge/record/flight_store.h"
@@ -193,15 +194,7 @@ void add_record(CLI::App& app, int& status) {
       ->type_name("PATTERN")
       ->delimiter(',')
       ->allow_extra_args(false);
-  auto* qemu = command
-                   ->add_option("--qemu-events", record.qemu_events,
-                                "For a COMMAND that is QEMU: its events, in place of "
-                                "memory_region_ops_*; repeatable")
-                   ->type_name("PATTERN")
-                   ->delimiter(',')
-                   ->allow_extra_args(false);
-  command->add_flag("--no-qemu-events", options->no_qemu_events, "Record none of QEMU's events")
-      ->excludes(qemu);
+  add_qemu_events(*command, record.qemu_events, options->no_qemu_events);
   command->add_flag("--functions{uftrace}", options->functions,
                     "Record the guest's functions (QEMU under TCG) into uftrace.data; "
                     "--functions=ftrace: into the recording; --functions=both: into both");

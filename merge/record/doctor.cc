@@ -124,20 +124,20 @@ std::vector<Finding> check_tracefs(const Host& host) {
              "as root; in a container, bind the host's (docs/install.md)"}};
   }
   std::vector<Finding> findings{{"tracefs", Level::kOk, "mounted at " + host.tracefs, "", "", ""}};
-  std::size_t of_root = 0;
+  std::size_t of_root = 0, first_of_root = 0;
   for (const NeededFile& file : kNeededFiles) {
     const int cause = host.open_error(host.tracefs + "/" + file.name, file.flags);
     // set_ftrace_filter is of kernels with function tracing only.
     if (cause == 0 || (cause == ENOENT && file.level == Level::kLimited)) continue;
     // A user may open none of them, and one command mends that: the first stands for all.
-    if (!host.superuser && cause == EACCES && ++of_root > 1) continue;
+    if (!host.superuser && cause == EACCES) {
+      if (++of_root > 1) continue;
+      first_of_root = findings.size();
+    }
     findings.push_back(refused(host, file, cause));
   }
   if (of_root > 1) {
-    const auto first = std::find_if(findings.begin(), findings.end(), [](const Finding& finding) {
-      return finding.found.ends_with(std::strerror(EACCES));
-    });
-    first->found += fmt::format(", and {} more of its files", of_root - 1);
+    findings[first_of_root].found += fmt::format(", and {} more of its files", of_root - 1);
   }
   if (findings.size() == 1) {
     findings.push_back(

@@ -3,6 +3,7 @@
 chrome equal the report's, those by who woke the vCPU too, and speedscope's own importer reads the last two formats
 ("-": without it)."""
 import collections
+import contextlib
 import csv
 import io
 import json
@@ -12,7 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-READER = pathlib.Path(__file__).resolve().parents[2] / "support" / "speedscope.js"
+SUPPORT = pathlib.Path(__file__).resolve().parents[2] / "support"
+sys.path.append(str(SUPPORT))
+from node_server import NodeServer  # noqa: E402
+
 PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns")
 
 
@@ -112,31 +116,22 @@ def sums_of_chrome(text):
     return dict(sums), names
 
 
-class Speedscope:
+class Speedscope(NodeServer):
     """speedscope's importer, started once for many files."""
 
     def __init__(self, folder):
-        self._process = subprocess.Popen(["node", str(READER), folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         text=True)
+        super().__init__(SUPPORT / "speedscope.js", folder)
 
     def sums(self, name, text):
         with tempfile.TemporaryDirectory() as work:
             path = pathlib.Path(work) / name
             path.write_text(text, encoding="utf-8")
-            print(path, file=self._process.stdin, flush=True)
-            line = self._process.stdout.readline()
-        said = json.loads(line) if line else {"error": "it ended"}
-        if "error" in said:
-            sys.exit(f"speedscope does not read {name}: {said['error']}")
+            said = self.ask(path, f"speedscope does not read {name}")
         sums = collections.Counter()
         for profile in said["profiles"]:
             for frame, weight in profile["weights"].items():
                 sums[frame.split(" {")[0]] += weight
         return sums
-
-    def end(self):
-        self._process.stdin.close()
-        self._process.wait()
 
 
 def check(trapline, speedscope, recording):
@@ -195,10 +190,8 @@ def check(trapline, speedscope, recording):
 
 def main():
     trapline, folder, *recordings = sys.argv[1:]
-    speedscope = Speedscope(folder) if folder != "-" else None
-    good = [check(trapline, speedscope, recording) for recording in recordings]
-    if speedscope:
-        speedscope.end()
+    with contextlib.nullcontext() if folder == "-" else Speedscope(folder) as speedscope:
+        good = [check(trapline, speedscope, recording) for recording in recordings]
     print(f"{len(good)} recordings, {good.count(False)} with differences")
     return 0 if good and all(good) else 1
 

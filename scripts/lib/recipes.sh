@@ -10,7 +10,7 @@ recipe_list() {
   cat <<'END'
   qemu10          QEMU 10.0 (bookworm-backports): bin/qemu-system-{x86_64,aarch64,riscv64,...}
   qemu11          the same programs of QEMU 11 (trixie-backports)
-  qemu10-source   the source package of QEMU 10, meson and firmware: scripts/qemu-with-ftrace
+  qemu10-source   the source package of QEMU 10, meson and firmware; for scripts/qemu-with-ftrace
   qemu11-source   the source package of QEMU 11, and the same tools
   kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
   kernel-amd64-backports    a newer one, from bookworm-backports

@@ -127,8 +127,9 @@ int main(int argc, char** argv) {
     each->add_option("probes", command.patterns, "Names or patterns (default: all)");
   }
   run_command->add_option("--pid,-p", command.pid, "Only this process");
-  run_command->add_option("--tapset", command.tapset,
-                          "Folder of the tapsets (default: ../share/systemtap/tapset)");
+  run_command->add_option(
+      "--tapset", command.tapset,
+      "Folder of the tapsets (default: ../share/systemtap/tapset, from the program's folder)");
   run_command->add_option("--probe-prefix", command.prefix,
                           "Prefix of the probes (default: the program's name with . for -)");
   run_command->add_flag("--dry-run", command.dry_run, "Print the script instead of running it");

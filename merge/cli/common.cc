@@ -41,9 +41,10 @@ void add_input_options(CLI::App& command, InputOptions& options) {
       "Print the readers, clock evidence and symbols used");
 }
 
-void add_vcpu_options(CLI::App& command, VcpuFilter& filter) {
-  command.add_option("--vcpu", filter.vcpu, "Only this vCPU");
-  command.add_option("--vm", filter.vm, "Only this VM: its name or process id")->type_name("VM");
+void add_vcpu_options(CLI::App& command, VcpuFilter& filter, const std::string& vcpu_text,
+                      const std::string& vm_text) {
+  command.add_option("--vcpu", filter.vcpu, vcpu_text);
+  command.add_option("--vm", filter.vm, vm_text)->type_name("VM");
 }
 
 void add_qemu_events(CLI::App& command, std::vector<std::string>& patterns, bool& none) {

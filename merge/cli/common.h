@@ -17,7 +17,9 @@ namespace trapline::cli {
 
 // The recordings and what helps to read them; `path` is filled by the user's words.
 void add_input_options(CLI::App& command, InputOptions& options);
-void add_vcpu_options(CLI::App& command, VcpuFilter& filter);
+// The texts say what of the command's output they narrow.
+void add_vcpu_options(CLI::App& command, VcpuFilter& filter, const std::string& vcpu_text,
+                      const std::string& vm_text);
 // --qemu-events and --no-qemu-events of what records a COMMAND.
 void add_qemu_events(CLI::App& command, std::vector<std::string>& patterns, bool& none);
 

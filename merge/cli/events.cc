@@ -65,9 +65,10 @@ void add_events(CLI::App& app, int& status) {
       ->type_name("SOCKET");
   command->add_option("--qmp", options->qmp, "QEMU's QMP socket")->type_name("SOCKET");
   command
-      ->add_option("--trace-file", options->trace_file,
-                   "Control the trace file: on, off, flush, status, layout=qemu|rfc, or the path "
-                   "of a new one")
+      ->add_option(
+          "--trace-file", options->trace_file,
+          "Control the trace file: on, off, flush, status, layout=qemu|rfc (docs/backend.md), "
+          "or the path of a new one")
       ->type_name("ACTION");
   command->callback([options, &status] {
     if (auto done = control(*options); !done) status = fail_with(done.error());

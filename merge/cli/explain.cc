@@ -72,7 +72,8 @@ void add_explain(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("explain", "Explain why one exit took so long, and who kept it waiting");
   add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter);
+  add_vcpu_options(*command, options->filter, "Choose among the exits of this vCPU",
+                   "Choose among the exits of this VM: its name or process id");
   command
       ->add_option("--around", options->around,
                    "max: the longest exit, halts excepted; or the exit at this time: seconds of "

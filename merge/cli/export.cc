@@ -181,7 +181,8 @@ void add_export(CLI::App& app, int& status) {
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
   add_input_options(*command, options->input);
   command->get_option("recording")->required(false);
-  add_vcpu_options(*command, options->filter);
+  add_vcpu_options(*command, options->filter, "Only this vCPU (applies to exits and functions)",
+                   "Only this VM: name or process id (as for --vcpu)");
   command->add_option("--to", options->how.format, "The format: see --list")->type_name("FORMAT");
   command->add_flag("--list", options->list, "List the formats");
   add_row_options(*command, *options);

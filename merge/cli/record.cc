@@ -136,7 +136,7 @@ Result<int> run_record(RecordArguments& options, bool folder_given) {
 void add_snapshots(CLI::App& command, RecordArguments& options) {
   auto* trigger = command
                       .add_option("--snapshot-on", options.snapshot_on,
-                                  "Keep only the time around exits such as 'exit > 500us'")
+                                  "Keep only the time around exits like 'exit > 500us'")
                       ->type_name("EXPR");
   command
       .add_option("--around", options.around,
@@ -175,9 +175,13 @@ void add_record(CLI::App& app, int& status) {
   auto options = std::make_shared<RecordArguments>();
   record::RecordOptions& record = options->record;
   CLI::App* command = app.add_subcommand("record", "Record a session: kernel, QEMU and guest");
-  auto* folder = command->add_option("-o,--output", record.folder, "The session's folder")
-                     ->type_name("DIR")
-                     ->capture_default_str();
+  auto* folder =
+      command
+          ->add_option("-o,--output", record.folder,
+                       fmt::format("The session's folder (default: {}; with --flight: {})",
+                                   record.folder, record::kDefaultFlightFolder))
+          ->type_name("DIR")
+          ->capture_default_str();
   command->add_option("--pid", record.pid, "Record this process, with all of its threads")
       ->type_name("PID")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()));

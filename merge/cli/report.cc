@@ -233,7 +233,8 @@ void add_report(CLI::App& app, int& status) {
   auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter);
+  add_vcpu_options(*command, options->filter, "Only this vCPU (except --irq, --by span, counters)",
+                   "Only this VM: name or process id (same exceptions)");
   options->by =
       command
           ->add_option("--by", options->report.by_text,

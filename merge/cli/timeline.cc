@@ -163,7 +163,9 @@ void add_timeline(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("timeline", "Print the events of kernel, QEMU and guest in order of time");
   add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter);
+  add_vcpu_options(*command, options->filter,
+                   "Only this vCPU (html: also other threads' events, and requests)",
+                   "Only this VM: its name or process id (html: as for --vcpu)");
   auto* from =
       command
           ->add_option(

@@ -76,7 +76,9 @@ void add_top(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--top", top.batch.top, "Rows to print with --batch; 0: all")
       ->capture_default_str();
-  command->add_option("--vm", top.batch.scope.vm, "This VM only, by its process id")
+  command
+      ->add_option("--vm", top.batch.scope.vm,
+                   "This VM only, by its process id (except waits and requests)")
       ->type_name("PID");
   command->add_flag("--no-sched", options->no_sched,
                     "Record no scheduler events: costs less, but preempted and blocked time "

@@ -89,7 +89,9 @@ void add_view(CLI::App& app, int& status) {
   auto options = std::make_shared<ViewArguments>();
   CLI::App* command = app.add_subcommand("view", "Open the report as a page in a browser");
   add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter);
+  add_vcpu_options(*command, options->filter,
+                   "Only this vCPU (except requests, vhost, interrupts, counters)",
+                   "Only this VM: name or process id (same exceptions)");
   command
       ->add_option("-o,--output", options->output, "Write the page here, not to a temporary file")
       ->type_name("FILE");

@@ -35,7 +35,7 @@ Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, Compar
     compare.rows = CompareRows::kRequests;
     return {};
   }
-  auto dimensions = parse_dimensions(compare.by);
+  auto dimensions = parse_dimensions(compare.by, "span");
   if (!dimensions) return tl::unexpected(std::move(dimensions).error());
   sides.by = std::move(*dimensions);
   return {};

@@ -76,7 +76,7 @@ Result<void> complete(ReportArguments& options) {
     return fail(ErrorKind::kUsage, "--span needs --by span");
   }
   if (!options.report.requests) {
-    auto dimensions = parse_dimensions(options.report.by_text);
+    auto dimensions = parse_dimensions(options.report.by_text, "span or guest-span");
     if (!dimensions) return tl::unexpected(std::move(dimensions).error());
     options.report.by = std::move(*dimensions);
   }
@@ -217,7 +217,8 @@ void add_tables(CLI::App& command, ReportArguments& options) {
   command
       .add_option("--phase", options.phases,
                   "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
-                  "says PATTERN, at function:NAME, or at 0xFIRST..0xLAST; repeatable")
+                  "says PATTERN, at function:NAME, or at an exit from a guest address in "
+                  "0xFIRST..0xLAST; repeatable")
       ->type_name("SPEC");
   command.add_flag("--guest", options.report.guest,
                    "Guest functions: own time, and the exits' part of it");

@@ -22,16 +22,17 @@ constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"preempted-by", Dimension::kPreemptedBy},
     {"blocked-on", Dimension::kBlockedOn}};
 
-Result<Dimension> parse_dimension(std::string_view name) {
+Result<Dimension> parse_dimension(std::string_view name, std::string_view alone) {
   std::vector<std::string_view> names;
   for (const auto& [known, dimension] : kDimensions) {
     if (name == known) return dimension;
     names.push_back(known);
   }
   const auto near = nearest(name, names);
-  return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}, and span alone", name,
+  return fail(ErrorKind::kUsage, "--by: unknown '{}'; {}there are {}{}", name,
               near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near),
-              dimension_names());
+              dimension_names(),
+              alone.empty() ? std::string() : fmt::format(", and {} alone", alone));
 }
 
 }  // namespace
@@ -60,11 +61,11 @@ std::string dimension_names() {
   return all;
 }
 
-Result<std::vector<Dimension>> parse_dimensions(std::string_view text) {
+Result<std::vector<Dimension>> parse_dimensions(std::string_view text, std::string_view alone) {
   std::vector<Dimension> dimensions;
   while (true) {
     const auto comma = text.find(',');
-    auto dimension = parse_dimension(trimmed(text.substr(0, comma)));
+    auto dimension = parse_dimension(trimmed(text.substr(0, comma)), alone);
     if (!dimension) return tl::unexpected(std::move(dimension).error());
     if (std::find(dimensions.begin(), dimensions.end(), *dimension) != dimensions.end()) {
       return fail(ErrorKind::kUsage, "--by: '{}' is named twice", text.substr(0, comma));

@@ -30,8 +30,10 @@ enum class Dimension : std::uint8_t {
   kBlockedOn,
   kCount  // of them
 };
-// "reason,device"; an Error names what is unknown and what there is.
-[[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text);
+// "reason,device"; an Error names what is unknown and what there is: the dimensions, and `alone`,
+// which the command takes in their place ("span").
+[[nodiscard]] Result<std::vector<Dimension>> parse_dimensions(std::string_view text,
+                                                              std::string_view alone = {});
 
 // An Error names the one that only exits have.
 [[nodiscard]] Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions);

@@ -49,4 +49,20 @@ every_topic_is_its_file_and_fits_a_screen() {
   "$trapline" report --help | diff - "$work/stdout" || fail "help report is not report --help"
 }
 
+values_that_are_refused_are_told_with_what_there_is() {
+  run "$trapline" top --batch --by span "$TRAPLINE_SOURCE_DIR/tests/data/box/demo-userspace.dat"
+  expect_equal "status of top --by span" 2 "$status"
+  expect_contains "$work/stderr" "unknown 'span'; there are reason,"
+  if grep -q alone "$work/stderr"; then fail "top offers what it does not take: $(cat "$work/stderr")"; fi
+  run "$trapline" report --by spam "$TRAPLINE_SOURCE_DIR/tests/data/box/demo-userspace.dat"
+  expect_contains "$work/stderr" ", and span or guest-span alone"
+  run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --interval 10ms
+  expect_equal "status of trapline-sync --interval 10ms" 2 "$status"
+  expect_contains "$work/stderr" "--interval: '10ms' is not a number; give milliseconds without a unit"
+  run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --port 65536
+  expect_equal "status of trapline-sync --port 65536" 2 "$status"
+  run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --port 0 --interval 010 --rounds 0x1
+  expect_equal "status of trapline-sync with numbers" 0 "$status"
+}
+
 "$1"

@@ -6,10 +6,12 @@
  * writes to a device's page through /dev/mem instead (arm64 has no ports): choose a register that
  * may be written. docs/formats/sync.md describes what it prints, and writes to trace_marker. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/ptp_clock.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,19 +185,32 @@ static int print_usage(FILE* out, int status) {
   return status;
 }
 
+/* The option's argument, at most `most`; else says that it is not `kind` and returns 1. */
+static int take_number(unsigned long* value, unsigned long most, const char* option,
+                       const char* kind) {
+  char* end;
+  errno = 0;
+  *value = strtoul(optarg, &end, 0);
+  if (optarg[0] >= '0' && optarg[0] <= '9' && *end == 0 && errno == 0 && *value <= most) return 0;
+  fprintf(stderr, "trapline-sync: %s: '%s' is not %s\n", option, optarg, kind);
+  return 1;
+}
+
+static const struct option kLong[] = {
+    {"port", 1, 0, 'p'},     {"mmio", 1, 0, 'm'},   {"ptp", 1, 0, 'd'},  {"marker", 1, 0, 't'},
+    {"interval", 1, 0, 'i'}, {"rounds", 1, 0, 'n'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
+
 int main(int argc, char** argv) {
   const char *device = "/dev/ptp_kvm", *trace = "/sys/kernel/tracing/trace_marker";
   unsigned long interval = 1000, rounds = 1;
-  static const struct option kLong[] = {
-      {"port", 1, 0, 'p'},     {"mmio", 1, 0, 'm'},   {"ptp", 1, 0, 'd'},  {"marker", 1, 0, 't'},
-      {"interval", 1, 0, 'i'}, {"rounds", 1, 0, 'n'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
+  int wrong = 0;
   for (int option; (option = getopt_long(argc, argv, "hp:m:d:t:i:n:", kLong, NULL)) != -1;)
     switch (option) {
       case 'p':
-        port = strtoul(optarg, NULL, 0);
+        wrong |= take_number(&port, 0xffff, "--port", "a port; give a number from 0 to 65535");
         break;
       case 'm':
-        mmio = strtoul(optarg, NULL, 0);
+        wrong |= take_number(&mmio, ULONG_MAX, "--mmio", "an address; give one such as 0xa004000");
         break;
       case 'd':
         device = optarg;
@@ -204,16 +219,18 @@ int main(int argc, char** argv) {
         trace = optarg;
         break;
       case 'i':
-        interval = strtoul(optarg, NULL, 0);
+        wrong |= take_number(&interval, ULONG_MAX, "--interval",
+                             "a number; give milliseconds without a unit, such as 10");
         break;
       case 'n':
-        rounds = strtoul(optarg, NULL, 0);
+        wrong |= take_number(&rounds, ULONG_MAX, "--rounds", "a number; give one such as 10");
         break;
       case 'h':
         return print_usage(stdout, 0);
       default:
         return print_usage(stderr, 2);
     }
+  if (wrong) return 2;
   int available[kWays] = {[kNoop] = 1};
 #if defined(__x86_64__)
   available[kPort] = open_port();

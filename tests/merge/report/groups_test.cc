@@ -41,6 +41,9 @@ TEST(DimensionsTest, UnknownOnesAreRefusedWithTheNearest) {
   const auto wrong = parse_dimensions("reason,devise");
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("did you mean 'device'"), std::string::npos);
+  EXPECT_EQ(wrong.error().message.find("alone"), std::string::npos);
+  EXPECT_TRUE(
+      parse_dimensions("reason,devise", "span").error().message.ends_with(", and span alone"));
   EXPECT_FALSE(parse_dimensions("reason,reason"));
   EXPECT_FALSE(parse_dimensions(""));
 }

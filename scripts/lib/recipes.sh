@@ -17,11 +17,12 @@ recipe_list() {
   kernel-arm64    the arm64 cloud kernel
   kernel-{amd64,arm64}-{bullseye,trixie,trixie-backports}   older and newer ones (docs/hosts.md)
   guest-amd64     modules of the cloud kernel that only guests load: ptp_kvm.ko
-  box-amd64       the files inside the KVM host in a box: base.cpio (busybox, QEMU 10, trace-cmd)
+  box-amd64       the files inside the KVM host in a box (docs/kvm-box.md): base.cpio (busybox, QEMU 10,
+                  trace-cmd)
   box-arm64       the same for arm64
   box-riscv64, kernel-riscv64    box and kernel for riscv64 (trixie)
-  clean-root      a minimal Debian with a C compiler and CMake, and the packages that Trapline's packages need
-                  in its apt cache: root/; for a test
+  clean-root      a minimal Debian with a C compiler and CMake; its apt cache has the packages that Trapline's
+                  packages need: root/; for a test
   cross-arm64     a Debian with the cross compiler and the libraries for packages for arm64: root/
   qemu-user       runs a program of arm64 here (static): bin/qemu-aarch64-static; for packages for arm64
   bochs           Bochs 3.0 (trixie), an emulator of Intel's VMX: bin/bochs, share/BIOS-bochs-latest

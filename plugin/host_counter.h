@@ -6,7 +6,6 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <x86intrin.h>
 #endif
 
 namespace trapline::host_counter {
@@ -14,7 +13,7 @@ namespace trapline::host_counter {
 #if defined(__x86_64__)
 inline constexpr bool kExists = true;
 inline constexpr bool kIsTsc = true;
-inline std::uint64_t read() { return __rdtsc(); }
+inline std::uint64_t read() { return __builtin_ia32_rdtsc(); }
 // Runs at one rate in all of the processor's states.
 inline bool is_invariant() {
   unsigned a = 0, b = 0, c = 0, d = 0;

@@ -105,7 +105,7 @@ void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuWishes&
   if (facts.tracing == QemuTracing::kFtrace) return;
   if (auto file = option_value(result.words, "-D")) {
     result.warnings.push_back(fmt::format(
-        "QEMU's events go to {} as its own -D says, not into the recording; leave -D away", *file));
+        "QEMU's events go to {} as its own -D says, not into the recording; leave -D out", *file));
   } else {
     add(result, {"-D", wishes.marker});
   }
@@ -113,7 +113,7 @@ void add_events(QemuAdditions& result, const QemuFacts& facts, const QemuWishes&
   if (message && message->find("timestamp=on") != std::string::npos) {
     result.warnings.push_back(
         "-msg timestamp=on puts a prefix before the names of QEMU's events, so that they are not "
-        "recognised; leave it away");
+        "recognised; leave it out");
   }
 }
 
@@ -219,7 +219,7 @@ Result<QemuAdditions> complete_qemu(const std::vector<std::string>& words, const
   if (has_option(words, "-daemonize")) {
     return fail(ErrorKind::kUsage,
                 "-daemonize: the command would end at once, and the recording with it; leave it "
-                "away, or start QEMU by itself and give --pid PID");
+                "out, or start QEMU by itself and give --pid PID");
   }
   name_threads(result);
   add_events(result, facts, wishes);

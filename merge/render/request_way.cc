@@ -41,7 +41,7 @@ void print_eventfds(const Report& report, std::ostream& out) {
     posted = std::max(posted, row.posted);
   }
   if (irqfd != 0) {
-    out << fmt::format("{} of a queue's requests were told by an eventfd (irqfd).\n",
+    out << fmt::format("{} of a queue's interrupts came through an eventfd (irqfd).\n",
                        grouped(irqfd));
   }
   if (posted != 0) {

@@ -291,7 +291,9 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.left_out_events, "events left out on purpose, by --snapshot-on"},
       {counters.left_out_pieces, "pieces of time that they lay in, on one CPU each"},
       {counters.exits.closed_by_loss, "exits left out: a loss may hide their end"},
-      {counters.exits.exit_without_entry, "kvm_exit without a kvm_entry after it"},
+      {counters.exits.exit_without_entry, report.model.from_userspace_exit
+                                              ? "exits to user space whose end was not recorded"
+                                              : "kvm_exit without a kvm_entry after it"},
       {counters.exits.entry_without_exit, "kvm_entry without a kvm_exit before it"},
       {counters.exits.user_without_end, "user intervals that only kvm_entry ended"},
       {counters.exits.clock_went_back, "events stamped before their thread's last one"},
@@ -303,7 +305,7 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.bios_ambiguous, "bios of more than one possible request, left open"},
       {counters.notifies_ambiguous, "notifies of more than one possible exit, left open"},
       {counters.interrupts_ambiguous,
-       "interrupts by another way than their queue's before, left open"},
+       "interrupts raised in another way than earlier ones, left open"},
       {counters.calls.without_return, "calls without their return, counted up to where they ended"},
       {counters.calls.cut_by_loss, "calls of which a part is not known: events were lost"},
       {counters.groups_folded, "exits in [other]: more groups than are kept"}};

@@ -23,8 +23,6 @@ void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress, Stop
     if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
   }
 }
-inline void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress) {
-  feed(timeline, pipeline, progress, [] { return false; });
-}
+void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress);
 
 }  // namespace trapline

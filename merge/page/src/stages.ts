@@ -69,7 +69,7 @@ function eventfds(paths: RequestPath[]): HTMLElement[] {
   const irqfd = Math.max(0, ...paths.map((path) => path.irqfd ?? 0));
   const posted = Math.max(0, ...paths.map((path) => path.posted ?? 0));
   return [
-    ...(irqfd ? [h("p", { class: "dim" }, `${grouped(irqfd)} of a queue's requests were told by an eventfd (irqfd).`)] : []),
+    ...(irqfd ? [h("p", { class: "dim" }, `${grouped(irqfd)} of a queue's interrupts came through an eventfd (irqfd).`)] : []),
     ...(posted ? [h("p", { class: "dim" }, `${grouped(posted)} of a queue's interrupts were posted: their injection is the post.`)] : []),
   ];
 }

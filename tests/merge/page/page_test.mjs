@@ -600,7 +600,7 @@ const cases = {
           .map((row) => [...row.querySelectorAll("td.number")].map((cell) => (cell.title || cell.textContent).replace(/[^\d–]/g, ""))), section === "requests");
         assert.deepEqual(lines, expected.map((d) => [d.count, ...(d.count ? [d.p50_ns, d.p90_ns, d.p99_ns, d.max_ns] : Array(4).fill("–"))].map(String)), file);
         if (section === "vhost") assert.match(await page.locator("#vhost").textContent(), new RegExp(`${vhost[0].notified} of ${vhost[0].turns} turns began with a guest's notify; ${vhost[0].interrupts} interrupts`));
-        else assert.match(await page.locator("#requests").textContent(), /told by an eventfd \(irqfd\)/);
+        else assert.match(await page.locator("#requests").textContent(), /came through an eventfd \(irqfd\)/);
         await page.setViewportSize({ width: 390, height: 900 });
         await fits(page);
       });

@@ -47,9 +47,13 @@ std::string VcpuNames::vm_name(ThreadId thread) const {
   return found == entries_.end() ? "" : found->second.vm.given;
 }
 
-std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
+std::int32_t VcpuNames::number(ThreadId thread) const {
   const auto found = entries_.find(thread);
-  const std::int32_t vcpu = found == entries_.end() ? kNoVcpu : found->second.vcpu;
+  return found == entries_.end() ? kNoVcpu : found->second.vcpu;
+}
+
+std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
+  const std::int32_t vcpu = number(thread);
   const std::string number = vcpu == kNoVcpu
                                  ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
                                  : fmt::format("vcpu {}", vcpu);

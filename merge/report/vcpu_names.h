@@ -36,6 +36,8 @@ class VcpuNames {
   // "vcpu 0", "tid 117" where its number is not known; with_vm: "vm 1234 vcpu 0" where there are
   // several VMs.
   [[nodiscard]] std::string vcpu(ThreadId thread, bool with_vm) const;
+  // kNoVcpu where its number is not known.
+  [[nodiscard]] std::int32_t number(ThreadId thread) const;
   // The VM of that id, nullptr where there is none.
   [[nodiscard]] const Vm* vm_of(const std::string& id) const;
   [[nodiscard]] bool several_vms() const { return several_vms_; }

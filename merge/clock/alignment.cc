@@ -9,6 +9,9 @@
 namespace trapline::clocks {
 namespace {
 
+// Of a guest's recording that trace-cmd moved, where its host's is not given.
+constexpr const char* kHostsClock = "its host's";
+
 // A clock of a machine. `owner`: the source that alone has it, where no other one can.
 struct Clock {
   std::string name;
@@ -139,7 +142,9 @@ Result<AlignedSource> by_offset(const SourceClock& source) {
 }
 
 std::string named(const Clock& clock) {
-  return clock.owner.empty() || clock.name.empty() ? clock.name : clock.name + " of its own";
+  return clock.owner.empty() || clock.name == kHostsClock || clock.name.empty()
+             ? clock.name
+             : clock.name + " of its own";
 }
 
 Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_t i,
@@ -253,7 +258,7 @@ void take_peers_clocks(std::span<SourceClock> sources) {
       return &other != &guest && !other.shifted && is_host_of(other, guest);
     });
     if (host == sources.end()) {
-      guest.clock = "its host's";
+      guest.clock = kHostsClock;
       continue;
     }
     guest.clock = host->clock;

@@ -99,13 +99,13 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
   }
   out << '\n';
   table.print(out, style);
-  out << fmt::format(
-      "{} halts were replayed; their wake-ups took {} as recorded. The polling interval doubles "
-      "from 10 µs and {}.\n",
-      grouped(halts), duration_text(late, false),
-      halves ? "is halved"
-      : seen ? "shrinks to 0"
-             : "shrinks to 0 (assumed)");
+  out << fmt::format("{} took {} as recorded. The polling interval doubles from 10 µs and {}.\n",
+                     halts == 1 ? "1 halt was replayed; its wake-up"
+                                : grouped(halts) + " halts were replayed; their wake-ups",
+                     duration_text(late, false),
+                     halves ? "is halved"
+                     : seen ? "shrinks to 0"
+                            : "shrinks to 0 (assumed)");
   if (unknown != 0) {
     out << fmt::format("{} left out, whose wake-up is not in the recording (sched:sched_waking).\n",
                        unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are");

@@ -226,7 +226,8 @@ void add_bench(CLI::App& app, int& status) {
   command->add_option("--clock", record.clock, "The recordings' clock")
       ->type_name("NAME")
       ->capture_default_str();
-  command->add_option("COMMAND", options->command, "What to run and record, after --");
+  command->add_option("COMMAND", options->command,
+                      "What to run and record, after --; must end by itself");
   command->callback([options, &status] {
     const auto done = run_bench(*options);
     status = done ? *done : fail_with(done.error());

@@ -48,8 +48,8 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
   command
       .add_option("--by", choice.by,
                   "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
-                  "preempted-by, blocked-on, several with commas; or span: requests (default: "
-                  "reason)")
+                  "cpu, nested, preempted-by, blocked-on, several with commas; or span: requests "
+                  "(default: reason)")
       ->type_name("LIST");
   command
       .add_option("--top", compare.top,

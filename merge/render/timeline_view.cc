@@ -186,6 +186,8 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
     return on_exit(event, *exit, place, pipeline);
   }
   if (std::holds_alternative<KvmEntry>(event.payload)) return on_entry(event, place, pipeline);
+  // Before its first kvm_exit a vCPU's thread is not known as one.
+  if (!place.is_vcpu && !options_.reason.empty()) return;
   if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload)) {
     const std::string reason = timeline_.source_of(event).userspace_reason(exit->reason);
     return print(event, place, 1, {}, "to user space: " + printable(reason));
@@ -193,7 +195,6 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
   if (const auto begin = pipeline.exits().user_ended()) {
     return print(event, place, 1, {}, "back in KVM after " + duration(elapsed(*begin, event.at)));
   }
-  if (!place.is_vcpu && !options_.reason.empty()) return;
   const bool marker = std::holds_alternative<Marker>(event.payload);
   const std::string text = plain(event);
   if (!text.empty()) print(event, place, place.depth, marker ? kVmm : kDim, text);

@@ -50,6 +50,7 @@ std::string TimelineView::duration(std::uint64_t ns) const { return duration_tex
 TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
                                            const Pipeline& pipeline) const {
   Place place;
+  place.shown = options_.reason.empty();
   const auto state = pipeline.vcpu(thread);
   if (!state) {
     const auto found = vcpus_of_calls_.find(thread);
@@ -57,7 +58,6 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
     place.vcpu = found->second;
   }
   place.is_vcpu = true;
-  place.shown = options_.reason.empty();
   if (!state) return place;
   place.vcpu = state->vcpu;
   const bool in_exit =
@@ -186,8 +186,7 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
     return on_exit(event, *exit, place, pipeline);
   }
   if (std::holds_alternative<KvmEntry>(event.payload)) return on_entry(event, place, pipeline);
-  // Before its first kvm_exit a vCPU's thread is not known as one.
-  if (!place.is_vcpu && !options_.reason.empty()) return;
+  if (!place.shown) return;
   if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload)) {
     const std::string reason = timeline_.source_of(event).userspace_reason(exit->reason);
     return print(event, place, 1, {}, "to user space: " + printable(reason));
@@ -202,10 +201,9 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
 
 // What the guest's own kernel recorded: who did what inside it.
 void TimelineView::on_guest_event(const Event& event, const Place& place) {
-  if (place.is_vcpu ? place.shown : options_.reason.empty()) {
-    const std::string text = plain(event);
-    if (!text.empty()) print(event, place, 0, kGuest, text);
-  }
+  if (!place.shown) return;
+  const std::string text = plain(event);
+  if (!text.empty()) print(event, place, 0, kGuest, text);
 }
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.

@@ -46,12 +46,8 @@ InstanceFeed::~InstanceFeed() {
 Result<std::unique_ptr<InstanceFeed>> InstanceFeed::create(const record::RecordOptions& options) {
   auto root = record::find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
-  for (const record::Leftover& leftover : record::remove_leftovers(*root)) {
-    if (!options.say) break;
-    options.say(leftover.removed
-                    ? fmt::format("removed the instance of a dead recorder: {}", leftover.name)
-                    : fmt::format("the instance of a dead recorder stays: {}: {}", leftover.name,
-                                  leftover.why));
+  for (const std::string& line : record::remove_leftovers(*root)) {
+    if (options.say) options.say(line);
   }
   auto events = record::choose_events(*root, options.events);
   if (!events) return tl::unexpected(std::move(events).error());

@@ -40,9 +40,7 @@ Result<void> FlightRecorder::prepare() {
   signals_ = std::move(*signals);
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
-  for (const Leftover& leftover : remove_leftovers(*root)) {
-    if (leftover.removed) say("removed the instance of a dead recorder: " + leftover.name);
-  }
+  for (const std::string& line : remove_leftovers(*root)) say(line);
   auto instance = Instance::create(options_.instance);
   if (!instance) return tl::unexpected(std::move(instance).error());
   instance_.emplace(std::move(*instance));

@@ -41,6 +41,14 @@ std::string make_name() {
   return fmt::format("{}{}-{}-{}", kPrefix, pid, start_time(pid).value_or(0), pid_namespace());
 }
 
+// After rmdir: tracefs unlocks the folder before it looks the instance up, so where two remove the
+// same one the slower gets ENODEV (instance_rmdir, kernel/trace/trace.c).
+bool is_gone(int cause) { return cause == ENOENT || cause == ENODEV; }
+
+std::string why_it_stays(int cause) {
+  return cause == EBUSY ? "a process still holds its marker open" : std::strerror(cause);
+}
+
 }  // namespace
 
 Result<std::string> find_tracefs() {
@@ -69,22 +77,24 @@ Maker maker_of(std::string_view instance) {
   return start_time(*pid) == started ? Maker::kAlive : Maker::kDead;
 }
 
-std::vector<Leftover> remove_leftovers(const std::string& tracefs) {
-  std::vector<Leftover> found;
+std::vector<std::string> remove_leftovers(const std::string& tracefs) {
+  std::vector<std::string> lines;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(tracefs + "/instances", error)) {
     const std::string name = entry.path().filename().string();
     if (maker_of(name) != Maker::kDead) continue;
-    Leftover leftover{name, ::rmdir(entry.path().c_str()) == 0, ""};
-    if (!leftover.removed) {
-      leftover.why =
-          errno == EBUSY ? "a process still holds its marker open" : std::strerror(errno);
-      (void)write_text(entry.path() / "tracing_on", "0");
-      (void)write_text(entry.path() / "buffer_size_kb", "8");  // gives its memory back
+    if (::rmdir(entry.path().c_str()) == 0) {
+      lines.push_back("removed the instance of a dead recorder: " + name);
+      continue;
     }
-    found.push_back(std::move(leftover));
+    const int cause = errno;
+    if (is_gone(cause)) continue;  // another recorder, starting now, was faster
+    lines.push_back(
+        fmt::format("the instance of a dead recorder stays: {}: {}", name, why_it_stays(cause)));
+    (void)write_text(entry.path() / "tracing_on", "0");
+    (void)write_text(entry.path() / "buffer_size_kb", "8");  // gives its memory back
   }
-  return found;
+  return lines;
 }
 
 Instance::Instance(std::string root, std::string name)
@@ -137,7 +147,7 @@ Result<void> Instance::remove(unsigned wait_ms) {
   if (name_.empty()) return {};
   const std::string folder = path("");
   for (unsigned waited = 0;; waited += 10) {
-    if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) {
+    if (::rmdir(folder.c_str()) == 0 || is_gone(errno)) {
       name_.clear();
       return {};
     }
@@ -148,8 +158,7 @@ Result<void> Instance::remove(unsigned wait_ms) {
   (void)set("tracing_on", "0");
   name_.clear();
   return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", folder,
-              cause == EBUSY ? "a process still holds its marker open" : std::strerror(cause),
-              folder);
+              why_it_stays(cause), folder);
 }
 
 std::string Instance::path(std::string_view file) const {

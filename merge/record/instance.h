@@ -9,13 +9,6 @@
 
 namespace trapline::record {
 
-// An instance that an earlier recorder left, and what became of it.
-struct Leftover {
-  std::string name;
-  bool removed = false;
-  std::string why;  // when it was not
-};
-
 // Guarantees: the instance is new, nobody else's, and gone when this object is; nothing outside
 // its folder is written. Its name is
 //     trapline-<pid>-<start time of the process>-<pid namespace>
@@ -52,8 +45,8 @@ class Instance {
 };
 
 // Removes the instances of dead recorders of ours; those still held open by somebody (the QEMU that
-// outlived its recorder) stop recording and stay until a later start.
-[[nodiscard]] std::vector<Leftover> remove_leftovers(const std::string& tracefs);
+// outlived its recorder) stop recording and stay until a later start. A line for the user for each.
+[[nodiscard]] std::vector<std::string> remove_leftovers(const std::string& tracefs);
 
 // The maker's state by an instance's name; nothing for a name that is not ours to judge.
 enum class Maker { kAlive, kDead, kUnknown };

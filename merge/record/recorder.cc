@@ -31,11 +31,7 @@ Result<void> Recorder::prepare() {
   target_ = std::move(*target);
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
-  for (const Leftover& leftover : remove_leftovers(*root)) {
-    say(leftover.removed ? fmt::format("removed the instance of a dead recorder: {}", leftover.name)
-                         : fmt::format("the instance of a dead recorder stays: {}: {}",
-                                       leftover.name, leftover.why));
-  }
+  for (const std::string& line : remove_leftovers(*root)) say(line);
   auto instance = Instance::create(options_.instance);
   if (!instance) return tl::unexpected(std::move(instance).error());
   instance_.emplace(std::move(*instance));

@@ -72,6 +72,26 @@ the_next_start_cleans_up_after_a_kill() {
   grep -q 'removed the instance of a dead recorder' "$work/stderr" || fail "nothing was said of it"
 }
 
+# The kernel answers the slower of two that remove one instance with "no such device".
+of_several_next_starts_one_cleans_up() {
+  needs_tracefs
+  local start starts=()
+  batch
+  kill -KILL "$pid"
+  wait "$pid" || true
+  for start in 1 2 3 4; do
+    "$trapline" top --batch --count 1 >"$work/lines$start" 2>"$work/stderr$start" &
+    starts+=("$!")
+  done
+  for start in "${starts[@]}"; do
+    wait "$start" || fail "a start ended with $?: $(cat "$work"/stderr?)"
+  done
+  [ "$(cat "$work"/stderr? | grep -c 'removed the instance of a dead recorder')" = 1 ] ||
+    fail "one start should have removed it: $(cat "$work"/stderr?)"
+  [ "$(cat "$work"/stderr? | grep -c 'the instance of a dead recorder stays')" = 0 ] ||
+    fail "it was removed, and a start says it stays: $(cat "$work"/stderr?)"
+}
+
 q_and_a_lost_terminal_leave_nothing() {
   needs_tracefs
   start 80 24

@@ -107,7 +107,7 @@ std::optional<GuestSyncRecord> guest_sync_of(const std::uint64_t (&operands)[6],
   const std::uint64_t header = operands[0];
   const auto flags = static_cast<unsigned>(header >> 8 & 0xff);
   const auto clock = static_cast<std::uint8_t>(header & 0xff);
-  const bool clock_known = clock == 0xff || is_readable(static_cast<ClockId>(clock));
+  const bool clock_known = clock == 0xff || clock <= static_cast<std::uint8_t>(ClockId::kReal);
   if ((flags & (kBefore | kAfter)) == 0 || flags > 15 || !clock_known) return std::nullopt;
   GuestSyncRecord record;
   record.series = static_cast<std::uint32_t>(header >> 32);

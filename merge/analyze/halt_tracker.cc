@@ -8,12 +8,8 @@ void HaltTracker::on(const Event& event) {
     if (thread == nullptr) return;
     if (!wakeup->valid) ++thread->invalid;
     (wakeup->waited ? thread->slept : thread->polls_won).add(wakeup->ns);
-  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread != nullptr && exit->vcpu != kNoVcpu) thread->vcpu = exit->vcpu;
-  } else if (const auto* reload = std::get_if<KvmStateLoad>(&event.payload)) {
-    Thread* thread = threads_.find(event.thread);
-    if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
+  } else if (std::holds_alternative<KvmExit>(event.payload)) {
+    (void)threads_.get(event.thread, kMostThreads);  // a vCPU that never halts is told of too
   } else if (const auto* woken = std::get_if<SchedWakeup>(&event.payload)) {
     // The first of waking and wakeup counts.
     Thread* thread = threads_.find(woken->thread);

@@ -13,7 +13,6 @@ namespace trapline {
 class HaltTracker {
  public:
   struct Thread {
-    std::int32_t vcpu = kNoVcpu;
     Histogram polls_won, slept, wake_to_run;
     std::uint64_t invalid = 0;  // halts whose time KVM itself calls invalid
     std::optional<Timestamp> woken;

@@ -74,7 +74,7 @@ void VhostTracker::on_switch(const Event& event, const SchedSwitch& sched,
 void VhostTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
   Thread* woken = threads_.find(wakeup.thread);
   if (woken == nullptr || woken->turn) return;  // sched_wakeup tells of the same one once more
-  Turn& turn = woken->turn.emplace();
+  Turn& turn = woken->turn.emplace(Turn{});
   turn.woken = turn.since = event.at;
   const Exit* exit = exits_.find(event.thread);
   if (wakeup.context == SchedWakeup::Context::kInterrupt || exit == nullptr || !exit->in_kernel) {

@@ -24,8 +24,8 @@ SideRowExporter::SideRowExporter(const ExportContext& context, const ExportOptio
       writer_(form, std::move(output), columns),
       labels_(context_, options, writer_) {}
 
-void SideRowExporter::begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
-                            Timestamp end) {
+void SideRowExporter::begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread,
+                                Timestamp begin, Timestamp end) {
   writer_.cells(labels_.cells(), std::size(kLabelColumns));
   writer_.thread(process);
   if (vcpu == kNoVcpu) {
@@ -38,7 +38,7 @@ void SideRowExporter::begin(ThreadId process, std::int32_t vcpu, ThreadId thread
   writer_.number(elapsed(begin, end));
 }
 
-void SideRowExporter::end(Timestamp begin) {
+void SideRowExporter::end_row(Timestamp begin) {
   writer_.number(context_.wall_ns(begin));
   writer_.text(labels_.boot());
   writer_.end();
@@ -71,8 +71,8 @@ void GuestSpanRowExporter::largest_of(const GuestInterval& interval, Part part,
 
 void GuestSpanRowExporter::guest_span(const GuestInterval& interval, const Pipeline& pipeline) {
   const auto vcpu = pipeline.vcpu(interval.thread);
-  begin(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu, interval.thread,
-        interval.begin, interval.end);
+  begin_row(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu,
+            interval.thread, interval.begin, interval.end);
   writer_.text(span_);
   if (interval.what.empty()) {
     writer_.nothing();
@@ -90,7 +90,7 @@ void GuestSpanRowExporter::guest_span(const GuestInterval& interval, const Pipel
   writer_.number(interval.length() - std::min(known, interval.length()));
   largest_of(interval, Part::kPreempted, pipeline);
   largest_of(interval, Part::kBlocked, pipeline);
-  end(interval.begin);
+  end_row(interval.begin);
 }
 
 VhostRowExporter::VhostRowExporter(const ExportContext& context, const ExportOptions& options,
@@ -100,14 +100,14 @@ VhostRowExporter::VhostRowExporter(const ExportContext& context, const ExportOpt
                                    "raised_ns"})) {}
 
 void VhostRowExporter::turn(const VhostTurn& turn, const Pipeline&) {
-  begin(turn.process, kNoVcpu, turn.worker, turn.woken, turn.end);
+  begin_row(turn.process, kNoVcpu, turn.worker, turn.woken, turn.end);
   writer_.text(writer_.quote(turn.name));
   writer_.number(turn.ran_at.ns());
   writer_.number(turn.ran_ns);
   writer_.number(turn.preempted_ns);
   writer_.time(turn.notify);
   writer_.time(turn.raised);
-  end(turn.woken);
+  end_row(turn.woken);
 }
 
 }  // namespace trapline

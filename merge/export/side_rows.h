@@ -26,9 +26,10 @@ class SideRowExporter : public Exporter {
   SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                   OutputFile output, const std::vector<std::string_view>& columns);
   // Up to total_ns.
-  void begin(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin, Timestamp end);
+  void begin_row(ThreadId process, std::int32_t vcpu, ThreadId thread, Timestamp begin,
+                 Timestamp end);
   // From wall_ns on.
-  void end(Timestamp begin);
+  void end_row(Timestamp begin);
 
   const ExportContext context_;
   RowWriter writer_;

@@ -1,14 +1,12 @@
-#include <nlohmann/json.hpp>
-
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/diff_render.h"
+#include "merge/render/ordered_json.h"
 
 namespace trapline {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A change from nothing is infinite, and JSON has no number for it.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }

@@ -11,8 +11,6 @@
 namespace trapline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kTextColumns = 52;
 
 // "6,583.120": microseconds whose sum is that of the nanoseconds.

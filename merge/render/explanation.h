@@ -1,9 +1,9 @@
 // An Explanation, as text and JSON; intervals of a guest also as CSV.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 
+#include "merge/render/ordered_json.h"
 #include "merge/render/text_table.h"
 #include "merge/report/explain.h"
 #include "merge/report/guest_spans.h"
@@ -18,8 +18,7 @@ void print_json(const GuestSpansExplained& spans, std::ostream& out);
 // "\nCounters\n…" of those that are not 0, then the notes.
 void print_counters(const GuestSpansExplained& spans, std::ostream& out);
 // `json` with the counters and notes after it.
-void print_with_counters(nlohmann::ordered_json json, const GuestSpansExplained& spans,
-                         std::ostream& out);
+void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out);
 // rank,start_ns,interval,interval_ns,part,culprit,ns: the parts of the worst, those that wait by
 // culprit. They sum to the interval.
 void print_csv(const GuestSpansExplained& spans, std::ostream& out);
@@ -30,10 +29,9 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
                       const TextStyle& style);
 void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out);
 // The same for the page, of the first `most` rows, and the worst of them as explain has them.
-[[nodiscard]] nlohmann::ordered_json guest_spans_json(const GuestSpansExplained& spans,
-                                                      std::size_t most);
+[[nodiscard]] Json guest_spans_json(const GuestSpansExplained& spans, std::size_t most);
 // Of explain's JSON.
-[[nodiscard]] nlohmann::ordered_json worst_json(const GuestSpansExplained& spans);
+[[nodiscard]] Json worst_json(const GuestSpansExplained& spans);
 // interval,count,total_ns,p50_ns,p99_ns,max_ns,guest_ns,…,not_recorded_ns: a row of each value.
 void print_span_table_csv(const GuestSpansExplained& spans, std::ostream& out);
 

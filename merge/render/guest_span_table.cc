@@ -11,8 +11,6 @@
 namespace trapline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // As the tree of an interval calls its parts, and as keys of JSON and columns of CSV do.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSpanParts{
     {{"guest", "guest_ns"},

@@ -65,6 +65,7 @@ void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std
                                    [](const auto& share) { return share.name != "[unknown]"; });
     if (named) add(row.functions, "function");
   }
+  if (table.empty()) return;
   out << '\n';
   table.print(out, style);
 }

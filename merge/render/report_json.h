@@ -3,11 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "merge/render/ordered_json.h"
 #include "merge/report/report.h"
 
 namespace trapline {
-
-using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json report_json(const Report& report);
 [[nodiscard]] Json row_json(const GroupRow& row, RowsOf rows_of = RowsOf::kExits);

@@ -215,10 +215,8 @@ void Aggregator::report_halts(Report& report, const Pipeline& pipeline,
   auto& rows = report.halts.emplace();
   for (const auto& [thread, state] : pipeline.halts()->threads()) {
     if (!pipeline.counts(thread)) continue;
-    // Where no event names the vCPU, the thread's name may.
-    const std::int32_t vcpu = state.vcpu != kNoVcpu ? state.vcpu : vcpus.number(thread);
-    rows.push_back({vcpu, vcpus.vm_id(thread), vcpus.vm_name(thread), state.polls_won, state.slept,
-                    state.wake_to_run, state.invalid});
+    rows.push_back({vcpus.number(thread), vcpus.vm_id(thread), vcpus.vm_name(thread),
+                    state.polls_won, state.slept, state.wake_to_run, state.invalid});
   }
 }
 

@@ -54,7 +54,8 @@ std::optional<MarkerCall> parse_marker_call(std::string_view text) {
 std::optional<MarkerLoss> parse_marker_loss(std::string_view text) {
   MarkerLoss loss;
   if (!take(text, kPrefix) || !take(text, "L") || !take_vcpu(text, loss.vcpu)) return std::nullopt;
-  if (!take(text, " ") || !take_number(text, loss.calls) || !trimmed(text).empty()) return std::nullopt;
+  if (!take(text, " ") || !take_number(text, loss.calls) || !trimmed(text).empty())
+    return std::nullopt;
   return loss;
 }
 

@@ -101,7 +101,7 @@ TEST(GuestSyncTest, BareMetalHasTheCounterOnly) {
 TEST(GuestSyncTest, OperandsThatSayNothingAreNoRecord) {
   for (const std::uint64_t header :
        {std::uint64_t{0}, trapline_header(1, 0, 0, 0), trapline_header(1, 0, 16, 0),
-        trapline_header(1, 0, TRAPLINE_BEFORE, 6), ~std::uint64_t{0}}) {
+        trapline_header(1, 0, TRAPLINE_BEFORE, 5), ~std::uint64_t{0}}) {
     const std::uint64_t operands[6] = {header, 1, 2, 3, 4, 5};
     EXPECT_FALSE(guest_sync_of(operands, GuestCounter::kTsc)) << header;
   }

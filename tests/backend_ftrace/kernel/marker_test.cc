@@ -52,7 +52,7 @@ class MarkerTest : public ::testing::Test {
 
 TEST_F(MarkerTest, TextArrivesAsItWasFormatted) {
   EXPECT_EQ(marker_.write("plain"), 5);
-  EXPECT_EQ(marker_.printf("%s %d 0x%lx %p", "fmt", -1, 255ul, nullptr), 17);
+  EXPECT_EQ(marker_.printf("%s %d 0x%lx %p", "fmt", -1, 255ul, static_cast<void*>(nullptr)), 17);
   EXPECT_EQ(marker_.printf("with\nline %c", 'x'), 11);
   EXPECT_EQ(marker_.printf("%s", ""), 0);
   EXPECT_EQ(marker_.write("\xff\xfe not UTF-8"), 12);

@@ -251,15 +251,19 @@ TEST_F(RequestPathTest, AnEventfdAndAPostedInterruptAreToldOf) {
 
 TEST_F(RequestPathTest, ARequestHasItsWayThroughTheBlockLayer) {
   // Whose a bio is tells the process of the thread that queued it, or the thread alone.
-  for (const auto& [process, by] :
-       {std::pair{ThreadId{40}, kOtherThread}, {ThreadId{}, kQemu}, {ThreadId{}, kOtherThread}}) {
+  struct Queued {
+    ThreadId process, by;
+  };
+  for (const Queued& bio : {Queued{ThreadId{40}, kOtherThread}, Queued{ThreadId{}, kQemu},
+                            Queued{ThreadId{}, kOtherThread}}) {
     const auto say = [&](std::uint64_t at, std::string_view text) {
       VmmEvent qemu;
       EXPECT_TRUE(reader_.read(text, qemu));
-      return path_.on_marker(marker(at, text, kQemu), Marker{text}, qemu.name, process);
+      return path_.on_marker(marker(at, text, kQemu), Marker{text}, qemu.name, bio.process);
     };
     const auto block = [&](std::uint64_t at, BlockStep step) {
-      (void)path_.on(make(at, 0, by, BlockIo{step, true, false, 8 << 20, 8, 5000}), process);
+      (void)path_.on(make(at, 0, bio.by, BlockIo{step, true, false, 8 << 20, 8, 5000}),
+                     bio.process);
     };
     (void)say(1, "virtio_blk_handle_read vdev 0xd req 0xaa sector 0 nsectors 8");
     block(2, BlockStep::kQueued);
@@ -267,7 +271,7 @@ TEST_F(RequestPathTest, ARequestHasItsWayThroughTheBlockLayer) {
     block(4, BlockStep::kCompleted);
     const RequestSpan* ended = say(5, "virtio_blk_req_complete vdev 0xd req 0xaa status 0");
     ASSERT_NE(ended, nullptr);
-    ASSERT_EQ(ended->block.has_value(), process != ThreadId{} || by == kQemu);
+    ASSERT_EQ(ended->block.has_value(), bio.process != ThreadId{} || bio.by == kQemu);
     if (!ended->block) continue;
     EXPECT_EQ(ended->block->queued, Timestamp(2));
     EXPECT_EQ(ended->block->issued, Timestamp(3));

@@ -196,9 +196,11 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
     // an exit near it may be taken for one that it hides. But what is slow is kept.
     for (const auto& [start, end, thread] : slow) {
       const auto& windows = cut.facts.first_windows;
-      EXPECT_TRUE(std::any_of(windows.begin(), windows.end(), [&](const Window& window) {
-        return window.from <= start && window.to >= end;
-      })) << fmt::format("[{}, {}] of {} is not kept", start, end, static_cast<int>(thread));
+      EXPECT_TRUE(std::any_of(windows.begin(), windows.end(),
+                              [from = start, to = end](const Window& window) {
+                                return window.from <= from && window.to >= to;
+                              }))
+          << fmt::format("[{}, {}] of {} is not kept", start, end, static_cast<int>(thread));
     }
   }
   EXPECT_EQ(cut.facts.shortened, 0u);

@@ -1,5 +1,5 @@
-// A text as one value of JSON or CSV, with its quotes. Invalid UTF-8 and control characters are made
-// visible, and what could end a script or turn the direction of text is escaped.
+// A text as one value of JSON or CSV, with its quotes. Invalid UTF-8 and control characters are
+// made visible, and what could end a script or turn the direction of text is escaped.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // Faults of the command line that CLI11 finds, in the form of our other errors: what is wrong, then
-// what to do. For trapline-tracetool and trapline-stap; merge/cli has its own, which knows commands.
+// what to do. For trapline-tracetool and trapline-stap; merge/cli has its own, which knows
+// commands.
 #pragma once
 
 #include <string>

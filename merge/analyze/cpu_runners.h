@@ -1,5 +1,6 @@
-// Who ran on each CPU of the host, from sched_switch, and the interrupts that took its time. The latest kMost switches of a CPU are kept:
-// a wait that is longer than those is divided as far as they reach back.
+// Who ran on each CPU of the host, from sched_switch, and the interrupts that took its time. The
+// latest kMost switches of a CPU are kept: a wait that is longer than those is divided as far as
+// they reach back.
 //
 //   first switch      switch        loss          event after it      switch
 //   ─── not known ────┼── thread ───┼─ lost ──────┼── its `prev` ─────┼── thread …

@@ -121,7 +121,8 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   }
 }
 
-// What the exit begins with decides: one that enters the nested guest may be told to leave it at once.
+// What the exit begins with decides: one that enters the nested guest may be told to leave it at
+// once.
 void ExitTracker::on_nested(const Event& event, NestedStep step) {
   Thread* thread = threads_.find(event.thread);
   if (thread == nullptr || thread->phase != Thread::Phase::kExit) return;

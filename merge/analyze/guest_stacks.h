@@ -58,7 +58,8 @@ class GuestStacks {
 
   // GuestCall, KvmExit, KvmEntry and Lost events; others do nothing.
   void on(const Event& event);
-  // GuestRuns::kOnThread: the scheduler's and QEMU's events; `vmm_event` is what a Marker is, or nullptr.
+  // GuestRuns::kOnThread: the scheduler's and QEMU's events; `vmm_event` is what a Marker is, or
+  // nullptr.
   void on_host(const Event& event, const VmmEvent* vmm_event);
   // The calls that the last event ended, the innermost first.
   [[nodiscard]] const std::vector<FunctionCall>& ended() const { return ended_; }

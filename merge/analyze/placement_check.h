@@ -26,8 +26,8 @@ struct Misplaced {
 
 class PlacementCheck {
  public:
-  // By source: how far its times may be off, in the timeline's unit; nothing, and sources beyond the
-  // list: not checked.
+  // By source: how far its times may be off, in the timeline's unit; nothing, and sources beyond
+  // the list: not checked.
   explicit PlacementCheck(std::vector<std::optional<std::uint64_t>> errors)
       : errors_(std::move(errors)) {}
   // Whether any source is checked.

@@ -1,5 +1,5 @@
-// What any thread of the host did lately: ran, was ready to run, or slept; and the VMM's events that
-// it wrote.
+// What any thread of the host did lately: ran, was ready to run, or slept; and the VMM's events
+// that it wrote.
 //
 //   switched in ──> ran ──┬─ switched out, runnable ──> ready ──> switched in
 //                         └─ switched out, asleep ────> slept ──> woken ──> ready ──> switched in

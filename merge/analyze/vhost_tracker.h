@@ -6,9 +6,9 @@
 //                                                                            │ kvm_msi_set_irq,
 //   vCPU:                                              kvm_inj_virq <────────┘ kvm_apic_accept_irq
 //
-// A turn lasts from a wake-up to the next sleep. It is a notify's where a vCPU woke the worker in an
-// exit in which the guest wrote to a port or to memory, before any exit to user space. Turns whose
-// begin was not recorded, and those that a loss may have changed, are left out.
+// A turn lasts from a wake-up to the next sleep. It is a notify's where a vCPU woke the worker in
+// an exit in which the guest wrote to a port or to memory, before any exit to user space. Turns
+// whose begin was not recorded, and those that a loss may have changed, are left out.
 #pragma once
 
 #include <cstdint>

@@ -8,9 +8,9 @@
 //
 //   asleep:  charged to what woke it (WakeCause); a waker that slept for most of that time says for
 //            what (Culprit::root), along the chain of wakers
-//   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it was
-//            switched out, or to which sched_wakeup or sched_migrate_task says it went; without
-//            those of a wake-up, the one that it ran on next
+//   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it
+//            was switched out, or to which sched_wakeup or sched_migrate_task says it went;
+//            without those of a wake-up, the one that it ran on next
 //
 // The shares of an exit sum to its preempted and blocked parts exactly; what nothing proves is
 // unknown and says which event would tell.

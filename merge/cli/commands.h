@@ -1,7 +1,8 @@
 // The subcommands of `trapline`. One subcommand is one file, cli/<name>.cc: its options, one call,
 // one print. Each function adds its subcommand to `app`; when the user chose it, its callback runs
 // and leaves the exit status (ErrorKind's values, or 0) in `status`. stdout carries results only;
-// fail_with() prints an error the way every command does, say() everything else that is told on stderr.
+// fail_with() prints an error the way every command does, say() everything else that is told on
+// stderr.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,8 +13,8 @@
 
 namespace trapline::cli {
 
-// "trapline: MESSAGE" on stderr, made printable. Where stderr is closed or full nothing is told, and the
-// command goes on: a recording outlives the reader of its messages.
+// "trapline: MESSAGE" on stderr, made printable. Where stderr is closed or full nothing is told,
+// and the command goes on: a recording outlives the reader of its messages.
 void say(std::string_view message);
 // Says the error; returns the exit status that belongs to its kind.
 int fail_with(const Error& error);

@@ -1,6 +1,7 @@
-// trapline complete: for the shells' completions, not for people (so --help does not list it). Without
-// words it prints the options of all commands as a table (scripts/packaging/completions.py reads it); with
-// COMMAND OPTION WORDS... the values that only this machine, or a recording among the words, can tell.
+// trapline complete: for the shells' completions, not for people (so --help does not list it).
+// Without words it prints the options of all commands as a table (scripts/packaging/completions.py
+// reads it); with COMMAND OPTION WORDS... the values that only this machine, or a recording among
+// the words, can tell.
 #include <fmt/format.h>
 #include <pwd.h>
 

@@ -1,7 +1,7 @@
 // Defaults of the user: ~/.config/trapline/config.toml and the environment.
 //
-// An option on the command line comes first, then the environment, then the file, then what is built in.
-// Nothing is needed: without a file and variables every setting is the built-in one.
+// An option on the command line comes first, then the environment, then the file, then what is
+// built in. Nothing is needed: without a file and variables every setting is the built-in one.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -40,9 +40,8 @@ struct Config {
 // All settings, as a file to begin with.
 [[nodiscard]] std::string example_config();
 
-// Gives the options of all commands the settings as their defaults; before the command line is read.
-// `config` must live until it was. Throws CLI::ConfigError when an option
-// refuses a value.
+// Gives the options of all commands the settings as their defaults; before the command line is
+// read. `config` must live until it was. Throws CLI::ConfigError when an option refuses a value.
 void apply_config(const Config& config, CLI::App& app);
 
 void add_config(CLI::App& app, int& status);

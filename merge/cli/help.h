@@ -14,8 +14,9 @@ inline constexpr std::size_t kHelpWidth = 80;
 // The examples below a command's options (examples.cc); empty: there are none.
 [[nodiscard]] std::span<const std::string_view> examples_of(std::string_view command);
 
-// Puts options that mean the same in every command into the same group, and has `app` and its commands
-// print their help in our form. An option that the table does not name stays in its own group.
+// Puts options that mean the same in every command into the same group, and has `app` and its
+// commands print their help in our form. An option that the table does not name stays in its own
+// group.
 void arrange_help(CLI::App& app);
 
 // How help writes an option's argument: "FILE", "N", "text|json"; empty for a flag.

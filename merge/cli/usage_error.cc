@@ -31,7 +31,8 @@ std::string_view short_number(std::string_view text) {
   return text;
 }
 
-// CLI11's "64 to 4194304", or "[64 - 4194304]" since its version 2.3; a limit of ten digits is none.
+// CLI11's "64 to 4194304", or "[64 - 4194304]" since its version 2.3; a limit of ten digits is
+// none.
 std::string range_text(std::string_view range) {
   if (range.starts_with('[')) range = range.substr(1, range.size() - 2);
   auto limits = split(range, " to ");

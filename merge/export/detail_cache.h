@@ -1,5 +1,5 @@
-// What an exporter made of an exit's detail, kept by the detail: a guest uses a few ports, addresses
-// and registers all the time.
+// What an exporter made of an exit's detail, kept by the detail: a guest uses a few ports,
+// addresses and registers all the time.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Which of the guest's processes ran on a vCPU, and which vCPU, with its guest's process, on a CPU of
-// the host: the scheduling of both kernels on one track.
+// Which of the guest's processes ran on a vCPU, and which vCPU, with its guest's process, on a CPU
+// of the host: the scheduling of both kernels on one track.
 //
 //   vCPU 0                          host CPUs
 //     guest processes               CPU 1

@@ -1,4 +1,5 @@
-// Numbers of the texts that slices are made of, each looked up once: by what the pipeline calls them.
+// Numbers of the texts that slices are made of, each looked up once: by what the pipeline calls
+// them.
 #pragma once
 
 #include <cstdint>

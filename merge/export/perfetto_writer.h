@@ -44,7 +44,8 @@ class Writer {
  public:
   explicit Writer(OutputFile output);
 
-  // Numbers of texts, which are written when they come first. 0: there are too many, or it is empty.
+  // Numbers of texts, which are written when they come first. 0: there are too many, or it is
+  // empty.
   [[nodiscard]] std::uint64_t category(std::string_view text) { return intern(categories_, text); }
   [[nodiscard]] std::uint64_t key(std::string_view text) { return intern(keys_, text); }
   [[nodiscard]] Text name(std::string_view text) { return {intern(names_, text), text}; }

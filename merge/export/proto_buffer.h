@@ -1,5 +1,5 @@
-// A protobuf message written into one buffer, field by field, for packets by the million: protozero's
-// writers append to a string for each byte, which cost more than all that was written.
+// A protobuf message written into one buffer, field by field, for packets by the million:
+// protozero's writers append to a string for each byte, which cost more than all that was written.
 #pragma once
 
 #include <bit>
@@ -42,8 +42,8 @@ class ProtoBuffer {
     size_ += fields.size();
   }
 
-  // A message inside: its fields are added up to end(begin(field)). One byte is left for its length;
-  // a long message moves when it ends.
+  // A message inside: its fields are added up to end(begin(field)). One byte is left for its
+  // length; a long message moves when it ends.
   [[nodiscard]] std::size_t begin(Field field) {
     make_room(kMostNumber);
     put(field << 3 | 2);

@@ -1,5 +1,5 @@
-// One row for each interval that a guest recorded (--rows guest-spans), and for each turn of a vhost
-// worker (--rows vhost). docs/formats/rows.md has the columns.
+// One row for each interval that a guest recorded (--rows guest-spans), and for each turn of a
+// vhost worker (--rows vhost). docs/formats/rows.md has the columns.
 #pragma once
 
 #include <string>

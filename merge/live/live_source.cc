@@ -124,7 +124,8 @@ Result<bool> LiveSource::fetch() {
     cpus_[i].in_heap = true;
     heap_.push(i, cpus_[i].next.time);
   }
-  // A CPU that has as many pages ahead as it may have has to be read, whatever the others may bring.
+  // A CPU that has as many pages ahead as it may have has to be read, whatever the others may
+  // bring.
   if (more && (heap_.empty() || heap_.top_time() > complete_)) {
     complete_ = std::max(complete_, full_to);
   }

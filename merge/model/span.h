@@ -39,8 +39,8 @@ enum class SpanKind : std::uint8_t {
   kTurnPart,      // it waits for a CPU, or runs
 };
 
-// A request's stages: to its first bio, in the block layer, on the disk, to its end; without the bio's
-// event the first two are one.
+// A request's stages: to its first bio, in the block layer, on the disk, to its end; without the
+// bio's event the first two are one.
 enum class RequestStageKind : std::uint8_t { kToBio, kBlockLayer, kDisk, kToEnd, kToDisk };
 inline constexpr std::array<std::string_view, 5> kRequestStageNames = {"to bio", "block layer",
                                                                        "disk", "to end", "to disk"};
@@ -62,8 +62,8 @@ enum class TrackKind : std::uint8_t {
 struct Track {
   TrackKind kind = TrackKind::kVcpu;
   MachineId machine = MachineId::kHost;
-  // kVcpu, kGuestTask: the vCPU's thread; kWaker: the thread that woke it, 0: an interrupt did or it
-  // is not known; kWorker: the worker; others: the VM's process
+  // kVcpu, kGuestTask: the vCPU's thread; kWaker: the thread that woke it, 0: an interrupt did or
+  // it is not known; kWorker: the worker; others: the VM's process
   ThreadId thread{};
   // kGuestTask: the task within the machine, 0 for the vCPU's only stack; kWorker: the VM's process
   std::uint64_t task = 0;
@@ -83,7 +83,8 @@ struct Span {
   NameId name = kNoName;        // kHandler: event; kFunction: function; kRequest: its kind
   NameId region = kNoName;      // kHandler: the memory region
   // kInterrupt: vector; kFunction: depth; kRequest: index of its spec; kWakeup: the thread woken;
-  // kRequestStage: a RequestStageKind; kTurn: 1 where a guest's notify woke it; kTurnPart: a TurnPart
+  // kRequestStage: a RequestStageKind; kTurn: 1 where a guest's notify woke it; kTurnPart: a
+  // TurnPart
   std::uint32_t number = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }

@@ -4,7 +4,8 @@
 //     reason (may be empty)  ───>
 //                            <───  "+" and the snapshot's path, or "-" and why there is none
 //
-// One message each way (SOCK_SEQPACKET), at most kMostMessage bytes. Who may enter the folder may ask.
+// One message each way (SOCK_SEQPACKET), at most kMostMessage bytes. Who may enter the folder may
+// ask.
 #pragma once
 
 #include <cstddef>

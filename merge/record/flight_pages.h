@@ -18,8 +18,8 @@ class FlightPages {
   [[nodiscard]] static Result<FlightPages> open(const Instance& instance,
                                                 const FlightRingOptions& options);
 
-  // Before the first page. The hits are found by what --snapshot-on alone finds them with: a Snapshot
-  // that keeps nothing.
+  // Before the first page. The hits are found by what --snapshot-on alone finds them with: a
+  // Snapshot that keeps nothing.
   void look_for(TriggerMatcher trigger);
   // What was found so far; nothing where nothing is looked for.
   [[nodiscard]] const SnapshotFacts* found() const { return finder_ ? &finder_->facts() : nullptr; }

@@ -5,13 +5,13 @@
 //      └ poll: pages into the ring · once a second a sync series · somebody asks ──> a snapshot
 //             └ SIGTERM, SIGINT: instance removed, what is in memory is dropped
 //
-// Who asks: trapline snapshot (flight_control.h), SIGUSR1, an exit that --snapshot-on waits for (then
-// the snapshot is taken --around after the exit's end, to have what followed).
+// Who asks: trapline snapshot (flight_control.h), SIGUSR1, an exit that --snapshot-on waits for
+// (then the snapshot is taken --around after the exit's end, to have what followed).
 //
-// Guarantees: memory is bounded (the ring, and the kernel's buffers); the disk is written for snapshots
-// only, at most one in each `spacing_ns`, together no more than the budget. A snapshot that fails is
-// said and removed, and the recorder goes on. While a snapshot is written the kernel's buffers take
-// what comes; what they could not is marked as lost in the next one.
+// Guarantees: memory is bounded (the ring, and the kernel's buffers); the disk is written for
+// snapshots only, at most one in each `spacing_ns`, together no more than the budget. A snapshot
+// that fails is said and removed, and the recorder goes on. While a snapshot is written the
+// kernel's buffers take what comes; what they could not is marked as lost in the next one.
 #pragma once
 
 #include <cstdint>

@@ -3,13 +3,15 @@
 //   page of a CPU ── add() ──> the CPU's queue ──> older than the span, or the ring is full: dropped
 //                                     └─ write(cpu, from, to) ──> cut to the event, in order ──> sink
 //
-// Guarantees: at most `ring_bytes` of pages, whatever comes; a page holds its events only. From begin()
-// on the events of every CPU are there, but for those that the kernel lost: its marks stay on the pages.
+// Guarantees: at most `ring_bytes` of pages, whatever comes; a page holds its events only. From
+// begin() on the events of every CPU are there, but for those that the kernel lost: its marks stay
+// on the pages.
 //
-// Why not the kernel's own buffer in overwrite mode, which costs no CPU time at all: its size is fixed
-// for each CPU, so that a minute of the busiest takes that memory for all of them, and none of it can be
-// swapped; reading it empties it and marks losses; and --snapshot-on has to see the events anyway.
-// Reading 20,000 events a second takes 300 pages a second: docs/recording.md has what that costs.
+// Why not the kernel's own buffer in overwrite mode, which costs no CPU time at all: its size is
+// fixed for each CPU, so that a minute of the busiest takes that memory for all of them, and none
+// of it can be swapped; reading it empties it and marks losses; and --snapshot-on has to see the
+// events anyway. Reading 20,000 events a second takes 300 pages a second: docs/recording.md has
+// what that costs.
 #pragma once
 
 #include <cstdint>

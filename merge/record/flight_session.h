@@ -25,8 +25,8 @@ struct FlightContent {
   std::optional<Owner> owner;
 };
 
-// Writes FOLDER, which is not there yet: trace.dat with the events of `cut`, and session.json, closed.
-// `session` gets what the kernel lost. After an Error there is no FOLDER.
+// Writes FOLDER, which is not there yet: trace.dat with the events of `cut`, and session.json,
+// closed. `session` gets what the kernel lost. After an Error there is no FOLDER.
 [[nodiscard]] Result<void> write_flight_session(const std::string& folder,
                                                 const FlightContent& content, const FlightCut& cut,
                                                 Session& session);

@@ -5,8 +5,8 @@
 //     control              its socket (flight_control.h)
 //     20261121T224510Z/    a session, named after the time at which it was asked for (UTC)
 //
-// Guarantees: the snapshots never take more than the budget: the oldest are removed before a new one
-// is written. Nothing but folders with such names is ever removed.
+// Guarantees: the snapshots never take more than the budget: the oldest are removed before a new
+// one is written. Nothing but folders with such names is ever removed.
 #pragma once
 
 #include <cstdint>

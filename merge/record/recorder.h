@@ -49,8 +49,8 @@ enum class Functions : std::uint8_t {
   kFtrace,   // trace_marker: on the recording's own clock
   kBoth,
 };
-// "uftrace", "ftrace", "both", as the plugin's output= has them; an error (kUsage) of --functions for
-// other words.
+// "uftrace", "ftrace", "both", as the plugin's output= has them; an error (kUsage) of --functions
+// for other words.
 [[nodiscard]] Result<Functions> parse_functions(std::string_view text);
 [[nodiscard]] std::string_view name_of(Functions functions);
 [[nodiscard]] constexpr bool in_directory(Functions functions) {

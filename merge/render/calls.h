@@ -1,5 +1,5 @@
-// The tables of a report whose rows are calls of guest functions (RowsOf::kCalls), as text; and what
-// they share with those of exits.
+// The tables of a report whose rows are calls of guest functions (RowsOf::kCalls), as text; and
+// what they share with those of exits.
 #pragma once
 
 #include <cstdint>

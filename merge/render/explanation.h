@@ -23,8 +23,8 @@ void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostre
 // culprit. They sum to the interval.
 void print_csv(const GuestSpansExplained& spans, std::ostream& out);
 
-// report --by guest-span: a row for the intervals of each value, then who kept the vCPUs waiting in all
-// of them. `top`: the first rows only; 0: all.
+// report --by guest-span: a row for the intervals of each value, then who kept the vCPUs waiting in
+// all of them. `top`: the first rows only; 0: all.
 void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::ostream& out,
                       const TextStyle& style);
 void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out);

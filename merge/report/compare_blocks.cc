@@ -37,8 +37,8 @@ Estimate spread(double value, const std::vector<double>& resampled, const Resamp
   return estimate;
 }
 
-// Blocks that follow each other are a little correlated, since what is correlated is cut by their edges.
-// The resamples do not see that: the variance of a sum is larger by twice the correlation of
+// Blocks that follow each other are a little correlated, since what is correlated is cut by their
+// edges. The resamples do not see that: the variance of a sum is larger by twice the correlation of
 // neighbours. `residuals`: what each block adds to the figure, beside its mean.
 double neighbour_inflation(const SideBlocks& side, const std::vector<double>& residuals) {
   if (side.counts.size() != 1) return 1;  // drawing recordings has it

@@ -13,7 +13,8 @@ namespace trapline {
 // "io", "EXTERNAL_INTERRUPT", "DABT_LOW": the recording's own names, else the number.
 [[nodiscard]] std::string reason_text(const Source& source, const ExitReason& reason);
 // "port 0x402 write", "mmio 0xfed000f0 read", "msr 0x6e0 write", "cpuid 0x40000000",
-// "sysreg S3_0_C12_C11_5 write", "cr0 write", "hypercall 0x5", "page-fault 0x1000"; "-" when there is none.
+// "sysreg S3_0_C12_C11_5 write", "cr0 write", "hypercall 0x5", "page-fault 0x1000"; "-" when there
+// is none.
 [[nodiscard]] std::string detail_text(const KvmDetail& detail);
 // "guest", "guest enters nested guest", "nested guest", "nested guest, passed on".
 [[nodiscard]] std::string_view nested_text(NestedLevel level);

@@ -1,5 +1,5 @@
-// explain --guest-span, report --by guest-span: intervals that a guest recorded, and what its host did
-// in each of them.
+// explain --guest-span, report --by guest-span: intervals that a guest recorded, and what its host
+// did in each of them.
 //
 //   guest     sched_waking pid 12 ─────────────────────────────> sched_switch next_pid 12
 //   its vCPU  guest │ kernel │ preempted by qemu (tid 7) │ kernel │ guest
@@ -26,8 +26,8 @@ struct GuestSpanSpec {
   std::string text;
   std::string start, start_field, end, end_field;
   std::string function;  // a guest function's calls; the others are empty
-  // Intervals that end at a marker with this text, as long as the first number after it says: µs, or
-  // with a unit (ns, us, ms, s).
+  // Intervals that end at a marker with this text, as long as the first number after it says: µs,
+  // or with a unit (ns, us, ms, s).
   std::string marker;
 };
 [[nodiscard]] Result<GuestSpanSpec> parse_guest_span(std::string_view text);

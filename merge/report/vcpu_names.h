@@ -27,8 +27,8 @@ class VcpuNames {
   // `vms` is that of each thread: find_vms().
   VcpuNames(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms);
 
-  // "web01 (1234)", "1234" without a name, "~1234" where it is inferred, "?" for a thread that is no
-  // vCPU.
+  // "web01 (1234)", "1234" without a name, "~1234" where it is inferred, "?" for a thread that is
+  // no vCPU.
   [[nodiscard]] std::string vm(ThreadId thread) const;
   // "1234": without the name; and the name alone, empty where it has none.
   [[nodiscard]] std::string vm_id(ThreadId thread) const;

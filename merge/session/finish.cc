@@ -87,7 +87,8 @@ Result<void> move_cpu(const std::string& session, std::size_t cpu, const CpuArea
           !copied) {
         return copied;
       }
-      // Best effort: a file system without FALLOC_FL_PUNCH_HOLE keeps both copies until this CPU is done.
+      // Best effort: a file system without FALLOC_FL_PUNCH_HOLE keeps both copies until this CPU is
+      // done.
       (void)::fallocate(source.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         static_cast<off_t>(done), static_cast<off_t>(piece));
       done += piece;

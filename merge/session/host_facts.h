@@ -1,5 +1,5 @@
-// What a session tells of the host that it was recorded on, the wall clock and which boot it was, and
-// of how it was recorded.
+// What a session tells of the host that it was recorded on, the wall clock and which boot it was,
+// and of how it was recorded.
 #pragma once
 
 #include <optional>

@@ -18,7 +18,8 @@ struct Part {
   std::vector<const Symbol*> symbols;
 };
 
-// Code that is more than this apart gets its own map line, so that the addresses between belong to no function.
+// Code that is more than this apart gets its own map line, so that the addresses between belong to
+// no function.
 constexpr std::uint64_t kGap = 256U << 20;
 
 std::vector<Part> parts_of(const PlacedSymbols& placed) {

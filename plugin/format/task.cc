@@ -39,8 +39,8 @@ std::optional<T> number(std::optional<std::string_view> text, int base = 10) {
   return value;
 }
 
-// SEC.NNNNNNNNN. Fewer digits are a number of nanoseconds all the same, as uftrace reads them: QEMU's
-// own plugin writes 0.0.
+// SEC.NNNNNNNNN. Fewer digits are a number of nanoseconds all the same, as uftrace reads them:
+// QEMU's own plugin writes 0.0.
 std::optional<std::uint64_t> stamp(std::string_view line) {
   const auto text = field(line, "timestamp");
   if (!text) return std::nullopt;

@@ -18,6 +18,14 @@ every_file_is_formatted() {
   [ ${#wrong[@]} -eq 0 ] || fail "not formatted; run: clang-format -i ${wrong[*]}"
 }
 
+# clang-format leaves comments as they are. A drawing may be wider.
+no_comment_is_wider_than_the_code() {
+  local wide
+  wide=$(cxx_files | LC_ALL=C.UTF-8 xargs grep -nE '^ *//.*$' | LC_ALL=C.UTF-8 grep -E '^[^:]*:[0-9]+:.{101,}$' |
+    grep -v '[─│└]' || true)
+  [ -z "$wide" ] || fail "comments of more than 100 columns: $wide"
+}
+
 # Every file would take 20 minutes, so: the sources that the last commit or the work tree changed, at most
 # two of them, and of .clang-tidy the checks that fail. TRAPLINE_LINT_BASE=REVISION takes those changed since REVISION, without a limit.
 changed_sources() {

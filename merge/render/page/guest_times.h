@@ -1,5 +1,5 @@
-// The guest's own time by call stack: what GuestStacks sums by function, and the page draws as a flame
-// graph.
+// The guest's own time by call stack: what GuestStacks sums by function, and the page draws as a
+// flame graph.
 //
 //   kvm_entry, call, return, kvm_exit   the guest's time since the event before ──> the stack then
 //   exit                                its parts ──> the stack that it interrupted

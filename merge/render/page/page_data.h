@@ -68,8 +68,8 @@ class PageData : public SpanSink, public ReportCompanion {
 
   // After the pass: an Error where --guest-span found no interval.
   [[nodiscard]] const Result<void>& status() const { return status_; }
-  // After the pass: the recording's part of the page's data, one line of JSON, ASCII only, without '<'
-  // and '>'. At most kMostBytes.
+  // After the pass: the recording's part of the page's data, one line of JSON, ASCII only, without
+  // '<' and '>'. At most kMostBytes.
   [[nodiscard]] const std::string& recording() const { return json_; }
   // The data of a page of this recording alone.
   [[nodiscard]] std::string json() const { return page_json({&json_, 1}); }

@@ -30,8 +30,8 @@ struct PageOptions {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> session_facts(
     const std::vector<std::string>& paths);
 
-// JSON that can stand in a script element: what would end one, or begin a comment in one, is written
-// as an escape.
+// JSON that can stand in a script element: what would end one, or begin a comment in one, is
+// written as an escape.
 [[nodiscard]] std::string without_markup(const std::string& json);
 // The page's data (docs/formats/page.md) of one recording, or of two and `comparison`, the JSON of
 // their differences, which is empty for one.

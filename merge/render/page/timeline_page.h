@@ -1,8 +1,8 @@
-// A part of the timeline as a page: guest, kernel and QEMU of each vCPU on lanes, vhost workers, and
-// requests with their stages, with the events' texts. docs/formats/page.md has its data.
+// A part of the timeline as a page: guest, kernel and QEMU of each vCPU on lanes, vhost workers,
+// and requests with their stages, with the events' texts. docs/formats/page.md has its data.
 //
-// A sink: what lies in the interval is kept, the first kMostSpans and kMostEvents of it; the rest is
-// counted.
+// A sink: what lies in the interval is kept, the first kMostSpans and kMostEvents of it; the rest
+// is counted.
 #pragma once
 
 #include <cstdint>

@@ -87,8 +87,8 @@ struct ReasonNames {
 
 class Formats {
  public:
-  // Parses the formats of events that are decoded. kDamaged, with `name` for the recording, when one
-  // of them cannot be parsed.
+  // Parses the formats of events that are decoded. kDamaged, with `name` for the recording, when
+  // one of them cannot be parsed.
   [[nodiscard]] static Result<Formats> parse(const std::string& name, FormatTexts texts);
   Formats(Formats&&) noexcept;
   Formats& operator=(Formats&&) noexcept;

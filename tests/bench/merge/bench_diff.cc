@@ -8,16 +8,17 @@
 //
 // A side is put together from pieces of the recording (50 ms, from random places, in a circle, so
 // that every exit is as likely as the others): the autocorrelation within a piece stays, and what
-// is true of the recording is true of every side. Each side is --times as long as the recording (4).
-// Every duration of its row with the most time that is not a halt is then multiplied by 1 + shift
-// on the second side. Prints, for each shift: in how many pairs anything was claimed of any row but
-// for this one, how often the row was found to have changed (in any figure that did), how often its
-// mean was, how often the intervals hold the truth, and in how many pairs a side was said to be too
-// short. --cut: and windows of the recording that do not overlap, without resampling.
+// is true of the recording is true of every side. Each side is --times as long as the recording
+// (4). Every duration of its row with the most time that is not a halt is then multiplied by 1 +
+// shift on the second side. Prints, for each shift: in how many pairs anything was claimed of any
+// row but for this one, how often the row was found to have changed (in any figure that did), how
+// often its mean was, how often the intervals hold the truth, and in how many pairs a side was said
+// to be too short. --cut: and windows of the recording that do not overlap, without resampling.
 //
 // --windows: pairs of windows of a long recording, as it is: that nothing changed is true of all.
 // With --row also a window of RECORDING and one of SLOWER, where that device has a delay
-// (tests/bench/merge/slow-device); the truth is the change of its mean from all of the one to all of the other.
+// (tests/bench/merge/slow-device); the truth is the change of its mean from all of the one to all
+// of the other.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// A delay planted in one device: preloaded into QEMU (LD_PRELOAD), it makes each reading of the time
-// of day by a vCPU's thread SLOW_NS nanoseconds longer. With its default clock QEMU's RTC reads the
-// time of day whenever the guest reads a register of time; no other device of the demo guest does.
+// A delay planted in one device: preloaded into QEMU (LD_PRELOAD), it makes each reading of the
+// time of day by a vCPU's thread SLOW_NS nanoseconds longer. With its default clock QEMU's RTC
+// reads the time of day whenever the guest reads a register of time; no other device of the demo
+// guest does.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-// Loaded into QEMU (LD_PRELOAD), for the tests of `trapline report --waits`: a thread that takes QEMU's
-// global lock, sleeps for 20 ms with it and lets it go, 20 times; from when to when it held it goes to
-// the file $PLANT_LOCK names, in nanoseconds of CLOCK_MONOTONIC. It begins when that file has a byte.
+// Loaded into QEMU (LD_PRELOAD), for the tests of `trapline report --waits`: a thread that takes
+// QEMU's global lock, sleeps for 20 ms with it and lets it go, 20 times; from when to when it held
+// it goes to the file $PLANT_LOCK names, in nanoseconds of CLOCK_MONOTONIC. It begins when that
+// file has a byte.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

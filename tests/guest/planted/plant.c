@@ -1,4 +1,5 @@
-// What is planted on a KVM host for the tests of `trapline report --waits`, and what is known of it.
+// What is planted on a KVM host for the tests of `trapline report --waits`, and what is known of
+// it.
 //
 //   plant hog BUSY-MS IDLE-MS           uses the CPU for BUSY, sleeps for IDLE, until SIGTERM
 //   plant storm DEVICE                  writes to a serial line: an interrupt for each few bytes

@@ -1,5 +1,5 @@
-// A guest for the tests of `trapline report --waits`: what it does is known, and told by the first letters
-// of its command line (-append):
+// A guest for the tests of `trapline report --waits`: what it does is known, and told by the first
+// letters of its command line (-append):
 //
 //   c ROUNDS      computes for about a millisecond, then reads the RTC (two exits to QEMU)
 //   l ROUNDS      reads the RTC, with hardly anything between

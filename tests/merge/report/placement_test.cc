@@ -1,5 +1,6 @@
-// A log of QEMU beside the host's recording: a session made from a real recording, whose own markers
-// are the log's lines, on the wall clock. Its sync records are right, or those of another run.
+// A log of QEMU beside the host's recording: a session made from a real recording, whose own
+// markers are the log's lines, on the wall clock. Its sync records are right, or those of another
+// run.
 #include "merge/report/placement.h"
 
 #include <gmock/gmock.h>

@@ -221,8 +221,8 @@ TEST_F(EvidenceTest, AnObserverSeesWhatTheHostsRecordingYields) {
   EXPECT_EQ(count.events, events);
 }
 
-// trace-cmd record -A moved the guest's times onto its host's clock and named the guest in the host's
-// file: its switches are the guest's.
+// trace-cmd record -A moved the guest's times onto its host's clock and named the guest in the
+// host's file: its switches are the guest's.
 TEST_F(EvidenceTest, AGuestWhoseTimesWereShiftedIsAMachineOfItsOwn) {
   const std::string pair = TRAPLINE_SOURCE_DIR "/tests/merge/time-shift/";
   InputOptions options;

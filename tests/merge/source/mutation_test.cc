@@ -123,7 +123,8 @@ TEST_P(Mutations, GiveEventsOrACleanErrorOnBothPaths) {
   for (std::uint64_t seed = 0; seed < kMutations; ++seed) {
     plain.write(mutators[seed % 2].mutated(seed));
     for (const bool library : {false, true}) {
-      // Two thirds of the time went into libtracecmd's reading of symbols: it gets one of each pair.
+      // Two thirds of the time went into libtracecmd's reading of symbols: it gets one of each
+      // pair.
       if (library && seed % 4 != 1 && seed % 4 != 2) continue;
       SCOPED_TRACE(::testing::Message() << "seed " << seed << (library ? ", libtracecmd" : ""));
       const double start = cpu_seconds();

@@ -26,7 +26,7 @@ void limit_self(std::uint64_t file_size, bool compressed) {
   const rlimit cpu{seconds, seconds};
   [[maybe_unused]] const rlimit memory{bytes, bytes};
   (void)::setrlimit(RLIMIT_CPU, &cpu);
-#ifndef TRAPLINE_SANITIZED  // the shadow memory takes terabytes
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow takes terabytes
   (void)::setrlimit(RLIMIT_AS, &memory);
 #endif
 }

@@ -23,7 +23,7 @@ constexpr std::uint64_t kFirst = 10'000;  // of every second pair of mutations, 
 constexpr double kMostSeconds = 20;       // of processor time, one file, children included
 constexpr long kMostKiB = 256 << 10;
 
-#ifdef TRAPLINE_SANITIZED
+#if defined(__SANITIZE_ADDRESS__)
 constexpr bool kMemoryCounts = false;
 constexpr std::uint64_t kMutations = 40;  // each takes ten times as long
 #else

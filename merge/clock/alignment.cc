@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "backend_ftrace/base/text.h"
 
@@ -147,8 +148,9 @@ std::string named(const Clock& clock) {
              : clock.name + " of its own";
 }
 
+// `witness`: the source whose sync records relate the two clocks.
 Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_t i,
-                                const Clock& timeline) {
+                                const Clock& timeline, const SourceClock*& witness) {
   const SourceClock& source = sources[i];
   const Clock clock = clock_of(source);
   if (source.offset) return by_offset(source);
@@ -173,8 +175,10 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
   std::vector<ClockBound> brackets;
   // Its own records first: one witness is enough, and two would have to be merged in order.
   add_brackets(source, clock, timeline, brackets);
-  for (const SourceClock& witness : sources) {
-    if (brackets.empty()) add_brackets(witness, clock, timeline, brackets);
+  for (const SourceClock& other : sources) {
+    if (!brackets.empty()) break;
+    add_brackets(other, clock, timeline, brackets);
+    witness = &other;
   }
   const std::string method =
       source.applied.empty() ? "sync records" : source.applied + ", sync records";
@@ -191,11 +195,33 @@ const SourceClock& holder(std::span<const SourceClock> sources, const Clock& tim
   return sources[but == 0 && sources.size() > 1 ? 1 : 0];
 }
 
+bool other_boot(const Boot& a, const Boot& b) {
+  return !a.id.empty() && !b.id.empty() && a.id != b.id;
+}
+bool same_boot(const Boot& a, const Boot& b) {
+  return (!a.id.empty() && a.id == b.id) || (!a.session.empty() && a.session == b.session);
+}
+
+// The timeline is of the first source's boot. Offsets that somebody said, and evidence that names
+// the guest, assume nothing.
+bool assumes_one_boot(std::span<const SourceClock> sources, const SourceClock& source,
+                      const SourceClock& witness) {
+  const auto first = std::ranges::find_if(
+      sources, [](const SourceClock& one) { return !one.offset && !one.shifted; });
+  if (source.offset || source.shifted || !source.brackets_to.empty() || first == sources.end())
+    return false;
+  const auto is_known = [&](const SourceClock& one) {
+    return &one == &*first || same_boot(one.boot, first->boot);
+  };
+  return !is_known(source) || !is_known(witness);
+}
+
 Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& timeline) {
   Alignment all;
   all.clock = timeline.name;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    auto one = align_one(sources, i, timeline);
+    const SourceClock* witness = &sources[i];
+    auto one = align_one(sources, i, timeline, witness);
     if (!one) {
       const SourceClock& other = holder(sources, timeline, i);
       return fail(
@@ -204,6 +230,8 @@ Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& ti
           sources[i].path, named(clock_of(sources[i])), other.path, named(clock_of(other)),
           one.error().message, sources[i].path);
     }
+    if (assumes_one_boot(sources, sources[i], *witness))
+      one->one_boot_error_ns = std::exchange(one->error_ns, std::nullopt);
     all.sources.push_back(std::move(*one));
   }
   return all;
@@ -215,6 +243,7 @@ std::optional<std::string> not_one_boot(const SourceClock& a, const SourceClock&
     return fmt::format("they were recorded on {} and on {}", a.system, b.system);
   if (a.cpus != 0 && b.cpus != 0 && a.cpus != b.cpus)
     return fmt::format("they were recorded on machines with {} and {} CPUs", a.cpus, b.cpus);
+  if (same_boot(a.boot, b.boot)) return std::nullopt;
   if (!a.interval || !b.interval || a.interval->first > a.interval->last ||
       b.interval->first > b.interval->last)
     return std::nullopt;
@@ -230,6 +259,13 @@ Result<void> check_boots(std::span<const SourceClock> sources) {
     for (std::size_t j = 0; j < i; ++j) {
       const SourceClock &a = sources[j], &b = sources[i];
       if (a.offset || b.offset || a.shifted || b.shifted) continue;
+      if (other_boot(a.boot, b.boot)) {
+        return fail(
+            "{} and {}: they were recorded in different boots ({} and {}), each with clocks of its "
+            "own; record both at one time, or give --offset {}=NS, the nanoseconds to add to its "
+            "times",
+            a.path, b.path, a.boot.id, b.boot.id, b.path);
+      }
       if (!same(clock_of(a), clock_of(b))) continue;
       if (const auto why = not_one_boot(a, b)) {
         return fail(

@@ -15,6 +15,14 @@
 
 namespace trapline::clocks {
 
+// Which boot of a machine a recording was made in, as far as that is known. Clocks begin anew with
+// each boot.
+struct Boot {
+  std::string id;       // the kernel's boot_id
+  std::string session;  // the session folder: its parts are of one boot
+  friend bool operator==(const Boot&, const Boot&) = default;
+};
+
 // What a source tells of its clock.
 struct SourceClock {
   std::string path;
@@ -23,6 +31,7 @@ struct SourceClock {
   bool nanoseconds_of_tsc = false;  // converted by TSC2NSEC or --tsc-khz: on no other file's clock
   // Sources of one machine share its clocks; empty counts as the same as any.
   std::string machine;
+  Boot boot;
   // Of a kernel's recording: uname, and how many CPUs; empty and 0 where it does not say.
   std::string system;
   std::uint32_t cpus = 0;
@@ -45,8 +54,11 @@ struct AlignedSource {
   ClockMap map;
   std::string method;
   std::int64_t offset_ns = 0;  // timeline less source, at the source's first time
-  // Guaranteed, outside steps; nothing where a user or trace-cmd said the offset.
+  // Guaranteed, outside steps; nothing where a user or trace-cmd said the offset, and where only
+  // an assumption says that the evidence is of this source's boot.
   std::optional<std::uint64_t> error_ns = 0;
+  // Nothing shows that it is of the first source's boot: the error if it is.
+  std::optional<std::uint64_t> one_boot_error_ns;
   double drift_ppm = 0;
   std::vector<Step> steps;
   // Sentences for the report: steps, a drift that was assumed.
@@ -61,7 +73,7 @@ struct Alignment {
 // The timeline's clock is the first source's where every other one can be related to it; else mono,
 // else any other source's. An Error names both clocks, both files and --offset.
 // So it does where two sources are on a clock of one name, and their machines or their intervals
-// say that it is not one clock: it begins anew with each boot.
+// say that it is not one clock, and where two are known to be of different boots.
 [[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources);
 
 // Whether align() needs no sync records: every clock is the same or has its offset.

@@ -31,7 +31,8 @@ void PerfettoExporter::add_metadata(std::uint64_t at) {
     std::vector<std::pair<std::string, std::string>> facts = source.facts();
     facts.emplace_back("kind", info.kind);
     facts.emplace_back("clock", info.clock);
-    facts.emplace_back("aligned by", info.method);
+    facts.emplace_back("aligned by",
+                       info.method + (info.one_boot_error_ns ? ", one boot assumed" : ""));
     facts.emplace_back("clock error bound",
                        info.error_ns ? fmt::format("{} ns", *info.error_ns) : "not known");
     std::vector<Annotation> annotations;

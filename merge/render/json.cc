@@ -14,7 +14,8 @@ Json source_json(const SourceRow& source) {
           {"lost", source.lost},
           {"method", source.method},
           {"offset_ns", source.offset_ns},
-          {"error_ns", source.error_ns ? Json(*source.error_ns) : Json()}};
+          {"error_ns", source.error_ns ? Json(*source.error_ns) : Json()},
+          {"assumes", {{"one_boot", source.one_boot_error_ns.has_value()}}}};
 }
 
 void add_parts(Json& json, const Parts& parts) {

@@ -42,12 +42,16 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
     out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),
                        printable(source.clock));
     out << '\n';
-    if (source.method == "same clock") continue;
-    const std::string error =
-        source.error_ns ? fmt::format(" ± {} ns", *source.error_ns) : ", error not known";
-    print_wrapped(
-        "  clock:", fmt::format("{}; offset {} ns{}", source.method, source.offset_ns, error), out,
-        style);
+    const bool same_clock = source.method == "same clock";
+    if (same_clock && !source.one_boot_error_ns) continue;
+    std::string text = source.method;
+    if (source.one_boot_error_ns) text += ", one boot assumed";
+    if (!same_clock) text += fmt::format("; offset {} ns", source.offset_ns);
+    text += source.error_ns ? fmt::format(" ± {} ns", *source.error_ns)
+                            : std::string(same_clock ? "; error not known" : ", error not known");
+    if (source.one_boot_error_ns.value_or(0) != 0)
+      text += fmt::format(" (± {} ns if it is one boot)", *source.one_boot_error_ns);
+    print_wrapped("  clock:", text, out, style);
   }
   const bool calls = report.rows_of == RowsOf::kCalls;
   out << fmt::format("{} {} in {}\n",

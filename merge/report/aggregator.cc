@@ -25,8 +25,9 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
     options.roles.push_back(info.role);
     // A log's times are whole microseconds. What the user said with --offset is not checked.
     constexpr std::uint64_t kResolution = 1000;
-    if (info.role != Role::kHostProgram || info.method == "same clock" || !info.error_ns) continue;
-    errors[i] = *info.error_ns + kResolution;
+    const auto error = info.error_ns ? info.error_ns : info.one_boot_error_ns;
+    if (info.role != Role::kHostProgram || info.method == "same clock" || !error) continue;
+    errors[i] = *error + kResolution;
     related = true;
   }
   if (related) options.placement_errors = std::move(errors);
@@ -138,6 +139,7 @@ void Aggregator::report_sources(Report& report, const Pipeline& pipeline) const 
     row.method = source.info().method;
     row.offset_ns = source.info().offset_ns;
     row.error_ns = source.info().error_ns;
+    row.one_boot_error_ns = source.info().one_boot_error_ns;
     row.events = counters.events;
     row.lost = counters.lost_events;
     report.sources.push_back(std::move(row));

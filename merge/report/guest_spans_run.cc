@@ -15,7 +15,8 @@ std::vector<std::string> guest_clocks(const Timeline& timeline) {
     if (info.role == Role::kHostKernel) continue;
     const std::string error =
         info.error_ns ? fmt::format("± {} ns", *info.error_ns) : "error not known";
-    clocks.push_back(fmt::format("{}: {}, {}", info.path, error, info.method));
+    clocks.push_back(fmt::format("{}: {}, {}{}", info.path, error, info.method,
+                                 info.one_boot_error_ns ? ", one boot assumed" : ""));
   }
   return clocks;
 }

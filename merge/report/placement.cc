@@ -17,9 +17,9 @@ Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline)
       "threads of vCPUs would lie in a run of the guest, where the thread is not in user space; "
       "the first is of thread {} at {}, whose vCPU ran the guest from {} to {}; it may be of "
       "another run; leave it out, or give --offset {}=NS, the nanoseconds to add to its times",
-      info.path, info.method, info.error_ns.value_or(0), check.impossible(), check.placed(),
-      static_cast<std::int32_t>(first.thread), time(first.at), time(first.entry), time(first.exit),
-      info.path);
+      info.path, info.method, info.error_ns.value_or(info.one_boot_error_ns.value_or(0)),
+      check.impossible(), check.placed(), static_cast<std::int32_t>(first.thread), time(first.at),
+      time(first.entry), time(first.exit), info.path);
 }
 
 }  // namespace trapline

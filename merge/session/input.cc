@@ -128,12 +128,14 @@ void tell(const InputOptions& options, const Input& input) {
   for (const auto& source : input.sources) {
     const SourceInfo& info = source->info();
     options.verbose(fmt::format("{}: {}, read by {}", info.path, info.kind, source->reader()));
-    const bool is_timelines = info.method == "same clock" && info.offset_ns == 0;
+    const bool is_timelines =
+        info.method == "same clock" && info.offset_ns == 0 && !info.one_boot_error_ns;
     options.verbose(fmt::format(
         "{}: clock {}, {}", info.path, info.clock,
         is_timelines
             ? std::string("the timeline's")
-            : fmt::format("{}; offset {} ns, error {}", info.method, info.offset_ns,
+            : fmt::format("{}{}; offset {} ns, error {}", info.method,
+                          info.one_boot_error_ns ? ", one boot assumed" : "", info.offset_ns,
                           info.error_ns ? fmt::format("{} ns", *info.error_ns) : "not known")));
   }
   options.verbose("the recording holds " + text_of(input.capabilities));

@@ -8,7 +8,7 @@
 
 namespace trapline {
 
-// The source itself where its clock is the timeline's.
+// The source itself where its clock is the timeline's, and that is certain.
 [[nodiscard]] std::unique_ptr<Source> with_clock(std::unique_ptr<Source> source,
                                                  const clocks::AlignedSource& aligned,
                                                  const std::string& timeline_clock);

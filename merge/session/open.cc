@@ -1,5 +1,6 @@
 #include "merge/session/open.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -131,12 +132,28 @@ std::string machine_name(const Description& is) {
   return name == "(none)" || name == "localhost" ? "" : name;
 }
 
+// A guest's own directory may lie in its host's session; the plugin's names its clock.
+clocks::Boot boot_of(const std::string& path) {
+  std::error_code error;
+  const fs::path file = fs::weakly_canonical(path, error);
+  if (error || std::ranges::find(kParts, file.filename()) == kParts.end()) return {};
+  if (is_folder(path)) {
+    const auto sync = clocks::read_sync_file(path + "/sync.txt");
+    if (!sync || sync->clock.empty()) return {};
+  }
+  const std::string folder = file.parent_path().string();
+  const auto session = read_session_json(folder);
+  if (!session) return {};
+  return {session->host.boot_id, folder};
+}
+
 clocks::SourceClock clock_of(const Description& is) {
   clocks::SourceClock clock;
   clock.path = is.path;
   clock.clock = is.clock;
   clock.cycles = is.cycles;
   clock.machine = machine_name(is);
+  clock.boot = boot_of(is.path);
   clock.system = is.machine.system;
   clock.cpus = is.machine.cpus;
   clock.nanoseconds_of_tsc = is.nanoseconds_of_tsc;

@@ -44,6 +44,9 @@ struct SourceOptions {
 // The machine's name, empty where it has none of its own.
 [[nodiscard]] std::string machine_name(const Description& is);
 
+// Which boot it was recorded in: a session's own parts say so.
+[[nodiscard]] clocks::Boot boot_of(const std::string& path);
+
 // What clocks::align() needs of a source: what it says of itself, and with sync records and its
 // interval what its evidence says. A uftrace directory keeps its sync records in sync.txt, a closed
 // session those of its trace.dat in session.json.

@@ -1,13 +1,16 @@
 #include "merge/session/recordings.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "merge/clock/alignment.h"
+#include "merge/clock/cpu_conflict.h"
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
 #include "merge/session/sync_records.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
 namespace {
@@ -242,12 +245,20 @@ Result<std::vector<clocks::SourceClock>> Recordings::read_clocks(bool with_syncs
   return all;
 }
 
-// Of a session, what nothing aligns is told and left out.
+// A session's part that nothing aligns is left out, with a note, where another one of its parts
+// stays.
 bool Recordings::leave_out_last(const std::string& why) {
   const auto last = std::find_if(recordings_.rbegin(), recordings_.rend(),
                                  [](const Recording& one) { return !one.aligned; });
   if (last == recordings_.rend() || last->part.named || &*last == &recordings_.front())
     return false;
+  const auto folder = [](const Recording& one) {
+    return std::filesystem::path(one.part.path).parent_path();
+  };
+  const bool stays = std::ranges::any_of(recordings_, [&](const Recording& one) {
+    return &one != &*last && !one.part.named && folder(one) == folder(*last);
+  });
+  if (!stays) return false;
   input_.notes.push_back(fmt::format("{} is left out: {}", last->part.path, why));
   recordings_.erase(std::next(last).base());
   return true;
@@ -286,6 +297,46 @@ std::optional<std::map<std::int32_t, ThreadId>> Recordings::threads_of_shifted(
   return std::nullopt;
 }
 
+// Reads the kernel's recordings once more, together: two that put different threads on one CPU at
+// one time are not of one boot.
+Result<void> Recordings::check_cpus(const clocks::Alignment& alignment) const {
+  std::vector<std::unique_ptr<Source>> sources;
+  std::vector<CpuConflicts::Source> known;
+  std::size_t next = 0;
+  for (const Recording& recording : recordings_) {
+    if (recording.aligned) continue;
+    const clocks::AlignedSource& one = alignment.sources[next++];
+    if (recording.is.witness != Witness::kKernel || recording.is.shifted ||
+        has_offset(options_, recording.part.path))
+      continue;
+    auto again = open_part(recording.part);
+    if (!again) return tl::unexpected(std::move(again).error());
+    (*again)->select(EventClass::kExits);
+    known.push_back(
+        {recording.is.has.sched_switch, one.error_ns.value_or(one.one_boot_error_ns.value_or(0))});
+    sources.push_back(with_clock(std::move(*again), one, alignment.clock));
+  }
+  if (sources.size() < 2) return {};
+  Timeline timeline(std::move(sources));
+  CpuConflicts conflicts(std::move(known));
+  for (Event event; timeline.next(event) == Read::kEvent;) conflicts.on(event);
+  const auto found = conflicts.first();
+  if (!found) return {};  // what is wrong with a recording, the pass for the result tells
+  const auto describe = [&timeline](const Event& event) {
+    const Source& source = timeline.source_of(event);
+    return fmt::format("{} at {}.{:09}", source.event_name(event), event.at.ns() / 1'000'000'000,
+                       event.at.ns() % 1'000'000'000);
+  };
+  const Source &one = timeline.source_of(found->from), &other = timeline.source_of(found->at);
+  return fail(
+      "{} and {}: they put different threads on one CPU at one time, so they are not of one boot, "
+      "or their clocks do not agree: on CPU {} thread {} ran from {} to {}, and thread {} did {}; "
+      "leave one of them out, or give --offset {}=NS, the nanoseconds to add to its times",
+      one.info().path, other.info().path, found->from.cpu,
+      static_cast<std::int32_t>(found->from.thread), describe(found->from), describe(found->to),
+      static_cast<std::int32_t>(found->at.thread), describe(found->at), other.info().path);
+}
+
 Result<void> Recordings::align_clocks() {
   auto clocks = read_clocks(false);
   if (!clocks) return tl::unexpected(std::move(clocks).error());
@@ -297,6 +348,7 @@ Result<void> Recordings::align_clocks() {
     aligned = clocks::align(*clocks);
   }
   if (!aligned) return tl::unexpected(std::move(aligned).error());
+  if (auto checked = check_cpus(*aligned); !checked) return checked;
   std::vector<ThreadId> guests;  // one vCPU's thread of each
   std::size_t next = 0, kernels = 0;
   for (Recording& recording : recordings_) {

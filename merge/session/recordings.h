@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/clock/alignment.h"
 #include "merge/session/collected_evidence.h"
 #include "merge/session/guest_alignment.h"
 #include "merge/session/input.h"
@@ -58,6 +59,7 @@ class Recordings {
   Result<void> gather_host();
   Result<void> align_guests();
   Result<void> align_clocks();
+  [[nodiscard]] Result<void> check_cpus(const clocks::Alignment& alignment) const;
   Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs);
   [[nodiscard]] std::optional<std::map<std::int32_t, ThreadId>> threads_of_shifted(
       const Recording& recording) const;

@@ -28,6 +28,8 @@ struct SourceInfo {
   std::string method = "same clock";
   std::int64_t offset_ns = 0;
   std::optional<std::uint64_t> error_ns = 0;
+  // Nothing shows that it is of the timeline's boot; the error if it is.
+  std::optional<std::uint64_t> one_boot_error_ns = std::nullopt;
 };
 
 struct SourceCounters {

@@ -16,8 +16,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+// Recorded in one boot, as their sessions say.
 SourceClock source(std::string path, std::string clock) {
   SourceClock made;
+  made.boot.id = "0b3c";
   made.path = std::move(path);
   made.clock = std::move(clock);
   return made;
@@ -261,6 +263,7 @@ TEST(Alignment, RecordingsOfDifferentMachinesOrBootsOnAClockOfOneNameAreRefused)
       one.interval = Interval{40 * kSecond, 50 * kSecond};
     }
     EXPECT_TRUE(align(sources));
+    sources[1].boot = {};  // two boots that are known to be one have no other interval to fear
     differs.how(sources[1]);
     const auto refused = align(sources);
     ASSERT_FALSE(refused) << differs.told;
@@ -269,6 +272,67 @@ TEST(Alignment, RecordingsOfDifferentMachinesOrBootsOnAClockOfOneNameAreRefused)
     sources[1].offset = 0;
     EXPECT_TRUE(align(sources)) << "the user says so";
   }
+}
+
+TEST(Alignment, BootsThatDifferAreRefusedWhateverTheClocks) {
+  for (const char* clock : {"mono", "local"}) {
+    std::vector<SourceClock> sources{source("run/a.dat", "mono"), source("run/b.dat", clock)};
+    sources[1].syncs = syncs(40 * kSecond);
+    EXPECT_TRUE(align(sources));
+    sources[1].boot.id = "77f1";
+    const auto refused = align(sources);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message,
+                AllOf(HasSubstr("run/a.dat and run/b.dat"), HasSubstr("different boots"),
+                      HasSubstr("0b3c"), HasSubstr("77f1"), HasSubstr("--offset run/b.dat=NS")));
+    sources[1].offset = 0;
+    EXPECT_TRUE(align(sources));
+  }
+}
+
+TEST(Alignment, OneBootThatIsOnlyAssumedLeavesTheErrorUnknown) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("b.dat", "mono"),
+                                   source("c.dat", "local")};
+  sources[2].syncs = syncs(40 * kSecond);
+  for (const bool first : {true, false}) {
+    for (SourceClock& one : sources) one.boot = {"0b3c", ""};
+    sources[1].boot = {};
+    if (first) sources[0].boot = {};
+    const auto aligned = align(sources);
+    ASSERT_TRUE(aligned) << aligned.error().message;
+    EXPECT_EQ(aligned->sources[0].error_ns.value(), 0u) << "the timeline is its own";
+    EXPECT_FALSE(aligned->sources[1].error_ns);
+    EXPECT_EQ(aligned->sources[1].one_boot_error_ns, 0u);
+    EXPECT_EQ(aligned->sources[2].error_ns.has_value(), !first);
+    EXPECT_EQ(aligned->sources[2].one_boot_error_ns.has_value(), first);
+  }
+}
+
+TEST(Alignment, PartsOfOneSessionAreOfOneBoot) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("b.log", "mono")};
+  sources[0].boot = sources[1].boot = {"", "/tmp/run"};
+  sources[0].interval = Interval{kSecond, 2 * kSecond};
+  sources[1].interval = Interval{3 * kSecond, 4 * kSecond};
+  auto aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_EQ(aligned->sources[1].error_ns, 0u);
+  sources[1].boot.session = "/tmp/other";
+  EXPECT_FALSE(align(sources)) << "the intervals are apart";
+  sources[1].interval = sources[0].interval;
+  aligned = align(sources);
+  ASSERT_TRUE(aligned) << aligned.error().message;
+  EXPECT_FALSE(aligned->sources[1].error_ns);
+}
+
+// A log's wall clock is placed by another recording's sync records: it is that one's boot that
+// counts.
+TEST(Alignment, TheBootOfTheSyncRecordsCounts) {
+  std::vector<SourceClock> sources{source("a.dat", "mono"), source("qemu.log", "real"),
+                                   source("c.dat", "mono")};
+  sources[2].syncs = syncs(0);
+  EXPECT_TRUE(align(sources)->sources[1].error_ns);
+  sources[2].boot = {};
+  EXPECT_FALSE(align(sources)->sources[1].error_ns);
 }
 
 // A host's recording and that of a guest whose times trace-cmd moved to the host's clock.

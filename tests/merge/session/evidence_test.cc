@@ -101,7 +101,8 @@ TEST_F(EvidenceTest, APluginsDirectoryOfTheSameHostAndClockIsNotShiftedByAnother
     const SourceInfo& info = input->sources[1]->info();
     EXPECT_EQ(info.method, "same clock") << hostname;
     EXPECT_EQ(info.offset_ns, 0);
-    EXPECT_EQ(info.error_ns, 0u);
+    EXPECT_FALSE(info.error_ns) << "nothing shows that both are of one boot";
+    EXPECT_EQ(info.one_boot_error_ns, 0u);
     Event event;
     ASSERT_EQ(input->sources[1]->next(event), Read::kEvent);
     EXPECT_EQ(event.at.ns(), kFirst + 5'000'001'000);
@@ -247,6 +248,47 @@ TEST_F(EvidenceTest, AGuestWhoseTimesWereShiftedIsAMachineOfItsOwn) {
   input = open_input(options);
   ASSERT_TRUE(input);
   EXPECT_EQ(input->sources.front()->info().role, Role::kHostKernel);
+}
+
+// Two recordings of two boots that began at the same time after their boots. Each names neither its
+// boot nor its machine; both say which thread was on the only CPU.
+TEST_F(EvidenceTest, TwoBootsWhoseThreadsShareACpuAreRefusedWithTheEvents) {
+  const std::string data = TRAPLINE_SOURCE_DIR "/tests/data/";
+  const std::vector<std::string> two{data + "svm-mono.dat", data + "box/demo-ioctl.dat"};
+  const auto refused = open(two);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("svm-mono.dat"), HasSubstr("demo-ioctl.dat"), HasSubstr("on CPU 0"),
+                    HasSubstr("thread 1"), HasSubstr(" at "), HasSubstr("--offset " + data),
+                    HasSubstr("not of one boot")));
+  EXPECT_TRUE(open(two, {"demo-ioctl.dat=0"})) << "the user says that it is one clock";
+}
+
+// Two sessions of one host: what their session.json says of the boot decides.
+TEST_F(EvidenceTest, TheBootsOfTwoSessionsDecide) {
+  const auto session = [this](const std::string& name, const std::string& boot) {
+    std::filesystem::create_directories(folder_ + "/" + name);
+    std::filesystem::copy(host_, folder_ + "/" + name + "/trace.dat",
+                          std::filesystem::copy_options::skip_existing);
+    std::ofstream(folder_ + "/" + name + "/session.json")
+        << "{\"version\": 1, \"closed\": true, \"host\": {"
+        << (boot.empty() ? "" : "\"boot_id\": \"" + boot + "\"") << "}}";
+    return folder_ + "/" + name;
+  };
+  const auto error_of_second = [this](const std::vector<std::string>& paths) {
+    const auto input = open(paths);
+    EXPECT_TRUE(input) << input.error().message;
+    return input ? input->sources[1]->info().error_ns : 77;
+  };
+  const std::string a = session("a", "0b3c"), b = session("b", "0b3c");
+  EXPECT_EQ(error_of_second({a, b}), 0u);
+  EXPECT_EQ(error_of_second({a, host_}), std::nullopt);
+  session("b", "");
+  EXPECT_EQ(error_of_second({a, b}), std::nullopt);
+  session("b", "77f1");
+  const auto refused = open({a, b});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("0b3c"), HasSubstr("77f1")));
 }
 
 }  // namespace

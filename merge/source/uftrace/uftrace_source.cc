@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "backend_ftrace/base/bytes.h"
 #include "backend_ftrace/base/text.h"
@@ -173,7 +174,10 @@ class UftraceSource final : public Source {
     Record ahead;
     std::int32_t cpu = kNoVcpu;
     std::uint64_t last = 0;
-    std::uint32_t depth = 0;         // of what the task calls next
+    // Open calls of the task, counted as uftrace counts them: a file's own depths are cut off at
+    // 1,023, and QEMU's uftrace plugin, as first merged, gives a return one less than its call.
+    std::uint32_t depth = 0;
+    bool counted = false;            // false: the next record's own depth begins the count
     std::uint32_t kernel_depth = 0;  // the same of its kernel functions, above that
     std::string_view off_cpu = {};   // not empty: how it was scheduled out
     std::vector<char> payload = {};  // of the record that next() gave last
@@ -229,12 +233,14 @@ class UftraceSource final : public Source {
       counters_.lost_events += record.address();
       ++counters_.gaps;
       if (record.address() == 0) ++counters_.gaps_uncounted;
+      lane.counted = false;
     } else if (record.type() != RecordType::kEvent) {
       const bool entry = record.type() == RecordType::kEntry;
       const Symbol* symbol = lane.symbols->find(record.address());
-      event.payload = call_of(lane, entry, static_cast<std::uint32_t>(record.depth()),
-                              record.address(), symbol);
-      lane.depth = static_cast<std::uint32_t>(record.depth()) + (entry ? 1 : 0);
+      if (!std::exchange(lane.counted, true)) lane.depth = record.depth() + (entry ? 0 : 1);
+      if (!entry && lane.depth != 0) --lane.depth;
+      event.payload = call_of(lane, entry, lane.depth, record.address(), symbol);
+      if (entry) ++lane.depth;
     }
     lane.last = event.at.ns();
     (void)fetch(i);  // what fails now is told after this event

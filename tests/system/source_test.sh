@@ -11,7 +11,8 @@ no_file_names_a_package_mirror() {
   found=$(grep -rnE '(deb|ftp[a-z.]*|security|snapshot|archive|cdn)[a-z0-9.-]*\.(debian|ubuntu)\.(org|com)' \
     --exclude-dir=build --exclude-dir=.git --include='*' . || true)
   expect_equal "package mirrors" "" "$found"
-  found=$(grep -rnE 'https?://|ftp://' scripts .ci || true)
+  # The machine-readable copyright file has to name its format's.
+  found=$(grep -rnE 'https?://|ftp://' scripts .ci | grep -v '/copyright:1:Format: ' || true)
   expect_equal "addresses in scripts" "" "$found"
 }
 

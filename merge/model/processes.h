@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "merge/model/cpu_quotas.h"
 #include "merge/model/event.h"
 
 namespace trapline {
@@ -31,10 +32,14 @@ class Processes {
     return found == names_.end() ? std::string() : found->second;
   }
   [[nodiscard]] bool has_several_names() const { return names_.size() > 1; }
+  // The CPU quotas of the threads' cgroups, as far as they throttled them.
+  void set_quotas(CpuQuotas quotas) { quotas_ = std::move(quotas); }
+  [[nodiscard]] const CpuQuotas& quotas() const { return quotas_; }
   // What the other one knows as well; where both know a thread, the other one is right.
   void merge(const Processes& other) {
     for (const auto& [thread, process] : other.process_) set(thread, process);
     for (const auto& [process, name] : other.names_) set_name(process, name);
+    if (!other.quotas_.empty()) quotas_ = other.quotas_;
   }
   // The thread's process, or `otherwise`.
   [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
@@ -46,6 +51,7 @@ class Processes {
  private:
   std::map<ThreadId, ThreadId> process_;
   std::map<ThreadId, std::string> names_;  // by process
+  CpuQuotas quotas_;
 };
 
 struct VcpuThread {

@@ -131,6 +131,7 @@ Result<void> Recorder::start() {
     if (!pidfd_) return fail("--pid {}: {}", options_.pid, std::strerror(errno));
     threads_ = ThreadTable(options_.pid);
   }
+  (void)look_at_threads();  // cpu.stat before the first event
   if (auto on = instance_->set("tracing_on", "1"); !on) return on;
   tracing_ = true;
   if (!write_sync()) {

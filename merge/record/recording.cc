@@ -93,6 +93,7 @@ void Recorder::save_session() {
   note_streams();
   session_.threads = threads_.threads();
   session_.vms = vm_names_.vms(session_.threads);
+  session_.cgroups = cgroups_.list();
   session_.sync = sync_.brackets();
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
@@ -162,6 +163,7 @@ bool Recorder::look_at_threads() {
   auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
   if (saved) threads_.add_names(*saved);
   const bool new_threads = threads_.update();
+  cgroups_.update(threads_.threads());
   return vm_names_.update(threads_.threads()) || new_threads;
 }
 

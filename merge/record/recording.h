@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "merge/record/cgroups.h"
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
 #include "merge/record/owner.h"
@@ -67,6 +68,7 @@ class Recorder {
   QemuAdditions additions_;
   ThreadTable threads_;
   VmNames vm_names_;
+  Cgroups cgroups_;
   std::optional<Owner> owner_ = invoking_user();
   mode_t umask_ = 022;  // the command's
   SyncLog sync_;

@@ -94,6 +94,7 @@ SessionJson facts_of(const Session& session) {
   for (const auto& [tid, thread] : session.threads) {
     facts.threads.push_back({tid, thread.pid, thread.name});
   }
+  facts.cgroups = session.cgroups;
   for (const SyncBracket& bracket : session.sync) {
     facts.sync.push_back(
         {bracket.series, bracket.index, bracket.before, bracket.after, bracket.stamp});

@@ -31,6 +31,7 @@ struct Session {
   std::uint64_t start_real_ns = 0, end_real_ns = 0;
   std::map<pid_t, Thread> threads;
   std::vector<SessionVm> vms;  // the names of the virtual machines
+  std::vector<SessionCgroup> cgroups;
   std::vector<SyncBracket> sync;
   std::vector<CpuLoss> losses;
   std::string ended_by;               // "command", "duration", "signal", or an error

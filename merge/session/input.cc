@@ -43,6 +43,12 @@ void read_session(const std::string& folder, Input& input) {
   for (const SessionThread& thread : session->threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }
+  std::vector<CpuQuota> quotas;
+  for (const SessionCgroup& cgroup : session->cgroups) {
+    quotas.push_back({cgroup.path, cgroup.throttled_after - cgroup.throttled_before,
+                      cgroup.throttled_ns_after - cgroup.throttled_ns_before, cgroup.threads});
+  }
+  input.processes.set_quotas(CpuQuotas(std::move(quotas)));
   for (const SessionVm& vm : session->vms)
     input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
 }

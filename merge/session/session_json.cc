@@ -63,6 +63,17 @@ json snapshot_json(const SessionSnapshot& snapshot) {
   return text;
 }
 
+json cgroups_json(const std::vector<SessionCgroup>& cgroups) {
+  json list = json::array();
+  for (const SessionCgroup& cgroup : cgroups) {
+    list.push_back({{"path", cgroup.path},
+                    {"nr_throttled", {cgroup.throttled_before, cgroup.throttled_after}},
+                    {"throttled_ns", {cgroup.throttled_ns_before, cgroup.throttled_ns_after}},
+                    {"threads", cgroup.threads}});
+  }
+  return list;
+}
+
 void add_lists(const SessionJson& session, json& text) {
   json losses = json::array(), vms = json::array(), threads = json::array(), sync = json::array();
   for (const CpuLoss& loss : session.losses) {
@@ -87,6 +98,7 @@ void add_lists(const SessionJson& session, json& text) {
   text["events"] = session.events;
   text["vms"] = std::move(vms);
   text["threads"] = std::move(threads);
+  text["cgroups"] = cgroups_json(session.cgroups);
   text["sync"] = std::move(sync);
 }
 
@@ -123,6 +135,32 @@ void get(const json& from, const char* key, std::vector<std::string>& value) {
   if (found == from.end() || !found->is_array()) return;
   for (const json& element : *found) {
     if (element.is_string()) value.push_back(element.get<std::string>());
+  }
+}
+// The counts of a cgroup that went back, or are missing, are 0: they prove nothing.
+void get(const json& from, std::vector<SessionCgroup>& cgroups) {
+  const auto counts = [](const json& element, const char* key, std::uint64_t& before,
+                         std::uint64_t& after) {
+    const auto pair = element.find(key);
+    if (pair == element.end() || !pair->is_array() || pair->size() != 2) return;
+    if (!(*pair)[0].is_number_unsigned() || !(*pair)[1].is_number_unsigned()) return;
+    before = (*pair)[0].get<std::uint64_t>();
+    after = std::max(before, (*pair)[1].get<std::uint64_t>());
+  };
+  const auto list = from.find("cgroups");
+  if (list == from.end() || !list->is_array()) return;
+  for (const json& element : *list) {
+    if (!element.is_object()) continue;
+    SessionCgroup cgroup;
+    get(element, "path", cgroup.path);
+    counts(element, "nr_throttled", cgroup.throttled_before, cgroup.throttled_after);
+    counts(element, "throttled_ns", cgroup.throttled_ns_before, cgroup.throttled_ns_after);
+    const auto threads = element.find("threads");
+    for (std::size_t i = 0; threads != element.end() && i < threads->size(); ++i) {
+      if (threads->is_array() && (*threads)[i].is_number_integer())
+        cgroup.threads.push_back((*threads)[i].get<std::int32_t>());
+    }
+    cgroups.push_back(std::move(cgroup));
   }
 }
 json object_in(const json& from, const char* key) {
@@ -223,6 +261,7 @@ void read_lists(const json& from, SessionJson& session) {
       session.threads.push_back(std::move(thread));
     }
   });
+  get(from, session.cgroups);
   each_in(from, "sync", [&](const json& element) {
     SessionSync sync;
     (void)get_number(element, "series", sync.series);

@@ -33,6 +33,14 @@ struct SessionVm {
   std::string name;
 };
 
+// cpu.stat of a cgroup of threads, or of one above it, when it was first seen and last.
+struct SessionCgroup {
+  std::string path;  // "/machine/vm1"; of cgroup v1 "cpu:/machine/vm1"
+  std::uint64_t throttled_before = 0, throttled_after = 0;  // nr_throttled
+  std::uint64_t throttled_ns_before = 0, throttled_ns_after = 0;
+  std::vector<std::int32_t> threads;  // tids in it
+};
+
 struct SessionSync {
   std::uint64_t series = 0;
   std::uint32_t index = 0;  // of the marker that lies between the two readings
@@ -104,6 +112,7 @@ struct SessionJson {
   std::vector<std::string> events;  // "SYSTEM:NAME"
   std::vector<SessionVm> vms;
   std::vector<SessionThread> threads;
+  std::vector<SessionCgroup> cgroups;
   std::vector<SessionSync> sync;
 
   // The brackets whose marker's stamp is known and whose readings are in order, by their stamps.

@@ -1,0 +1,137 @@
+#include "merge/record/cgroups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
+
+namespace trapline::record {
+namespace {
+
+constexpr std::string_view kV1 = "cpu:";
+
+template <typename Take>
+void each_line(std::string_view text, Take&& take) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    take(line);
+  }
+}
+
+std::vector<std::string_view> split(std::string_view text, char by) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(by, at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+bool has_cpu(std::string_view controllers) {
+  const auto names = split(controllers, ',');
+  return std::find(names.begin(), names.end(), "cpu") != names.end();
+}
+
+}  // namespace
+
+std::optional<Throttled> parse_cpu_stat(std::string_view text) {
+  std::optional<std::uint64_t> times, ns;
+  each_line(text, [&](std::string_view line) {
+    const std::size_t blank = line.find(' ');
+    if (blank == std::string_view::npos) return;
+    const auto value = parse_number(line.substr(blank + 1));
+    const std::string_view key = line.substr(0, blank);
+    if (key == "nr_throttled") times = value;
+    if (key == "throttled_time") ns = value;
+    if (key == "throttled_usec" && value) ns = *value * 1000;
+  });
+  if (!times || !ns) return std::nullopt;
+  return Throttled{*times, *ns};
+}
+
+// "4:cpu,cpuacct:/a" of v1; "0::/a" of v2, which has the controller where no v1 line does.
+std::string cpu_cgroup_of(std::string_view proc_cgroup) {
+  std::string v1, v2;
+  each_line(proc_cgroup, [&](std::string_view line) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) return;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const std::string path(line.substr(second + 1));
+    if (controllers.empty()) v2 = path;
+    if (has_cpu(controllers)) v1 = std::string(kV1) + path;
+  });
+  const std::string& found = v1.empty() ? v2 : v1;
+  if (found.ends_with('/')) return {};
+  const bool outside = found.find("/..") != std::string::npos;  // of this cgroup namespace
+  return outside || found.ends_with(" (deleted)") ? std::string() : found;
+}
+
+// "36 25 0:31 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct": whole hierarchies
+// only, not a part that is mounted elsewhere.
+Cgroups::Cgroups(std::string_view mountinfo) {
+  each_line(mountinfo, [this](std::string_view line) {
+    const auto words = split(line, ' ');
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    if (words.size() < 5 || words.end() - dash < 4 || words[3] != "/") return;
+    if (dash[1] == "cgroup2" && v2_.empty()) v2_ = words[4];
+    if (dash[1] == "cgroup" && has_cpu(dash[3]) && v1_.empty()) v1_ = words[4];
+  });
+}
+
+Cgroups::Cgroups() : Cgroups(read_text("/proc/self/mountinfo").value_or("")) {}
+
+std::string Cgroups::folder_of(const std::string& cgroup) const {
+  const bool v1 = cgroup.starts_with(kV1);
+  const std::string& mount = v1 ? v1_ : v2_;
+  return mount.empty() ? std::string() : mount + cgroup.substr(v1 ? kV1.size() : 0);
+}
+
+void Cgroups::look_at(pid_t tid, const Thread& thread) {
+  const auto text = read_text(fmt::format("/proc/{}/task/{}/cgroup", thread.pid, tid));
+  if (!text) return;
+  std::string path = cpu_cgroup_of(*text);
+  std::string& kept = of_[tid];
+  if (path.empty() || path == kept) return;  // one that has ended is in the root: it stays
+  kept = path;
+  for (std::size_t level = 0; level < kMostLevels && !path.empty(); ++level) {
+    if (cgroups_.size() >= kMost || cgroups_.contains(path)) break;
+    const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
+    if (counts) {
+      cgroups_[path] = {path, counts->times, counts->times, counts->ns, counts->ns, {}};
+    }
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+    if (path == kV1) path.clear();
+  }
+}
+
+void Cgroups::update(const std::map<pid_t, Thread>& threads) {
+  const bool few = threads.size() <= kMostThreads;  // else new ones only
+  for (const auto& [tid, thread] : threads) {
+    if (few || (of_.size() < kMostThreads && !of_.contains(tid))) look_at(tid, thread);
+  }
+  for (auto& [path, cgroup] : cgroups_) {
+    const auto counts = parse_cpu_stat(read_text(folder_of(path) + "/cpu.stat").value_or(""));
+    if (!counts || counts->times < cgroup.throttled_before ||
+        counts->ns < cgroup.throttled_ns_before)
+      continue;  // removed, perhaps made again
+    cgroup.throttled_after = counts->times;
+    cgroup.throttled_ns_after = counts->ns;
+  }
+}
+
+std::vector<SessionCgroup> Cgroups::list() const {
+  std::map<std::string, SessionCgroup> cgroups = cgroups_;
+  for (const auto& [tid, path] : of_) {
+    if (const auto found = cgroups.find(path); found != cgroups.end())
+      found->second.threads.push_back(tid);
+  }
+  std::vector<SessionCgroup> list;
+  for (auto& [path, cgroup] : cgroups) list.push_back(std::move(cgroup));
+  return list;
+}
+
+}  // namespace trapline::record

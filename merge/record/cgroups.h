@@ -1,0 +1,53 @@
+// cpu.stat of the cgroups that recorded threads are in, and of those above them: tells how often
+// and how long a CPU quota kept them from running. cgroup v1 and v2.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/record/threads.h"
+#include "merge/session/session_json.h"
+
+namespace trapline::record {
+
+// Of cpu.stat: nr_throttled, and throttled_usec (v2) or throttled_time (v1) in ns. Nothing where it
+// has no such counts: a root, or the controller is off.
+struct Throttled {
+  std::uint64_t times = 0, ns = 0;
+};
+[[nodiscard]] std::optional<Throttled> parse_cpu_stat(std::string_view text);
+
+// "/machine/vm1", "cpu:/machine/vm1" of cgroup v1: of /proc/TID/cgroup the one whose controller
+// throttles. Empty: it is in the root, or not below what is mounted here.
+[[nodiscard]] std::string cpu_cgroup_of(std::string_view proc_cgroup);
+
+// Guarantees: a cgroup once read stays, with the last counts that could be read; at most kMost.
+class Cgroups {
+ public:
+  static constexpr std::size_t kMost = 1024;
+
+  // Where the two hierarchies are mounted, of /proc/self/mountinfo.
+  explicit Cgroups(std::string_view mountinfo);
+  // As mounted now.
+  Cgroups();
+
+  // Looks where those threads are, and reads the counts of all cgroups again.
+  void update(const std::map<pid_t, Thread>& threads);
+  [[nodiscard]] std::vector<SessionCgroup> list() const;
+
+ private:
+  static constexpr std::size_t kMostThreads = 1024, kMostLevels = 16;
+  void look_at(pid_t tid, const Thread& thread);
+  [[nodiscard]] std::string folder_of(const std::string& cgroup) const;
+
+  std::string v1_, v2_;  // mount points; empty: not mounted
+  std::map<std::string, SessionCgroup> cgroups_;
+  std::map<pid_t, std::string> of_;
+};
+
+}  // namespace trapline::record

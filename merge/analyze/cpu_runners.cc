@@ -1,16 +1,27 @@
 #include "merge/analyze/cpu_runners.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 namespace trapline {
 Culprit CpuRunners::culprit_of(const Run& run) {
   Culprit culprit;
   culprit.missing = run.missing;
   if (run.missing != Missing::kNone) return culprit;
-  const bool idle = run.kind == CulpritKind::kThread && run.thread == ThreadId{};
-  culprit.kind = idle ? CulpritKind::kIdle : run.kind;
+  culprit.kind = run.kind;
   culprit.thread = run.thread;
   culprit.number = run.number;
+  return culprit;
+}
+
+Culprit CpuRunners::culprit_of(const Run& run, const Wait& wait) {
+  Culprit culprit = culprit_of(run);
+  if (culprit.kind != CulpritKind::kThread || run.thread != ThreadId{}) return culprit;
+  culprit.kind = run.chosen >= wait.queued ? CulpritKind::kNotAllowed
+                 : wait.woken && elapsed(wait.begin, wait.end) <= kLongestWakeUp
+                     ? CulpritKind::kIdle
+                     : CulpritKind::kIdleOther;
   return culprit;
 }
 
@@ -38,11 +49,11 @@ void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, ThreadId prev, Threa
        --i) {
     Run& run = record->runs[(i - 1) % kMost];
     if (run.missing == Missing::kLost) break;
-    if (run.missing == Missing::kSwitches) run = {run.begin, prev};
+    if (run.missing == Missing::kSwitches) run = {.begin = run.begin, .thread = prev};
   }
   record->irq.reset();
   record->softirq.reset();
-  record->thread = {at, next};
+  record->thread = {.begin = at, .thread = next, .chosen = at};
   add(*record, record->thread);
 }
 
@@ -60,9 +71,9 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
   }
   Run run = record->thread;
   if (record->irq) {
-    run = {at, {}, Missing::kNone, CulpritKind::kInterrupt, *record->irq};
+    run = {.kind = CulpritKind::kInterrupt, .number = *record->irq};
   } else if (record->softirq) {
-    run = {at, {}, Missing::kNone, CulpritKind::kSoftirq, *record->softirq};
+    run = {.kind = CulpritKind::kSoftirq, .number = *record->softirq};
   }
   run.begin = at;
   add(*record, run);
@@ -73,27 +84,46 @@ void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
   if (record == nullptr) return;
   record->irq.reset();
   record->softirq.reset();
-  record->thread = {to, {}, Missing::kSwitches};
-  add(*record, {from, {}, Missing::kLost});
+  record->thread = {.begin = to, .missing = Missing::kSwitches};
+  add(*record, {.begin = from, .missing = Missing::kLost});
   add(*record, record->thread);
 }
 
-void CpuRunners::divide(std::uint32_t cpu, Timestamp begin, Timestamp end,
-                        std::vector<WaitShare>& shares) const {
+namespace {
+
+// Who ran between two times in which the thread was not allowed to run did not keep it waiting.
+void join_not_allowed(std::span<WaitShare> pieces) {
+  const auto not_allowed = [](const WaitShare& piece) {
+    return piece.culprit.kind == CulpritKind::kNotAllowed;
+  };
+  const auto first = std::find_if(pieces.begin(), pieces.end(), not_allowed);
+  const auto last = std::find_if(pieces.rbegin(), pieces.rend(), not_allowed).base();
+  for (auto piece = first; piece < last; ++piece) {
+    if (piece->culprit.missing != Missing::kNone) return;  // it may have run unseen
+  }
+  for (auto piece = first; piece < last; ++piece) piece->culprit = first->culprit;
+}
+
+}  // namespace
+
+void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitShare>& shares) const {
+  const auto [begin, end] = std::pair(wait.begin, wait.end);
+  const std::size_t before = shares.size();
   static const Cpu kNone;
   const Cpu& record = cpu < cpus_.size() ? cpus_[cpu] : kNone;
   const std::uint64_t oldest = record.added - record.runs.size();
   std::uint64_t run = record.added;  // the first one after `begin`
   while (run > oldest && record.at(run - 1).begin > begin) --run;
   Timestamp at = begin;
-  Culprit culprit = culprit_of({{}, {}, oldest == 0 ? Missing::kSwitches : Missing::kRoom});
-  if (run > oldest) culprit = culprit_of(record.at(run - 1));
+  Culprit culprit = unknown_for(oldest == 0 ? Missing::kSwitches : Missing::kRoom);
+  if (run > oldest) culprit = culprit_of(record.at(run - 1), wait);
   for (; at < end; ++run) {
     const Timestamp until = run < record.added ? std::min(record.at(run).begin, end) : end;
     if (until > at) shares.push_back({Part::kPreempted, culprit, at, until});
     at = std::max(at, until);
-    if (run < record.added) culprit = culprit_of(record.at(run));
+    if (run < record.added) culprit = culprit_of(record.at(run), wait);
   }
+  join_not_allowed(std::span(shares).subspan(before));
 }
 
 }  // namespace trapline

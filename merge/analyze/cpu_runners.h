@@ -18,6 +18,8 @@ class CpuRunners {
  public:
   static constexpr std::size_t kMost = 1u << 14;  // switches of a CPU, a power of two
   static constexpr std::uint32_t kMostCpus = 1u << 12;
+  // No sleep state of a CPU takes as long to leave.
+  static constexpr std::uint64_t kLongestWakeUp = 5'000'000;
 
   void on_switch(Timestamp at, std::uint32_t cpu, ThreadId prev, ThreadId next);
   // A hard interrupt's handler, or a softirq, begins or ends.
@@ -25,17 +27,25 @@ class CpuRunners {
                     std::uint32_t number);
   void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
 
-  // Adds the time from `begin` to `end` on that CPU in pieces to `shares`, without a gap.
-  void divide(std::uint32_t cpu, Timestamp begin, Timestamp end,
-              std::vector<WaitShare>& shares) const;
+  // A thread's wait on that CPU. A CPU that switches to its idle thread while the thread is in its
+  // queue does not run it because it may not; one that was idle already has yet to take it up.
+  struct Wait {
+    Timestamp begin, end;
+    Timestamp queued;    // from then on it surely was in the queue
+    bool woken = false;  // it waits since a wake-up: else it was switched out runnable, or moved
+  };
+  // Adds it in pieces to `shares`, without a gap.
+  void divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitShare>& shares) const;
 
  private:
   struct Run {
-    Timestamp begin;
+    Timestamp begin = {};
     ThreadId thread{};
     Missing missing = Missing::kNone;
     CulpritKind kind = CulpritKind::kThread;  // kInterrupt and kSoftirq have a number
     std::uint32_t number = 0;
+    Timestamp chosen =
+        {};  // when the CPU switched to the thread; begin may be the end of an interrupt
   };
   struct Cpu {
     std::vector<Run> runs;                      // a ring once it is full
@@ -46,6 +56,7 @@ class CpuRunners {
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   [[nodiscard]] static Culprit culprit_of(const Run& run);
+  [[nodiscard]] static Culprit culprit_of(const Run& run, const Wait& wait);
   static void add(Cpu& cpu, const Run& run);
 
   std::vector<Cpu> cpus_;

@@ -8,14 +8,18 @@
 namespace trapline {
 
 enum class CulpritKind : std::uint8_t {
-  kThread,     // ran on the CPU that the vCPU waited for, or woke it
-  kIdle,       // the CPU was idle: the wake-up or a migration was still under way
-  kTimer,      // a timer of the host's kernel woke it
-  kInterrupt,  // a device's interrupt woke it, or ran on its CPU; number: of the line
-  kDisk,       // a read or write of the host's disk ended
-  kIpi,        // the vCPU of `thread` sent it an interrupt
-  kLock,       // `thread` let go of a lock (a futex) that it waited for
-  kSoftirq,    // a softirq ran on the CPU that it waited for; number: its vector
+  kThread,      // ran on the CPU that the vCPU waited for, or woke it
+  kIdle,        // the CPU was idle, and had not yet taken it up after its wake-up
+  kIdleOther,   // the CPU was idle, and no wake-up tells why it did not run
+  kNotAllowed,  // the CPU chose to be idle while it was in its queue
+  kQuota,       // the same, in throttled time of its cgroup's CPU quota
+  kTimer,       // a timer of the host's kernel woke it
+  kInterrupt,   // a device's interrupt woke it, or ran on its CPU; number: of the line
+  kDisk,        // a read or write of the host's disk ended
+  kIpi,         // the vCPU of `thread` sent it an interrupt
+  kFutex,       // `thread` woke those who waited for a futex, as it did
+  kLock,        // `thread` held a lock (a futex) that it waited for
+  kSoftirq,     // a softirq ran on the CPU that it waited for; number: its vector
   kUnknown,
 };
 
@@ -33,14 +37,15 @@ enum class Missing : std::uint8_t {
 struct Culprit {
   CulpritKind kind = CulpritKind::kUnknown;
   Missing missing = Missing::kNone;
-  ThreadId thread{};         // kThread, kIpi, kLock
+  ThreadId thread{};         // kThread, kIpi, kFutex, kLock
   std::uint32_t number = 0;  // kInterrupt: the line; kSoftirq: the vector
   NameId handler = kNoName;  // of the thread that woke: its last QEMU event in the wait
   // What the thread that woke slept for itself during most of the wait, at the end of the chain of
   // wakers; kUnknown: for nothing, or it is not known.
   CulpritKind root = CulpritKind::kUnknown;
   [[nodiscard]] bool is_thread() const {
-    return kind == CulpritKind::kThread || kind == CulpritKind::kIpi || kind == CulpritKind::kLock;
+    return kind == CulpritKind::kThread || kind == CulpritKind::kIpi ||
+           kind == CulpritKind::kFutex || kind == CulpritKind::kLock;
   }
   friend auto operator<=>(const Culprit&, const Culprit&) = default;
 };

@@ -16,11 +16,17 @@ void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Time
 }
 
 // Among those who ran on that CPU.
-void WaitTracker::divide(Thread& thread, std::uint32_t cpu, Timestamp end) const {
-  if (thread.shares.size() < kMostShares) {
-    runners_.divide(cpu, thread.since, end, thread.shares);
-  } else {
-    drop(thread, thread.since, end);
+void WaitTracker::divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end) {
+  if (thread.shares.size() >= kMostShares) return drop(thread, thread.since, end);
+  const std::size_t before = thread.shares.size();
+  runners_.divide(cpu, {thread.since, end, thread.queued, thread.woken}, thread.shares);
+  const auto pieces = std::span(thread.shares).subspan(before);
+  std::uint64_t not_allowed = 0;
+  for (const WaitShare& piece : pieces)
+    not_allowed += piece.culprit.kind == CulpritKind::kNotAllowed ? piece.length() : 0;
+  if (not_allowed == 0 || !quotas_ || !quotas_->take(id, not_allowed)) return;
+  for (WaitShare& piece : pieces) {
+    if (piece.culprit.kind == CulpritKind::kNotAllowed) piece.culprit.kind = CulpritKind::kQuota;
   }
 }
 
@@ -39,6 +45,8 @@ void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) const
   thread.first = thread.shares.size();
   thread.cpu = event.cpu;
   thread.queue_known = true;
+  thread.queued = event.at;
+  thread.woken = false;
   // While another CPU's loss lasts, the thread may run there unseen.
   thread.state = event.at < latest_loss_end_ ? Thread::State::kRunning
                  : runnable                  ? Thread::State::kWaiting
@@ -54,7 +62,7 @@ void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
     charge(thread, Part::kPreempted, unknown_for(Missing::kMigrations), event.at);
   } else {
     if (!thread.queue_known && event.at > thread.since) ++counters_.cpu_assumed;
-    divide(thread, event.cpu, event.at);
+    divide(id, thread, event.cpu, event.at);
   }
   thread.state = Thread::State::kRunning;
   ++counters_.waits;
@@ -66,7 +74,7 @@ void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
 
 void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
                             const Pipeline& pipeline) {
-  cause_.on_switch(event);
+  cause_.on_switch(event, sched);
   runners_.on_switch(event.at, event.cpu, sched.prev, sched.next);
   Thread* prev = threads_.find(sched.prev);
   if (prev == nullptr && pipeline.vcpu(sched.prev)) prev = threads_.get(sched.prev, kMostThreads);
@@ -87,35 +95,49 @@ CulpritKind WaitTracker::root_of(const Culprit& waker, Timestamp since, Timestam
   return 2 * slept > elapsed(since, until) ? sleep->cause : CulpritKind::kUnknown;
 }
 
-void WaitTracker::follow_sleep(const Event& event, const SchedWakeup& wakeup,
-                               const Pipeline& pipeline) {
-  Sleep* sleep = sleeps_.find(wakeup.thread);
-  if (sleep == nullptr || !sleep->asleep) return;
-  const Culprit by = cause_.of(event, wakeup, sleep->slept, pipeline);
-  const CulpritKind root = root_of(by, sleep->slept, event.at);
-  sleep->asleep = false;
-  sleep->woken = event.at;
-  sleep->cause = root != CulpritKind::kUnknown ? root : by.kind;
+void WaitTracker::end_sleep(Sleep& sleep, const Event& event, CulpritKind cause) {
+  sleep.asleep = false;
+  sleep.woken = event.at;
+  sleep.cause = cause;
+}
+
+// To what woke it; of a futex, to those who let go of it one after the other.
+void WaitTracker::charge_sleep(Thread& thread, const Event& event, const Culprit& by) {
+  if (by.kind != CulpritKind::kFutex) return charge(thread, Part::kBlocked, by, event.at);
+  for (const FutexWakes::Piece& piece : cause_.futex_pieces(thread.since)) {
+    Culprit culprit = piece.culprit;
+    culprit.root = root_of(culprit, thread.since, piece.end);
+    if (culprit.thread == by.thread) culprit.handler = by.handler;
+    charge(thread, Part::kBlocked, culprit, piece.end);
+  }
 }
 
 void WaitTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup,
                             const Pipeline& pipeline) {
-  follow_sleep(event, wakeup, pipeline);
+  Sleep* sleep = sleeps_.find(wakeup.thread);
   Thread* thread = threads_.find(wakeup.thread);
-  if (thread == nullptr || thread->state == Thread::State::kRunning) return;
-  if (thread->state == Thread::State::kAsleep) {
-    Culprit culprit = cause_.of(event, wakeup, thread->slept, pipeline);
-    culprit.root = root_of(culprit, thread->slept, event.at);
-    charge(*thread, Part::kBlocked, culprit, event.at);
-    thread->state = Thread::State::kWaiting;
-    thread->since = event.at;
-    thread->queue_known = false;
+  const bool slept = sleep != nullptr && sleep->asleep;
+  const bool vcpu_slept = thread != nullptr && thread->state == Thread::State::kAsleep;
+  if (slept || vcpu_slept) {
+    const Timestamp since = vcpu_slept ? thread->slept : sleep->slept;
+    Culprit by = cause_.of(event, wakeup, since, pipeline);
+    by.root = root_of(by, since, event.at);
+    if (slept) end_sleep(*sleep, event, by.root != CulpritKind::kUnknown ? by.root : by.kind);
+    if (vcpu_slept) {
+      charge_sleep(*thread, event, by);
+      thread->state = Thread::State::kWaiting;
+      thread->since = event.at;
+      thread->queue_known = false;
+      thread->woken = true;
+      thread->queued = Timestamp(~std::uint64_t{0});
+    }
   }
+  if (thread == nullptr || thread->state != Thread::State::kWaiting) return;
   // The target of sched_waking is the CPU that it ran on, before another one is chosen.
-  if (!wakeup.waking && !thread->queue_known && wakeup.cpu >= 0) {
-    thread->cpu = static_cast<std::uint32_t>(wakeup.cpu);
-    thread->queue_known = true;
-  }
+  if (wakeup.waking || wakeup.cpu < 0 || !thread->woken) return;
+  if (!thread->queue_known) thread->cpu = static_cast<std::uint32_t>(wakeup.cpu);
+  thread->queue_known = true;
+  thread->queued = std::min(thread->queued, event.at);
 }
 
 void WaitTracker::on_migration(const Event& event, const HostEvent& migration) {
@@ -123,15 +145,17 @@ void WaitTracker::on_migration(const Event& event, const HostEvent& migration) {
   const std::int32_t cpu = migration.number;
   if (thread == nullptr || thread->state != Thread::State::kWaiting || cpu < 0) return;
   if (thread->queue_known) {
-    divide(*thread, thread->cpu, event.at);
+    divide(ThreadId{migration.thread}, *thread, thread->cpu, event.at);
     thread->since = std::max(thread->since, event.at);
+    thread->queued = event.at;
+    thread->woken = false;
   }
   thread->cpu = static_cast<std::uint32_t>(cpu);
   thread->queue_known = true;
 }
 
 void WaitTracker::on_lost(const Event& event, const Lost& lost) {
-  cause_.on_switch(event);
+  cause_.on_lost(event);
   runners_.on_lost(event.cpu, lost.from, lost.to);
   latest_loss_end_ = std::max(latest_loss_end_, lost.to);
   for (auto& entry : sleeps_.entries()) entry.state = {};
@@ -145,13 +169,14 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   has_ended_ = false;
   if (is_guest(event.machine)) return;
+  if (!quotas_) quotas_ = pipeline.processes().quotas();
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     on_switch(event, *sched, pipeline);
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     on_wakeup(event, *wakeup, pipeline);
   } else if (std::holds_alternative<Marker>(event.payload)) {
     if (const VmmEvent* told = pipeline.vmm_event())
-      cause_.on_vmm_event(event.thread, event.at, told->name);
+      cause_.on_vmm_event(event, told->name, std::get<Marker>(event.payload).text, pipeline);
   } else if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     on_lost(event, *lost);
   } else if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
@@ -159,7 +184,7 @@ void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
     cause_.on(event, *host);
     on_interrupt(event, *host);
   } else if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
-    if (block->step == BlockStep::kCompleted) cause_.on_disk(event.cpu);
+    if (block->step == BlockStep::kCompleted) cause_.on_disk(event.cpu, *block);
   }
 }
 

@@ -10,17 +10,21 @@
 //            what (Culprit::root), along the chain of wakers
 //   waiting: charged to what ran on the CPU whose queue it was in (CpuRunners): that on which it
 //            was switched out, or to which sched_wakeup or sched_migrate_task says it went;
-//            without those of a wake-up, the one that it ran on next
+//            without those of a wake-up, the one that it ran on next. A CPU that went idle with the
+//            thread in its queue was not allowed to run it: by a CPU quota as far as cpu.stat of
+//            the thread's cgroups counts throttled time (CpuQuotas)
 //
 // The shares of an exit sum to its preempted and blocked parts exactly; what nothing proves is
 // unknown and says which event would tell.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "merge/analyze/cpu_runners.h"
 #include "merge/analyze/wake_cause.h"
+#include "merge/model/cpu_quotas.h"
 
 namespace trapline {
 
@@ -48,6 +52,8 @@ class WaitTracker {
     enum class State : std::uint8_t { kRunning, kAsleep, kWaiting };
     State state = State::kRunning;
     bool queue_known = true;  // kWaiting: cpu is the one whose queue it is in
+    bool woken = false;       // kWaiting: since a wake-up, and not moved after it
+    Timestamp queued;         // kWaiting: in that queue at the latest
     std::uint32_t cpu = 0;
     Timestamp since;                // of the state, or of the last move between queues
     Timestamp slept;                // when it fell asleep
@@ -71,17 +77,19 @@ class WaitTracker {
   void on_wakeup(const Event& event, const SchedWakeup& wakeup, const Pipeline& pipeline);
   void on_migration(const Event& event, const HostEvent& migration);
   void on_interrupt(const Event& event, const HostEvent& host);
-  void follow_sleep(const Event& event, const SchedWakeup& wakeup, const Pipeline& pipeline);
+  static void end_sleep(Sleep& sleep, const Event& event, CulpritKind cause);
+  void charge_sleep(Thread& thread, const Event& event, const Culprit& by);
   [[nodiscard]] CulpritKind root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
   void on_lost(const Event& event, const Lost& lost);
   void leave(Thread& thread, const Event& event, bool runnable) const;
   void run(ThreadId id, Thread& thread, const Event& event);
   static void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end);
-  void divide(Thread& thread, std::uint32_t cpu, Timestamp end) const;
+  void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);
   static void drop(Thread& thread, Timestamp from, Timestamp until);
   void add_rest(const ExitSpan& exit);
 
   CpuRunners runners_;
+  std::optional<CpuQuotas> quotas_;  // what is left of them
   WakeCause cause_;
   ThreadTable<Thread> threads_;
   ThreadTable<Sleep> sleeps_;

@@ -6,8 +6,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint64_t kFutexCallMask = 0x7f;  // without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
-
 Culprit known(CulpritKind kind, std::uint32_t number = 0) {
   Culprit culprit;
   culprit.kind = kind;
@@ -23,85 +21,112 @@ WakeCause::Cpu* WakeCause::cpu_of(std::uint32_t cpu) {
   return &cpus_[cpu];
 }
 
+void WakeCause::begin(Cpu& cpu, Handler handler) {
+  // No more than that are ever open at once: ends were not recorded.
+  if (cpu.depth == kMostHandlers) cpu.depth = 0;
+  cpu.open[cpu.depth++] = handler;
+}
+
+// What was begun inside of it has ended too. An end without a begin is of a handler that was open
+// before the recording, or the CPU's last switch.
+void WakeCause::end(Cpu& cpu, Handler::Kind kind) {
+  for (std::size_t i = cpu.depth; i > 0; --i) {
+    if (cpu.open[i - 1].kind != kind) continue;
+    cpu.depth = i - 1;
+    return;
+  }
+}
+
 void WakeCause::on(const Event& event, const HostEvent& host) {
   Cpu* cpu = cpu_of(event.cpu);
   if (cpu == nullptr) return;
+  using Kind = Handler::Kind;
+  const auto number = static_cast<std::uint32_t>(host.number);
   switch (host.step) {
     case HostStep::kTimerBegin:
+      begin(*cpu, {Kind::kTimer, host.level, false, 0});
+      break;
     case HostStep::kTimerEnd:
-      cpu->in_timer = host.step == HostStep::kTimerBegin;
+      end(*cpu, Kind::kTimer);
       break;
     case HostStep::kIrqBegin:
+      begin(*cpu, {Kind::kInterrupt, InterruptLevel::kHard, false, number});
+      break;
     case HostStep::kIrqEnd:
-      cpu->in_irq = host.step == HostStep::kIrqBegin;
-      cpu->irq = static_cast<std::uint32_t>(host.number);
-      cpu->disk = false;
+      end(*cpu, Kind::kInterrupt);
+      break;
+    case HostStep::kSoftirqBegin:
+      begin(*cpu, {Kind::kSoftirq, InterruptLevel::kSoft, false, number});
+      break;
+    case HostStep::kSoftirqEnd:
+      end(*cpu, Kind::kSoftirq);
       break;
     case HostStep::kIpi:
       cpu->ipi_at = event.at;
       cpu->ipi_from = event.thread;
       break;
     case HostStep::kFutex:
-      on_futex(event, host);
+      futexes_.on_call(event.thread, event.at, host);
       break;
-    default:
+    case HostStep::kFutexEnd:
+      futexes_.on_return(event.thread);
       break;
-  }
-}
-
-void WakeCause::on_disk(std::uint32_t on) {
-  if (Cpu* cpu = cpu_of(on)) cpu->disk = true;
-}
-
-// A lock of glibc sleeps in FUTEX_WAIT and lets go in FUTEX_WAKE; its condition variables and
-// semaphores sleep in FUTEX_WAIT_BITSET.
-void WakeCause::on_futex(const Event& event, const HostEvent& call) {
-  enum Call : std::uint64_t { kWait = 0, kWake = 1, kLockPi = 6, kUnlockPi = 7, kLockPi2 = 13 };
-  Futex* futex = futexes_.get(event.thread, kMostThreads);
-  if (futex == nullptr) return;
-  *futex = {event.at, call.address, Futex::Call::kOther};
-  switch (call.call & kFutexCallMask) {
-    case kWait:
-    case kLockPi:
-    case kLockPi2:
-      futex->call = Futex::Call::kLock;
-      break;
-    case kWake:
-    case kUnlockPi:
-      futex->call = Futex::Call::kUnlock;
-      break;
-    default:
+    case HostStep::kMigrate:
       break;
   }
 }
 
-bool WakeCause::lets_go_of_lock(ThreadId waiting, ThreadId waking, Timestamp since) const {
-  const Futex* waits = futexes_.find(waiting);
-  const Futex* wakes = futexes_.find(waking);
-  return waits != nullptr && wakes != nullptr && waits->call == Futex::Call::kLock &&
-         wakes->call == Futex::Call::kUnlock && waits->address == wakes->address &&
-         waits->at <= since && wakes->at >= since;
+// A read or write that ended in a thread's context, or in an interrupt without a handler that is
+// known, says nothing about later wake-ups of that CPU.
+void WakeCause::on_disk(std::uint32_t on, const BlockIo& block) {
+  Cpu* cpu = cpu_of(on);
+  if (cpu == nullptr || cpu->depth == 0 || block.level == InterruptLevel::kNone) return;
+  Handler& innermost = cpu->open[cpu->depth - 1];
+  if (innermost.level == block.level) innermost.disk = true;
 }
 
 // No interrupt lasts over a switch: an end that was lost is made up for here.
-void WakeCause::on_switch(const Event& event) {
+void WakeCause::on_switch(const Event& event, const SchedSwitch& sched) {
   if (event.cpu < cpus_.size()) cpus_[event.cpu] = {};
+  futexes_.on_run(sched.next, event.at);
 }
 
-void WakeCause::on_vmm_event(ThreadId thread, Timestamp at, NameId name) {
-  if (LastVmmEvent* last = last_vmm_events_.get(thread, kMostThreads)) *last = {at, name};
+void WakeCause::on_lost(const Event& event) {
+  if (event.cpu < cpus_.size()) cpus_[event.cpu] = {};
+  futexes_.on_lost();
+}
+
+void WakeCause::on_vmm_event(const Event& event, NameId name, std::string_view text,
+                             const Pipeline& of) {
+  if (futexes_.on_mutex(event.thread, event.at, of.names()[name], text)) return;
+  if (LastVmmEvent* last = last_vmm_events_.get(event.thread, kMostThreads))
+    *last = {event.at, name};
+}
+
+Culprit WakeCause::in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup) {
+  // sched_wakeup may come in the interrupt by which another CPU passed the wake-up on.
+  const Culprit unknown = unknown_for(wakeup.waking ? Missing::kContext : Missing::kWakeups);
+  if (cpu.depth == 0) return unknown;
+  const Handler& innermost = cpu.open[cpu.depth - 1];
+  if (innermost.level != wakeup.level) return unknown;
+  if (innermost.disk) return known(CulpritKind::kDisk);
+  switch (innermost.kind) {
+    case Handler::Kind::kTimer:
+      return known(CulpritKind::kTimer);
+    case Handler::Kind::kInterrupt:
+      return known(CulpritKind::kInterrupt, innermost.number);
+    case Handler::Kind::kSoftirq:
+      break;
+  }
+  return known(CulpritKind::kSoftirq, innermost.number);
 }
 
 Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
-                      const Pipeline& pipeline) const {
+                      const Pipeline& pipeline) {
   const Cpu cpu = event.cpu < cpus_.size() ? cpus_[event.cpu] : Cpu{};
   switch (wakeup.context) {
     case SchedWakeup::Context::kInterrupt:
-      if (cpu.disk) return known(CulpritKind::kDisk);
-      if (cpu.in_timer) return known(CulpritKind::kTimer);
-      if (cpu.in_irq) return known(CulpritKind::kInterrupt, cpu.irq);
-      // sched_wakeup may come in the interrupt by which another CPU passed the wake-up on.
-      return unknown_for(wakeup.waking ? Missing::kContext : Missing::kWakeups);
+      return in_interrupt(cpu, wakeup);
     case SchedWakeup::Context::kUnknown:
       return unknown_for(Missing::kContext);
     case SchedWakeup::Context::kThread:
@@ -119,7 +144,7 @@ Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp s
   }
   const LastVmmEvent* last = last_vmm_events_.find(event.thread);
   if (last != nullptr && last->at >= since) culprit.handler = last->name;
-  if (lets_go_of_lock(wakeup.thread, event.thread, since)) culprit.kind = CulpritKind::kLock;
+  if (futexes_.on_wake(wakeup.thread, event.thread, event.at)) culprit.kind = CulpritKind::kFutex;
   return culprit;
 }
 

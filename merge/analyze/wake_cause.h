@@ -1,15 +1,18 @@
 // Who or what a wake-up came from, as far as the events on the waker's CPU prove it.
 //
-// A wake-up in a thread's own context is that thread's; one in an interrupt's is a timer's, a
-// device's or a disk's where an event that says so is open on the CPU, else unknown: the thread
-// that the interrupt hit has nothing to do with it. It is a lock's where the thread that sleeps
-// waits for a futex and the waker last woke those who wait for the same one (sys_enter_futex).
+// A wake-up in a thread's own context is that thread's; one in an interrupt's is that of the
+// innermost handler that is open on the CPU and runs at the event's level, of a timer, an
+// interrupt's line or a softirq; of the disk's where a read or write ended in that same handler.
+// Else it is unknown: the thread that the interrupt hit has nothing to do with it. Of a thread that
+// waits for a futex FutexWakes tells more.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "merge/analyze/culprit.h"
+#include "merge/analyze/futex_wakes.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
@@ -19,18 +22,31 @@ class Pipeline;
 class WakeCause {
  public:
   void on(const Event& event, const HostEvent& host);
-  void on_disk(std::uint32_t cpu);  // block_rq_complete
-  void on_switch(const Event& event);
-  void on_vmm_event(ThreadId thread, Timestamp at, NameId name);
+  void on_disk(std::uint32_t cpu, const BlockIo& block);  // block_rq_complete
+  void on_switch(const Event& event, const SchedSwitch& sched);
+  void on_lost(const Event& event);
+  void on_vmm_event(const Event& event, NameId name, std::string_view text, const Pipeline& of);
   // The cause of that wake-up; the sleep began at `since`.
   [[nodiscard]] Culprit of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
-                           const Pipeline& pipeline) const;
+                           const Pipeline& pipeline);
+  // Who woke it and who held what it waited for, from `since` on, after of() told a futex.
+  [[nodiscard]] const std::vector<FutexWakes::Piece>& futex_pieces(Timestamp since) {
+    return futexes_.pieces(since);
+  }
 
  private:
   static constexpr std::size_t kMostThreads = 1u << 12;
+  static constexpr std::size_t kMostHandlers = 8;  // open at once, on a CPU
+  struct Handler {
+    enum class Kind : std::uint8_t { kTimer, kInterrupt, kSoftirq };
+    Kind kind = Kind::kTimer;
+    InterruptLevel level = InterruptLevel::kNone;
+    bool disk = false;
+    std::uint32_t number = 0;
+  };
   struct Cpu {
-    bool in_timer = false, in_irq = false, disk = false;
-    std::uint32_t irq = 0;
+    std::array<Handler, kMostHandlers> open;  // the innermost is the last
+    std::size_t depth = 0;
     Timestamp ipi_at;
     ThreadId ipi_from{-1};
   };
@@ -38,19 +54,13 @@ class WakeCause {
     Timestamp at;
     NameId name = kNoName;
   };
-  // A thread's last call of futex().
-  struct Futex {
-    enum class Call : std::uint8_t { kOther, kLock, kUnlock };
-    Timestamp at;
-    std::uint64_t address = 0;
-    Call call = Call::kOther;
-  };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
-  void on_futex(const Event& event, const HostEvent& call);
-  [[nodiscard]] bool lets_go_of_lock(ThreadId waiting, ThreadId waking, Timestamp since) const;
+  static void begin(Cpu& cpu, Handler handler);
+  static void end(Cpu& cpu, Handler::Kind kind);
+  [[nodiscard]] static Culprit in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup);
 
   std::vector<Cpu> cpus_;
-  ThreadTable<Futex> futexes_;
+  FutexWakes futexes_;
   ThreadTable<LastVmmEvent> last_vmm_events_;
 };
 

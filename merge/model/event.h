@@ -96,6 +96,7 @@ struct SchedWakeup {
   std::int32_t cpu = -1;                // it was woken on; of sched_waking: where it ran last
   bool waking = false;                  // sched_waking; else sched_wakeup, which comes later
   Context context = Context::kUnknown;  // the event's: its thread's own, or an interrupt's
+  InterruptLevel level = InterruptLevel::kNone;
 };
 struct IoctlEnter {
   std::uint32_t command;
@@ -127,7 +128,6 @@ struct GuestCall {
   bool off_cpu = false;        // no function: the task leaves its CPU (entry), or is back on one
 };
 struct Other {};
-
 using Payload =
     std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
                  KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,

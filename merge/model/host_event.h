@@ -6,6 +6,9 @@
 
 namespace trapline {
 
+// In which kind of interrupt an event was made.
+enum class InterruptLevel : std::uint8_t { kNone, kSoft, kHard };
+
 enum class HostStep : std::uint8_t {
   kMigrate,  // thread, to the CPU `number`
   kTimerBegin,
@@ -14,13 +17,15 @@ enum class HostStep : std::uint8_t {
   kIrqEnd,
   kSoftirqBegin,  // number: the vector
   kSoftirqEnd,
-  kIpi,    // a vCPU sends an interrupt to another one
-  kFutex,  // address, call: what futex() is called with
+  kIpi,       // a vCPU sends an interrupt to another one
+  kFutex,     // address, call, number (val): what futex() is called with
+  kFutexEnd,  // futex() returns
 };
 struct HostEvent {
   HostStep step;
   std::int32_t number, thread;
   std::uint64_t address, call;
+  InterruptLevel level = InterruptLevel::kNone;  // of kTimerBegin, kTimerEnd
 };
 
 // A read or write of a block device of the host. A bio is queued, perhaps for a device that passes
@@ -36,6 +41,7 @@ struct BlockIo {
   std::uint32_t device;  // dev_t of the kernel: major << 20 | minor
   std::uint32_t sectors;
   std::uint64_t sector;
+  InterruptLevel level = InterruptLevel::kNone;
 };
 
 }  // namespace trapline

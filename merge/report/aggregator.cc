@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/causes.h"
 #include "merge/report/notes.h"
 #include "merge/report/top_rows.h"
 
@@ -111,6 +113,7 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   for (std::string& note : notes_of(report, input_.capabilities, vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
   }
+  if (tracker_) note_quotas(report, pipeline);
   return report;
 }
 
@@ -235,6 +238,16 @@ void Aggregator::report_waits(Report& report, const Pipeline& pipeline,
     for (StealRow& row : *report.steal) row.by.keep(options_.top);
   }
   report.wait_counters = tracker_->counters();
+}
+
+// Once each, where a vCPU is in such a cgroup.
+void Aggregator::note_quotas(Report& report, const Pipeline& pipeline) {
+  std::set<const CpuQuota*> told;
+  for (const VcpuRow& row : report.vcpus) {
+    for (const CpuQuota* quota : pipeline.processes().quotas().of(ThreadId{row.tid})) {
+      if (told.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
+    }
+  }
 }
 
 void Aggregator::report_guest(Report& report, const Pipeline& pipeline) const {

@@ -45,6 +45,7 @@ class Aggregator : public SpanSink {
   void report_vmm_events(Report& report, const Pipeline& pipeline) const;
   void report_halts(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
   void report_waits(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
+  static void note_quotas(Report& report, const Pipeline& pipeline);
   void report_guest(Report& report, const Pipeline& pipeline) const;
 
   const Timeline& timeline_;

@@ -1,5 +1,13 @@
 #include "merge/report/causes.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/culprit_text.h"
+
 namespace trapline {
 namespace {
 
@@ -14,9 +22,20 @@ constexpr Cause kCauses[] = {
      "QEMU's own threads run on the vCPU's CPU: put them in a cpuset beside that of the vCPUs.",
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus"},
     {"preempted-by-idle",
-     "The CPU was idle and took time to wake up: a limit on the depth of its sleep states shortens "
-     "that.",
+     "The CPU was idle when the vCPU was woken, and took time to wake up: a limit on the depth of "
+     "its sleep states shortens that.",
      "Linux, Documentation/power/pm_qos_interface.rst, /dev/cpu_dma_latency"},
+    {"not-allowed-to-run",
+     "The CPU had nothing else to run and did not run the vCPU: cpu.stat of its cgroups counts "
+     "what "
+     "a CPU quota throttled (trapline record keeps it); core scheduling and RT throttling count "
+     "nothing there.",
+     "Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.stat; "
+     "Documentation/admin-guide/hw-vuln/core-scheduling.rst"},
+    {"cpu-quota",
+     "The vCPU's cgroup had used up its CPU quota: raise cpu.max (cgroup v1: cpu.cfs_quota_us), or "
+     "allow bursts with cpu.max.burst.",
+     "Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.max, cpu.max.burst"},
     {"preempted-by-interrupt",
      "Interrupts of the host were served on the vCPU's CPU: smp_affinity_list in /proc/irq moves "
      "them "
@@ -44,13 +63,19 @@ constexpr Cause kCauses[] = {
      "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
 };
 
-std::string_view id_of(Part part, const Culprit& culprit, bool by_vcpu, bool of_vmm) {
+std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& around) {
+  const bool by_vcpu = around.by_vcpu;
   if (part == Part::kPreempted) {
     if (culprit.kind == CulpritKind::kIdle) return "preempted-by-idle";
     if (culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq)
       return "preempted-by-interrupt";
-    if (culprit.kind != CulpritKind::kThread) return {};
-    return by_vcpu ? "preempted-by-vcpu" : of_vmm ? "preempted-by-vmm" : "preempted-by-thread";
+    if (culprit.kind == CulpritKind::kNotAllowed) return "not-allowed-to-run";
+    if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";
+    // It may have been throttled while the other one ran.
+    if (culprit.kind != CulpritKind::kThread || around.throttled) return {};
+    return by_vcpu         ? "preempted-by-vcpu"
+           : around.of_vmm ? "preempted-by-vmm"
+                           : "preempted-by-thread";
   }
   if (part != Part::kBlocked) return {};
   switch (culprit.kind) {
@@ -62,12 +87,14 @@ std::string_view id_of(Part part, const Culprit& culprit, bool by_vcpu, bool of_
       return "blocked-on-disk";
     case CulpritKind::kInterrupt:
       return "blocked-on-interrupt";
+    case CulpritKind::kFutex:
     case CulpritKind::kLock:
-      return of_vmm ? "blocked-on-vmm" : std::string_view();
+      return around.of_vmm && around.iothread_device ? "blocked-on-vmm" : std::string_view();
     case CulpritKind::kThread:
       // A vCPU wakes another one from the kernel too; its QEMU event tells that it was in QEMU.
-      return of_vmm && (!by_vcpu || culprit.handler != kNoName) ? "blocked-on-vmm"
-                                                                : std::string_view();
+      return around.of_vmm && around.iothread_device && (!by_vcpu || culprit.handler != kNoName)
+                 ? "blocked-on-vmm"
+                 : std::string_view();
     default:
       return {};
   }
@@ -84,8 +111,35 @@ const Cause* find_cause(std::string_view id) {
   return nullptr;
 }
 
-const Cause* cause_of(Part part, const Culprit& culprit, bool by_vcpu, bool of_vmm) {
-  return find_cause(id_of(part, culprit, by_vcpu, of_vmm));
+bool can_have_iothread(std::string_view name) {
+  constexpr std::string_view kDevices[] = {"virtio-blk", "virtio-scsi", "virtio_blk",
+                                           "virtio_scsi"};
+  return std::any_of(std::begin(kDevices), std::end(kDevices), [name](std::string_view device) {
+    return name.find(device) != std::string_view::npos;
+  });
+}
+
+Circumstances circumstances_of(const Culprit& culprit, const CulpritNames& names) {
+  Circumstances around;
+  if (!culprit.is_thread()) return around;
+  around.by_vcpu = names.is_vcpu(culprit.thread);
+  around.of_vmm = !names.vm(culprit.thread).empty();
+  around.iothread_device =
+      culprit.handler != kNoName && can_have_iothread(names.names[culprit.handler]);
+  return around;
+}
+
+std::string quota_sentence(const CpuQuota& quota) {
+  return fmt::format(
+      "The CPU quota of {} throttled its threads {} times in the recording, for {:.1f} ms "
+      "together: "
+      "where other threads ran, the events do not tell whether the vCPU waited for them or for the "
+      "quota.",
+      printable(quota.cgroup), quota.throttled, static_cast<double>(quota.throttled_ns) / 1e6);
+}
+
+const Cause* cause_of(Part part, const Culprit& culprit, const Circumstances& around) {
+  return find_cause(id_of(part, culprit, around));
 }
 
 }  // namespace trapline

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "merge/analyze/culprit.h"
+#include "merge/model/cpu_quotas.h"
 
 namespace trapline {
 
@@ -16,8 +18,21 @@ struct Cause {
 [[nodiscard]] std::span<const Cause> causes();
 [[nodiscard]] const Cause* find_cause(std::string_view id);
 
-// The class of an exit's largest part; nullptr where nothing is known to help. `by_vcpu`: the
-// culprit is a vCPU; `of_vmm`: it is a thread of a VM's process.
-[[nodiscard]] const Cause* cause_of(Part part, const Culprit& culprit, bool by_vcpu, bool of_vmm);
+// What is known of the wait besides its culprit.
+struct Circumstances {
+  bool by_vcpu = false;          // the culprit is a vCPU
+  bool of_vmm = false;           // it is a thread of a VM's process
+  bool iothread_device = false;  // of the exit, or of the culprit's QEMU event: it can be in one
+  bool throttled = false;        // a CPU quota throttled the vCPU's cgroup in the recording
+};
+// virtio-blk and virtio-scsi, in the name of a device or of a QEMU event.
+[[nodiscard]] bool can_have_iothread(std::string_view name);
+struct CulpritNames;
+[[nodiscard]] Circumstances circumstances_of(const Culprit& culprit, const CulpritNames& names);
+// How often and how long a quota throttled a cgroup, and what that leaves open.
+[[nodiscard]] std::string quota_sentence(const CpuQuota& quota);
+
+// The class of an exit's largest part; nullptr where nothing is known to help.
+[[nodiscard]] const Cause* cause_of(Part part, const Culprit& culprit, const Circumstances& around);
 
 }  // namespace trapline

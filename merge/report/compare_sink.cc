@@ -157,8 +157,9 @@ std::string CompareSink::text_of(const GroupKey& key, const Pipeline& pipeline,
       break;
   }
   const CulpritNames culprits{pipeline.names(), timeline_, names, pipeline.processes()};
-  return (key.words[1] != 0 ? "blocked on " : "preempted by ") +
-         short_culprits(culprits.text(unpack_culprit(key.words[0])));
+  const Culprit culprit = unpack_culprit(key.words[0]);
+  return short_culprits(key.words[1] != 0 ? "blocked on " + culprits.text(culprit)
+                                          : culprits.step(Part::kPreempted, culprit));
 }
 
 // All but the rows.

@@ -31,8 +31,9 @@ std::string_view root_text(CulpritKind root) {
     case CulpritKind::kIpi:
     case CulpritKind::kThread:
       return ", which waited for another thread";
+    case CulpritKind::kFutex:
     case CulpritKind::kLock:
-      return ", which waited for a lock";
+      return ", which waited for a futex";
     default:
       return {};
   }
@@ -106,6 +107,12 @@ std::string CulpritNames::text(const Culprit& culprit) const {
   switch (culprit.kind) {
     case CulpritKind::kIdle:
       return "idle";
+    case CulpritKind::kIdleOther:
+      return "idle (why is not recorded)";
+    case CulpritKind::kNotAllowed:
+      return "not allowed to run";
+    case CulpritKind::kQuota:
+      return "not allowed to run: CPU quota";
     case CulpritKind::kTimer:
       return "timer";
     case CulpritKind::kInterrupt:
@@ -121,6 +128,7 @@ std::string CulpritNames::text(const Culprit& culprit) const {
     case CulpritKind::kUnknown:
       return unknown_text(culprit.missing);
     case CulpritKind::kThread:
+    case CulpritKind::kFutex:
     case CulpritKind::kLock:
       break;
   }
@@ -136,7 +144,47 @@ std::string CulpritNames::text(const Culprit& culprit) const {
   if (culprit.handler != kNoName)
     text += fmt::format(" (in {})", printable(names[culprit.handler]));
   text += root_text(culprit.root);
-  return culprit.kind == CulpritKind::kLock ? "lock, held by " + text : text;
+  return culprit.kind == CulpritKind::kLock    ? "lock, held by " + text
+         : culprit.kind == CulpritKind::kFutex ? "futex of " + text
+                                               : text;
+}
+
+std::string CulpritNames::ran_instead(const Culprit& culprit) const {
+  switch (culprit.kind) {
+    case CulpritKind::kIdle:
+      return "its CPU was idle and had yet to wake up";
+    case CulpritKind::kIdleOther:
+      return "its CPU was idle, why is not recorded";
+    case CulpritKind::kNotAllowed:
+    case CulpritKind::kQuota:
+      return "it was " + text(culprit);
+    case CulpritKind::kUnknown:
+      return "its CPU ran something " + text(culprit);
+    default:
+      return text(culprit) + " ran instead";
+  }
+}
+
+std::string CulpritNames::slept_for(const Culprit& culprit) const {
+  switch (culprit.kind) {
+    case CulpritKind::kLock:
+      return "waiting for a " + text(culprit);
+    case CulpritKind::kFutex:
+      return "waiting for the " + text(culprit);
+    case CulpritKind::kUnknown:
+      return "until it was woken; by whom is " + text(culprit);
+    default:
+      return "until woken by " + text(culprit);
+  }
+}
+
+std::string CulpritNames::step(Part part, const Culprit& culprit) const {
+  const std::string who = text(culprit);
+  const bool ran = culprit.kind == CulpritKind::kThread ||
+                   culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq;
+  if (part == Part::kPreempted) return (ran ? "preempted by " : "preempted, ") + who;
+  const bool futex = culprit.kind == CulpritKind::kLock || culprit.kind == CulpritKind::kFutex;
+  return (futex ? "blocked, waiting for " : "blocked, until ") + who;
 }
 
 }  // namespace trapline

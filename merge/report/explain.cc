@@ -87,15 +87,6 @@ std::uint64_t part_of(const ExitSpan& exit, Part part) {
   return exit.parts[static_cast<std::size_t>(part)];
 }
 
-// What the vCPU slept for, after "a time of that".
-std::string slept_for(const Culprit& culprit, const CulpritNames& names) {
-  const std::string text = names.text(culprit);
-  if (culprit.kind == CulpritKind::kLock) return "waiting for a " + text;
-  return (culprit.kind == CulpritKind::kUnknown ? "until it was woken; by whom is "
-                                                : "until woken by ") +
-         text;
-}
-
 }  // namespace
 
 ExitPicker::ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around)
@@ -191,10 +182,8 @@ void ExitPicker::add_steps(Explanation& explanation, const CulpritNames& names) 
                      std::string(kPartNames[static_cast<std::size_t>(interval.part)])});
   }
   for (const WaitShare& share : waits_) {
-    const bool blocked = share.part == Part::kBlocked;
-    steps.push_back({elapsed(exit_.start, share.begin), share.length(),
-                     fmt::format("{} {}", blocked ? "blocked, until" : "preempted by",
-                                 names.text(share.culprit))});
+    steps.push_back(
+        {elapsed(exit_.start, share.begin), share.length(), names.step(share.part, share.culprit)});
   }
   std::stable_sort(steps.begin(), steps.end(), [](const ExplainStep& a, const ExplainStep& b) {
     return a.after_ns < b.after_ns;
@@ -227,21 +216,27 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
       break;
     case Part::kPreempted:
       explanation.sentences.push_back(fmt::format(
-          "During {} of it the vCPU was ready to run and did not run, {} of that because of {}.",
-          share, said_time(most.ns, cycles), names.text(most.culprit)));
+          "During {} of it the vCPU was ready to run and did not run; for {} of that {}.", share,
+          said_time(most.ns, cycles), names.ran_instead(most.culprit)));
       break;
     case Part::kBlocked:
       explanation.sentences.push_back(fmt::format("During {} of it the vCPU slept, {} of that {}.",
                                                   share, said_time(most.ns, cycles),
-                                                  slept_for(most.culprit, names)));
+                                                  names.slept_for(most.culprit)));
       break;
   }
   if (part == Part::kBlocked && explanation.waker) {
     explanation.sentences.push_back(waker_sentence(*explanation.waker, cycles));
   }
-  const bool is_thread = most.culprit.is_thread();
-  const Cause* cause = cause_of(part, most.culprit, is_thread && names.is_vcpu(most.culprit.thread),
-                                is_thread && !names.vm(most.culprit.thread).empty());
+  Circumstances around = circumstances_of(most.culprit, names);
+  around.iothread_device = around.iothread_device || (exit_.device != kNoName &&
+                                                      can_have_iothread(names.names[exit_.device]));
+  const auto quotas = names.processes.quotas().of(exit_.thread);
+  around.throttled = !quotas.empty();
+  if (part == Part::kPreempted && most.culprit.kind != CulpritKind::kQuota) {
+    for (const CpuQuota* quota : quotas) explanation.sentences.push_back(quota_sentence(*quota));
+  }
+  const Cause* cause = cause_of(part, most.culprit, around);
   if (cause == nullptr) return;
   explanation.advice = cause->advice;
   explanation.source = cause->source;

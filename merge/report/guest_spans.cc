@@ -305,14 +305,15 @@ ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames
   const auto part = static_cast<Part>(most->first);
   const double share = 100.0 * static_cast<double>(most_ns) /
                        static_cast<double>(std::max(interval.length(), std::uint64_t{1}));
-  const std::string who = part == Part::kPreempted ? "preempted by " + names.text(most->second)
-                          : part == Part::kBlocked ? "asleep until " + names.text(most->second)
+  const std::string who = part == Part::kPreempted
+                              ? "ready to run, and " + names.ran_instead(most->second)
+                          : part == Part::kBlocked ? "asleep " + names.slept_for(most->second)
                           : part == Part::kUser    ? "in QEMU"
                                                    : "in the host's kernel";
   span.sentence = fmt::format("During {:.1f} % of it the vCPU was {}.", share, who);
-  const bool is_thread = most->second.is_thread();
-  const Cause* cause = cause_of(part, most->second, is_thread && names.is_vcpu(most->second.thread),
-                                is_thread && !names.vm(most->second.thread).empty());
+  Circumstances around = circumstances_of(most->second, names);
+  around.throttled = !names.processes.quotas().of(interval.thread).empty();
+  const Cause* cause = cause_of(part, most->second, around);
   if (cause == nullptr) return span;
   span.advice = cause->advice;
   span.source = cause->source;

@@ -17,15 +17,24 @@ import sys
 import oracle
 
 FLAGS = re.compile(r"^ *.+-\d+ +\d+-0x([0-9a-f]+) +[0-9.]+: (\S+): ")
-IRQ = 0x18  # TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ
+HARD, SOFT = 0x8, 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ
+IRQ = HARD | SOFT
 WAKES = ("sched_waking", "sched_wakeup")
 START, MOVED = "unknown (before", "unknown (record sched:sched_migrate_task)"
 NO_WAKING, NO_CONTEXT = "unknown (record sched:sched_waking)", "unknown interrupt"
 
+IDLE, IDLE_OTHER, NOT_ALLOWED = "idle", "idle (why is not recorded)", "not allowed to run"
+LONGEST_WAKE_UP, NEVER = 5_000_000, 1 << 64
+
+FUTEX = {0: "wait", 9: "wait", 1: "wake", 10: "wake", 6: "lock", 13: "lock", 7: "unlock"}
 RUNNERS = ("sched_switch", "irq_handler_entry", "irq_handler_exit", "softirq_entry", "softirq_exit")
 SOFTIRQS = ("HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU")
 
 number = oracle.number
+
+
+def level(flags):
+    return flags & HARD or flags & SOFT
 
 
 def context_flags(path):
@@ -37,21 +46,22 @@ class Cpu:
     """Who ran on one CPU when, from its events in order."""
 
     def __init__(self):
-        self.runs = []     # (since, who)
+        self.runs = []     # (since, who, when the CPU switched to it)
         self.later = []    # of those, the ones whose thread the next switch tells
-        self.thread, self.irq, self.softirq = START, None, None
+        self.thread, self.irq, self.softirq, self.chosen = START, None, None, 0
 
     def add(self, at):
         who = self.irq or self.softirq or self.thread
         if who is START:
             self.later.append(len(self.runs))
-        self.runs.append((at, who))
+        self.runs.append((at, who, self.chosen))
 
     def on(self, event):
         begins = event.name.endswith("_entry")
         if event.name == "sched_switch":
             for at in self.later:
-                self.runs[at] = self.runs[at][0], number(event.fields, "prev_pid")
+                self.runs[at] = self.runs[at][0], number(event.fields, "prev_pid"), 0
+            self.chosen = event.at
             self.thread, self.irq, self.softirq = number(event.fields, "next_pid"), None, None
             self.later = []
         elif event.name in ("irq_handler_entry", "irq_handler_exit"):
@@ -65,8 +75,8 @@ class Cpu:
         self.add(event.at)
 
     def lose(self, hole):
-        self.runs.append((hole.start, "unknown (events were lost)"))
-        self.thread, self.irq, self.softirq, self.later = START, None, None, []
+        self.runs.append((hole.start, "unknown (events were lost)", 0))
+        self.thread, self.irq, self.softirq, self.later, self.chosen = START, None, None, [], 0
         self.add(hole.end)
 
 
@@ -91,46 +101,49 @@ class Cpus:
     def pieces(self, cpu, begin, end):
         runs = self.runs.get(cpu, [])
         at = bisect.bisect_right(runs, begin, key=lambda run: run[0])
-        who = runs[at - 1][1] if at else START
+        who, chosen = runs[at - 1][1:] if at else (START, 0)
         while begin < end:
             until = min(runs[at][0], end) if at < len(runs) else end
             if until > begin:
-                yield begin, until, who
+                yield begin, until, who, chosen
             begin = max(begin, until)
             if at < len(runs):
-                who = runs[at][1]
+                who, chosen = runs[at][1:]
             at += 1
 
 
 class Causes:
-    """What is open on a CPU when it wakes a thread."""
+    """The handlers that are open on a CPU when it wakes a thread, the innermost last."""
 
     def __init__(self):
-        self.timer, self.irq, self.disk, self.ipi = set(), {}, set(), {}
+        self.open = collections.defaultdict(list)  # [kind, level, culprit]
+        self.ipi = {}
         self.kernel_since = {}  # the exit of a thread that is in its kernel part
 
     def clear(self, cpu):
-        self.timer.discard(cpu)
-        self.irq.pop(cpu, None)
-        self.disk.discard(cpu)
+        self.open.pop(cpu, None)
         self.ipi.pop(cpu, None)
 
-    def on(self, event):
+    def on(self, event, flags):
         name, cpu = event.name, event.cpu
+        begin = {"hrtimer_expire_entry": "timer", "timer_expire_entry": "timer",
+                 "irq_handler_entry": "irq", "softirq_entry": "softirq"}.get(name)
+        end = {"hrtimer_expire_exit": "timer", "timer_expire_exit": "timer",
+               "irq_handler_exit": "irq", "softirq_exit": "softirq"}.get(name)
         if name == "sched_switch":
             self.clear(cpu)
-        elif name in ("hrtimer_expire_entry", "timer_expire_entry"):
-            self.timer.add(cpu)
-        elif name in ("hrtimer_expire_exit", "timer_expire_exit"):
-            self.timer.discard(cpu)
-        elif name == "irq_handler_entry":
-            self.irq[cpu] = number(event.fields, "irq")
-            self.disk.discard(cpu)
-        elif name == "irq_handler_exit":
-            self.irq.pop(cpu, None)
-            self.disk.discard(cpu)
+        elif begin == "timer":
+            self.open[cpu].append([begin, level(flags), "timer"])
+        elif begin == "irq":
+            self.open[cpu].append([begin, HARD, f"interrupt {number(event.fields, 'irq')}"])
+        elif begin == "softirq":
+            self.open[cpu].append([begin, SOFT, f"softirq {SOFTIRQS[number(event.fields, 'vec')]}"])
+        elif end and end in [handler[0] for handler in self.open[cpu]]:
+            while self.open[cpu].pop()[0] != end:
+                pass
         elif name == "block_rq_complete":
-            self.disk.add(cpu)
+            if self.open[cpu] and self.open[cpu][-1][1] == level(flags):
+                self.open[cpu][-1][2] = "disk"
         elif name == "kvm_apic_ipi":
             self.ipi[cpu] = event.tid, event.at
         elif name == "kvm_exit":
@@ -141,12 +154,8 @@ class Causes:
     def of(self, event, flags, user_ended):
         cpu, tid = event.cpu, event.tid
         if flags & IRQ:
-            if cpu in self.disk:
-                return "disk"
-            if cpu in self.timer:
-                return "timer"
-            if cpu in self.irq:
-                return f"interrupt {self.irq[cpu]}"
+            if self.open[cpu] and self.open[cpu][-1][1] == level(flags):
+                return self.open[cpu][-1][2]
             return NO_WAKING if event.name == "sched_wakeup" else NO_CONTEXT
         if tid == 0:
             return NO_WAKING
@@ -157,12 +166,52 @@ class Causes:
         return tid
 
 
+class Futexes:
+    """The wake-ups in calls of futex(): of a wait, who let go of that futex until then."""
+
+    def __init__(self):
+        self.calls, self.wakes = {}, []
+
+    def on(self, event):
+        if event.name == "sys_enter_futex":
+            self.calls[event.tid] = (FUTEX.get(number(event.fields, "op") & 0x7F), event.fields["uaddr"],
+                                     number(event.fields, "val"))
+        elif event.name == "sys_exit_futex":
+            self.calls.pop(event.tid, None)
+
+    def woke(self, event):
+        """True where the waker is in a call for the futex that the other one waits for."""
+        tid = number(event.fields, "pid")
+        kind, address, _ = self.calls.get(tid, (None, None, 0))
+        by, of, most = self.calls.get(event.tid, (None, 0, 0))
+        if of != address or (kind, by) not in (("wait", "wake"), ("lock", "unlock")):
+            return False
+        if by == "wake":
+            if most == 0:
+                return False
+            self.calls[event.tid] = by, of, most - 1
+        self.wakes.append((event.at, event.tid, tid, address))
+        return True
+
+    def pieces(self, since):
+        """(end, who) of the wait that the last wake-up ended."""
+        until, last, waiting, address = self.wakes[-1]
+        known, pieces = {last, waiting}, [(until, last)]
+        for at, waker, woken, where in reversed(self.wakes[:-1]):
+            if at <= since:
+                break
+            if where == address and known & {waker, woken}:
+                known |= {waker, woken}
+                pieces.insert(0, (at, waker))
+        return pieces
+
+
 class Waits:
     """The waits of each thread, as pieces (begin, end, part, culprit)."""
 
     def __init__(self, events, flags, holes, model):
         self.cpus = Cpus(events, holes)
-        self.causes = Causes()
+        self.causes, self.futexes, self.asleep = Causes(), Futexes(), set()
         self.pieces = collections.defaultdict(list)
         self.steal = collections.Counter()
         self.off = {}
@@ -193,12 +242,19 @@ class Waits:
             self.in_user.add(event.tid)
         elif self.model.is_user_end(event, self.model.user_end):
             self.in_user.discard(event.tid)
-        self.causes.on(event)
+        self.causes.on(event, flags)
+        self.futexes.on(event)
+        woke = event.name in WAKES and number(event.fields, "pid") in self.asleep and not flags & IRQ and \
+            event.tid != 0 and self.futexes.woke(event)
+        if event.name in WAKES:
+            self.asleep.discard(number(event.fields, "pid"))
         if event.name == "sched_switch":
+            if number(event.fields, "prev_state") & oracle.SLEEPING:
+                self.asleep.add(number(event.fields, "prev_pid"))
             self.leave(event)
             self.run(event)
         elif event.name in WAKES:
-            self.wake(event, flags)
+            self.wake(event, flags, woke)
         elif event.name == "sched_migrate_task":
             self.move(event)
 
@@ -211,7 +267,7 @@ class Waits:
             return
         asleep = bool(number(event.fields, "prev_state") & oracle.SLEEPING)
         self.off[tid] = {"asleep": asleep, "since": event.at, "slept": event.at, "cpu": event.cpu,
-                         "pieces": []}
+                         "queued": event.at, "woken": False, "pieces": []}
 
     def run(self, event):
         tid = number(event.fields, "next_pid")
@@ -231,10 +287,20 @@ class Waits:
                 self.steal[tid, who] += end - begin
 
     def divide(self, wait, cpu, until):
-        for begin, end, who in self.cpus.pieces(cpu, wait["since"], until):
-            wait["pieces"].append((begin, end, "preempted", "idle" if who == 0 else who))
+        pieces, quick = [], wait["woken"] and until - wait["since"] <= LONGEST_WAKE_UP
+        for begin, end, who, chosen in self.cpus.pieces(cpu, wait["since"], until):
+            if who == 0:
+                who = NOT_ALLOWED if chosen >= wait["queued"] else IDLE if quick else IDLE_OTHER
+            pieces.append([begin, end, "preempted", who])
+        # Who ran between two times in which it might not run did not keep it waiting.
+        kept = [i for i, piece in enumerate(pieces) if piece[3] == NOT_ALLOWED]
+        between = pieces[kept[0]:kept[-1]] if kept else []
+        if not any(str(piece[3]).startswith("unknown") for piece in between):
+            for piece in between:
+                piece[3] = NOT_ALLOWED
+        wait["pieces"] += [tuple(piece) for piece in pieces]
 
-    def wake(self, event, flags):
+    def wake(self, event, flags, futex):
         wait = self.off.get(number(event.fields, "pid"))
         if wait is None:
             return
@@ -242,10 +308,14 @@ class Waits:
             # A waker inside an exit, in its kernel part.
             kernel = None if event.tid in self.in_user else self.exit_start.get(event.tid)
             who = self.causes.of(event, flags, kernel)
-            wait["pieces"].append((wait["since"], event.at, "blocked", who))
-            wait.update(asleep=False, since=event.at, cpu=None)
-        if event.name == "sched_wakeup" and wait["cpu"] is None:
-            wait["cpu"] = int(event.fields["target_cpu"], 10)
+            for end, by in self.futexes.pieces(wait["since"]) if futex and who == event.tid else [(event.at, who)]:
+                wait["pieces"].append((wait["since"], end, "blocked", by))
+                wait["since"] = end
+            wait.update(asleep=False, since=event.at, cpu=None, woken=True, queued=NEVER)
+        if event.name == "sched_wakeup" and wait["woken"]:
+            if wait["cpu"] is None:
+                wait["cpu"] = int(event.fields["target_cpu"], 10)
+            wait["queued"] = min(wait["queued"], event.at)
 
     def move(self, event):
         wait = self.off.get(number(event.fields, "pid"))
@@ -253,7 +323,7 @@ class Waits:
             return
         if wait["cpu"] is not None:
             self.divide(wait, wait["cpu"], event.at)
-            wait["since"] = event.at
+            wait.update(since=event.at, queued=event.at, woken=False)
         wait["cpu"] = number(event.fields, "dest_cpu")
 
 

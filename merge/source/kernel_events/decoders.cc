@@ -159,14 +159,26 @@ void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (s.get(e, 1) & kSleeping) == 0,
                     text_at(e, s.fields[3].offset, 16)};
 }
+// From common_flags. A hard interrupt may have come in a soft one: both bits are set then.
+InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t flags) {
+  constexpr std::uint32_t kHardIrq = 0x8, kSoftIrq = 0x10;  // TRACE_FLAG_HARDIRQ, _SOFTIRQ
+  const std::uint32_t set = u32(s, e, flags);
+  return (set & kHardIrq) != 0   ? InterruptLevel::kHard
+         : (set & kSoftIrq) != 0 ? InterruptLevel::kSoft
+                                 : InterruptLevel::kNone;
+}
 template <bool kWaking>
 void sched_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
-  constexpr std::uint32_t kHardOrSoftIrq = 0x18;  // TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ
   using Context = SchedWakeup::Context;
-  Context context = Context::kUnknown;
-  if (s.has(2))
-    context = (u32(s, e, 2) & kHardOrSoftIrq) != 0 ? Context::kInterrupt : Context::kThread;
-  out = SchedWakeup{ThreadId{i32(s, e, 0)}, i32(s, e, 1, -1), kWaking, context};
+  const InterruptLevel level = level_of(s, e, 2);
+  const Context context = !s.has(2)                        ? Context::kUnknown
+                          : level == InterruptLevel::kNone ? Context::kThread
+                                                           : Context::kInterrupt;
+  out = SchedWakeup{ThreadId{i32(s, e, 0)}, i32(s, e, 1, -1), kWaking, context, level};
+}
+template <HostStep kStep>
+void timer_event(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = HostEvent{kStep, 0, 0, 0, 0, level_of(s, e, 0)};
 }
 template <HostStep kStep>
 void host_event(const Schema& s, const RecordedEvent& e, Payload& out) {
@@ -176,7 +188,7 @@ void sched_migrate_task(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
 }
 void sys_enter_futex(const Schema& s, const RecordedEvent& e, Payload& out) {
-  out = HostEvent{HostStep::kFutex, 0, 0, s.get(e, 0), s.get(e, 1)};
+  out = HostEvent{HostStep::kFutex, i32(s, e, 2), 0, s.get(e, 0), s.get(e, 1)};
 }
 // rwbs: "R", "WS", "FF", "RA" …: the kind after an F for a flush before it.
 template <BlockStep kStep>
@@ -187,7 +199,8 @@ void block_io(const Schema& s, const RecordedEvent& e, Payload& out) {
                 kind.find('W') != std::string_view::npos,
                 u32(s, e, 0),
                 u32(s, e, 2),
-                s.get(e, 1)};
+                s.get(e, 1),
+                level_of(s, e, 4)};
 }
 void sys_enter_ioctl(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = IoctlEnter{u32(s, e, 0)};
@@ -251,15 +264,28 @@ constexpr KnownEvent kKnown[] = {
     {"sched:sched_wakeup", {"pid", "target_cpu", "common_flags"}, sched_wakeup<false>},
     {"sched:sched_waking", {"pid", "target_cpu", "common_flags"}, sched_wakeup<true>},
     {"sched:sched_migrate_task", {"pid", "dest_cpu"}, sched_migrate_task, EventClass::kHalts},
-    {"timer:hrtimer_expire_entry", {}, host_event<HostStep::kTimerBegin>, EventClass::kHalts},
-    {"timer:hrtimer_expire_exit", {}, host_event<HostStep::kTimerEnd>, EventClass::kHalts},
-    {"timer:timer_expire_entry", {}, host_event<HostStep::kTimerBegin>, EventClass::kHalts},
-    {"timer:timer_expire_exit", {}, host_event<HostStep::kTimerEnd>, EventClass::kHalts},
+    {"timer:hrtimer_expire_entry",
+     {"common_flags"},
+     timer_event<HostStep::kTimerBegin>,
+     EventClass::kHalts},
+    {"timer:hrtimer_expire_exit",
+     {"common_flags"},
+     timer_event<HostStep::kTimerEnd>,
+     EventClass::kHalts},
+    {"timer:timer_expire_entry",
+     {"common_flags"},
+     timer_event<HostStep::kTimerBegin>,
+     EventClass::kHalts},
+    {"timer:timer_expire_exit",
+     {"common_flags"},
+     timer_event<HostStep::kTimerEnd>,
+     EventClass::kHalts},
     {"irq:irq_handler_entry", {"irq"}, host_event<HostStep::kIrqBegin>, EventClass::kHalts},
     {"irq:irq_handler_exit", {"irq"}, host_event<HostStep::kIrqEnd>, EventClass::kHalts},
     {"irq:softirq_entry", {"vec"}, host_event<HostStep::kSoftirqBegin>, EventClass::kHalts},
     {"irq:softirq_exit", {"vec"}, host_event<HostStep::kSoftirqEnd>, EventClass::kHalts},
-    {"syscalls:sys_enter_futex", {"uaddr", "op"}, sys_enter_futex, EventClass::kHalts},
+    {"syscalls:sys_enter_futex", {"uaddr", "op", "val"}, sys_enter_futex, EventClass::kHalts},
+    {"syscalls:sys_exit_futex", {}, host_event<HostStep::kFutexEnd>, EventClass::kHalts},
     {"kvm:kvm_apic_ipi", {}, host_event<HostStep::kIpi>, EventClass::kHalts},
     {"block:block_bio_queue",
      {"dev", "sector", "nr_sector", "rwbs"},
@@ -270,7 +296,7 @@ constexpr KnownEvent kKnown[] = {
      block_io<BlockStep::kIssued>,
      EventClass::kRequests},
     {"block:block_rq_complete",
-     {"dev", "sector", "nr_sector", "rwbs"},
+     {"dev", "sector", "nr_sector", "rwbs", "common_flags"},
      block_io<BlockStep::kCompleted>,
      EventClass::kHalts | EventClass::kRequests},
     {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},

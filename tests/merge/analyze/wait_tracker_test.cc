@@ -25,6 +25,18 @@ std::string text_of(const WaitShare& share) {
     case CulpritKind::kIdle:
       who = "idle";
       break;
+    case CulpritKind::kIdleOther:
+      who = "idle, why is not known";
+      break;
+    case CulpritKind::kNotAllowed:
+      who = "not allowed";
+      break;
+    case CulpritKind::kQuota:
+      who = "quota";
+      break;
+    case CulpritKind::kFutex:
+      who = "futex of " + std::to_string(static_cast<std::int32_t>(culprit.thread));
+      break;
     case CulpritKind::kTimer:
       who = "timer";
       break;
@@ -73,6 +85,7 @@ class WaitTrackerTest : public testing::Test {
   Event woken(std::uint64_t at, ThreadId by, SchedWakeup what, bool in_interrupt) {
     using Context = SchedWakeup::Context;
     what.context = in_interrupt ? Context::kInterrupt : Context::kThread;
+    what.level = in_interrupt ? InterruptLevel::kHard : InterruptLevel::kNone;
     return make(at, 1, by, what);
   }
   Event waking(std::uint64_t at, ThreadId by = kOtherThread, bool in_interrupt = false) {
@@ -87,16 +100,21 @@ class WaitTrackerTest : public testing::Test {
   }
   Event context(std::uint64_t at, HostStep step, std::int32_t number = 0,
                 ThreadId by = kOtherThread) {
-    return host(at, by, {step, number, 0, 0, 0});
+    return host(at, by, {step, number, 0, 0, 0, InterruptLevel::kHard});
   }
-  Event disk(std::uint64_t at) {
-    return make(at, 1, kOtherThread, BlockIo{BlockStep::kCompleted, true, false, 0, 8, 0});
+  Event disk(std::uint64_t at, InterruptLevel level = InterruptLevel::kHard) {
+    return make(at, 1, kOtherThread, BlockIo{BlockStep::kCompleted, true, false, 0, 8, 0, level});
   }
 
-  static constexpr std::uint64_t kWait = 0x80, kWake = 0x81, kWaitBitset = 0x189;
-  Event futex(std::uint64_t at, ThreadId by, std::uint64_t address, std::uint64_t call) {
-    return host(at, by, {HostStep::kFutex, 0, 0, address, call});
+  // As glibc's mutex calls it: it waits while the value is 2, and wakes one thread.
+  static constexpr std::uint64_t kWait = 0x80, kWake = 0x81, kWaitBitset = 0x189, kLockPi = 0x86,
+                                 kUnlockPi = 0x87;
+  Event futex(std::uint64_t at, ThreadId by, std::uint64_t address, std::uint64_t call,
+              std::int32_t value = -1) {
+    if (value < 0) value = call == kWait ? 2 : 1;
+    return host(at, by, {HostStep::kFutex, value, 0, address, call});
   }
+  static constexpr ThreadId kIdle{0}, kHolder{8};
   Event wakes(std::uint64_t at, ThreadId thread, ThreadId by, bool in_interrupt = false) {
     return woken(at, by, {thread, 0, true}, in_interrupt);
   }
@@ -133,7 +151,74 @@ class WaitTrackerTest : public testing::Test {
 TEST_F(WaitTrackerTest, PreemptedTimeIsDividedAmongWhatRanOnTheCpu) {
   play({exit(100), sched(200, kVcpu0, ThreadId{7}), sched(250, ThreadId{7}, ThreadId{8}),
         sched(290, ThreadId{8}, ThreadId{0}), sched(300, ThreadId{0}, kVcpu0), entry(400)});
-  EXPECT_THAT(shares_, ElementsAre("7 50", "8 40", "idle 10"));
+  EXPECT_THAT(shares_, ElementsAre("7 50", "8 40", "not allowed 10"));
+}
+
+TEST_F(WaitTrackerTest, ACpuThatGoesIdleWithTheThreadInItsQueueMayNotRunIt) {
+  play({exit(100), sched(200, kVcpu0, kIdle), sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("not allowed 100"));
+}
+
+TEST_F(WaitTrackerTest, ThreadsThatRunBetweenDidNotKeepItFromRunning) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), sched(210, ThreadId{7}, kIdle),
+        sched(250, kIdle, ThreadId{8}), sched(260, ThreadId{8}, kIdle),
+        sched(290, kIdle, ThreadId{9}), sched(300, ThreadId{9}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_,
+              ElementsAre("7 10", "not allowed 40", "not allowed 10", "not allowed 30", "9 10"));
+}
+
+TEST_F(WaitTrackerTest, AWokenThreadWhoseCpuGoesIdleAgainMayNotRun) {
+  play({exit(100), sched(200, kVcpu0, kIdle, false), waking(260), wakeup(262, 0),
+        sched(270, kIdle, ThreadId{7}), sched(280, ThreadId{7}, kIdle), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 10", "7 10", "not allowed 20"));
+}
+
+// It may have been switched to idle before the thread was in its queue.
+TEST_F(WaitTrackerTest, WithoutSchedWakeupNothingProvesThatAWokenThreadMayNotRun) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}, false), waking(260),
+        sched(265, ThreadId{7}, kIdle), sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "7 5", "idle 35"));
+}
+
+TEST_F(WaitTrackerTest, OnlyAWakeUpExplainsAnIdleCpuAndNoneTakesLong) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{9}), migrate(210, 1),
+        on(1, sched(300, kIdle, kVcpu0)), on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("9 10", "unknown 1 90"));
+  shares_.clear();
+  play({on(1, exit(500)), on(0, sched(510, ThreadId{9}, kIdle)),
+        on(1, sched(600, kVcpu0, ThreadId{9})), migrate(610, 0), sched(700, kIdle, kVcpu0),
+        entry(800)});
+  EXPECT_THAT(shares_, ElementsAre("9 10", "idle, why is not known 90"));
+  shares_.clear();
+  play({exit(1000), sched(1100, kVcpu0, kIdle, false), waking(1200), wakeup(1201, 0),
+        sched(9'001'200, kIdle, kVcpu0), entry(9'001'300)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 100", "idle, why is not known 9000000"));
+}
+
+class QuotaTest : public WaitTrackerTest {
+ protected:
+  QuotaTest() : quota_pipeline_(options(), {&sink_}) {}
+  static PipelineOptions options() {
+    PipelineOptions options;
+    options.processes.set_quotas(
+        CpuQuotas({{"/vm", 3, 100, {}}, {"/vm/cpu0", 2, 50, {100}}, {"/other", 9, 9000, {5}}}));
+    return options;
+  }
+  void wait(std::uint64_t at, std::uint64_t ns) {
+    for (const Event& event : {exit(at), sched(at + 10, kVcpu0, kIdle),
+                               sched(at + 10 + ns, kIdle, kVcpu0), entry(at + 20 + ns)})
+      ASSERT_TRUE(quota_pipeline_.push(event));
+  }
+  Pipeline quota_pipeline_;
+};
+
+TEST_F(QuotaTest, AQuotaIsSaidAsFarAsCpuStatCountsThrottledTime) {
+  wait(100, 60);
+  wait(1000, 80);
+  wait(2000, 20);
+  wait(3000, 10);
+  EXPECT_THAT(shares_, ElementsAre("quota 60", "quota 80", "not allowed 20", "quota 10"));
 }
 
 TEST_F(WaitTrackerTest, OtherCpusDoNotMatter) {
@@ -182,15 +267,39 @@ TEST_F(WaitTrackerTest, AnInterruptIsNotTheThreadThatItHit) {
 }
 
 TEST_F(WaitTrackerTest, ATimerAnInterruptAndTheDiskAreToldByTheirEvents) {
-  for (const auto& [cause, who] : {std::pair{context(255, HostStep::kTimerBegin), "timer"},
-                                   {context(255, HostStep::kIrqBegin, 25), "irq 25"},
-                                   {disk(255), "disk"}}) {
+  using Causes = std::vector<Event>;
+  const Event irq = context(250, HostStep::kIrqBegin, 25);
+  Event softirq = context(250, HostStep::kSoftirqBegin, 4);
+  for (const auto& [causes, who] :
+       {std::pair<Causes, std::string>{{context(255, HostStep::kTimerBegin)}, "timer"},
+        {{irq}, "irq 25"},
+        {{irq, disk(255)}, "disk"},
+        // A read or write that ended in a thread's context, in another handler, or in none that is
+        // known: the wake-up came from something else.
+        {{disk(250, InterruptLevel::kNone), context(255, HostStep::kTimerBegin)}, "timer"},
+        {{disk(240), context(255, HostStep::kTimerBegin)}, "timer"},
+        {{irq, disk(252), context(255, HostStep::kTimerBegin)}, "timer"},
+        {{irq, context(252, HostStep::kTimerBegin), context(255, HostStep::kTimerEnd)}, "irq 25"},
+        {{disk(255)}, "unknown 4"},
+        // A hard interrupt that has no handler here came in the softirq.
+        {{softirq}, "unknown 4"},
+        {{softirq, disk(255)}, "unknown 4"},
+        {{softirq, irq}, "irq 25"}}) {
     shares_.clear();
-    play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), cause, waking(260, ThreadId{9}, true),
-          sched(300, ThreadId{0}, kVcpu0), entry(400),
+    play({exit(100), sched(200, kVcpu0, ThreadId{0}, false)});
+    for (const Event& cause : causes) play({cause});
+    play({waking(260, ThreadId{9}, true), sched(300, ThreadId{0}, kVcpu0), entry(400),
           on(1, sched(410, ThreadId{9}, ThreadId{8}))});
-    EXPECT_THAT(shares_, ElementsAre("blocked " + std::string(who) + " 60", "idle 40"));
+    EXPECT_THAT(shares_, ElementsAre("blocked " + who + " 60", "idle 40"));
   }
+}
+
+TEST_F(WaitTrackerTest, ASoftirqThatWokeItIsTold) {
+  Event wake = waking(260, ThreadId{9}, true);
+  std::get<SchedWakeup>(wake.payload).level = InterruptLevel::kSoft;
+  play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), context(250, HostStep::kSoftirqBegin, 3),
+        wake, sched(300, ThreadId{0}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked softirq 3 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, ATimerThatEndedWokeNobody) {
@@ -243,32 +352,102 @@ TEST_F(WaitTrackerTest, BeforeTheFirstSwitchAnInterruptIsKnownAndTheThreadAfterI
   EXPECT_THAT(shares_, ElementsAre("9 10", "unknown 1 10", "irq 25 20", "6 60"));
 }
 
-TEST_F(WaitTrackerTest, ALockIsThatOfTheFutexBothNamed) {
-  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), sched(200, kVcpu0, ThreadId{0}, false),
-        futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, ThreadId{0}, kVcpu0),
-        entry(400)});
-  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 60", "idle 40"));
+// FUTEX_WAKE alone does not tell that its caller held a lock.
+TEST_F(WaitTrackerTest, AFutexIsThatOfTheCallThatWokeThoseWhoWaitForIt) {
+  for (const std::uint64_t call : {kWait, kWaitBitset}) {
+    shares_.clear();
+    play({exit(100), futex(190, kVcpu0, 0x1000, call), sched(200, kVcpu0, ThreadId{0}, false),
+          futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, ThreadId{0}, kVcpu0),
+          entry(400)});
+    EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 60", "idle 40"));
+  }
 }
 
-TEST_F(WaitTrackerTest, AnotherFutexIsNoLock) {
+TEST_F(WaitTrackerTest, AnotherFutexWokeNobodyOfThisOne) {
   play({exit(100), futex(190, kVcpu0, 0x1000, kWait), sched(200, kVcpu0, ThreadId{0}, false),
         futex(255, kOtherThread, 0x2000, kWake), waking(260), sched(300, ThreadId{0}, kVcpu0),
         entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
 }
 
-TEST_F(WaitTrackerTest, AConditionIsNoLock) {
-  play({exit(100), futex(190, kVcpu0, 0x1000, kWaitBitset), sched(200, kVcpu0, ThreadId{0}, false),
-        futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, ThreadId{0}, kVcpu0),
-        entry(400)});
+TEST_F(WaitTrackerTest, ACallThatIsOverWokeNobodyAfterIt) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), sched(200, kVcpu0, ThreadId{0}, false),
+        futex(250, kOtherThread, 0x1000, kWake), context(252, HostStep::kFutexEnd), waking(260),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
 }
 
-TEST_F(WaitTrackerTest, ALockThatWasLetGoBeforeTheSleepDidNotEndIt) {
-  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), futex(195, kOtherThread, 0x1000, kWake),
-        sched(200, kVcpu0, ThreadId{0}, false), waking(260), sched(300, ThreadId{0}, kVcpu0),
-        entry(400)});
+// A signal may wake the second one.
+TEST_F(WaitTrackerTest, ACallWakesNoMoreThanItMay) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), futex(191, kHolder, 0x1000, kWait),
+        on(2, sched(195, kHolder, kIdle, false)), sched(200, kVcpu0, ThreadId{0}, false),
+        futex(255, kOtherThread, 0x1000, kWake), wakes(256, kHolder, kOtherThread), waking(260),
+        sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+// "Held" is said from the acquisition on; until the holder before let go, it is charged.
+TEST_F(WaitTrackerTest, ALockIsHeldByWhoAcquiredItAndBeforeByTheHolderBefore) {
+  play({exit(100), on(2, futex(150, kHolder, 0x1000, kWait)),
+        on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kWait),
+        sched(200, kVcpu0, kIdle, false), futex(239, kOtherThread, 0x1000, kWake),
+        wakes(240, kHolder, kOtherThread), on(2, sched(250, kIdle, kHolder)),
+        futex(259, kHolder, 0x1000, kWake), waking(260, kHolder), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 40", "blocked futex of 8 10",
+                                   "blocked lock of 8 10", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, WhoWaitedForItAgainDidNotHoldIt) {
+  play({exit(100), on(2, futex(150, kHolder, 0x1000, kWait)),
+        on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kWait),
+        sched(200, kVcpu0, kIdle, false), futex(209, kOtherThread, 0x1000, kWake),
+        wakes(210, kHolder, kOtherThread), on(2, sched(220, kIdle, kHolder)),
+        on(2, futex(225, kHolder, 0x1000, kWait)), futex(259, kHolder, 0x1000, kWake),
+        waking(260, kHolder), sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 10", "blocked futex of 8 50", "idle 40"));
+}
+
+// An event that one thread passes on: the value is not that of a lock, or all are woken.
+TEST_F(WaitTrackerTest, AFutexThatIsNoLockIsHeldByNobody) {
+  for (const auto& [expected, most] : {std::pair{0, 1}, {2, 1000}}) {
+    shares_.clear();
+    play({exit(100), on(2, futex(150, kHolder, 0x1000, kWait, expected)),
+          on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kWait, expected),
+          sched(200, kVcpu0, kIdle, false), futex(239, kOtherThread, 0x1000, kWake, 1),
+          wakes(240, kHolder, kOtherThread), on(2, sched(250, kIdle, kHolder)),
+          futex(259, kHolder, 0x1000, kWake, most), waking(260, kHolder), sched(300, kIdle, kVcpu0),
+          entry(400)});
+    EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 40", "blocked futex of 8 20", "idle 40"));
+  }
+}
+
+TEST_F(WaitTrackerTest, OnlyItsOwnerLetsGoOfAPiLock) {
+  play({exit(100), on(2, futex(150, kHolder, 0x1000, kLockPi)),
+        on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kLockPi),
+        sched(200, kVcpu0, kIdle, false), futex(239, kOtherThread, 0x1000, kUnlockPi),
+        wakes(240, kHolder, kOtherThread), on(2, sched(250, kIdle, kHolder)),
+        futex(259, kHolder, 0x1000, kUnlockPi), waking(260, kHolder), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 40", "blocked lock of 8 20", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, QemusTraceTellsWhoAcquiredALock) {
+  play(
+      {exit(100), futex(190, kVcpu0, 0x1000, kWait),
+       on(1, marker(195, "qemu_mutex_locked taken mutex 0x1000 (main-loop.c:312)\n", kOtherThread)),
+       sched(200, kVcpu0, kIdle, false), futex(255, kOtherThread, 0x1000, kWake), waking(260),
+       sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, TheSameAddressInAnotherProcessIsAnotherFutex) {
+  play({exit(100), on(2, futex(150, kHolder, 0x1000, kWait)),
+        on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kWait),
+        sched(200, kVcpu0, kIdle, false), futex(239, ThreadId{9}, 0x1000, kWake),
+        wakes(240, kHolder, ThreadId{9}), futex(259, kOtherThread, 0x1000, kWake), waking(260),
+        sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, AWakerThatSleptItselfSaysForWhat) {
@@ -282,9 +461,10 @@ TEST_F(WaitTrackerTest, AWakerThatSleptItselfSaysForWhat) {
 TEST_F(WaitTrackerTest, TheChainOfWakersIsFollowedToItsEnd) {
   play({exit(100), on(1, sched(180, ThreadId{8}, ThreadId{0}, false)),
         on(1, sched(190, kOtherThread, ThreadId{0}, false)), sched(200, kVcpu0, ThreadId{0}, false),
-        disk(245), wakes(246, ThreadId{8}, ThreadId{0}, true),
-        on(1, sched(247, ThreadId{0}, ThreadId{8})), wakes(252, kOtherThread, ThreadId{8}),
-        waking(260), sched(300, ThreadId{0}, kVcpu0), entry(400)});
+        context(244, HostStep::kIrqBegin, 25), disk(245),
+        wakes(246, ThreadId{8}, ThreadId{0}, true), on(1, sched(247, ThreadId{0}, ThreadId{8})),
+        wakes(252, kOtherThread, ThreadId{8}), waking(260), sched(300, ThreadId{0}, kVcpu0),
+        entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 after the disk 60", "idle 40"));
 }
 

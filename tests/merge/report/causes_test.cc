@@ -25,16 +25,52 @@ TEST(Causes, AreThoseOfTheDocument) {
 TEST(Causes, OfAPartDependOnTheCulprit) {
   Culprit thread;
   thread.kind = CulpritKind::kThread;
-  EXPECT_EQ(cause_of(Part::kPreempted, thread, false, false)->id, "preempted-by-thread");
-  EXPECT_EQ(cause_of(Part::kPreempted, thread, true, true)->id, "preempted-by-vcpu");
-  EXPECT_EQ(cause_of(Part::kPreempted, thread, false, true)->id, "preempted-by-vmm");
-  EXPECT_EQ(cause_of(Part::kBlocked, thread, false, true)->id, "blocked-on-vmm");
-  EXPECT_EQ(cause_of(Part::kBlocked, thread, false, false), nullptr);
-  EXPECT_EQ(cause_of(Part::kBlocked, thread, true, true), nullptr);
+  const Circumstances none, vmm{.of_vmm = true}, vcpu{.by_vcpu = true, .of_vmm = true};
+  EXPECT_EQ(cause_of(Part::kPreempted, thread, none)->id, "preempted-by-thread");
+  EXPECT_EQ(cause_of(Part::kPreempted, thread, vcpu)->id, "preempted-by-vcpu");
+  EXPECT_EQ(cause_of(Part::kPreempted, thread, vmm)->id, "preempted-by-vmm");
+  EXPECT_EQ(cause_of(Part::kKernel, thread, none), nullptr);
+  EXPECT_EQ(cause_of(Part::kBlocked, Culprit(), none), nullptr);
+  for (const auto& [kind, id] : {std::pair{CulpritKind::kIdle, "preempted-by-idle"},
+                                 {CulpritKind::kNotAllowed, "not-allowed-to-run"},
+                                 {CulpritKind::kQuota, "cpu-quota"}}) {
+    Culprit culprit;
+    culprit.kind = kind;
+    EXPECT_EQ(cause_of(Part::kPreempted, culprit, none)->id, id);
+  }
+  Culprit idle;
+  idle.kind = CulpritKind::kIdleOther;
+  EXPECT_EQ(cause_of(Part::kPreempted, idle, none), nullptr);
+}
+
+TEST(Causes, AThreadThatRanWhileTheVcpuMayHaveBeenThrottledIsNotBlamed) {
+  Culprit thread;
+  thread.kind = CulpritKind::kThread;
+  EXPECT_EQ(cause_of(Part::kPreempted, thread, {.of_vmm = true, .throttled = true}), nullptr);
+}
+
+TEST(Causes, AnIoThreadIsAdvisedForADeviceThatCanBeInOne) {
+  for (const CulpritKind kind : {CulpritKind::kThread, CulpritKind::kFutex, CulpritKind::kLock}) {
+    Culprit culprit;
+    culprit.kind = kind;
+    EXPECT_EQ(cause_of(Part::kBlocked, culprit, {.of_vmm = true, .iothread_device = true})->id,
+              "blocked-on-vmm");
+    EXPECT_EQ(cause_of(Part::kBlocked, culprit, {.of_vmm = true}), nullptr);
+    EXPECT_EQ(cause_of(Part::kBlocked, culprit, {.iothread_device = true}), nullptr);
+  }
+  for (const char* name : {"virtio-pci-notify-virtio-blk", "virtio_scsi_handle_cmd_req"})
+    EXPECT_TRUE(can_have_iothread(name));
+  for (const char* name : {"rtc", "serial", "virtio-pci-notify-virtio-net", "ide", ""})
+    EXPECT_FALSE(can_have_iothread(name));
+}
+
+TEST(Causes, OfAWakeUpFromAVcpuNeedItsQemuEvent) {
+  Culprit thread;
+  thread.kind = CulpritKind::kThread;
+  const Circumstances vcpu{.by_vcpu = true, .of_vmm = true, .iothread_device = true};
+  EXPECT_EQ(cause_of(Part::kBlocked, thread, vcpu), nullptr);
   thread.handler = Names::kOther;
-  EXPECT_EQ(cause_of(Part::kBlocked, thread, true, true)->id, "blocked-on-vmm");
-  EXPECT_EQ(cause_of(Part::kKernel, thread, false, false), nullptr);
-  EXPECT_EQ(cause_of(Part::kBlocked, Culprit(), false, false), nullptr);
+  EXPECT_EQ(cause_of(Part::kBlocked, thread, vcpu)->id, "blocked-on-vmm");
 }
 
 }  // namespace

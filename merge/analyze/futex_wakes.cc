@@ -1,0 +1,179 @@
+#include "merge/analyze/futex_wakes.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace trapline {
+namespace {
+
+constexpr std::uint64_t kCallMask = 0x7f;  // without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
+// A lock that is waited for has this value, in glibc, Rust and Go, and one thread is woken.
+constexpr std::int32_t kLockedAndWaitedFor = 2, kOneThread = 1;
+
+// "taken mutex 0x55d0 (file.c:12)"; 0: there is none.
+std::uint64_t mutex_in(std::string_view text) {
+  constexpr std::string_view kBefore = "mutex 0x";
+  const std::size_t found = text.find(kBefore);
+  std::uint64_t address = 0;
+  if (found == std::string_view::npos) return address;
+  const char* from = text.data() + found + kBefore.size();
+  (void)std::from_chars(from, text.data() + text.size(), address, 16);
+  return address;
+}
+
+Culprit by(CulpritKind kind, ThreadId thread) {
+  Culprit culprit;
+  culprit.kind = kind;
+  culprit.thread = thread;
+  return culprit;
+}
+
+}  // namespace
+
+void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
+  enum Call : std::uint64_t {
+    kFutexWait = 0,
+    kFutexWake = 1,
+    kFutexLockPi = 6,
+    kFutexUnlockPi = 7,
+    kFutexWaitBitset = 9,
+    kFutexWakeBitset = 10,
+    kFutexLockPi2 = 13
+  };
+  Thread* thread = threads_.get(id, kMostThreads);
+  if (thread == nullptr) return;
+  thread->called = at;
+  thread->address = call.address;
+  thread->value = call.number;
+  thread->woken = 0;
+  thread->in_call = true;
+  thread->got_wake = false;
+  switch (call.call & kCallMask) {
+    case kFutexWait:
+    case kFutexWaitBitset:
+      thread->kind = Kind::kWait;
+      break;
+    case kFutexWake:
+    case kFutexWakeBitset:
+      thread->kind = Kind::kWake;
+      break;
+    case kFutexLockPi:
+    case kFutexLockPi2:
+      thread->kind = Kind::kLockPi;
+      break;
+    case kFutexUnlockPi:
+      thread->kind = Kind::kUnlockPi;
+      break;
+    default:
+      thread->kind = Kind::kOther;
+      break;
+  }
+  // It did not get the lock that it was woken for, or has let it go since.
+  const bool waits = thread->kind == Kind::kWait || thread->kind == Kind::kLockPi;
+  if (waits && thread->held == call.address) thread->held = 0;
+}
+
+void FutexWakes::on_return(ThreadId id) {
+  if (Thread* thread = threads_.find(id)) thread->in_call = false;
+}
+
+void FutexWakes::on_run(ThreadId id, Timestamp at) {
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr || !thread->got_wake) return;
+  thread->got_wake = false;
+  if (thread->kind != Kind::kWait || thread->value != kLockedAndWaitedFor) return;
+  thread->held = thread->address;
+  thread->held_since = at;
+}
+
+bool FutexWakes::on_mutex(ThreadId id, Timestamp at, std::string_view name, std::string_view text) {
+  if (!name.starts_with("qemu_mutex_")) return false;
+  const bool locked = name == "qemu_mutex_locked";
+  if (!locked && name != "qemu_mutex_unlock") return true;
+  const std::uint64_t mutex = mutex_in(text);
+  Thread* thread = mutex == 0 ? nullptr : threads_.get(id, kMostThreads);
+  if (thread == nullptr) return true;
+  if (locked) {
+    // The earlier time, where its wait for the lock was seen.
+    if (thread->held != mutex) thread->held_since = at;
+    thread->held = mutex;
+  } else if (thread->held == mutex) {
+    thread->held = 0;
+  }
+  return true;
+}
+
+void FutexWakes::on_lost() {
+  for (auto& entry : threads_.entries()) entry.state = {};
+  wakes_.clear();
+  added_ = 0;
+}
+
+bool FutexWakes::wakes(const Thread& waking, const Thread& waiting, Timestamp at) {
+  if (!waking.in_call || !waiting.in_call || waking.address != waiting.address) return false;
+  if (waking.called < waiting.called || waking.called > at) return false;
+  if (waking.kind == Kind::kUnlockPi) return waiting.kind == Kind::kLockPi;
+  return waking.kind == Kind::kWake && waiting.kind == Kind::kWait &&
+         (waking.woken < waking.value || waking.value < 0);
+}
+
+bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) {
+  Thread* waiting = threads_.find(waiting_id);
+  Thread* waking = threads_.find(waking_id);
+  if (waiting == nullptr || waking == nullptr || !wakes(*waking, *waiting, at)) return false;
+  ++waking->woken;
+  waiting->got_wake = true;
+  const bool pi = waking->kind == Kind::kUnlockPi;
+  const bool like_a_lock = waking->value == kOneThread && waiting->value == kLockedAndWaitedFor;
+  const bool held = !pi && like_a_lock && waking->held == waking->address;
+  const Wake wake{
+      waking->address, at, waking_id, waiting_id, held ? waking->held_since : Timestamp(), pi};
+  if (waking->held == waking->address) waking->held = 0;
+  if (wakes_.size() < kMostWakes) {
+    wakes_.push_back(wake);
+  } else {
+    wakes_[added_ % kMostWakes] = wake;
+  }
+  ++added_;
+  return true;
+}
+
+// A number may be the address of a futex in several processes: only wake-ups count that lead, from
+// thread to thread, to the last one.
+const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
+  pieces_.clear();
+  chain_.clear();
+  if (added_ == 0) return pieces_;
+  const Wake& last = wake_at(added_ - 1);
+  const std::uint64_t oldest = added_ - wakes_.size();
+  std::vector<ThreadId> same_futex{last.waking, last.waiting};
+  const auto knows = [&](ThreadId thread) {
+    return std::find(same_futex.begin(), same_futex.end(), thread) != same_futex.end();
+  };
+  std::uint64_t number = added_;
+  for (; number > oldest && wake_at(number - 1).at > since; --number) {
+    const Wake& wake = wake_at(number - 1);
+    if (wake.address != last.address || (!knows(wake.waking) && !knows(wake.waiting))) continue;
+    chain_.push_back(number - 1);
+    for (const ThreadId thread : {wake.waking, wake.waiting}) {
+      if (!knows(thread)) same_futex.push_back(thread);
+    }
+  }
+  Timestamp begin = since;
+  const auto add = [&](const Culprit& culprit, Timestamp end) {
+    if (end <= begin) return;
+    pieces_.push_back({culprit, end});
+    begin = end;
+  };
+  const bool forgotten = number == oldest && oldest != 0 && wake_at(oldest).at > since;
+  if (forgotten) add(unknown_for(Missing::kRoom), wake_at(oldest).at);
+  for (auto link = chain_.rbegin(); link != chain_.rend(); ++link) {
+    const Wake& wake = wake_at(*link);
+    const bool held = wake.pi || wake.held_since != Timestamp();
+    if (held && !wake.pi) add(by(CulpritKind::kFutex, wake.waking), wake.held_since);
+    add(by(held ? CulpritKind::kLock : CulpritKind::kFutex, wake.waking), wake.at);
+  }
+  return pieces_;
+}
+
+}  // namespace trapline

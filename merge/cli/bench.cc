@@ -123,6 +123,9 @@ Result<void> complete(BenchArguments& options) {
 }
 
 Result<void> check(const BenchArguments& options) {
+  if (auto checked = check_runs(options.choice, options.pairs, options.pairs); !checked) {
+    return checked;
+  }
   if (options.a.empty() && options.b.empty()) {
     return fail(ErrorKind::kUsage,
                 "give the two settings: --a WORDS --b WORDS; one of them may be empty");

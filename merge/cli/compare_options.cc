@@ -64,8 +64,10 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
   command
       .add_option("--fail-if", choice.fail_if,
                   "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
-                  "beyond it; repeatable")
+                  "beyond it; repeatable. Needs three runs of each side")
       ->type_name("CONDITION");
+  command.add_flag("--single-run", choice.single_run,
+                   "With fewer runs, --fail-if goes by the values: noise alone can meet it");
   std::vector<std::string> formats = {"text", "json", "csv"};
   if (with_page) formats.push_back("html");
   command
@@ -85,6 +87,17 @@ Result<void> complete(CompareChoice& choice, SideOptions& sides, CompareOptions&
   return {};
 }
 
+Result<void> check_runs(const CompareChoice& choice, std::size_t before, std::size_t after) {
+  if (choice.fail_if.empty() || choice.single_run || method_for(before, after) != Method::kNone) {
+    return {};
+  }
+  return fail(ErrorKind::kUsage,
+              "--fail-if needs at least {} runs of each side, and there {} {} before and {} after: "
+              "runs of the same guest differ, too. Record more (trapline bench), or give "
+              "--single-run to go by the values of these recordings",
+              kFewestRuns, before == 1 ? "is" : "are", before, after);
+}
+
 Result<void> print(const Comparison& comparison, const CompareChoice& choice,
                    const std::string& output, const std::string& heading) {
   return print_to(output, [&](std::ostream& out) {
@@ -100,19 +113,11 @@ Result<void> print(const Comparison& comparison, const CompareChoice& choice,
 }
 
 int check_conditions(const Comparison& comparison, const CompareChoice& choice) {
-  int status = 0;
-  for (const FailCondition& condition : choice.conditions) {
-    const auto verdict = check_fail_condition(comparison, condition);
-    if (!verdict) return fail_with(verdict.error());
-    for (const std::string& text : verdict->unknown) {
-      say(fmt::format("--fail-if: {}", text));
-    }
-    for (const std::string& text : verdict->failed) {
-      say(fmt::format("--fail-if: {}", text));
-      status = kConditionMet;
-    }
-  }
-  return status;
+  const auto verdict = check_fail_conditions(comparison, choice.conditions);
+  if (!verdict) return fail_with(verdict.error());
+  for (const std::string& text : verdict->unknown) say(fmt::format("--fail-if: {}", text));
+  for (const std::string& text : verdict->failed) say(fmt::format("--fail-if: {}", text));
+  return verdict->failed.empty() ? 0 : kConditionMet;
 }
 
 }  // namespace trapline::cli

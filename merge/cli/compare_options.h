@@ -15,6 +15,7 @@ struct CompareChoice {
   std::string by;
   bool guest = false, irq = false, waits = false;
   std::vector<std::string> fail_if;
+  bool single_run = false;
   std::string format = "text";
   std::vector<FailCondition> conditions;  // once complete
 };
@@ -25,6 +26,9 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
 // The texts that need more than a number, checked before anything is read.
 [[nodiscard]] Result<void> complete(CompareChoice& choice, SideOptions& sides,
                                     CompareOptions& compare);
+// --fail-if decides by runs: fewer than there have to be need --single-run.
+[[nodiscard]] Result<void> check_runs(const CompareChoice& choice, std::size_t before,
+                                      std::size_t after);
 // As text, JSON or CSV; `heading` comes before the text.
 [[nodiscard]] Result<void> print(const Comparison& comparison, const CompareChoice& choice,
                                  const std::string& output, const std::string& heading = "");

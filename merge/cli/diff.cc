@@ -1,6 +1,10 @@
-// trapline diff: what changed between recordings, and whether the change is real.
+// trapline diff: what changed between the runs of two sides, and what of it is proven.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "backend_ftrace/base/paths.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
@@ -20,15 +24,36 @@ struct DiffArguments {
   std::string output, flame;
 };
 
+// The runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
+bool take_bench(const std::string& folder, SideOptions& sides) {
+  if (!is_file(std::filesystem::path(folder) / "bench.json") ||
+      is_file(std::filesystem::path(folder) / "session.json")) {
+    return false;
+  }
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename();
+    const bool is_run = name.size() > 2 && name[1] == '-' &&
+                        name.find_first_not_of("0123456789", 2) == std::string::npos;
+    if (is_run && name[0] == 'a') sides.before.push_back(at->path());
+    if (is_run && name[0] == 'b') sides.after.push_back(at->path());
+  }
+  std::sort(sides.before.begin(), sides.before.end());
+  std::sort(sides.after.begin(), sides.after.end());
+  return true;
+}
+
 Result<void> complete(DiffArguments& options) {
   SideOptions& sides = options.sides;
   if (!options.paths.empty() && (!sides.before.empty() || !sides.after.empty())) {
     return fail(ErrorKind::kUsage, "give BEFORE and AFTER, or --before and --after, not both");
   }
-  if (!options.paths.empty() && options.paths.size() != 2) {
+  const bool bench = options.paths.size() == 1 && take_bench(options.paths.front(), sides);
+  if (!options.paths.empty() && options.paths.size() != 2 && !bench) {
     return fail(ErrorKind::kUsage,
-                "diff compares two recordings, BEFORE AFTER, and {} {} given; give several for a "
-                "side with --before and --after",
+                "diff compares two recordings, BEFORE AFTER, and {} {} given; give several runs of "
+                "a side as --before a1 a2 a3 --after b1 b2 b3, or the folder of trapline bench",
                 options.paths.size(), options.paths.size() == 1 ? "was" : "were");
   }
   if (options.paths.size() == 2) {
@@ -37,11 +62,15 @@ Result<void> complete(DiffArguments& options) {
   }
   if (sides.before.empty() || sides.after.empty()) {
     return fail(ErrorKind::kUsage,
-                "two sides are compared: give BEFORE AFTER, or --before FILE "
-                "and --after FILE");
+                "two sides are compared: give BEFORE AFTER, or --before FILE... "
+                "and --after FILE...");
   }
   if (options.choice.format == "html") {
-    if (auto checked = check_diff_page(sides); !checked) return checked;
+    if (auto checked = check_page(); !checked) return checked;
+  }
+  if (auto checked = check_runs(options.choice, sides.before.size(), sides.after.size());
+      !checked) {
+    return checked;
   }
   options.compare.confidence = options.confidence / 100;
   sides.flame = !options.flame.empty();
@@ -78,23 +107,26 @@ int run_diff(DiffArguments& options) {
 
 void add_diff(CLI::App& app, int& status) {
   auto options = std::make_shared<DiffArguments>();
-  CLI::App* command =
-      app.add_subcommand("diff", "Compare recordings: what changed, and is the change real");
+  CLI::App* command = app.add_subcommand(
+      "diff", "Compare runs of two sides: what changed, and what of it is proven");
   command->add_option("recordings", options->paths,
                       "BEFORE AFTER: two recordings or session folders; join the files of one "
-                      "recording (the host's, the guest's) with commas");
+                      "recording (the host's, the guest's) with commas. Or the folder of a bench");
   command
-      ->add_option("--before", options->sides.before, "A recording of the first side; repeatable")
-      ->type_name("FILE");
-  command->add_option("--after", options->sides.after, "A recording of the second side; repeatable")
-      ->type_name("FILE");
+      ->add_option("--before", options->sides.before,
+                   "The runs of the first side, a recording each: --before run/a-*")
+      ->type_name("FILE...");
+  command->add_option("--after", options->sides.after, "The runs of the second side")
+      ->type_name("FILE...");
   add_compare_choice(*command, options->choice, options->compare, true);
   command
       ->add_option("--confidence", options->confidence,
-                   "Confidence of intervals and tests, in percent")
+                   "Confidence of all tests and intervals together, in percent")
       ->check(CLI::Range(50.0, 99.99))
       ->capture_default_str();
-  command->add_option("--seed", options->compare.seed, "Seed of the bootstrap's resamples")
+  command
+      ->add_option("--seed", options->compare.seed,
+                   "Seed of the splits, where there are too many to look at all")
       ->capture_default_str();
   command
       ->add_option("--flame", options->flame,

@@ -11,15 +11,6 @@
 
 namespace trapline::cli {
 
-Result<void> check_diff_page(const SideOptions& sides) {
-  if (auto checked = check_page(); !checked) return checked;
-  if (sides.before.size() == 1 && sides.after.size() == 1) return {};
-  return fail(ErrorKind::kUsage,
-              "--format html compares one recording with one other, and {} and {} were given; use "
-              "--format text, or give one for each side",
-              sides.before.size(), sides.after.size());
-}
-
 namespace {
 
 // The files of a recording, as run_compare() takes them: one path, or several with commas.

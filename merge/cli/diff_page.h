@@ -8,10 +8,7 @@
 
 namespace trapline::cli {
 
-// Whether there can be a page: an Error says what to change.
-[[nodiscard]] Result<void> check_diff_page(const SideOptions& sides);
-
-// The page's data: both recordings, each read once more, and the comparison.
+// The page's data: the first recording of each side, read once more, and the comparison of all.
 [[nodiscard]] Result<std::string> diff_page(const SideOptions& sides, const Comparison& comparison,
                                             const Progress& progress);
 

@@ -13,19 +13,19 @@ std::string number(double value) { return std::isfinite(value) ? fmt::format("{}
 }  // namespace
 
 void print_csv(const Comparison& comparison, std::ostream& out) {
-  out << "key,metric,unit,before,after,change,low,high,p,corrected_p,real\n";
+  out << "key,metric,unit,before,after,change,low,high,p,corrected_p,proven\n";
   for (const ComparedRow& row : comparison.rows) {
     for (std::size_t i = 0; i < kMetrics; ++i) {
       const MetricChange& metric = row.metrics[i];
-      out << fmt::format("{},{},{},{},{}", csv_cell(row.key), kMetricNames[i],
+      out << fmt::format("{},{},{},{},{},{}", csv_cell(row.key), kMetricNames[i],
                          unit_of(static_cast<Metric>(i), comparison.cycles), number(metric.before),
-                         number(metric.after));
-      if (metric.tested) {
-        const Change& change = metric.change;
-        out << fmt::format(",{},{},{},{},{},{}\n", number(change.change), number(change.low),
-                           number(change.high), change.p, metric.corrected_p, metric.real ? 1 : 0);
+                         number(metric.after), number(metric.change));
+      const Change& test = metric.test;
+      if (test.tested) {
+        out << fmt::format(",{},{},{},{},{}\n", number(test.low), number(test.high), test.p,
+                           test.corrected_p, test.proven ? 1 : 0);
       } else {
-        out << ",,,,,,\n";
+        out << ",,,,,\n";
       }
     }
   }

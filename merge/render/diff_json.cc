@@ -8,8 +8,14 @@
 namespace trapline {
 namespace {
 
-// A change from nothing is infinite, and JSON has no number for it.
+// A change from nothing is infinite, a figure that is not known is NaN: JSON has no number for them.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json runs_json(const std::vector<double>& runs) {
+  Json json = Json::array();
+  for (const double value : runs) json.push_back(finite(value));
+  return json;
+}
 
 Json recordings_json(const std::vector<ComparedRecording>& side) {
   Json json = Json::array();
@@ -19,25 +25,25 @@ Json recordings_json(const std::vector<ComparedRecording>& side) {
                     {"counted", one.counted},
                     {"wall_ns", one.wall_ns},
                     {"guest_ns", one.guest_ns},
-                    {"vcpus", one.vcpus},
-                    {"blocks", one.blocks},
-                    {"block_ns", one.block_ns}});
+                    {"vcpus", one.vcpus}});
   }
   return json;
 }
 
 Json metric_json(Metric metric, const MetricChange& value, bool cycles) {
   Json json = {{"unit", unit_of(metric, cycles)},
-               {"before", value.before},
-               {"after", value.after},
-               {"tested", value.tested}};
-  if (!value.tested) return json;
-  json["change"] = finite(value.change.change);
-  json["low"] = finite(value.change.low);
-  json["high"] = finite(value.change.high);
-  json["p"] = value.change.p;
-  json["corrected_p"] = value.corrected_p;
-  json["real"] = value.real;
+               {"before", finite(value.before)},
+               {"after", finite(value.after)},
+               {"change", finite(value.change)},
+               {"before_runs", runs_json(value.runs.before)},
+               {"after_runs", runs_json(value.runs.after)},
+               {"tested", value.test.tested},
+               {"proven", value.test.proven}};
+  if (!value.test.tested) return json;
+  json["low"] = finite(value.test.low);
+  json["high"] = finite(value.test.high);
+  json["p"] = value.test.p;
+  json["corrected_p"] = value.test.corrected_p;
   return json;
 }
 
@@ -56,16 +62,17 @@ void print_json(const Comparison& comparison, std::ostream& out) {
     }
     rows.push_back(std::move(json));
   }
-  const Json json = {{"version", 1},
+  const Json json = {{"version", 2},
                      {"by", comparison.by},
                      {"rows_of", kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)]},
                      {"cycles", comparison.cycles},
                      {"user_end", name_of(comparison.model.user_end)},
                      {"confidence", comparison.confidence},
                      {"seed", comparison.seed},
-                     {"resamples", Comparison::kResamples},
+                     {"method", kMethodNames[static_cast<std::size_t>(comparison.method)]},
+                     {"splits", comparison.splits},
                      {"tests", comparison.tests},
-                     {"real_changes", comparison.real_changes()},
+                     {"proven_changes", comparison.proven_changes()},
                      {"before", recordings_json(comparison.before)},
                      {"after", recordings_json(comparison.after)},
                      {"rows", std::move(rows)},

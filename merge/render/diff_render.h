@@ -10,7 +10,7 @@
 namespace trapline {
 
 void print_text(const Comparison& comparison, std::ostream& out, const TextStyle& style);
-// Version 1 of the schema.
+// Version 2 of the schema.
 void print_json(const Comparison& comparison, std::ostream& out);
 // A line for each row and figure.
 void print_csv(const Comparison& comparison, std::ostream& out);

@@ -17,10 +17,10 @@ std::string signed_percent(double change) {
   return fmt::format("{:+.1f}%", change * 100);
 }
 
-// "~": nothing is proven; "-": there is too little to tell, or the figure does not apply.
+// "*": proven; "-": one side has too little to tell, or the figure does not apply.
 std::string change_cell(const MetricChange& metric) {
-  if (!metric.tested) return "-";
-  return metric.real ? signed_percent(metric.change.change) : "~";
+  if (std::isnan(metric.change)) return "-";
+  return (metric.test.proven ? "*" : "") + signed_percent(metric.change);
 }
 
 std::string_view rows_name(const Comparison& comparison) {
@@ -28,6 +28,7 @@ std::string_view rows_name(const Comparison& comparison) {
 }
 
 std::string value_text(Metric metric, double value, bool cycles) {
+  if (std::isnan(value)) return "-";
   switch (metric) {
     case Metric::kRate:
       return fmt::format("{:.4g}/s", value);
@@ -44,12 +45,10 @@ void print_side(std::string_view label, const std::vector<ComparedRecording>& si
                 const Comparison& comparison, std::ostream& out) {
   const bool cycles = comparison.cycles, exits = comparison.rows_of == CompareRows::kExits;
   for (const ComparedRecording& recording : side) {
-    out << fmt::format("{:<7} {}: {} {} in {}, the guest ran {}, {} blocks of {}\n", label,
-                       printable(recording.path),
-                       grouped(exits ? recording.exits : recording.counted), rows_name(comparison),
-                       duration_text(recording.wall_ns, cycles),
-                       duration_text(recording.guest_ns, cycles), recording.blocks,
-                       duration_text(recording.block_ns, cycles));
+    out << fmt::format(
+        "{:<7} {}: {} {} in {}, the guest ran {}\n", label, printable(recording.path),
+        grouped(exits ? recording.exits : recording.counted), rows_name(comparison),
+        duration_text(recording.wall_ns, cycles), duration_text(recording.guest_ns, cycles));
   }
 }
 
@@ -63,10 +62,10 @@ void print_changes(const Comparison& comparison, std::ostream& out, const TextSt
       cells.push_back(change_cell(row.of(metric)));
     }
     const MetricChange& cost = row.of(Metric::kCost);
-    cells.push_back(row.halts      ? "halt"
-                    : !cost.tested ? "-"
-                    : cost.real    ? fmt::format("{:+.3g}", row.cost() * 1e3)
-                                   : "~");
+    cells.push_back(row.halts ? "halt"
+                    : std::isnan(cost.change)
+                        ? "-"
+                        : fmt::format("{}{:+.3g}", cost.test.proven ? "*" : "", row.cost() * 1e3));
     table.add(std::move(cells), row.halts);
   }
   out << '\n';
@@ -94,16 +93,16 @@ void print_proven(const Comparison& comparison, std::ostream& out, const TextSty
   for (const ComparedRow& row : comparison.rows) {
     for (std::size_t i = 0; i < kMetrics; ++i) {
       const MetricChange& metric = row.metrics[i];
-      if (!metric.real) continue;
-      const bool one_side = std::isinf(metric.change.change) || metric.change.change <= -1;
+      if (!metric.test.proven) continue;
       const auto value = [&](double number) {
         return value_text(static_cast<Metric>(i), number, comparison.cycles);
       };
       table.add({fmt::format("{} of {}", kMetricNames[i], row.key), value(metric.before),
-                 value(metric.after), signed_percent(metric.change.change),
-                 one_side ? "-"
-                          : fmt::format("{} to {}", signed_percent(metric.change.low),
-                                        signed_percent(metric.change.high))},
+                 value(metric.after), signed_percent(metric.change),
+                 std::isinf(metric.change) || metric.change <= -1
+                     ? "-"
+                     : fmt::format("{} to {}", signed_percent(metric.test.low),
+                                   signed_percent(metric.test.high))},
                 row.halts);
     }
   }
@@ -113,6 +112,34 @@ void print_proven(const Comparison& comparison, std::ostream& out, const TextSty
   }
   out << '\n';
   table.print(out, style);
+}
+
+// How far the figures go: between these recordings, or between all runs of both kinds.
+void print_method(const Comparison& comparison, std::ostream& out) {
+  const std::size_t before = comparison.before.size(), after = comparison.after.size();
+  out << "\n-: too little on one side to tell. cost: time per second in which the guest ran.\n";
+  if (comparison.method == Method::kNone) {
+    out << fmt::format(
+        "The figures differ by this between these recordings. {} before and {} after cannot tell\n"
+        "whether other runs differ too: runs of the same guest also do. Record at least {} runs "
+        "of\n"
+        "each side, better {} or more, in turns (trapline bench).\n",
+        before == 1 ? "One run" : fmt::format("{} runs", before),
+        after == 1 ? "one" : fmt::format("{}", after), kFewestRuns, kFewestForPermutation);
+    return;
+  }
+  out << fmt::format("*: proven by {} runs before and {} after, with {:.4g} % confidence for all ",
+                     before, after, comparison.confidence * 100);
+  if (comparison.method == Method::kStudent) {
+    out << fmt::format(
+        "{} tests\ntogether: Student's t of the runs' logarithms, which assumes that they are\n"
+        "normally distributed. From {} runs of each side on it need not be assumed.\n",
+        grouped(comparison.tests), kFewestForPermutation);
+  } else {
+    out << fmt::format(
+        "{} tests\ntogether: by the largest change in each of {} splits of the runs.\n",
+        grouped(comparison.tests), grouped(comparison.splits));
+  }
 }
 
 }  // namespace
@@ -140,13 +167,8 @@ void print_text(const Comparison& comparison, std::ostream& out, const TextStyle
   print_changes(comparison, out, style);
   print_left_out(comparison.rows_left_out, out);
   print_parts(comparison, out, style);
-  print_proven(comparison, out, style);
-  out << fmt::format(
-      "\n~: nothing is proven. -: too little on one side to tell. cost: time per second in which\n"
-      "the guest ran. {} resamples of blocks of time (seed {}), {} tests, Holm's correction,\n"
-      "{:.3g} % confidence. Blocks are as long as the autocorrelation needs.\n",
-      grouped(Comparison::kResamples), comparison.seed, grouped(comparison.tests),
-      comparison.confidence * 100);
+  if (comparison.method != Method::kNone) print_proven(comparison, out, style);
+  print_method(comparison, out);
 }
 
 }  // namespace trapline

@@ -5,81 +5,37 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
-#include "merge/report/compare_blocks.h"
 #include "merge/report/top_rows.h"
 
 namespace trapline {
 namespace {
 
-// Below these a resampled spread says little of the true one.
-constexpr std::size_t kFewestBlocks = 12;
-constexpr std::uint64_t kFewestExits = 50, kFewestForP99 = 1000;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// A p99 of fewer is their maximum.
+constexpr std::uint64_t kFewestForP99 = 100;
+// Of all runs together: a row with fewer is not tested.
+constexpr std::uint64_t kFewestExits = 50;
 
 // A percentile is the middle of a bucket: it is off by up to 1/256, evenly spread.
-constexpr double kBucketVariance = 1.0 / 256 / 256 / 3;
+const double kBucketError = 1.0 / 256 / std::sqrt(3.0);
 
-struct Figure {
-  Estimate estimate;
-  bool enough = false;
-};
+bool is_percentile(Metric metric) { return metric == Metric::kP50 || metric == Metric::kP99; }
 
-Figure figure_of(const SideBlocks& side, const RowBlocks& row, Metric metric) {
-  Figure figure;
-  std::size_t blocks_with_it = 0;
-  const bool percentile = metric == Metric::kP50 || metric == Metric::kP99;
-  if (percentile) {
-    const unsigned per_mille = metric == Metric::kP50 ? 500 : 990;
-    figure.estimate = percentile_of(side, row, per_mille);
-    if (figure.estimate.value > 0) figure.estimate.relative_variance += kBucketVariance;
-    blocks_with_it = blocks_above_zero(row.count);
-  } else {
-    const std::vector<double>* above = &row.total;
-    const std::vector<double>* below = &row.count;
-    switch (metric) {
-      case Metric::kRate:
-        above = &row.count;
-        below = &side.wall;
-        break;
-      case Metric::kShare:
-        below = &side.vcpu_wall;
-        break;
-      case Metric::kCost:
-        below = &side.guest;
-        break;
-      case Metric::kMean:
-        break;
-      default:
-        above = &row.parts[static_cast<std::size_t>(metric) -
-                           static_cast<std::size_t>(Metric::kKernel)];
-        break;
-    }
-    figure.estimate = ratio_of(side, *above, *below);
-    blocks_with_it = blocks_above_zero(*above);
-  }
-  const std::uint64_t fewest = metric == Metric::kP99 ? kFewestForP99 : kFewestExits;
-  // Blocks without it do not tell how it spreads.
-  figure.estimate.degrees =
-      std::min(figure.estimate.degrees, std::max(1.0, static_cast<double>(blocks_with_it) - 1));
-  figure.enough = row.exits >= fewest && blocks_with_it >= kFewestBlocks;
-  return figure;
+// Whether the events tell the part, or the duration.
+bool has_part(Metric metric, const ExitModel& model) {
+  if (metric == Metric::kKernel && model.from_userspace_exit) return false;
+  if (metric == Metric::kUser && !model.userspace_exits) return false;
+  const bool off_cpu = metric == Metric::kPreempted || metric == Metric::kBlocked;
+  return model.durations() && (model.sched_switch || !off_cpu);
 }
 
-// A row that is on one side only: whether what there is differs from nothing.
-Change appeared(const Estimate& estimate, bool after) {
-  constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  Change change;
-  change.change = change.low = change.high = after ? kInfinite : -1;
-  const double error = std::sqrt(estimate.relative_variance);
-  change.p = error == 0 ? 0 : 2 * student_cdf(-1 / error, estimate.degrees);
-  return change;
-}
-
-bool applies(Metric metric, const Comparison& comparison) {
+bool applies(Metric metric, const Comparison& comparison, bool halts) {
+  if (halts && metric == Metric::kCost) return false;
   switch (comparison.rows_of) {
     case CompareRows::kExits:
-      return metric == Metric::kRate || comparison.model.durations();
+      return metric == Metric::kRate || has_part(metric, comparison.model);
     case CompareRows::kFunctions:
       return true;
     case CompareRows::kWaits:
@@ -92,28 +48,70 @@ bool applies(Metric metric, const Comparison& comparison) {
   return metric < Metric::kShare;
 }
 
-bool is_extensive(Metric metric) {
-  return metric == Metric::kRate || metric == Metric::kShare || metric == Metric::kCost;
+double ratio(double above, double below) { return below > 0 ? above / below : kUnknown; }
+
+// A run without the row spent no time in it; how long each of none took is not known.
+double figure_of(const Recorded& run, const std::string& key, Metric metric) {
+  static const RecordedRow kNone;
+  const auto found = run.rows.find(key);
+  const RecordedRow& row = found == run.rows.end() ? kNone : found->second;
+  const auto count = static_cast<double>(row.durations.count());
+  const auto total = static_cast<double>(row.durations.total());
+  const auto wall = static_cast<double>(run.wall_ns);
+  switch (metric) {
+    case Metric::kRate:
+      return ratio(count * 1e9, wall);
+    case Metric::kShare:
+      return ratio(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
+    case Metric::kCost:
+      return ratio(total, static_cast<double>(run.guest_ns));
+    case Metric::kMean:
+      return ratio(total, count);
+    case Metric::kP50:
+      return count > 0 ? static_cast<double>(row.durations.percentile(500)) : kUnknown;
+    case Metric::kP99:
+      return row.durations.count() >= kFewestForP99
+                 ? static_cast<double>(row.durations.percentile(990))
+                 : kUnknown;
+    default:
+      break;
+  }
+  const auto part = static_cast<std::size_t>(metric) - static_cast<std::size_t>(Metric::kKernel);
+  return ratio(static_cast<double>(row.parts[part]), count);
 }
 
-MetricChange metric_change(const SideBlocks& before, const RowBlocks& row_before,
-                           const SideBlocks& after, const RowBlocks& row_after, Metric metric,
-                           double confidence) {
-  const Figure a = figure_of(before, row_before, metric), b = figure_of(after, row_after, metric);
+std::vector<double> figures_of(const std::vector<Recorded>& side, const std::string& key,
+                               Metric metric) {
+  std::vector<double> figures;
+  for (const Recorded& run : side) figures.push_back(figure_of(run, key, metric));
+  return figures;
+}
+
+MetricChange metric_change(const std::vector<Recorded>& before, const std::vector<Recorded>& after,
+                           const std::string& key, Metric metric, bool applies) {
   MetricChange result;
-  result.before = a.estimate.value;
-  result.after = b.estimate.value;
-  if (a.enough && b.enough) {
-    result.tested = true;
-    result.change = change_between(a.estimate, b.estimate, confidence);
-  } else if (is_extensive(metric) && row_before.exits == 0 && b.enough) {
-    result.tested = true;
-    result.change = appeared(b.estimate, true);
-  } else if (is_extensive(metric) && row_after.exits == 0 && a.enough) {
-    result.tested = true;
-    result.change = appeared(a.estimate, false);
+  result.before = result.after = result.change = kUnknown;
+  if (!applies) return result;
+  result.runs = {figures_of(before, key, metric), figures_of(after, key, metric),
+                 is_percentile(metric) ? kBucketError : 0};
+  const bool logarithms = takes_logarithms(result.runs);
+  result.before = side_value(result.runs.before, logarithms);
+  result.after = side_value(result.runs.after, logarithms);
+  if (result.before > 0) {
+    result.change = result.after / result.before - 1;
+  } else if (result.before == 0 && result.after > 0) {
+    result.change = std::numeric_limits<double>::infinity();
   }
   return result;
+}
+
+std::uint64_t count_of(const std::vector<Recorded>& side, const std::string& key) {
+  std::uint64_t count = 0;
+  for (const Recorded& run : side) {
+    const auto row = run.rows.find(key);
+    if (row != run.rows.end()) count += row->second.durations.count();
+  }
+  return count;
 }
 
 // The rows with the most time, or the most exits where nothing has a duration; never chosen by
@@ -122,9 +120,9 @@ std::vector<std::string> rows_to_show(const std::vector<Recorded>& before,
                                       const std::vector<Recorded>& after, bool durations) {
   std::map<std::string, std::uint64_t> sizes;
   for (const auto* side : {&before, &after}) {
-    for (const Recorded& recorded : *side) {
-      for (const auto& [key, row] : recorded.rows) {
-        for (const RowBin& bin : row.bins) sizes[key] += durations ? bin.total : bin.count;
+    for (const Recorded& run : *side) {
+      for (const auto& [key, row] : run.rows) {
+        sizes[key] += durations ? row.durations.total() : row.durations.count();
       }
     }
   }
@@ -136,65 +134,46 @@ std::vector<std::string> rows_to_show(const std::vector<Recorded>& before,
 }
 
 bool is_halt_row(const std::vector<Recorded>& side, const std::string& key) {
-  return std::all_of(side.begin(), side.end(), [&](const Recorded& recorded) {
-    const auto row = recorded.rows.find(key);
-    return row == recorded.rows.end() || row->second.halts;
+  return std::all_of(side.begin(), side.end(), [&](const Recorded& run) {
+    const auto row = run.rows.find(key);
+    return row == run.rows.end() || row->second.halts;
   });
 }
 
-// What happens in so short a time is one phase of the guest's work, and another recording may hold
-// another one.
-constexpr std::uint64_t kShortest = 2'000'000'000;
-
-std::optional<std::string> too_short(const Recorded& recorded, const NeededBlock& needed) {
-  const double seconds = static_cast<double>(recorded.wall_ns) / 1e9;
-  if (!recorded.cycles && recorded.wall_ns < kShortest) {
-    return fmt::format(
-        "{} is too short: {:.2g} s may be one phase of the guest's work, and then the other side "
-        "has another one; record at least 10 s of the same work",
-        recorded.path, seconds);
-  }
-  if (needed.enough) return std::nullopt;
-  return fmt::format(
-      "{} is too short: its exits are correlated over more than a sixteenth of its length, so a "
-      "change may come from a phase of the guest's work; record longer, or several times "
-      "(--before, --after)",
-      recorded.path);
-}
-
-void correct(Comparison& comparison) {
-  std::vector<MetricChange*> tested;
-  std::vector<double> p;
+void test(Comparison& comparison) {
+  std::vector<MetricChange*> metrics;
+  std::vector<RunFigures> figures;
   for (ComparedRow& row : comparison.rows) {
+    if (row.before_count + row.after_count < kFewestExits) continue;
     for (MetricChange& metric : row.metrics) {
-      if (!metric.tested) continue;
-      tested.push_back(&metric);
-      p.push_back(metric.change.p);
+      if (metric.runs.before.empty()) continue;
+      metrics.push_back(&metric);
+      figures.push_back(metric.runs);
     }
   }
-  comparison.tests = p.size();
-  const std::vector<double> corrected = holm(p);
-  for (std::size_t i = 0; i < tested.size(); ++i) {
-    tested[i]->corrected_p = corrected[i];
-    tested[i]->real = corrected[i] < 1 - comparison.confidence;
+  const Tested tested =
+      test_together(figures, comparison.method, comparison.confidence, comparison.seed);
+  for (std::size_t i = 0; i < tested.changes.size(); ++i) metrics[i]->test = tested.changes[i];
+  comparison.tests = tested.tests;
+  comparison.splits = tested.splits;
+  if (!tested.can_prove) {
+    comparison.warnings.push_back(
+        fmt::format("{} and {} runs can be split in {} ways only: too few for {:.4g} % confidence",
+                    comparison.before.size(), comparison.after.size(), tested.splits,
+                    comparison.confidence * 100));
   }
 }
 
-std::vector<ComparedRecording> described(const std::vector<Recorded>& side,
-                                         const SideBlocks& blocks) {
+std::vector<ComparedRecording> described(const std::vector<Recorded>& side) {
   std::vector<ComparedRecording> all;
-  for (std::size_t i = 0; i < side.size(); ++i) {
+  for (const Recorded& run : side) {
     ComparedRecording one;
-    one.path = side[i].path;
-    one.exits = side[i].exits;
-    one.wall_ns = side[i].wall_ns;
-    for (const std::uint64_t ns : side[i].guest) one.guest_ns += ns;
-    for (const auto& [key, row] : side[i].rows) {
-      for (const RowBin& bin : row.bins) one.counted += bin.count;
-    }
-    one.vcpus = side[i].vcpus;
-    one.blocks = blocks.counts[i];
-    one.block_ns = blocks.bins_per_block[i] * side[i].bin_ns;
+    one.path = run.path;
+    one.exits = run.exits;
+    one.wall_ns = run.wall_ns;
+    one.guest_ns = run.guest_ns;
+    for (const auto& [key, row] : run.rows) one.counted += row.durations.count();
+    one.vcpus = run.vcpus;
     all.push_back(std::move(one));
   }
   return all;
@@ -202,10 +181,15 @@ std::vector<ComparedRecording> described(const std::vector<Recorded>& side,
 
 }  // namespace
 
-std::size_t Comparison::real_changes() const {
+double ComparedRow::cost() const {
+  const double cost = of(Metric::kCost).after - of(Metric::kCost).before;
+  return std::isnan(cost) ? 0 : cost;
+}
+
+std::size_t Comparison::proven_changes() const {
   std::size_t count = 0;
   for (const ComparedRow& row : rows) {
-    for (const MetricChange& metric : row.metrics) count += metric.real ? 1 : 0;
+    for (const MetricChange& metric : row.metrics) count += metric.test.proven ? 1 : 0;
   }
   return count;
 }
@@ -219,42 +203,28 @@ Comparison compare(const std::vector<Recorded>& before, const std::vector<Record
   comparison.model = before.front().model;
   comparison.confidence = options.confidence;
   comparison.seed = options.seed;
-
-  std::uint64_t block_ns = 0;
-  for (const auto* side : {&before, &after}) {
-    for (const Recorded& recorded : *side) {
-      const NeededBlock needed = needed_block(recorded);
-      block_ns = std::max(block_ns, needed.ns);
-      if (auto warning = too_short(recorded, needed)) {
-        comparison.warnings.push_back(std::move(*warning));
-      }
-    }
-  }
-  // Two seeds: the sides are independent.
-  const SideBlocks left(before, block_ns, Comparison::kResamples, 2 * options.seed);
-  const SideBlocks right(after, block_ns, Comparison::kResamples, 2 * options.seed + 1);
-  comparison.before = described(before, left);
-  comparison.after = described(after, right);
+  comparison.method = method_for(before.size(), after.size());
+  comparison.before = described(before);
+  comparison.after = described(after);
 
   const bool exits = options.rows == CompareRows::kExits;
   std::vector<std::string> keys =
       rows_to_show(before, after, !exits || comparison.model.durations());
   comparison.rows_left_out = keep_first(keys, options.top);
   for (const std::string& key : keys) {
-    const RowBlocks a(before, left, key), b(after, right, key);
     ComparedRow row;
     row.key = key;
     row.halts = exits && is_halt_row(before, key) && is_halt_row(after, key);
-    row.before_count = a.exits;
-    row.after_count = b.exits;
+    row.before_count = count_of(before, key);
+    row.after_count = count_of(after, key);
     for (std::size_t i = 0; i < kMetrics; ++i) {
       const auto metric = static_cast<Metric>(i);
-      if (!applies(metric, comparison) || (row.halts && metric == Metric::kCost)) continue;
-      row.metrics[i] = metric_change(left, a, right, b, metric, options.confidence);
+      row.metrics[i] =
+          metric_change(before, after, key, metric, applies(metric, comparison, row.halts));
     }
     comparison.rows.push_back(std::move(row));
   }
-  correct(comparison);
+  test(comparison);
   std::stable_sort(comparison.rows.begin(), comparison.rows.end(),
                    [](const ComparedRow& a, const ComparedRow& b) {
                      if (a.halts != b.halts) return b.halts;

@@ -1,4 +1,4 @@
-// Two sides compared: each has one recording or several, read to rows by time. Plain data that
+// Two sides compared: each has one recording, which is a run, or several. Plain data that
 // merge/render/diff_render.h prints; docs/diff.md tells the method, docs/formats/diff.md the JSON.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/exit_model.h"
-#include "merge/report/compare_bins.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/histogram.h"
 #include "merge/report/compare_stats.h"
 #include "merge/report/folded_stacks.h"
 
@@ -30,10 +31,11 @@ inline constexpr std::array<std::string_view, 5> kCompareRowsNames = {"exits", "
 
 struct RecordedRow {
   bool halts = false;  // all of its exits are halts
-  RowBins bins;
+  Histogram durations;
+  Parts parts{};  // their sums
 };
 
-// One recording of a side.
+// One run of a side.
 struct Recorded {
   std::string path;
   std::string clock;
@@ -42,9 +44,8 @@ struct Recorded {
   bool markers = false;
   std::uint64_t events = 0, lost = 0, losses_uncounted = 0, exits = 0;
   std::size_t vcpus = 1;
-  std::uint64_t wall_ns = 0, bin_ns = 1;
+  std::uint64_t begin_ns = 0, wall_ns = 0, guest_ns = 0;
   std::map<std::string, std::string> facts;  // what the recording says of itself
-  std::vector<std::uint64_t> guest;          // guest time by bin
   std::map<std::string, RecordedRow> rows;
   FoldedTimes flame;  // where it was asked for
 };
@@ -66,14 +67,12 @@ inline constexpr std::size_t kMetrics = 10;
 inline constexpr std::array<std::string_view, kMetrics> kMetricNames = {
     "rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked"};
 
+// Every figure is NaN where it is not known.
 struct MetricChange {
-  double before = 0, after = 0;
-  // Whether there is enough on both sides to test; without, the change is not known. A row that is
-  // on one side only: the change is infinite, or -1.
-  bool tested = false;
-  Change change;
-  double corrected_p = 1;  // by Holm, over all tests of the comparison
-  bool real = false;
+  RunFigures runs;
+  double before = 0, after = 0;  // of the sides
+  double change = 0;             // as a share of before; infinite: there was nothing before
+  Change test;
 };
 
 struct ComparedRow {
@@ -84,16 +83,15 @@ struct ComparedRow {
   [[nodiscard]] const MetricChange& of(Metric metric) const {
     return metrics[static_cast<std::size_t>(metric)];
   }
-  // What the change costs: time per time the guest ran.
-  [[nodiscard]] double cost() const { return of(Metric::kCost).after - of(Metric::kCost).before; }
+  // What the change costs: time per time the guest ran; 0 where that is not known.
+  [[nodiscard]] double cost() const;
 };
 
 struct ComparedRecording {
   std::string path;
   std::uint64_t exits = 0, wall_ns = 0, guest_ns = 0;
   std::uint64_t counted = 0;  // in all rows
-  std::size_t vcpus = 0, blocks = 0;
-  std::uint64_t block_ns = 0;
+  std::size_t vcpus = 0;
 };
 
 struct CompareOptions {
@@ -105,21 +103,21 @@ struct CompareOptions {
 };
 
 struct Comparison {
-  static constexpr std::size_t kResamples = 1000;
   std::string by;
   CompareRows rows_of = CompareRows::kExits;
   bool cycles = false;
   ExitModel model;
   double confidence = 0.95;
   std::uint64_t seed = 1;
-  std::size_t tests = 0;  // that Holm's correction is over
+  Method method = Method::kNone;
+  std::size_t tests = 0, splits = 0;  // figures tested together; splits of the runs
   std::vector<ComparedRecording> before, after;
   std::vector<ComparedRow> rows;  // the largest cost first, halts last
   std::size_t rows_left_out = 0;
   std::vector<FoldedDifference> flame;  // where it was asked for, by stack
   std::vector<std::string> warnings;
 
-  [[nodiscard]] std::size_t real_changes() const;
+  [[nodiscard]] std::size_t proven_changes() const;
   // Exits and calls take a vCPU's time, and its parts; waits take its time.
   [[nodiscard]] bool has_parts() const {
     return rows_of == CompareRows::kFunctions ||

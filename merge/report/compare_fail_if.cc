@@ -23,6 +23,61 @@ tl::unexpected<Error> no_condition(std::string_view text) {
               text, all_metrics());
 }
 
+// A row that a condition is about.
+struct Named {
+  const FailCondition* condition;
+  const ComparedRow* row;
+  [[nodiscard]] const MetricChange& metric() const { return row->of(condition->metric); }
+};
+
+Result<std::vector<Named>> rows_named(const Comparison& comparison,
+                                      const FailCondition& condition) {
+  std::vector<Named> named;
+  std::string there;
+  for (const ComparedRow& row : comparison.rows) {
+    there += (there.empty() ? "" : ", ") + row.key;
+    if (condition.row == "*" || condition.row == row.key) named.push_back({&condition, &row});
+  }
+  if (!named.empty() || condition.row == "*") return named;
+  return fail(ErrorKind::kUsage, "--fail-if: there is no row '{}'; there are {}", condition.row,
+              there);
+}
+
+std::string change_text(const Named& named) {
+  const double change = named.metric().change;
+  return fmt::format(
+      "{} of {} {}", kMetricNames[static_cast<std::size_t>(named.condition->metric)],
+      named.row->key,
+      std::isinf(change) ? "is new" : fmt::format("changed by {:+.1f}%", change * 100));
+}
+
+void judge(const Comparison& comparison, const Named& named, const Change& test,
+           FailVerdict& verdict) {
+  const FailCondition& condition = *named.condition;
+  const double change = named.metric().change;
+  const bool single = comparison.method == Method::kNone;
+  if (single ? std::isnan(change) : !test.tested) {
+    if (condition.row == "*") return;
+    verdict.unknown.push_back(
+        fmt::format("{}: too little on one side to tell ({} and {} {})", condition.text,
+                    named.row->before_count, named.row->after_count,
+                    kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)]));
+    return;
+  }
+  const bool from_nothing = std::isinf(change);
+  if (from_nothing && !single && !test.proven) return;
+  const double bound = single ? change : condition.above ? test.low : test.high;
+  if (condition.above ? bound <= condition.limit : bound >= condition.limit) return;
+  verdict.failed.push_back(
+      single ? fmt::format("{}: {} between these recordings, which says nothing of other runs",
+                           condition.text, change_text(named))
+      : from_nothing ? fmt::format("{}: {}, with {:.3g} % confidence", condition.text,
+                                   change_text(named), comparison.confidence * 100)
+                     : fmt::format("{}: {}, with {:.3g} % confidence by {} {:+.1f}%",
+                                   condition.text, change_text(named), comparison.confidence * 100,
+                                   condition.above ? "at least" : "at most", bound * 100));
+}
+
 }  // namespace
 
 Result<FailCondition> parse_fail_condition(std::string_view text) {
@@ -58,35 +113,24 @@ Result<FailCondition> parse_fail_condition(std::string_view text) {
   return condition;
 }
 
-Result<FailVerdict> check_fail_condition(const Comparison& comparison,
-                                         const FailCondition& condition) {
-  FailVerdict verdict;
-  std::string there;
-  bool found = condition.row == "*";
-  for (const ComparedRow& row : comparison.rows) {
-    there += (there.empty() ? "" : ", ") + row.key;
-    if (condition.row != "*" && condition.row != row.key) continue;
-    found = true;
-    const MetricChange& metric = row.of(condition.metric);
-    if (!metric.tested) {
-      if (condition.row != "*") {
-        verdict.unknown.push_back(fmt::format(
-            "{}: too little on one side to tell ({} and {} {})", condition.text, row.before_count,
-            row.after_count, kCompareRowsNames[static_cast<std::size_t>(comparison.rows_of)]));
-      }
-      continue;
-    }
-    const double bound = condition.above ? metric.change.low : metric.change.high;
-    if (condition.above ? bound <= condition.limit : bound >= condition.limit) continue;
-    verdict.failed.push_back(
-        fmt::format("{}: {} of {} changed by {:+.1f}%, with {:.3g} % confidence by {} {:+.1f}%",
-                    condition.text, kMetricNames[static_cast<std::size_t>(condition.metric)],
-                    row.key, metric.change.change * 100, comparison.confidence * 100,
-                    condition.above ? "at least" : "at most", bound * 100));
+Result<FailVerdict> check_fail_conditions(const Comparison& comparison,
+                                          const std::vector<FailCondition>& conditions) {
+  std::vector<Named> all;
+  for (const FailCondition& condition : conditions) {
+    auto named = rows_named(comparison, condition);
+    if (!named) return tl::unexpected(std::move(named).error());
+    all.insert(all.end(), named->begin(), named->end());
   }
-  if (!found) {
-    return fail(ErrorKind::kUsage, "--fail-if: there is no row '{}'; there are {}", condition.row,
-                there);
+  // Only what the comparison tested: rows with too few exits stay out of it.
+  std::vector<RunFigures> figures;
+  for (const Named& named : all) {
+    figures.push_back(named.metric().test.tested ? named.metric().runs : RunFigures());
+  }
+  const Tested tested =
+      test_together(figures, comparison.method, comparison.confidence, comparison.seed);
+  FailVerdict verdict;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    judge(comparison, all[i], tested.changes[i], verdict);
   }
   return verdict;
 }

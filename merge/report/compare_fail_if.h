@@ -20,12 +20,14 @@ struct FailCondition {
 [[nodiscard]] Result<FailCondition> parse_fail_condition(std::string_view text);
 
 struct FailVerdict {
-  std::vector<std::string> failed;   // a sentence for each row that meets the condition
+  std::vector<std::string> failed;   // a sentence for each row that meets a condition
   std::vector<std::string> unknown;  // one for each named row with too little to tell
 };
-// A condition is met where the whole confidence interval is beyond its limit. An Error names a row
-// that is not there, and those that are.
-[[nodiscard]] Result<FailVerdict> check_fail_condition(const Comparison& comparison,
-                                                       const FailCondition& condition);
+// A condition is met where the whole confidence interval is beyond its limit: the intervals hold
+// together for all rows and conditions that are given, not for those of the comparison. Without
+// statistics of runs (Method::kNone) the values decide. An Error names a row that is not there, and
+// those that are.
+[[nodiscard]] Result<FailVerdict> check_fail_conditions(
+    const Comparison& comparison, const std::vector<FailCondition>& conditions);
 
 }  // namespace trapline

@@ -1,6 +1,7 @@
 #include "merge/report/compare_run.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -88,9 +89,11 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
   }
   const auto [shorter, longer] = std::minmax(a.wall_ns, b.wall_ns);
   if (static_cast<double>(longer) > kLengthsDiffer * static_cast<double>(shorter)) {
-    warnings.push_back(fmt::format("the lengths differ: {:.3g} s in {}, {:.3g} s in {}",
-                                   static_cast<double>(a.wall_ns) / 1e9, a.path,
-                                   static_cast<double>(b.wall_ns) / 1e9, b.path));
+    warnings.push_back(fmt::format(
+        "the lengths differ: {:.3g} s in {}, {:.3g} s in {}; they may hold other phases "
+        "of the guest's work",
+        static_cast<double>(a.wall_ns) / 1e9, a.path, static_cast<double>(b.wall_ns) / 1e9,
+        b.path));
   }
 }
 
@@ -109,6 +112,43 @@ EventClass classes_for(CompareRows rows, const std::vector<Dimension>& by) {
       break;
   }
   return EventClass::kExits | EventClass::kHalts;
+}
+
+// A run counts once: given twice, it would look like two that agree.
+Result<void> check_distinct(const std::vector<Recorded>& side) {
+  for (auto a = side.begin(); a != side.end(); ++a) {
+    for (auto b = side.begin(); b != a; ++b) {
+      if (a->begin_ns != b->begin_ns || a->wall_ns != b->wall_ns || a->events != b->events ||
+          a->exits != b->exits) {
+        continue;
+      }
+      return fail(ErrorKind::kUsage, "{} and {} hold the same run; give each run once", b->path,
+                  a->path);
+    }
+  }
+  return {};
+}
+
+// What drifts between the sides is on one of them only.
+std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
+                                         const std::vector<Recorded>& after) {
+  if (method_for(before.size(), after.size()) == Method::kNone) return std::nullopt;
+  for (const auto* side : {&before, &after}) {
+    for (const Recorded& run : *side) {
+      if (run.clock != before.front().clock) return std::nullopt;
+    }
+  }
+  const auto is_earlier = [](const Recorded& a, const Recorded& b) {
+    return a.begin_ns < b.begin_ns;
+  };
+  const auto [first_a, last_a] = std::minmax_element(before.begin(), before.end(), is_earlier);
+  const auto [first_b, last_b] = std::minmax_element(after.begin(), after.end(), is_earlier);
+  if (!is_earlier(*last_a, *first_b) && !is_earlier(*last_b, *first_a)) return std::nullopt;
+  return fmt::format(
+      "all runs of one side begin before all runs of the other (clock {}): what else changed on "
+      "the "
+      "host in between looks like a change; record the sides in turns, as trapline bench does",
+      before.front().clock);
 }
 
 // Whether there can be rows at all.
@@ -181,6 +221,7 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
   std::vector<std::string> warnings;
   const Recorded& first = before.front();
   for (const auto* side : {&before, &after}) {
+    if (auto checked = check_distinct(*side); !checked) return tl::unexpected(checked.error());
     for (const Recorded& recorded : *side) {
       if (auto checked = check_losses(recorded); !checked) return tl::unexpected(checked.error());
       if (&recorded == &first) continue;
@@ -200,6 +241,7 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
       }
     }
   }
+  if (auto warning = warn_of_order(before, after)) warnings.push_back(std::move(*warning));
   return warnings;
 }
 

@@ -38,6 +38,10 @@ std::string short_culprits(std::string text) {
   return text;
 }
 
+void add_parts(RecordedRow& row, const Parts& parts) {
+  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += parts[i];
+}
+
 }  // namespace
 
 CompareSink::CompareSink(const Timeline& timeline, const std::vector<Dimension>& by,
@@ -61,28 +65,28 @@ std::size_t CompareSink::row_of(const GroupKey& key) {
   const auto known = numbers_.find(key);
   if (known != numbers_.end()) return last_ = known->second;
   const std::size_t number = std::min(rows_.size(), kMostRows);
-  if (number == rows_.size()) rows_.push_back({key, true});
+  if (number == rows_.size()) rows_.push_back({key, {.halts = true, .durations = {}, .parts = {}}});
   if (number < kMostRows) numbers_.emplace(key, number);
   return last_ = number;
 }
 
 // Something without parts that is no halt.
 void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
-  const std::size_t row = row_of(key);
-  rows_[row].halts = false;
-  bins_.add(row, end, elapsed(begin, end), {});
+  RecordedRow& row = rows_[row_of(key)].recorded;
+  row.halts = false;
+  row.durations.add(elapsed(begin, end));
 }
 
 // Time counts from the first event of the host's recordings.
 void CompareSink::start(const Pipeline& pipeline) {
-  if (std::exchange(begun_, true)) return;
+  if (origin_) return;
   Timestamp origin = pipeline.begin().value_or(Timestamp());
   for (std::size_t i = 0; i < timeline_.size(); ++i) {
     const SourceCounters& counters = timeline_.source(i).counters();
     if (timeline_.source(i).info().role != Role::kHostKernel || counters.events == 0) continue;
     origin = std::min(origin, counters.first);
   }
-  bins_.begin_at(origin);
+  origin_ = origin;
 }
 
 void CompareSink::event(const Event& event, const Pipeline& pipeline) {
@@ -93,7 +97,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   start(pipeline);
   const auto [last, is_first] = last_exit_.try_emplace(exit.thread, exit.end);
   if (!is_first) {
-    bins_.add_guest(exit.end, elapsed(last->second, exit.start));
+    guest_ns_ += elapsed(last->second, exit.start);
     last->second = exit.end;
   }
   std::span<const WaitShare> shares;
@@ -105,17 +109,19 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   if (what_ != CompareRows::kExits) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
-  const std::size_t row = row_of(keys_.of(exit, stack, pipeline.stacks(), shares));
-  if (!is_halt(exit.reason)) rows_[row].halts = false;
-  bins_.add(row, exit.end, exit.total(), exit.parts);
+  RecordedRow& row = rows_[row_of(keys_.of(exit, stack, pipeline.stacks(), shares))].recorded;
+  if (!is_halt(exit.reason)) row.halts = false;
+  row.durations.add(exit.total());
+  add_parts(row, exit.parts);
 }
 
 void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
   start(pipeline);
-  const std::size_t row = row_of({{pipeline.stacks().innermost(call.stack)}});
-  rows_[row].halts = false;
-  bins_.add(row, call.end, call.own.total(), call.own.parts);
-  if (last_exit_.empty()) bins_.add_guest(call.end, call.own.guest_ns);
+  RecordedRow& row = rows_[row_of({{pipeline.stacks().innermost(call.stack)}})].recorded;
+  row.halts = false;
+  row.durations.add(call.own.total());
+  add_parts(row, call.own.parts);
+  if (last_exit_.empty()) guest_ns_ += call.own.guest_ns;
 }
 
 void CompareSink::interrupt(const IrqSpan& irq, const Pipeline& pipeline) {
@@ -180,24 +186,27 @@ void CompareSink::describe(Recorded& recorded, const Pipeline& pipeline) const {
   recorded.cycles = info.cycles;
   recorded.model = pipeline.exits().model();
   recorded.exits = pipeline.exits().counters().exits;
-  recorded.bin_ns = bins_.width();
-  recorded.wall_ns = std::max<std::uint64_t>(1, elapsed(bins_.origin(), end));
-  recorded.guest = bins_.guest();
+  const Timestamp origin = origin_.value_or(end);
+  recorded.begin_ns = origin.ns();
+  recorded.wall_ns = std::max<std::uint64_t>(1, elapsed(origin, end));
+  recorded.guest_ns = guest_ns_;
 }
 
 Recorded CompareSink::take(const Pipeline& pipeline) {
-  bins_.finish();
   Recorded recorded;
   describe(recorded, pipeline);
   const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
   const std::vector<VcpuThread> threads = vcpu_threads(all, timeline_);
   recorded.vcpus = threads.size();
   const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
-  for (std::size_t i = 0; i < rows_.size() && i < bins_.rows(); ++i) {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
     const std::string key = i == kMostRows ? "[other]" : text_of(rows_[i].key, pipeline, names);
-    RecordedRow& row = recorded.rows.try_emplace(key, RecordedRow{true, {}}).first->second;
-    row.halts = row.halts && rows_[i].halts;
-    row.bins = row.bins.empty() ? bins_.take(i) : merged(row.bins, bins_.take(i));
+    const auto [place, is_new] = recorded.rows.try_emplace(key, std::move(rows_[i].recorded));
+    if (is_new) continue;
+    RecordedRow& row = place->second;
+    row.halts = row.halts && rows_[i].recorded.halts;
+    row.durations.merge(rows_[i].recorded.durations);
+    add_parts(row, rows_[i].recorded.parts);
   }
   return recorded;
 }

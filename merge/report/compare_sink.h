@@ -1,4 +1,4 @@
-// A sink that counts exits, or what CompareRows says, by row and by time, for a comparison.
+// A sink that counts exits, or what CompareRows says, by row, for a comparison.
 #pragma once
 
 #include <map>
@@ -35,7 +35,7 @@ class CompareSink : public SpanSink {
  private:
   struct Row {
     GroupKey key;
-    bool halts = true;
+    RecordedRow recorded;
   };
   [[nodiscard]] std::size_t row_of(const GroupKey& key);
   void add(const GroupKey& key, Timestamp begin, Timestamp end);
@@ -48,8 +48,8 @@ class CompareSink : public SpanSink {
   ExitKeys keys_;
   CompareRows what_;
   std::optional<WaitTracker> waits_;
-  bool begun_ = false;
-  TimeBins bins_;
+  std::optional<Timestamp> origin_;
+  std::uint64_t guest_ns_ = 0;
   std::vector<Row> rows_;  // the one at kMostRows is [other]
   struct Less {
     bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }

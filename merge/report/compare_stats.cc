@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
+#include <optional>
 
 namespace trapline {
 namespace {
@@ -52,86 +55,239 @@ double student_quantile(double probability, double degrees) {
   return (low + high) / 2;
 }
 
-std::size_t block_length(std::span<const double> series, bool* enough) {
-  const std::size_t n = series.size();
-  const std::size_t most = std::max<std::size_t>(1, n / 16);
-  if (n < 16) return 1;
-  const double mean = std::accumulate(series.begin(), series.end(), 0.0) / static_cast<double>(n);
-  const auto covariance = [&](std::size_t lag) {
-    double sum = 0;
-    for (std::size_t i = lag; i < n; ++i) sum += (series[i] - mean) * (series[i - lag] - mean);
-    return sum;
+Method method_for(std::size_t before, std::size_t after) {
+  const std::size_t fewer = std::min(before, after);
+  if (fewer < kFewestRuns) return Method::kNone;
+  return fewer < kFewestForPermutation ? Method::kStudent : Method::kPermutation;
+}
+
+bool takes_logarithms(const RunFigures& figures) {
+  const auto above_zero = [](double value) { return std::isnan(value) || value > 0; };
+  return std::all_of(figures.before.begin(), figures.before.end(), above_zero) &&
+         std::all_of(figures.after.begin(), figures.after.end(), above_zero);
+}
+
+double side_value(std::span<const double> side, bool logarithms) {
+  double sum = 0, count = 0, last = 0;
+  for (const double value : side) {
+    if (std::isnan(value)) continue;
+    last = value;
+    sum += logarithms ? std::log(value) : value;
+    ++count;
+  }
+  if (count == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (count == 1) return last;
+  return logarithms ? std::exp(sum / count) : sum / count;
+}
+
+namespace {
+
+// The figures of all runs, those before first, on the scale on which they are compared.
+struct Scaled {
+  std::vector<double> values;  // NaN: none
+  double unit = 1;             // what 1 is on the scale of the figures; logarithms have none
+  double floor = 0;            // of the squared error of a difference
+  bool logarithms = true;
+  double before = 0;  // the side's value
+};
+
+// Differences below this are the arithmetic's.
+constexpr double kRounding = 1e-9;
+
+std::optional<Scaled> scaled(const RunFigures& figures) {
+  const auto with_it = [](const std::vector<double>& side) {
+    return static_cast<std::size_t>(
+        std::count_if(side.begin(), side.end(), [](double value) { return !std::isnan(value); }));
   };
-  const double variance = covariance(0);
-  if (variance <= 0) return 1;
-  // The first lag after which a few are all within the noise; blocks of twice that.
-  const double size = static_cast<double>(n);
-  const double noise = 2 * std::sqrt(std::log10(size) / size);
-  constexpr std::size_t kQuiet = 4;
-  std::size_t quiet = 0, lag = 1;
-  for (; lag <= most && quiet < kQuiet; ++lag) {
-    quiet = std::abs(covariance(lag) / variance) < noise ? quiet + 1 : 0;
+  if (std::min(with_it(figures.before), with_it(figures.after)) < kFewestRuns) return std::nullopt;
+  Scaled all;
+  all.logarithms = takes_logarithms(figures);
+  all.values = figures.before;
+  all.values.insert(all.values.end(), figures.after.begin(), figures.after.end());
+  if (all.logarithms) {
+    for (double& value : all.values) value = std::log(value);
+  } else {
+    all.unit = side_value(all.values, false);
+    if (all.unit <= 0) return std::nullopt;  // all are 0
+    for (double& value : all.values) value /= all.unit;
   }
-  const std::size_t correlated = lag - 1 - quiet;
-  if (enough != nullptr && (quiet < kQuiet || 2 * correlated + 1 > most)) *enough = false;
-  return std::min(most, 2 * correlated + 1);
+  const double middle = side_value(all.values, false);
+  for (double& value : all.values) value -= middle;
+  all.floor = kRounding * kRounding + 2 * figures.resolution * figures.resolution;
+  all.before = side_value(figures.before, all.logarithms);
+  return all;
 }
 
-std::vector<double> holm(std::span<const double> p) {
-  std::vector<std::size_t> order(p.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
-  std::vector<double> corrected(p.size());
-  double most = 0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    most = std::max(most, std::min(1.0, p[order[i]] * static_cast<double>(p.size() - i)));
-    corrected[order[i]] = most;
+struct Difference {
+  double effect = 0, error = 1, degrees = 1;
+  [[nodiscard]] double t() const { return std::abs(effect) / error; }
+};
+
+struct Sums {
+  double count = 0, sum = 0, squares = 0;
+  void add(double value) {
+    if (std::isnan(value)) return;
+    ++count;
+    sum += value;
+    squares += value * value;
   }
-  return corrected;
+  [[nodiscard]] double variance_of_mean() const {
+    return std::max(0.0, squares - sum * sum / count) / (count - 1) / count;
+  }
+};
+
+// Welch's. Nothing where too few runs of a side have the figure.
+std::optional<Difference> difference(const Sums& before, const Sums& after, double floor) {
+  if (std::min(before.count, after.count) < kFewestRuns) return std::nullopt;
+  const double a = before.variance_of_mean() + floor / 2, b = after.variance_of_mean() + floor / 2;
+  Difference difference;
+  difference.effect = after.sum / after.count - before.sum / before.count;
+  difference.error = std::sqrt(a + b);
+  difference.degrees = (a + b) * (a + b) / (a * a / (before.count - 1) + b * b / (after.count - 1));
+  return difference;
 }
 
-Resamples::Resamples(std::span<const std::size_t> blocks, std::size_t resamples,
-                     std::uint64_t seed) {
-  std::vector<std::size_t> first;
-  for (const std::size_t count : blocks) {
-    first.push_back(blocks_);
-    blocks_ += count;
-  }
-  degrees_ = std::max(1.0, static_cast<double>(blocks.size() > 1 ? blocks.size() : blocks_) - 1);
-  weights_.resize(blocks_ * resamples);
-  Random random(seed);
-  for (std::size_t i = 0; i < resamples; ++i) {
-    double* weights = weights_.data() + i * blocks_;
-    for (std::size_t drawn = 0; drawn < blocks.size(); ++drawn) {
-      const std::size_t recording = blocks.size() == 1 ? 0 : random.below(blocks.size());
-      for (std::size_t n = 0; n < blocks[recording]; ++n) {
-        weights[first[recording] + random.below(blocks[recording])] += 1;
+// The runs that are taken for those before: every choice, or as many as are drawn.
+class Splits {
+ public:
+  Splits(std::size_t before, std::size_t after, std::uint64_t seed) : runs_(before + after) {
+    std::vector<std::size_t> chosen(before);
+    std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+    add(chosen);  // as it was recorded
+    double all = 1;
+    for (std::size_t i = 1; i <= before; ++i) {
+      all = all * static_cast<double>(after + i) / static_cast<double>(i);
+    }
+    if (all <= static_cast<double>(kMostSplits) + 0.5) {
+      while (next(chosen)) add(chosen);
+      return;
+    }
+    Random random(seed);
+    std::vector<std::size_t> order(runs_);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    while (size_ < kMostSplits) {
+      for (std::size_t i = 0; i < before; ++i) {
+        std::swap(order[i], order[i + random.below(runs_ - i)]);
       }
+      chosen.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(before));
+      add(chosen);
     }
   }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] double t(std::size_t split, const Scaled& figure) const {
+    Sums sides[2];
+    for (std::size_t run = 0; run < runs_; ++run) {
+      sides[is_before_[split * runs_ + run] ? 0 : 1].add(figure.values[run]);
+    }
+    const auto found = difference(sides[0], sides[1], figure.floor);
+    return found ? found->t() : 0;
+  }
+
+ private:
+  void add(const std::vector<std::size_t>& chosen) {
+    is_before_.resize(is_before_.size() + runs_);
+    for (const std::size_t run : chosen) is_before_[size_ * runs_ + run] = true;
+    ++size_;
+  }
+  // The next choice in the order of the alphabet.
+  [[nodiscard]] bool next(std::vector<std::size_t>& chosen) const {
+    for (std::size_t i = chosen.size(); i-- > 0;) {
+      if (chosen[i] == runs_ - chosen.size() + i) continue;
+      ++chosen[i];
+      for (std::size_t k = i + 1; k < chosen.size(); ++k) chosen[k] = chosen[k - 1] + 1;
+      return true;
+    }
+    return false;
+  }
+
+  std::size_t runs_, size_ = 0;
+  std::vector<bool> is_before_;
+};
+
+// The largest t of all figures in each split, the largest first.
+std::vector<double> largest_of_splits(const Splits& splits,
+                                      std::span<const std::optional<Scaled>> figures) {
+  std::vector<double> largest(splits.size());
+  for (const auto& figure : figures) {
+    if (!figure) continue;
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+      largest[i] = std::max(largest[i], splits.t(i, *figure));
+    }
+  }
+  std::sort(largest.begin(), largest.end(), std::greater<>());
+  return largest;
 }
 
-Change change_between(const Estimate& before, const Estimate& after, double confidence) {
-  Change change;
-  const double ratio = after.value / before.value, effect = std::log(ratio);
-  change.change = ratio - 1;
-  const double a = before.relative_variance, b = after.relative_variance;
-  if (a + b <= 0) {
-    change.low = change.high = change.change;
-    change.p = effect == 0 ? 1 : 0;
-    return change;
+void set_interval(Change& change, const Difference& found, double reach, const Scaled& figure) {
+  change.proven = found.t() > reach;
+  const double low = found.effect - reach * found.error, high = found.effect + reach * found.error;
+  if (figure.logarithms) {
+    change.low = std::expm1(low);
+    change.high = std::expm1(high);
+  } else {
+    const double before = figure.before / figure.unit;
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
+    change.low = before > 0 ? low / before : kInfinite;  // from nothing
+    change.high = before > 0 ? high / before : kInfinite;
   }
-  const double degrees = (a + b) * (a + b) / (a * a / before.degrees + b * b / after.degrees);
-  const double error = std::sqrt(a + b);
-  const double reach = student_quantile((1 + confidence) / 2, degrees) * error;
-  change.low = std::expm1(effect - reach);
-  change.high = std::expm1(effect + reach);
-  // A few long exits that one side happens to lack make the logarithm large and that side's error
-  // small; the difference by its own error does not fall for it. The smaller of both is believed.
-  const double difference = std::abs(after.value - before.value) /
-                            std::hypot(before.value * std::sqrt(a), after.value * std::sqrt(b));
-  change.p = 2 * student_cdf(-std::min(std::abs(effect) / error, difference), degrees);
-  return change;
+}
+
+}  // namespace
+
+Tested test_together(std::span<const RunFigures> figures, Method method, double confidence,
+                     std::uint64_t seed) {
+  Tested result;
+  result.changes.resize(figures.size());
+  if (method == Method::kNone || figures.empty()) return result;
+  std::vector<std::optional<Scaled>> all;
+  for (const RunFigures& one : figures) {
+    all.push_back(scaled(one));
+    result.tests += all.back() ? 1u : 0u;
+  }
+  const double allowed = 1 - confidence;
+  std::vector<double> largest;
+  std::size_t rare = 0;  // so many splits may be as extreme as one that is called proven
+  if (method == Method::kPermutation) {
+    const auto any = std::find_if(all.begin(), all.end(), [](const auto& one) { return one; });
+    if (any == all.end()) return result;
+    const RunFigures& runs = figures[static_cast<std::size_t>(any - all.begin())];
+    const Splits splits(runs.before.size(), runs.after.size(), seed);
+    largest = largest_of_splits(splits, all);
+    result.splits = splits.size();
+    // Splits that are each other's mirror image are equally extreme, up to rounding.
+    rare = static_cast<std::size_t>(
+               std::ceil(allowed * static_cast<double>(largest.size()) - kRounding)) -
+           1;
+    result.can_prove = rare > 0;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i]) continue;
+    const std::size_t before = figures[i].before.size();
+    Sums sides[2];
+    for (std::size_t run = 0; run < all[i]->values.size(); ++run) {
+      sides[run < before ? 0 : 1].add(all[i]->values[run]);
+    }
+    const Difference found = *difference(sides[0], sides[1], all[i]->floor);
+    Change& change = result.changes[i];
+    change.tested = true;
+    change.p = 2 * student_cdf(-found.t(), found.degrees);
+    const double tests = static_cast<double>(result.tests);
+    double reach = 0;
+    if (method == Method::kStudent) {
+      change.corrected_p = std::min(1.0, change.p * tests);
+      reach = student_quantile(1 - allowed / 2 / tests, found.degrees);
+    } else {
+      const double limit = found.t() * (1 - kRounding);
+      const auto as_large =
+          std::count_if(largest.begin(), largest.end(), [&](double one) { return one >= limit; });
+      change.corrected_p = static_cast<double>(as_large) / static_cast<double>(largest.size());
+      reach = std::max(result.can_prove ? largest[rare] * (1 + 2 * kRounding)
+                                        : std::numeric_limits<double>::infinity(),
+                       student_quantile(1 - allowed / 2, found.degrees));
+    }
+    set_interval(change, found, reach, *all[i]);
+  }
+  return result;
 }
 
 }  // namespace trapline

@@ -1,9 +1,11 @@
-// The statistics of a comparison: pure functions. docs/diff.md says why these.
+// The statistics of a comparison: pure functions over the figures of runs. docs/diff.md says why
+// these.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace trapline {
@@ -11,14 +13,6 @@ namespace trapline {
 // Student's t: the probability of a value below t, and the value with this probability below it.
 [[nodiscard]] double student_cdf(double t, double degrees);
 [[nodiscard]] double student_quantile(double probability, double degrees);
-
-// How many values in a row make a block that hardly depends on the next one: 1 where neighbours are
-// not correlated, at most a sixteenth of the values. `enough`: becomes false where that is
-// too little.
-[[nodiscard]] std::size_t block_length(std::span<const double> series, bool* enough = nullptr);
-
-// p-values corrected by Holm's method, in the order given; at most 1.
-[[nodiscard]] std::vector<double> holm(std::span<const double> p);
 
 // splitmix64: the same numbers everywhere, simple enough to be written again in a test.
 class Random {
@@ -39,42 +33,48 @@ class Random {
   std::uint64_t state_;
 };
 
-// How often each block of a side is taken in each resample: recordings are drawn first, then as
-// many blocks of each as it has.
-class Resamples {
- public:
-  // blocks: of each recording.
-  Resamples(std::span<const std::size_t> blocks, std::size_t resamples, std::uint64_t seed);
-
-  [[nodiscard]] std::size_t size() const { return blocks_ == 0 ? 0 : weights_.size() / blocks_; }
-  // Of all blocks, recording after recording.
-  [[nodiscard]] std::span<const double> weights(std::size_t resample) const {
-    return std::span(weights_).subspan(resample * blocks_, blocks_);
-  }
-  // What a variance over the resamples is multiplied with, and its degrees of freedom.
-  [[nodiscard]] double inflation() const { return (degrees_ + 1) / degrees_; }
-  [[nodiscard]] double degrees() const { return degrees_; }
-
- private:
-  std::size_t blocks_ = 0;
-  double degrees_ = 1;
-  std::vector<double> weights_;
+// One figure of each run of both sides; NaN where a run has none.
+struct RunFigures {
+  std::vector<double> before, after;
+  // Relative error of a run's figure that all runs may share: the width of a histogram's bucket.
+  double resolution = 0;
 };
 
-// A figure of one side, with its spread over the resamples.
-struct Estimate {
-  double value = 0;
-  double relative_variance = 0;  // of the value; 0 where the value is 0
-  double degrees = 1;
+// How a comparison decides, from the runs of the side that has fewer.
+enum class Method : std::uint8_t {
+  kNone,         // fewer than three: nothing is claimed
+  kStudent,      // three and four
+  kPermutation,  // five and more
 };
+inline constexpr std::string_view kMethodNames[] = {"none", "student", "permutation"};
+inline constexpr std::size_t kFewestRuns = 3, kFewestForPermutation = 5;
+[[nodiscard]] Method method_for(std::size_t before, std::size_t after);
 
-// After against before: the change as a share of before.
+// After against before: the change as a share of before, with an interval that holds together with
+// those of all other figures tested with it.
 struct Change {
-  double change = 0, low = 0, high = 0;
-  double p = 1;
+  double low = 0, high = 0;
+  double p = 1;            // of this figure alone, by Student's t
+  double corrected_p = 1;  // of all figures tested together
+  bool tested = false;
+  bool proven = false;  // the interval does not hold "no change"
 };
-// Both values above 0. The logarithm of the ratio has Student's distribution with Welch's degrees.
-[[nodiscard]] Change change_between(const Estimate& before, const Estimate& after,
-                                    double confidence);
+
+// The mean of a side: of the logarithms where each figure of both sides is above 0, else of the
+// figures themselves. NaN where no run has one.
+[[nodiscard]] double side_value(std::span<const double> side, bool logarithms);
+[[nodiscard]] bool takes_logarithms(const RunFigures& figures);
+
+// The changes of figures that are tested together, in the order given. At most kMostSplits splits
+// of the runs are looked at; where there are more, `seed` draws them.
+inline constexpr std::size_t kMostSplits = 10'000;
+struct Tested {
+  std::vector<Change> changes;
+  std::size_t tests = 0, splits = 0;
+  // False: there are too few splits for any of them to be rare enough.
+  bool can_prove = true;
+};
+[[nodiscard]] Tested test_together(std::span<const RunFigures> figures, Method method,
+                                   double confidence, std::uint64_t seed);
 
 }  // namespace trapline

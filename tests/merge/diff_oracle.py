@@ -1,35 +1,26 @@
 #!/usr/bin/env python3
-"""The bootstrap of `trapline diff` once more, plainly, by docs/diff.md.
+"""The statistics of `trapline diff` once more, plainly, by docs/diff.md.
 
-  diff_oracle.py TRAPLINE BEFORE AFTER [ROWS]
+  diff_oracle.py TRAPLINE BEFORE... -- AFTER...
 
-Of the first ROWS rows (3). Exits come from `trapline export --to jsonl`; number and length of the blocks, and the seed, are those
-that the diff prints. Rate, mean, p50 and p99 of every row that was tested, their intervals and
-p-values have to agree within 1e-6.
+Exits come from `trapline export --to jsonl`, the length of a run, its vCPUs and its guest time from what the diff
+prints of it. Every run's figures, every side's, changes, intervals, p-values and what is proven have to agree
+within 1e-6.
 """
-import bisect
 import itertools
 import json
 import math
-import operator
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 
-MASK = (1 << 64) - 1
-PER_MILLE = {"p50": 500, "p99": 990}
-
-
-def random_numbers(seed):
-    state = seed
-    while True:
-        state = (state + 0x9E3779B97F4A7C15) & MASK
-        z = state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        yield (z ^ (z >> 31)) >> 32
+PARTS = ("kernel", "user", "preempted", "blocked")
+EXTENSIVE = ("rate", "share", "cost")
+METRICS = ("rate", "mean", "p50", "p99", "share", "cost", *PARTS)
+BUCKET_ERROR = {"p50": 1 / 256 / math.sqrt(3), "p99": 1 / 256 / math.sqrt(3)}
+ROUNDING = 1e-9
 
 
 def bucket_middle(value):
@@ -42,7 +33,7 @@ def bucket_middle(value):
 
 def student_cdf(t, degrees):
     """By Simpson's rule on the angle, where the density is smooth."""
-    end, steps = math.atan(t / math.sqrt(degrees)), 4000
+    end, steps = math.atan(t / math.sqrt(degrees)), 2000
     height = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
     area = sum((1 if i in (0, steps) else 4 if i % 2 else 2) * math.cos(end * i / steps) ** (degrees - 1)
                for i in range(steps + 1))
@@ -50,119 +41,156 @@ def student_cdf(t, degrees):
 
 
 def student_quantile(probability, degrees):
-    low, high = 0.0, 100.0
-    for _ in range(40):
+    low, high = 0.0, 1e4
+    for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if student_cdf(middle, degrees) < probability else (low, middle)
     return low
 
 
-def summed(values, weights):
-    return sum(map(operator.mul, values, weights))
+class Run:
+    """One recording: the durations and parts of its exits by reason."""
 
-
-class Side:
-    def __init__(self, trapline, path, described, seed, resamples):
-        report = json.loads(subprocess.run([trapline, "report", path, "--format", "json"],
-                                           capture_output=True, text=True, check=True).stdout)
-        begin, end = report["interval"]["start_ns"], report["interval"]["end_ns"]
+    def __init__(self, trapline, described):
+        self.seconds, self.guest, self.vcpus = described["wall_ns"] / 1e9, described["guest_ns"], described["vcpus"]
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "rows.jsonl")
-            subprocess.run([trapline, "export", path, "--to", "jsonl", "-o", out], check=True,
+            subprocess.run([trapline, "export", described["path"], "--to", "jsonl", "-o", out], check=True,
                            stderr=subprocess.DEVNULL)
             with open(out, encoding="utf-8") as lines:
                 rows = [json.loads(line) for line in lines]
-        self.blocks, width = described["blocks"], described["block_ns"]
-        self.wall = [width / 1e9] * (self.blocks - 1) + [(end - begin - width * (self.blocks - 1)) / 1e9]
         self.rows = {}
         for row in rows:
-            at = row["start_ns"] + row["total_ns"] - begin
-            block = min(at // width, self.blocks - 1)
-            self.rows.setdefault(row["reason"], []).append((row["total_ns"], block))
-        self.tables = {}
-        numbers = random_numbers(seed)
-        self.draws = []
-        for _ in range(resamples):
-            weights = [0] * self.blocks
-            for _ in range(self.blocks):
-                weights[next(numbers) * self.blocks >> 32] += 1
-            self.draws.append(weights)
+            self.rows.setdefault(row["reason"], []).append((row["total_ns"], *(row[f"{part}_ns"] for part in PARTS)))
 
-    def table(self, key):
-        """Exits and time of each block; the values of the buckets, and the exits of each block up to each."""
-        if key not in self.tables:
-            counts, totals, buckets = [0] * self.blocks, [0] * self.blocks, {}
-            for total, block in self.rows[key]:
-                counts[block] += 1
-                totals[block] += total
-                buckets.setdefault(bucket_middle(total), [0] * self.blocks)[block] += 1
-            values = sorted(buckets)
-            up_to = list(itertools.accumulate((buckets[value] for value in values),
-                                              lambda a, b: [x + y for x, y in zip(a, b)]))
-            self.tables[key] = counts, totals, values, up_to
-        return self.tables[key]
+    def figure(self, key, metric):
+        exits = self.rows.get(key, [])
+        total = sum(one[0] for one in exits)
+        if metric in EXTENSIVE:
+            above, below = {"rate": (len(exits), self.seconds), "share": (total, self.seconds * 1e9 * self.vcpus),
+                            "cost": (total, self.guest)}[metric]
+            return above / below if below else None
+        if not exits:
+            return None
+        if metric in PARTS:
+            return sum(one[1 + PARTS.index(metric)] for one in exits) / len(exits)
+        if metric == "mean":
+            return total / len(exits)
+        per_mille = {"p50": 500, "p99": 990}[metric]
+        if metric == "p99" and len(exits) < 100:
+            return None
+        durations = sorted(one[0] for one in exits)
+        value = durations[max(1, -(-len(exits) * per_mille // 1000)) - 1]
+        return value if len(exits) <= 32 else bucket_middle(value)
 
-    def figure(self, key, metric, weights):
-        counts, totals, values, up_to = self.table(key)
-        if metric in PER_MILLE:
-            rank = -(-summed(counts, weights) * PER_MILLE[metric] // 1000)
-            if rank == 0:
-                return None
-            return values[bisect.bisect_left(up_to, rank, key=lambda row: summed(row, weights))]
-        base = summed(self.wall if metric == "rate" else counts, weights)
-        return summed(counts if metric == "rate" else totals, weights) / base if base else None
 
-    def residuals(self, key, metric, value):
-        """What each block adds to the figure, beside its mean."""
-        counts, totals, values, up_to = self.table(key)
-        if metric in PER_MILLE:
-            above, below = up_to[values.index(value)], counts
-            value = sum(above) / sum(below)
+class Figure:
+    """One figure of all runs, on the scale on which they are compared."""
+
+    def __init__(self, metric, before, after):
+        self.there = [value is not None for value in (*before, *after)]
+        values = [value for value in (*before, *after) if value is not None]
+        self.size = len(before)
+        self.logarithms = all(value > 0 for value in values)
+        side = statistics.geometric_mean if self.logarithms else statistics.fmean
+        self.before, self.after = (side([v for v in one if v is not None]) if any(v is not None for v in one) else None
+                                   for one in (before, after))
+        self.unit = 1 if self.logarithms else statistics.fmean(values) if values else 0
+        counts = [sum(value is not None for value in one) for one in (before, after)]
+        self.is_tested = min(counts) >= 3 and self.unit > 0
+        scale = math.log if self.logarithms else lambda value: value / self.unit
+        self.values = [scale(value) if value is not None and self.unit else None for value in (*before, *after)]
+        self.floor = ROUNDING ** 2 / 2 + BUCKET_ERROR.get(metric, 0) ** 2
+
+    def welch(self, chosen):
+        """(difference, its error, degrees of freedom) with the runs `chosen` before; None: too few."""
+        sides = [[], []]
+        for run, value in enumerate(self.values):
+            if value is not None:
+                sides[run not in chosen].append(value)
+        if min(map(len, sides)) < 3:
+            return None
+        a, b = (statistics.variance(side) / len(side) + self.floor for side in sides)
+        degrees = (a + b) ** 2 / (a ** 2 / (len(sides[0]) - 1) + b ** 2 / (len(sides[1]) - 1))
+        return statistics.fmean(sides[1]) - statistics.fmean(sides[0]), math.sqrt(a + b), degrees
+
+    def t(self, chosen):
+        found = self.welch(chosen)
+        return abs(found[0]) / found[1] if found else 0
+
+
+def expected(diff, rows, before, after):
+    """By (key, metric): what diff has to print."""
+    result, tests = {}, {}
+    for row in rows:
+        key = row["key"]
+        for metric in METRICS:
+            if not row[metric]["before_runs"]:
+                continue  # it does not apply
+            sides = [[run.figure(key, metric) for run in side] for side in (before, after)]
+            figure = Figure(metric, *sides)
+            got = result[key, metric] = {"before_runs": sides[0], "after_runs": sides[1], "before": figure.before,
+                                         "after": figure.after, "tested": False, "proven": False, "change": None}
+            if figure.before and figure.after is not None:
+                got["change"] = figure.after / figure.before - 1
+            if row["before_count"] + row["after_count"] >= 50 and figure.is_tested:
+                tests[key, metric] = figure
+    allowed, fewer = 1 - diff["confidence"], min(len(before), len(after))
+    assert diff["tests"] == (len(tests) if fewer >= 3 else 0), (diff["tests"], len(tests))
+    if fewer < 3:
+        return result
+    as_recorded, largest = set(range(len(before))), []
+    if fewer >= 5:
+        splits = list(map(set, itertools.combinations(range(len(before) + len(after)), len(before))))
+        largest = sorted((max(figure.t(split) for figure in tests.values()) for split in splits), reverse=True)
+        assert diff["splits"] == len(splits)
+    for name, figure in tests.items():
+        effect, error, degrees = figure.welch(as_recorded)
+        t = abs(effect) / error
+        p = 2 * (1 - student_cdf(t, degrees))
+        if largest:
+            corrected = sum(one >= t * (1 - ROUNDING) for one in largest) / len(largest)
+            rare = math.ceil(allowed * len(largest) - ROUNDING) - 1
+            reach = max(largest[rare], student_quantile(1 - allowed / 2, degrees))
         else:
-            above, below = (counts, self.wall) if metric == "rate" else (totals, counts)
-        return [a - value * b for a, b in zip(above, below)]
+            corrected = min(1, p * len(tests))
+            reach = student_quantile(1 - allowed / 2 / len(tests), degrees)
+        low, high = effect - reach * error, effect + reach * error
+        if figure.logarithms:
+            low, high = math.expm1(low), math.expm1(high)
+        else:
+            low, high = ((end * figure.unit / figure.before if figure.before else None) for end in (low, high))
+        result[name] |= {"tested": True, "p": p, "corrected_p": corrected, "low": low, "high": high,
+                         "proven": t > reach}
+    return result
 
-    def estimate(self, key, metric):
-        """(value, relative variance, degrees of freedom)"""
-        value = self.figure(key, metric, [1] * self.blocks)
-        drawn = [one for one in (self.figure(key, metric, w) for w in self.draws) if one is not None]
-        variance = statistics.variance(drawn) / value ** 2 * self.blocks / (self.blocks - 1)
-        rest = self.residuals(key, metric, value)
-        neighbours = sum(a * b for a, b in zip(rest, rest[1:])) / sum(one * one for one in rest)
-        variance *= 1 + 2 * max(0, neighbours)
-        if metric in PER_MILLE:
-            variance += 1 / 256 ** 2 / 3
-        with_it = len({block for _, block in self.rows[key]})
-        return value, variance, min(self.blocks, with_it) - 1
+
+def agree(a, b):
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(agree, a, b))
+    if None in (a, b) or isinstance(a, bool):
+        return a == b
+    return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-6)
 
 
 def main():
-    trapline, *paths = sys.argv[1:4]
-    most_rows = int(sys.argv[4]) if len(sys.argv) > 4 else 3
-    diff = json.loads(subprocess.run([trapline, "diff", *paths, "--format", "json"],
-                                     capture_output=True, text=True, check=True).stdout)
-    before, after = (Side(trapline, path, diff[side][0], 2 * diff["seed"] + turn, diff["resamples"])
-                     for turn, (path, side) in enumerate(zip(paths, ("before", "after"))))
-    compared = failed = 0
-    for row in diff["rows"][:most_rows]:
-        for metric in ("rate", "mean", "p50", "p99"):
-            printed = row[metric]
-            if not printed["tested"] or printed["change"] is None or printed["change"] == -1:
-                continue
-            (a, va, da), (b, vb, db) = (side.estimate(row["key"], metric) for side in (before, after))
-            degrees = (va + vb) ** 2 / (va ** 2 / da + vb ** 2 / db)
-            effect, error = math.log(b / a), math.sqrt(va + vb)
-            reach = student_quantile((1 + diff["confidence"]) / 2, degrees) * error
-            t = min(abs(effect) / error, abs(b - a) / math.hypot(a * math.sqrt(va), b * math.sqrt(vb)))
-            expected = {"before": a, "after": b, "change": b / a - 1, "low": math.expm1(effect - reach),
-                        "high": math.expm1(effect + reach), "p": 2 * (1 - student_cdf(t, degrees))}
-            for name, value in expected.items():
-                compared += 1
-                if not math.isclose(value, printed[name], rel_tol=1e-6, abs_tol=1e-6):
-                    failed += 1
-                    print(f"{metric} of {row['key']}: {name} is {printed[name]}, by the oracle {value}")
-    print(f"{compared} figures compared, {failed} differ")
-    sys.exit(failed != 0 or compared == 0)
+    trapline, *words = sys.argv[1:]
+    cut = words.index("--")
+    diff = json.loads(subprocess.run(
+        [trapline, "diff", "--before", *words[:cut], "--after", *words[cut + 1:], "--format", "json"],
+        capture_output=True, text=True, check=True).stdout)
+    before, after = ([Run(trapline, one) for one in diff[side]] for side in ("before", "after"))
+    rows = {row["key"]: row for row in diff["rows"]}
+    compared = failed = proven = 0
+    for (key, metric), values in expected(diff, diff["rows"], before, after).items():
+        for name, value in values.items():
+            compared += 1
+            if not agree(value, rows[key][metric].get(name)):
+                failed += 1
+                print(f"{metric} of {key}: {name} is {rows[key][metric].get(name)}, by the oracle {value}")
+        proven += values["proven"]
+    print(f"{diff['method']}: {compared} figures compared, {failed} differ; {proven} changes are proven")
+    sys.exit(failed != 0 or compared == 0 or diff["proven_changes"] != proven)
 
 
 main()

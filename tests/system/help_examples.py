@@ -2,7 +2,7 @@
 
 usage: help_examples.py reading|recording|documents SOURCE_DIR TRAPLINE
 
-reading: recordings of tests/data as run, before, trace.dat...; a program that answers on vm.qmp and
+reading: recordings of tests as run, before, a1, trace.dat...; a program that answers on vm.qmp and
 program.sock. recording: `trapline record` as root, with the pid 4711 replaced by a living one, durations by
 0.2s, and a script in QEMU's place, since CI's machines have no KVM. documents: in the same way the commands of
 README.md, docs/tutorial.md and docs/cookbook.md that are no ```console blocks; … is the reader's to complete, so
@@ -21,7 +21,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-RECORDINGS = ["trace.dat", *(f"{name}/trace.dat" for name in ("run", "before", "after", "a1", "a2", "a3", "b1", "b2", "b3"))]
+RECORDINGS = ["trace.dat", *(f"{name}/trace.dat" for name in ("run", "before", "after"))]
+RUNS = {"a1": "hog", "a2": "lock", "a3": "vm", "b1": "storm", "b2": "halt", "b3": "disk"}
 # Exit statuses that the machine, not the command line, decides; and errors that say what a machine lacks.
 ALSO_GOOD = {"doctor": {1}, "diff": {4}}
 MAY_LACK = re.compile(r"built without the page|I/O port|/dev/port|iopl|ioperm")
@@ -65,6 +66,8 @@ def prepare(folder: Path, data: Path) -> None:
     for name in RECORDINGS:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(data / "svm-mono.dat", folder / name)
+    for name, recording in RUNS.items():
+        shutil.copy(data / f"../merge/planted/{recording}.dat", folder / name)
     shutil.copy(data / "demo-guest.elf", folder / "vmlinux")
     (folder / "System.map").write_text("ffffffff81000000 T _text\nffffffff81000040 T start_kernel\n")
     simpletrace(folder / "trace-4711")

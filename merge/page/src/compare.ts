@@ -1,4 +1,5 @@
-// Two recordings on one page: what changed, with its interval; both vCPUs' time; both distributions.
+// Two sides on one page: what changed, with its interval, over all of their runs; the vCPUs' time and the
+// distributions of the first run of each.
 import { logAxis } from "./axis";
 import { changeLook, clip, currentLook, h, name, replace, s, widthOf } from "./dom";
 import { Drawing } from "./drawing";
@@ -21,7 +22,7 @@ const kNames: Record<Metric, string> = {
 
 function value(metric: MetricChange, side: "before" | "after"): string {
   const n = metric[side];
-  if (n === 0) return "–";
+  if (n === null) return "–";
   if (metric.unit === "per_second") return `${sig3(n)}/s`;
   return metric.unit === "share" ? percent(n) : duration(n);
 }
@@ -29,9 +30,8 @@ function value(metric: MetricChange, side: "before" | "after"): string {
 const signed = (part: number): string => (part < 0 ? "−" : "+") + percent(Math.abs(part));
 
 // "+12 %"; what is on one side only has no number.
-function change({ tested, change: part }: MetricChange): string {
-  if (!tested) return "–";
-  if (part === null || part === undefined) return "new";
+function change({ before, after, change: part }: MetricChange): string {
+  if (part === null) return before === 0 && after !== null && after > 0 ? "new" : "–";
   return part <= -1 ? "gone" : signed(part);
 }
 
@@ -41,7 +41,13 @@ function interval({ low: from, high: to }: MetricChange): string {
 
 function verdict(metric: MetricChange): string {
   if (!metric.tested) return "too little to tell";
-  return metric.real ? "proven" : "not proven";
+  return metric.proven ? "proven" : "not proven";
+}
+
+// Each run's figure, for the tooltip of a side's.
+function runs(metric: MetricChange, side: "before" | "after"): string {
+  const all = metric[`${side}_runs`];
+  return all.map((n) => (n === null ? "–" : metric.unit === "ns" || metric.unit === "cycles" ? exact(Math.round(n)) : String(n))).join(", ");
 }
 
 // The interval on an axis that all rows share; the line in the middle is no change.
@@ -51,7 +57,7 @@ function intervalPicture(metric: MetricChange, most: number): SVGSVGElement {
   svg.append(s("path", { class: "tick", d: `M${kInterval / 2} 0V16` }));
   const { low: from, high: to, change: at } = metric;
   if (!metric.tested || from === null || from === undefined || to === null || to === undefined) return svg;
-  svg.append(s("rect", { class: metric.real ? "mid" : "wide", x: x(from), y: 4, width: Math.max(1.5, x(to) - x(from)), height: 8 }));
+  svg.append(s("rect", { class: metric.proven ? "mid" : "wide", x: x(from), y: 4, width: Math.max(1.5, x(to) - x(from)), height: 8 }));
   if (typeof at === "number") svg.append(s("rect", { class: "median", x: x(at) - 1, y: 2, width: 2.5, height: 12 }));
   return svg;
 }
@@ -79,16 +85,27 @@ class Changes {
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Changes, table" }, h("table", {},
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, data.by.replace(/,/g, " / ")),
           ...["Exits before", "after", "Before", "After", "Change", `${confidence} interval`].map((text) => h("th", { scope: "col", class: "number" }, text)),
-          h("th", { scope: "col" }, "Interval", h("small", {}, "line: no change")), h("th", { scope: "col" }, "Is it real"))),
+          h("th", { scope: "col" }, "Interval", h("small", {}, "line: no change")), h("th", { scope: "col" }, this.data.method === "none" ? "" : "Is it proven"))),
         this.body)),
-      h("p", { class: "dim" }, `A change is proven where its test still holds after Holm's correction over all ${grouped(data.tests)} tests. ` +
+      h("p", { class: "dim" }, `${this.method()} ` +
         (data.rows_left_out ? `${grouped(data.rows_left_out)} rows with less time are left out: trapline diff --top 0 prints them. ` : "") + "Choose a row to see its distributions."));
   }
 
+  // How far the figures go.
+  private method(): string {
+    const { method, before, after, tests, splits } = this.data;
+    const sides = `${grouped(before.length)} run${before.length === 1 ? "" : "s"} before and ${grouped(after.length)} after`;
+    if (method === "none") return `These are the differences between these recordings. ${sides} cannot tell whether other runs differ too: record at least three of each side, better five.`;
+    const how = method === "student" ? "Student's t of the runs' logarithms" : `the largest change in each of ${grouped(splits)} splits of the runs`;
+    return `${sides}: a change is proven where its interval, which holds together with those of all ${grouped(tests)} tests, leaves out "no change" (${how}).`;
+  }
+
   private heading(): (Node | string)[] {
-    const { rows, real_changes } = this.data;
-    const real = rows.filter((row) => !row.halts && row.cost.real).sort((a, b) => Math.abs(b.cost.after - b.cost.before) - Math.abs(a.cost.after - a.cost.before))[0];
-    const count = real_changes === 0 ? "No change is proven" : `${grouped(real_changes)} change${real_changes === 1 ? " is" : "s are"} proven`;
+    const { rows, proven_changes, method } = this.data;
+    const cost = (row: ComparedRow): number => Math.abs((row.cost.after ?? 0) - (row.cost.before ?? 0));
+    const none = method === "none";
+    const real = rows.filter((row) => !row.halts && (none ? row.cost.change !== null : row.cost.proven)).sort((a, b) => cost(b) - cost(a))[0];
+    const count = none ? "Differences between these recordings, nothing proven" : proven_changes === 0 ? "No change is proven" : `${grouped(proven_changes)} change${proven_changes === 1 ? " is" : "s are"} proven`;
     return real ? [`${count}; `, name(clip(real.key, 50)), ` costs ${value(real.cost, "before")} of the guest's time before, ${value(real.cost, "after")} after`] : [count];
   }
 
@@ -106,13 +123,12 @@ class Changes {
     const chosen = view.row === row.key;
     const choose = (): void => this.choose({ row: row.key });
     const number = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
-    const full = (side: "before" | "after"): string => (metric.unit === "ns" || metric.unit === "cycles" ? exact(Math.round(metric[side])) : String(metric[side]));
     return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key, click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
       h("th", { scope: "row" }, h("button", { type: "button", "data-row": row.key, "aria-pressed": String(chosen), click: choose },
         h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(row.key)), row.halts && h("small", {}, "halt, no overhead")),
-      number(grouped(row.before_count)), number(grouped(row.after_count)), number(value(metric, "before"), full("before")), number(value(metric, "after"), full("after")),
+      number(grouped(row.before_count)), number(grouped(row.after_count)), number(value(metric, "before"), runs(metric, "before")), number(value(metric, "after"), runs(metric, "after")),
       number(change(metric)), number(interval(metric)), h("td", {}, intervalPicture(metric, most)),
-      h("td", { class: metric.real ? "real" : "dim" }, verdict(metric)));
+      h("td", { class: metric.proven ? "real" : "dim" }, this.data.method === "none" ? "" : verdict(metric)));
   }
 }
 
@@ -121,10 +137,13 @@ class BothShares {
   private readonly bodies = kSides.map(() => h("div"));
   private look = -1;
 
-  constructor(private readonly models: Model[]) {
+  constructor(
+    private readonly models: Model[],
+    private readonly counted: number[], // runs of each side
+  ) {
     const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.wall));
-    this.element.append(h("h2", { id: "shares-title" }, `The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after`),
-      ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}`), this.bodies[i]!]),
+    this.element.append(h("h2", { id: "shares-title" }, `The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`),
+      ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${this.counted[i]! > 1 ? `, the first of ${grouped(this.counted[i]!)} runs` : ""}`), this.bodies[i]!]),
       h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => kSigns[state]).join(", ")}. Each recording has the whole width.`));
   }
 
@@ -217,13 +236,16 @@ export function startComparison(packed: PackedRecording[], data: Comparison, mai
     history.replaceState(null, "", `#${new URLSearchParams({ metric: view.metric, row: view.row }).toString()}`);
     drawing.change();
   });
-  const [shares, latencies] = [new BothShares(models), new BothLatencies(models, data)];
+  const [shares, latencies] = [new BothShares(models, kSides.map((side) => data[side].length)), new BothLatencies(models, data)];
   const drawing = new Drawing([
     { element: changes.element, draw: () => changes.render(view) },
     { element: shares.element, draw: () => shares.render() },
     { element: latencies.element, draw: () => latencies.render(view) },
   ], () => {});
-  const command = ["trapline", "diff", data.before[0]?.path ?? "", data.after[0]?.path ?? "", "--by", data.by].map(quoted).join(" ");
+  const paths = (side: "before" | "after"): string[] => data[side].map((one) => one.path);
+  const single = data.before.length === 1 && data.after.length === 1;
+  const sides = single ? [...paths("before"), ...paths("after")] : ["--before", ...paths("before"), "--after", ...paths("after")];
+  const command = ["trapline", "diff", ...sides, "--by", data.by].map(quoted).join(" ");
   const names = kSides.map((side) => data[side][0]?.path.split("/").filter(Boolean).at(-1) ?? side);
   document.title = `${visible(names.join(" and "))}: what changed`;
   main.append(

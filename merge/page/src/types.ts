@@ -287,15 +287,17 @@ export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "nei
 // A figure of a compared row: docs/formats/diff.md.
 export interface MetricChange {
   unit: string;
-  before: number;
-  after: number;
+  before: number | null; // null: not known
+  after: number | null;
+  change: number | null; // null: not known, or from nothing
+  before_runs: (number | null)[];
+  after_runs: (number | null)[];
   tested: boolean;
-  change?: number | null; // null: from nothing
+  proven: boolean;
   low?: number | null;
   high?: number | null;
   p?: number;
   corrected_p?: number;
-  real?: boolean;
 }
 export const kMetrics = ["rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked"] as const;
 export type Metric = (typeof kMetrics)[number];
@@ -312,8 +314,10 @@ export interface Comparison {
   rows_of?: string;
   cycles: boolean;
   confidence: number;
+  method: "none" | "student" | "permutation"; // none: too few runs to prove anything
+  splits: number;
   tests: number;
-  real_changes: number;
+  proven_changes: number;
   before: { path: string; exits: number }[];
   after: { path: string; exits: number }[];
   rows: ComparedRow[];

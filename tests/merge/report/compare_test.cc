@@ -1,161 +1,201 @@
-// The statistics of a comparison, its bins and its conditions.
+// A comparison of runs, and its conditions. The statistics are those of compare_stats_test.cc.
+#include "merge/report/compare.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "merge/report/compare.h"
 #include "merge/report/compare_fail_if.h"
 
 namespace trapline {
 namespace {
 
-using ::testing::DoubleNear;
-using ::testing::ElementsAre;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(CompareStatsTest, StudentsDistributionIsThatOfTheTables) {
-  EXPECT_NEAR(student_quantile(0.975, 1), 12.7062, 1e-3);
-  EXPECT_NEAR(student_quantile(0.975, 10), 2.22814, 1e-4);
-  EXPECT_NEAR(student_quantile(0.975, 120), 1.97993, 1e-4);
-  EXPECT_NEAR(student_cdf(-2.22814, 10), 0.025, 1e-6);
-}
-
-TEST(CompareStatsTest, HolmMultipliesTheSmallestMostAndKeepsTheOrder) {
-  const double p[] = {0.01, 0.04, 0.03, 0.005};
-  EXPECT_THAT(holm(p), ElementsAre(DoubleNear(0.03, 1e-12), DoubleNear(0.06, 1e-12),
-                                   DoubleNear(0.06, 1e-12), DoubleNear(0.02, 1e-12)));
-}
-
-TEST(CompareStatsTest, BlocksOfIndependentValuesAreShortAndThoseOfSlowOnesLong) {
-  Random random(7);
-  std::vector<double> independent, slow;
-  double level = 0;
-  for (int i = 0; i < 512; ++i) {
-    const double noise = static_cast<double>(random.below(1000)) - 500;
-    independent.push_back(noise);
-    slow.push_back(level = 0.9 * level + noise);
-  }
-  EXPECT_LE(block_length(independent), 3u);
-  EXPECT_GE(block_length(slow), 15u);
-  EXPECT_LE(block_length(slow), 32u);
-}
-
-TEST(CompareStatsTest, ResamplesTakeAsManyBlocksAsThereAre) {
-  const std::size_t blocks[] = {5, 5, 5};
-  const Resamples resamples(blocks, 20, 3);
-  ASSERT_EQ(resamples.size(), 20u);
-  for (std::size_t i = 0; i < 20; ++i) {
-    double sum = 0;
-    for (const double weight : resamples.weights(i)) sum += weight;
-    EXPECT_EQ(sum, 15);
-  }
-  EXPECT_EQ(resamples.degrees(), 2);
-}
-
-TEST(CompareBinsTest, BinsThatBecomeWiderLoseNothing) {
-  TimeBins bins;
-  std::uint64_t total = 0;
-  for (std::uint64_t i = 0; i < 10000; ++i) {
-    bins.add(i % 2, Timestamp(i * 1'000'000), i, {i, 0, 0, 0});
-    if (i % 2 == 0) total += i;
-  }
-  bins.finish();
-  const RowBins row = bins.take(0);
-  EXPECT_LE(row.back().bin, TimeBins::kMostBins);
-  std::uint64_t count = 0, sum = 0, counted = 0;
-  for (const RowBin& bin : row) {
-    count += bin.count;
-    sum += bin.total;
-    EXPECT_EQ(bin.total, bin.parts[0]);
-    for (const BucketCount& one : bin.buckets) counted += one.count;
-  }
-  EXPECT_EQ(count, 5000u);
-  EXPECT_EQ(counted, 5000u);
-  EXPECT_EQ(sum, total);
-}
-
-// A recording of 10 s with rows "io" (around `io_ns`) and "msr"; other draws with another seed.
-Recorded recording(std::uint64_t seed, std::uint64_t io_ns) {
+// A run of 10 s with rows "io" (around `io_ns`) and "msr". Runs of other seeds differ by some 2 %
+// as a whole, and in their exits.
+Recorded run(std::uint64_t seed, std::uint64_t io_ns) {
   Recorded recorded;
-  recorded.path = "a.dat";
+  recorded.path = fmt::format("run-{}", seed);
   Random random(seed);
-  TimeBins bins;
-  for (std::uint64_t at = 0; at < 10'000'000'000; at += 1 + random.below(2'000'000)) {
-    const std::size_t row = random.below(2);
-    const std::uint64_t ns = (row == 0 ? io_ns : 2000) * (80 + random.below(40)) / 100;
-    bins.add(row, Timestamp(at), ns, {ns, 0, 0, 0});
-    bins.add_guest(Timestamp(at), 500'000);
+  const std::uint64_t pace = 980 + random.below(40);
+  for (std::uint64_t at = 0; at < 10'000'000'000; at += 1 + random.below(20'000'000)) {
+    RecordedRow& row = recorded.rows[random.below(2) == 0 ? "io" : "msr"];
+    const std::uint64_t typical = &row == &recorded.rows["io"] ? io_ns : 2000;
+    const std::uint64_t ns = typical * (80 + random.below(40)) * pace / 100'000;
+    row.durations.add(ns);
+    row.parts[0] += ns;
+    recorded.guest_ns += 5'000'000;
     ++recorded.exits;
   }
-  bins.finish();
   recorded.events = recorded.exits * 2;
-  recorded.wall_ns = 10'000'000'000;
-  recorded.bin_ns = bins.width();
-  recorded.guest = bins.guest();
-  recorded.rows["io"].bins = bins.take(0);
-  recorded.rows["msr"].bins = bins.take(1);
+  recorded.begin_ns = seed;
+  recorded.wall_ns = 10'000'000'000 + seed;
   return recorded;
 }
 
-Comparison compared(std::uint64_t before_ns, std::uint64_t after_ns) {
-  return compare({recording(1, before_ns)}, {recording(2, after_ns)}, {});
+std::vector<Recorded> runs(std::size_t count, std::uint64_t first_seed, std::uint64_t io_ns) {
+  std::vector<Recorded> side;
+  for (std::size_t i = 0; i < count; ++i) side.push_back(run(first_seed + 2 * i, io_ns));
+  return side;
 }
 
-TEST(CompareTest, TheSameGuestTwiceHasNoChange) {
-  EXPECT_EQ(compared(10'000, 10'000).real_changes(), 0u);
+// So many runs of each side, in turns.
+Comparison compared(std::size_t count, std::uint64_t before_ns, std::uint64_t after_ns) {
+  return compare(runs(count, 100, before_ns), runs(count, 101, after_ns), {});
+}
+
+const ComparedRow& row_of(const Comparison& comparison, const std::string& key) {
+  for (const ComparedRow& row : comparison.rows) {
+    if (row.key == key) return row;
+  }
+  ADD_FAILURE() << "no row " << key;
+  return comparison.rows.front();
+}
+
+TEST(CompareTest, FewerThanThreeRunsOfASideProveNothingWhateverTheyDifferBy) {
+  for (const auto& [before, after] : {std::pair<std::size_t, std::size_t>{1, 1}, {2, 2}, {2, 9}}) {
+    const Comparison comparison =
+        compare(runs(before, 100, 10'000), runs(after, 101, 1'000'000), {});
+    EXPECT_EQ(comparison.method, Method::kNone);
+    EXPECT_EQ(comparison.proven_changes(), 0u);
+    EXPECT_NEAR(row_of(comparison, "io").of(Metric::kMean).change, 99, 10);  // and yet it is shown
+    EXPECT_FALSE(row_of(comparison, "io").of(Metric::kMean).test.tested);
+  }
+}
+
+TEST(CompareTest, RunsOfOneGuestHaveNoProvenChange) {
+  EXPECT_EQ(compared(3, 10'000, 10'000).proven_changes(), 0u);
+  EXPECT_EQ(compared(5, 10'000, 10'000).proven_changes(), 0u);
 }
 
 TEST(CompareTest, ASlowerDeviceIsFoundInItsRowAlone) {
-  const Comparison comparison = compared(10'000, 12'000);
-  ASSERT_EQ(comparison.rows.size(), 2u);
-  const ComparedRow& io = comparison.rows[0];
-  EXPECT_EQ(io.key, "io");
-  for (const Metric metric : {Metric::kMean, Metric::kP50, Metric::kP99, Metric::kKernel}) {
-    EXPECT_TRUE(io.of(metric).real);
-    // A percentile is within 1 % of its sample on either side (docs/formats/report.md).
-    const bool percentile = metric == Metric::kP50 || metric == Metric::kP99;
-    EXPECT_NEAR(io.of(metric).change.change, 0.2, percentile ? 0.024 : 0.01);
-    EXPECT_LT(io.of(metric).change.high - io.of(metric).change.low, percentile ? 0.048 : 0.02);
-    EXPECT_GT(io.of(metric).change.high, io.of(metric).change.low);
+  for (const std::size_t count : {std::size_t{4}, std::size_t{5}, std::size_t{8}}) {
+    const Comparison comparison = compared(count, 10'000, 12'000);
+    const ComparedRow& io = row_of(comparison, "io");
+    for (const Metric metric : {Metric::kMean, Metric::kP50, Metric::kP99, Metric::kKernel}) {
+      EXPECT_TRUE(io.of(metric).test.proven);
+      EXPECT_NEAR(io.of(metric).change, 0.2, 0.04);
+      EXPECT_LT(io.of(metric).test.low, 0.2);
+      EXPECT_GT(io.of(metric).test.high, 0.2);
+    }
+    EXPECT_FALSE(io.of(Metric::kRate).test.proven);
+    for (const MetricChange& metric : row_of(comparison, "msr").metrics) {
+      EXPECT_FALSE(metric.test.proven);
+    }
   }
-  EXPECT_FALSE(io.of(Metric::kRate).real);
-  EXPECT_FALSE(io.of(Metric::kUser).tested);  // it has none
-  for (const MetricChange& metric : comparison.rows[1].metrics) EXPECT_FALSE(metric.real);
 }
 
 TEST(CompareTest, ARowOfOneSideIsNewOrGone) {
-  Recorded before = recording(1, 10'000);
-  before.rows.erase("io");
-  const Comparison comparison = compare({before}, {recording(2, 10'000)}, {});
-  EXPECT_TRUE(comparison.rows[0].of(Metric::kRate).real);
-  EXPECT_TRUE(std::isinf(comparison.rows[0].of(Metric::kRate).change.change));
-  EXPECT_FALSE(comparison.rows[0].of(Metric::kMean).tested);
+  std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
+  for (Recorded& one : before) one.rows.erase("io");
+  const Comparison comparison = compare(before, after, {});
+  const ComparedRow& io = row_of(comparison, "io");
+  EXPECT_TRUE(io.of(Metric::kRate).test.proven);
+  EXPECT_TRUE(std::isinf(io.of(Metric::kRate).change));
+  EXPECT_TRUE(std::isnan(io.of(Metric::kMean).change));
+  EXPECT_FALSE(io.of(Metric::kMean).test.tested);
+  const ComparedRow& gone = row_of(compare(after, before, {}), "io");
+  EXPECT_TRUE(gone.of(Metric::kRate).test.proven);
+  EXPECT_EQ(gone.of(Metric::kRate).change, -1);
 }
 
-TEST(CompareTest, OtherEventsAndLossesAreRefusedWithAWayOut) {
-  Recorded other = recording(2, 10'000);
+TEST(CompareTest, ARowThatOneRunHasByChanceIsNotNew) {
+  std::vector<Recorded> before = runs(5, 100, 10'000), after = runs(5, 101, 10'000);
+  for (int i = 0; i < 500; ++i) after[2].rows["pause"].durations.add(1'000'000);
+  const Comparison comparison = compare(before, after, {});
+  EXPECT_EQ(comparison.proven_changes(), 0u);
+  EXPECT_TRUE(row_of(comparison, "pause").of(Metric::kRate).test.tested);
+}
+
+TEST(CompareTest, APercentileOfTooFewExitsAndAPartWithoutItsEventsAreNotKnown) {
+  std::vector<Recorded> before = runs(1, 100, 10'000), after = runs(1, 101, 10'000);
+  for (auto* side : {&before, &after}) {
+    side->front().model.sched_switch = false;
+    for (int i = 0; i < 99; ++i) side->front().rows["few"].durations.add(1000);
+  }
+  const Comparison comparison = compare(before, after, {});
+  EXPECT_TRUE(std::isnan(row_of(comparison, "few").of(Metric::kP99).before));
+  EXPECT_EQ(row_of(comparison, "few").of(Metric::kP50).before, 1001);  // the middle of its bucket
+  EXPECT_TRUE(std::isnan(row_of(comparison, "io").of(Metric::kPreempted).before));
+  EXPECT_FALSE(std::isnan(row_of(comparison, "io").of(Metric::kKernel).before));
+}
+
+TEST(CompareTest, OtherEventsLossesAndARunGivenTwiceAreRefusedWithAWayOut) {
+  Recorded other = run(2, 10'000);
   other.model.user_end = UserEnd::kIoctl;
-  auto checked = check_comparable({recording(1, 10'000)}, {other}, false);
+  auto checked = check_comparable({run(1, 10'000)}, {other}, false);
   ASSERT_FALSE(checked);
   EXPECT_THAT(checked.error().message, HasSubstr("sys_enter_ioctl"));
-  Recorded lossy = recording(2, 10'000);
+  Recorded lossy = run(2, 10'000);
   lossy.lost = lossy.events / 10;
-  checked = check_comparable({recording(1, 10'000)}, {lossy}, false);
+  checked = check_comparable({run(1, 10'000)}, {lossy}, false);
   ASSERT_FALSE(checked);
   EXPECT_THAT(checked.error().message, HasSubstr("larger buffer"));
-  EXPECT_TRUE(check_comparable({recording(1, 10'000)}, {recording(2, 10'000)}, false));
+  checked = check_comparable({run(1, 10'000), run(3, 10'000), run(1, 10'000)}, {run(2, 1)}, false);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(checked.error().message, HasSubstr("hold the same run"));
+  EXPECT_TRUE(check_comparable({run(1, 10'000)}, {run(2, 10'000)}, false));
+}
+
+TEST(CompareTest, SidesRecordedOneAfterTheOtherAreNoted) {
+  const auto in_turns = check_comparable(runs(3, 1, 10'000), runs(3, 2, 10'000), false);
+  ASSERT_TRUE(in_turns);
+  EXPECT_TRUE(in_turns->empty());
+  const auto one_by_one = check_comparable(runs(3, 1, 10'000), runs(3, 11, 10'000), false);
+  ASSERT_TRUE(one_by_one);
+  EXPECT_THAT(one_by_one->at(0), AllOf(HasSubstr("begin before all runs"), HasSubstr("in turns")));
+}
+
+std::vector<FailCondition> conditions(const std::vector<std::string>& texts) {
+  std::vector<FailCondition> all;
+  for (const std::string& text : texts) all.push_back(*parse_fail_condition(text));
+  return all;
+}
+
+std::size_t failed(const Comparison& comparison, const std::vector<std::string>& texts) {
+  return check_fail_conditions(comparison, conditions(texts))->failed.size();
 }
 
 TEST(FailConditionTest, IsMetByTheBoundAndNotByTheValue) {
-  const Comparison comparison = compared(10'000, 12'000);
-  const double low = comparison.rows[0].of(Metric::kMean).change.low;
-  const auto verdict = [&](double limit) {
-    const auto condition = parse_fail_condition(fmt::format("mean(io) > {:+}%", limit * 100));
-    return check_fail_condition(comparison, *condition)->failed.size();
+  const Comparison comparison = compared(5, 10'000, 12'000);
+  EXPECT_GT(row_of(comparison, "io").of(Metric::kMean).change, 0.17);
+  EXPECT_EQ(failed(comparison, {"mean(io) > +10%"}), 1u);
+  const double change = row_of(comparison, "io").of(Metric::kMean).change;
+  EXPECT_EQ(failed(comparison, {fmt::format("mean(io) > +{}%", change * 100 - 0.1)}), 0u);
+}
+
+// One condition stands for itself, so its interval is the narrowest; with more rows or conditions
+// each of them is wider.
+TEST(FailConditionTest, AStarIsCorrectedForItsRows) {
+  const Comparison comparison = compared(3, 10'000, 10'700);
+  const auto highest_limit = [&](const std::vector<std::string>& others, const char* row) {
+    double low = -1, high = 1;
+    for (int i = 0; i < 40; ++i) {
+      const double middle = (low + high) / 2;
+      std::vector<std::string> texts = others;
+      texts.insert(texts.begin(), fmt::format("mean({}) > {}%", row, middle * 100));
+      (failed(comparison, texts) > 0 ? low : high) = middle;
+    }
+    return low;
   };
-  EXPECT_EQ(verdict(low - 0.001), 1u);
-  EXPECT_EQ(verdict(low + 0.001), 0u);  // although the value is above
+  const double alone = highest_limit({}, "io"), star = highest_limit({}, "*");
+  const double of_three = highest_limit({"p50(io) > 99%", "mean(msr) > 99%"}, "io");
+  EXPECT_LT(star, alone);
+  EXPECT_LT(of_three, star);
+  EXPECT_LT(row_of(comparison, "io").of(Metric::kMean).test.low, of_three);
+}
+
+TEST(FailConditionTest, OfSingleRunsTheValueDecidesAndTheTextSaysSo) {
+  const Comparison comparison = compared(1, 10'000, 12'000);
+  const auto verdict = check_fail_conditions(comparison, conditions({"mean(io) > +10%"}));
+  ASSERT_TRUE(verdict);
+  ASSERT_EQ(verdict->failed.size(), 1u);
+  EXPECT_THAT(verdict->failed[0], HasSubstr("between these recordings"));
+  EXPECT_EQ(failed(comparison, {"mean(io) > +40%"}), 0u);
 }
 
 TEST(FailConditionTest, WhatIsNoConditionIsRefused) {
@@ -168,9 +208,9 @@ TEST(FailConditionTest, WhatIsNoConditionIsRefused) {
   EXPECT_EQ(condition->row, "io / a(b)");
   EXPECT_FALSE(condition->above);
   EXPECT_DOUBLE_EQ(condition->limit, -0.025);
-  const auto absent = check_fail_condition(compared(10'000, 10'000), *condition);
+  const auto absent = check_fail_conditions(compared(1, 10'000, 10'000), {*condition});
   ASSERT_FALSE(absent);
-  EXPECT_THAT(absent.error().message, HasSubstr("io, msr"));
+  EXPECT_THAT(absent.error().message, HasSubstr("io"));
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ bench_records_and_compares() {
   local qemu status=0
   qemu=$(fetched qemu10)/bin/qemu-system-x86_64
   "$trapline" bench -o "$work/bench" --guest --top 0 --no-kvm --functions=uftrace -n 2 --warm-up 1 --seed 7 --ok-status 1 \
-    --fail-if 'rate(compute) > +1000%' --format json --a '-m 64' --b '-m 96' -- \
+    --fail-if 'rate(compute) > +1000%' --single-run --format json --a '-m 64' --b '-m 96' -- \
     "$qemu" -accel tcg -display none -nodefaults -no-reboot -machine pc,hpet=on \
     -kernel "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" -device isa-debugcon,iobase=0x402,chardev=console \
     -chardev "file,id=console,path=$work/console" -device isa-debug-exit,iobase=0x501 \
@@ -228,11 +228,32 @@ for number, run in enumerate(plan["order"], 1):
     began.append(os.stat(f"{work}/bench/{run['session']}/bench.json").st_mtime_ns)
 assert began == sorted(began), "the sessions were made in another order"
 END
-  # A condition that is met, checked by the same code.
+  # The folder is both sides, without the warm-up.
+  "$trapline" diff "$work/bench" --guest --top 0 --format json >"$work/again"
+  cmp "$work/stdout" "$work/again" || fail "diff of the folder is another comparison"
+}
+
+# Status 4 is for a condition that is met; of too few runs only when that is asked for.
+diff_fails_a_build() {
+  local status=0 planted=$TRAPLINE_SOURCE_DIR/tests/merge/planted
+  local sides=("$TRAPLINE_SOURCE_DIR/tests/data/svm-linux-2vcpu.dat" "$recording")
+  "$trapline" diff "${sides[@]}" --fail-if 'mean(interrupt) > +10%' >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status of single runs" 2 "$status"
+  grep -q -- --single-run "$work/stderr" || fail "$(cat "$work/stderr")"
   status=0
-  "$trapline" diff "$TRAPLINE_SOURCE_DIR/tests/data/svm-linux-2vcpu.dat" "$recording" \
-    --fail-if 'mean(interrupt) > +10%' >"$work/stdout" 2>"$work/stderr" || status=$?
-  expect_equal "exit status of a condition that is met" 4 "$status"
+  "$trapline" diff "${sides[@]}" --fail-if 'mean(interrupt) > +10%' --single-run >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status of a condition that single runs meet" 4 "$status"
+  grep -qw proven "$work/stdout" "$work/stderr" && fail "a single run is called proven: $(cat "$work/stdout")"
+  sides=(--before "$planted"/{hog,lock,vm}.dat --after "$planted"/{disk,halt,storm}.dat)
+  # The rate fell by 99 %, in an interval that three such runs leave wide.
+  for limit in +99999999:4 -50:0; do
+    status=0
+    "$trapline" diff "${sides[@]}" --fail-if "rate(io) < ${limit%:*}%" >"$work/stdout" 2>"$work/stderr" || status=$?
+    expect_equal "exit status, three runs of each side, limit $limit" "${limit#*:}" "$status"
+  done
+  status=0
+  "$trapline" diff --before "$planted"/{hog,lock,hog}.dat --after "$recording" >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status of a run given twice" 2 "$status"
 }
 
 "$1"

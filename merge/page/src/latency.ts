@@ -54,13 +54,20 @@ export class Latency {
     const count = bins.reduce((n, [, more]) => n + more, 0);
     const what = choice.rows.length === 0 ? ["All exits"]
       : choice.rows.flatMap((one, i) => [i ? " and " : "", name(clip(spoken(one.key), 50))]);
-    const median = row?.p50_ns ?? middle(bins, count);
-    const most = row ? row.max_ns : low((bins.at(-1)?.[0] ?? 0) + 1);
     replace(this.title, ...what, ...(count === 0 ? [": no exits in what is chosen"]
-      : [`: half of ${grouped(count)} exits took at most ${duration(median)}, the longest ${row && !row.approximate ? "" : "up to "}${duration(most)}`]));
+      : row && !row.approximate ? [`: half of ${grouped(count)} exits took at most ${duration(row.p50_ns)}, the longest ${duration(row.max_ns)}`]
+      : [`: the median of ${grouped(count)} exits is ${range(median(bins, count))}, the longest ${this.longest(choice, bins)}`]));
     this.options(bins, choice);
     this.drawHistogram(bins, choice, row);
     this.drawHeat(choice, selection.heat);
+  }
+
+  // The table's rows know the longest of all exits; of a part of them its bin is known.
+  private longest(choice: Choice, bins: [number, number][]): string {
+    const set = this.model.data.sets.find((one) => one.by === "reason");
+    const all = choice.rows.length === 0 && !choice.time && !choice.latency;
+    if (all && set && set.rows_left_out === 0) return duration(Math.max(...set.rows.map((row) => row.max_ns)));
+    return range(bins.at(-1)?.[0] ?? 0);
   }
 
   private nothing(row: Group, why: string): void {
@@ -112,7 +119,7 @@ export class Latency {
         const end = at > width - 110;
         const y = 12 + 12 * (line++ % 3);
         svg.append(s("path", { class: "mark", d: `M${at.toFixed(1)} ${y - 6}V${floor}` }),
-          s("text", { class: "mark-name", x: end ? at - 3 : at + 3, y, "text-anchor": end ? "end" : "start" }, `${label} ${row.approximate ? "≈ " : ""}${duration(ns)}`, s("title", {}, exact(ns))));
+          s("text", { class: "mark-name", x: end ? at - 3 : at + 3, y, "text-anchor": end ? "end" : "start" }, `${label} ${row.approximate ? "≈ " : ""}${duration(ns)}`, row.approximate ? "" : s("title", {}, exact(ns))));
       }
     }
     replace(this.histogram, h("figcaption", {}, "Distribution; choose a bar to see only its exits"), svg);
@@ -182,11 +189,14 @@ export class Latency {
   }
 }
 
-function middle(bins: [number, number][], count: number): number {
+// The bin of the median.
+function median(bins: [number, number][], count: number): number {
   let rank = Math.ceil(count / 2);
   for (const [bin, n] of bins) {
     rank -= n;
-    if (rank <= 0) return low(bin + 1);
+    if (rank <= 0) return bin;
   }
   return 0;
 }
+
+const range = (bin: number): string => `${duration(low(bin))} to ${duration(low(bin + 1))}`;

@@ -48,9 +48,14 @@ function percentile(bins: [number, number][], count: number, perMille: number): 
   let rank = Math.max(1, Math.ceil((perMille * count) / 1000));
   for (const [bin, n] of bins) {
     rank -= n;
-    if (rank <= 0) return Math.round((low(bin) + low(bin + 1)) / 2);
+    if (rank <= 0) return middle(bin);
   }
   return 0;
+}
+
+// A bin's edges are no measured values: what is in it is known to 12 % by its middle.
+function middle(bin: number): number {
+  return Math.round((low(bin) + low(bin + 1)) / 2);
 }
 
 const kSums = 5; // of a cell: count, total, user, preempted, blocked
@@ -203,13 +208,13 @@ export class Model {
         user_ns: user,
         preempted_ns: preempted,
         blocked_ns: blocked,
-        min_ns: low(sorted[0]?.[0] ?? 0),
+        min_ns: middle(sorted[0]?.[0] ?? 0),
         mean_ns: Math.floor(total / Math.max(1, count)),
         p50_ns: percentile(sorted, count, 500),
         p90_ns: percentile(sorted, count, 900),
         p99_ns: percentile(sorted, count, 990),
         p999_ns: percentile(sorted, count, 999),
-        max_ns: low((sorted.at(-1)?.[0] ?? 0) + 1),
+        max_ns: middle(sorted.at(-1)?.[0] ?? 0),
         max_at: 0,
         histogram: sorted.flat(),
         approximate: true,

@@ -64,10 +64,10 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
   command
       .add_option("--fail-if", choice.fail_if,
                   "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
-                  "beyond it; repeatable. Needs three runs of each side")
+                  "beyond it; repeatable")
       ->type_name("CONDITION");
   command.add_flag("--single-run", choice.single_run,
-                   "With fewer runs, --fail-if goes by the values: noise alone can meet it");
+                   "With fewer than three runs, --fail-if goes by values");
   std::vector<std::string> formats = {"text", "json", "csv"};
   if (with_page) formats.push_back("html");
   command

@@ -8,7 +8,7 @@
 namespace trapline {
 namespace {
 
-// A change from nothing is infinite, a figure that is not known is NaN: JSON has no number for them.
+// A change from nothing is infinite, a figure that is not known NaN: JSON has no number for either.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json runs_json(const std::vector<double>& runs) {

@@ -130,15 +130,16 @@ void print_method(const Comparison& comparison, std::ostream& out) {
   }
   out << fmt::format("*: proven by {} runs before and {} after, with {:.4g} % confidence for all ",
                      before, after, comparison.confidence * 100);
+  out << fmt::format("{} tests\ntogether: Student's t of the runs' logarithms",
+                     grouped(comparison.tests));
   if (comparison.method == Method::kStudent) {
     out << fmt::format(
-        "{} tests\ntogether: Student's t of the runs' logarithms, which assumes that they are\n"
-        "normally distributed. From {} runs of each side on it need not be assumed.\n",
-        grouped(comparison.tests), kFewestForPermutation);
+        ", which assumes that they are\nnormally distributed: {} runs of each side need not assume "
+        "it.\n",
+        kFewestForPermutation);
   } else {
-    out << fmt::format(
-        "{} tests\ntogether: by the largest change in each of {} splits of the runs.\n",
-        grouped(comparison.tests), grouped(comparison.splits));
+    out << fmt::format(", and the largest t of {} splits\nof the runs, which both have to agree.\n",
+                       grouped(comparison.splits));
   }
 }
 

@@ -272,18 +272,17 @@ Tested test_together(std::span<const RunFigures> figures, Method method, double 
     change.tested = true;
     change.p = 2 * student_cdf(-found.t(), found.degrees);
     const double tests = static_cast<double>(result.tests);
-    double reach = 0;
-    if (method == Method::kStudent) {
-      change.corrected_p = std::min(1.0, change.p * tests);
-      reach = student_quantile(1 - allowed / 2 / tests, found.degrees);
-    } else {
+    change.corrected_p = std::min(1.0, change.p * tests);
+    double reach = student_quantile(1 - allowed / 2 / tests, found.degrees);
+    if (method == Method::kPermutation) {
+      // Both: the one does not fall for outliers, the other not for a side that varies more.
       const double limit = found.t() * (1 - kRounding);
       const auto as_large =
           std::count_if(largest.begin(), largest.end(), [&](double one) { return one >= limit; });
-      change.corrected_p = static_cast<double>(as_large) / static_cast<double>(largest.size());
-      reach = std::max(result.can_prove ? largest[rare] * (1 + 2 * kRounding)
-                                        : std::numeric_limits<double>::infinity(),
-                       student_quantile(1 - allowed / 2, found.degrees));
+      change.corrected_p = std::max(
+          change.corrected_p, static_cast<double>(as_large) / static_cast<double>(largest.size()));
+      reach = std::max(reach, result.can_prove ? largest[rare] * (1 + 2 * kRounding)
+                                               : std::numeric_limits<double>::infinity());
     }
     set_interval(change, found, reach, *all[i]);
   }

@@ -44,7 +44,7 @@ struct RunFigures {
 enum class Method : std::uint8_t {
   kNone,         // fewer than three: nothing is claimed
   kStudent,      // three and four
-  kPermutation,  // five and more
+  kPermutation,  // five and more: a permutation test beside it, and both have to agree
 };
 inline constexpr std::string_view kMethodNames[] = {"none", "student", "permutation"};
 inline constexpr std::size_t kFewestRuns = 3, kFewestForPermutation = 5;

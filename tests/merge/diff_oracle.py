@@ -148,13 +148,11 @@ def expected(diff, rows, before, after):
         effect, error, degrees = figure.welch(as_recorded)
         t = abs(effect) / error
         p = 2 * (1 - student_cdf(t, degrees))
+        corrected = min(1, p * len(tests))
+        reach = student_quantile(1 - allowed / 2 / len(tests), degrees)
         if largest:
-            corrected = sum(one >= t * (1 - ROUNDING) for one in largest) / len(largest)
-            rare = math.ceil(allowed * len(largest) - ROUNDING) - 1
-            reach = max(largest[rare], student_quantile(1 - allowed / 2, degrees))
-        else:
-            corrected = min(1, p * len(tests))
-            reach = student_quantile(1 - allowed / 2 / len(tests), degrees)
+            corrected = max(corrected, sum(one >= t * (1 - ROUNDING) for one in largest) / len(largest))
+            reach = max(reach, largest[math.ceil(allowed * len(largest) - ROUNDING) - 1])
         low, high = effect - reach * error, effect + reach * error
         if figure.logarithms:
             low, high = math.expm1(low), math.expm1(high)

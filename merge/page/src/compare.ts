@@ -96,7 +96,7 @@ class Changes {
     const { method, before, after, tests, splits } = this.data;
     const sides = `${grouped(before.length)} run${before.length === 1 ? "" : "s"} before and ${grouped(after.length)} after`;
     if (method === "none") return `These are the differences between these recordings. ${sides} cannot tell whether other runs differ too: record at least three of each side, better five.`;
-    const how = method === "student" ? "Student's t of the runs' logarithms" : `the largest change in each of ${grouped(splits)} splits of the runs`;
+    const how = `Student's t of the runs' logarithms${method === "student" ? "" : `, and the largest t of ${grouped(splits)} splits of the runs`}`;
     return `${sides}: a change is proven where its interval, which holds together with those of all ${grouped(tests)} tests, leaves out "no change" (${how}).`;
   }
 

@@ -6,17 +6,21 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/folder.h"
 
 namespace trapline {
 
 Result<std::string> read_text(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  return read_all(fd.get(), path);
+}
+
+Result<std::string> read_all(int fd, const std::string& path) {
   std::string text;
   char buffer[65536];
   for (;;) {
-    const ssize_t size = ::read(fd.get(), buffer, sizeof buffer);
+    const ssize_t size = ::read(fd, buffer, sizeof buffer);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) return fail("{}: {}", path, std::strerror(errno));
     if (size == 0) return text;
@@ -44,19 +48,9 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& path) 
 }
 
 Result<void> replace_file(const std::string& path, std::string_view text) {
-  const std::string fresh = path + ".new";
-  {
-    const UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!fd) return fail("{}: {}", fresh, std::strerror(errno));
-    if (auto written = write_all(fd.get(), text, fresh); !written) {
-      ::unlink(fresh.c_str());
-      return written;
-    }
-  }
-  if (::rename(fresh.c_str(), path.c_str()) != 0) {
-    return fail("{}: {}", path, std::strerror(errno));
-  }
-  return {};
+  const auto at = Folder::open_parent(path);
+  if (!at) return tl::unexpected(at.error());
+  return at->first.replace(at->second, text, 0644);
 }
 
 }  // namespace trapline

@@ -10,11 +10,14 @@ namespace trapline {
 
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 
+// What is left of an open file.
+[[nodiscard]] Result<std::string> read_all(int fd, const std::string& path);
+
 // One write(2), as control files want it.
 [[nodiscard]] Result<void> write_text(const std::string& path, std::string_view text,
                                       bool append = false);
 
-// Replaces the file as a whole: a reader, or a kill, finds the old one or the new one.
+// Replaces the file as a whole (folder.h): a reader, or a kill, finds the old one or the new one.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view text);
 
 // Writes all of it at the descriptor's position.

@@ -1,11 +1,6 @@
 #include "merge/live/save.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
@@ -16,20 +11,12 @@
 namespace trapline::live {
 namespace {
 
-using trace_dat::raw_file;
-
-Result<UniqueFd> make_file(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) return fail("{}: {}", path, std::strerror(errno));
-  return fd;
-}
-
 // The pages of each CPU, cut at the first and the last event.
 Result<Saved> write_pages(const LiveSource& source, std::size_t cpus, std::size_t page_size,
-                          Timestamp from, Timestamp to, const std::string& folder) {
+                          Timestamp from, Timestamp to, const Folder& folder) {
   std::vector<UniqueFd> files;
   for (std::size_t cpu = 0; cpu < cpus; ++cpu) {
-    auto file = make_file(raw_file(folder, fmt::format("cpu{}", cpu)));
+    auto file = folder.create(fmt::format("raw/cpu{}", cpu));
     if (!file) return tl::unexpected(std::move(file).error());
     files.push_back(std::move(*file));
   }
@@ -46,10 +33,10 @@ Result<Saved> write_pages(const LiveSource& source, std::size_t cpus, std::size_
     begun[cpu] = true;
     saved.events += piece.events;
     const std::string_view bytes(reinterpret_cast<const char*>(out.data()), out.size());
-    return write_all(files[cpu].get(), bytes, folder);
+    return write_all(files[cpu].get(), bytes, folder.path());
   });
   if (!written) return tl::unexpected(std::move(written).error());
-  if (saved.events == 0) return fail("{}: no events are in memory yet", folder);
+  if (saved.events == 0) return fail("{}: no events are in memory yet", folder.path());
   return saved;
 }
 
@@ -74,21 +61,21 @@ record::Session session_of(PageFeed& feed, const std::string& version) {
 }  // namespace
 
 Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp from, Timestamp to,
-                           const std::string& folder, const std::string& version) {
+                           const std::string& path, const std::string& version) {
   from = std::max(from, source.kept_from());
   auto head = feed.head();
   if (!head) return tl::unexpected(std::move(head).error());
-  if (auto made = record::make_session_folder(folder); !made) {
-    return tl::unexpected(std::move(made).error());
-  }
+  auto made = make_session_folder(path);
+  if (!made) return tl::unexpected(std::move(made).error());
+  const Folder& folder = *made;
   auto lock = lock_session(folder);
   if (!lock) return tl::unexpected(std::move(lock).error());
-  auto file = make_file(raw_file(folder, "head"));
+  auto file = folder.create("raw/head");
   if (!file) return tl::unexpected(std::move(file).error());
-  if (auto wrote = write_all(file->get(), *head, folder); !wrote) {
+  if (auto wrote = write_all(file->get(), *head, path); !wrote) {
     return tl::unexpected(std::move(wrote).error());
   }
-  (void)replace_file(raw_file(folder, "cmdlines"), feed.cmdlines());
+  (void)folder.replace("raw/cmdlines", feed.cmdlines());
   auto saved = write_pages(source, feed.cpus(), feed.page_size(), from, to, folder);
   if (!saved) return saved;
   trace_dat::StartFacts facts = feed.start_facts();

@@ -17,13 +17,14 @@
 namespace trapline::live {
 namespace {
 
-using trace_dat::raw_file;
-
 // The recorder holds the lock as long as it lives.
-bool is_locked(const std::string& folder) {
-  const std::string raw = folder + "/raw";
-  const UniqueFd lock(::open(raw.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+bool is_locked(const std::string& path) {
+  const auto session = Folder::open_to_read(path);
+  if (!session) return false;
+  const auto raw = session->open_folder("raw");
+  if (!raw) return false;
+  const auto lock = raw->readable();
+  return lock && ::flock(lock->get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 // All of `page`; false where the file has less.
@@ -50,7 +51,9 @@ bool SessionFeed::is_open(const std::string& folder) {
 Result<std::unique_ptr<SessionFeed>> SessionFeed::open(const std::string& folder) {
   std::unique_ptr<SessionFeed> feed(new SessionFeed);
   feed->folder_ = folder;
-  auto start = trace_dat::read_start(folder);
+  const auto session = Folder::open_to_read(folder);
+  if (!session) return tl::unexpected(session.error());
+  auto start = trace_dat::read_start(*session);
   if (!start) return tl::unexpected(std::move(start).error());
   feed->start_ = std::move(*start);
   auto file = trace_dat::open_unfinished(folder);
@@ -68,9 +71,11 @@ Result<std::unique_ptr<SessionFeed>> SessionFeed::open(const std::string& folder
 }
 
 SessionFeed::Place SessionFeed::place() const {
-  if (is_there(raw_file(folder_, "plan.json"))) return Place::kMoving;
-  if (is_there(raw_file(folder_, "start.json"))) return Place::kRaw;
-  return is_there(folder_ + "/trace.dat") ? Place::kTrace : Place::kNowhere;
+  const auto session = Folder::open_to_read(folder_);
+  if (!session) return Place::kNowhere;
+  if (session->has_file("raw/plan.json")) return Place::kMoving;
+  if (session->has_file("raw/start.json")) return Place::kRaw;
+  return session->has_file("trace.dat") ? Place::kTrace : Place::kNowhere;
 }
 
 Result<void> SessionFeed::find_in_trace() {
@@ -84,8 +89,11 @@ Result<void> SessionFeed::find_in_trace() {
       if (pages.cpu < cpus_.size()) cpus_[pages.cpu].area = pages.pages;
     }
   }
-  trace_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!trace_) return fail("{}: {}", path, std::strerror(errno));
+  const auto session = Folder::open_to_read(folder_);
+  auto trace =
+      session ? session->open_file("trace.dat", O_RDONLY) : tl::unexpected(session.error());
+  if (!trace) return tl::unexpected(std::move(trace).error());
+  trace_ = std::move(*trace);
   return {};
 }
 
@@ -111,10 +119,14 @@ Result<bool> SessionFeed::next(std::size_t index, std::span<std::byte> page) {
     return read;
   }
   if (now_ != Place::kRaw) return false;
-  const std::string path = raw_file(folder_, fmt::format("cpu{}", index));
-  if (!cpu.raw) cpu.raw.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!cpu.raw) return false;
-  auto read = read_at(cpu.raw.get(), cpu.taken, page, path);
+  const std::string name = fmt::format("raw/cpu{}", index);
+  if (!cpu.raw) {
+    const auto session = Folder::open_to_read(folder_);
+    auto raw = session ? session->open_file(name, O_RDONLY) : Result<UniqueFd>();
+    if (!raw || !*raw) return false;
+    cpu.raw = std::move(*raw);
+  }
+  auto read = read_at(cpu.raw.get(), cpu.taken, page, name);
   // Pages that are moved leave zeros; the plan to move them is written before.
   if (read && *read && place() != Place::kRaw) return false;
   if (read && *read) cpu.taken += page.size();
@@ -122,7 +134,8 @@ Result<bool> SessionFeed::next(std::size_t index, std::span<std::byte> page) {
 }
 
 void SessionFeed::look_at_threads(std::span<const ThreadId>) {
-  if (auto text = read_text(raw_file(folder_, "cmdlines"))) {
+  const auto folder = Folder::open_to_read(folder_);
+  if (auto text = folder ? folder->read("raw/cmdlines") : tl::unexpected(folder.error())) {
     cmdlines_ = std::move(*text);
     for (std::string_view rest = cmdlines_; !rest.empty();) {
       const auto line = rest.substr(0, rest.find('\n'));

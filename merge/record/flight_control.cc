@@ -1,6 +1,5 @@
 #include "merge/record/flight_control.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -10,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend_ftrace/base/paths.h"
+#include "merge/session/session_folder.h"
 
 namespace trapline::record {
 namespace {
@@ -28,12 +27,6 @@ sockaddr_un address_in(int folder) {
   const std::string path = fmt::format("/proc/self/fd/{}/control", folder);
   std::copy(path.begin(), path.end(), address.sun_path);
   return address;
-}
-
-Result<UniqueFd> open_folder(const std::string& folder) {
-  UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return fail("{}: {}", folder, std::strerror(errno));
-  return fd;
 }
 
 bool wait_for(int fd, int timeout_ms) {
@@ -59,22 +52,23 @@ bool send_text(int fd, std::string text) {
 
 }  // namespace
 
-Result<FlightControl> FlightControl::open(const std::string& folder) {
-  auto at = open_folder(folder);
+Result<FlightControl> FlightControl::open(const Folder& folder) {
+  auto at = folder.again();
   if (!at) return tl::unexpected(std::move(at).error());
-  ::unlinkat(at->get(), "control", 0);
+  if (auto removed = at->remove("control"); !removed) return tl::unexpected(removed.error());
   UniqueFd socket = make_socket();
-  const sockaddr_un address = address_in(at->get());
-  if (!socket ||
+  const sockaddr_un address = address_in(at->fd());
+  const ActAs as(at->identity());
+  if (!as || !socket ||
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(socket.get(), 8) != 0) {
-    return fail("{}/control: {}", folder, std::strerror(errno));
+    return fail("{}: {}", folder.path_of("control"), std::strerror(errno));
   }
-  return FlightControl(folder, std::move(socket));
+  return FlightControl(std::move(*at), std::move(socket));
 }
 
 FlightControl::~FlightControl() {
-  if (socket_) ::unlink((folder_ + "/control").c_str());
+  if (socket_) (void)folder_.remove("control");
 }
 
 void FlightControl::serve(
@@ -92,15 +86,19 @@ Result<std::string> ask_for_snapshot(const std::string& folder, const std::strin
     return fail(ErrorKind::kUsage, "--why: {} bytes; at most {} are kept", why.size(),
                 kMostMessage - 1);
   }
-  auto at = open_folder(folder);
+  const auto at = open_session_folder(folder);
   if (!at) {
     return fail("{}; name the folder that `trapline record --flight` was given with -o",
                 at.error().message);
   }
   const UniqueFd socket = make_socket();
-  const sockaddr_un address = address_in(at->get());
-  if (!socket ||
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  const sockaddr_un address = address_in(at->fd());
+  const auto connect_as_owner = [&] {
+    const ActAs as(at->identity());
+    return as && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address),
+                           sizeof address) == 0;
+  };
+  if (!socket || !connect_as_owner()) {
     const int cause = errno;
     if (cause == ENOENT || cause == ECONNREFUSED) {
       return fail(

@@ -12,8 +12,7 @@
 #include <functional>
 #include <string>
 
-#include "backend_ftrace/base/result.h"
-#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/folder.h"
 
 namespace trapline::record {
 
@@ -22,7 +21,7 @@ inline constexpr std::size_t kMostMessage = 4096;
 class FlightControl {
  public:
   // Replaces the socket of a dead recorder: the caller holds the folder's lock.
-  [[nodiscard]] static Result<FlightControl> open(const std::string& folder);
+  [[nodiscard]] static Result<FlightControl> open(const Folder& folder);
   FlightControl(FlightControl&&) noexcept = default;
   FlightControl& operator=(FlightControl&&) = delete;
   ~FlightControl();
@@ -32,9 +31,9 @@ class FlightControl {
   void serve(const std::function<Result<std::string>(const std::string& why)>& snapshot) const;
 
  private:
-  FlightControl(std::string folder, UniqueFd socket)
+  FlightControl(Folder folder, UniqueFd socket)
       : folder_(std::move(folder)), socket_(std::move(socket)) {}
-  std::string folder_;
+  Folder folder_;
   UniqueFd socket_;
 };
 

@@ -56,7 +56,7 @@ Result<void> FlightRecorder::prepare() {
   auto store = FlightStore::open(options_.folder, options_.flight->budget_mb << 20);
   if (!store) return tl::unexpected(std::move(store).error());
   store_.emplace(std::move(*store));
-  auto control = FlightControl::open(options_.folder);
+  auto control = FlightControl::open(store_->folder());
   if (!control) return tl::unexpected(std::move(control).error());
   control_.emplace(std::move(*control));
   if (auto set = set_up(*instance_, options_, events_); !set) return set;
@@ -283,12 +283,12 @@ Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
   session.vms = names_.vms.vms(session.threads);
   session.flight = SessionFlight{
       asked_by, why, options_.flight->span_ns, cut.from, cut.to, ring.is_short(), refused_};
-  const std::string path = store_->path_for(session.end_real_ns);
+  const std::string name = store_->name_for(session.end_real_ns);
+  const std::string path = store_->folder().path_of(name);
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
-  const FlightContent content{
-      *instance_, options_, ring, static_cast<unsigned>(pages_->size()), own + threads.cmdlines(),
-      owner_};
-  if (auto wrote = write_flight_session(path, content, cut, session); !wrote) {
+  const FlightContent content{*instance_, options_, ring, static_cast<unsigned>(pages_->size()),
+                              own + threads.cmdlines()};
+  if (auto wrote = write_flight_session(store_->folder(), name, content, cut, session); !wrote) {
     return tl::unexpected(std::move(wrote).error());
   }
   say_snapshot(path, session);

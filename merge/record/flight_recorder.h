@@ -21,7 +21,6 @@
 #include "merge/record/flight_control.h"
 #include "merge/record/flight_pages.h"
 #include "merge/record/flight_store.h"
-#include "merge/record/owner.h"
 #include "merge/record/session.h"
 #include "merge/record/vm_names.h"
 
@@ -69,7 +68,6 @@ class FlightRecorder {
   std::optional<FlightPages> pages_;
   std::vector<EventName> events_;
   Names names_, older_;
-  std::optional<Owner> owner_ = invoking_user();
   std::vector<std::string> warnings_;
   std::uint64_t ticks_ = 0, deadline_ = 0;
   std::uint64_t hits_ = 0, due_ = 0;  // of --snapshot-on: seen, and when its snapshot is taken

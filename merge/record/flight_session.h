@@ -7,7 +7,6 @@
 
 #include "merge/record/flight_ring.h"
 #include "merge/record/instance.h"
-#include "merge/record/owner.h"
 #include "merge/record/session.h"
 
 namespace trapline::record {
@@ -22,12 +21,11 @@ struct FlightContent {
   const FlightRing& ring;
   unsigned cpus = 0;
   std::string cmdlines;  // "TID NAME" lines
-  std::optional<Owner> owner;
 };
 
-// Writes FOLDER, which is not there yet: trace.dat with the events of `cut`, and session.json,
-// closed. `session` gets what the kernel lost. After an Error there is no FOLDER.
-[[nodiscard]] Result<void> write_flight_session(const std::string& folder,
+// Writes the folder STORE/NAME, which is not there yet: trace.dat with the events of `cut`, and
+// session.json, closed. `session` gets what the kernel lost. After an Error it is not there.
+[[nodiscard]] Result<void> write_flight_session(const Folder& store, const std::string& name,
                                                 const FlightContent& content, const FlightCut& cut,
                                                 Session& session);
 

@@ -1,23 +1,17 @@
 #include "merge/record/flight_store.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
 
-#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
+#include "merge/session/session_folder.h"
 
 namespace trapline::record {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr unsigned kMostDepth = 8;  // of folders in a session
 
 // 20261121T224510Z, or with -2, -3, … where there were several in a second.
 bool is_snapshot_name(const std::string& name) {
@@ -30,52 +24,51 @@ bool is_snapshot_name(const std::string& name) {
   return name.size() == kShape.size() || name[kShape.size()] == '-';
 }
 
-std::uint64_t bytes_below(const fs::path& folder) {
+// Of a snapshot: its files, and those of its folders.
+std::uint64_t bytes_below(const Folder& folder, unsigned depth = 0) {
   std::uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    struct stat status {};
-    if (::lstat(entry->path().c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-      bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
+  for (const std::string& name : folder.names().value_or(std::vector<std::string>())) {
+    const auto status = folder.look_at(name);
+    if (status && S_ISREG(status->st_mode)) {
+      bytes += static_cast<std::uint64_t>(status->st_blocks) * 512;
     }
+    if (!status || !S_ISDIR(status->st_mode) || depth == kMostDepth) continue;
+    if (const auto below = folder.open_folder(name)) bytes += bytes_below(*below, depth + 1);
   }
   return bytes;
 }
 
 }  // namespace
 
-Result<FlightStore> FlightStore::open(const std::string& folder, std::uint64_t budget) {
-  std::error_code error;
-  const std::string lock = folder + "/lock";
-  if (is_there(folder) && !is_there(lock) && !fs::is_empty(folder, error)) {
+Result<FlightStore> FlightStore::open(const std::string& path, std::uint64_t budget) {
+  auto folder = open_own_folder(path);
+  if (!folder) return tl::unexpected(std::move(folder).error());
+  const auto names = folder->names();
+  if (!names) return tl::unexpected(names.error());
+  const bool is_new = names->empty();
+  if (!is_new && !folder->has("lock")) {
     return fail(ErrorKind::kUsage,
                 "{} exists but is not a flight recorder's folder; choose another folder with -o",
-                folder);
+                path);
   }
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return fail("{}: {}", folder, std::strerror(errno));
+  if (is_new) {
+    if (auto closed = folder->set_mode(0700); !closed) return tl::unexpected(closed.error());
   }
-  UniqueFd fd(::open(lock.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return fail("{}: {}", lock, std::strerror(errno));
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+  auto lock = is_new ? folder->create("lock") : folder->open_file("lock", O_WRONLY);
+  if (!lock) return tl::unexpected(std::move(lock).error());
+  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(
         "{}: another flight recorder writes its snapshots there; choose another folder with -o",
-        folder);
+        path);
   }
-  return FlightStore(folder, budget, std::move(fd));
+  return FlightStore(std::move(*folder), budget, std::move(*lock));
 }
 
 std::vector<std::string> FlightStore::snapshots() const {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::string name = entry->path().filename().string();
-    if (is_snapshot_name(name) && entry->is_directory(error) && !entry->is_symlink(error)) {
-      names.push_back(std::move(name));
-    }
-  }
+  std::vector<std::string> names = folder_.names().value_or(std::vector<std::string>());
+  std::erase_if(names, [this](const std::string& name) {
+    return !is_snapshot_name(name) || !folder_.has_folder(name);
+  });
   // By time, and of one second by the number, which has no leading zeros.
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     const int order = a.compare(0, 16, b, 0, 16);
@@ -96,30 +89,27 @@ Result<std::vector<std::string>> FlightStore::make_room(std::uint64_t bytes) con
   std::vector<std::uint64_t> sizes;
   std::uint64_t taken = 0;
   for (const std::string& name : names) {
-    sizes.push_back(bytes_below(fs::path(folder_) / name));
+    const auto snapshot = folder_.open_folder(name);
+    sizes.push_back(snapshot ? bytes_below(*snapshot) : 0);
     taken += sizes.back();
   }
   for (std::size_t i = 0; i < names.size() && taken + bytes > budget_; ++i) {
-    std::error_code error;
-    fs::remove_all(fs::path(folder_) / names[i], error);
-    if (error) return fail("{}/{}: {}", folder_, names[i], error.message());
+    if (auto gone = folder_.remove_tree(names[i]); !gone) return tl::unexpected(gone.error());
     taken -= sizes[i];
     removed.push_back(names[i]);
   }
   return removed;
 }
 
-std::string FlightStore::path_for(std::uint64_t real_ns) const {
+std::string FlightStore::name_for(std::uint64_t real_ns) const {
   const auto seconds = static_cast<std::time_t>(real_ns / 1'000'000'000);
   std::tm utc{};
   ::gmtime_r(&seconds, &utc);
   char name[32];
   (void)std::strftime(name, sizeof name, "%Y%m%dT%H%M%SZ", &utc);
-  std::string path = fmt::format("{}/{}", folder_, name);
-  for (unsigned number = 2; is_there(path); ++number) {
-    path = fmt::format("{}/{}-{}", folder_, name, number);
-  }
-  return path;
+  std::string free = name;
+  for (unsigned number = 2; folder_.has(free); ++number) free = fmt::format("{}-{}", name, number);
+  return free;
 }
 
 }  // namespace trapline::record

@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "backend_ftrace/base/result.h"
-#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/folder.h"
 
 namespace trapline::record {
 
@@ -30,15 +29,15 @@ class FlightStore {
   [[nodiscard]] std::vector<std::string> snapshots() const;
   // Removes the oldest until `bytes` more fit; their names. An Error: they never can.
   [[nodiscard]] Result<std::vector<std::string>> make_room(std::uint64_t bytes) const;
-  // The path of a new one.
-  [[nodiscard]] std::string path_for(std::uint64_t real_ns) const;
-  [[nodiscard]] const std::string& folder() const { return folder_; }
+  // The name of a new one.
+  [[nodiscard]] std::string name_for(std::uint64_t real_ns) const;
+  [[nodiscard]] const Folder& folder() const { return folder_; }
 
  private:
-  FlightStore(std::string folder, std::uint64_t budget, UniqueFd lock)
+  FlightStore(Folder folder, std::uint64_t budget, UniqueFd lock)
       : folder_(std::move(folder)), budget_(budget), lock_(std::move(lock)) {}
 
-  std::string folder_;
+  Folder folder_;
   std::uint64_t budget_ = 0;
   UniqueFd lock_;
 };

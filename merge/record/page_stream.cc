@@ -24,8 +24,8 @@ Result<PagePipe> PagePipe::open() {
   return pipe;
 }
 
-Result<PageStream> PageStream::open(const std::string& source, const std::string& target,
-                                    unsigned cpu, std::size_t page_size) {
+Result<PageStream> PageStream::open(const std::string& source, UniqueFd target,
+                                    const std::string& path, unsigned cpu, std::size_t page_size) {
   if (page_size > kLargestPage) {
     return fail("{}: pages of {} bytes; at most {} can be recorded: write buffer_subbuf_size_kb",
                 source, page_size, kLargestPage);
@@ -33,10 +33,9 @@ Result<PageStream> PageStream::open(const std::string& source, const std::string
   PageStream stream;
   stream.source_.reset(::open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!stream.source_) return fail("{}: {}", source, std::strerror(errno));
-  stream.target_.reset(::open(target.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!stream.target_) return fail("{}: {}", target, std::strerror(errno));
+  stream.target_ = std::move(target);
   stream.source_path_ = source;
-  stream.target_path_ = target;
+  stream.target_path_ = path;
   stream.cpu_ = cpu;
   stream.page_size_ = page_size;
   return stream;

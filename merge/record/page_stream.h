@@ -41,8 +41,10 @@ class PagePipe {
 // busy-waits), and after a failed write it does not tell how many pages were in its pipe.
 class PageStream {
  public:
-  [[nodiscard]] static Result<PageStream> open(const std::string& source, const std::string& target,
-                                               unsigned cpu, std::size_t page_size);
+  // `path` is the target's, for messages. Without a target pages can only be read.
+  [[nodiscard]] static Result<PageStream> open(const std::string& source, UniqueFd target,
+                                               const std::string& path, unsigned cpu,
+                                               std::size_t page_size);
 
   // Moves the full pages that are there, at most `kMostRounds` pipes of them; whether more may be.
   [[nodiscard]] Result<bool> drain(const PagePipe& pipe);

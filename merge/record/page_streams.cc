@@ -24,14 +24,17 @@ std::optional<bool> is_alive(ThreadId thread) {
   return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
 }
 
-Result<PageStreams> PageStreams::open(const Instance& instance, const std::string& raw,
+Result<PageStreams> PageStreams::open(const Instance& instance, const Folder& session,
                                       unsigned cpus, std::size_t page_size) {
   auto pipe = PagePipe::open();
   if (!pipe) return tl::unexpected(std::move(pipe).error());
   PageStreams streams(std::move(*pipe), page_size);
   for (unsigned cpu = 0; cpu < cpus; ++cpu) {
+    const std::string file = fmt::format("raw/cpu{}", cpu);
+    auto target = session.create(file);
+    if (!target) return tl::unexpected(std::move(target).error());
     auto stream = PageStream::open(instance.path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu)),
-                                   fmt::format("{}cpu{}", raw, cpu), cpu, page_size);
+                                   std::move(*target), session.path_of(file), cpu, page_size);
     if (!stream) return tl::unexpected(std::move(stream).error());
     streams.streams_.push_back(std::move(*stream));
   }

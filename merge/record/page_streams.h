@@ -25,8 +25,7 @@ inline constexpr unsigned kRoundsAtOnce = 64;  // of reading, before signals are
 // Guarantees: memory does not grow with the recording; after an error nothing more is written.
 class PageStreams {
  public:
-  // `raw` is the session's folder raw/.
-  [[nodiscard]] static Result<PageStreams> open(const Instance& instance, const std::string& raw,
+  [[nodiscard]] static Result<PageStreams> open(const Instance& instance, const Folder& session,
                                                 unsigned cpus, std::size_t page_size);
 
   // Before the first page: from here on only what is around the watch's hits is written.

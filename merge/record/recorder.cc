@@ -9,7 +9,6 @@ extern "C" {  // glibc 2.36's header has none
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
@@ -19,8 +18,6 @@ extern "C" {  // glibc 2.36's header has none
 #include "merge/session/finish.h"
 
 namespace trapline::record {
-
-namespace fs = std::filesystem;
 
 Result<void> Recorder::prepare() {
   auto signals = open_signals();  // first: from here on Ctrl-C leaves nothing
@@ -56,9 +53,10 @@ Result<void> Recorder::prepare() {
 }
 
 Result<void> Recorder::open_session() {
-  if (auto made = make_session_folder(options_.folder); !made) return made;
-  session_made_ = true;
-  auto lock = lock_session(options_.folder);
+  auto made = make_session_folder(options_.folder);
+  if (!made) return tl::unexpected(std::move(made).error());
+  folder_.emplace(std::move(*made));
+  auto lock = lock_session(*folder_);
   if (!lock) return tl::unexpected(std::move(lock).error());
   lock_ = std::move(*lock);
   session_.command = additions_.words;
@@ -77,27 +75,31 @@ Result<void> Recorder::open_session() {
   }
   session_.instance = instance_->name();
   session_.start_real_ns = read_clock(ClockId::kReal);
-  if (auto wrote = write_session(options_.folder, session_); !wrote) return wrote;
-  copy_companions(options_, target_);
-  if (additions_.out_in_session && target_.user) {
-    // The user passes through the session's folder to it, and can list nothing else.
-    const std::string out = options_.folder + "/uftrace.data";
-    if (::chmod(options_.folder.c_str(), 0711) != 0 || ::mkdir(out.c_str(), 0700) != 0 ||
-        ::chown(out.c_str(), target_.user->uid, target_.user->gid) != 0) {
-      return fail("{}: {}", out, std::strerror(errno));
-    }
+  if (auto wrote = write_session(*folder_, session_); !wrote) return wrote;
+  copy_companions(*folder_, options_, target_);
+  if (additions_.out_in_session) {
+    if (auto output = make_output(); !output) return output;
   }
-  if (auto opened = open_streams(); !opened) return opened;
-  if (owner_) give_session(options_.folder, *owner_);
-  return {};
+  return open_streams();
+}
+
+// The folder that the plugin writes into, as the command's own user.
+Result<void> Recorder::make_output() {
+  auto out = folder_->make_folder("uftrace.data");
+  if (!out || !target_.user) return out ? Result<void>{} : tl::unexpected(out.error());
+  const std::optional<Identity>& owner = folder_->identity();
+  if (!owner || owner->uid != target_.user->uid) {
+    if (auto given = out->give_to({target_.user->uid, target_.user->gid, {}}); !given) return given;
+  }
+  // The user passes through the session's folder to it, and can list nothing else.
+  return folder_->set_mode(0711);
 }
 
 Result<void> Recorder::open_streams() {
-  const std::string raw = options_.folder + "/raw/";
-  const auto facts = write_head(*instance_, options_, session_.events);
+  const auto facts = write_head(*instance_, *folder_, options_, session_.events);
   if (!facts) return tl::unexpected(facts.error());
-  if (auto reserved = reserve(raw + "reserve"); !reserved) return reserved;
-  auto streams = PageStreams::open(*instance_, raw, facts->cpus, facts->page_size);
+  if (auto reserved = reserve(*folder_); !reserved) return reserved;
+  auto streams = PageStreams::open(*instance_, *folder_, facts->cpus, facts->page_size);
   if (!streams) return tl::unexpected(std::move(streams).error());
   streams_.emplace(std::move(*streams));
   if (watch_) {
@@ -105,7 +107,7 @@ Result<void> Recorder::open_streams() {
     streams_->keep_hits(std::move(*watch_), wish.around_ns, wish.ring_mb << 20);
     watch_.reset();
   }
-  return trace_dat::write_start(options_.folder, *facts);
+  return trace_dat::write_start(*folder_, *facts);
 }
 
 Result<void> Recorder::start() {
@@ -154,11 +156,8 @@ Result<int> Recorder::run() {
   if (ready) ready = open_session();
   if (ready) ready = start();
   if (!ready) {
-    std::error_code error;
-    if (session_made_) {
-      // Nothing was recorded: no folder that looks like a session.
-      fs::remove_all(options_.folder, error);
-    }
+    // Nothing was recorded: no folder that looks like a session.
+    if (folder_) (void)remove_session_folder(std::move(*folder_));
     streams_.reset();
     marker_.reset();
     command_.reset();

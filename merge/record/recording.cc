@@ -97,9 +97,8 @@ void Recorder::save_session() {
   session_.sync = sync_.brackets();
   // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
-  (void)replace_file(options_.folder + "/raw/cmdlines", own + threads_.cmdlines());
-  (void)write_session(options_.folder, session_);
-  if (owner_) give_session(options_.folder, *owner_);
+  (void)folder_->replace("raw/cmdlines", own + threads_.cmdlines());
+  (void)write_session(*folder_, session_);
 }
 
 void Recorder::on_tick() {
@@ -234,13 +233,11 @@ Result<void> Recorder::close_session() {
   const std::vector<std::string> stats = streams_->stats(*instance_);
   streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
-  ::unlink((options_.folder + "/raw/reserve").c_str());
+  (void)folder_->remove("raw/reserve");
   save_session();
-  auto finished = finish_locked(options_.folder, stats);
+  auto finished = finish_locked(*folder_, stats);
   session_.closed = finished.has_value();
-  auto wrote = write_session(options_.folder, session_);
-  close_to_others(options_.folder);
-  if (owner_) give_session(options_.folder, *owner_);
+  auto wrote = write_session(*folder_, session_);
   lock_.reset();
   if (!finished) {
     return fail("{}; the pages are in {}/raw: make room and give: trapline record --finish {}",
@@ -257,8 +254,7 @@ Result<int> Recorder::finish() {
     closed = close_session();
   } else if (command_) {
     session_.exit_status = command_->reap();
-    (void)write_session(options_.folder, session_);
-    if (owner_) give_session(options_.folder, *owner_);
+    (void)write_session(*folder_, session_);
   }
   marker_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);

@@ -8,7 +8,6 @@
 #include "merge/record/cgroups.h"
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
-#include "merge/record/owner.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/recorder.h"
 #include "merge/record/session.h"
@@ -27,6 +26,7 @@ class Recorder {
   Result<void> prepare();
   Result<void> open_session();
   Result<void> open_streams();
+  Result<void> make_output();
   Result<void> start();
 
   // recording.cc: while it goes on, and its end.
@@ -60,6 +60,7 @@ class Recorder {
   const RecordOptions& options_;
   Target target_;
   Session session_;
+  std::optional<Folder> folder_;      // the session's
   std::optional<Instance> instance_;  // the files below hold it open: they go before it
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // until the streams have it
@@ -69,13 +70,12 @@ class Recorder {
   ThreadTable threads_;
   VmNames vm_names_;
   Cgroups cgroups_;
-  std::optional<Owner> owner_ = invoking_user();
   mode_t umask_ = 022;  // the command's
   SyncLog sync_;
   std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
   std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
   unsigned asked_ = 0, follow_ticks_ = 0;
-  bool tracing_ = false, running_ = true, session_made_ = false, nagged_ = false, warned_ = false;
+  bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;
   std::optional<Error> broken_;  // what cut the recording short
 };
 

@@ -1,21 +1,13 @@
 #include "merge/record/session.h"
 
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
-#include "merge/session/finish.h"
 
 namespace trapline::record {
 namespace {
-
-namespace fs = std::filesystem;
 
 SessionHost host_facts() {
   utsname name{};
@@ -53,12 +45,6 @@ SessionSnapshot snapshot_facts(const Session& session) {
     snapshot.first_windows.push_back({window.from, window.to});
   }
   return snapshot;
-}
-
-// Whether the folder may be replaced: an earlier session of ours.
-bool is_session(const fs::path& folder) {
-  std::error_code error;
-  return fs::is_regular_file(folder / "session.json", error);
 }
 
 }  // namespace
@@ -102,41 +88,8 @@ SessionJson facts_of(const Session& session) {
   return facts;
 }
 
-Result<void> write_session(const std::string& folder, const Session& session) {
+Result<void> write_session(const Folder& folder, const Session& session) {
   return write_session_json(folder, facts_of(session));
-}
-
-Result<void> make_session_folder(const std::string& folder) {
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(folder, error)) && !fs::is_empty(folder, error)) {
-    if (!is_session(folder)) {
-      return fail(ErrorKind::kUsage,
-                  "{} exists but is not a Trapline session; choose another folder with -o", folder);
-    }
-    if (fs::exists(folder + "/raw", error)) {
-      if (auto lock = lock_session(folder); !lock) return tl::unexpected(lock.error());
-    }
-    const std::string old = folder + ".old";
-    if (fs::exists(fs::symlink_status(old, error))) {
-      if (!is_session(old)) {
-        return fail(
-            ErrorKind::kUsage,
-            "{} exists but is not a Trapline session, so the earlier {} cannot be kept under "
-            "that name; choose another folder with -o",
-            old, folder);
-      }
-      fs::remove_all(old, error);
-    }
-    if (::rename(folder.c_str(), old.c_str()) != 0) {
-      return fail("{}: cannot be renamed to {}: {}", folder, old, std::strerror(errno));
-    }
-  }
-  for (const std::string& path : {folder, folder + "/raw"}) {
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-      return fail("{}: {}", path, std::strerror(errno));
-    }
-  }
-  return {};
 }
 
 CpuLoss read_loss(unsigned cpu, const std::string& stats) {

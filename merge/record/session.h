@@ -1,5 +1,4 @@
-// What the recorder knows of its session, and the session's folder. What is kept of it is
-// merge/session/session_json.h.
+// What the recorder knows of its session. What is kept of it is merge/session/session_json.h.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include "merge/record/snapshot/snapshot.h"
 #include "merge/record/sync_log.h"
 #include "merge/record/threads.h"
+#include "merge/session/session_folder.h"
 #include "merge/session/session_json.h"
 
 namespace trapline::record {
@@ -48,12 +48,7 @@ struct Session {
 
 // What session.json says of it.
 [[nodiscard]] SessionJson facts_of(const Session& session);
-[[nodiscard]] Result<void> write_session(const std::string& folder, const Session& session);
-
-// Makes the folder of a new session with its raw/, for its owner's eyes only (0700); an earlier
-// session of that name becomes NAME.old (and replaces an earlier NAME.old). A folder that holds
-// anything else is refused.
-[[nodiscard]] Result<void> make_session_folder(const std::string& folder);
+[[nodiscard]] Result<void> write_session(const Folder& folder, const Session& session);
 
 // "overrun: 12\n…" as in per_cpu/cpuN/stats.
 [[nodiscard]] CpuLoss read_loss(unsigned cpu, const std::string& stats);

@@ -117,17 +117,18 @@ Result<void> follow_process(const Instance& instance, pid_t pid) {
   return {};
 }
 
-Result<void> reserve(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) return fail("{}: {}", path, std::strerror(errno));
-  const int cause = ::posix_fallocate(fd.get(), 0, kReserve);
+Result<void> reserve(const Folder& session) {
+  const auto fd = session.create("raw/reserve");
+  if (!fd) return tl::unexpected(fd.error());
+  const int cause = ::posix_fallocate(fd->get(), 0, kReserve);
   if (cause != 0 && cause != EOPNOTSUPP && cause != EINVAL) {
-    return fail("{}: {}; a session needs at least 16 MiB", path, std::strerror(cause));
+    return fail("{}: {}; a session needs at least 16 MiB", session.path(), std::strerror(cause));
   }
   return {};
 }
 
-Result<trace_dat::StartFacts> write_head(const Instance& instance, const RecordOptions& options,
+Result<trace_dat::StartFacts> write_head(const Instance& instance, const Folder& session,
+                                         const RecordOptions& options,
                                          const std::vector<EventName>& events) {
   trace_dat::StartFacts facts;
   facts.page_size = page_size_of(instance);
@@ -138,10 +139,9 @@ Result<trace_dat::StartFacts> write_head(const Instance& instance, const RecordO
   auto head = trace_dat_head(instance.tracefs(), events, facts.page_size);
   if (!head) return tl::unexpected(std::move(head).error());
   facts.head_bytes = head->size();
-  const std::string path = options.folder + "/raw/head";
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) return fail("{}: {}", path, std::strerror(errno));
-  if (auto wrote = write_all(fd.get(), *head, path); !wrote) {
+  const auto fd = session.create("raw/head");
+  if (!fd) return tl::unexpected(fd.error());
+  if (auto wrote = write_all(fd->get(), *head, session.path_of("raw/head")); !wrote) {
     return tl::unexpected(std::move(wrote).error());
   }
   return facts;

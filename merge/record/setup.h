@@ -35,11 +35,12 @@ namespace trapline::record {
 
 // raw/head, the head of trace.dat, and what finishing the session needs to know.
 [[nodiscard]] Result<trace_dat::StartFacts> write_head(const Instance& instance,
+                                                       const Folder& session,
                                                        const RecordOptions& options,
                                                        const std::vector<EventName>& events);
 
 // Room that is given back when the disk is full, so that the session can be closed.
-[[nodiscard]] Result<void> reserve(const std::string& path);
+[[nodiscard]] Result<void> reserve(const Folder& session);
 
 // Of the instance's buffers.
 [[nodiscard]] std::size_t page_size_of(const Instance& instance);

@@ -1,27 +1,33 @@
 #include "merge/record/target.h"
 
 #include <signal.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+
+#include "merge/session/session_folder.h"
 
 namespace trapline::record {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kLargestKernel = 256u << 20;  // a vmlinux with debug information is larger
+constexpr off_t kLargestKernel = 256u << 20;  // a vmlinux with debug information is larger
 
-bool is_elf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+bool is_small_elf(const UniqueFd& file) {
   std::array<char, 4> magic{};
-  return file.read(magic.data(), 4) && std::memcmp(magic.data(),
-                                                   "\x7f"
-                                                   "ELF",
-                                                   4) == 0;
+  struct stat status {};
+  return ::fstat(file.get(), &status) == 0 && status.st_size <= kLargestKernel &&
+         ::pread(file.get(), magic.data(), magic.size(), 0) == 4 &&
+         std::memcmp(magic.data(),
+                     "\x7f"
+                     "ELF",
+                     4) == 0;
 }
 
 Result<void> check_options(const RecordOptions& options) {
@@ -48,14 +54,15 @@ Result<std::vector<std::string>> find_symbols(const RecordOptions& options, bool
   std::vector<std::string> files;
   std::error_code error;
   for (const std::string& file : options.symbols) {
-    if (!fs::is_regular_file(file, error)) return fail("--symbols {}: no such file", file);
+    if (const auto there = open_named_file(file, invoking_user()); !there) {
+      return fail("--symbols {}", there.error().message);
+    }
     files.push_back(fs::absolute(file, error).string());
   }
   if (!files.empty() || !qemu) return files;
   const auto kernel = option_value(options.command, "-kernel");
-  if (kernel && is_elf(*kernel) && fs::file_size(*kernel, error) <= kLargestKernel) {
-    files.push_back(fs::absolute(*kernel, error).string());
-  }
+  const auto there = kernel ? open_named_file(*kernel, invoking_user()) : Result<UniqueFd>();
+  if (there && is_small_elf(*there)) files.push_back(fs::absolute(*kernel, error).string());
   return files;
 }
 
@@ -124,22 +131,34 @@ Result<QemuAdditions> complete_command(const RecordOptions& options, const Targe
   return complete_qemu(options.command, target.facts, wishes);
 }
 
-void copy_companions(const RecordOptions& options, const Target& target) {
-  std::error_code error;
-  const auto copy = [&](const std::string& from, const fs::path& to) {
-    fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
-    std::error_code ignored;
-    fs::permissions(to, fs::perms::owner_read | fs::perms::owner_write, ignored);
-    if (error && options.say) options.say(fmt::format("{}: not copied: {}", from, error.message()));
+void copy_companions(const Folder& session, const RecordOptions& options, const Target& target) {
+  const auto copy = [&](const std::string& from, const std::string& to) -> Result<void> {
+    const auto source = open_named_file(from, session.identity());
+    if (!source) return tl::unexpected(source.error());
+    const auto copied = session.create(to);
+    if (!copied) return tl::unexpected(copied.error());
+    ssize_t size = 0;
+    do {
+      size = ::sendfile(copied->get(), source->get(), nullptr, 1 << 30);
+    } while (size > 0 || (size < 0 && errno == EINTR));
+    if (size < 0) return fail("{}: {}", session.path_of(to), std::strerror(errno));
+    return {};
   };
-  const fs::path folder(options.folder);
-  if (!target.symbols.empty()) fs::create_directory(folder / "symbols", error);
+  const auto say = [&](const Result<void>& done, const std::string& file) {
+    if (!done && options.say) {
+      options.say(fmt::format("{}: not copied: {}", file, done.error().message));
+    }
+  };
+  if (!target.symbols.empty()) {
+    if (auto made = session.make_folder("symbols"); !made && options.say) {
+      options.say(made.error().message);
+    }
+  }
   for (const std::string& file : target.symbols) {
-    copy(file, folder / "symbols" / fs::path(file).filename());
+    say(copy(file, "symbols/" + fs::path(file).filename().string()), file);
   }
-  if (!target.facts.trace_events.empty()) {
-    copy(target.facts.trace_events, folder / "trace-events-all");
-  }
+  const std::string& events = target.facts.trace_events;
+  if (!events.empty()) say(copy(events, "trace-events-all"), events);
 }
 
 }  // namespace trapline::record

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/folder.h"
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
 #include "merge/record/qemu_command.h"
@@ -29,6 +30,6 @@ struct Target {
                                                      const Instance& instance);
 
 // Copies what readers want beside the recording: symbols/, trace-events-all.
-void copy_companions(const RecordOptions& options, const Target& target);
+void copy_companions(const Folder& session, const RecordOptions& options, const Target& target);
 
 }  // namespace trapline::record

@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "backend_ftrace/base/unique_fd.h"
+#include "merge/session/session_folder.h"
 
 namespace trapline {
-
-// The lock that a recorder holds as long as it lives; an Error when another holds it.
-[[nodiscard]] Result<UniqueFd> lock_session(const std::string& session);
 
 enum class Finish {
   kNothingToDo,  // trace.dat is whole
@@ -29,7 +26,7 @@ enum class Finish {
 [[nodiscard]] Result<Finish> finish_session(const std::string& session);
 
 // For the recorder, which holds the lock already.
-[[nodiscard]] Result<void> finish_locked(const std::string& session,
+[[nodiscard]] Result<void> finish_locked(const Folder& session,
                                          const std::vector<std::string>& cpu_stats);
 
 }  // namespace trapline

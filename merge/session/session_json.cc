@@ -333,8 +333,8 @@ std::string to_text(const SessionJson& session) {
   return text.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-Result<void> write_session_json(const std::string& folder, const SessionJson& session) {
-  return replace_file(folder + "/session.json", to_text(session));
+Result<void> write_session_json(const Folder& folder, const SessionJson& session) {
+  return folder.replace("session.json", to_text(session));
 }
 
 std::optional<SessionJson> parse_session_json(const std::string& text) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/result.h"
 #include "merge/clock/sync_points.h"
 
@@ -122,8 +123,7 @@ struct SessionJson {
 };
 
 [[nodiscard]] std::string to_text(const SessionJson& session);
-[[nodiscard]] Result<void> write_session_json(const std::string& folder,
-                                              const SessionJson& session);
+[[nodiscard]] Result<void> write_session_json(const Folder& folder, const SessionJson& session);
 
 // Nothing where the text is not a JSON object. Fields that are missing or damaged have their
 // defaults, damaged elements of lists are left out: a recording is read without them.

@@ -4,13 +4,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "backend_ftrace/base/paths.h"
-#include "backend_ftrace/base/text_file.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
@@ -20,14 +16,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Descriptor = std::shared_ptr<const UniqueFd>;
 
-std::uint64_t size_of(const std::string& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  return error ? 0 : size;
-}
+std::string cpu_file(std::size_t cpu) { return fmt::format("raw/cpu{}", cpu); }
 
-std::string cpu_file(const std::string& session, std::size_t cpu) {
-  return raw_file(session, fmt::format("cpu{}", cpu));
+std::uint64_t size_of(const Folder& session, const std::string& name) {
+  const auto status = session.look_at(name);
+  return status ? static_cast<std::uint64_t>(status->st_size) : 0;
 }
 
 tl::unexpected<Error> damaged(const std::string& path) {
@@ -36,10 +29,10 @@ tl::unexpected<Error> damaged(const std::string& path) {
               fs::path(path).parent_path().string());
 }
 
-Result<Descriptor> open_piece(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return fail("{}: {}", path, std::strerror(errno));
-  return std::make_shared<const UniqueFd>(std::move(fd));
+Result<Descriptor> open_piece(const Folder& session, const std::string& name) {
+  auto fd = session.open_file(name, O_RDONLY);
+  if (!fd) return tl::unexpected(std::move(fd).error());
+  return std::make_shared<const UniqueFd>(std::move(*fd));
 }
 
 std::uint64_t length(const UniqueFd& fd) {
@@ -49,7 +42,7 @@ std::uint64_t length(const UniqueFd& fd) {
 
 // Pages that nobody has begun to move: the head is what the recorder wrote, or has a tail already
 // that somebody did not come to use.
-Result<File> compose_streamed(const std::string& session, const StartFacts& start,
+Result<File> compose_streamed(const Folder& session, const StartFacts& start,
                               const Descriptor& head, std::uint64_t head_length) {
   const Tail tail = tail_of(session, start, {});
   std::vector<File::Piece> pieces;
@@ -58,15 +51,15 @@ Result<File> compose_streamed(const std::string& session, const StartFacts& star
   for (std::size_t cpu = 0; cpu < tail.areas.size(); ++cpu) {
     const CpuArea& area = tail.areas[cpu];
     if (area.size == 0) continue;
-    auto pages = open_piece(cpu_file(session, cpu));
+    auto pages = open_piece(session, cpu_file(cpu));
     if (!pages) return tl::unexpected(std::move(pages).error());
     pieces.push_back({area.offset, area.size, std::move(*pages), 0, {}});
   }
-  return File::compose(session + "/trace.dat", std::move(pieces), {head, head_length});
+  return File::compose(session.path_of("trace.dat"), std::move(pieces), {head, head_length});
 }
 
 // What was moved is in trace.dat, the rest still in raw/.
-Result<File> compose_moved(const std::string& session, const Descriptor& trace) {
+Result<File> compose_moved(const Folder& session, const Descriptor& trace) {
   auto areas = read_plan(session);
   if (!areas) return tl::unexpected(std::move(areas).error());
   const std::uint64_t moved = length(*trace);
@@ -78,29 +71,25 @@ Result<File> compose_moved(const std::string& session, const Descriptor& trace) 
     const std::uint64_t done = std::min(moved > area.offset ? moved - area.offset : 0, area.size);
     if (done > 0) pieces.push_back({area.offset, done, trace, area.offset, {}});
     if (done == area.size) continue;
-    auto pages = open_piece(cpu_file(session, cpu));
+    auto pages = open_piece(session, cpu_file(cpu));
     if (!pages) return tl::unexpected(std::move(pages).error());
     pieces.push_back({area.offset + done, area.size - done, std::move(*pages), done, {}});
   }
-  return File::compose(session + "/trace.dat", std::move(pieces), {trace, moved});
+  return File::compose(session.path_of("trace.dat"), std::move(pieces), {trace, moved});
 }
 
 }  // namespace
 
-std::string raw_file(const std::string& session, const std::string& file) {
-  return session + "/raw/" + file;
-}
-
-Result<void> write_start(const std::string& session, const StartFacts& facts) {
+Result<void> write_start(const Folder& session, const StartFacts& facts) {
   const json start{{"page_size", facts.page_size}, {"head_bytes", facts.head_bytes},
                    {"cpus", facts.cpus},           {"clocks", facts.clocks},
                    {"uname", facts.uname},         {"version", facts.version}};
-  return replace_file(raw_file(session, "start.json"), start.dump());
+  return session.replace("raw/start.json", start.dump());
 }
 
-Result<StartFacts> read_start(const std::string& session) {
-  const std::string path = raw_file(session, "start.json");
-  auto text = read_text(path);
+Result<StartFacts> read_start(const Folder& session) {
+  const std::string path = session.path_of("raw/start.json");
+  auto text = session.read("raw/start.json");
   if (!text) return tl::unexpected(std::move(text).error());
   try {
     const json start = json::parse(*text);
@@ -113,22 +102,22 @@ Result<StartFacts> read_start(const std::string& session) {
     facts.version = start.at("version").get<std::string>();
     const bool sane =
         facts.page_size >= 4096 && facts.page_size <= 65536 && facts.cpus <= kMostCpus;
-    if (sane && facts.head_bytes <= size_of(raw_file(session, "head"))) return facts;
-    if (sane && is_there(raw_file(session, "plan.json"))) return facts;
+    if (sane && facts.head_bytes <= size_of(session, "raw/head")) return facts;
+    if (sane && session.has_file("raw/plan.json")) return facts;
   } catch (const json::exception&) {
   }
   return damaged(path);
 }
 
-Result<void> write_plan(const std::string& session, const std::vector<CpuArea>& areas) {
+Result<void> write_plan(const Folder& session, const std::vector<CpuArea>& areas) {
   json list = json::array();
   for (const CpuArea& area : areas) list.push_back({{"offset", area.offset}, {"size", area.size}});
-  return replace_file(raw_file(session, "plan.json"), json{{"areas", list}}.dump());
+  return session.replace("raw/plan.json", json{{"areas", list}}.dump());
 }
 
-Result<std::vector<CpuArea>> read_plan(const std::string& session) {
-  const std::string path = raw_file(session, "plan.json");
-  auto text = read_text(path);
+Result<std::vector<CpuArea>> read_plan(const Folder& session) {
+  const std::string path = session.path_of("raw/plan.json");
+  auto text = session.read("raw/plan.json");
   if (!text) return tl::unexpected(std::move(text).error());
   try {
     std::vector<CpuArea> areas;
@@ -149,20 +138,25 @@ Result<std::vector<CpuArea>> read_plan(const std::string& session) {
   }
 }
 
-Tail tail_of(const std::string& session, const StartFacts& start,
+Tail tail_of(const Folder& session, const StartFacts& start,
              const std::vector<std::string>& cpu_stats) {
   std::vector<std::uint64_t> sizes;
   for (unsigned cpu = 0; cpu < start.cpus; ++cpu) {
-    sizes.push_back(size_of(cpu_file(session, cpu)) / start.page_size * start.page_size);
+    sizes.push_back(size_of(session, cpu_file(cpu)) / start.page_size * start.page_size);
   }
-  const TailFacts facts{read_text(raw_file(session, "cmdlines")).value_or(""), start.clocks,
-                        start.uname, start.version, cpu_stats};
+  const TailFacts facts{session.read("raw/cmdlines").value_or(""), start.clocks, start.uname,
+                        start.version, cpu_stats};
   return trace_dat_tail(facts, start.head_bytes, start.page_size, sizes);
 }
 
+bool is_unfinished(const Folder& session) {
+  return session.has_file("raw/start.json") &&
+         (session.has_file("raw/head") || session.has_file("trace.dat"));
+}
+
 bool is_unfinished(const std::string& session) {
-  return is_there(raw_file(session, "start.json")) &&
-         (is_there(raw_file(session, "head")) || is_there(session + "/trace.dat"));
+  const auto folder = Folder::open_to_read(session);
+  return folder && is_unfinished(*folder);
 }
 
 bool is_unfinished_trace(const std::string& path) {
@@ -172,15 +166,17 @@ bool is_unfinished_trace(const std::string& path) {
 }
 
 Result<File> open_unfinished(const std::string& session) {
-  auto start = read_start(session);
+  const auto folder = Folder::open_to_read(session);
+  if (!folder) return tl::unexpected(folder.error());
+  auto start = read_start(*folder);
   if (!start) return tl::unexpected(std::move(start).error());
-  if (auto head = open_piece(raw_file(session, "head"))) {
+  if (auto head = open_piece(*folder, "raw/head")) {
     const std::uint64_t head_length = length(**head);
-    return compose_streamed(session, *start, *head, head_length);
+    return compose_streamed(*folder, *start, *head, head_length);
   }
-  auto trace = open_piece(session + "/trace.dat");
+  auto trace = open_piece(*folder, "trace.dat");
   if (!trace) return tl::unexpected(std::move(trace).error());
-  return compose_moved(session, *trace);
+  return compose_moved(*folder, *trace);
 }
 
 Result<File> open_trace_file(std::string path) {

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/result.h"
 #include "merge/source/file.h"
 #include "merge/source/trace_dat/tail.h"
@@ -32,23 +33,20 @@ struct StartFacts {
   unsigned cpus = 0;
   std::string clocks, uname, version;
 };
-[[nodiscard]] Result<void> write_start(const std::string& session, const StartFacts& facts);
+[[nodiscard]] Result<void> write_start(const Folder& session, const StartFacts& facts);
 // Errors: kDamaged.
-[[nodiscard]] Result<StartFacts> read_start(const std::string& session);
+[[nodiscard]] Result<StartFacts> read_start(const Folder& session);
 
 // Where the pages of each CPU lie in the trace.dat that is being made.
-[[nodiscard]] Result<void> write_plan(const std::string& session,
-                                      const std::vector<CpuArea>& areas);
-[[nodiscard]] Result<std::vector<CpuArea>> read_plan(const std::string& session);
+[[nodiscard]] Result<void> write_plan(const Folder& session, const std::vector<CpuArea>& areas);
+[[nodiscard]] Result<std::vector<CpuArea>> read_plan(const Folder& session);
 
 // The tail for what has been streamed so far; pages that were cut off are left out.
-[[nodiscard]] Tail tail_of(const std::string& session, const StartFacts& start,
+[[nodiscard]] Tail tail_of(const Folder& session, const StartFacts& start,
                            const std::vector<std::string>& cpu_stats);
 
-// "DIR/raw/FILE".
-[[nodiscard]] std::string raw_file(const std::string& session, const std::string& file);
-
 // Whether the folder holds such a recording.
+[[nodiscard]] bool is_unfinished(const Folder& session);
 [[nodiscard]] bool is_unfinished(const std::string& session);
 // Whether `path` is the trace.dat that such a recording would become.
 [[nodiscard]] bool is_unfinished_trace(const std::string& path);

@@ -7,6 +7,7 @@
 #include "merge/record/flight_control.h"
 #include "merge/record/flight_ring.h"
 #include "merge/record/flight_store.h"
+#include "merge/session/session_folder.h"
 #include "tests/merge/record/replay.h"
 #include "tests/support/temporary_folder.h"
 
@@ -133,7 +134,7 @@ TEST_F(FlightRingTest, RefusesWhatIsNoPage) {
 class FlightStoreTest : public ::testing::Test {
  protected:
   void add_snapshot(const FlightStore& store, std::uint64_t second, std::size_t bytes) const {
-    const fs::path path = store.path_for(second * 1'000'000'000);
+    const fs::path path = store.folder().path_of(store.name_for(second * 1'000'000'000));
     fs::create_directory(path);
     std::ofstream(path / "trace.dat") << std::string(bytes, 'x');
   }
@@ -177,8 +178,8 @@ TEST_F(FlightStoreTest, ASocketOfADeadRecorderIsToldFromALivingOne) {
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, ::testing::HasSubstr("no flight recorder is at work"));
   EXPECT_FALSE(ask_for_snapshot(folder_ / "nowhere", ""));
-  EXPECT_TRUE(FlightControl::open(folder_));
-  EXPECT_TRUE(FlightControl::open(folder_));  // replaces what is there
+  EXPECT_TRUE(FlightControl::open(*open_own_folder(folder_)));
+  EXPECT_TRUE(FlightControl::open(*open_own_folder(folder_)));  // replaces what is there
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "merge/record/owner.h"
 #include "merge/record/vm_names.h"
 #include "tests/support/temporary_folder.h"
 
@@ -121,25 +120,6 @@ TEST(VmNameTest, ProcessesWithoutOneAreLeftOut) {
   EXPECT_FALSE(names.update(threads));
   EXPECT_THAT(names.vms(threads), IsEmpty());
   EXPECT_FALSE(command_line_of(::getpid()).empty());
-}
-
-TEST(OwnerTest, TheFilesOfASessionAreForNobodyElse) {
-  const test::TemporaryFolder temporary;
-  const fs::path folder = temporary / "session";
-  fs::create_directories(folder / "uftrace.data");
-  const fs::path outside = folder.string() + ".outside";
-  for (const fs::path& file : {folder / "a", folder / "uftrace.data/info", outside}) {
-    std::ofstream(file) << "text";
-    ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
-  }
-  fs::create_symlink(outside, folder / "link");
-  close_to_others(folder);
-  const auto mode = [](const fs::path& file) {
-    return static_cast<unsigned>(fs::status(file).permissions());
-  };
-  EXPECT_EQ(mode(folder / "a"), 0600u);
-  EXPECT_EQ(mode(folder / "uftrace.data/info"), 0600u);
-  EXPECT_EQ(mode(outside), 0644u) << "a link was followed";
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ class PlacementTest : public testing::Test {
       sync.after = read(stamp + 300);
       session.sync.push_back(sync);
     }
-    EXPECT_TRUE(write_session_json(folder_, session));
+    EXPECT_TRUE(write_session_json(*Folder::open(folder_), session));
     InputOptions options;
     options.paths = {folder_};
     return run_report(options, {}, {}, {});

@@ -23,7 +23,7 @@ class FinishTest : public ::testing::Test {
     write("session.json", "{}");
     write("raw/head", "HEAD");
     const trace_dat::StartFacts facts{4096, 4, 2, "local [mono]", "Linux test", "trapline test"};
-    EXPECT_TRUE(trace_dat::write_start(folder_, facts));
+    EXPECT_TRUE(trace_dat::write_start(*Folder::open(folder_), facts));
     write("raw/cpu0", std::string(3 * 4096, 'a'));
     write("raw/cpu1", std::string(600 * 4096, 'b') + "cut off page");
   }
@@ -83,7 +83,7 @@ TEST_F(FinishTest, BeginsAgainWhenTheTailWasCutOff) {
 }
 
 TEST_F(FinishTest, LeavesASessionAloneThatIsBeingWritten) {
-  const auto lock = lock_session(folder_);
+  const auto lock = lock_session(*Folder::open(folder_));
   ASSERT_TRUE(lock);
   const auto finished = finish_session(folder_);
   ASSERT_FALSE(finished);

@@ -57,7 +57,7 @@ class UnfinishedTest : public ::testing::Test {
     }
     const trace_dat::StartFacts facts{4096,           head,          layout->cpu_count,
                                       "local [mono]", layout->uname, "trapline test"};
-    EXPECT_TRUE(trace_dat::write_start(folder_, facts));
+    EXPECT_TRUE(trace_dat::write_start(*Folder::open(folder_), facts));
   }
 
   static std::string cpu_file(unsigned cpu) { return fmt::format("raw/cpu{}", cpu); }
@@ -111,14 +111,14 @@ TEST_F(UnfinishedTest, AnAttemptToFinishThatWasKilledIsReadAnywhere) {
   fs::copy(folder_, spare, fs::copy_options::recursive);
   ASSERT_EQ(finish_session(folder_), Finish::kFinished);
   const std::string finished = contents(trace());
-  const auto start = trace_dat::read_start(spare);
-  const auto areas = trace_dat::tail_of(spare, *start, {}).areas;
+  const auto start = trace_dat::read_start(*Folder::open(spare));
+  const auto areas = trace_dat::tail_of(*Folder::open(spare), *start, {}).areas;
   for (const std::size_t cpu : {std::size_t{0}, areas.size() - 1}) {
     for (const std::uint64_t moved : {std::uint64_t{0}, areas[cpu].size / 2, areas[cpu].size}) {
       fs::remove_all(folder_);
       fs::copy(spare, folder_, fs::copy_options::recursive);
       fs::remove(folder_ / "raw/head");
-      ASSERT_TRUE(trace_dat::write_plan(folder_, areas));
+      ASSERT_TRUE(trace_dat::write_plan(*Folder::open(folder_), areas));
       write("trace.dat", finished.substr(0, areas[cpu].offset + moved));
       // What was moved is given back.
       std::string pages = contents(folder_ / cpu_file(static_cast<unsigned>(cpu)));
@@ -153,10 +153,10 @@ std::string boundary_page(std::uint64_t time) {
 TEST_F(UnfinishedTest, WhatOurRecorderLeftOutIsNoLoss) {
   append("raw/cpu0", boundary_page(~std::uint64_t{0} >> 8));
   for (const bool ours : {true, false}) {
-    auto start = trace_dat::read_start(folder_);
+    auto start = trace_dat::read_start(*Folder::open(folder_));
     ASSERT_TRUE(start);
     start->version = ours ? "trapline 0.1" : "3.1.6";
-    ASSERT_TRUE(trace_dat::write_start(folder_, *start));
+    ASSERT_TRUE(trace_dat::write_start(*Folder::open(folder_), *start));
     auto source = trace_dat::open_trace_dat(trace(), {});
     ASSERT_TRUE(source);
     std::vector<Lost> losses;

@@ -1,0 +1,399 @@
+#include "backend_ftrace/base/folder.h"
+
+#include <dirent.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "backend_ftrace/base/text_file.h"
+
+namespace trapline {
+namespace {
+
+constexpr int kFolder = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+constexpr unsigned kMostLinks = 40, kMostDepth = 64;  // as the kernel; of a tree that is removed
+
+// Component by component, for kernels without openat2 and sandboxes that refuse it.
+int walk_beneath(int folder, std::string_view name, int flags, mode_t mode) {
+  UniqueFd at;
+  for (std::size_t slash; (slash = name.find('/')) != std::string_view::npos;
+       name.remove_prefix(slash + 1)) {
+    const std::string part(name.substr(0, slash));
+    at.reset(::openat(at ? at.get() : folder, part.c_str(), kFolder));
+    if (!at) return -1;
+  }
+  return ::openat(at ? at.get() : folder, std::string(name).c_str(), flags | O_NOFOLLOW | O_CLOEXEC,
+                  mode);
+}
+
+bool leads_up(std::string_view name) {
+  return ("/" + std::string(name) + "/").find("/../") != std::string::npos;
+}
+
+int open_beneath(int folder, const std::string& name, int flags, mode_t mode = 0) {
+  if (leads_up(name) || name.starts_with('/')) return errno = EXDEV, -1;
+  open_how how{};
+  how.flags = static_cast<__u64>(flags | O_NOFOLLOW | O_CLOEXEC);
+  how.mode = mode;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  const auto fd = static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how));
+  if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return fd;
+  return walk_beneath(folder, name, flags, mode);
+}
+
+// With a user's rights a path leads where he could go himself; only through magic links (/proc) it
+// would lead where root stands.
+int open_as_user(const std::string& path, int flags) {
+  open_how how{};
+  how.flags = static_cast<__u64>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_NO_MAGICLINKS;
+  const auto fd =
+      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how));
+  if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return fd;
+  return ::open(path.c_str(), flags | O_CLOEXEC);
+}
+
+std::deque<std::string> parts_of(std::string_view path) {
+  std::deque<std::string> parts;
+  while (!path.empty()) {
+    const auto slash = std::min(path.find('/'), path.size());
+    if (slash > 0) parts.emplace_back(path.substr(0, slash));
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  return parts;
+}
+
+bool is_closed(const struct stat& folder) {
+  return folder.st_uid == 0 && ((folder.st_mode & 022) == 0 || (folder.st_mode & S_ISVTX) != 0);
+}
+
+enum class Way : bool { kAny, kRootsOnly };  // kRootsOnly: only folders that root alone writes into
+
+// A path with root's rights: a link is followed only where nobody but root can have put it.
+int open_as_root(const std::string& path, int flags, Way way = Way::kAny) {
+  const auto start = [](std::string_view from) {
+    return UniqueFd(::open(from.starts_with('/') ? "/" : ".", kFolder));
+  };
+  UniqueFd at = start(path);
+  std::deque<std::string> parts = parts_of(path);
+  for (unsigned links = 0; at && !parts.empty();) {
+    const std::string part = std::move(parts.front());
+    parts.pop_front();
+    struct stat folder {
+    }, link{};
+    if (::fstat(at.get(), &folder) != 0) return -1;
+    if (way == Way::kRootsOnly && !is_closed(folder)) return errno = EACCES, -1;
+    const int as = parts.empty() ? flags | O_NOFOLLOW | O_CLOEXEC : kFolder;
+    UniqueFd next(::openat(at.get(), part.c_str(), as));
+    if (next || (errno != ENOTDIR && errno != ELOOP)) {
+      at = std::move(next);
+      continue;
+    }
+    next.reset(::openat(at.get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!next || ::fstat(next.get(), &link) != 0) return -1;
+    if (!S_ISLNK(link.st_mode)) return errno = ENOTDIR, -1;
+    char target[PATH_MAX];
+    const ssize_t size = ::readlinkat(next.get(), "", target, sizeof target);
+    if (size < 0) return -1;
+    if (!is_closed(folder) || link.st_uid != 0 || ++links > kMostLinks) return errno = ELOOP, -1;
+    const std::string_view leads(target, static_cast<std::size_t>(size));
+    if (leads.starts_with('/')) at = start("/");
+    const auto more = parts_of(leads);
+    parts.insert(parts.begin(), more.begin(), more.end());
+  }
+  return at.release();
+}
+
+std::string text_of(int cause) {
+  if (cause == ELOOP) return "a link is in the way; name the place that it leads to";
+  return std::strerror(cause);
+}
+
+// Empties a folder, and those in it. A name that others move meanwhile is not looked for.
+int empty_folder(int folder, unsigned depth) {
+  if (depth > kMostDepth) return ELOOP;
+  const int listed = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(listed), &::closedir);
+  if (!listing) return errno;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (::unlinkat(folder, entry->d_name, 0) == 0 || errno == ENOENT) continue;
+    if (errno != EISDIR && errno != EPERM) return errno;
+    const UniqueFd below(::openat(folder, entry->d_name, kFolder));
+    if (!below) return errno;
+    if (const int cause = empty_folder(below.get(), depth + 1); cause != 0) return cause;
+    if (::unlinkat(folder, entry->d_name, AT_REMOVEDIR) != 0) return errno;
+  }
+  return 0;
+}
+
+}  // namespace
+
+// The folder of a name's last part: the Folder's own, or one below it.
+struct Folder::Place {
+  UniqueFd below;
+  int folder = -1;
+  std::string last;
+};
+
+Result<Folder::Place> Folder::place_of(const std::string& name) const {
+  const auto slash = name.rfind('/');
+  Place place{{}, fd_.get(), name.substr(slash + 1)};
+  if (slash != std::string::npos) {
+    place.below.reset(open_beneath(fd_.get(), name.substr(0, slash), kFolder));
+    if (!place.below) return failure(name, errno);
+    place.folder = place.below.get();
+  }
+  if (place.last.empty() || place.last == "." || place.last == "..") return failure(name, EINVAL);
+  return place;
+}
+
+tl::unexpected<Error> Folder::failure(const std::string& name, int cause) const {
+  return fail("{}: {}", path_of(name), text_of(cause));
+}
+
+Result<Folder> Folder::open(const std::string& path, std::optional<Identity> who) {
+  const ActAs as(who);
+  errno = as ? ENOENT : EPERM;
+  UniqueFd fd(!as || path.empty() ? -1
+              : acting_uid() == 0 ? open_as_root(path, kFolder)
+                                  : open_as_user(path, O_PATH | O_DIRECTORY));
+  if (!fd) return fail("{}: {}", path, text_of(errno));
+  return Folder(std::move(fd), path, std::move(who));
+}
+
+Result<Folder> Folder::open_to_read(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail("{}: {}", path, std::strerror(errno));
+  return Folder(std::move(fd), path, std::nullopt);
+}
+
+std::string Folder::path_of(const std::string& name) const {
+  if (path_ == ".") return name;
+  return path_.ends_with('/') ? path_ + name : path_ + "/" + name;
+}
+
+Result<std::pair<Folder, std::string>> Folder::open_parent(const std::string& path,
+                                                           std::optional<Identity> who) {
+  std::string trimmed = path;
+  while (trimmed.size() > 1 && trimmed.ends_with('/')) trimmed.pop_back();
+  const auto slash = trimmed.rfind('/');
+  std::string last = trimmed.substr(slash + 1);
+  std::string above = slash == std::string::npos ? "."
+                      : slash == 0               ? "/"
+                                                 : trimmed.substr(0, slash);
+  if (last.empty() || last == "." || last == "..") above = trimmed, last = ".";
+  auto folder = open(above, std::move(who));
+  if (!folder) return tl::unexpected(std::move(folder).error());
+  return std::pair(std::move(*folder), std::move(last));
+}
+
+Result<Folder> Folder::open_folder(const std::string& name) const {
+  const ActAs as(who_);
+  UniqueFd fd(as ? open_beneath(fd_.get(), name, kFolder) : -1);
+  if (!fd) return failure(name, as ? errno : EPERM);
+  return Folder(std::move(fd), path_of(name), who_);
+}
+
+Result<Folder> Folder::make_folder(const std::string& name, mode_t mode) const {
+  const ActAs as(who_);
+  const auto place = place_of(name);
+  if (!place) return tl::unexpected(place.error());
+  if (!as || ::mkdirat(place->folder, place->last.c_str(), mode) != 0) {
+    return failure(name, as ? errno : EPERM);
+  }
+  auto made = open_folder(name);
+  // Another one, which was put in its place; or a file system where all belongs to somebody.
+  if (made && made->status().st_uid != acting_uid()) {
+    return fail("{}: a new folder there belongs to user {}; choose another one", path_of(name),
+                made->status().st_uid);
+  }
+  return made;
+}
+
+Result<UniqueFd> Folder::create(const std::string& name, mode_t mode) const {
+  const ActAs as(who_);
+  UniqueFd fd(as ? open_beneath(fd_.get(), name, O_RDWR | O_CREAT | O_EXCL, mode) : -1);
+  if (!fd) return failure(name, as ? errno : EPERM);
+  return fd;
+}
+
+Result<UniqueFd> Folder::open_file(const std::string& name, int flags) const {
+  const ActAs as(who_);
+  UniqueFd fd(as ? open_beneath(fd_.get(), name, flags | O_NONBLOCK | O_NOCTTY) : -1);
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return failure(name, as ? errno : EPERM);
+  if (!S_ISREG(status.st_mode)) return fail("{}: not a file", path_of(name));
+  // A file that somebody else put there, or a second name of one that is somewhere else.
+  if ((flags & O_ACCMODE) != O_RDONLY && acting_uid() == 0 &&
+      (status.st_nlink > 1 || status.st_uid != 0)) {
+    return fail("{}: is not a file that root made", path_of(name));
+  }
+  return fd;
+}
+
+Result<void> Folder::replace(const std::string& name, std::string_view text, mode_t mode,
+                             Durable durable) const {
+  const ActAs as(who_);
+  const auto place = place_of(name);
+  if (!place) return tl::unexpected(place.error());
+  const std::string fresh = place->last + ".new";
+  UniqueFd fd;
+  for (unsigned tries = 0; as && !fd && tries < 8; ++tries) {
+    if (tries > 0) ::unlinkat(place->folder, fresh.c_str(), 0);  // of a writer that was killed
+    fd.reset(open_beneath(place->folder, fresh, O_RDWR | O_CREAT | O_EXCL, mode));
+    if (!fd && errno != EEXIST) break;
+  }
+  if (!fd) return failure(name + ".new", as ? errno : EPERM);
+  auto written = write_all(fd.get(), text, path_of(name));
+  if (written && durable == Durable::kYes && ::fdatasync(fd.get()) != 0) {
+    written = failure(name, errno);
+  }
+  if (written &&
+      ::renameat(place->folder, fresh.c_str(), place->folder, place->last.c_str()) != 0) {
+    written = failure(name, errno);
+  }
+  if (!written) ::unlinkat(place->folder, fresh.c_str(), 0);
+  return written;
+}
+
+Result<std::string> Folder::read(const std::string& name) const {
+  const auto fd = open_file(name, O_RDONLY);
+  if (!fd) return tl::unexpected(fd.error());
+  return read_all(fd->get(), path_of(name));
+}
+
+Result<void> Folder::rename(const std::string& from, const std::string& to) const {
+  const ActAs as(who_);
+  const auto source = place_of(from), target = place_of(to);
+  if (!source) return tl::unexpected(source.error());
+  if (!target) return tl::unexpected(target.error());
+  if (!as ||
+      ::renameat(source->folder, source->last.c_str(), target->folder, target->last.c_str()) != 0) {
+    return fail("{}: cannot be renamed to {}: {}", path_of(from), path_of(to),
+                std::strerror(as ? errno : EPERM));
+  }
+  return {};
+}
+
+Result<void> Folder::remove(const std::string& name) const {
+  const ActAs as(who_);
+  const auto place = place_of(name);
+  if (!place) return tl::unexpected(place.error());
+  const auto gone = [&](int flags) {
+    return ::unlinkat(place->folder, place->last.c_str(), flags) == 0 || errno == ENOENT;
+  };
+  if (as && (gone(0) || ((errno == EISDIR || errno == EPERM) && gone(AT_REMOVEDIR)))) return {};
+  return failure(name, as ? errno : EPERM);
+}
+
+Result<void> Folder::clear() const {
+  const ActAs as(who_);
+  const int cause = as ? empty_folder(fd_.get(), 0) : EPERM;
+  if (cause != 0) return fail("{}: cannot be removed: {}", path_, text_of(cause));
+  return {};
+}
+
+Result<void> Folder::remove_tree(const std::string& name) const {
+  if (has_folder(name)) {
+    const auto folder = open_folder(name);
+    if (!folder) return tl::unexpected(folder.error());
+    if (auto cleared = folder->clear(); !cleared) return cleared;
+  }
+  return remove(name);
+}
+
+Result<UniqueFd> Folder::readable() const {
+  const ActAs as(who_);
+  UniqueFd fd(as ? ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+  if (!fd) return fail("{}: {}", path_, std::strerror(as ? errno : EPERM));
+  return fd;
+}
+
+Result<void> Folder::sync() const {
+  const auto fd = readable();
+  if (!fd) return tl::unexpected(fd.error());
+  if (::fsync(fd->get()) != 0) return fail("{}: {}", path_, std::strerror(errno));
+  return {};
+}
+
+Result<void> Folder::set_mode(mode_t mode) const {
+  const auto fd = readable();
+  if (!fd) return tl::unexpected(fd.error());
+  const ActAs as(who_);
+  if (!as || ::fchmod(fd->get(), mode) != 0) return fail("{}: {}", path_, std::strerror(errno));
+  return {};
+}
+
+Result<void> Folder::give_to(const Identity& who) const {
+  if (::fchownat(fd_.get(), "", who.uid, who.gid, AT_EMPTY_PATH) == 0) return {};
+  return fail("{}: cannot be given to user {}: {}", path_, who.uid, std::strerror(errno));
+}
+
+std::optional<struct stat> Folder::look_at(const std::string& name) const {
+  const ActAs as(who_);
+  const UniqueFd fd(as ? open_beneath(fd_.get(), name, O_PATH) : -1);
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
+  return status;
+}
+
+bool Folder::has_file(const std::string& name) const {
+  const auto status = look_at(name);
+  return status && S_ISREG(status->st_mode);
+}
+
+bool Folder::has_folder(const std::string& name) const {
+  const auto status = look_at(name);
+  return status && S_ISDIR(status->st_mode);
+}
+
+Result<std::vector<std::string>> Folder::names() const {
+  auto fd = readable();
+  if (!fd) return tl::unexpected(std::move(fd).error());
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(fd->get()), &::closedir);
+  if (!listing) return fail("{}: {}", path_, std::strerror(errno));
+  (void)fd->release();  // closed with the listing
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  return names;
+}
+
+struct stat Folder::status() const {
+  struct stat status {};
+  (void)::fstat(fd_.get(), &status);
+  return status;
+}
+
+Result<Folder> Folder::again() const {
+  UniqueFd fd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 3));
+  if (!fd) return fail("{}: {}", path_, std::strerror(errno));
+  return Folder(std::move(fd), path_, who_);
+}
+
+Result<UniqueFd> open_named_file(const std::string& path, const std::optional<Identity>& who) {
+  constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+  UniqueFd fd;
+  {
+    const ActAs as(who);
+    if (as) fd.reset(acting_uid() == 0 ? open_as_root(path, kFlags) : open_as_user(path, kFlags));
+  }
+  if (!fd && who && errno == EACCES) fd.reset(open_as_root(path, kFlags, Way::kRootsOnly));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, text_of(errno));
+  if (!S_ISREG(status.st_mode)) return fail("{}: not a file", path);
+  return fd;
+}
+
+}  // namespace trapline

@@ -1,0 +1,59 @@
+#include "backend_ftrace/base/identity.h"
+
+#include <grp.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <exception>
+
+namespace trapline {
+namespace {
+
+// Of this thread only: glibc's setgroups() is for all of them.
+bool set_groups(const std::vector<gid_t>& groups) {
+#ifdef SYS_setgroups32
+  constexpr long kCall = SYS_setgroups32;
+#else
+  constexpr long kCall = SYS_setgroups;
+#endif
+  return ::syscall(kCall, groups.size(), groups.data()) == 0;
+}
+
+constexpr auto kAsk = static_cast<uid_t>(-1);  // no such user: nothing changes
+
+gid_t acting_gid() { return static_cast<gid_t>(::setfsgid(kAsk)); }
+
+}  // namespace
+
+uid_t acting_uid() { return static_cast<uid_t>(::setfsuid(kAsk)); }
+
+ActAs::ActAs(const std::optional<Identity>& who) {
+  if (!who || ::geteuid() != 0) return;
+  uid_ = acting_uid();
+  if (uid_ == who->uid) return;
+  gid_ = acting_gid();
+  const int count = ::getgroups(0, nullptr);
+  groups_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  possible_ = count >= 0 && ::getgroups(count, groups_.data()) == count && set_groups(who->groups);
+  if (!possible_) return;
+  changed_ = true;
+  ::setfsgid(who->gid);
+  ::setfsuid(who->uid);
+  possible_ = acting_uid() == who->uid && acting_gid() == who->gid;
+  if (!possible_) leave();
+}
+
+void ActAs::leave() {
+  changed_ = false;
+  ::setfsuid(uid_);
+  ::setfsgid(gid_);
+  // Root with somebody else's rights, or the other way round, must not go on.
+  if (!set_groups(groups_) || acting_uid() != uid_ || acting_gid() != gid_) std::terminate();
+}
+
+ActAs::~ActAs() {
+  if (changed_) leave();
+}
+
+}  // namespace trapline

@@ -1,0 +1,47 @@
+// The user whose rights the kernel checks file operations by.
+//
+// Root that works in a folder of somebody else acts as him: a link, a name or a file that he, or a
+// process of his, puts in its way leads nowhere that he could not go himself. What is made belongs
+// to him from the start, also where the file system gives root no rights (root_squash).
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+namespace trapline {
+
+struct Identity {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;  // besides gid
+};
+
+// While it lives, this thread's file operations are that user's (setfsuid, setfsgid, setgroups of
+// the thread alone; signals, ptrace and other threads see root as before). Without an identity, or
+// where this process is not root, it changes nothing. Nested ones of one user cost a system call.
+// No child may be started meanwhile: it would keep the identity.
+class ActAs {
+ public:
+  explicit ActAs(const std::optional<Identity>& who);
+  ~ActAs();
+  ActAs(const ActAs&) = delete;
+  ActAs& operator=(const ActAs&) = delete;
+  // False where the identity could not be taken (no CAP_SETUID, a user namespace without it): the
+  // caller must not go on.
+  explicit operator bool() const { return possible_; }
+
+ private:
+  void leave();
+
+  bool changed_ = false, possible_ = true;
+  uid_t uid_ = 0;  // as it was before
+  gid_t gid_ = 0;
+  std::vector<gid_t> groups_;
+};
+
+// The user whose rights count now, in this thread.
+[[nodiscard]] uid_t acting_uid();
+
+}  // namespace trapline

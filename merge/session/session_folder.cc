@@ -1,0 +1,245 @@
+#include "merge/session/session_folder.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline {
+namespace {
+
+constexpr const char* kElsewhere = "choose another folder with -o";
+
+std::optional<std::uint32_t> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  const auto number = text == nullptr ? std::nullopt : parse_number(text);
+  if (!number || *number >= UINT32_MAX) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+std::vector<gid_t> groups_of(const char* name, gid_t gid) {
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    int count = static_cast<int>(groups.size());
+    const bool fits = ::getgrouplist(name, gid, groups.data(), &count) >= 0;
+    groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+    if (fits) return groups;
+  }
+}
+
+// The folder that `path` is in, for the session's owner, or, where he may not go or write there,
+// for root: then nobody else but root may write there.
+struct Above {
+  Folder folder;
+  std::string name;
+  std::optional<Identity> owner;
+};
+Result<Above> open_above(const std::string& path) {
+  auto owner = invoking_user();
+  auto his = Folder::open_parent(path, owner);
+  if (!owner) {
+    if (!his) return tl::unexpected(std::move(his).error());
+    return Above{std::move(his->first), std::move(his->second), {}};
+  }
+  if (his) {
+    const ActAs as(owner);
+    if (as && ::faccessat(his->first.fd(), ".", W_OK | X_OK, AT_EACCESS) == 0) {
+      return Above{std::move(his->first), std::move(his->second), std::move(owner)};
+    }
+  }
+  auto roots = Folder::open_parent(path);
+  if (!roots) return tl::unexpected(std::move(his ? roots : his).error());
+  const struct stat status = roots->first.status();
+  if (status.st_uid != 0 || (status.st_mode & 022) != 0) {
+    return fail("{}: {} may not write there; {}", roots->first.path(), user_text(owner->uid),
+                kElsewhere);
+  }
+  return Above{std::move(roots->first), std::move(roots->second), std::move(owner)};
+}
+
+Result<void> check_owner(const Folder& folder) {
+  const uid_t owner = folder.status().st_uid;
+  const uid_t own = folder.identity() ? folder.identity()->uid : ::geteuid();
+  if (owner == own) return {};
+  return fail(ErrorKind::kUsage, "{} belongs to {}, the session would be of {}; {}", folder.path(),
+              user_text(owner), user_text(own), kElsewhere);
+}
+
+// The folder that is there, if there is one.
+Result<std::optional<Folder>> open_own(const Above& above) {
+  if (above.name != ".") {
+    const auto status = above.folder.look_at(above.name);
+    if (!status) return std::nullopt;
+    const std::string path = above.folder.path_of(above.name);
+    if (S_ISLNK(status->st_mode)) {
+      return fail(ErrorKind::kUsage, "{} is a link; name the folder that it leads to", path);
+    }
+    if (!S_ISDIR(status->st_mode)) {
+      return fail(ErrorKind::kUsage, "{} exists but is not a folder; {}", path, kElsewhere);
+    }
+  }
+  auto folder = above.name == "." ? above.folder.again() : above.folder.open_folder(above.name);
+  if (!folder) return tl::unexpected(std::move(folder).error());
+  folder->set_identity(above.owner);
+  if (auto checked = check_owner(*folder); !checked) return tl::unexpected(checked.error());
+  return std::move(*folder);
+}
+
+Result<Folder> make_own(const Above& above) {
+  auto folder = above.folder.make_folder(above.name, 0700);
+  if (!folder) return folder;
+  const bool is_his = above.folder.identity().has_value() == above.owner.has_value();
+  if (!is_his) {
+    if (auto given = folder->give_to(*above.owner); !given) {
+      return tl::unexpected(std::move(given).error());
+    }
+    folder->set_identity(above.owner);
+  }
+  return folder;
+}
+
+bool is_session(const Folder& folder) { return folder.has_file("session.json"); }
+
+// Makes room for NAME, an earlier session: it becomes NAME.old.
+Result<void> move_aside(const Above& above, const Folder& earlier) {
+  if (!is_session(earlier)) {
+    return fail(ErrorKind::kUsage, "{} exists but is not a Trapline session; {}", earlier.path(),
+                kElsewhere);
+  }
+  if (earlier.has_folder("raw")) {
+    if (auto lock = lock_session(earlier); !lock) return tl::unexpected(lock.error());
+  }
+  auto again = above.folder.again();
+  if (!again) return tl::unexpected(std::move(again).error());
+  Above old{std::move(*again), above.name + ".old", above.owner};
+  auto kept = open_own(old);
+  if (!kept) return tl::unexpected(std::move(kept).error());
+  if (*kept) {
+    if (!is_session(**kept)) {
+      return fail(ErrorKind::kUsage,
+                  "{} exists but is not a Trapline session, so the earlier {} cannot be kept under "
+                  "that name; {}",
+                  (*kept)->path(), earlier.path(), kElsewhere);
+    }
+    // The folder that --user's plugin wrote is neither root's nor the owner's.
+    auto removed = above.folder.remove_tree(old.name);
+    if (!removed && above.owner) {
+      old.folder.set_identity(std::nullopt);
+      removed = old.folder.remove_tree(old.name);
+    }
+    if (!removed) return removed;
+  }
+  return above.folder.rename(above.name, old.name);
+}
+
+Result<Folder> make_session(const Above& above) {
+  auto folder = open_own(above);
+  if (!folder) return tl::unexpected(std::move(folder).error());
+  if (*folder) {
+    const auto names = (*folder)->names();
+    if (!names) return tl::unexpected(names.error());
+    if (!names->empty()) {
+      if (auto moved = move_aside(above, **folder); !moved) return tl::unexpected(moved.error());
+      folder->reset();
+    }
+  }
+  if (!*folder) {
+    auto made = make_own(above);
+    if (!made) return made;
+    folder->emplace(std::move(*made));
+  } else {
+    // Closed first: from then on nobody else puts anything into it.
+    if (auto closed = (*folder)->set_mode(0700); !closed) return tl::unexpected(closed.error());
+    const auto names = (*folder)->names();
+    if (!names || !names->empty()) {
+      return fail("{}: somebody else writes into it; {}", (*folder)->path(), kElsewhere);
+    }
+  }
+  if (auto raw = (*folder)->make_folder("raw"); !raw) return raw;
+  return std::move(**folder);
+}
+
+}  // namespace
+
+std::optional<Identity> invoking_user() {
+  if (::geteuid() != 0) return std::nullopt;
+  const auto uid = number_in("SUDO_UID"), gid = number_in("SUDO_GID");
+  if (!uid || !gid || *uid == 0) return std::nullopt;
+  const passwd* entry = ::getpwuid(*uid);
+  Identity user{*uid, *gid, {*gid}};
+  if (entry != nullptr) user.groups = groups_of(entry->pw_name, *gid);
+  if (!ActAs(user)) return std::nullopt;
+  return user;
+}
+
+std::string user_text(uid_t uid) {
+  if (uid == 0) return "root";
+  const passwd* entry = ::getpwuid(uid);
+  return entry != nullptr ? fmt::format("user {}", entry->pw_name) : fmt::format("user {}", uid);
+}
+
+Result<Folder> open_own_folder(const std::string& path) {
+  const auto above = open_above(path);
+  if (!above) return tl::unexpected(above.error());
+  auto folder = open_own(*above);
+  if (!folder) return tl::unexpected(std::move(folder).error());
+  if (*folder) return std::move(**folder);
+  return make_own(*above);
+}
+
+Result<Folder> make_session_folder(const std::string& path) {
+  const auto above = open_above(path);
+  if (!above) return tl::unexpected(above.error());
+  return make_session(*above);
+}
+
+Result<Folder> make_session_folder(const Folder& parent, const std::string& name) {
+  auto again = parent.again();
+  if (!again) return again;
+  return make_session({std::move(*again), name, parent.identity()});
+}
+
+Result<Folder> open_session_folder(const std::string& path) {
+  const auto user = invoking_user();
+  auto folder = Folder::open(path, user);
+  if (!folder && user) folder = Folder::open(path);
+  if (!folder || ::geteuid() != 0) return folder;
+  const struct stat status = folder->status();
+  if (user && status.st_uid == user->uid) return folder;
+  folder->set_identity(std::nullopt);
+  if (status.st_uid != 0) folder->set_identity(Identity{status.st_uid, status.st_gid, {}});
+  return folder;
+}
+
+Result<void> remove_session_folder(Folder session) {
+  auto cleared = session.clear();
+  if (!cleared && session.identity()) {  // the folder of --user is neither root's nor the owner's
+    session.set_identity(std::nullopt);
+    cleared = session.clear();
+  }
+  if (!cleared) return cleared;
+  const auto above = open_above(session.path());
+  if (!above) return tl::unexpected(above.error());
+  const auto there = above->folder.look_at(above->name);
+  if (!there || there->st_ino != session.status().st_ino) return {};
+  return above->folder.remove(above->name);
+}
+
+Result<UniqueFd> lock_session(const Folder& session) {
+  const auto raw = session.open_folder("raw");
+  if (!raw) return tl::unexpected(raw.error());
+  auto lock = raw->readable();
+  if (!lock) return lock;
+  if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail("{}: trapline record is still writing this session; end it first", session.path());
+  }
+  return lock;
+}
+
+}  // namespace trapline

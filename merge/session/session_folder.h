@@ -1,0 +1,40 @@
+// A session's files and their owner. Everything that writes a session does it through the Folder
+// (backend_ftrace/base/folder.h) that it got here, by names below it and never by a path: other
+// processes of the session's owner may write there, and must not lead root anywhere.
+//
+// A session belongs to the user who called sudo, else to this process's own; its folder has the
+// mode 0700 (it holds kernel addresses and texts of the guest). It is that user's from its first
+// byte on: nothing is given away afterwards, and what a killed recorder leaves is his.
+#pragma once
+
+#include <string>
+
+#include "backend_ftrace/base/folder.h"
+
+namespace trapline {
+
+// The user who called sudo (SUDO_UID, SUDO_GID), where this process is root and can act as him.
+[[nodiscard]] std::optional<Identity> invoking_user();
+// "root", "user alice", "user 4242"
+[[nodiscard]] std::string user_text(uid_t uid);
+
+// Opens the folder, or makes it, for the session's owner alone. Errors (kUsage): it is somebody
+// else's, or a link.
+[[nodiscard]] Result<Folder> open_own_folder(const std::string& path);
+
+// Makes the folder of a new session with its raw/; an earlier session of that name becomes NAME.old
+// (and replaces an earlier NAME.old). A folder that holds anything else is refused.
+[[nodiscard]] Result<Folder> make_session_folder(const std::string& path);
+// The same below a folder of its owner's.
+[[nodiscard]] Result<Folder> make_session_folder(const Folder& parent, const std::string& name);
+
+// The folder of a session that is there, to write into it. Root acts as the owner of the folder.
+[[nodiscard]] Result<Folder> open_session_folder(const std::string& path);
+
+// Removes it with all that is in it: nothing was recorded.
+[[nodiscard]] Result<void> remove_session_folder(Folder session);
+
+// The lock that a recorder holds as long as it lives; an Error when another holds it.
+[[nodiscard]] Result<UniqueFd> lock_session(const Folder& session);
+
+}  // namespace trapline

@@ -1,0 +1,160 @@
+// Files below a folder that somebody else can write into as well.
+#include "backend_ftrace/base/folder.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backend_ftrace/base/text_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trapline {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+class FolderTest : public ::testing::Test {
+ protected:
+  FolderTest() {
+    fs::create_directories(temporary_ / "in/raw");
+    fs::create_directories(temporary_ / "out");
+    std::ofstream(outside_) << "outside";
+  }
+  [[nodiscard]] Folder folder() const { return *Folder::open(temporary_ / "in"); }
+  void link(const std::string& name, const std::string& to) const {
+    fs::create_symlink(to, temporary_ / ("in/" + name));
+  }
+  [[nodiscard]] std::string text(const std::string& path) const {
+    return read_text(path).value_or("none");
+  }
+
+  test::TemporaryFolder temporary_;
+  const std::string outside_ = temporary_ / "out/file";
+};
+
+TEST_F(FolderTest, MakesReplacesReadsAndRemovesFilesBelowIt) {
+  const Folder in = folder();
+  ASSERT_TRUE(in.replace("raw/a", "one"));
+  ASSERT_TRUE(in.replace("raw/a", "two", 0600, Durable::kYes));
+  EXPECT_EQ(in.read("raw/a").value_or(""), "two");
+  EXPECT_EQ(in.look_at("raw/a")->st_mode & 07777, 0600u);
+  EXPECT_FALSE(in.create("raw/a")) << "it is there";
+  ASSERT_TRUE(in.rename("raw/a", "b"));
+  EXPECT_TRUE(in.has_file("b"));
+  EXPECT_THAT(*in.names(), UnorderedElementsAre("raw", "b"));
+  EXPECT_TRUE(in.remove("b"));
+  EXPECT_TRUE(in.remove("b")) << "there is none";
+  EXPECT_TRUE(in.remove_tree("raw"));
+  EXPECT_TRUE(in.names()->empty());
+  EXPECT_TRUE(in.sync());
+}
+
+TEST_F(FolderTest, ALinkLeadsNowhere) {
+  const Folder in = folder();
+  link("file", outside_);
+  link("file.new", outside_);
+  link("folder", temporary_ / "out");
+  EXPECT_FALSE(in.open_file("file", O_RDONLY));
+  EXPECT_FALSE(in.read("folder/file"));
+  EXPECT_FALSE(in.create("folder/other"));
+  EXPECT_FALSE(in.replace("folder/file", "ours"));
+  EXPECT_FALSE(in.rename("folder/file", "stolen"));
+  EXPECT_FALSE(in.remove("folder/file"));
+  EXPECT_FALSE(in.open_folder("folder"));
+  EXPECT_FALSE(in.has_file("file"));
+  EXPECT_FALSE(in.has_folder("folder"));
+  ASSERT_TRUE(in.replace("file", "ours")) << "the link itself is replaced";
+  EXPECT_TRUE(in.has_file("file"));
+  ASSERT_TRUE(in.remove_tree("folder"));
+  EXPECT_EQ(text(outside_), "outside");
+  EXPECT_FALSE(fs::exists(temporary_ / "out/other"));
+}
+
+TEST_F(FolderTest, ATreeIsRemovedWithItsLinksAndNotWhatTheyLeadTo) {
+  const Folder in = folder();
+  fs::create_directories(temporary_ / "in/raw/below");
+  link("raw/below/link", temporary_ / "out");
+  ASSERT_TRUE(in.remove_tree("raw"));
+  EXPECT_FALSE(in.has("raw"));
+  EXPECT_EQ(text(outside_), "outside");
+}
+
+TEST_F(FolderTest, NamesLeadNowhereAboveIt) {
+  const Folder in = folder();
+  for (const std::string name : {"../out/file", "raw/../../out/file", "/etc/passwd", ""}) {
+    EXPECT_FALSE(in.open_file(name, O_RDONLY)) << name;
+    EXPECT_FALSE(in.replace(name, "ours")) << name;
+    EXPECT_FALSE(in.remove(name)) << name;
+  }
+  EXPECT_FALSE(in.remove("..")) << "nor the folder itself";
+  EXPECT_EQ(text(outside_), "outside");
+}
+
+TEST_F(FolderTest, AFifoIsRefusedWithoutAWait) {
+  ASSERT_EQ(::mkfifo((temporary_ / "in/fifo").c_str(), 0600), 0);
+  const auto file = folder().open_file("fifo", O_RDONLY);
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().message, HasSubstr("fifo: not a file"));
+}
+
+// What somebody else's folder does to root; the user is nobody's in particular.
+class RootsFolderTest : public FolderTest {
+ protected:
+  static constexpr uid_t kUser = 54321;
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    ASSERT_EQ(::chmod(temporary_.path().c_str(), 0755), 0);
+    ASSERT_EQ(::chown((temporary_ / "in").c_str(), kUser, kUser), 0);
+    ASSERT_EQ(::chown((temporary_ / "in/raw").c_str(), kUser, kUser), 0);
+  }
+  const Identity user_{kUser, kUser, {}};
+};
+
+TEST_F(RootsFolderTest, FilesAreMadeWithTheRightsOfItsIdentity) {
+  const auto in = Folder::open(temporary_ / "in", user_);
+  ASSERT_TRUE(in) << in.error().message;
+  ASSERT_TRUE(in->replace("raw/a", "text"));
+  EXPECT_EQ(in->look_at("raw/a")->st_uid, kUser);
+  EXPECT_EQ(in->make_folder("b")->status().st_gid, kUser);
+  ASSERT_EQ(::chmod((temporary_ / "out").c_str(), 0700), 0);
+  EXPECT_FALSE(Folder::open(temporary_ / "out", user_)->create("a"));
+  EXPECT_EQ(acting_uid(), 0u);
+  const auto out = Folder::open(temporary_ / "out");
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(::geteuid(), 0u);
+}
+
+TEST_F(RootsFolderTest, RootFollowsLinksThatOnlyRootCanHaveMade) {
+  fs::create_symlink(temporary_ / "out", temporary_ / "roots");
+  EXPECT_TRUE(Folder::open(temporary_ / "roots"));
+  link("roots", temporary_ / "out");
+  const auto in_his = Folder::open(temporary_ / "in/roots");
+  ASSERT_FALSE(in_his) << "he can replace it";
+  EXPECT_THAT(in_his.error().message, HasSubstr("a link is in the way"));
+  EXPECT_FALSE(replace_file(temporary_ / "in/roots/file", "ours"));
+  EXPECT_EQ(text(outside_), "outside");
+}
+
+TEST_F(RootsFolderTest, ASecondNameOfAFileIsNotWritten) {
+  fs::create_hard_link(outside_, temporary_ / "in/file");
+  const auto file = folder().open_file("file", O_RDWR);
+  ASSERT_FALSE(file);
+  EXPECT_TRUE(folder().open_file("file", O_RDONLY));
+}
+
+TEST_F(RootsFolderTest, AFileToCopyIsReadWithTheUsersRightsOrFromRootsFolders) {
+  ASSERT_EQ(::chmod(outside_.c_str(), 0600), 0);
+  link("secret", outside_);
+  EXPECT_FALSE(open_named_file(temporary_ / "in/secret", user_));
+  ASSERT_EQ(::chmod((temporary_ / "out").c_str(), 0755), 0);
+  EXPECT_TRUE(open_named_file(outside_, user_)) << "all above it is root's";
+  ASSERT_EQ(::chmod((temporary_ / "out").c_str(), 0777), 0);
+  EXPECT_FALSE(open_named_file(outside_, user_)) << "others can put a file there";
+}
+
+}  // namespace
+}  // namespace trapline

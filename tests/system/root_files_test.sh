@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh disable=SC2016,SC2054
+# Root's files where others can write: nothing that they put in its way leads it anywhere. The attacker is user 65534.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+here=$TRAPLINE_SOURCE_DIR/tests/system
+race_seconds=${TRAPLINE_RACE_SECONDS:-5} # scripts/nightly takes a minute
+attacker=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+as_sudo=(env SUDO_UID=65534 SUDO_GID=65534)
+
+[ "$(id -u)" = 0 ] || skip "needs root"
+[ -w /sys/kernel/tracing/instances ] || skip "needs tracefs at /sys/kernel/tracing"
+chmod 755 "$work"
+home=$work/home victim=$work/victim
+mkdir "$home" "$victim"
+chown 65534:65534 "$home"
+for file in $(seq 50); do echo "root's $file" >"$victim/f$file"; done
+chmod 600 "$victim"/*
+state_of_victims() { stat -c '%n %u %g %a %s %Y %Z' "$victim" "$victim"/*; }
+before=$(state_of_victims)
+victims_are_untouched() { expect_equal "root's own files" "$before" "$(state_of_victims)"; }
+
+# start SESSION OPTIONS...: a recorder that sudo started, in the attacker's folder; begun once it records.
+start() {
+  local session=$1
+  shift
+  cd "$home"
+  "${as_sudo[@]}" "$trapline" record -o "$session" "$@" >"$work/stdout" 2>"$work/stderr" &
+  recorder=$!
+  wait_for "recording" grep -qs start.json <(ls "$session/raw")
+}
+
+a_link_in_the_session_leads_nowhere() {
+  start run --duration 2s
+  for name in raw/cmdlines.new session.json.new raw/plan.json.new trace.dat; do
+    "${attacker[@]}" ln -s "$victim/f1" "run/$name"
+  done
+  wait "$recorder" || true
+  victims_are_untouched
+  "${attacker[@]}" ln -sfn "$victim" run/raw
+  "${as_sudo[@]}" "$trapline" record --finish run >"$work/stdout" 2>"$work/stderr" || true
+  "$trapline" record --finish run >"$work/stdout" 2>"$work/stderr" || true
+  victims_are_untouched
+}
+
+files_swapped_in_the_session_stay_roots() {
+  local swapper end=$((SECONDS + race_seconds)) runs=0
+  while [ $SECONDS -lt $end ]; do
+    rm -rf "$home/run" "$home/run.old"
+    start run --duration 1s
+    "${attacker[@]}" python3 "$here/swap_race.py" run "$victim" >"$work/swaps" &
+    swapper=$!
+    wait "$recorder" || true
+    "${as_sudo[@]}" timeout 20 "$trapline" record --finish run >"$work/stdout" 2>"$work/stderr" || true
+    "${as_sudo[@]}" timeout 20 "$trapline" record -o run --duration 100ms >"$work/stdout" 2>"$work/stderr" || true
+    kill "$swapper"
+    wait "$swapper" || true
+    [ "$(cat "$work/swaps")" -gt 100 ] || fail "the attacker swapped only $(cat "$work/swaps") times"
+    victims_are_untouched
+    runs=$((runs + 1))
+  done
+  echo "$runs recordings, $(cat "$work/swaps") swaps in the last"
+}
+
+a_folder_of_somebody_else_is_refused() {
+  cd "$home"
+  "${attacker[@]}" mkdir run
+  run "$trapline" record -o run --duration 100ms
+  expect_equal "exit status" 2 "$status"
+  expect_contains "$work/stderr" "run belongs to user"
+  expect_equal "files in it" "" "$(ls -A run)"
+  mkdir "$work/roots"
+  chmod 755 "$work/roots"
+  run "${as_sudo[@]}" "$trapline" record -o "$work/roots" --duration 100ms
+  expect_equal "exit status" 2 "$status"
+  expect_contains "$work/stderr" "belongs to root"
+  "${attacker[@]}" ln -s "$victim" link
+  for sudo in "" 1; do
+    run ${sudo:+"${as_sudo[@]}"} "$trapline" record -o link --duration 100ms
+    expect_equal "exit status" 2 "$status"
+    expect_contains "$work/stderr" "is a link"
+    run ${sudo:+"${as_sudo[@]}"} "$trapline" record -o link/run --duration 100ms
+    expect_equal "exit status" 1 "$status"
+  done
+  victims_are_untouched
+}
+
+a_link_beside_an_output_leads_nowhere() {
+  cd "$home"
+  "${attacker[@]}" ln -s "$victim/f1" prom.new
+  "$trapline" top --batch --count 1 --interval 200ms --prometheus "$home/prom" >"$work/stdout" 2>"$work/stderr"
+  victims_are_untouched
+  [ ! -L prom ] || fail "prom is the attacker's link"
+  expect_contains prom trapline_events_total
+}
+
+# The whole life of a session under strace: the calls that root made by name, read by audit_names.py.
+root_goes_nowhere_by_name() {
+  command -v strace >/dev/null || skip "needs strace"
+  cd "$home"
+  audit() { # audit SUDO COMMAND...
+    local sudo=$1
+    shift
+    rm -f "$work/trace"
+    strace -f -y -s 4096 -o "$work/trace" \
+      -e trace=%file,setfsuid,openat,openat2,unlinkat,renameat,renameat2,mkdirat,fchownat,fchmodat,linkat,symlinkat \
+      ${sudo:+"${as_sudo[@]}"} "$trapline" "$@" >"$work/stdout" 2>"$work/stderr" || true
+    tail -n 2 "$work/stderr"
+    python3 "$here/audit_names.py" "$work/trace" "$home" || fail "trapline $* (sudo: ${sudo:-no})"
+  }
+  for sudo in "" yes; do
+    session=run$sudo
+    for _ in 1 2 3; do audit "$sudo" record -o "$session" --duration 300ms --symbols /proc/kallsyms; done
+    audit "$sudo" record --finish "$session"
+    audit "$sudo" record -o "$session.u" --user nobody --duration 300ms -- true
+    audit "$sudo" record --flight 2s --duration 1s -o "flight$sudo"
+    audit "$sudo" top --batch --count 1 --interval 200ms --prometheus "$home/prom$sudo"
+  done
+  # The audit sees what a40aedc did.
+  printf '%s\n' "7 openat(AT_FDCWD<$home>, \"run/raw/cmdlines.new\", O_WRONLY|O_CREAT|O_TRUNC) = 3" \
+    "7 lchown(\"run/session.json\", 65534, 65534) = 0" >"$work/trace"
+  if python3 "$here/audit_names.py" "$work/trace" "$home" >"$work/stdout" 2>&1; then
+    fail "the audit passes what a40aedc did"
+  fi
+  expect_contains "$work/stdout" "2 of root's 2"
+}
+
+a_session_belongs_to_the_user_from_its_first_byte() {
+  start run --duration 60s
+  sleep 1.2
+  kill -KILL "$recorder"
+  wait "$recorder" 2>/dev/null || true
+  expect_equal "files of others" "" "$(find run ! -user 65534 -o ! -group 65534 -o -type f ! -perm 0600)"
+  expect_equal "folder" 700 "$(stat -c %a run)"
+  run "${attacker[@]}" "$trapline" info run
+  expect_equal "exit status of info" 0 "$status"
+  "${as_sudo[@]}" "$trapline" record --finish run
+  expect_equal "files of others" "" "$(find run ! -user 65534 -o ! -group 65534 -o -type f ! -perm 0600)"
+  "${attacker[@]}" rm -r run
+}
+
+# As kernels before 5.6 and sandboxes have it.
+works_without_openat2() {
+  command -v strace >/dev/null || skip "needs strace"
+  cd "$home"
+  for _ in 1 2; do
+    run strace -f -o "$work/trace" -e trace=openat2 -e inject=openat2:error=ENOSYS \
+      "${as_sudo[@]}" "$trapline" record -o run --duration 300ms
+    expect_equal "exit status" 0 "$status"
+  done
+  grep -q ENOSYS "$work/trace" || fail "openat2 was never asked for"
+  expect_equal "files of others" "" "$(find run run.old ! -user 65534)"
+}
+
+"$1"

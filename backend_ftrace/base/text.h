@@ -33,6 +33,13 @@ namespace trapline {
 // Removes the first word, between blanks and tabs, from the line; "" at its end.
 std::string_view take_word(std::string_view& line);
 
+// Removes the first line from the text, with its line end, and returns it without.
+inline std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(line.size() < text.size() ? line.size() + 1 : line.size());
+  return line;
+}
+
 // What comes after the last slash of a path.
 [[nodiscard]] constexpr std::string_view basename_of(std::string_view path) {
   return path.substr(path.rfind('/') + 1);

@@ -1,8 +1,10 @@
 #include "backend_ftrace/base/text_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -10,21 +12,33 @@
 
 namespace trapline {
 
-Result<std::string> read_text(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<std::string> read_text(const std::string& path, std::size_t most, TextFrom from) {
+  // Without O_NONBLOCK opening a FIFO waits for a writer; a terminal must not become ours.
+  const int wait = from == TextFrom::kFile ? O_NONBLOCK : 0;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait));
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
-  return read_all(fd.get(), path);
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return fail("{}: {}", path, std::strerror(errno));
+  if (from == TextFrom::kFile && !S_ISREG(status.st_mode))
+    return fail("{}: not a regular file", path);
+  return read_all(fd.get(), path, most);
 }
 
-Result<std::string> read_all(int fd, const std::string& path) {
+Result<std::string> read_all(int fd, const std::string& path, std::size_t most) {
   std::string text;
-  char buffer[65536];
   for (;;) {
-    const ssize_t size = ::read(fd, buffer, sizeof buffer);
+    // Files of /proc and tracefs do not tell their size.
+    const std::size_t before = text.size();
+    text.resize(before + std::clamp<std::size_t>(before, 4096, 1u << 20));
+    const ssize_t size = ::read(fd, text.data() + before, text.size() - before);
+    text.resize(before + (size > 0 ? static_cast<std::size_t>(size) : 0));
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) return fail("{}: {}", path, std::strerror(errno));
     if (size == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(size));
+    if (text.size() > most) {
+      return fail(ErrorKind::kDamaged, "{}: longer than {} KiB; it is not what its name says", path,
+                  most >> 10);
+    }
   }
 }
 

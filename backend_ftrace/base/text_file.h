@@ -1,6 +1,8 @@
 // Small files, whole: control files of tracefs, /proc, the parts of a session.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -8,10 +10,21 @@
 
 namespace trapline {
 
-[[nodiscard]] Result<std::string> read_text(const std::string& path);
+inline constexpr std::size_t kMostText = 64u << 20;
+inline constexpr std::size_t kMostJson = 16u << 20;
+
+// Of a recording's files only regular ones are taken, and nothing waits: they may be somebody
+// else's. What the user names may be a pipe.
+enum class TextFrom : std::uint8_t { kFile, kAnything };
+
+// The one way in which a file is read whole. Errors: not there, not a regular file (a FIFO, a
+// device), longer than `most` (kDamaged).
+[[nodiscard]] Result<std::string> read_text(const std::string& path, std::size_t most = kMostText,
+                                            TextFrom from = TextFrom::kFile);
 
 // What is left of an open file.
-[[nodiscard]] Result<std::string> read_all(int fd, const std::string& path);
+[[nodiscard]] Result<std::string> read_all(int fd, const std::string& path,
+                                           std::size_t most = kMostText);
 
 // One write(2), as control files want it.
 [[nodiscard]] Result<void> write_text(const std::string& path, std::string_view text,

@@ -11,7 +11,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
+#include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/unique_fd.h"
 
@@ -52,12 +54,14 @@ class LineSocket {
   }
 
   Result<std::string> receive() {
-    for (;;) {
-      if (const auto end = buffer_.find('\n'); end != std::string::npos) {
-        std::string line = buffer_.substr(0, end);
-        buffer_.erase(0, end + 1);
+    for (std::size_t looked_at = line_;;) {
+      if (const auto end = buffer_.find('\n', looked_at); end != std::string::npos) {
+        std::string line = buffer_.substr(line_, end - line_);
+        line_ = end + 1;
         return line;
       }
+      buffer_.erase(0, std::exchange(line_, 0));
+      looked_at = buffer_.size();
       if (buffer_.size() > kMaxLine) return fail("{}: an answer that does not end", path_);
       pollfd ready{fd_.get(), POLLIN, 0};
       if (const int count = ::poll(&ready, 1, kPatience); count < 0 && errno == EINTR)
@@ -77,7 +81,20 @@ class LineSocket {
   std::string path_;
   UniqueFd fd_;
   std::string buffer_;
+  std::size_t line_ = 0;  // where in it the next line begins
 };
+
+// Nothing where it is no object, or nests too deep.
+Json parse_answer(const std::string& line) {
+  return is_bounded_json(line) ? Json::parse(line, nullptr, false) : Json();
+}
+
+// Nothing where there is no such text.
+std::string text_of(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
 
 class Monitor : public EventControl {
  public:
@@ -131,7 +148,7 @@ class Qmp : public EventControl {
     auto qmp = std::make_unique<Qmp>(std::move(socket));
     auto greeting = qmp->socket_.receive();
     if (!greeting) return tl::unexpected(greeting.error());
-    if (!Json::parse(*greeting, nullptr, false).contains("QMP")) {
+    if (!parse_answer(*greeting).contains("QMP")) {
       return fail("{}: no QMP socket; start QEMU with -qmp unix:PATH,server=on,wait=off",
                   qmp->socket_.path());
     }
@@ -147,9 +164,8 @@ class Qmp : public EventControl {
     if (!answer) return tl::unexpected(answer.error());
     std::vector<EventState> states;
     for (const Json& event : *answer) {
-      const std::string state = event.value("state", "");
       // "unavailable": compiled out.
-      states.push_back({event.value("name", ""), state == "enabled"});
+      states.push_back({text_of(event, "name"), text_of(event, "state") == "enabled"});
     }
     if (states.empty()) return unknown(pattern);
     return states;
@@ -177,7 +193,7 @@ class Qmp : public EventControl {
     auto all = execute("trace-event-get-state", {{"name", "*"}});
     std::vector<std::string> names;
     if (all) {
-      for (const Json& event : *all) names.push_back(event.value("name", ""));
+      for (const Json& event : *all) names.push_back(text_of(event, "name"));
     }
     const std::vector<std::string_view> views(names.begin(), names.end());
     near = nearest(pattern, views);
@@ -194,11 +210,11 @@ class Qmp : public EventControl {
     for (;;) {
       auto line = socket_.receive();
       if (!line) return tl::unexpected(line.error());
-      Json answer = Json::parse(*line, nullptr, false);
+      Json answer = parse_answer(*line);
       if (!answer.is_object()) return fail("{}: the answer is not a JSON object", socket_.path());
       if (answer.contains("return")) return answer["return"];
       if (answer.contains("error")) {
-        return fail("{}: {}: {}", socket_.path(), name, answer["error"].value("desc", "failed"));
+        return fail("{}: {}: {}", socket_.path(), name, text_of(answer["error"], "desc"));
       }
       // An event of the machine: the answer is still to come.
     }

@@ -1,13 +1,9 @@
 // Reading trace-events files from disk, and what concerns several of them.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <unordered_map>
 
-#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 
 namespace trapline::tracetool {
@@ -17,22 +13,14 @@ std::string Diagnostic::text() const {
 }
 
 Result<EventFile> read_trace_events(const std::string& path) {
-  std::string text;
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  ssize_t got = file ? 1 : -1;
-  for (std::size_t size = 0; got > 0;) {
-    text.resize(size + (1u << 20));
-    got = ::read(file.get(), text.data() + size, text.size() - size);
-    size += got > 0 ? static_cast<std::size_t>(got) : 0;
-    text.resize(size);
+  auto text = read_text(path, kMostText, TextFrom::kAnything);
+  if (!text) {
+    return fail(text.error().kind,
+                "{}; give a trace-events file, such as the trace-events-all that QEMU installs in "
+                "/usr/share/qemu",
+                text.error().message);
   }
-  if (got < 0) {
-    return fail(
-        "{}: cannot be read: {}; give a trace-events file, such as the trace-events-all that "
-        "QEMU installs in /usr/share/qemu",
-        path, std::strerror(errno));
-  }
-  return parse_trace_events(text, path);
+  return parse_trace_events(*text, path);
 }
 
 std::vector<Diagnostic> find_duplicates(std::span<const EventFile> files) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/cli/usage_error.h"
 
@@ -107,7 +108,10 @@ Result<std::vector<std::string>> values_of(const Setting& setting, const toml::n
 Result<void> read_file(Config& config) {
   std::error_code error;
   if (config.file.empty() || !std::filesystem::exists(config.file, error)) return {};
-  const toml::parse_result parsed = toml::parse_file(config.file);
+  constexpr std::size_t kMost = 64u << 10;  // a dot makes a table in a table, freed by recursion
+  const auto text = read_text(config.file, kMost, TextFrom::kAnything);
+  if (!text) return tl::unexpected(text.error());
+  const toml::parse_result parsed = toml::parse(*text, config.file);
   if (!parsed) {
     return fail(ErrorKind::kUsage, "{}: {}", place(config.file, parsed.error().source()),
                 parsed.error().description());

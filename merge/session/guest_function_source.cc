@@ -1,10 +1,11 @@
 #include "merge/session/guest_function_source.h"
 
 #include <charconv>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/uftrace_source.h"
 #include "merge/source/wrapped_source.h"
@@ -63,8 +64,9 @@ class CallsOfThreads final : public WrappedSource {
 std::map<std::int32_t, ThreadId> vcpu_threads_of(const std::string& directory) {
   constexpr std::string_view kComment = "# thread: cpu";
   std::map<std::int32_t, ThreadId> threads;
-  std::ifstream file(directory + "/sync.txt");
-  for (std::string line; std::getline(file, line);) {
+  const std::string file = read_text(directory + "/sync.txt").value_or("");
+  for (std::string_view rest = file; !rest.empty();) {
+    const std::string_view line = take_line(rest);
     if (!line.starts_with(kComment)) continue;
     const char* const end = line.data() + line.size();
     std::int32_t vcpu = 0, thread = 0;

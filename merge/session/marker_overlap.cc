@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "merge/source/marker_calls.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "merge/source/uftrace/uftrace_source.h"
@@ -38,8 +38,9 @@ struct Tally {
 
 // The value of a comment in a directory's sync.txt, which the plugin writes.
 std::string comment_of(const std::string& directory, std::string_view comment) {
-  std::ifstream file(directory + "/sync.txt");
-  for (std::string line; std::getline(file, line);) {
+  const std::string file = read_text(directory + "/sync.txt").value_or("");
+  for (std::string_view rest = file; !rest.empty();) {
+    const std::string_view line = take_line(rest);
     if (line.starts_with(comment)) return std::string(trimmed(line.substr(comment.size())));
   }
   return {};

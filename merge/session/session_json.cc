@@ -5,13 +5,15 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/text_file.h"
 
 namespace trapline {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using json = nlohmann::ordered_json;  // written
+using parsed = nlohmann::json;
 
 // The recorder keeps at most so many sync series: from here on they are thinned out.
 constexpr std::size_t kMostSyncs = 64;
@@ -102,18 +104,19 @@ void add_lists(const SessionJson& session, json& text) {
   text["sync"] = std::move(sync);
 }
 
-// ---- reading: each get() leaves its value as it was where the field is missing or of another type
+// ---- reading, by keys that are looked up: ordered_json would walk them. Each get() leaves its
+// value as it was where the field is missing or of another type
 
-void get(const json& from, const char* key, std::string& value) {
+void get(const parsed& from, const char* key, std::string& value) {
   const auto found = from.find(key);
   if (found != from.end() && found->is_string()) value = found->get<std::string>();
 }
-void get(const json& from, const char* key, bool& value) {
+void get(const parsed& from, const char* key, bool& value) {
   const auto found = from.find(key);
   if (found != from.end() && found->is_boolean()) value = found->get<bool>();
 }
 template <typename Number>
-bool get_number(const json& from, const char* key, Number& value) {
+bool get_number(const parsed& from, const char* key, Number& value) {
   const auto found = from.find(key);
   if (found == from.end() || !found->is_number_integer()) return false;
   if (found->is_number_unsigned()) {
@@ -130,16 +133,16 @@ bool get_number(const json& from, const char* key, Number& value) {
   value = static_cast<Number>(number);
   return true;
 }
-void get(const json& from, const char* key, std::vector<std::string>& value) {
+void get(const parsed& from, const char* key, std::vector<std::string>& value) {
   const auto found = from.find(key);
   if (found == from.end() || !found->is_array()) return;
-  for (const json& element : *found) {
+  for (const parsed& element : *found) {
     if (element.is_string()) value.push_back(element.get<std::string>());
   }
 }
 // The counts of a cgroup that went back, or are missing, are 0: they prove nothing.
-void get(const json& from, std::vector<SessionCgroup>& cgroups) {
-  const auto counts = [](const json& element, const char* key, std::uint64_t& before,
+void get(const parsed& from, std::vector<SessionCgroup>& cgroups) {
+  const auto counts = [](const parsed& element, const char* key, std::uint64_t& before,
                          std::uint64_t& after) {
     const auto pair = element.find(key);
     if (pair == element.end() || !pair->is_array() || pair->size() != 2) return;
@@ -149,7 +152,7 @@ void get(const json& from, std::vector<SessionCgroup>& cgroups) {
   };
   const auto list = from.find("cgroups");
   if (list == from.end() || !list->is_array()) return;
-  for (const json& element : *list) {
+  for (const parsed& element : *list) {
     if (!element.is_object()) continue;
     SessionCgroup cgroup;
     get(element, "path", cgroup.path);
@@ -163,21 +166,21 @@ void get(const json& from, std::vector<SessionCgroup>& cgroups) {
     cgroups.push_back(std::move(cgroup));
   }
 }
-json object_in(const json& from, const char* key) {
+parsed object_in(const parsed& from, const char* key) {
   const auto found = from.find(key);
-  return found != from.end() && found->is_object() ? *found : json::object();
+  return found != from.end() && found->is_object() ? *found : parsed::object();
 }
 // The objects of a list.
 template <typename Take>
-void each_in(const json& from, const char* key, Take&& take) {
+void each_in(const parsed& from, const char* key, Take&& take) {
   const auto found = from.find(key);
   if (found == from.end() || !found->is_array()) return;
-  for (const json& element : *found) {
+  for (const parsed& element : *found) {
     if (element.is_object()) take(element);
   }
 }
 
-bool get(const json& from, const char* key, ClockReadings& readings) {
+bool get(const parsed& from, const char* key, ClockReadings& readings) {
   const auto found = from.find(key);
   if (found == from.end() || !found->is_object()) return false;
   for (std::size_t i = 0; i < kReadableClocks; ++i) {
@@ -186,7 +189,7 @@ bool get(const json& from, const char* key, ClockReadings& readings) {
   return true;
 }
 
-SessionHit read_hit(const json& from) {
+SessionHit read_hit(const parsed& from) {
   SessionHit hit;
   (void)get_number(from, "at_ns", hit.at_ns);
   (void)get_number(from, "ns", hit.ns);
@@ -198,7 +201,7 @@ SessionHit read_hit(const json& from) {
   return hit;
 }
 
-SessionFlight read_flight(const json& from) {
+SessionFlight read_flight(const parsed& from) {
   SessionFlight flight;
   get(from, "asked_by", flight.asked_by);
   get(from, "why", flight.why);
@@ -210,7 +213,7 @@ SessionFlight read_flight(const json& from) {
   return flight;
 }
 
-SessionSnapshot read_snapshot(const json& from) {
+SessionSnapshot read_snapshot(const parsed& from) {
   SessionSnapshot snapshot;
   get(from, "on", snapshot.on);
   (void)get_number(from, "around_ns", snapshot.around_ns);
@@ -226,9 +229,9 @@ SessionSnapshot read_snapshot(const json& from) {
     snapshot.longest = read_hit(from["longest"]);
   }
   each_in(from, "first_hits",
-          [&](const json& hit) { snapshot.first_hits.push_back(read_hit(hit)); });
+          [&](const parsed& hit) { snapshot.first_hits.push_back(read_hit(hit)); });
   (void)get_number(from, "windows", snapshot.windows);
-  each_in(from, "first_windows", [&](const json& element) {
+  each_in(from, "first_windows", [&](const parsed& element) {
     SessionWindow window;
     if (get_number(element, "from_ns", window.from_ns) &&
         get_number(element, "to_ns", window.to_ns)) {
@@ -238,8 +241,8 @@ SessionSnapshot read_snapshot(const json& from) {
   return snapshot;
 }
 
-void read_lists(const json& from, SessionJson& session) {
-  each_in(from, "losses", [&](const json& element) {
+void read_lists(const parsed& from, SessionJson& session) {
+  each_in(from, "losses", [&](const parsed& element) {
     CpuLoss loss;
     if (!get_number(element, "cpu", loss.cpu)) return;
     (void)get_number(element, "overwritten", loss.overwritten);
@@ -249,12 +252,12 @@ void read_lists(const json& from, SessionJson& session) {
     session.losses.push_back(loss);
   });
   get(from, "events", session.events);
-  each_in(from, "vms", [&](const json& element) {
+  each_in(from, "vms", [&](const parsed& element) {
     SessionVm vm;
     get(element, "name", vm.name);
     if (get_number(element, "pid", vm.pid)) session.vms.push_back(std::move(vm));
   });
-  each_in(from, "threads", [&](const json& element) {
+  each_in(from, "threads", [&](const parsed& element) {
     SessionThread thread;
     get(element, "name", thread.name);
     if (get_number(element, "tid", thread.tid) && get_number(element, "pid", thread.pid)) {
@@ -262,7 +265,7 @@ void read_lists(const json& from, SessionJson& session) {
     }
   });
   get(from, session.cgroups);
-  each_in(from, "sync", [&](const json& element) {
+  each_in(from, "sync", [&](const parsed& element) {
     SessionSync sync;
     (void)get_number(element, "series", sync.series);
     (void)get_number(element, "index", sync.index);
@@ -338,7 +341,8 @@ Result<void> write_session_json(const Folder& folder, const SessionJson& session
 }
 
 std::optional<SessionJson> parse_session_json(const std::string& text) {
-  const json from = json::parse(text, nullptr, false);
+  if (!is_bounded_json(text)) return std::nullopt;
+  const parsed from = parsed::parse(text, nullptr, false);
   if (!from.is_object()) return std::nullopt;
   SessionJson session;
   get(from, "closed", session.closed);
@@ -346,23 +350,23 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
   get(from, "added", session.added);
   (void)get_number(from, "pid", session.pid);
   get(from, "user", session.user);
-  const json host = object_in(from, "host");
+  const parsed host = object_in(from, "host");
   get(host, "kernel", session.host.kernel);
   (void)get_number(host, "cpus", session.host.cpus);
   get(host, "machine", session.host.machine);
   get(host, "name", session.host.name);
   get(host, "boot_id", session.host.boot_id);
-  const json versions = object_in(from, "versions");
+  const parsed versions = object_in(from, "versions");
   get(versions, "trapline", session.trapline_version);
   get(versions, "qemu", session.qemu_version);
-  const json clocks = object_in(from, "clocks");
+  const parsed clocks = object_in(from, "clocks");
   for (const auto& [part, clock] : clocks.items()) {
     if (clock.is_string()) session.clocks.emplace_back(part, clock.get<std::string>());
   }
   get(from, "functions", session.functions);
   (void)get_number(from, "start_real_ns", session.start_real_ns);
   (void)get_number(from, "end_real_ns", session.end_real_ns);
-  const json recorder = object_in(from, "recorder");
+  const parsed recorder = object_in(from, "recorder");
   get(recorder, "instance", session.instance);
   (void)get_number(recorder, "pid", session.recorder_pid);
   (void)get_number(recorder, "buffer_kb", session.buffer_kb);
@@ -378,7 +382,7 @@ std::optional<SessionJson> parse_session_json(const std::string& text) {
 }
 
 std::optional<SessionJson> read_session_json(const std::string& folder) {
-  const auto text = read_text(folder + "/session.json");
+  const auto text = read_text(folder + "/session.json", kMostJson);
   return text ? parse_session_json(*text) : std::nullopt;
 }
 

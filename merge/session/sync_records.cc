@@ -1,8 +1,9 @@
 #include "merge/session/sync_records.h"
 
 #include <charconv>
-#include <fstream>
 
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "merge/source/uftrace/sync_file.h"
 
 namespace trapline::clocks {
@@ -31,8 +32,9 @@ namespace trapline {
 
 std::vector<GuestSyncLine> read_guest_sync_file(const std::string& path) {
   std::vector<GuestSyncLine> lines;
-  std::ifstream file(path);
-  for (std::string text; lines.size() < GuestBounds::kMaxRecords && std::getline(file, text);) {
+  const std::string file = read_text(path).value_or("");
+  for (std::string_view left = file; lines.size() < GuestBounds::kMaxRecords && !left.empty();) {
+    const std::string_view text = take_line(left);
     std::string_view rest = text;
     GuestSyncLine line;
     std::uint64_t stamp = 0;

@@ -1,16 +1,21 @@
 #include "merge/render/page/page_data.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "merge/render/page_template.h"
 #include "merge/report/options.h"
 
 namespace trapline {
 namespace {
+
+std::string text_of(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
 
 std::string joined(const nlohmann::json& words) {
   std::string text;
@@ -73,14 +78,16 @@ std::vector<std::pair<std::string, std::string>> session_facts(
     const std::vector<std::string>& paths) {
   std::vector<std::pair<std::string, std::string>> facts;
   for (const std::string& path : paths) {
-    std::ifstream file(std::filesystem::path(path) / "session.json");
-    if (!file) continue;
-    const auto session = nlohmann::json::parse(file, nullptr, false);
+    const auto text = read_text(path + "/session.json", kMostJson);
+    if (!text || !is_bounded_json(*text)) continue;
+    const auto session = nlohmann::json::parse(*text, nullptr, false);
     if (!session.is_object()) continue;
     if (const auto host = session.find("host"); host != session.end() && host->is_object()) {
-      facts.emplace_back("Host",
-                         fmt::format("{} {}, {} CPUs", host->value("machine", std::string()),
-                                     host->value("kernel", std::string()), host->value("cpus", 0)));
+      const auto cpus = host->find("cpus");
+      const bool known = cpus != host->end() && cpus->is_number_integer();
+      facts.emplace_back(
+          "Host", fmt::format("{} {}, {} CPUs", text_of(*host, "machine"), text_of(*host, "kernel"),
+                              known ? cpus->get<std::int64_t>() : 0));
     }
     if (const auto versions = session.find("versions");
         versions != session.end() && versions->is_object() && versions->contains("qemu") &&

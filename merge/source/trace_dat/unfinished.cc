@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "backend_ftrace/base/json_text.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
@@ -91,6 +92,7 @@ Result<StartFacts> read_start(const Folder& session) {
   const std::string path = session.path_of("raw/start.json");
   auto text = session.read("raw/start.json");
   if (!text) return tl::unexpected(std::move(text).error());
+  if (!is_bounded_json(*text)) return damaged(path);
   try {
     const json start = json::parse(*text);
     StartFacts facts;
@@ -119,6 +121,7 @@ Result<std::vector<CpuArea>> read_plan(const Folder& session) {
   const std::string path = session.path_of("raw/plan.json");
   auto text = session.read("raw/plan.json");
   if (!text) return tl::unexpected(std::move(text).error());
+  if (!is_bounded_json(*text)) return damaged(path);
   try {
     std::vector<CpuArea> areas;
     const json plan = json::parse(*text);

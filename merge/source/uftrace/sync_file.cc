@@ -1,26 +1,22 @@
 #include "merge/source/uftrace/sync_file.h"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "merge/source/file.h"
 
 namespace trapline {
 Result<StampedSyncs> read_stamped_syncs(const std::string& path) {
   StampedSyncs result;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    if (errno == ENOENT) return result;
-    return fail("cannot open {}: {}", path, std::strerror(errno));
-  }
+  if (!is_there(path)) return result;
+  const auto text = read_text(path);
+  if (!text) return tl::unexpected(text.error());
   constexpr std::string_view kClock = "# clock: ";
-  std::string text;
   // The file holds sections, each with its own comment; all name the same clock.
-  while (result.records.size() < kMostSyncRecords && std::getline(file, text)) {
-    std::string_view line = text;
+  for (std::string_view rest = *text; result.records.size() < kMostSyncRecords && !rest.empty();) {
+    std::string_view line = take_line(rest);
     if (line.size() > kLongestLine) {
       return fail(ErrorKind::kDamaged, "{}: a line of {} bytes is too long for a sync record", path,
                   line.size());

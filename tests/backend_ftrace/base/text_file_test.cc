@@ -1,0 +1,56 @@
+#include "backend_ftrace/base/text_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "backend_ftrace/base/json_text.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trapline {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(TextFileTest, ReadsFilesThatDoNotTellTheirSize) {
+  const auto text = read_text("/proc/self/status");
+  ASSERT_TRUE(text);
+  EXPECT_THAT(*text, HasSubstr("Threads:"));
+}
+
+TEST(TextFileTest, NeverWaitsForAFifoNorReadsADevice) {
+  test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "zeros");
+  for (const char* name : {"fifo", "zeros", "."}) {
+    const auto text = read_text(folder / name);
+    ASSERT_FALSE(text) << name;
+    EXPECT_THAT(text.error().message, HasSubstr("not a regular file"));
+  }
+}
+
+TEST(TextFileTest, StopsAtTheLimit) {
+  test::TemporaryFolder folder;
+  std::ofstream(folder / "text") << std::string(5000, 'x');
+  EXPECT_EQ(read_text(folder / "text", 5000).value_or("").size(), 5000u);
+  const auto cut = read_text(folder / "text", 4999);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().kind, ErrorKind::kDamaged);
+}
+
+TEST(JsonTextTest, DepthAndValuesAreBounded) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_TRUE(is_bounded_json(nested(kDeepestJson)));
+  EXPECT_FALSE(is_bounded_json(nested(kDeepestJson + 1)));
+  EXPECT_TRUE(is_bounded_json("[\"\\\"" + std::string(100, '[') + "\"]"));
+  std::string values = "[1";
+  for (std::size_t i = 1; i < kMostJsonValues; ++i) values += ",1";
+  EXPECT_TRUE(is_bounded_json(values + "]"));
+  EXPECT_FALSE(is_bounded_json(values + ",1]"));
+}
+
+}  // namespace
+}  // namespace trapline

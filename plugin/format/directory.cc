@@ -7,30 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <set>
+#include <string_view>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 
 namespace trapline {
 namespace {
 
 constexpr std::uint64_t kHour = 3'600'000'000'000;  // ns
-constexpr std::size_t kMaxTextFile = 64U << 20;
-
-Result<std::string> read_text(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
-  std::string text;
-  for (;;) {
-    const std::size_t before = text.size();
-    if (before > kMaxTextFile) return fail(ErrorKind::kDamaged, "{} is implausibly long", path);
-    text.resize(before + 64 * 1024);
-    const ssize_t got = ::read(fd.get(), text.data() + before, text.size() - before);
-    if (got < 0 && errno != EINTR) return fail("cannot read {}: {}", path, std::strerror(errno));
-    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) return text;
-  }
-}
-
 bool exists(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -155,6 +142,7 @@ Result<DataDirectory> DataDirectory::open(const std::string& path) {
   directory.tasks_ = std::move(*tasks);
   for (const std::uint32_t tid : directory.info_.tids)
     if (exists(fmt::format("{}/{}.dat", path, tid))) directory.tids_.push_back(tid);
+  directory.relate_tasks();
   std::sort(directory.tids_.begin(), directory.tids_.end());
   directory.tids_.erase(std::unique(directory.tids_.begin(), directory.tids_.end()),
                         directory.tids_.end());
@@ -165,28 +153,57 @@ Result<RecordReader> DataDirectory::records(std::uint32_t tid, std::size_t buffe
   return RecordReader::open(fmt::format("{}/{}.dat", path_, tid), buffer);
 }
 
-std::string DataDirectory::session_of(std::uint32_t tid) const {
-  std::string sid;
-  for (const TaskLine& task : tasks_.tasks) {
-    if (task.tid != tid) continue;
-    for (const SessionLine& session : tasks_.sessions)
-      if (session.pid == task.pid && (sid.empty() || session.time <= task.time)) sid = session.sid;
-    // A forked child has its parent's session until it executes something.
-    if (sid.empty())
-      for (const ForkLine& fork : tasks_.forks)
-        for (const SessionLine& session : tasks_.sessions)
-          if (fork.pid == task.pid && session.pid == fork.ppid) sid = session.sid;
+// Each kind of line is walked once: all are as many as the file is long.
+void DataDirectory::relate_tasks() {
+  // Of a process: its sessions by time, each with the last line of those up to its own time.
+  struct Sessions {
+    const SessionLine* first = nullptr;
+    const SessionLine* last = nullptr;
+    std::map<std::uint64_t, const SessionLine*> until;
+    [[nodiscard]] const SessionLine* at(std::uint64_t time) const {
+      const auto after = until.upper_bound(time);
+      return after == until.begin() ? nullptr : std::prev(after)->second;
+    }
+  };
+  std::unordered_map<std::uint32_t, Sessions> sessions;
+  std::unordered_map<std::uint32_t, const SessionLine*> parents;  // of forked processes
+  for (const SessionLine& line : tasks_.sessions) {
+    Sessions& of = sessions[line.pid];
+    if (of.first == nullptr) of.first = &line;
+    of.last = of.until[line.time] = &line;
   }
-  if (sid.empty() && tasks_.sessions.size() == 1) sid = tasks_.sessions.front().sid;
-  return sid;
+  for (auto& [pid, of] : sessions) {
+    const SessionLine* last = nullptr;  // lines of one array: the later has the higher address
+    for (auto& [time, line] : of.until) last = line = std::max(last, line);
+  }
+  for (const ForkLine& line : tasks_.forks) {
+    const auto parent = sessions.find(line.ppid);
+    if (parent != sessions.end()) parents[line.pid] = parent->second.last;
+  }
+  for (const TaskLine& line : tasks_.tasks) {
+    const SessionLine*& covers = session_of_[line.tid];
+    if (const auto own = sessions.find(line.pid); own != sessions.end()) {
+      named_by_.try_emplace(line.tid, own->second.first);
+      const SessionLine* at = own->second.at(line.time);
+      if (at != nullptr || covers == nullptr) covers = at != nullptr ? at : own->second.first;
+    } else if (covers == nullptr) {
+      // A forked child has its parent's session until it executes something.
+      const auto parent = parents.find(line.pid);
+      if (parent != parents.end()) covers = parent->second;
+    }
+  }
+}
+
+std::string DataDirectory::session_of(std::uint32_t tid) const {
+  const auto found = session_of_.find(tid);
+  if (found != session_of_.end() && found->second != nullptr) return found->second->sid;
+  return tasks_.sessions.size() == 1 ? tasks_.sessions.front().sid : std::string();
 }
 
 std::string DataDirectory::task_name(std::uint32_t tid) const {
-  for (const TaskLine& task : tasks_.tasks)
-    if (task.tid == tid)
-      for (const SessionLine& session : tasks_.sessions)
-        if (session.pid == task.pid) return std::string(basename_of(session.exename));
-  return {};
+  const auto found = named_by_.find(tid);
+  return found == named_by_.end() ? std::string()
+                                  : std::string(basename_of(found->second->exename));
 }
 
 Result<std::vector<MapLine>> DataDirectory::map(const std::string& sid) const {
@@ -196,22 +213,45 @@ Result<std::vector<MapLine>> DataDirectory::map(const std::string& sid) const {
   return parse_map(*text, path);
 }
 
-Result<SymbolTable> DataDirectory::symbols(const std::string& sid) const {
+Result<SessionSymbols> DataDirectory::symbols(const std::string& sid) {
   auto lines = map(sid);
   if (!lines) return tl::unexpected(std::move(lines).error());
-  SymbolTable table;
-  std::vector<std::string> done;  // the first line of a binary places it
+  SessionSymbols symbols;
+  std::set<std::string_view> done;  // the first line of a binary places it
   for (const MapLine& line : *lines) {
-    if (std::find(done.begin(), done.end(), line.path) != done.end()) continue;
-    done.push_back(line.path);
-    const std::string path = fmt::format("{}/{}.sym", path_, basename_of(line.path));
-    if (!exists(path)) continue;
-    auto file = load_symbol_file(path);
-    if (!file) return tl::unexpected(std::move(file).error());
-    table.add(*file, line.start);
+    const std::string_view name = basename_of(line.path);
+    if (!done.insert(name).second) continue;
+    auto known = tables_.find(std::string(name));
+    if (known == tables_.end()) {
+      std::shared_ptr<SymbolTable> table;
+      if (const std::string path = fmt::format("{}/{}.sym", path_, name); exists(path)) {
+        auto file = load_symbol_file(path);
+        if (!file) return tl::unexpected(std::move(file).error());
+        table = std::make_shared<SymbolTable>();
+        table->add(*file, 0);
+        table->build();
+      }
+      known = tables_.emplace(name, std::move(table)).first;
+    }
+    if (known->second) symbols.place(line.start, known->second);
   }
-  table.build();
-  return table;
+  return symbols;
+}
+
+void SessionSymbols::place(std::uint64_t start, std::shared_ptr<const SymbolTable> table) {
+  const auto after =
+      std::ranges::upper_bound(tables_, start, {}, [](const auto& one) { return one.first; });
+  tables_.emplace(after, start, std::move(table));
+}
+
+const Symbol* SessionSymbols::find(std::uint64_t address) const {
+  auto after =
+      std::ranges::upper_bound(tables_, address, {}, [](const auto& one) { return one.first; });
+  for (int tried = 0; after != tables_.begin() && tried < kMostTried; ++tried) {
+    --after;
+    if (const Symbol* symbol = after->second->find(address - after->first)) return symbol;
+  }
+  return nullptr;
 }
 
 }  // namespace trapline

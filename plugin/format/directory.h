@@ -5,9 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -70,8 +74,27 @@ class RecordReader {
   std::vector<char> payload_;
 };
 
+// Where the functions of one session are: those of each binary where its map places it. Sessions
+// that map the same binary share its table.
+class SessionSymbols {
+ public:
+  void place(std::uint64_t start, std::shared_ptr<const SymbolTable> table);
+  // The function that covers the address, of the binary that starts nearest before it; its own
+  // address is relative to that start. nullptr: none.
+  [[nodiscard]] const Symbol* find(std::uint64_t address) const;
+
+ private:
+  static constexpr int kMostTried = 8;  // binaries that lie over each other
+
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const SymbolTable>>> tables_;  // by start
+};
+
 class DataDirectory {
  public:
+  DataDirectory(const DataDirectory&) = delete;  // it points into itself
+  DataDirectory& operator=(const DataDirectory&) = delete;
+  DataDirectory(DataDirectory&&) = default;
+  DataDirectory& operator=(DataDirectory&&) = default;
   [[nodiscard]] static Result<DataDirectory> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -89,14 +112,21 @@ class DataDirectory {
   [[nodiscard]] std::string session_of(std::uint32_t tid) const;
   [[nodiscard]] Result<std::vector<MapLine>> map(const std::string& sid) const;
   // The functions of the session's map, at the records' addresses (48 bits). A binary without its
-  // .sym file is left out.
-  [[nodiscard]] Result<SymbolTable> symbols(const std::string& sid) const;
+  // .sym file is left out; a .sym file is that of the first line with its name.
+  [[nodiscard]] Result<SessionSymbols> symbols(const std::string& sid);
 
  private:
+  DataDirectory() = default;
+
   std::string path_;
   UftraceInfo info_;
   TaskFile tasks_;
   std::vector<std::uint32_t> tids_;
+  void relate_tasks();
+
+  // By task: the session that covers it at its start, and that which names it.
+  std::unordered_map<std::uint32_t, const SessionLine*> session_of_, named_by_;
+  std::map<std::string, std::shared_ptr<const SymbolTable>> tables_;  // by .sym file
 };
 
 }  // namespace trapline

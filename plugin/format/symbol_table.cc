@@ -48,9 +48,14 @@ std::vector<AddressRange> ranges_of(const std::vector<Symbol>& symbols) {
   return ranges;
 }
 
+// A name stands in every call of its function.
+constexpr std::size_t kLongestName = 4096;
+
 Symbol finished(const RawSymbol& raw, std::uint64_t end, NameArena& arena) {
-  Symbol symbol{raw.address, end - raw.address, raw.name, raw.name, raw.type};
-  if (const std::string name = demangle(raw.name); !name.empty()) symbol.name = arena.keep(name);
+  const std::string_view linkage = raw.name.substr(0, kLongestName);
+  Symbol symbol{raw.address, end - raw.address, linkage, linkage, raw.type};
+  if (const std::string name = demangle(raw.name); !name.empty())
+    symbol.name = arena.keep(std::string_view(name).substr(0, kLongestName));
   return symbol;
 }
 

@@ -170,7 +170,7 @@ class UftraceSource final : public Source {
     RecordReader reader;
     std::uint32_t tid;
     std::int32_t vcpu;
-    const SymbolTable* symbols;
+    const SessionSymbols* symbols;
     Record ahead;
     std::int32_t cpu = kNoVcpu;
     std::uint64_t last = 0;
@@ -192,7 +192,7 @@ class UftraceSource final : public Source {
     return directory_.task_name(tid).starts_with("cpu") ? vcpu_of_task(tid) : kNoVcpu;
   }
   // Sessions share a table; what has no map has no names.
-  Result<const SymbolTable*> symbols_of(std::uint32_t tid) {
+  Result<const SessionSymbols*> symbols_of(std::uint32_t tid) {
     const std::string sid = directory_.session_of(tid);
     const auto [known, is_new] = symbols_.try_emplace(sid);
     if (!is_new || sid.empty()) return &known->second;
@@ -359,7 +359,7 @@ class UftraceSource final : public Source {
   }
 
   DataDirectory directory_;
-  std::map<std::string, SymbolTable> symbols_;
+  std::map<std::string, SessionSymbols> symbols_;
   mutable UftraceValues values_;  // learns functions as they come
   std::vector<Lane> lanes_;
   std::map<std::uint32_t, std::size_t> lane_of_;  // by task

@@ -8,13 +8,17 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
 namespace {
 
-constexpr std::size_t kMostSpecs = 4096, kMostItems = 32, kLongestPattern = 256;
+constexpr std::size_t kMostSpecs = 4096, kMostItems = 32;
+// Each function is tried with each pattern, names are looked up: uftrace writes a pattern where its
+// user gave one, and a name for each function that it knows by itself.
+constexpr std::size_t kMostPatterns = 32, kLongestPattern = 256, kLongestMatched = 512;
 
 template <typename Take>
 void each_part(std::string_view text, char separator, Take take) {
@@ -91,13 +95,19 @@ bool is_plain_regex(const std::string& pattern) {
   return pattern.size() <= kLongestPattern && pattern.find_first_of("\\{}") == std::string::npos;
 }
 
-bool regex_matches(const std::string& pattern, const std::string& function) {
-  regex_t compiled;
-  if (!is_plain_regex(pattern)) return false;
-  if (::regcomp(&compiled, pattern.c_str(), REG_NOSUB | REG_EXTENDED) != 0) return false;
-  const bool matches = ::regexec(&compiled, function.c_str(), 0, nullptr, 0) == 0;
-  ::regfree(&compiled);
-  return matches;
+struct FreeRegex {
+  void operator()(regex_t* compiled) const {
+    ::regfree(compiled);
+    delete compiled;
+  }
+};
+
+// Nothing where the pattern cannot be compiled.
+std::shared_ptr<regex_t> compiled(const std::string& pattern) {
+  if (!is_plain_regex(pattern)) return nullptr;
+  auto made = std::make_unique<regex_t>();
+  if (::regcomp(made.get(), pattern.c_str(), REG_NOSUB | REG_EXTENDED) != 0) return nullptr;
+  return {made.release(), FreeRegex()};
 }
 
 }  // namespace
@@ -108,6 +118,7 @@ UftraceValues::UftraceValues(const UftraceInfo& info)
   for (const std::string& list : info.retspecs) add(list, given_[1]);
   add(info.argauto, automatic_[0]);
   add(info.retauto, automatic_[1]);
+  for (Specs* specs : {&given_[0], &given_[1], &automatic_[0], &automatic_[1]}) index(*specs);
 }
 
 // "arg2/x32%rsi": place, then after a slash format and bits, then the register it was in.
@@ -149,45 +160,61 @@ std::optional<UftraceValues::Item> UftraceValues::parse_item(std::string_view te
 void UftraceValues::add(std::string_view list, Specs& specs) {
   each_part(list, ';', [&](std::string_view text) {
     const auto at = text.find('@');
-    if (at == text.npos || at == 0 || specs.size() >= kMostSpecs) return;
+    if (at == text.npos || at == 0 || specs.all.size() >= kMostSpecs) return;
     Spec spec{std::string(text.substr(0, at)), {}};
     each_part(text.substr(at + 1), ',', [&](std::string_view item) {
-      if (auto parsed = parse_item(item); parsed && spec.items.size() < kMostItems) {
-        spec.items.push_back(std::move(*parsed));
-      }
+      if (spec.items.size() >= kMostItems) return;
+      if (auto parsed = parse_item(item)) spec.items.push_back(std::move(*parsed));
     });
-    if (!spec.items.empty()) specs.push_back(std::move(spec));
+    if (!spec.items.empty()) specs.all.push_back(std::move(spec));
   });
 }
 
-bool UftraceValues::matches(const std::string& pattern, const std::string& function) const {
-  if (pattern == function) return true;
-  if (glob_) {
-    return pattern.size() <= kLongestPattern && pattern.find_first_of("*?[") != pattern.npos &&
-           ::fnmatch(pattern.c_str(), function.c_str(), 0) == 0;
+void UftraceValues::index(Specs& specs) const {
+  for (std::size_t i = 0; i < specs.all.size(); ++i) {
+    const std::string& pattern = specs.all[i].pattern;
+    specs.by_name.emplace(pattern, i);
+    if (specs.patterns.size() >= kMostPatterns) continue;
+    if (glob_ && pattern.size() <= kLongestPattern &&
+        pattern.find_first_of("*?[") != pattern.npos) {
+      specs.patterns.emplace_back(i, [&pattern](const std::string& function) {
+        return ::fnmatch(pattern.c_str(), function.c_str(), 0) == 0;
+      });
+    } else if (regex_ && pattern.find_first_of(".?*+-^|$()[]{}\\") != pattern.npos) {
+      if (auto regex = compiled(pattern)) {
+        specs.patterns.emplace_back(i, [regex](const std::string& function) {
+          return ::regexec(regex.get(), function.c_str(), 0, nullptr, 0) == 0;
+        });
+      }
+    }
   }
-  return regex_ && pattern.find_first_of(".?*+-^|$()[]{}\\") != pattern.npos &&
-         regex_matches(pattern, function);
 }
 
 // A place that two specifications name has the later one's format, where it stood first; a name
 // goes before a pattern.
-UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::string& function) const {
+UftraceValues::Items UftraceValues::collect(const Specs& specs, const std::string& function) {
+  std::map<std::size_t, bool> matching;  // whether by name
+  const auto [first, last] = specs.by_name.equal_range(function);
+  for (auto named = first; named != last; ++named) matching.emplace(named->second, true);
+  if (function.size() <= kLongestMatched) {
+    for (const auto& [i, matches] : specs.patterns) {
+      if (matches(function)) matching.emplace(i, false);
+    }
+  }
   Items items;
   std::vector<bool> exact;
-  for (const Spec& spec : specs) {
-    if (!matches(spec.pattern, function)) continue;
-    const bool is_exact = spec.pattern == function;
-    for (const Item& item : spec.items) {
+  for (const auto& [i, is_exact] : matching) {
+    for (const Item& item : specs.all[i].items) {
       const auto same = std::find_if(items.begin(), items.end(),
                                      [&](const Item& other) { return other.place == item.place; });
       if (same == items.end()) {
+        if (items.size() >= kMostItems) continue;
         items.push_back(item);
         exact.push_back(is_exact);
-      } else if (const auto i = static_cast<std::size_t>(same - items.begin());
-                 is_exact || !exact[i]) {
+      } else if (const auto at = static_cast<std::size_t>(same - items.begin());
+                 is_exact || !exact[at]) {
         *same = item;
-        exact[i] = is_exact;
+        exact[at] = is_exact;
       }
     }
   }

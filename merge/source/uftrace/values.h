@@ -8,11 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plugin/format/info.h"
@@ -22,6 +25,8 @@ namespace trapline {
 class UftraceValues {
  public:
   explicit UftraceValues(const UftraceInfo& info);
+  UftraceValues(const UftraceValues&) = delete;  // it points into itself
+  UftraceValues& operator=(const UftraceValues&) = delete;
 
   // How many of the bytes that begin with a payload are the payload, 0 where that is not known.
   [[nodiscard]] std::size_t size(std::string_view function, bool is_return,
@@ -34,6 +39,8 @@ class UftraceValues {
  private:
   static constexpr std::size_t kMostFunctions = 1u << 16;
 
+  // A compiled one of info's patterns.
+  using Pattern = std::function<bool(const std::string&)>;
   struct Item {
     std::string place;  // "arg1", "fparg2", "retval"
     char format = 'd';
@@ -44,12 +51,17 @@ class UftraceValues {
     std::string pattern;
     Items items;
   };
-  using Specs = std::vector<Spec>;
+  // Those of one kind of record, and how they are found: by name, or by what a pattern matches.
+  struct Specs {
+    std::vector<Spec> all;
+    std::unordered_multimap<std::string_view, std::size_t> by_name;
+    std::vector<std::pair<std::size_t, Pattern>> patterns;
+  };
 
   static void add(std::string_view list, Specs& specs);
+  void index(Specs& specs) const;
   static std::optional<Item> parse_item(std::string_view text);
-  [[nodiscard]] bool matches(const std::string& pattern, const std::string& function) const;
-  [[nodiscard]] Items collect(const Specs& specs, const std::string& function) const;
+  [[nodiscard]] static Items collect(const Specs& specs, const std::string& function);
   // Takes the item's bytes from those at `at`; nothing where they are too few.
   static std::optional<std::span<const std::byte>> take(const Item& item,
                                                         std::span<const std::byte> bytes,

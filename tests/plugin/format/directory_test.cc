@@ -148,6 +148,45 @@ TEST_F(DirectoryTest, ALinkToARecordingStaysALink) {
   EXPECT_FALSE(std::filesystem::exists(path_ + "/100.dat"));
 }
 
+TEST_F(DirectoryTest, TasksHaveTheSessionThatCoversTheirStart) {
+  make();
+  std::ofstream(path_ + "/task.txt")
+      << "SESS timestamp=1.0 pid=1 sid=a exename=\"/bin/x\"\n"
+         "SESS timestamp=5.0 pid=1 sid=b exename=\"/bin/y\"\n"
+         "TASK timestamp=3.0 tid=10 pid=1\nTASK timestamp=6.0 tid=11 pid=1\n"
+         "TASK timestamp=0.5 tid=12 pid=1\nFORK timestamp=7.0 pid=2 ppid=1\n"
+         "TASK timestamp=7.0 tid=20 pid=2\nTASK timestamp=8.0 tid=30 pid=3\n";
+  const auto directory = DataDirectory::open(path_);
+  ASSERT_TRUE(directory) << directory.error().message;
+  EXPECT_EQ(directory->session_of(10), "a");
+  EXPECT_EQ(directory->session_of(11), "b");
+  EXPECT_EQ(directory->session_of(12), "a") << "none covers it: the first";
+  EXPECT_EQ(directory->session_of(20), "b") << "a fork has its parent's";
+  EXPECT_EQ(directory->session_of(30), "");
+  EXPECT_EQ(directory->task_name(11), "x");
+  EXPECT_EQ(directory->task_name(20), "");
+}
+
+TEST_F(DirectoryTest, ASymbolIsFoundInTheBinaryThatStartsNearest) {
+  make();
+  std::ofstream(path_ + "/sid-1.map")
+      << "000000400000-000000401000 r-xp 00000000 00:00 0 /vm/guest\n"
+         "000000500000-000000501000 r-xp 00000000 00:00 0 /vm/other\n"
+         "000000600000-000000601000 r-xp 00000000 00:00 0 /other/guest\n";
+  std::ofstream(path_ + "/other.sym") << "0000000000000010 T other\n0000000000000020 ? __sym_end\n";
+  auto directory = DataDirectory::open(path_);
+  ASSERT_TRUE(directory);
+  const auto symbols = directory->symbols("1");
+  ASSERT_TRUE(symbols);
+  ASSERT_NE(symbols->find(0x400100), nullptr);
+  EXPECT_EQ(symbols->find(0x400100)->name, "work");
+  ASSERT_NE(symbols->find(0x500018), nullptr);
+  EXPECT_EQ(symbols->find(0x500018)->name, "other");
+  EXPECT_EQ(symbols->find(0x500020), nullptr);
+  EXPECT_EQ(symbols->find(0x600100), nullptr) << "guest.sym is the first binary's of that name";
+  EXPECT_EQ(symbols->find(0x3fffff), nullptr);
+}
+
 TEST_F(DirectoryTest, DamagedTextFilesAreErrorsWithTheLine) {
   make();
   std::ofstream(path_ + "/task.txt")

@@ -84,7 +84,8 @@ Result<void> PageReader::read_block() {
   const auto compressed_size = load<std::uint32_t>(head);
   const auto size = load<std::uint32_t>(head + 4);
   if (compressed_size > end_ - at_ - sizeof head || compressed_size > largest_block_ ||
-      size > largest_block_ || size % page_size_ != 0) {
+      size > largest_block_ || size % page_size_ != 0 ||
+      !is_plausible_ratio(compressed_size, size)) {
     return damaged();
   }
   block_.resize(compressed_size);

@@ -216,7 +216,7 @@ Result<std::string> read_section(const File& file, const Layout& layout, const E
   const auto compressed_size = cursor.number<std::uint32_t>();
   const auto size = cursor.number<std::uint32_t>();
   const auto block = cursor.take(compressed_size.value_or(0));
-  if (cursor.failed() || *size > kLargestSection) {
+  if (cursor.failed() || *size > kLargestSection || !is_plausible_ratio(block->size(), *size)) {
     return fail(ErrorKind::kDamaged, "{}: damaged: a compressed section at offset {}", file.path(),
                 section.offset);
   }

@@ -82,6 +82,7 @@ class LayoutReader {
   }
 
   const File& file_;
+  std::uint64_t left_ = 64u << 20;  // what the sections of the header may have, decompressed
   MetaReader reader_;
   Layout layout_;
 };

@@ -21,6 +21,11 @@ Result<void> LayoutReader::read_v6() {
   Buffer top = read_table_v6(reader_, "");
   if (!reader_.ok()) return reader_.status();
   layout_.buffers.push_back(std::move(top));
+  constexpr std::uint64_t kMostEntries = 1u << 18;  // of all tables
+  if (instances.size() * std::uint64_t{layout_.cpu_count} > kMostEntries) {
+    reader_.fail_here("an impossible number of buffers");
+    return reader_.status();
+  }
   for (const InstanceTable& instance : instances) {
     if (auto read = read_instance_v6(instance); !read) return read;
   }

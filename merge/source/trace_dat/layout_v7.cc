@@ -30,6 +30,11 @@ Result<SectionHeader> LayoutReader::section_at(std::uint64_t offset) {
 Result<MetaReader> LayoutReader::open_section(const Extent& body) {
   auto text = read_section(file_, layout_, body);
   if (!text) return tl::unexpected(std::move(text).error());
+  if (text->size() > left_) {
+    return fail(ErrorKind::kDamaged, "{}: damaged: more header sections than there can be",
+                file_.path());
+  }
+  left_ -= text->size();
   MetaReader reader(file_, std::move(*text));
   reader.set_order(layout_.order);
   return reader;

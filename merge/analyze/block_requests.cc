@@ -79,12 +79,12 @@ BlockRequests::Bio* BlockRequests::add(const BlockIo& block, ThreadId process) {
 // Those of `open` whose sectors the bio's are, at one of the image's places; nothing where two
 // places say different things.
 std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, const BlockIo& block,
-                                                        const std::vector<Key>& open) const {
+                                                        const Open& open) {
   std::vector<Key> found;
   for (const std::uint64_t distance : place.known) {
     std::vector<Key> here;
-    for (const Key& key : open) {
-      const BlockTransfer& transfer = open_.at(key).transfer;
+    for (const auto& [key, request] : open) {
+      const BlockTransfer& transfer = request->transfer;
       if (overlap(transfer.sector + distance, transfer.sectors, block.sector, block.sectors) != 0) {
         here.push_back(key);
       }
@@ -97,39 +97,40 @@ std::vector<BlockRequests::Key> BlockRequests::at_place(const Place& place, cons
 }
 
 std::vector<BlockRequests::Key> BlockRequests::owners(const BlockIo& block, ThreadId process) {
-  std::vector<Key> open;
+  Open open;
   for (auto at = open_.lower_bound({process, 0}); at != open_.end() && at->first.first == process;
        ++at) {
-    if (at->second.transfer.write == block.write) open.push_back(at->first);
+    if (at->second.transfer.write == block.write) open.emplace_back(at->first, &at->second);
   }
   if (open.empty()) return {};
   const std::pair where{process, block.device};
   if (places_.size() >= kMostPlaces && !places_.contains(where)) places_.clear();
   Place& place = places_[where];
   if (open.size() == 1) {
-    const BlockTransfer& only = open_.at(open[0]).transfer;
-    if (only.sectors == block.sectors && place.known.size() < kMostPlaces) {
+    const BlockTransfer& only = open[0].second->transfer;
+    if (only.sectors == block.sectors && place.known.size() < kMostKnown) {
       place.known.insert(block.sector - only.sector);
     }
-    return open;
+    return {open[0].first};
   }
   std::vector<Key> found = at_place(place, block, open);
-  if (!found.empty()) return found;
-  std::erase_if(open, [&](const Key& key) { return open_.at(key).unqueued == 0; });
+  if (!found.empty() && found.size() <= kMostOwners) return found;
+  std::erase_if(open, [](const auto& one) { return one.second->unqueued == 0; });
   narrow(place, block, open);
   found = at_place(place, block, open);
+  if (found.size() > kMostOwners) found.clear();
   if (found.empty() && !open.empty()) {
     ++ambiguous_;
-    for (const Key& key : open) open_.at(key).uncertain = true;
+    for (const auto& [key, request] : open) request->uncertain = true;
   }
   return found;
 }
 
 // Keeps of the image's possible places those that explain this bio, too.
-void BlockRequests::narrow(Place& place, const BlockIo& block, const std::vector<Key>& open) {
+void BlockRequests::narrow(Place& place, const BlockIo& block, const Open& open) {
   std::set<std::uint64_t> distances, both;
-  for (const Key& key : open) {
-    const BlockTransfer& transfer = open_.at(key).transfer;
+  for (const auto& [key, request] : open) {
+    const BlockTransfer& transfer = request->transfer;
     if (transfer.sectors == block.sectors) distances.insert(block.sector - transfer.sector);
   }
   std::set_intersection(distances.begin(), distances.end(), place.possible.begin(),
@@ -137,7 +138,7 @@ void BlockRequests::narrow(Place& place, const BlockIo& block, const std::vector
   const bool agrees = !both.empty();
   place.possible = agrees ? std::move(both) : std::move(distances);
   place.seen = agrees ? place.seen + 1 : 1;
-  if (place.possible.size() != 1 || place.seen < kEnough || place.known.size() >= kMostPlaces) {
+  if (place.possible.size() != 1 || place.seen < kEnough || place.known.size() >= kMostKnown) {
     return;
   }
   place.known.insert(*place.possible.begin());

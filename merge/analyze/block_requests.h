@@ -40,7 +40,10 @@ class BlockRequests {
   [[nodiscard]] std::uint64_t ambiguous() const { return ambiguous_; }
 
  private:
-  static constexpr std::size_t kMostOpen = 1u << 12, kMostPlaces = 1u << 10;
+  // Of requests, and bios, at a time; of images, and pieces of each; of requests that a bio may be
+  // of. Each bio is held against all of them: more than disks have in flight, and no more.
+  static constexpr std::size_t kMostOpen = 1u << 10, kMostPlaces = 1u << 10, kMostKnown = 128,
+                               kMostOwners = 64;
   static constexpr unsigned kEnough = 2;  // bios that a distance must explain
 
   using Key = std::pair<ThreadId, std::uint64_t>;
@@ -67,9 +70,10 @@ class BlockRequests {
 
   Bio* add(const BlockIo& block, ThreadId process);
   [[nodiscard]] std::vector<Key> owners(const BlockIo& block, ThreadId process);
-  [[nodiscard]] std::vector<Key> at_place(const Place& place, const BlockIo& block,
-                                          const std::vector<Key>& open) const;
-  void narrow(Place& place, const BlockIo& block, const std::vector<Key>& open);
+  using Open = std::vector<std::pair<Key, Request*>>;
+  [[nodiscard]] static std::vector<Key> at_place(const Place& place, const BlockIo& block,
+                                                 const Open& open);
+  static void narrow(Place& place, const BlockIo& block, const Open& open);
   [[nodiscard]] std::uint32_t device_of(const BlockIo& block) const;
   void issue(Timestamp at, const BlockIo& block);
   void complete(Timestamp at, const BlockIo& block);

@@ -72,18 +72,18 @@ void GuestStacks::account(Thread& thread, Timestamp at) {
 }
 
 // Ends the calls at `depth` and above. Only that at `depth` itself can have returned.
-void GuestStacks::cut(Frames& frames, std::size_t depth, const Event& event, std::uint64_t task,
+void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, std::uint64_t task,
                       bool is_return) {
-  for (std::size_t at = frames.size(); keep_calls_ && at-- > depth;) {
-    const Frame& frame = frames[at];
-    if (!frame.seen) continue;
-    const bool complete = is_return && at == depth;
-    ended_.push_back({event.thread, event.machine, task, frame.stack,
-                      static_cast<std::uint32_t>(at), frame.begin, event.at, complete, frame.own});
+  for (; !frames.empty() && frames.back().depth >= depth; frames.pop_back()) {
+    Frame& frame = frames.back();
+    if (!keep_calls_ || !frame.seen) continue;
+    const bool complete = is_return && frame.depth == depth;
+    if (runs_ == GuestRuns::kOnThread && frame.losses != losses_) frame.own.cut = true;
+    ended_.push_back({event.thread, event.machine, task, frame.stack, frame.depth, frame.begin,
+                      event.at, complete, frame.own});
     counters_.without_return += complete ? 0 : 1;
     counters_.cut_by_loss += frame.own.cut ? 1 : 0;
   }
-  if (frames.size() > depth) frames.resize(depth);
 }
 
 void GuestStacks::on_call(const Event& event, const GuestCall& call) {
@@ -108,15 +108,18 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
     if (call.off_cpu) return;
   }
   Frames& frames = call.task == 0 ? thread->frames : tasks_.find(thread->task)->second;
-  const std::size_t depth = std::min<std::size_t>(call.depth, kMostDepth);
+  const std::uint32_t depth = std::min<std::uint32_t>(call.depth, kMostDepth);
   cut(frames, depth, event, call.task == 0 ? 0 : thread->task, !call.entry);
   if (!call.entry) return;
   const NameId function =
       call.name.empty() ? names_->id(fmt::format("{:#x}", call.function)) : names_->id(call.name);
   const StackId caller = frames.empty() ? kNoStack : frames.back().stack;
   // Frames whose calls were not seen are taken to be their caller's.
-  frames.resize(depth, {caller, false, {}, {}});
-  frames.push_back({child(caller, function), true, event.at, {}});
+  const std::uint32_t next = frames.empty() ? 0 : frames.back().depth + 1;
+  if (next < depth && (frames.empty() || frames.back().seen)) {
+    frames.push_back({caller, next, false, {}, losses_, {}});
+  }
+  frames.push_back({child(caller, function), depth, true, event.at, losses_, {}});
   ++totals.exits;
   ++counters_.calls;
   if (keep_calls_) {
@@ -124,7 +127,7 @@ void GuestStacks::on_call(const Event& event, const GuestCall& call) {
               event.machine,
               call.task == 0 ? 0 : thread->task,
               frames.back().stack,
-              static_cast<std::uint32_t>(depth),
+              depth,
               event.at,
               event.at,
               false,
@@ -146,12 +149,17 @@ void GuestStacks::finish(Timestamp at) {
     event.machine = state.machine;
     cut(state.frames, 0, event, 0, false);
   }
+  std::unordered_map<std::uint64_t, MachineId> machines;  // by source
+  std::unordered_map<std::uint64_t, ThreadId> last;       // by task
+  for (const auto& [thread, state] : threads_.entries()) {
+    machines[state.totals.source] = state.machine;
+    last[state.task] = thread;
+  }
   for (auto& [task, frames] : tasks_) {
-    event.thread = {};
-    for (const auto& [thread, state] : threads_.entries()) {
-      if (state.totals.source == task >> 32) event.machine = state.machine;
-      if (state.task == task) event.thread = thread;  // on which it was last
-    }
+    const auto thread = last.find(task);
+    event.thread = thread == last.end() ? ThreadId{} : thread->second;
+    if (const auto machine = machines.find(task >> 32); machine != machines.end())
+      event.machine = machine->second;
     cut(frames, 0, event, task, false);
   }
 }
@@ -178,17 +186,11 @@ void GuestStacks::on(const Event& event) {
 // What was lost may be calls and returns, or an exit: nothing is known until the next entry, or
 // until the thread's next event.
 void GuestStacks::on_lost(const Event& event) {
-  const auto mark_cut = [](Frames& frames) {
-    for (Frame& frame : frames) frame.own.cut = true;
-  };
+  ++losses_;
   for (auto& entry : threads_.entries()) {
     entry.state.in_guest = false;
-    if (runs_ != GuestRuns::kOnThread) continue;
-    entry.state.time.on_loss(event.at);
-    mark_cut(entry.state.frames);
+    if (runs_ == GuestRuns::kOnThread) entry.state.time.on_loss(event.at);
   }
-  if (runs_ != GuestRuns::kOnThread) return;
-  for (auto& [task, frames] : tasks_) mark_cut(frames);
 }
 
 void GuestStacks::on_host(const Event& event, const VmmEvent* vmm_event) {
@@ -242,14 +244,19 @@ StackId GuestStacks::with_innermost(StackId stack, NameId function) {
 
 std::string GuestStacks::text(StackId stack) const {
   if (stack == kNoStack) return "[unknown]";
+  // Each frame of a recursion is a stack of its own: their texts together would be as long as the
+  // square of its depth.
+  constexpr std::size_t kMostText = 8192;
   std::vector<NameId> functions;
-  for (StackId node = stack; node != kNoStack; node = nodes_[node].caller) {
+  StackId node = stack;
+  for (std::size_t size = 0; node != kNoStack && size < kMostText; node = nodes_[node].caller) {
     functions.push_back(nodes_[node].function);
+    size += (*names_)[functions.back()].size() + 1;
   }
-  std::string text;
+  std::string text = node == kNoStack ? "" : "[...]";
   for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
     if (!text.empty()) text += ';';
-    text += (*names_)[*function];
+    text += std::string_view((*names_)[*function]).substr(0, kMostText);
   }
   return text;
 }

@@ -45,7 +45,7 @@ enum class GuestRuns : std::uint8_t {
 class GuestStacks {
  public:
   static constexpr std::size_t kMostNodes = 1u << 16, kMostThreads = 1u << 16;
-  static constexpr std::size_t kMostDepth = 1024;
+  static constexpr std::uint32_t kMostDepth = 1024;
 
   // `keep_calls`: ended() tells the calls that an event ended.
   explicit GuestStacks(Names& names, bool keep_calls = false,
@@ -93,9 +93,11 @@ class GuestStacks {
   };
   struct Frame {
     StackId stack = kNoStack;
-    bool seen = false;  // its call was recorded
+    std::uint32_t depth = 0;
+    bool seen = false;  // its call was recorded; else it stands for all up to the next one's depth
     Timestamp begin;
-    OwnTime own = {};  // GuestRuns::kOnThread
+    std::uint64_t losses = 0;  // before it began
+    OwnTime own = {};          // GuestRuns::kOnThread
   };
   using Frames = std::vector<Frame>;  // by depth
   struct Thread {
@@ -107,7 +109,7 @@ class GuestStacks {
     VcpuTime time;                         // GuestRuns::kOnThread
     VcpuTotals totals;                     // GuestRuns::kOnThread
   };
-  void cut(Frames& frames, std::size_t depth, const Event& event, std::uint64_t task,
+  void cut(Frames& frames, std::uint32_t depth, const Event& event, std::uint64_t task,
            bool is_return);
   void on_call(const Event& event, const GuestCall& call);
   void account(Thread& thread, Timestamp at);
@@ -124,7 +126,7 @@ class GuestStacks {
   std::vector<GuestFunctionTimes> functions_;
   ThreadTable<Thread> threads_;
   std::unordered_map<std::uint64_t, Frames> tasks_;  // by source and task
-  std::uint64_t records_ = 0;
+  std::uint64_t records_ = 0, losses_ = 0;
   bool keep_calls_;
   GuestRuns runs_;
   CallCounters counters_;

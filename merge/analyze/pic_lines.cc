@@ -43,17 +43,23 @@ bool PicLines::inject(ThreadId process, std::uint32_t vector, const Event& event
   line->active->vector = vector;
   line->active->injected = event.at;
   line->injected_by = event.thread;
+  to_enter_[event.thread].emplace_back(process,
+                                       static_cast<std::size_t>(line - pics->second.lines.data()));
   return true;
 }
 
 void PicLines::enter(ThreadId thread, Timestamp at) {
-  for (auto& [process, pics] : pics_) {
-    for (Line& line : pics.lines) {
-      if (line.active && !line.active->entered && line.injected_by == thread) {
-        line.active->entered = at;
-      }
+  const auto injected = to_enter_.find(thread);
+  if (injected == to_enter_.end()) return;
+  for (const auto& [process, number] : injected->second) {
+    const auto pics = pics_.find(process);
+    if (pics == pics_.end()) continue;
+    Line& line = pics->second.lines[number];
+    if (line.active && !line.active->entered && line.injected_by == thread) {
+      line.active->entered = at;
     }
   }
+  to_enter_.erase(injected);
 }
 
 const IrqSpan* PicLines::end(ThreadId process, std::uint32_t line, Timestamp at) {
@@ -81,6 +87,7 @@ void PicLines::on_hole() {
   for (auto& [process, pics] : pics_) {
     for (Line& line : pics.lines) line = {};
   }
+  to_enter_.clear();
 }
 
 }  // namespace trapline

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "merge/analyze/irq_span.h"
@@ -52,6 +53,8 @@ class PicLines {
   [[nodiscard]] Line* find(Pics& pics, std::uint32_t vector);
 
   std::map<ThreadId, Pics> pics_;
+  // Process and line of what a thread has injected since it entered its guest.
+  std::map<ThreadId, std::vector<std::pair<ThreadId, std::size_t>>> to_enter_;
   std::uint64_t coalesced_ = 0, ambiguous_ = 0;
   IrqSpan done_;
 };

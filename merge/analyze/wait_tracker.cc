@@ -7,8 +7,10 @@
 namespace trapline {
 void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end) {
   if (end <= thread.since) return;
+  if (held_ >= kMostHeld) make_room();
   if (thread.shares.size() < kMostShares) {
     thread.shares.push_back({part, culprit, thread.since, end});
+    ++held_;
   } else {
     drop(thread, thread.since, end);
   }
@@ -17,9 +19,11 @@ void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Time
 
 // Among those who ran on that CPU.
 void WaitTracker::divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end) {
+  if (held_ >= kMostHeld) make_room();
   if (thread.shares.size() >= kMostShares) return drop(thread, thread.since, end);
   const std::size_t before = thread.shares.size();
   runners_.divide(cpu, {thread.since, end, thread.queued, thread.woken}, thread.shares);
+  held_ += thread.shares.size() - before;
   const auto pieces = std::span(thread.shares).subspan(before);
   std::uint64_t not_allowed = 0;
   for (const WaitShare& piece : pieces)
@@ -36,10 +40,28 @@ void WaitTracker::drop(Thread& thread, Timestamp from, Timestamp until) {
   thread.dropped_until = std::max(thread.dropped_until, until);
 }
 
-void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) const {
+void WaitTracker::clear(Thread& thread) {
+  constexpr std::size_t kKept = 256;  // room of a thread
+  held_ -= thread.shares.size();
+  thread.shares.clear();
+  if (thread.shares.capacity() > kKept) thread.shares.shrink_to_fit();
+  thread.first = 0;
+}
+
+// Most are of exits that nobody asks for any more: all give way.
+void WaitTracker::make_room() {
+  for (auto& entry : threads_.entries()) {
+    Thread& thread = entry.state;
+    if (thread.shares.empty()) continue;
+    drop(thread, thread.shares.front().begin, thread.shares.back().end);
+    clear(thread);
+  }
+}
+
+void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) {
   if (thread.shares.size() >= kMostShares) {  // of a long exit, or of exits that nobody asked for
     drop(thread, thread.shares.front().begin, event.at);
-    thread.shares.clear();
+    clear(thread);
   }
   thread.since = thread.slept = event.at;
   thread.first = thread.shares.size();
@@ -240,8 +262,7 @@ std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
   }
   add_rest(exit);
   if (thread != nullptr && thread->state == Thread::State::kRunning) {
-    thread->shares.clear();
-    thread->first = 0;
+    clear(*thread);
     thread->dropped_from = thread->dropped_until = Timestamp();
   }
   return of_exit_;

@@ -32,6 +32,7 @@ class WaitTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::size_t kMostShares = 1u << 15;  // of a thread between two exits
+  static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
   // Every event of the host, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);
@@ -81,11 +82,13 @@ class WaitTracker {
   void charge_sleep(Thread& thread, const Event& event, const Culprit& by);
   [[nodiscard]] CulpritKind root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
   void on_lost(const Event& event, const Lost& lost);
-  void leave(Thread& thread, const Event& event, bool runnable) const;
+  void leave(Thread& thread, const Event& event, bool runnable);
   void run(ThreadId id, Thread& thread, const Event& event);
-  static void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end);
+  void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end);
   void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);
   static void drop(Thread& thread, Timestamp from, Timestamp until);
+  void clear(Thread& thread);
+  void make_room();
   void add_rest(const ExitSpan& exit);
 
   CpuRunners runners_;
@@ -95,6 +98,7 @@ class WaitTracker {
   ThreadTable<Sleep> sleeps_;
   WaitCounters counters_;
   Timestamp latest_loss_end_;
+  std::size_t held_ = 0;  // shares
   std::vector<WaitShare> of_exit_, ended_shares_;
   Ended ended_;
   bool has_ended_ = false;

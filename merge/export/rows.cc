@@ -104,8 +104,12 @@ const std::string& RowExporter::name(NameId id, const Pipeline& pipeline) {
 const std::string& RowExporter::stack(StackId id, const Pipeline& pipeline) {
   if (id == kNoStack) return none_;
   if (id >= stacks_.size()) stacks_.resize(id + 1);
-  if (stacks_[id].empty()) stacks_[id] = writer_.quote(pipeline.stacks().text(id));
-  return stacks_[id];
+  if (!stacks_[id].empty()) return stacks_[id];
+  constexpr std::size_t kMostKept = 32u << 20;  // bytes
+  std::string& place = kept_ < kMostKept ? stacks_[id] : stack_;
+  place = writer_.quote(pipeline.stacks().text(id));
+  kept_ += place.size();
+  return place;
 }
 
 const std::string& RowExporter::detail(const KvmDetail& detail) {

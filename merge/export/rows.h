@@ -64,6 +64,8 @@ class RowExporter : public Exporter {
   std::string none_;
   ThreadTable<Place> places_;
   std::vector<std::string> names_, stacks_;
+  std::string stack_;                  // one that found no room there
+  std::size_t kept_ = 0;               // of stacks_
   std::array<std::string, 4> nested_;  // of each NestedLevel
   DetailCache<std::string> details_;
   CulpritTexts culprits_;

@@ -35,9 +35,14 @@ void FoldedStacks::call(const FunctionCall& call, const Pipeline&) {
 }
 
 FoldedTimes FoldedStacks::take(const Pipeline& pipeline) const {
+  constexpr std::size_t kMostText = 64u << 20;
   FoldedTimes times;
+  std::size_t size = 0;
   const auto add = [&](const std::string& stack, std::uint64_t ns) {
-    if (ns != 0) times[stack] += ns;
+    if (ns == 0) return;
+    const auto [place, is_new] = times.try_emplace(size < kMostText ? stack : "[other]", 0);
+    place->second += ns;
+    if (is_new) size += stack.size();
   };
   for (const auto& [stack, own] : own_) {
     const std::string text = printable(pipeline.stacks().text(stack));

@@ -10,7 +10,9 @@ void StealTable::add(const WaitTracker::Ended& wait) {
   bool waited = false;
   for (const WaitShare& share : wait.shares) {
     if (share.part != Part::kPreempted) continue;
-    vcpu.sums.add(share);
+    const std::size_t before = vcpu.sums.size();
+    vcpu.sums.add(share, sums_ < kMostSums ? CulpritSums::kMost : 0);
+    sums_ += vcpu.sums.size() - before;
     waited = true;
   }
   if (waited) ++vcpu.waits;

@@ -22,7 +22,10 @@ class StealTable {
     CulpritSums sums;
     std::uint64_t waits = 0;
   };
+  static constexpr std::size_t kMostSums = 1u << 15;  // of all vCPUs
+
   std::map<ThreadId, Vcpu> vcpus_;
+  std::size_t sums_ = 0;
 };
 
 }  // namespace trapline

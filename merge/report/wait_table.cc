@@ -5,9 +5,9 @@
 
 namespace trapline {
 
-void CulpritSums::add(const WaitShare& share) {
+void CulpritSums::add(const WaitShare& share, std::size_t most) {
   Culprit culprit = share.culprit;
-  if (sums_.size() >= kMost && !sums_.contains(culprit)) {
+  if (sums_.size() >= most && !sums_.contains(culprit)) {
     culprit = Culprit();
     culprit.missing = Missing::kRoom;
   }

@@ -11,12 +11,13 @@
 
 namespace trapline {
 
-// Sums by culprit. At most kMost culprits; the time of further ones is unknown (Missing::kRoom).
+// Sums by culprit. At most `most` culprits; the time of further ones is unknown (Missing::kRoom).
 class CulpritSums {
  public:
   static constexpr std::size_t kMost = 4096;
 
-  void add(const WaitShare& share);
+  void add(const WaitShare& share, std::size_t most = kMost);
+  [[nodiscard]] std::size_t size() const { return sums_.size(); }
   [[nodiscard]] WaitRows rows(const CulpritNames& names) const;
 
  private:

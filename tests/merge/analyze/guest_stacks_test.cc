@@ -52,6 +52,17 @@ TEST_F(GuestStacksTest, CallsAndReturnsMakeTheStack) {
   EXPECT_EQ(now(), "[unknown]");
 }
 
+TEST_F(GuestStacksTest, FramesThatWereNotSeenAreTheirCallers) {
+  play({call(10, 0, "main"), call(20, 5, "f")});
+  EXPECT_EQ(now(), "main;f");
+  play({leave(30, 5)});
+  EXPECT_EQ(now(), "main");
+  play({call(40, 3, "g"), leave(50, 2)});
+  EXPECT_EQ(now(), "main");
+  play({leave(60, 0), call(70, 1023, "h"), leave(80, 4)});
+  EXPECT_EQ(now(), "[unknown]");
+}
+
 TEST_F(GuestStacksTest, OneStackHasOneNumber) {
   play({call(10, 0, "main"), call(20, 1, "f")});
   const StackId first = stacks_.stack_of(kVcpu0);

@@ -1,10 +1,17 @@
 #include "merge/live/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "merge/report/aggregator.h"
 
 namespace trapline::live {
+namespace {
+
+// Rows of vCPUs that frames may have whatever the recording's length, and for each event.
+constexpr std::uint64_t kFreeRows = 100'000, kRowsPerEvent = 4;
+
+}  // namespace
 
 Engine::Engine(Input input, EngineOptions options, OnFrame on_frame)
     : input_(std::move(input)),
@@ -46,22 +53,44 @@ Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
     }
     if (!first_) begin_at(next_);
     if (next_.at >= until) return State::kReached;
-    while (next_.at >= frame_end_) close(frame_end_);
+    if (next_.at >= frame_end_) {
+      (void)close_next(next_.at, false);
+      return State::kMore;
+    }
     last_ = std::max(last_, next_.at);
+    ++taken_;
     (void)pipeline_->push(next_);
     has_next_ = false;
   }
   return State::kMore;
 }
 
-void Engine::pass_time(Timestamp complete) {
+bool Engine::pass_time(Timestamp complete) {
   if (!first_ && !has_next_ && complete != Timestamp()) {
     first_ = complete;
     maker_->start(complete);
     frame_end_ = Timestamp(complete.ns() + options_.interval_ns);
   }
-  // An event in view is of `complete` or later.
-  while (first_ && complete >= frame_end_) close(frame_end_);
+  if (!first_) return false;
+  // An event in view is of `complete` or later. A frame that ends as time passes outside is free.
+  if (close_next(complete, std::exchange(caught_up_, false))) return true;
+  caught_up_ = true;
+  return false;
+}
+
+// Closes a frame that ends by `until`, or makes it longer: up to there. False: none ends by then.
+bool Engine::close_next(Timestamp until, bool free) {
+  if (until < frame_end_) return false;
+  if (free || rows_ < kFreeRows + kRowsPerEvent * taken_) {
+    close(frame_end_);
+    return true;
+  }
+  const std::uint64_t more = elapsed(frame_end_, until) / options_.interval_ns + 1;
+  std::uint64_t end = 0;
+  const bool fits = !__builtin_mul_overflow(more, options_.interval_ns, &end) &&
+                    !__builtin_add_overflow(end, frame_end_.ns(), &end);
+  frame_end_ = Timestamp(fits ? end : ~std::uint64_t{0});
+  return true;
 }
 
 void Engine::finish() {
@@ -88,6 +117,7 @@ void Engine::close(Timestamp end) {
   name_all();
   Frame frame = maker_->close(end, *pipeline_, naming_.culprits());
   frame_end_ = Timestamp(end.ns() + options_.interval_ns);
+  rows_ += frame.vcpus.size() + 1;
   on_frame_(std::move(frame));
   if (!model_is_fixed_) look_at_model();
 }

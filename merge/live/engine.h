@@ -2,6 +2,9 @@
 //
 //   Timeline ──> Pipeline ──> FrameMaker ──> frame every interval ──> whoever shows it
 //
+// A frame costs as much as the vCPUs it tells of, and time alone costs a recording nothing: frames
+// of a recording that has few events for its length are longer than the interval.
+//
 // The exit model is chosen from what the sources can witness. A live source learns more with time
 // (a machine whose KVM has no kvm_exit): then the model is chosen anew, at a frame's end.
 #pragma once
@@ -45,10 +48,12 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   enum class State { kMore, kPending, kReached, kEnded };
-  // Takes at most `most` events, those before `until` only (kReached: the next is not before it).
+  // Takes at most `most` events, those before `until` only (kReached: the next is not before it);
+  // returns after each frame.
   [[nodiscard]] State advance(Timestamp until, std::uint64_t most);
-  // No event before `complete` comes any more: closes the frames that end by then.
-  void pass_time(Timestamp complete);
+  // No event before `complete` comes any more: closes the next frame that ends by then. False: all
+  // are closed.
+  bool pass_time(Timestamp complete);
   // After kEnded: hands out what was complete but for a look ahead, and the last frame.
   void finish();
 
@@ -70,6 +75,7 @@ class Engine {
   void start_pipeline(const Capabilities& capabilities);
   void begin_at(const Event& event);
   void close(Timestamp end);
+  bool close_next(Timestamp until, bool free);
   void look_at_model();
   void name_all();
 
@@ -83,9 +89,10 @@ class Engine {
   Naming naming_;
   Processes known_;
   Event next_;
-  bool has_next_ = false, model_is_fixed_ = false;
+  bool has_next_ = false, model_is_fixed_ = false, caught_up_ = false;
   std::optional<Timestamp> first_;
   Timestamp frame_end_, last_;
+  std::uint64_t taken_ = 0, rows_ = 0;  // events, and rows of vCPUs in all frames
   std::uint64_t model_changes_ = 0;
 };
 

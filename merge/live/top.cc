@@ -19,7 +19,8 @@ namespace trapline::live {
 namespace {
 
 constexpr Timestamp kForEver{std::numeric_limits<std::uint64_t>::max()};
-constexpr int kTickMs = 250;  // how often a live source is asked
+constexpr std::uint64_t kDrawEvery = 50'000'000;  // ns
+constexpr int kTickMs = 250;                      // how often a live source is asked
 
 // Waits for a signal, the source's pages, a key; false: a signal, or the terminal is gone.
 bool wait(int signals, const Watch& watch, bool keys, int milliseconds) {
@@ -31,8 +32,28 @@ bool wait(int signals, const Watch& watch, bool keys, int milliseconds) {
   return polled[0].revents == 0 && !lost;
 }
 
+// Signals are taken over before an instance is made, which has to be removed. To open a recording
+// makes nothing, and may take its time: until then they end the program by themselves.
+class Signals {
+ public:
+  [[nodiscard]] Result<void> begin(const TopOptions& options) {
+    return options.input.paths.empty() ? take_over() : Result<void>();
+  }
+  [[nodiscard]] Result<void> opened() { return fd_ ? Result<void>() : take_over(); }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+ private:
+  [[nodiscard]] Result<void> take_over() {
+    auto signals = record::open_signals();
+    if (!signals) return tl::unexpected(std::move(signals).error());
+    fd_ = std::move(*signals);
+    return {};
+  }
+  UniqueFd fd_;
+};
+
 // --batch and --prometheus: as fast as it comes.
-Result<void> run_batch(const TopOptions& options, int signals) {
+Result<void> run_batch(const TopOptions& options, Signals& signals) {
   std::optional<PrometheusFile> prometheus;
   if (!options.prometheus.empty()) prometheus.emplace(options.prometheus);
   Watch* watching = nullptr;
@@ -53,11 +74,12 @@ Result<void> run_batch(const TopOptions& options, int signals) {
   });
   if (!watch) return tl::unexpected(std::move(watch).error());
   watching = watch->get();
+  if (auto taken = signals.opened(); !taken) return taken;
   while (running && !watching->has_ended()) {
     const auto more = watching->step(kForEver);
     if (!more) return tl::unexpected(more.error());
     if (running && !watching->has_ended())
-      running = wait(signals, *watching, false, *more ? 0 : kTickMs);
+      running = wait(signals.fd(), *watching, false, *more ? 0 : kTickMs);
   }
   if (watching->has_ended() && watching->live() != nullptr && options.say) {
     options.say(watching->live()->feed().last_words());
@@ -67,13 +89,14 @@ Result<void> run_batch(const TopOptions& options, int signals) {
 
 class ScreenRun {
  public:
-  ScreenRun(const TopOptions& options, int signals) : options_(options), signals_(signals) {}
+  ScreenRun(const TopOptions& options, Signals& signals) : options_(options), signals_(signals) {}
 
   Result<void> run() {
     // What is wrong with the recording is told before the terminal changes.
     auto watch = Watch::open(options_, [this](Frame&& frame) { take(std::move(frame)); });
     if (!watch) return tl::unexpected(std::move(watch).error());
     watch_ = std::move(*watch);
+    if (auto taken = signals_.opened(); !taken) return taken;
     ViewOptions how{options_.batch.by, options_.batch.by_text, options_.batch.sort,
                     options_.batch.scope, watch_->live() != nullptr};
     view_.emplace(watch_->engine(), std::move(how));
@@ -138,35 +161,40 @@ class ScreenRun {
         view_->say("this is the end of the recording: Left and Right step through it, q leaves");
         changed_ = true;
       }
-      if (changed_) screen_->draw(view_->draw(screen_->width(), screen_->height()));
-      changed_ = false;
-      if (running) running = wait(signals_, *watch_, true, *more ? 0 : kTickMs);
+      // While frames come one after the other not each is drawn.
+      const std::uint64_t now = read_clock(ClockId::kMono);
+      if (changed_ && (!*more || now - drawn_ > kDrawEvery)) {
+        screen_->draw(view_->draw(screen_->width(), screen_->height()));
+        changed_ = false;
+        drawn_ = now;
+      }
+      if (running) running = wait(signals_.fd(), *watch_, true, *more ? 0 : kTickMs);
     }
     return {};
   }
 
   const TopOptions& options_;
-  int signals_;
+  Signals& signals_;
   std::unique_ptr<Watch> watch_;
   std::optional<View> view_;
   std::optional<PrometheusFile> prometheus_;
   std::unique_ptr<Screen> screen_;
   Timestamp last_;
-  std::uint64_t started_ = 0, model_changes_ = 0;
+  std::uint64_t started_ = 0, drawn_ = 0, model_changes_ = 0;
   bool changed_ = true, told_end_ = false;
 };
 
 }  // namespace
 
 Result<void> run_top(const TopOptions& options) {
-  auto signals = record::open_signals();  // before anything is made that has to be removed
-  if (!signals) return tl::unexpected(std::move(signals).error());
+  Signals signals;
+  if (auto begun = signals.begin(options); !begun) return begun;
   const bool no_screen = options.to_batch || !options.prometheus.empty();
   if (options.to_batch || (no_screen && ::isatty(STDOUT_FILENO) == 0)) {
-    return run_batch(options, signals->get());
+    return run_batch(options, signals);
   }
   if (auto can = Screen::can_open(); !can) return can;
-  return ScreenRun(options, signals->get()).run();
+  return ScreenRun(options, signals).run();
 }
 
 }  // namespace trapline::live

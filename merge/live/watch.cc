@@ -9,7 +9,7 @@
 namespace trapline::live {
 namespace {
 
-constexpr std::uint64_t kEventsAtOnce = 1u << 16;  // before signals and keys are looked at again
+constexpr std::uint64_t kEventsAtOnce = 1u << 13;  // before signals and keys are looked at again
 
 // What is known beside the pages of a live source.
 Result<void> add_companions(const InputOptions& options, const std::string& session, Input& input) {
@@ -105,11 +105,11 @@ Result<bool> Watch::step(Timestamp until) {
     return false;
   }
   if (live_ == nullptr) {
-    if (state == Engine::State::kReached) engine_->pass_time(until);
-    return state == Engine::State::kMore;
+    const bool closed = state == Engine::State::kReached && engine_->pass_time(until);
+    return closed || state == Engine::State::kMore;
   }
   if (state == Engine::State::kPending) {
-    engine_->pass_time(live_->complete());
+    more |= engine_->pass_time(live_->complete());
     learn();
   }
   return more || state == Engine::State::kMore;

@@ -26,6 +26,7 @@ struct ExitModel {
   bool userspace_exits = true;       // kvm_userspace_exit is recorded
   bool sched_switch = true;          // without: preempted and blocked stay in the other parts
   bool wakeups = true;               // without: sleeping threads are blocked until they run
+  bool cycles = false;               // a time in nanoseconds cannot be placed among the events
   UserEnd user_end = UserEnd::kEntry;
 
   [[nodiscard]] bool operator==(const ExitModel&) const = default;
@@ -34,8 +35,10 @@ struct ExitModel {
   [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
 };
 
-[[nodiscard]] constexpr ExitModel choose_exit_model(const Capabilities& capabilities) {
+[[nodiscard]] constexpr ExitModel choose_exit_model(const Capabilities& capabilities,
+                                                    bool cycles = false) {
   ExitModel model;
+  model.cycles = cycles;
   model.from_userspace_exit = !capabilities.kvm_exit;
   model.userspace_exits = capabilities.kvm_userspace_exit;
   model.sched_switch = capabilities.sched_switch;

@@ -5,37 +5,10 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint32_t kMostCpus = 1u << 16;
 constexpr ExitSpan kNoSpan;  // copied: faster than to clear 200 bytes
-
-std::uint64_t& part(Parts& parts, Part which) { return parts[static_cast<std::size_t>(which)]; }
+constexpr std::uint64_t kPsciCpuOff = 0x84000002;
 
 }  // namespace
-
-// What the time of an exit goes to from the thread's mark on.
-Part ExitTracker::part_of(const Thread& thread) {
-  if (thread.off_cpu) return thread.asleep ? Part::kBlocked : Part::kPreempted;
-  return thread.in_user ? Part::kUser : Part::kKernel;
-}
-
-void ExitTracker::add(Thread& thread, Timestamp at) {
-  const Part which = part_of(thread);
-  part(thread.span.parts, which) += elapsed(thread.mark, at);
-  if (detail_ == Detail::kIntervals) keep(thread, which, at);
-  thread.mark = at;
-}
-
-// Adds the interval up to `at`, or makes the last one longer where the part goes on.
-void ExitTracker::keep(Thread& thread, Part which, Timestamp at) {
-  std::vector<PartInterval>& intervals = thread.intervals;
-  if (!intervals.empty() && intervals.back().part == which && intervals.back().end == thread.mark) {
-    intervals.back().end = at;
-  } else if (intervals.size() < kMostIntervals) {
-    intervals.push_back({which, thread.mark, at});
-  } else {
-    ++counters_.intervals_left_out;
-  }
-}
 
 // Every event of the thread itself comes by here: it shows where the thread runs, and that a loss
 // of this CPU may have hidden what it did before.
@@ -43,6 +16,7 @@ void ExitTracker::seen(Thread& thread, const Event& event) {
   if (event.at < thread.last) [[unlikely]]
     ++counters_.clock_went_back;
   if (event.cpu < hole_end_.size() && hole_end_[event.cpu] > thread.last) [[unlikely]] {
+    account(thread, thread.last);
     close_for_loss(thread);
   }
   thread.cpu = event.cpu;
@@ -54,28 +28,39 @@ void ExitTracker::seen(Thread& thread, const Event& event) {
 void ExitTracker::runs(Thread& thread, Timestamp at) {
   if (!thread.off_cpu) return;
   account(thread, at);
-  thread.off_cpu = thread.asleep = false;
+  if (thread.asleep) thread.woken = at;
+  thread.off_cpu = thread.asleep = thread.stopped = false;
 }
 
+// The thread is accounted up to where its events may be lost.
 void ExitTracker::close_for_loss(Thread& thread) {
   if (thread.phase == Thread::Phase::kExit) ++counters_.closed_by_loss;
+  if (in_exit(thread)) fold(thread);
   // Keep the completed exit, but attach no detail seen after the loss.
-  if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kUnknown;
+  if (thread.phase != Thread::Phase::kEnded && thread.phase != Thread::Phase::kGone)
+    thread.phase = Thread::Phase::kUnknown;
   thread.sealed = true;
   thread.waiting = kNoDetail;
-  thread.off_cpu = thread.asleep = thread.in_user = false;
+  thread.off_cpu = thread.asleep = thread.stopped = thread.in_user = false;
 }
 
 void ExitTracker::set_vcpu(Thread& thread, std::int32_t vcpu) {
   if (vcpu != kNoVcpu) thread.totals.vcpu = vcpu;
 }
 
-// The state of the event's thread, made when it is the thread's first kvm event.
-ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
+// The state of the event's thread, made when it is the thread's first event of KVM.
+ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
   Thread* thread = threads_.get(event.thread, kMostThreads);
   if (thread == nullptr) {
     ++counters_.threads_left_out;
     return nullptr;
+  }
+  if (!thread->is_known) [[unlikely]] {
+    const Timestamp* created = created_.find(event.thread);
+    thread->is_known = true;
+    thread->id = event.thread;
+    thread->phase = Thread::Phase::kOffline;
+    thread->totals.begin = thread->mark = thread->last = created ? *created : event.at;
   }
   thread->totals.source = event.source;
   seen(*thread, event);
@@ -83,38 +68,71 @@ ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
   return thread;
 }
 
-void ExitTracker::begin(Thread& thread, const Event& event, const ExitReason& reason,
-                        std::uint64_t rip) {
-  thread.phase = Thread::Phase::kExit;
-  thread.in_user = thread.off_cpu = thread.asleep = thread.sealed = false;
+// The same of an event that only the thread of a vCPU has.
+ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
+  Thread* thread = known_thread(event);
+  if (thread == nullptr) return nullptr;
+  thread->is_vcpu = true;
+  if (model_.from_userspace_exit && thread->phase == Thread::Phase::kOffline) {
+    account(*thread, event.at);
+    thread->phase = Thread::Phase::kUnknown;
+  }
+  return thread;
+}
+
+// An exit begins; name() tells why.
+void ExitTracker::begin(Thread& thread, const Event& event) {
+  thread.in_user = thread.off_cpu = thread.asleep = thread.stopped = thread.sealed = false;
+  thread.goes_offline = thread.was_stopped = false;
+  thread.keeps = detail_ == Detail::kIntervals;
+  thread.halts_from = thread.halted_from = thread.slept = thread.woken = {};
   thread.accesses = 0;
   thread.device_event = thread.accelerator_event = thread.before_access = kNoName;
   thread.mark = event.at;
   thread.span = kNoSpan;
   thread.span.start = event.at;
-  thread.span.thread = event.thread;
+  thread.span.thread = thread.id;
   thread.span.cpu = event.cpu;
   thread.span.source = event.source;
+  thread.user_begin = {};
+  thread.intervals.clear();
+  thread.handlers.clear();
+}
+
+void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& reason,
+                       std::uint64_t rip) {
+  thread.phase = Thread::Phase::kExit;
   thread.span.reason = reason;
   thread.span.rip = rip;
-  thread.user_begin = {};
-  if (detail_ == Detail::kIntervals) {
-    thread.intervals.clear();
-    thread.handlers.clear();
-  }
+  thread.span.halt = is_halt(reason);
+  if (!thread.span.halt) return;
+  thread.keeps = true;
+  thread.halts_from = event.at;
+}
+
+void ExitTracker::end_guest_run(Thread& thread, Timestamp at) {
+  thread.totals.guest_ns += elapsed(thread.mark, at);
+  has_run_ = true;
+  run_ = {thread.id, thread.totals.vcpu, thread.mark, at};
+  thread.mark = std::max(thread.mark, at);
 }
 
 void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return;
   set_vcpu(*thread, exit.vcpu);
-  if (thread->phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
   if (thread->phase == Thread::Phase::kGuest) {
-    thread->totals.guest_ns += elapsed(thread->mark, event.at);
-    has_run_ = true;
-    run_ = {event.thread, thread->totals.vcpu, thread->mark, event.at};
+    end_guest_run(*thread, event.at);
+    begin(*thread, event);
+  } else if (thread->phase == Thread::Phase::kLeft) {
+    account(*thread, event.at);
+  } else {
+    const bool open = thread->phase == Thread::Phase::kExit;
+    if (open) ++counters_.exit_without_entry;
+    open ? forget(*thread, event.at) : account(*thread, event.at);
+    begin(*thread, event);
   }
-  begin(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
+  name(*thread, event, {exit.reason, exit.isa, exit.exception_class}, exit.rip);
   if (exit.fault_address != KvmExit::kNoAddress) {
     thread->span.detail = {exit.fault_address, 0, DetailKind::kPageFault, trapline::Access::kNone,
                            false};
@@ -134,6 +152,9 @@ void ExitTracker::on_nested(const Event& event, NestedStep step) {
   } else if (level == NestedLevel::kNested && step == NestedStep::kPassOn) {
     level = NestedLevel::kNestedPassedOn;
   }
+  if (level == NestedLevel::kNestedPassedOn) thread->span.halt = false;
+  // It may be entered halted.
+  if (level == NestedLevel::kGuestEnters) keep_from_now(*thread, event.at);
 }
 
 const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry) {
@@ -145,9 +166,11 @@ const ExitSpan* ExitTracker::on_entry(const Event& event, const KvmEntry& entry)
   if (thread->phase == Thread::Phase::kExit) {
     if (thread->in_user && model_.user_end != UserEnd::kEntry) ++counters_.user_without_end;
     account(*thread, event.at);
-    span = emit(*thread);
+    span = end_exit(*thread);
   } else {
     ++counters_.entry_without_exit;
+    const bool fits = thread->phase != Thread::Phase::kGuest && !in_exit(*thread);
+    fits ? account(*thread, event.at) : forget(*thread, event.at);
   }
   thread->phase = Thread::Phase::kGuest;
   thread->mark = event.at;
@@ -162,6 +185,10 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
     runs(*thread, event.at);
     if (thread->phase != Thread::Phase::kExit) return nullptr;
     account(*thread, event.at);
+    // x86: KVM_RUN waited for SIPI.
+    constexpr std::int32_t kTryAgain = -11;
+    if (exit.error == kTryAgain && thread->slept != Timestamp())
+      recut(*thread, thread->slept, thread->woken, State::kOffline);
     thread->in_user = true;
     thread->user_begin = event.at;
     thread->span.userspace_reason = exit.reason;
@@ -171,8 +198,11 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   Thread* thread = vcpu_thread(event);
   if (thread == nullptr) return nullptr;
   const ExitSpan* previous = thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
-  if (thread->phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
-  begin(*thread, event, {exit.reason, ExitReason::kIsaUserspace, 0}, 0);
+  const bool open = thread->phase == Thread::Phase::kExit;
+  if (open) ++counters_.exit_without_entry;
+  open ? forget(*thread, event.at) : account(*thread, event.at);
+  begin(*thread, event);
+  name(*thread, event, {exit.reason, ExitReason::kIsaUserspace, 0}, 0);
   thread->in_user = true;
   thread->user_begin = event.at;
   thread->span.userspace_reason = exit.reason;
@@ -185,13 +215,18 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
 
 void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   Thread* thread = threads_.find(event.thread);
-  if (thread == nullptr) return;
+  if (thread == nullptr) {
+    // It may be a vCPU that waits to be started.
+    if (!model_.from_userspace_exit) (void)known_thread(event);
+    return;
+  }
   seen(*thread, event);
   if (by != model_.user_end || thread->phase != Thread::Phase::kExit || !thread->in_user) {
     return;
   }
   account(*thread, event.at);
   thread->in_user = false;
+  thread->slept = {};
   user_ended_ = thread->user_begin;
   if (model_.from_userspace_exit) thread->phase = Thread::Phase::kEnded;
 }
@@ -203,6 +238,8 @@ const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& deta
   seen(*thread, event);
   if (thread->phase == Thread::Phase::kExit && detail.kind < thread->span.detail.kind) {
     thread->span.detail = detail;
+    if (detail.kind == DetailKind::kHypercall && detail.value == kPsciCpuOff)
+      thread->goes_offline = thread->span.reason.isa == kIsaArm64;
   }
   return nullptr;
 }
@@ -224,16 +261,26 @@ const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDet
   return emit(*thread);
 }
 
+const ExitSpan* ExitTracker::end_exit(Thread& thread) {
+  if (!thread.was_stopped) return emit(thread);
+  ++counters_.exits_stopped;
+  fold(thread);
+  thread.phase = Thread::Phase::kUnknown;
+  return nullptr;
+}
+
 // Sums up a span whose end is known.
 const ExitSpan* ExitTracker::emit(Thread& thread) {
   name_device(thread);
+  // Nothing tells when the halt slept: it is all of the exit.
+  if (thread.span.halt && !model_.sched_switch && thread.halted_from == Timestamp()) [[unlikely]]
+    recut(thread, thread.span.start, thread.mark, State::kHalted);
   thread.phase = Thread::Phase::kUnknown;
   thread.span.end = thread.mark;
   thread.span.vcpu = thread.totals.vcpu;
   VcpuTotals& totals = thread.totals;
   ++totals.exits;
   for (std::size_t i = 0; i < kParts; ++i) totals.parts[i] += thread.span.parts[i];
-  if (is_halt(thread.span.reason)) totals.halt_ns += thread.span.total();
   ++counters_.exits;
   done_ = thread.span;
   if (detail_ == Detail::kIntervals) {
@@ -243,37 +290,6 @@ const ExitSpan* ExitTracker::emit(Thread& thread) {
     done_.handlers = done_handlers_;
   }
   return &done_;
-}
-
-void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
-  if (Thread* prev = threads_.find(sched.prev); prev != nullptr) {
-    seen(*prev, event);
-    // While another CPU's events are being lost, the thread may run there unseen.
-    if (event.at < latest_hole_end_) [[unlikely]] {
-      for (std::size_t cpu = 0; cpu < hole_end_.size(); ++cpu) {
-        if (cpu != event.cpu && hole_end_[cpu] > event.at) close_for_loss(*prev);
-      }
-    }
-    account(*prev, event.at);
-    prev->off_cpu = true;
-    prev->off_since = event.at;
-    prev->asleep = !sched.runnable;
-    if (sched.runnable && prev->phase == Thread::Phase::kExit &&
-        prev->span.preempted_by == ThreadId{}) {
-      prev->span.preempted_by = sched.next;
-    }
-  }
-  if (Thread* next = threads_.find(sched.next); next != nullptr) {
-    seen(*next, event);
-    runs(*next, event.at);
-  }
-}
-
-void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
-  Thread* thread = threads_.find(woken);
-  if (thread == nullptr || !thread->asleep) return;
-  account(*thread, event.at);
-  thread->asleep = false;
 }
 
 void ExitTracker::on_marker(const Event& event, const Marker& marker) {
@@ -301,17 +317,6 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
                                 vmm_event_.kind == VmmEvent::Kind::kRegionRead});
   }
   note_vmm_event(*thread);
-}
-
-void ExitTracker::on_lost(const Event& event, const Lost& lost) {
-  if (event.cpu < kMostCpus) {
-    if (event.cpu >= hole_end_.size()) hole_end_.resize(event.cpu + 1);
-    hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
-  }
-  latest_hole_end_ = std::max(latest_hole_end_, lost.to);
-  for (auto& entry : threads_.entries()) {
-    if (entry.state.cpu == event.cpu || entry.state.off_cpu) close_for_loss(entry.state);
-  }
 }
 
 struct ExitTracker::Dispatch {
@@ -344,6 +349,18 @@ struct ExitTracker::Dispatch {
   }
   const ExitSpan* operator()(const KvmNested& nested) const {
     tracker.on_nested(event, nested.step);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const KvmVcpuWakeup& wakeup) const {
+    tracker.on_halt(event, wakeup);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const KvmWfx& wfx) const {
+    tracker.on_wfx(event, wfx);
+    return nullptr;
+  }
+  const ExitSpan* operator()(const NewThread& made) const {
+    tracker.on_new_thread(event, made);
     return nullptr;
   }
   const ExitSpan* operator()(const SchedSwitch& sched) const {

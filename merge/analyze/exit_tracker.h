@@ -10,11 +10,22 @@
 //   │                            in exit (user)
 //   └── unknown: at the start, and after a loss that could hide one of the thread's events
 //
-//   Off the CPU, wherever in a span: runnable -> preempted; asleep -> blocked until it is woken.
+//   Off the CPU, wherever in a span: runnable -> preempted; asleep -> blocked until it is woken, in
+//   a halt halted. A switch in the guest ends the guest's run: the exit that it begins is named by
+//   the next kvm_exit, which some kernels write after the thread was switched out.
+//
+//   exit by a halt   kernel │ polls, sleeps, wakes, sleeps │ preempted │ kernel
+//                           └──────────── halted ──────────┘ the last wake-up
+//
+// Every nanosecond of a thread that runs a vCPU is in one State, from its creation or first event
+// of KVM to its end: before its first entry it is offline; after a loss, or an event that does not
+// fit, not seen.
 //
 // Guarantees: the parts of a span sum to its total; no span bridges a loss that could hide one of
-// its events; what does not fit is counted. Every kvm_exit is a span, an exit_without_entry or a
-// closed_by_loss; every kvm_entry ends a span or is an entry_without_exit.
+// its events; what does not fit is counted. Every kvm_exit is a span, an exit_without_entry, a
+// closed_by_loss or an exits_stopped; every kvm_entry ends a span or is an entry_without_exit.
+//
+// More than 150 lines: it is one state machine.
 #pragma once
 
 #include <algorithm>
@@ -41,20 +52,23 @@ class ExitTracker {
 
   // The span that the event completes, or nullptr; valid until the next call.
   [[nodiscard]] const ExitSpan* on(const Event& event);
-  // After the last event, until it returns nullptr: spans that were complete but for a look ahead.
-  // What is still open is then counted.
+  // After the last event, once: the recording ends then, and so does every state.
+  void close(Timestamp end);
+  // After close(), until it returns nullptr: spans that were complete but for a look ahead. What is
+  // still open is then counted.
   [[nodiscard]] const ExitSpan* finish();
 
   // Another event came that concerns no exit: what the last one told is past.
   void pass() {
     is_vmm_event_ = has_run_ = false;
     user_ended_.reset();
+    runs_.clear();
   }
 
   [[nodiscard]] const ExitModel& model() const { return model_; }
   [[nodiscard]] const ExitCounters& counters() const { return counters_; }
-  // The threads that run vCPUs, in order of first sight; with the guest's runs and the exits that
-  // are open at `now`, which is no earlier than the last event.
+  // The threads that run vCPUs, in order of first sight; with what is open at `now`, which is no
+  // earlier than the last event, or at close().
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus_at(Timestamp now) const;
   // Nothing for a thread without an event of KVM.
@@ -63,6 +77,8 @@ class ExitTracker {
   [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
   // The guest's run that the last event ended, or nullptr.
   [[nodiscard]] const GuestRun* guest_run() const { return has_run_ ? &run_ : nullptr; }
+  // Other times that the last event settled (Detail::kIntervals).
+  [[nodiscard]] std::span<const StateRun> state_runs() const { return runs_; }
   // When the time in user space began that the last event ended, where its end is an event of its
   // own (UserEnd::kIoctl, kReload).
   [[nodiscard]] std::optional<Timestamp> user_ended() const { return user_ended_; }
@@ -80,11 +96,20 @@ class ExitTracker {
     NameId before = kNoName, after = kNoName;
   };
   struct Thread {
-    enum class Phase : std::uint8_t { kUnknown, kGuest, kExit, kEnded };  // kEnded: fallback only
+    // kOffline: before its first entry. kLeft: an exit that has no kvm_exit yet. kEnded: fallback
+    // only.
+    enum class Phase : std::uint8_t { kUnknown, kOffline, kGone, kGuest, kLeft, kExit, kEnded };
+    ThreadId id{};
     VcpuTotals totals;
     Phase phase = Phase::kUnknown;
+    bool is_known = false;
+    bool is_vcpu = false;  // it entered the guest or left it
     bool in_user = false, off_cpu = false, asleep = false;
-    bool sealed = false;  // fallback: events were lost, so no later one is the span's detail
+    bool stopped = false;       // asleep: by a signal
+    bool goes_offline = false;  // in this exit
+    bool was_stopped = false;   // in this exit it was paused or offline: it will be no span
+    bool keeps = false;         // the intervals of this exit
+    bool sealed = false;        // fallback: events were lost, so no later one is the span's detail
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;
     Timestamp mark;  // up to where the open interval is accounted
@@ -95,26 +120,43 @@ class ExitTracker {
     std::array<Access, 8> access{};
     Timestamp user_begin;
     std::optional<Timestamp> off_since;
-    std::vector<PartInterval> intervals;  // Detail::kIntervals
+    // Of this exit; none is 0. From when on what KVM tells of a halt belongs to it; the beginning
+    // of its halted time; the first sleep since user space; the end of its last sleep.
+    Timestamp halts_from, halted_from, slept, woken;
+    std::vector<PartInterval> intervals;  // Detail::kIntervals, or where they may have to be recut
     std::vector<HandlerEvent> handlers;
   };
   struct Dispatch;
-  // Adds the time since the thread's last mark to the part that it was in.
+  [[nodiscard]] static bool in_exit(const Thread& thread) {
+    return thread.phase == Thread::Phase::kExit || thread.phase == Thread::Phase::kLeft;
+  }
+  // Adds the time since the thread's last mark to the state that it was in.
   void account(Thread& thread, Timestamp at) {
-    if (thread.phase == Thread::Phase::kExit && at > thread.mark) add(thread, at);
+    if (at > thread.mark && thread.phase != Thread::Phase::kEnded) add(thread, at);
   }
   void add(Thread& thread, Timestamp at);
-  [[nodiscard]] static Part part_of(const Thread& thread);
+  [[nodiscard]] static State state_of(const Thread& thread);
+  void tally(Thread& thread, State state, Timestamp begin, Timestamp end);
   void keep(Thread& thread, Part part, Timestamp at);
+  void keep_from_now(Thread& thread, Timestamp at);
+  void recut(Thread& thread, Timestamp begin, Timestamp end, State to);
+  void fold(Thread& thread);
+  void forget(Thread& thread, Timestamp at);
+  void carry(Thread& thread, Timestamp end);
+  [[nodiscard]] static State open_state(const Thread& thread);
   void seen(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at);
   void close_for_loss(Thread& thread);
-  void begin(Thread& thread, const Event& event, const ExitReason& reason, std::uint64_t rip);
+  void begin(Thread& thread, const Event& event);
+  void name(Thread& thread, const Event& event, const ExitReason& reason, std::uint64_t rip);
+  const ExitSpan* end_exit(Thread& thread);
   const ExitSpan* emit(Thread& thread);
+  void end_guest_run(Thread& thread, Timestamp at);
   static void name_device(Thread& thread);
   static void name_mmio(ExitSpan& span);
   static void set_vcpu(Thread& thread, std::int32_t vcpu);
   static OpenExit open_exit(ThreadId thread, const Thread& state);
+  Thread* known_thread(const Event& event);
   Thread* vcpu_thread(const Event& event);
   void on_exit(const Event& event, const KvmExit& exit);
   void on_nested(const Event& event, NestedStep step);
@@ -123,7 +165,11 @@ class ExitTracker {
   void on_user_end(const Event& event, UserEnd by);
   const ExitSpan* on_detail(const Event& event, const KvmDetail& detail);
   const ExitSpan* on_fallback_detail(const Event& event, const KvmDetail& detail);
+  void on_halt(const Event& event, const KvmVcpuWakeup& wakeup);
+  void on_wfx(const Event& event, const KvmWfx& wfx);
   void on_switch(const Event& event, const SchedSwitch& sched);
+  void leave_cpu(Thread& thread, const Event& event, const SchedSwitch& sched);
+  void on_new_thread(const Event& event, const NewThread& made);
   void on_wakeup(const Event& event, ThreadId thread);
   void on_marker(const Event& event, const Marker& marker);
   void note_vmm_event(Thread& thread) const;
@@ -133,13 +179,16 @@ class ExitTracker {
   VmmEventReader* reader_;
   Detail detail_;
   ThreadTable<Thread> threads_;
+  ThreadTable<Timestamp> created_;  // when
   ExitCounters counters_;
   std::vector<VmmEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
-  bool is_vmm_event_ = false, has_run_ = false;
+  bool is_vmm_event_ = false, has_run_ = false, closed_ = false;
   GuestRun run_;
+  std::vector<StateRun> runs_;
+  std::vector<PartInterval> recut_;
   std::optional<Timestamp> user_ended_;
   ExitSpan done_;
   std::vector<PartInterval> done_intervals_;

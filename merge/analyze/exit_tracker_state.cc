@@ -12,7 +12,7 @@ OpenExit ExitTracker::open_exit(ThreadId thread, const Thread& state) {
 std::vector<OpenExit> ExitTracker::open() const {
   std::vector<OpenExit> exits;
   for (const auto& [thread, state] : threads_.entries()) {
-    if (state.phase < Thread::Phase::kExit) continue;
+    if (!state.is_vcpu || state.phase < Thread::Phase::kExit) continue;
     exits.push_back(open_exit(thread, state));
   }
   return exits;
@@ -26,29 +26,28 @@ std::optional<OpenExit> ExitTracker::open(ThreadId thread) const {
 
 std::vector<VcpuTotalsOf> ExitTracker::vcpus() const {
   std::vector<VcpuTotalsOf> vcpus;
-  for (const auto& [thread, state] : threads_.entries()) vcpus.push_back({thread, state.totals});
+  for (const auto& [thread, state] : threads_.entries()) {
+    if (state.is_vcpu) vcpus.push_back({thread, state.totals});
+  }
   return vcpus;
 }
 
 std::vector<VcpuTotalsOf> ExitTracker::vcpus_at(Timestamp now) const {
   std::vector<VcpuTotalsOf> vcpus = this->vcpus();
+  if (closed_) return vcpus;
   for (auto& [id, totals] : vcpus) {
     const Thread& thread = *threads_.find(id);
-    if (thread.phase == Thread::Phase::kGuest) totals.guest_ns += elapsed(thread.mark, now);
-    if (thread.phase != Thread::Phase::kExit) continue;
-    Parts parts = thread.span.parts;
-    parts[static_cast<std::size_t>(part_of(thread))] += elapsed(thread.mark, now);
-    for (std::size_t i = 0; i < kParts; ++i) {
-      totals.parts[i] += parts[i];
-      if (is_halt(thread.span.reason)) totals.halt_ns += parts[i];
-    }
+    if (thread.phase == Thread::Phase::kGone) continue;
+    totals.of(open_state(thread)) += elapsed(thread.mark, now);
+    if (!in_exit(thread) && thread.phase != Thread::Phase::kEnded) continue;
+    for (std::size_t i = 0; i < kParts; ++i) totals.parts[i] += thread.span.parts[i];
   }
   return vcpus;
 }
 
 std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
   const Thread* state = threads_.find(thread);
-  if (state == nullptr) return std::nullopt;
+  if (state == nullptr || !state->is_vcpu) return std::nullopt;
   VcpuState result;
   result.vcpu = state->totals.vcpu;
   result.off_cpu = state->off_since;
@@ -56,7 +55,7 @@ std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
   if (state->phase == Thread::Phase::kGuest) {
     result.where = VcpuState::Where::kGuest;
     result.begin = state->mark;
-  } else if (state->phase == Thread::Phase::kExit) {
+  } else if (in_exit(*state)) {
     result.where = state->in_user ? VcpuState::Where::kUser : VcpuState::Where::kKernel;
     result.begin = state->span.start;
     result.reason = state->span.reason;

@@ -180,6 +180,11 @@ void GuestStacks::on(const Event& event) {
     thread->mark = event.at;
   } else if (std::holds_alternative<Lost>(event.payload)) {
     on_lost(event);
+  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    Thread* thread = threads_.find(sched->prev);  // kvm_exit may come when it is back
+    if (thread == nullptr || runs_ == GuestRuns::kOnThread) return;
+    account(*thread, event.at);
+    thread->in_guest = false;
   }
 }
 

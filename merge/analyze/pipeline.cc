@@ -26,7 +26,7 @@ std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, Sp
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all = has(selected, SpanClass::kIntervals) || has(selected, SpanClass::kSpans);
+  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -67,6 +67,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       exit_sinks_(those_that_select(sinks_, SpanClass::kExits)),
       loss_sinks_(those_that_select(sinks_, SpanClass::kLosses)),
       call_sinks_(those_that_select(sinks_, SpanClass::kCalls)),
+      state_sinks_(those_that_select(sinks_, SpanClass::kStateRuns)),
       selected_(selection_of(sinks_)),
       reader_(names_, options_.declared),
       tracker_(options_.model, reader_, detail_of(selected_)),
@@ -86,8 +87,9 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (has(selected_, spans)) {
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
-  exits_only_ = !on_thread() && event_sinks_.empty() && loss_sinks_.empty() && !builder_ &&
-                !requests_ && !interrupts_ && !halts_ && !placement_.checks();
+  exits_only_ = !on_thread() && event_sinks_.empty() && loss_sinks_.empty() &&
+                state_sinks_.empty() && !builder_ && !requests_ && !interrupts_ && !halts_ &&
+                !placement_.checks();
 }
 
 Pipeline::~Pipeline() = default;
@@ -190,8 +192,15 @@ void Pipeline::on_guest(const Event& event) {
   tell(event);
 }
 
+void Pipeline::tell_states() {
+  const std::span<const StateRun> runs = tracker_.state_runs();
+  if (runs.empty()) return;
+  for (SpanSink* sink : state_sinks_) sink->states(runs, *this);
+}
+
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
+  tell_states();
   if (ended_ != nullptr) stack_.reset();
   if (on_thread()) stacks_.on_host(event, vmm_event());
   tell(event);
@@ -272,7 +281,9 @@ void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
   if (builder_) builder_->on_interrupt(interrupt, process);
 }
 
-void Pipeline::finish() {
+void Pipeline::finish(std::optional<Timestamp> end) {
+  tracker_.close(std::max(end.value_or(end_), end_));
+  tell_states();
   while ((ended_ = tracker_.finish()) != nullptr) {
     stack_.reset();
     take(*ended_);

@@ -58,8 +58,9 @@ class Pipeline {
 
   // Events in order of time. False when the event lies after `to`: nothing more is needed.
   [[nodiscard]] bool push(const Event& event);
-  // Call once, after the last event: hands out what was complete but for a look ahead.
-  void finish();
+  // Call once, after the last event: the states of the vCPUs go on to `end` (nothing: the last
+  // event), and what was complete but for a look ahead is handed out.
+  void finish(std::optional<Timestamp> end = std::nullopt);
 
   // What a sink may ask, also while events still come.
   [[nodiscard]] const Names& names() const { return names_; }
@@ -103,6 +104,8 @@ class Pipeline {
   // The interval that was looked at: of events between `from` and `to`. Nothing before the first.
   [[nodiscard]] std::optional<Timestamp> begin() const { return begin_; }
   [[nodiscard]] Timestamp end() const { return end_; }
+  // Whether the user chose an interval.
+  [[nodiscard]] bool is_window() const { return options_.from || options_.to; }
 
  private:
   struct Requests;
@@ -113,6 +116,7 @@ class Pipeline {
   [[nodiscard]] bool on_thread() const { return options_.guest_runs == GuestRuns::kOnThread; }
   void on_guest(const Event& event);
   void tell_calls();
+  void tell_states();
   void on_host(const Event& event);
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
@@ -123,7 +127,7 @@ class Pipeline {
   PipelineOptions options_;
   std::vector<SpanSink*> sinks_;
   // Those that select them.
-  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_;
+  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_, state_sinks_;
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;

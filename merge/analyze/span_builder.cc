@@ -76,7 +76,7 @@ void SpanBuilder::on_exit(const ExitSpan& exit) {
 void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
   std::vector<Wakeup>* wakeups = wakeups_.find(exit.thread);
   std::size_t next = 0;
-  bool was_blocked = false;
+  bool slept = false;
   for (const PartInterval& interval : exit.intervals) {
     Span part = parent;
     part.id = SpanId::kNone;
@@ -86,7 +86,8 @@ void SpanBuilder::emit_parts(const ExitSpan& exit, const Span& parent) {
     part.begin = interval.begin;
     part.end = interval.end;
     emit(part);
-    if (std::exchange(was_blocked, interval.part == Part::kBlocked) && wakeups != nullptr) {
+    const bool sleeps = interval.part == Part::kBlocked || interval.part == Part::kHalted;
+    if (std::exchange(slept, sleeps) && wakeups != nullptr) {
       while (next < wakeups->size() && (*wakeups)[next].at < part.begin) ++next;
       if (next < wakeups->size() && (*wakeups)[next].at == part.begin)
         flow((*wakeups)[next].id, part.id, FlowKind::kWakeup);

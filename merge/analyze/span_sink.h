@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "merge/analyze/function_call.h"
 #include "merge/analyze/irq_tracker.h"
@@ -14,22 +15,24 @@
 namespace trapline {
 
 class Pipeline;
+struct StateRun;
 struct VhostTurn;
 
 // What a sink asks for. The pipeline makes nothing that no sink asks for.
 enum class SpanClass : std::uint16_t {
   kNone = 0,
-  kEvents = 1,       // event()
-  kExits = 2,        // exit()
-  kIntervals = 4,    // exit() has its intervals and handlers
-  kSpans = 8,        // span() for guest runs, exits, parts and handlers; implies kIntervals
-  kFunctions = 16,   // span() for guest functions
-  kRequests = 32,    // request(), delivered(), turn(); with kSpans also span()
-  kInterrupts = 64,  // interrupt(); with kSpans also span()
-  kHalts = 128,      // halt polling is followed: Pipeline::halts()
-  kLosses = 256,     // lost()
-  kCalls = 512,      // call()
-  kWakeups = 1024,   // with kSpans: span() for wake-ups of vCPUs
+  kEvents = 1,        // event()
+  kExits = 2,         // exit()
+  kIntervals = 4,     // exit() has its intervals and handlers
+  kSpans = 8,         // span() for guest runs, exits, parts and handlers; implies kIntervals
+  kFunctions = 16,    // span() for guest functions
+  kRequests = 32,     // request(), delivered(), turn(); with kSpans also span()
+  kInterrupts = 64,   // interrupt(); with kSpans also span()
+  kHalts = 128,       // halt polling is followed: Pipeline::halts()
+  kLosses = 256,      // lost()
+  kCalls = 512,       // call()
+  kWakeups = 1024,    // with kSpans: span() for wake-ups of vCPUs
+  kStateRuns = 2048,  // states(); implies kIntervals
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint16_t>(a) | static_cast<std::uint16_t>(b));
@@ -48,6 +51,8 @@ class SpanSink {
   // that it ended, Pipeline::vcpu() the state of a thread.
   virtual void event(const Event&, const Pipeline&) {}
   virtual void exit(const ExitSpan&, const Pipeline&) {}
+  // The times of vCPUs that are neither in an exit that is handed out nor a guest's run.
+  virtual void states(std::span<const StateRun>, const Pipeline&) {}
   virtual void span(const Span&, const Pipeline&) {}
   // A guest function was called: span() follows when it ends, those that it calls before. On one
   // track the begins and ends come in their order.

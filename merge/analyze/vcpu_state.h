@@ -19,16 +19,52 @@ struct ExitCounters {
   std::uint64_t vmm_events_in_exits = 0;
   std::uint64_t intervals_left_out = 0;  // beyond ExitTracker::kMostIntervals of an exit
   std::uint64_t threads_left_out = 0;    // kvm events of threads beyond the most that are followed
+  std::uint64_t exits_stopped = 0;       // no spans: the vCPU was paused or went offline in them
 };
 
-// What is known of a thread that runs a vCPU.
+// What is known of a thread that runs a vCPU. Its time is the sum of its states; it begins with the
+// thread's creation or its first event of KVM.
 struct VcpuTotals {
   std::int32_t vcpu = kNoVcpu;
   std::uint16_t source = 0;
   std::uint64_t exits = 0;
   std::uint64_t guest_ns = 0;
   Parts parts{};
-  std::uint64_t halt_ns = 0;  // of the parts, those of exits that are halts
+  std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
+  Timestamp begin, end;  // end: once the thread or the recording ended
+  // The state that was carried to the end, and since when it, or the exit that it is in, lasted; of
+  // that exit, its parts.
+  std::optional<State> open;
+  std::uint64_t open_ns = 0;
+  Parts open_parts{};
+
+  [[nodiscard]] std::uint64_t& of(State state) {
+    if (state == State::kGuest) return guest_ns;
+    if (state == State::kPaused) return paused_ns;
+    if (state == State::kOffline) return offline_ns;
+    if (state == State::kNotSeen) return not_seen_ns;
+    return parts[static_cast<std::size_t>(state)];
+  }
+  [[nodiscard]] std::uint64_t time_ns() const {
+    std::uint64_t sum = guest_ns + paused_ns + offline_ns + not_seen_ns;
+    for (const std::uint64_t part : parts) sum += part;
+    return sum;
+  }
+};
+
+// What exits cost, of the busy time. An exit that never ended is in neither cost.
+struct Overhead {
+  std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
+  [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
+  void add(const VcpuTotals& totals) {
+    const auto ended = [&](Part part) {
+      const auto i = static_cast<std::size_t>(part);
+      return totals.parts[i] - totals.open_parts[i];
+    };
+    guest_ns += totals.guest_ns;
+    exit_ns += ended(Part::kKernel) + ended(Part::kUser) + ended(Part::kBlocked);
+    not_run_ns += ended(Part::kPreempted);
+  }
 };
 
 // How often a QEMU event came, and how often inside an exit.
@@ -61,10 +97,18 @@ struct VcpuState {
   std::optional<Timestamp> off_cpu;  // when the thread was last switched out
 };
 
-// A time that the guest ran: from kvm_entry to kvm_exit.
+// A time that the guest ran: from kvm_entry to kvm_exit, or to where its thread was switched out.
 struct GuestRun {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
+  Timestamp begin, end;
+};
+
+// A time that a vCPU spent in one state, outside of the exits and guest's runs that are handed out:
+// it was not running, or an exit or a run was cut off.
+struct StateRun {
+  ThreadId thread{};
+  State state = State::kNotSeen;
   Timestamp begin, end;
 };
 

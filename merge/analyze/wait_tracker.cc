@@ -230,16 +230,28 @@ void WaitTracker::add_rest(const ExitSpan& exit) {
   }
 }
 
+void WaitTracker::add_halts(const PartInterval& halted, std::span<const WaitShare> shares) {
+  for (const WaitShare& share : shares) {
+    const Timestamp begin = std::max(share.begin, halted.begin);
+    const Timestamp end = std::min(share.end, halted.end);
+    if (share.part == Part::kBlocked && end > begin)
+      halts_.push_back({Part::kHalted, share.culprit, begin, end});
+  }
+}
+
 std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
   of_exit_.clear();
+  halts_.clear();
   if (exit.parts[static_cast<std::size_t>(Part::kPreempted)] == 0 &&
-      exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
+      exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0 &&
+      exit.parts[static_cast<std::size_t>(Part::kHalted)] == 0) [[likely]]
     return {};
   Thread* thread = threads_.find(exit.thread);
   static const std::vector<WaitShare> kNone;
   const std::vector<WaitShare>& shares = thread == nullptr ? kNone : thread->shares;
   auto share = shares.begin();
   for (const PartInterval& interval : exit.intervals) {
+    if (interval.part == Part::kHalted) add_halts(interval, shares);
     if (interval.part != Part::kPreempted && interval.part != Part::kBlocked) continue;
     Timestamp at = interval.begin;
     const auto fill = [&](Timestamp until) {

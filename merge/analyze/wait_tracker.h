@@ -46,6 +46,8 @@ class WaitTracker {
 
   // An exit's, in order of time; valid until the next call. It needs the exit's intervals.
   [[nodiscard]] std::span<const WaitShare> of(const ExitSpan& exit);
+  // Of that exit the sleeps in its halted time, with what ended them; valid as long.
+  [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
 
  private:
@@ -90,6 +92,7 @@ class WaitTracker {
   void clear(Thread& thread);
   void make_room();
   void add_rest(const ExitSpan& exit);
+  void add_halts(const PartInterval& halted, std::span<const WaitShare> shares);
 
   CpuRunners runners_;
   std::optional<CpuQuotas> quotas_;  // what is left of them
@@ -99,7 +102,7 @@ class WaitTracker {
   WaitCounters counters_;
   Timestamp latest_loss_end_;
   std::size_t held_ = 0;  // shares
-  std::vector<WaitShare> of_exit_, ended_shares_;
+  std::vector<WaitShare> of_exit_, halts_, ended_shares_;
   Ended ended_;
   bool has_ended_ = false;
 };

@@ -130,7 +130,7 @@ Result<void> run_export(ExportArguments& options) {
   Pipeline pipeline(std::move(how), std::move(sinks));
   feed(timeline, pipeline, tell, [&] { return (*exporter)->failed(); });
   if (auto placed = check_placement(timeline, pipeline); !placed) return placed;
-  pipeline.finish();
+  finish(timeline, pipeline);
   if (spans) {
     spans->flush(pipeline);
     if (auto found = spans->check_found(); !found) return found;

@@ -102,7 +102,7 @@ Result<void> print_page_of(const TimelineArguments& options, Reading& reading) {
     ProgressLine progress;
     feed(reading.timeline, pipeline, progress.callback());
   }
-  pipeline.finish();
+  finish(reading.timeline, pipeline);
   const std::string json = page.json(pipeline);
   auto printed = print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
   if (!printed) return printed;

@@ -12,7 +12,7 @@
 namespace trapline {
 
 // Grows when a column changes its meaning.
-inline constexpr int kRowsVersion = 1;
+inline constexpr int kRowsVersion = 2;
 
 // The first columns of every row.
 inline constexpr std::string_view kLabelColumns[] = {"rows_version", "host", "session"};

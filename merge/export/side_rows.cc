@@ -47,10 +47,10 @@ void SideRowExporter::end_row(Timestamp begin) {
 GuestSpanRowExporter::GuestSpanRowExporter(const ExportContext& context,
                                            const ExportOptions& options, RowForm form,
                                            OutputFile output)
-    : SideRowExporter(
-          context, options, form, std::move(output),
-          all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns", "preempted_ns",
-                       "blocked_ns", "not_recorded_ns", "preempted_by", "blocked_on"})),
+    : SideRowExporter(context, options, form, std::move(output),
+                      all_columns({"span", "name", "guest_ns", "kernel_ns", "user_ns",
+                                   "preempted_ns", "blocked_ns", "halted_ns", "not_recorded_ns",
+                                   "preempted_by", "blocked_on"})),
       culprits_(context_.timeline, [this](const std::string& text) { return writer_.quote(text); }),
       span_(writer_.quote(options.guest_span)) {}
 

@@ -9,7 +9,7 @@ namespace {
 const std::vector<std::string_view> kColumns = {
     "rows_version", "host",   "session",  "vm",        "start_ns", "window_ns",    "reason",
     "device",       "count",  "total_ns", "kernel_ns", "user_ns",  "preempted_ns", "blocked_ns",
-    "min_ns",       "max_ns", "values",   "counts",    "wall_ns",  "boot"};
+    "halted_ns",    "min_ns", "max_ns",   "values",    "counts",   "wall_ns",      "boot"};
 
 }  // namespace
 

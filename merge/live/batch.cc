@@ -13,15 +13,11 @@ Json vcpu_json(const VcpuRow& row, std::uint64_t length) {
   Json json = {{"vm", row.vm},
                {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                {"tid", row.tid},
-               {"exits", row.totals.exits},
-               {"guest_ns", row.totals.guest_ns}};
-  std::uint64_t known = row.totals.guest_ns;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    json[std::string(kPartNames[i]) + "_ns"] = row.totals.parts[i];
-    known += row.totals.parts[i];
-  }
-  json["halt_ns"] = row.totals.halt_ns;
-  json["unknown_ns"] = length > known ? length - known : 0;
+               {"exits", row.totals.exits}};
+  add_states(json, row.totals);
+  // With what came before the vCPU's time.
+  const std::uint64_t known = row.totals.time_ns() - row.totals.not_seen_ns;
+  json["not_seen_ns"] = length > known ? length - known : 0;
   return json;
 }
 
@@ -82,7 +78,7 @@ Json waits_json(const WaitRows& waits) {
 }  // namespace
 
 std::string batch_line(const Frame& frame, const BatchOptions& options, const Engine& engine) {
-  Json line = {{"version", 1},
+  Json line = {{"version", 2},
                {"start_ns", frame.begin.ns()},
                {"end_ns", frame.end.ns()},
                {"events", frame.events},

@@ -95,10 +95,10 @@ bool Engine::close_next(Timestamp until, bool free) {
 
 void Engine::finish() {
   if (!first_) return;
-  pipeline_->finish();
   for (std::size_t i = 0; i < timeline_.size(); ++i) {
     last_ = std::max(last_, timeline_.source(i).counters().last);
   }
+  pipeline_->finish(last_);
   // The end of a frame belongs to the next one.
   close(Timestamp(last_.ns() + 1));
 }

@@ -19,8 +19,15 @@ std::vector<Dimension> with_base(const std::vector<Dimension>& by) {
 
 bool is_slower(const SlowExit& a, const SlowExit& b) { return a.total > b.total; }
 
-// After a loss the time of an exit that was open is taken back.
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+// The growth of a sum since it was told of. What turned out to be another state's time (a halt that
+// goes on, an exit whose entry was not recorded) is taken from its next growth.
+std::uint64_t grown(std::uint64_t now, std::uint64_t& told) {
+  const std::uint64_t growth = minus(now, told);
+  told += growth;
+  return growth;
+}
 
 }  // namespace
 
@@ -67,7 +74,8 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   std::span<const WaitShare> shares;
   if (tracker_) shares = tracker_->of(exit);
   waits_.add(shares);
-  const GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
+  GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
+  key.halted = exit.halt;
   Cell* const into = cell(key);
   if (into == nullptr) {
     ++folded_;
@@ -80,7 +88,7 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     ++into->carried;
     into->carried_ns += total;
   }
-  const bool halt = is_halt(exit.reason);
+  const bool halt = exit.halt;
   const bool longest = total > into->slowest.total || into->total.count() == 1;
   const bool slow = !halt && (slow_.size() < kMostSlow || total > slow_.front().total);
   if (!longest && !slow) return;
@@ -107,15 +115,20 @@ void FrameMaker::request(const RequestSpan& request, const Pipeline&) {
 // The difference of two readings: exact, and it adds up to the report's over all frames.
 void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
   for (const auto& [thread, totals] : pipeline.exits().vcpus_at(frame.end)) {
-    VcpuTotals& before = before_[thread];
-    VcpuUse use{thread, totals};
-    use.totals.exits = minus(totals.exits, before.exits);
-    use.totals.guest_ns = minus(totals.guest_ns, before.guest_ns);
-    use.totals.halt_ns = minus(totals.halt_ns, before.halt_ns);
-    for (std::size_t i = 0; i < kParts; ++i) {
-      use.totals.parts[i] = minus(totals.parts[i], before.parts[i]);
+    VcpuTotals now = totals;
+    const auto [place, is_new] = before_.try_emplace(thread);
+    VcpuTotals& before = place->second;
+    if (is_new) {  // it was offline in earlier frames, when nobody knew that it runs a vCPU
+      const std::uint64_t inside = elapsed(std::max(frame.begin, totals.begin), frame.end);
+      const std::uint64_t offline = minus(inside, totals.time_ns() - totals.offline_ns);
+      before.offline_ns = minus(totals.offline_ns, offline);
     }
-    before = totals;
+    VcpuUse use{thread, totals};
+    use.totals.exits = grown(totals.exits, before.exits);
+    for (std::size_t i = 0; i < kStates; ++i) {
+      const auto state = static_cast<State>(i);
+      use.totals.of(state) = grown(now.of(state), before.of(state));
+    }
     frame.vcpus.push_back(use);
   }
 }

@@ -45,8 +45,8 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
     Vcpu& into = vcpus_[fmt::format("vm=\"{}\",vcpu=\"{}\",tid=\"{}\"", label(row.vm),
                                     row.vcpu == kNoVcpu ? "" : std::to_string(row.vcpu), row.tid)];
     into.exits += row.totals.exits;
-    into.guest_ns += row.totals.guest_ns;
-    for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.totals.parts[i];
+    VcpuTotals totals = row.totals;
+    for (std::size_t i = 0; i < kStates; ++i) into.states[i] += totals.of(static_cast<State>(i));
   }
   return replace_file(path_, text(options.by_text));
 }
@@ -66,11 +66,9 @@ std::string PrometheusFile::text(const std::string& by) const {
   }
   begin(out, "trapline_vcpu_seconds_total", "counter", "Where a vCPU's time went.");
   for (const auto& [labels, vcpu] : vcpus_) {
-    out += fmt::format("trapline_vcpu_seconds_total{{{},part=\"guest\"}} {}\n", labels,
-                       seconds(vcpu.guest_ns));
-    for (std::size_t i = 0; i < kParts; ++i) {
-      out += fmt::format("trapline_vcpu_seconds_total{{{},part=\"{}\"}} {}\n", labels,
-                         kPartNames[i], seconds(vcpu.parts[i]));
+    for (std::size_t i = 0; i < kStates; ++i) {
+      out += fmt::format("trapline_vcpu_seconds_total{{{},state=\"{}\"}} {}\n", labels,
+                         kStateKeys[i], seconds(vcpu.states[i]));
     }
   }
   begin(out, "trapline_exits_total", "counter", "VM exits, by what top's --by says.");

@@ -26,8 +26,8 @@ class PrometheusFile {
     std::uint64_t p50_ns = 0, p99_ns = 0, max_ns = 0;  // of the last interval
   };
   struct Vcpu {
-    std::uint64_t exits = 0, guest_ns = 0;
-    Parts parts{};
+    std::uint64_t exits = 0;
+    std::array<std::uint64_t, kStates> states{};
   };
   [[nodiscard]] std::string text(const std::string& by) const;
 

@@ -22,6 +22,7 @@ std::size_t place_of(Dimension dimension, const std::vector<Dimension>& cells) {
 // The key that ExitKeys(by) would make of the cell's exits.
 GroupKey project(const GroupKey& cell, const std::vector<Dimension>& by,
                  const std::vector<Dimension>& cells) {
+  if (const GroupKey* row = ExitKeys(by).halted_row(cell.halted)) return *row;
   GroupKey key;
   std::size_t to = 0;
   for (const Dimension dimension : by) {

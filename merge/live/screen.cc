@@ -13,9 +13,10 @@ namespace {
 
 // Of guest, kernel, user, preempted, blocked: the colours of reports, in the 256 of a terminal and
 // in its first 8. The letters of the bars say the same without any.
-constexpr short kRich[] = {36, 25, 172, 166, 175};
-constexpr short kPoor[] = {COLOR_GREEN, COLOR_BLUE, COLOR_YELLOW, COLOR_RED, COLOR_MAGENTA};
-constexpr short kWarningPair = 6;
+constexpr short kRich[] = {36, 25, 172, 166, 175, 250};
+constexpr short kPoor[] = {COLOR_GREEN, COLOR_BLUE,    COLOR_YELLOW,
+                           COLOR_RED,   COLOR_MAGENTA, COLOR_WHITE};
+constexpr short kWarningPair = 7;
 
 bool start_colours() {
   const char* const no_colour = std::getenv("NO_COLOR");

@@ -25,7 +25,8 @@ enum class Look : std::uint8_t {
   kKernel,
   kUser,
   kPreempted,
-  kBlocked
+  kBlocked,
+  kHalted
 };
 struct Piece {
   std::string text;

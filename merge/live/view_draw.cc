@@ -11,10 +11,10 @@
 namespace trapline::live {
 namespace {
 
-constexpr std::array<std::string_view, 5> kPartTitles{"guest", "kernel", "user", "preempted",
-                                                      "blocked"};
-constexpr std::array kPartLooks{Look::kGuest, Look::kKernel, Look::kUser, Look::kPreempted,
-                                Look::kBlocked};
+constexpr std::array<std::string_view, 6> kPartTitles{"guest",     "kernel",  "user",
+                                                      "preempted", "blocked", "halted"};
+constexpr std::array kPartLooks{Look::kGuest,     Look::kKernel,  Look::kUser,
+                                Look::kPreempted, Look::kBlocked, Look::kHalted};
 constexpr std::size_t kNarrow = 60;  // columns; less: fewer figures
 
 std::string_view name_of(SortBy sort) {
@@ -116,12 +116,12 @@ Line View::path_line() const {
   return line;
 }
 
-// A bar of letters: g k u p b as their parts; what is not known is a dot.
+// A bar of letters: g k u p b h as their states; what is not known is a dot.
 void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
                       std::vector<Line>& lines) const {
   const std::vector<VcpuRow> rows = vcpus_of(frame, here().scope, engine_);
   const bool narrow = width < kNarrow;
-  const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 50;
+  const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 56;
   const std::uint64_t length = std::max<std::uint64_t>(frame.length(), 1);
   for (std::size_t i = 0; i < rows.size() && i < most; ++i) {
     if (i + 1 == most && rows.size() > most) {
@@ -131,8 +131,8 @@ void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
     const VcpuTotals& totals = rows[i].totals;
     const ThreadId thread{rows[i].tid};
     Line line{{to_width(engine_.naming().vcpus.vcpu(thread, true), narrow ? 10 : 16) + " "}};
-    const std::array<std::uint64_t, 5> ns{totals.guest_ns, totals.parts[0], totals.parts[1],
-                                          totals.parts[2], totals.parts[3]};
+    std::array<std::uint64_t, 1 + kParts> ns{totals.guest_ns};
+    std::copy(totals.parts.begin(), totals.parts.end(), ns.begin() + 1);
     std::uint64_t sum = 0;
     std::size_t drawn = 0;
     std::string numbers;
@@ -160,7 +160,8 @@ View::Table View::rows_table(const Frame& frame, std::size_t width) const {
   const bool narrow = width < kNarrow;
   table.titles = {"", "exits/s", "share", "p99"};
   if (!narrow)
-    table.titles = {"", "exits/s", "share", "kern", "user", "pree", "bloc", "p50", "p99", "max"};
+    table.titles = {"",     "exits/s", "share", "kern", "user", "pree",
+                    "bloc", "halt",    "p50",   "p99",  "max"};
   for (const LiveRow& row : rows()) {
     const std::uint64_t total = row.total.total();
     std::vector<std::string> cells{row.key, per_second(row.total.count(), frame.length()),
@@ -184,7 +185,8 @@ View::Table View::slow_table(const Frame& frame, std::size_t width) const {
   Table table;
   const bool narrow = width < kNarrow;
   table.titles = {"", "total", "at"};
-  if (!narrow) table.titles = {"", "total", "kernel", "user", "preempted", "blocked", "at"};
+  if (!narrow)
+    table.titles = {"", "total", "kernel", "user", "preempted", "blocked", "halted", "at"};
   static const std::vector<Dimension> kWhat = {Dimension::kReason};
   static const std::vector<Dimension> kWho = {Dimension::kDevice};
   const ExitKeys::Namer namer = engine_.naming().namer();

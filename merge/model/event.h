@@ -81,14 +81,20 @@ struct KvmVcpuWakeup {
   std::uint64_t ns;
   bool waited, valid;  // waited: polling lost and the thread slept
 };
+// arm64: the exit is by WFE, which spins, or by WFI, which waits for an interrupt.
+struct KvmWfx {
+  bool is_wfe;
+};
 struct KvmHaltPoll {
   std::uint32_t now, before;
   std::int32_t vcpu;
 };
 struct SchedSwitch {
+  enum class Left : std::uint8_t { kOther, kStopped, kDead };  // by a signal or a tracer; its end
   ThreadId prev, next;
   bool runnable;  // prev could have gone on: it was preempted
   std::string_view next_comm;
+  Left left = Left::kOther;  // why prev sleeps
 };
 struct SchedWakeup {
   enum class Context : std::uint8_t { kUnknown, kThread, kInterrupt };
@@ -131,7 +137,7 @@ struct Other {};
 using Payload =
     std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
                  KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
-                 IoctlEnter, NewThread, Marker, Lost, GuestCall, HostEvent, BlockIo>;
+                 IoctlEnter, NewThread, Marker, Lost, GuestCall, HostEvent, BlockIo, KvmWfx>;
 
 struct Event {
   Timestamp at;

@@ -12,11 +12,30 @@
 namespace trapline {
 
 // The disjoint parts of an exit.
-enum class Part : std::uint8_t { kKernel, kUser, kPreempted, kBlocked };
-inline constexpr std::size_t kParts = 4;
+enum class Part : std::uint8_t { kKernel, kUser, kPreempted, kBlocked, kHalted };
+inline constexpr std::size_t kParts = 5;
 inline constexpr std::array<std::string_view, kParts> kPartNames = {"kernel", "user", "preempted",
-                                                                    "blocked"};
+                                                                    "blocked", "halted"};
 using Parts = std::array<std::uint64_t, kParts>;  // nanoseconds, indexed by Part
+
+// The states of a vCPU, one at a time: the parts of its exits, with their numbers, and the others.
+enum class State : std::uint8_t {
+  kKernel,
+  kUser,
+  kPreempted,
+  kBlocked,
+  kHalted,
+  kGuest,
+  kPaused,   // stopped from outside
+  kOffline,  // not started, or told to stop: it waits for SIPI, PSCI or HSM
+  kNotSeen
+};
+inline constexpr std::size_t kStates = 9;
+inline constexpr std::array<std::string_view, kStates> kStateNames = {
+    "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not seen"};
+// As the keys of JSON and columns begin with them.
+inline constexpr std::array<std::string_view, kStates> kStateKeys = {
+    "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not_seen"};
 
 // A time that one part of an exit lasted. Those of an exit follow each other without a gap.
 struct PartInterval {
@@ -40,14 +59,15 @@ struct ExitReason {
   std::uint32_t exception_class = 0;
   friend bool operator==(const ExitReason&, const ExitReason&) = default;
 };
-// HLT, WFI, WFE: the guest has nothing to do, its exit is not overhead.
+// HLT, idle-hlt, WFx, WFI: as far as the reason alone tells, the guest waits for an interrupt.
 [[nodiscard]] constexpr bool is_halt(const ExitReason& exit) {
-  constexpr std::uint32_t kVmxHlt = 12, kSvmHlt = 0x78, kArm64Trap = 2, kWfx = 1, kUserHlt = 5;
+  constexpr std::uint32_t kVmxHlt = 12, kSvmHlt = 0x78, kSvmIdleHlt = 0xa6;
+  constexpr std::uint32_t kArm64Trap = 2, kWfx = 1, kUserHlt = 5;
   switch (exit.isa) {
     case 1:
       return (exit.reason & 0xffff) == kVmxHlt;
     case 2:
-      return exit.reason == kSvmHlt;
+      return exit.reason == kSvmHlt || exit.reason == kSvmIdleHlt;
     case kIsaArm64:
       return exit.reason == kArm64Trap && exit.exception_class == kWfx;
     case kIsaRiscv:
@@ -82,6 +102,9 @@ struct ExitSpan {
   NestedLevel nested = NestedLevel::kGuest;
   std::uint32_t injected = kNoVector;  // the last interrupt vector injected before the entry
   ThreadId preempted_by{};             // who ran when it was first preempted; 0: it was not
+  // The guest waited for an interrupt, and KVM or user space for it: is_halt(), but for a WFE and a
+  // nested guest's HLT that is passed on; and an exit of another reason in which KVM halted.
+  bool halt = false;
 
   // Where a sink asks for them (SpanClass::kIntervals); valid as long as the span that was handed
   // out.

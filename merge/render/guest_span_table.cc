@@ -12,12 +12,13 @@ namespace trapline {
 namespace {
 
 // As the tree of an interval calls its parts, and as keys of JSON and columns of CSV do.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSpanParts{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSpanParts{
     {{"guest", "guest_ns"},
      {"kernel", "kernel_ns"},
      {"user", "user_ns"},
      {"preempted", "preempted_ns"},
      {"blocked", "blocked_ns"},
+     {"halted", "halted_ns"},
      {"not recorded", "not_recorded_ns"}}};
 
 std::uint64_t part_of(const ExplainNode& tree, std::string_view part) {

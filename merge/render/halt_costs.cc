@@ -18,7 +18,6 @@ std::string name_of(const HaltCostRow& row) {
 // How idle the guest was, and what KVM spent on polling for it.
 void print_idle(const Report& report, const std::vector<HaltCostRow>& rows, std::ostream& out,
                 const TextStyle& style) {
-  const std::uint64_t interval = report.end_ns - report.start_ns;
   std::vector<std::uint64_t> halted, polling;
   for (const HaltCostRow& row : rows) {
     halted.push_back(row.halted_ns);
@@ -32,9 +31,9 @@ void print_idle(const Report& report, const std::vector<HaltCostRow>& rows, std:
     const std::string most = row.halts_bounded == 0 ? "" : "<= ";
     table.add({name_of(row), grouped(row.exits), grouped(row.halt_exits),
                percent_text(row.halt_exits, row.exits), in_unit(row.halted_ns, unit),
-               percent_text(row.halted_ns, interval),
+               percent_text(row.halted_ns, row.time_ns),
                known ? most + in_unit(row.polling_ns, poll) : "-",
-               known && !report.cycles ? most + percent_text(row.polling_ns, interval) : "-"});
+               known && !report.cycles ? most + percent_text(row.polling_ns, row.time_ns) : "-"});
   }
   out << '\n';
   table.print(out, style);
@@ -81,8 +80,8 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
   }
   if (halts == 0 || report.cycles) return;
   const HaltReplays::Rows rows = sum_of_replays(costs);
-  const std::uint64_t time =
-      (report.end_ns - report.start_ns) * std::max<std::size_t>(report.vcpus.size(), 1);
+  std::uint64_t time = 0;
+  for (const HaltCostRow& cost : costs) time += cost.time_ns;
   std::vector<std::uint64_t> polling, lates;
   for (const HaltReplays::Row& row : rows) {
     polling.push_back(row.polling_ns);

@@ -26,15 +26,37 @@ void add_parts(Json& json, const Parts& parts) {
 
 Json name_or_null(const std::string& name) { return name.empty() ? Json() : Json(name); }
 
-Json vcpu_json(const VcpuRow& row, RowsOf rows_of) {
+Json overhead_json(const std::optional<Overhead>& overhead) {
+  if (!overhead) return {};
+  const auto share = [&](std::uint64_t ns) {
+    return overhead->busy_ns() == 0
+               ? Json()
+               : Json(static_cast<double>(ns) / static_cast<double>(overhead->busy_ns()));
+  };
+  return {{"guest_ns", overhead->guest_ns},
+          {"exit_ns", overhead->exit_ns},
+          {"not_run_ns", overhead->not_run_ns},
+          {"share", share(overhead->exit_ns)},
+          {"not_run_share", share(overhead->not_run_ns)}};
+}
+
+Json vcpu_json(const VcpuRow& row, const Report& report) {
+  const VcpuTotals& totals = row.totals;
   Json json = {{"vm", row.vm},
                {"vm_name", name_or_null(row.vm_name)},
                {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                {"tid", row.tid},
-               {rows_of == RowsOf::kCalls ? "calls" : "exits", row.totals.exits},
-               {"guest_ns", row.totals.guest_ns}};
-  add_parts(json, row.totals.parts);
-  json["halt_ns"] = row.totals.halt_ns;
+               {report.rows_of == RowsOf::kCalls ? "calls" : "exits", totals.exits}};
+  add_states(json, totals);
+  if (report.rows_of == RowsOf::kCalls) return json;
+  json["start_ns"] = totals.begin.ns();
+  json["end_ns"] = totals.end.ns();
+  json["open"] = totals.open ? Json({{"state", kStateKeys[static_cast<std::size_t>(*totals.open)]},
+                                     {"ns", totals.open_ns}})
+                             : Json();
+  std::optional<Overhead> overhead;
+  if (report.knows_guest()) overhead.emplace().add(totals);
+  json["overhead"] = overhead_json(overhead);
   return json;
 }
 
@@ -50,8 +72,18 @@ void add_distribution(Json& json, const Histogram& histogram) {
 
 }  // namespace
 
+void add_states(Json& json, const VcpuTotals& totals) {
+  json["time_ns"] = totals.time_ns();
+  json["guest_ns"] = totals.guest_ns;
+  add_parts(json, totals.parts);
+  json["paused_ns"] = totals.paused_ns;
+  json["offline_ns"] = totals.offline_ns;
+  json["not_seen_ns"] = totals.not_seen_ns;
+}
+
 Json row_json(const GroupRow& row, RowsOf rows_of) {
   Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
+  if (rows_of == RowsOf::kExits) json["halts"] = row.halts;
   if (rows_of == RowsOf::kCalls) {
     json["guest_ns"] = row.guest_ns();
     json["devices_at_most_ns"] = row.devices_at_most_ns;
@@ -91,6 +123,7 @@ Json counters_json(const ReportCounters& counters) {
           {"exit_without_entry", exits.exit_without_entry},
           {"entry_without_exit", exits.entry_without_exit},
           {"closed_by_loss", exits.closed_by_loss},
+          {"exits_stopped", exits.exits_stopped},
           {"lost_events", counters.lost_events},
           {"gaps", counters.gaps},
           {"gaps_uncounted", counters.gaps_uncounted},
@@ -207,14 +240,15 @@ Json halts_json(const Report& report) {
 }  // namespace
 
 Json report_json(const Report& report) {
-  Json json = {{"version", 1}};
+  Json json = {{"version", 2}};
   for (const SourceRow& source : report.sources) json["sources"].push_back(source_json(source));
   json["interval"] = {{"start_ns", report.start_ns}, {"end_ns", report.end_ns}};
   json["time_unit"] = report.cycles ? "cycles" : "ns";
   json["user_end"] = name_of(report.model.user_end);
   json["from_userspace_exit"] = report.model.from_userspace_exit;
   json["vcpus"] = Json::array();
-  for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row, report.rows_of));
+  for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row, report));
+  json["overhead"] = overhead_json(report.overhead);
   Json rows = Json::array();
   for (const GroupRow& row : report.rows) rows.push_back(row_json(row, report.rows_of));
   json["groups"] = {{"by", report.by}, {"of", name_of(report.rows_of)}, {"rows", std::move(rows)}};
@@ -237,7 +271,8 @@ Json report_json(const Report& report) {
   if (report.halts) json["halts"] = halts_json(report);
   if (report.waits) {
     json["waits"] = {{"preempted", wait_rows_json(report.waits->preempted)},
-                     {"blocked", wait_rows_json(report.waits->blocked)}};
+                     {"blocked", wait_rows_json(report.waits->blocked)},
+                     {"halted", wait_rows_json(report.waits->halted)}};
   }
   if (report.steal) json["steal"] = steal_json(report);
   if (report.guest_functions) json["guest_functions"] = guest_functions_json(report);

@@ -30,7 +30,6 @@ void print_times(const Report& report, const std::vector<PhaseRow>& phases, std:
                                                                : "-");
     for (const std::uint64_t part : row.parts)
       cells.push_back(known ? percent_text(part, whole) : "-");
-    cells.push_back(known ? percent_text(row.halt_ns, whole) : "-");
     table.add(std::move(cells));
   }
   out << '\n';
@@ -82,12 +81,12 @@ void print_phases(const Report& report, const PhaseReport& phases, std::ostream&
 
 void print_phases_csv(const PhaseReport& phases, std::ostream& out) {
   out << "\nphase,what,name,start_ns,ns,exits,guest_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,"
-         "halt_ns\n";
+         "halted_ns\n";
   for (const PhaseRow& row : phases.rows) {
     const std::string phase = csv_cell(row.name);
     out << fmt::format("{},phase,{},{},{},{},{},{},{},{},{},{}\n", phase, csv_cell(row.pattern),
                        row.start_ns, row.ns, row.exits, row.guest_ns, row.parts[0], row.parts[1],
-                       row.parts[2], row.parts[3], row.halt_ns);
+                       row.parts[2], row.parts[3], row.parts[4]);
     for (const PhaseShare& share : row.devices)
       out << fmt::format("{},device,{},,{},{},,,,,,\n", phase, csv_cell(share.name), share.ns,
                          share.exits);

@@ -12,5 +12,7 @@ namespace trapline {
 [[nodiscard]] Json row_json(const GroupRow& row, RowsOf rows_of = RowsOf::kExits);
 [[nodiscard]] Json exit_json(const ExitRow& row);
 [[nodiscard]] Json distribution_json(const Histogram& histogram);
+// The time of a vCPU, and each state's: they add up to it.
+void add_states(Json& json, const VcpuTotals& totals);
 
 }  // namespace trapline

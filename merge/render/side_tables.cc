@@ -59,7 +59,6 @@ Json phases_json(const PhaseReport& phases) {
         {"exits", row.exits},       {"guest_ns", row.guest_ns}};
     for (std::size_t i = 0; i < kParts; ++i)
       json[std::string(kPartNames[i]) + "_ns"] = row.parts[i];
-    json["halt_ns"] = row.halt_ns;
     json["devices"] = shares_json(row.devices);
     json["functions"] = shares_json(row.functions);
     rows.push_back(std::move(json));

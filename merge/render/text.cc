@@ -14,10 +14,6 @@ namespace trapline {
 namespace {
 
 std::uint64_t interval_of(const Report& report) { return report.end_ns - report.start_ns; }
-// The wall time of all vCPUs.
-std::uint64_t vcpu_time(const Report& report) {
-  return interval_of(report) * std::max<std::size_t>(report.vcpus.size(), 1);
-}
 
 // Breaks the text at blanks; further lines begin under its first word.
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
@@ -60,28 +56,51 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
                      duration_text(interval_of(report), report.cycles));
 }
 
+// What the exits cost: two shares, and what they are shares of.
+void print_overhead(const Report& report, std::ostream& out) {
+  if (!report.overhead || report.overhead->busy_ns() == 0) return;
+  const Overhead& overhead = *report.overhead;
+  const std::uint64_t busy = overhead.busy_ns();
+  out << fmt::format("Of {} of busy time: guest {}, exits {}, waiting for a CPU {}.\n",
+                     duration_text(busy, report.cycles), percent_text(overhead.guest_ns, busy),
+                     percent_text(overhead.exit_ns, busy), percent_text(overhead.not_run_ns, busy));
+}
+
+// Those that every vCPU has a column for, and those that some vCPU was in.
+std::vector<State> shown_states(const Report& report) {
+  std::vector<State> states = {State::kGuest};
+  for (std::size_t part = 0; part < kParts; ++part) states.push_back(static_cast<State>(part));
+  for (const State state : {State::kPaused, State::kOffline, State::kNotSeen}) {
+    const bool some = std::any_of(report.vcpus.begin(), report.vcpus.end(),
+                                  [&](VcpuRow row) { return row.totals.of(state) != 0; });
+    if (some) states.push_back(state);
+  }
+  return states;
+}
+
 void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.vcpus.empty()) return;
   if (report.rows_of == RowsOf::kCalls) return print_call_vcpus(report, out, style);
   const bool with_vm = shows_vms(report);
-  TextTable table(
-      {"Share of wall time", "exits", "guest", "kernel", "user", "preempted", "blocked", "halted"});
-  const std::uint64_t interval = interval_of(report);
+  const std::vector<State> states = shown_states(report);
+  std::vector<std::string> head = {"Share of the vCPU's time", "exits", "time"};
+  for (const State state : states) head.emplace_back(kStateNames[static_cast<std::size_t>(state)]);
+  TextTable table(std::move(head));
   for (const VcpuRow& row : shown_vcpus(report)) {
-    std::vector<std::string> cells = {vcpu_name(row, with_vm), grouped(row.totals.exits)};
-    const bool known = report.model.durations();
-    cells.push_back(known && !report.model.from_userspace_exit
-                        ? percent_text(row.totals.guest_ns, interval)
-                        : "-");
-    for (const std::uint64_t part : row.totals.parts) {
-      cells.push_back(known ? percent_text(part, interval) : "-");
+    VcpuTotals totals = row.totals;
+    const std::uint64_t time = totals.time_ns();
+    std::vector<std::string> cells = {vcpu_name(row, with_vm), grouped(totals.exits),
+                                      duration_text(time, report.cycles)};
+    for (const State state : states) {
+      const bool known = state == State::kGuest ? report.knows_guest() : report.model.durations();
+      cells.push_back(known ? percent_text(totals.of(state), time) : "-");
     }
-    cells.push_back(known ? percent_text(row.totals.halt_ns, interval) : "-");
     table.add(std::move(cells));
   }
   out << '\n';
   table.print(out, style);
   print_more_vcpus(report, out);
+  print_overhead(report, out);
 }
 
 template <typename Get>
@@ -98,9 +117,10 @@ void print_latency(const Report& report, std::ostream& out, const TextStyle& sty
       unit_for(report.rows, cycles, [](const auto& r) { return r.total.percentile(500); });
   const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
   TextTable table({report.by, std::string(name_of(report.rows_of)),
-                   fmt::format("total/{}", total.name), "share", fmt::format("p50/{}", middle.name),
-                   fmt::format("p90/{}", middle.name), fmt::format("p99/{}", tail.name),
-                   fmt::format("max/{}", tail.name)});
+                   fmt::format("total/{}", total.name), "of time",
+                   fmt::format("p50/{}", middle.name), fmt::format("p90/{}", middle.name),
+                   fmt::format("p99/{}", tail.name), fmt::format("max/{}", tail.name)});
+  const std::uint64_t vcpu_time = report.vcpu_time();
   for (const GroupRow& row : report.rows) {
     if (!report.durations()) {
       table.add({row.key, grouped(row.total.count()), "-", "-", "-", "-", "-", "-"});
@@ -110,7 +130,7 @@ void print_latency(const Report& report, std::ostream& out, const TextStyle& sty
         {row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
          report.rows_of == RowsOf::kRequests ? "-"
          : row.halts                         ? "halt"
-                                             : percent_text(row.total.total(), vcpu_time(report)),
+                                             : percent_text(row.total.total(), vcpu_time),
          in_unit(row.total.percentile(500), middle), in_unit(row.total.percentile(900), middle),
          in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
         row.halts);
@@ -120,7 +140,8 @@ void print_latency(const Report& report, std::ostream& out, const TextStyle& sty
 }
 
 void print_parts(const Report& report, std::ostream& out, const TextStyle& style) {
-  TextTable table({"Where their time went", "kernel", "user (QEMU)", "preempted", "blocked"});
+  TextTable table(
+      {"Where their time went", "kernel", "user (QEMU)", "preempted", "blocked", "halted"});
   for (const GroupRow& row : report.rows) {
     std::vector<std::string> cells = {row.key};
     for (const std::uint64_t part : row.parts) {
@@ -141,13 +162,6 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
   print_left_out(report.rows_left_out, out);
   if (report.rows_of == RowsOf::kCalls) return print_call_parts(report, out, style);
   if (!report.model.durations() || report.rows_of == RowsOf::kRequests) return;
-  std::uint64_t overhead = 0;
-  for (const VcpuRow& row : report.vcpus) {
-    for (const std::uint64_t part : row.totals.parts) overhead += part;
-    overhead -= row.totals.halt_ns;
-  }
-  out << fmt::format("All exits but halts: {} of the vCPUs' wall time.\n",
-                     percent_text(overhead, vcpu_time(report)));
   print_parts(report, out, style);
 }
 
@@ -263,7 +277,7 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   for (const GuestFunctionRow& row : *report.guest_functions) values.push_back(row.times.own_ns());
   const Unit unit = choose_unit(values, report.cycles);
   TextTable table({"own time of", "calls", "exits", fmt::format("own/{}", unit.name), "guest",
-                   "kernel", "user", "preempted", "blocked"});
+                   "kernel", "user", "preempted", "blocked", "halted"});
   for (const GuestFunctionRow& row : *report.guest_functions) {
     const std::uint64_t own = row.times.own_ns();
     std::vector<std::string> cells = {row.name, grouped(row.times.calls), grouped(row.times.exits),
@@ -295,6 +309,8 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.left_out_events, "events left out on purpose, by --snapshot-on"},
       {counters.left_out_pieces, "pieces of time that they lay in, on one CPU each"},
       {counters.exits.closed_by_loss, "exits left out: a loss may hide their end"},
+      {counters.exits.exits_stopped,
+       "exits left out: their vCPU was paused or went offline in them"},
       {counters.exits.exit_without_entry, report.model.from_userspace_exit
                                               ? "exits to user space whose end was not recorded"
                                               : "kvm_exit without a kvm_entry after it"},

@@ -54,13 +54,14 @@ void print_csv_rows(std::string_view part, std::int32_t vcpu_tid, const WaitRows
 void print_waits(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.waits) return;
   const WaitReport& waits = *report.waits;
+  const bool cycles = report.cycles;
   if (waits.preempted.rows.empty() && waits.blocked.rows.empty()) {
     out << "\nNo vCPU was preempted or blocked inside its exits, as far as was recorded.\n";
-    return;
   }
-  const bool cycles = report.cycles;
   print_rows(heading("Preempted", waits.preempted, cycles), waits.preempted, cycles, out, style);
   print_rows(heading("Blocked", waits.blocked, cycles), waits.blocked, cycles, out, style);
+  print_rows(fmt::format("Slept in halts {}, until", duration_text(waits.halted.total_ns, cycles)),
+             waits.halted, cycles, out, style);
 }
 
 void print_steal(const Report& report, std::ostream& out, const TextStyle& style) {

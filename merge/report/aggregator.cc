@@ -9,13 +9,15 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/causes.h"
+#include "merge/report/feed.h"
 #include "merge/report/notes.h"
 #include "merge/report/top_rows.h"
 
 namespace trapline {
 PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   PipelineOptions options;
-  options.model = choose_exit_model(input.capabilities);
+  options.model = choose_exit_model(input.capabilities,
+                                    timeline.size() != 0 && timeline.source(0).info().cycles);
   options.guest_runs = choose_guest_runs(input.capabilities);
   options.declared = input.declared;
   options.symbols = &input.symbols;
@@ -73,7 +75,10 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (slow) slow_exits_.add(exit, pipeline.stacks().innermost(stack));
   std::span<const WaitShare> waits;
   if (tracker_) waits = tracker_->of(exit);
-  if (options_.waits) waits_.add(waits);
+  if (options_.waits) {
+    waits_.add(waits);
+    waits_.add(tracker_->halts());
+  }
   groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit);
 }
 
@@ -93,7 +98,9 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   Report report;
   report.model = pipeline.exits().model();
   report.by = options_.by_text;
-  find_interval(report, pipeline);
+  const RecordedInterval interval = recorded_interval(timeline_, pipeline);
+  report.start_ns = interval.begin.ns();
+  report.end_ns = interval.end.ns();
   report.cycles = timeline_.source(0).info().cycles;
   report_sources(report, pipeline);
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
@@ -115,20 +122,6 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   }
   if (tracker_) note_quotas(report, pipeline);
   return report;
-}
-
-// The whole recordings', where all was looked at: their sources leave out what nobody needs.
-void Aggregator::find_interval(Report& report, const Pipeline& pipeline) const {
-  Timestamp start = pipeline.begin().value_or(Timestamp());
-  Timestamp end = pipeline.end();
-  for (std::size_t i = 0; i < timeline_.size() && !options_.from && !options_.to; ++i) {
-    const SourceCounters& counters = timeline_.source(i).counters();
-    if (timeline_.source(i).info().role != Role::kHostKernel || counters.events == 0) continue;
-    start = std::min(start, counters.first);
-    end = std::max(end, counters.last);
-  }
-  report.start_ns = start.ns();
-  report.end_ns = end.ns();
 }
 
 void Aggregator::report_sources(Report& report, const Pipeline& pipeline) const {
@@ -166,7 +159,15 @@ VcpuNames Aggregator::report_vcpus(Report& report, const Pipeline& pipeline) con
   for (std::size_t i = 0; i < threads.size(); ++i) {
     const VcpuThread& thread = threads[i];
     if (!pipeline.counts(thread.thread)) continue;
-    const VcpuTotals& totals = all[i].totals;
+    VcpuTotals totals = all[i].totals;
+    if (report.rows_of == RowsOf::kCalls) {
+      // The time outside of functions that were recorded.
+      const std::uint64_t known = totals.time_ns(), all_ns = report.end_ns - report.start_ns;
+      totals.not_seen_ns = all_ns > known ? all_ns - known : 0;
+    } else if (report.knows_guest()) {
+      if (!report.overhead) report.overhead.emplace();
+      report.overhead->add(totals);
+    }
     report.vcpus.push_back({vms[i].id(), vms[i].given, vms[i].inferred, thread.vcpu,
                             static_cast<std::int32_t>(thread.thread),
                             timeline_.source(totals.source).comm(thread.thread), totals});
@@ -232,6 +233,7 @@ void Aggregator::report_waits(Report& report, const Pipeline& pipeline,
     report.waits = waits_.report(names);
     report.waits->preempted.keep(options_.top);
     report.waits->blocked.keep(options_.top);
+    report.waits->halted.keep(options_.top);
   }
   if (options_.steal) {
     report.steal = steal_.rows(pipeline, names);

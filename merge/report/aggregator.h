@@ -38,7 +38,6 @@ class Aggregator : public SpanSink {
   [[nodiscard]] Report snapshot(const Pipeline& pipeline) const;
 
  private:
-  void find_interval(Report& report, const Pipeline& pipeline) const;
   void report_sources(Report& report, const Pipeline& pipeline) const;
   [[nodiscard]] VcpuNames report_vcpus(Report& report, const Pipeline& pipeline) const;
   void report_groups(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;

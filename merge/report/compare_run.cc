@@ -264,7 +264,7 @@ Result<Recorded> read_for_comparison(const InputOptions& options, const std::vec
     if (auto placed = check_placement(timeline, pipeline); !placed)
       return tl::unexpected(std::move(placed).error());
   }
-  pipeline.finish();
+  finish(timeline, pipeline);
   Recorded recorded = sink.take(pipeline);
   if (auto found = check_found(timeline, *input, rows, recorded); !found) {
     return tl::unexpected(found.error());

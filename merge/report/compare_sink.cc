@@ -110,7 +110,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (what_ != CompareRows::kExits) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
   RecordedRow& row = rows_[row_of(keys_.of(exit, stack, pipeline.stacks(), shares))].recorded;
-  if (!is_halt(exit.reason)) row.halts = false;
+  if (!exit.halt) row.halts = false;
   row.durations.add(exit.total());
   add_parts(row, exit.parts);
 }

@@ -184,7 +184,8 @@ std::string CulpritNames::step(Part part, const Culprit& culprit) const {
                    culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq;
   if (part == Part::kPreempted) return (ran ? "preempted by " : "preempted, ") + who;
   const bool futex = culprit.kind == CulpritKind::kLock || culprit.kind == CulpritKind::kFutex;
-  return (futex ? "blocked, waiting for " : "blocked, until ") + who;
+  const std::string state(kPartNames[static_cast<std::size_t>(part)]);
+  return state + (futex ? ", waiting for " : ", until ") + who;
 }
 
 }  // namespace trapline

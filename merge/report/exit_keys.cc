@@ -44,6 +44,7 @@ bool ExitKeys::has(Dimension dimension) const {
 
 const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                              std::span<const WaitShare> waits) {
+  if (const GroupKey* row = halted_row(span.halt)) return *row;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
     switch (dimension) {
@@ -117,6 +118,7 @@ const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks
 }
 
 std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
+  if (key.halted && !by_reason_) return std::string(Report::kHaltedKey);
   std::string text;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {

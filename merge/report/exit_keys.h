@@ -17,7 +17,8 @@ namespace trapline {
 class ExitKeys {
  public:
   // Borrows the dimensions for as long as it lives.
-  explicit ExitKeys(const std::vector<Dimension>& dimensions) : dimensions_(dimensions) {}
+  explicit ExitKeys(const std::vector<Dimension>& dimensions)
+      : dimensions_(dimensions), by_reason_(has(Dimension::kReason)) {}
 
   // The words of a key that are used.
   [[nodiscard]] std::size_t words() const;
@@ -33,6 +34,11 @@ class ExitKeys {
   // `waits` is the exit's, where needs_waits(). Valid until the next call.
   [[nodiscard]] const GroupKey& of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
                                    std::span<const WaitShare> waits = {});
+  // The key of all halts, where they are one row: there is no reason among the dimensions.
+  [[nodiscard]] const GroupKey* halted_row(bool halt) const {
+    static constexpr GroupKey kRow{{}, true};
+    return halt && !by_reason_ ? &kRow : nullptr;
+  }
   // Of a call: check_dimensions_of_calls().
   [[nodiscard]] const GroupKey& of(const FunctionCall& call, const GuestStacks& stacks);
   // What the words of a key are called.
@@ -50,6 +56,7 @@ class ExitKeys {
 
  private:
   const std::vector<Dimension>& dimensions_;
+  bool by_reason_;
   GroupKey key_;  // the same words each time; the others stay 0
 };
 

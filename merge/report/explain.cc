@@ -102,7 +102,7 @@ void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
 }
 
 bool ExitPicker::is_better(const ExitSpan& exit, Timestamp first) const {
-  if (!around_) return !is_halt(exit.reason) && (!found_ || exit.total() > exit_.total());
+  if (!around_) return !exit.halt && (!found_ || exit.total() > exit_.total());
   const Timestamp wanted = around_->resolve(first);
   const auto holds = [&](const ExitSpan& span) {
     return span.start <= wanted && wanted < span.end;
@@ -121,6 +121,7 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   exit_.handlers = {};
   intervals_.assign(exit.intervals.begin(), exit.intervals.end());
   waits_.assign(waits.begin(), waits.end());
+  waits_.insert(waits_.end(), tracker_.halts().begin(), tracker_.halts().end());
   const auto run = guest_.find(exit.thread);
   guest_ns_ = run == guest_.end() ? 0 : run->second;
   waker_ = {};
@@ -154,10 +155,18 @@ std::string ExitPicker::what(const CulpritNames& names) const {
 
 Part ExitPicker::largest_part() const {
   Part largest = Part::kKernel;
-  for (const Part part : {Part::kUser, Part::kPreempted, Part::kBlocked}) {
+  for (const Part part : {Part::kUser, Part::kPreempted, Part::kBlocked, Part::kHalted}) {
     if (part_of(exit_, part) > part_of(exit_, largest)) largest = part;
   }
   return largest;
+}
+
+// A halt polls too, and may wake and sleep again.
+void ExitPicker::add_awake(ExplainNode& halted) {
+  std::uint64_t slept = 0;
+  for (const ExplainNode& sleep : halted.children) slept += sleep.ns;
+  if (slept != 0 && slept < halted.ns)
+    halted.children.push_back({"awake in between, or polling", halted.ns - slept, 0, {}});
 }
 
 ExplainNode ExitPicker::tree(const CulpritNames& names) const {
@@ -169,6 +178,7 @@ ExplainNode ExitPicker::tree(const CulpritNames& names) const {
     if (part == Part::kUser && exit_.vmm_event != kNoName)
       node.text += " (QEMU: " + name_or_dash(names.names, exit_.vmm_event) + ")";
     node.children = by_culprit(waits_, part, names);
+    if (part == Part::kHalted) add_awake(node);
     root.children.push_back(std::move(node));
   }
   return root;
@@ -178,8 +188,17 @@ void ExitPicker::add_steps(Explanation& explanation, const CulpritNames& names) 
   std::vector<ExplainStep> steps;
   for (const PartInterval& interval : intervals_) {
     if (interval.part == Part::kPreempted || interval.part == Part::kBlocked) continue;
-    steps.push_back({elapsed(exit_.start, interval.begin), elapsed(interval.begin, interval.end),
-                     std::string(kPartNames[static_cast<std::size_t>(interval.part)])});
+    const std::string text(kPartNames[static_cast<std::size_t>(interval.part)]);
+    Timestamp at = interval.begin;
+    const auto until = [&](Timestamp end) {
+      if (end > at) steps.push_back({elapsed(exit_.start, at), elapsed(at, end), text});
+    };
+    for (const WaitShare& share : waits_) {
+      if (share.part != Part::kHalted || interval.part != Part::kHalted) continue;
+      until(share.begin);
+      at = share.end;
+    }
+    until(interval.end);
   }
   for (const WaitShare& share : waits_) {
     steps.push_back(
@@ -224,6 +243,12 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
                                                   share, said_time(most.ns, cycles),
                                                   names.slept_for(most.culprit)));
       break;
+    case Part::kHalted:
+      explanation.sentences.push_back(
+          most.ns == 0 ? fmt::format("During {} of it the guest was halted.", share)
+                       : fmt::format("During {} of it the guest was halted, {} of that {}.", share,
+                                     said_time(most.ns, cycles), names.slept_for(most.culprit)));
+      break;
   }
   if (part == Part::kBlocked && explanation.waker) {
     explanation.sentences.push_back(waker_sentence(*explanation.waker, cycles));
@@ -236,7 +261,7 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
   if (part == Part::kPreempted && most.culprit.kind != CulpritKind::kQuota) {
     for (const CpuQuota* quota : quotas) explanation.sentences.push_back(quota_sentence(*quota));
   }
-  const Cause* cause = cause_of(part, most.culprit, around);
+  const Cause* cause = cause_of(part == Part::kHalted ? Part::kBlocked : part, most.culprit, around);
   if (cause == nullptr) return;
   explanation.advice = cause->advice;
   explanation.source = cause->source;
@@ -278,7 +303,7 @@ Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeS
     return tl::unexpected(std::move(placed).error());
   if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
     return tl::unexpected(no_exits(timeline));
-  pipeline.finish();
+  finish(timeline, pipeline);
   if (!pipeline.exits().model().durations()) {
     return fail(ErrorKind::kUsage,
                 "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",

@@ -72,6 +72,7 @@ class ExitPicker : public SpanSink {
   void add_sentences(Explanation& explanation, const CulpritNames& names) const;
   [[nodiscard]] std::string what(const CulpritNames& names) const;
   [[nodiscard]] Part largest_part() const;
+  static void add_awake(ExplainNode& halted);
 
   const Timeline& timeline_;
   std::optional<TimeSpec> around_;

@@ -1,9 +1,26 @@
 #include "merge/report/feed.h"
 
+#include <algorithm>
+
 namespace trapline {
 
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress) {
   feed(timeline, pipeline, progress, [] { return false; });
+}
+
+void finish(const Timeline& timeline, Pipeline& pipeline) {
+  pipeline.finish(recorded_interval(timeline, pipeline).end);
+}
+
+RecordedInterval recorded_interval(const Timeline& timeline, const Pipeline& pipeline) {
+  RecordedInterval interval{pipeline.begin().value_or(Timestamp()), pipeline.end()};
+  for (std::size_t i = 0; i < timeline.size() && !pipeline.is_window(); ++i) {
+    const SourceCounters& counters = timeline.source(i).counters();
+    if (timeline.source(i).info().role != Role::kHostKernel || counters.events == 0) continue;
+    interval.begin = std::min(interval.begin, counters.first);
+    interval.end = std::max(interval.end, counters.last);
+  }
+  return interval;
 }
 
 }  // namespace trapline

@@ -24,5 +24,15 @@ void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress, Stop
   }
 }
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress);
+// Pipeline::finish(), where the recordings of the host's kernels end.
+void finish(const Timeline& timeline, Pipeline& pipeline);
+
+// The times of the first and the last event looked at: of the whole recordings, or of the interval
+// that the user chose. Sources leave out events that nobody needs; these count all the same.
+struct RecordedInterval {
+  Timestamp begin, end;
+};
+[[nodiscard]] RecordedInterval recorded_interval(const Timeline& timeline,
+                                                 const Pipeline& pipeline);
 
 }  // namespace trapline

@@ -33,8 +33,7 @@ class LongestByThread final : public SpanSink {
   void exit(const ExitSpan& exit, const Pipeline&) override {
     const auto found = longest_.find(exit.thread);
     if (found != longest_.end() && exit.total() <= found->second.total()) return;
-    if (reason_.empty() ? is_halt(exit.reason)
-                        : !matches(reason_, reason_text(source_(exit), exit.reason))) {
+    if (reason_.empty() ? exit.halt : !matches(reason_, reason_text(source_(exit), exit.reason))) {
       return;
     }
     longest_.insert_or_assign(exit.thread, exit);
@@ -146,7 +145,7 @@ Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progr
   });
   Pipeline pipeline(pipeline_options(timeline, input), {&longest});
   feed(timeline, pipeline, progress);
-  pipeline.finish();
+  finish(timeline, pipeline);
   if (wanted.longest) {
     if (!timeline.status()) return tl::unexpected(timeline.status().error());
     if (!has_exits(input.capabilities)) return tl::unexpected(no_exits(timeline));

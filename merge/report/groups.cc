@@ -88,7 +88,7 @@ void GroupRow::merge(const GroupRow& other) {
 }
 
 std::uint32_t Groups::hash(const GroupKey& key) const {
-  std::uint64_t hash = 0x9e3779b97f4a7c15;
+  std::uint64_t hash = key.halted ? 0x2545f4914f6cdd1d : 0x9e3779b97f4a7c15;
   for (std::size_t i = 0; i < words_; ++i) {
     hash = (hash ^ key.words[i]) * 0xbf58476d1ce4e5b9;
     hash ^= hash >> 29;
@@ -100,7 +100,7 @@ bool Groups::is_same(const GroupKey& a, const GroupKey& b) const {
   for (std::size_t i = 0; i < words_; ++i) {
     if (a.words[i] != b.words[i]) return false;
   }
-  return true;
+  return a.halted == b.halted;
 }
 
 GroupRow& Groups::row_of(const GroupKey& key) {
@@ -125,7 +125,7 @@ void Groups::add(const GroupKey& key, const ExitSpan& span) {
   GroupRow& row = row_of(key);
   const std::uint64_t total = span.total();
   if (row.total.count() == 0) row.halts = true;
-  row.halts = row.halts && is_halt(span.reason);
+  row.halts = row.halts && span.halt;
   if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = span.start.ns();
   row.total.add(total);
   for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += span.parts[i];

@@ -44,6 +44,7 @@ enum class Dimension : std::uint8_t {
 struct GroupKey {
   static constexpr std::size_t kWords = static_cast<std::size_t>(Dimension::kCount) + 1;
   std::array<std::uint64_t, kWords> words{};
+  bool halted = false;  // of halts, which are one row where the reason is not asked for
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
 };
 

@@ -39,7 +39,7 @@ Result<GuestSpansExplained> run_guest_spans(const InputOptions& options, const G
   if (!timeline.status()) return tl::unexpected(timeline.status().error());
   if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
     return tl::unexpected(no_exits(timeline));
-  pipeline.finish();
+  finish(timeline, pipeline);
   GuestSpansExplained explained = spans.explain(pipeline);
   explained.clocks = guest_clocks(timeline);
   if (auto found = spans.check_found(); !found) return tl::unexpected(std::move(found).error());

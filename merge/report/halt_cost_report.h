@@ -14,6 +14,7 @@ struct HaltCostRow {
 
   // How much of its exits and of its time the guest was idle.
   std::uint64_t exits = 0, halt_exits = 0, halted_ns = 0;
+  std::uint64_t time_ns = 0;  // of the vCPU
 
   // What polling cost. Of the bounded halts it is the most that it can have been; of the unknown
   // ones nothing is in polling_ns.

@@ -29,6 +29,12 @@ std::vector<std::string> notes_of_calls(const Report& report, const Capabilities
   return notes;
 }
 
+bool saw_halts(const Report& report) {
+  return std::any_of(report.vcpus.begin(), report.vcpus.end(), [](const VcpuRow& row) {
+    return row.totals.parts[static_cast<std::size_t>(Part::kHalted)] != 0;
+  });
+}
+
 }  // namespace
 
 // More than 60 lines: the notes in the order in which they are printed.
@@ -64,9 +70,16 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
   if (model.durations() && !model.sched_switch) {
     notes.push_back(
         "sched_switch was not recorded: preempted and blocked time is in the other "
-        "parts");
+        "parts, and a halt of which kvm_vcpu_wakeup does not tell is halted as a whole");
   } else if (model.durations() && !model.wakeups) {
-    notes.push_back("no wake-ups were recorded: a sleeping vCPU counts as blocked until it runs");
+    notes.push_back(
+        "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "
+        "its wait for a CPU is in that");
+  }
+  if (report.knows_guest() && !saw_halts(report)) {
+    notes.push_back(
+        "no halt was recorded: guest time may include idle time, and exits cost at least their "
+        "share");
   }
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {
     notes.push_back(

@@ -31,7 +31,7 @@ struct PhaseRow {
   std::string name;
   std::string pattern;  // empty: from the recording's begin
   std::uint64_t start_ns = 0, ns = 0;
-  std::uint64_t exits = 0, guest_ns = 0, halt_ns = 0;
+  std::uint64_t exits = 0, guest_ns = 0;
   Parts parts{};  // of the exits that began in the phase
   // Their times by device and by guest function, the largest first; without halts.
   std::vector<PhaseShare> devices, functions;

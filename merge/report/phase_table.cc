@@ -121,10 +121,7 @@ void PhaseTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   Phase& phase = phase_at(exit.start);
   ++phase.exits;
   for (std::size_t i = 0; i < kParts; ++i) phase.parts[i] += exit.parts[i];
-  if (is_halt(exit.reason)) {
-    phase.halt_ns += exit.total();
-    return;
-  }
+  if (exit.halt) return;
   if (exit.device != kNoName) add(phase.devices, exit.device, exit.total());
   add(phase.functions, function, exit.total());
 }
@@ -156,7 +153,6 @@ PhaseReport PhaseTable::report(const Pipeline& pipeline, std::uint64_t end_ns) c
     row.ns = until - row.start_ns;
     row.exits = phase.exits;
     row.guest_ns = phase.guest_ns;
-    row.halt_ns = phase.halt_ns;
     row.parts = phase.parts;
     row.devices = shares(phase.devices, pipeline.names(), "-");
     row.functions = shares(phase.functions, pipeline.names(), "[unknown]");

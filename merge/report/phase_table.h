@@ -57,7 +57,7 @@ class PhaseTable {
   struct Phase {
     const PhaseSpec* spec = nullptr;  // nullptr: the one before any began
     Timestamp begin;
-    std::uint64_t exits = 0, guest_ns = 0, halt_ns = 0;
+    std::uint64_t exits = 0, guest_ns = 0;
     Parts parts{};
     Sums devices, functions;
   };

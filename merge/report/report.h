@@ -108,13 +108,22 @@ enum class RowsOf : std::uint8_t {
 }
 
 struct Report {
-  static constexpr std::string_view kFoldedKey = "[other]";
+  static constexpr std::string_view kFoldedKey = "[other]", kHaltedKey = "[halted]";
 
   std::vector<SourceRow> sources;
   std::uint64_t start_ns = 0, end_ns = 0;  // of the first and the last event looked at
   bool cycles = false;
   ExitModel model;
   std::vector<VcpuRow> vcpus;
+  // Of all vCPUs; nothing where the times in the guest and in exits are not known.
+  std::optional<Overhead> overhead;
+  [[nodiscard]] bool knows_guest() const { return model.durations() && !model.from_userspace_exit; }
+  // All vCPUs' time, of which shares are.
+  [[nodiscard]] std::uint64_t vcpu_time() const {
+    std::uint64_t sum = 0;
+    for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
+    return sum;
+  }
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
   // Whether the rows have times.

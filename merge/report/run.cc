@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/feed.h"
 #include "merge/report/no_exits.h"
 #include "merge/report/placement.h"
 #include "merge/report/window.h"
@@ -108,7 +109,7 @@ Result<ReportRun> run_report(const InputOptions& options, const ReportOptions& g
   if (auto placed = check_placement(timeline, pipeline); !placed) {
     return tl::unexpected(std::move(placed).error());
   }
-  pipeline.finish();
+  finish(timeline, pipeline);
   if (companion != nullptr) companion->finish(pipeline, aggregator);
   const bool part = report_options.from || report_options.to;
   if (part && timeline.status() && !pipeline.begin() && pipeline.stacks().records() == 0) {

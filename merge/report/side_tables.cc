@@ -41,7 +41,8 @@ void SideTablesPass::finish(const Pipeline& pipeline, const Aggregator&) {
     HaltCostRow& row = rows.emplace_back(halt_cost_row(*costs));
     row.vcpu = threads[i].vcpu;
     row.vm = vms[i].id();
-    row.halted_ns = totals[i].totals.halt_ns;
+    row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];
+    row.time_ns = totals[i].totals.time_ns();
   }
   std::sort(rows.begin(), rows.end(), [](const HaltCostRow& a, const HaltCostRow& b) {
     return std::tie(a.vm, a.vcpu) < std::tie(b.vm, b.vcpu);

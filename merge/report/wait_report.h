@@ -33,6 +33,7 @@ struct WaitRows {
 
 struct WaitReport {
   WaitRows preempted, blocked;
+  WaitRows halted;  // the sleeps of halts, by what ended them
 };
 
 // The time that a vCPU's thread was runnable and did not run, inside and outside of exits.

@@ -31,14 +31,17 @@ class WaitTable {
  public:
   void add(std::span<const WaitShare> shares) {
     for (const WaitShare& share : shares)
-      (share.part == Part::kBlocked ? blocked_ : preempted_).add(share);
+      (share.part == Part::kPreempted ? preempted_
+       : share.part == Part::kBlocked ? blocked_
+                                      : halted_)
+          .add(share);
   }
   [[nodiscard]] WaitReport report(const CulpritNames& names) const {
-    return {preempted_.rows(names), blocked_.rows(names)};
+    return {preempted_.rows(names), blocked_.rows(names), halted_.rows(names)};
   }
 
  private:
-  CulpritSums preempted_, blocked_;
+  CulpritSums preempted_, blocked_, halted_;
 };
 
 }  // namespace trapline

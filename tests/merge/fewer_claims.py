@@ -38,7 +38,7 @@ def main():
     # Switches without wake-ups, x86 and arm64: who ran is known, who woke is not.
     for name, sleeps in (("svm-mono.dat", False), ("arm64/kvm-arm64-linux.dat", True)):
         got = report(name)
-        blocked = got["waits"]["blocked"]
+        blocked = got["waits"]["halted"]
         expect(name, "no culprit of preempted time", got["waits"]["preempted"]["rows"])
         expect(name, f"a waker without wake-ups: {blocked['rows']}",
                {row["culprit"] for row in blocked["rows"]} == ({NO_WAKING} if sleeps else set()))
@@ -46,7 +46,7 @@ def main():
 
     # sched_wakeup alone: a wake-up in the interrupt that passed it on is nobody's.
     name = "svm-linux-2vcpu.dat"
-    rows = {row["culprit"]: row["ns"] for row in report(name)["waits"]["blocked"]["rows"]}
+    rows = {row["culprit"]: row["ns"] for row in report(name)["waits"]["halted"]["rows"]}
     expect(name, f"nothing is unknown without sched_waking: {rows}", rows.get(NO_WAKING, 0) > 0)
     expect(name, "a timer or an interrupt without its events",
            not any(key == "timer" or key.startswith("interrupt") for key in rows))

@@ -17,18 +17,7 @@ import oracle
 number = oracle.number
 SPEC = "sched_switch:next_pid..sched_switch:prev_pid"
 WORST = 50
-PARTS = ("guest", "kernel", "user", "preempted", "blocked", "not recorded")
-
-
-def keep_pieces():
-    """Makes oracle.Span keep what each part is made of."""
-    account = oracle.Span.account
-
-    def keeping(span, now):
-        state = span.off or ("user" if span.in_user else "kernel")
-        span.__dict__.setdefault("pieces", []).append((span.mark, now, state))
-        account(span, now)
-    oracle.Span.account = keeping
+PARTS = ("guest", "kernel", "user", "preempted", "blocked", "halted", "not recorded")
 
 
 def pieces_of(path):
@@ -99,7 +88,6 @@ def differences(table, got, counted):
 def main():
     trapline, folder = sys.argv[1:]
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
-    keep_pieces()
 
     def run(*arguments):
         return json.loads(subprocess.run([trapline, *arguments, "--format", "json"],

@@ -24,7 +24,10 @@ RISCV_EXCEPTIONS = {2: "INST_ILLEGAL", 8: "SYSCALL", 9: "HYPERVISOR_SYSCALL", 10
                     23: "STORE_GUEST_PAGE_FAULT"}
 RISCV_INTERRUPTS = {1: "S_SOFT", 2: "VS_SOFT", 5: "S_TIMER", 6: "VS_TIMER", 9: "S_EXT", 10: "VS_EXT",
                     12: "S_GEXT", 13: "PMU_OVF"}
-PARTS = ("kernel", "user", "preempted", "blocked")
+PARTS = ("kernel", "user", "preempted", "blocked", "halted")
+STATES = ("guest", *PARTS, "paused", "offline", "not_seen")
+STOPPED, DEAD = 0x4 | 0x8, 0x10 | 0x20  # of prev_state
+EXIT_HLT, TRY_AGAIN, PSCI_CPU_OFF = 5, -11, 0x84000002
 
 LINE = re.compile(r"^ *(.+)-(\d+) +\[(\d+)\] +([0-9.]+): (\S+): *(.*)$")
 LOSS = re.compile(r"^CPU:(\d+) \[(?:(\d+) )?EVENTS DROPPED\]$")
@@ -148,20 +151,85 @@ def detail_key(detail):
 
 # ---- the model
 
+def is_halt(event):
+    """As far as the exit's reason tells."""
+    fields = event.fields
+    if event.name == "kvm_userspace_exit":
+        return number(fields, "reason") == EXIT_HLT
+    if "esr_ec" in fields:
+        return (number(fields, "ret"), number(fields, "esr_ec")) == (2, 1)
+    if "scause" in fields:
+        return number(fields, "scause") == 22 and number(fields, "stval") == 0x10500073
+    reason = number(fields, "exit_reason")
+    return reason & 0xFFFF == 12 if number(fields, "isa") == 1 else reason in (0x78, 0xA6)
+
+
 class Span:
-    def __init__(self, start, reason):
-        self.start = self.mark = start
-        self.end = None
-        self.reason = reason
-        self.parts = dict.fromkeys(PARTS, 0)
+    """An exit: what its time went to is a list of pieces, (begin, end, state), in their order."""
+
+    def __init__(self, start, reason="", halt=False):
+        self.start, self.end, self.tid = start, None, None
+        self.pieces = []
         self.details, self.regions = [], []
         self.in_user = False
-        self.off = None  # "preempted" or "blocked" while it is off the CPU
-        self.nested = []  # the events kvm_nested_* in it
+        self.nested = []      # the events kvm_nested_* in it
+        self.halts = []       # of each kvm_vcpu_wakeup: when, ns, waited
+        self.wfe = self.goes_offline = False
+        self.slept_from = None  # the first sleep in the kernel since user space
+        self.off_since = self.enters_since = None  # first times
+        self.named(start, reason, halt)
 
-    def account(self, now):
-        self.parts[self.off or ("user" if self.in_user else "kernel")] += now - self.mark
-        self.mark = now
+    def named(self, at, reason, halt):
+        self.reason, self.by_reason, self.named_at = reason, halt, at
+
+    @property
+    def parts(self):
+        return {part: sum(end - begin for begin, end, state in self.pieces if state == part) for part in PARTS}
+
+    @property
+    def stopped(self):
+        return any(state in ("paused", "offline") for _, _, state in self.pieces)
+
+    @property
+    def is_halt(self):
+        passed_on = self.whose() == "nested guest, passed on"
+        return bool(self.by_reason and not passed_on and not self.wfe or self.halts_from() and self.halts)
+
+    def recut(self, begin, end, to):
+        pieces = []
+        for first, last, state in self.pieces:
+            a, b = max(first, begin), min(last, end)
+            cuts = [(first, last, state)] if a >= b else [(first, a, state), (a, b, to), (b, last, state)]
+            pieces += [cut for cut in cuts if cut[1] > cut[0]]
+        self.pieces = pieces
+
+    def halts_from(self):
+        """From when on a kvm_vcpu_wakeup tells of a halt in this exit."""
+        if self.by_reason:
+            return self.named_at
+        since = [at for at in (self.enters_since, self.off_since) if at is not None]
+        return min(since, default=None)
+
+    def settle(self, model):
+        """The halted time: from the first poll or sleep to the last wake-up; all at once, at the end."""
+        if not self.is_halt:
+            return
+        since, begins, ends = self.halts_from(), [], []
+        sleeps = [(a, b) for a, b, state in self.pieces if state == "blocked"]
+        known = since if self.by_reason else self.halts[0][0]
+        for begin, end in sleeps:
+            if begin >= known:
+                begins.append(begin)
+                ends.append(end)
+        for at, ns, waited in self.halts:
+            begin = max(since, at - ns)
+            woken = max((end for _, end in sleeps if end <= at), default=0)
+            begins.append(begin)
+            ends.append(woken if waited and woken > begin and model.sched else at)
+        if begins:
+            self.recut(min(begins), max(ends), "halted")
+        elif not model.sched:
+            self.recut(self.start, self.pieces[-1][1] if self.pieces else self.start, "halted")
 
     def detail(self):
         """The first one of the highest priority."""
@@ -179,6 +247,8 @@ class Span:
     def key(self, by):
         if by == "reason":
             return self.reason
+        if self.is_halt:
+            return "[halted]"
         if by == "detail":
             return detail_key(self.detail())
         if by == "nested":
@@ -191,20 +261,84 @@ class Span:
         return named[0] if named else self.regions[-1][1]
 
 
+class Vcpu:
+    """A thread: every nanosecond from its begin is in one state."""
+
+    def __init__(self, tid, begin):
+        self.tid, self.begin, self.end, self.mark = tid, begin, None, begin
+        self.phase = "offline"   # then unknown, guest, left, exit, ended, gone
+        self.runs = False        # it entered or left the guest
+        self.off = None          # preempted, blocked or paused, while it is off the CPU
+        self.span = None
+        self.last, self.cpu = begin, None
+        self.totals = collections.Counter()
+        self.open_parts = collections.Counter()
+
+    def state(self):
+        if self.phase in ("exit", "left"):
+            if self.off == "blocked" and self.span.goes_offline:
+                return "offline"
+            return self.off or ("user" if self.span.in_user else "kernel")
+        if self.phase == "offline" and self.off == "paused":
+            return "paused"
+        return {"guest": "guest", "offline": "offline"}.get(self.phase, "not_seen")
+
+    def account(self, now):
+        if now <= self.mark or self.phase == "ended":
+            return
+        if self.phase in ("exit", "left"):
+            self.span.pieces.append((self.mark, now, self.state()))
+        else:
+            self.totals[self.state()] += now - self.mark
+        self.mark = now
+
+    def fold(self, model):
+        """The exit is no span; its time is known."""
+        self.span.settle(model)
+        for begin, end, state in self.span.pieces:
+            self.totals[state] += end - begin
+        self.span.pieces = []
+
+    def forget(self, now):
+        """When the guest was left, or entered, is not known."""
+        if self.phase in ("exit", "left"):
+            for begin, end, state in self.span.pieces:
+                self.totals[state if state in ("paused", "offline") else "not_seen"] += end - begin
+            self.span.pieces = []
+        self.totals["not_seen"] += now - self.mark
+        self.mark = now
+
+    def carry(self, now, model):
+        """The thread or the recording ends."""
+        if self.phase == "ended":
+            self.totals["not_seen"] += now - max(self.mark, self.end or 0)
+        else:
+            self.account(now)
+        if self.phase in ("exit", "left"):
+            before = self.totals.copy()
+            self.fold(model)
+            self.open_parts = self.totals - before
+        self.end = now
+
+
 class Model:
     def __init__(self, events, holes):
         self.events, self.holes = events, holes
         self.fallback = not any(e.name == "kvm_exit" for e in events)
+        self.sched = any(e.name == "sched_switch" for e in events)
         self.user_end = self.choose_user_end()
         self.names = userspace_names(events)
-        self.open, self.spans = {}, []
-        self.guest_since, self.guest_ns = {}, collections.Counter()
-        self.last_seen, self.waiting, self.undecided = {}, {}, {}
+        self.vcpus, self.born, self.spans = {}, {}, []
+        self.waiting, self.undecided = {}, {}
         self.counters = collections.Counter()
         # A hole is known when the event before it is consumed.
         self.holes_after = collections.defaultdict(list)
         for hole in holes:
             self.holes_after[hole.cpu, hole.start].append(hole)
+
+    @property
+    def guest_ns(self):
+        return {tid: vcpu.totals["guest"] for tid, vcpu in self.vcpus.items()}
 
     def choose_user_end(self):
         if any(self.is_user_end(e, "ioctl") for e in self.events):
@@ -225,12 +359,20 @@ class Model:
     def run(self):
         for event in self.events:
             for tid in self.threads_of(event):
-                self.see(tid, event)
+                if tid in self.vcpus:
+                    self.see(self.vcpus[tid], event)
             self.on_sched(event)
             (self.on_fallback if self.fallback else self.on_event)(event)
             for hole in self.holes_after.pop((event.cpu, event.at), []):
                 self.on_hole(hole)
-        self.counters["exit_without_entry"] += len(self.open)
+        end = max((event.at for event in self.events), default=0)
+        for vcpu in self.vcpus.values():
+            if vcpu.phase == "exit":
+                self.counters["exit_without_entry"] += 1
+            if vcpu.phase != "gone":
+                vcpu.carry(end, self)
+            if vcpu.phase == "ended":
+                self.emit(vcpu)
         return self
 
     # -- losses
@@ -242,92 +384,171 @@ class Model:
             return {number(event.fields, "prev_pid"), number(event.fields, "next_pid")}
         return {event.tid}
 
-    def see(self, tid, event):
+    def see(self, vcpu, event):
         """A hole of this CPU since the thread was last seen could hide how it came here."""
-        before = self.last_seen.get(tid)
-        if before and any(h.cpu == event.cpu and h.start <= event.at and h.end > before.at and
-                          h.end <= event.at for h in self.holes):
-            self.close_for_loss(tid)
-        self.last_seen[tid] = event
+        if any(h.cpu == event.cpu and h.start <= event.at and vcpu.last < h.end <= event.at for h in self.holes):
+            vcpu.account(vcpu.last)
+            self.close_for_loss(vcpu)
+        vcpu.last, vcpu.cpu = max(vcpu.last, event.at), event.cpu
 
     def on_hole(self, hole):
-        for tid in list(self.open.keys() | self.guest_since.keys()):
-            span = self.open.get(tid)
-            seen = self.last_seen.get(tid)
-            if (seen and seen.cpu == hole.cpu) or (span and span.off):
-                self.close_for_loss(tid)
+        for vcpu in self.vcpus.values():
+            if vcpu.cpu == hole.cpu or vcpu.off or not self.sched:
+                vcpu.account(hole.start)
+                self.close_for_loss(vcpu)
 
-    def close_for_loss(self, tid):
-        self.guest_since.pop(tid, None)
-        if self.open.pop(tid, None):
+    def close_for_loss(self, vcpu):
+        if vcpu.phase == "exit":
             self.counters["closed_by_loss"] += 1
+        if vcpu.phase in ("exit", "left"):
+            vcpu.fold(self)
+        if vcpu.phase not in ("ended", "gone"):
+            vcpu.phase = "unknown"
+        vcpu.off = None
+        self.waiting.pop(vcpu.tid, None)
+
+    # -- threads
+
+    def thread(self, event, runs=True):
+        """Made when it is the thread's first event of KVM."""
+        if event.tid not in self.vcpus:
+            self.vcpus[event.tid] = Vcpu(event.tid, self.born.get(event.tid, event.at))
+            self.see(self.vcpus[event.tid], event)
+        vcpu = self.vcpus[event.tid]
+        self.is_back(vcpu, event.at)
+        vcpu.runs |= runs
+        if runs and self.fallback and vcpu.phase == "offline":
+            vcpu.account(event.at)
+            vcpu.phase = "unknown"
+        return vcpu
+
+    @staticmethod
+    def is_back(vcpu, at):
+        if vcpu.off:
+            vcpu.account(at)
+            vcpu.off = None
 
     # -- scheduling
 
     def on_sched(self, event):
-        if event.name == "sched_switch":
-            leaving = self.open.get(number(event.fields, "prev_pid"))
-            coming = self.open.get(number(event.fields, "next_pid"))
+        if event.name == "task_newtask":
+            if number(event.fields, "pid") not in self.vcpus:
+                self.born[number(event.fields, "pid")] = event.at
+        elif event.name == "sched_switch":
+            leaving = self.vcpus.get(number(event.fields, "prev_pid"))
+            coming = self.vcpus.get(number(event.fields, "next_pid"))
             if leaving:
-                leaving.account(event.at)
-                state = number(event.fields, "prev_state")
-                leaving.off = "blocked" if state & SLEEPING else "preempted"
                 # Off the CPU while another CPU's hole lasts: it may have run in there.
                 if any(h.start <= event.at < h.end and h.cpu != event.cpu for h in self.holes):
-                    self.close_for_loss(number(event.fields, "prev_pid"))
+                    leaving.account(event.at)
+                    self.close_for_loss(leaving)
+                self.leave(leaving, event)
             if coming:
-                coming.account(event.at)
-                coming.off = None
+                self.is_back(coming, event.at)
         elif event.name in ("sched_waking", "sched_wakeup"):
-            woken = self.open.get(number(event.fields, "pid"))
-            if woken and woken.off == "blocked":
+            woken = self.vcpus.get(number(event.fields, "pid"))
+            if woken and woken.off in ("blocked", "paused"):
                 woken.account(event.at)
                 woken.off = "preempted"
 
+    def leave(self, vcpu, event):
+        state = number(event.fields, "prev_state")
+        vcpu.account(event.at)
+        if vcpu.phase == "guest":
+            vcpu.span, vcpu.phase = Span(event.at), "left"
+        vcpu.off = "paused" if state & STOPPED else "blocked" if state & SLEEPING else "preempted"
+        if state & DEAD:
+            if vcpu.phase == "exit":
+                self.counters["exit_without_entry"] += 1
+            vcpu.carry(event.at, self)
+            if vcpu.phase != "ended":
+                vcpu.phase = "gone"
+        elif vcpu.phase in ("exit", "left"):
+            span = vcpu.span
+            span.off_since = event.at if span.off_since is None else span.off_since
+            if state & SLEEPING and not span.in_user and span.slept_from is None:
+                span.slept_from = event.at
+
     # -- exits
 
-    def emit(self, tid, span, at):
-        span.account(at)
-        span.end = at
+    def emit(self, vcpu):
+        span = vcpu.span
+        vcpu.phase = "unknown"
+        if span.stopped:
+            self.counters["exits_stopped"] += 1
+            vcpu.fold(self)
+            return
+        span.settle(self)
+        for part, ns in span.parts.items():
+            vcpu.totals[part] += ns
+        span.end = vcpu.mark
         assert sum(span.parts.values()) == span.end - span.start
-        span.tid = tid
+        span.tid = vcpu.tid
         self.spans.append(span)
 
     def on_event(self, event):
-        tid, span = event.tid, self.open.get(event.tid)
         if event.name == "kvm_exit":
-            if span:
-                self.counters["exit_without_entry"] += 1
-            self.open[tid] = Span(event.at, exit_reason(event))
-            if detail_of(event):
-                self.open[tid].details.append(detail_of(event))
-            if tid in self.guest_since:
-                self.guest_ns[tid] += event.at - self.guest_since.pop(tid)
+            self.on_exit(event, self.thread(event))
         elif event.name == "kvm_entry":
-            if span:
-                self.emit(tid, self.open.pop(tid), event.at)
+            vcpu = self.thread(event)
+            if vcpu.phase == "exit":
+                vcpu.account(event.at)
+                self.emit(vcpu)
             else:
                 self.counters["entry_without_exit"] += 1
-            self.guest_since[tid] = event.at
-        elif span:
-            self.inside(event, span)
+                vcpu.forget(event.at) if vcpu.phase in ("guest", "left") else vcpu.account(event.at)
+            vcpu.phase, vcpu.mark = "guest", event.at
+        elif event.tid in self.vcpus:
+            vcpu = self.vcpus[event.tid]
+            if event.name in ("kvm_userspace_exit", "print", "kvm_vcpu_wakeup"):
+                self.is_back(vcpu, event.at)
+            if vcpu.phase == "exit":
+                self.inside(event, vcpu)
+        elif self.is_user_end(event, "ioctl") or self.is_user_end(event, "reload"):
+            self.thread(event, runs=False)
 
-    def inside(self, event, span):
+    def on_exit(self, event, vcpu):
+        if vcpu.phase == "exit":
+            self.counters["exit_without_entry"] += 1
+            vcpu.forget(event.at)
+        vcpu.account(event.at)
+        if vcpu.phase == "left":
+            vcpu.span.named(event.at, exit_reason(event), is_halt(event))
+        else:
+            vcpu.span = Span(event.at, exit_reason(event), is_halt(event))
+        vcpu.phase = "exit"
+        if detail_of(event):
+            vcpu.span.details.append(detail_of(event))
+
+    def inside(self, event, vcpu):
+        span = vcpu.span
         if event.name == "kvm_userspace_exit":
-            span.account(event.at)
+            vcpu.account(event.at)
+            if number(event.fields, "errno") == TRY_AGAIN and span.slept_from is not None:
+                woken = max(end for _, end, state in span.pieces if state in ("blocked", "paused"))
+                span.recut(span.slept_from, woken, "offline")
             span.in_user = True
             # RISC-V has no kvm_mmio.
             if span.reason.endswith("_GUEST_PAGE_FAULT") and number(event.fields, "reason") == RISCV_EXIT_MMIO:
                 access = "write" if "STORE" in span.reason else "read"
                 span.details.append((1, "mmio", span.details[0][2], access, False))
         elif span.in_user and self.is_user_end(event, self.user_end):
-            span.account(event.at)
-            span.in_user = False
+            vcpu.account(event.at)
+            span.in_user, span.slept_from = False, None
+        elif event.name == "kvm_vcpu_wakeup":
+            vcpu.account(event.at)
+            if span.halts_from() is not None:
+                span.halts.append((event.at, number(event.fields, "ns"), number(event.fields, "waited")))
+        elif event.name == "kvm_wfx_arm64":
+            span.wfe = bool(number(event.fields, "is_wfe"))
         if event.name in NESTED:
             span.nested.append(event.name)
+            if span.whose() == "guest enters nested guest" and span.enters_since is None:
+                span.enters_since = event.at
         detail = detail_of(event)
         if detail:
             span.details.append(detail)
+            span.goes_offline |= event.name == "kvm_hvc_arm64" and detail[2] == PSCI_CPU_OFF
         region = REGION.match(event.fields.get("buf", "").strip()) if span.in_user else None
         if region:
             span.regions.append((int(region[1], 16), region[2]))
@@ -335,34 +556,45 @@ class Model:
     # -- no kvm_exit: the time in user space alone
 
     def on_fallback(self, event):
-        tid, span = event.tid, self.open.get(event.tid)
-        detail = detail_of(event)
+        tid, detail = event.tid, detail_of(event)
+        is_access = detail and detail[1] in ("port", "mmio")
+        if event.name in ("kvm_userspace_exit", "kvm_entry") or is_access:
+            self.thread(event)
+        vcpu = self.vcpus.get(tid)
+        if vcpu is None:
+            return
+        span = vcpu.span if vcpu.phase == "exit" else None
         if event.name == "kvm_userspace_exit":
             self.undecided.pop(tid, None)
-            started = Span(event.at, userspace_reason(event, self.names))
-            started.in_user = True
-            if tid in self.waiting:
-                started.details.append(self.waiting.pop(tid))
-            if self.user_end == "none":
-                started.tid, started.end = tid, event.at
-                self.spans.append(started)
-                self.undecided[tid] = started
-                return
+            if vcpu.phase == "ended":
+                self.emit(vcpu)
             if span:
                 self.counters["exit_without_entry"] += 1
-            self.open[tid] = started
+                vcpu.forget(event.at)
+            vcpu.account(event.at)
+            vcpu.span = Span(event.at, userspace_reason(event, self.names), is_halt(event))
+            vcpu.span.in_user = True
+            if tid in self.waiting:
+                vcpu.span.details.append(self.waiting.pop(tid))
+            vcpu.phase = "exit"
+            if self.user_end == "none":
+                vcpu.phase = "ended"
+                self.undecided[tid] = vcpu.span
         elif span and self.is_user_end(event, self.user_end):
-            self.emit(tid, self.open.pop(tid), event.at)
+            vcpu.account(event.at)
+            vcpu.phase = "ended"
             self.undecided[tid] = span
-        elif detail and detail[1] in ("port", "mmio"):
+        elif is_access:
             is_answer = detail[3] == "read" and not detail[4]
             about = span or self.undecided.get(tid)
             if not is_answer:
                 self.waiting[tid] = detail
             elif about and not about.details:
                 about.details.append(detail)
+            if vcpu.phase == "ended":
+                self.emit(vcpu)
         elif span:
-            self.inside(event, span)
+            self.inside(event, vcpu)
 
     def rows(self, by):
         groups = collections.defaultdict(list)
@@ -425,10 +657,34 @@ def compare(trapline, path, by, model, lost):
     for vcpu in report["vcpus"]:
         mine = [span for span in model.spans if span.tid == vcpu["tid"]]
         expect(f"thread {vcpu['tid']}: exits", vcpu["exits"], len(mine))
-        expect(f"thread {vcpu['tid']}: guest_ns", vcpu["guest_ns"], model.guest_ns[vcpu["tid"]])
-        for part in PARTS:
-            expect(f"thread {vcpu['tid']}: {part}_ns", vcpu[f"{part}_ns"],
-                   sum(span.parts[part] for span in mine))
+        thread = model.vcpus[vcpu["tid"]]
+        for state in STATES:
+            expect(f"thread {vcpu['tid']}: {state}_ns", vcpu[f"{state}_ns"], thread.totals[state])
+        expect(f"thread {vcpu['tid']}: time", vcpu["time_ns"], thread.end - thread.begin)
+        expect(f"thread {vcpu['tid']}: sum of the states", sum(vcpu[f"{state}_ns"] for state in STATES),
+               thread.end - thread.begin)
+    expect("vCPUs", sorted(vcpu["tid"] for vcpu in report["vcpus"]),
+           sorted(tid for tid, thread in model.vcpus.items() if thread.runs))
+    if not model.fallback:
+        wrong += overheads(report, model)
+    return wrong
+
+
+def overheads(report, model):
+    """What exits cost: of those that ended."""
+    wrong, every = [], collections.Counter()
+    for vcpu in report["vcpus"]:
+        thread = model.vcpus[vcpu["tid"]]
+        ended = thread.totals - thread.open_parts
+        mine = collections.Counter(guest_ns=thread.totals["guest"], not_run_ns=ended["preempted"],
+                                   exit_ns=ended["kernel"] + ended["user"] + ended["blocked"])
+        every += mine
+        told = {key: ns for key, ns in vcpu["overhead"].items() if key.endswith("_ns") and ns}
+        if told != dict(+mine):
+            wrong.append(f"overhead of {vcpu['tid']}: trapline {told}, oracle {dict(+mine)}")
+    share = every["exit_ns"] / max(1, sum(every.values()))
+    if abs((report["overhead"]["share"] or 0) - share) > 1e-12:
+        wrong.append(f"overhead: trapline {report['overhead']}, oracle {share}")
     return wrong
 
 

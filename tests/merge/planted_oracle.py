@@ -178,7 +178,7 @@ def check_halt(check, recording):
     halts = next(row for row in report["groups"]["rows"] if row["key"] == "hlt")
     if not LEAST_HALTS <= halts["count"] == len(recording.halts):
         check.wrong.append(f"{halts['count']} halts of {len(recording.halts)}")
-    rows = {row["culprit"]: row["ns"] for row in report["waits"]["blocked"]["rows"]}
+    rows = {row["culprit"]: row["ns"] for row in report["waits"]["halted"]["rows"]}
     timer, planted = rows.pop("timer", 0), sum(
         overlap(recording.asleep[recording.vcpus[0]], begin, end) for begin, end in recording.halts)
     if timer < CHARGED * HALT_NS * halts["count"]:

@@ -327,23 +327,22 @@ class Waits:
         wait["cpu"] = number(event.fields, "dest_cpu")
 
 
-def keep_intervals():
-    """Makes oracle.Span keep what its parts are made of."""
-    account = oracle.Span.account
-
-    def keeping(span, now):
-        if span.off and now > span.mark:
-            span.__dict__.setdefault("intervals", []).append((span.mark, now, span.off))
-        account(span, now)
-    oracle.Span.account = keeping
-
-
-def charge(spans, waits):
-    """ns by part and culprit; what no piece covers is unknown."""
+def charge(spans, waits, halted=None):
+    """ns by part and culprit; what no piece covers is unknown. `halted`: of the sleeps in that state."""
+    if halted:
+        sums = collections.Counter()
+        for span in spans:
+            for begin, end, state in span.pieces:
+                for first, last, kind, who in waits.pieces.get(span.tid, []) if state == halted else ():
+                    if kind == "blocked" and min(last, end) > max(first, begin):
+                        sums[who] += min(last, end) - max(first, begin)
+        return sums
     sums = {"preempted": collections.Counter(), "blocked": collections.Counter()}
     for span in spans:
         pieces = waits.pieces.get(span.tid, [])
-        for begin, end, part in getattr(span, "intervals", []):
+        for begin, end, part in span.pieces:
+            if part not in sums:
+                continue
             at = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1])
             rest = end - begin
             while at < len(pieces) and pieces[at][0] < end:
@@ -410,7 +409,6 @@ def check_explained(trapline, path, got):
 
 def main():
     trapline, path = sys.argv[1:]
-    keep_intervals()
     events, holes = oracle.read(path)
     model = oracle.Model(events, holes).run()
     waits = Waits(events, context_flags(path), holes, model)
@@ -428,10 +426,14 @@ def main():
         wrong += differences(f"steal of {vcpu['tid']}", rows_of(vcpu), mine)
     for by, part in (("preempted-by", "preempted"), ("blocked-on", "blocked")):
         rows = report(trapline, path, "--by", by)["groups"]["rows"]
+        halts = sum(row[f"{part}_ns"] for row in rows if row["key"] == "[halted]")
         nobody = sum(row[f"{part}_ns"] for row in rows if row["key"] == "-")
-        if nobody or sum(row[f"{part}_ns"] for row in rows) != got["waits"][part]["total_ns"]:
+        in_halts = sum(span.parts[part] for span in model.spans if span.is_halt)
+        if nobody or halts != in_halts or sum(row[f"{part}_ns"] for row in rows) != got["waits"][part]["total_ns"]:
             wrong.append(f"--by {by}: the groups do not hold the {part} time")
     wrong += check_explained(trapline, path, got)
+    asleep = charge(model.spans, waits, "halted")
+    wrong += differences("halted", rows_of(got["waits"]["halted"]), asleep)
     for line in wrong:
         print(f"{path}: {line}", file=sys.stderr)
     if not wrong:

@@ -141,7 +141,7 @@ class BothShares {
     private readonly models: Model[],
     private readonly counted: number[], // runs of each side
   ) {
-    const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.wall));
+    const part = models.map((model) => percent(sums(model.data.vcpus, null).guest / model.vcpuTime));
     this.element.append(h("h2", { id: "shares-title" }, `The guest ran ${part[0]} of the vCPUs' time before, ${part[1]} after${counted.some((n) => n > 1) ? ", in the first run of each side" : ""}`),
       ...models.flatMap((model, i) => [h("h3", {}, `${kSides[i]}: `, name(model.data.sources[0]?.path ?? ""), `, ${duration(model.data.duration_ns)}${this.counted[i]! > 1 ? `, the first of ${grouped(this.counted[i]!)} runs` : ""}`), this.bodies[i]!]),
       h("p", { class: "dim" }, `Order of the states, from the top: ${[...kStates].reverse().map((state) => kSigns[state]).join(", ")}. Each recording has the whole width.`));

@@ -56,7 +56,7 @@ export class Guest {
 
   private table(): HTMLElement {
     const rows = this.data.guest_functions;
-    const head = ["Calls", "Exits", `Own time, ${totalUnit()}`, "guest", "kernel", "user", "preempted", "blocked"];
+    const head = ["Calls", "Exits", `Own time, ${totalUnit()}`, "guest", "kernel", "user", "preempted", "blocked", "halted"];
     const most = Math.max(1, ...rows.map((row) => row.own_ns));
     return h("div", {}, h("h3", {}, "Guest functions by their own time, without callees"),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Guest functions, table" }, h("table", {},

@@ -19,8 +19,8 @@ import { unpack, unpackTimeline } from "./unpack";
 import { Waits } from "./waits";
 import { Worst } from "./worst";
 
-const kVersion = 2;
-const kTimelineVersion = 1;
+const kVersion = 3;
+const kTimelineVersion = 2;
 const kAddressAfter = 150; // ms
 
 function read(): PageData | TimelineData {
@@ -100,8 +100,8 @@ function start(): void {
     return;
   }
   const packed = page.format === "trapline-page" ? page.recordings[0] : undefined;
-  if (page.format !== "trapline-page" || page.version < 1 || page.version > kVersion || !packed) {
-    main.append(h("p", { class: "alert" }, `This page shows data of the versions 1 to ${kVersion}; it holds ${page.format} version ${page.version}.`));
+  if (page.format !== "trapline-page" || page.version !== kVersion || !packed) {
+    main.append(h("p", { class: "alert" }, `This page shows data of version ${kVersion}; it holds ${page.format} version ${page.version}.`));
     return;
   }
   if (page.comparison && page.recordings.length === 2) {

@@ -58,10 +58,10 @@ function middle(bin: number): number {
   return Math.round((low(bin) + low(bin + 1)) / 2);
 }
 
-const kSums = 5; // of a cell: count, total, user, preempted, blocked
+const kSums = 6; // of a cell: count, total, user, preempted, blocked, halted
 
 export class Model {
-  readonly wall: number; // of all vCPUs
+  readonly vcpuTime: number; // of all vCPUs
   // By cell, in order of time.
   private readonly combo: Int32Array;
   private readonly latency: Int32Array;
@@ -74,10 +74,10 @@ export class Model {
   private heat: { rows: string; heat: Heat } | null = null;
 
   constructor(readonly data: Recording) {
-    this.wall = Math.max(1, data.duration_ns * data.vcpus.length);
+    this.vcpuTime = Math.max(1, data.vcpus.reduce((n, vcpu) => n + vcpu.time_ns, 0));
     const bins = data.time.bins;
     this.begins = new Int32Array(bins + 1);
-    for (const flat of data.cells) for (let i = 0; i + 6 < flat.length; i += 7) this.begins[this.bin(flat[i]) + 1]! += 1;
+    for (const flat of data.cells) for (let i = 0; i + 7 < flat.length; i += 8) this.begins[this.bin(flat[i]) + 1]! += 1;
     for (let bin = 0; bin < bins; ++bin) this.begins[bin + 1]! += this.begins[bin]!;
     const cells = this.begins[bins]!;
     this.combo = new Int32Array(cells);
@@ -86,7 +86,7 @@ export class Model {
     this.sums = new Float64Array(cells * kSums);
     const next = this.begins.slice();
     data.cells.forEach((flat, combo) => {
-      for (let i = 0; i + 6 < flat.length; i += 7) {
+      for (let i = 0; i + 7 < flat.length; i += 8) {
         const bin = this.bin(flat[i]);
         const cell = next[bin]!++;
         this.combo[cell] = combo;
@@ -95,9 +95,7 @@ export class Model {
         for (let k = 0; k < kSums; ++k) this.sums[cell * kSums + k] = flat[i + 2 + k] ?? 0;
       }
     });
-    const reasons = data.sets.find((set) => set.by === "reason");
-    const halts = new Set(reasons?.rows.filter((row) => row.halt).map((row) => row.key));
-    this.halts = Uint8Array.from(this.keysOf("reason"), (key) => (halts.has(key) ? 1 : 0));
+    this.halts = Uint8Array.from(data.combos, (combo) => combo[kDimensions.length] ?? 0);
   }
 
   private bin(bin: number | undefined): number {
@@ -125,7 +123,9 @@ export class Model {
       return dimension === "function" ? text.slice(text.lastIndexOf(";") + 1) : text;
     };
     const dimensions = by.split(",");
-    const keys = this.data.combos.map((combo) => dimensions.map((d) => value(combo, d)).join(" / "));
+    // Halts are one row where the reason is not asked for.
+    const one = !dimensions.includes("reason");
+    const keys = this.data.combos.map((combo, i) => (one && this.isHalt(i) ? "[halted]" : dimensions.map((d) => value(combo, d)).join(" / ")));
     this.keys.set(by, keys);
     return keys;
   }
@@ -197,17 +197,18 @@ export class Model {
       group.bins[this.latency[cell]!]! += this.sums[cell * kSums]!;
     });
     return [...groups].map(([key, { sums, bins }]) => {
-      const [count = 0, total = 0, user = 0, preempted = 0, blocked = 0] = sums;
+      const [count = 0, total = 0, user = 0, preempted = 0, blocked = 0, halted = 0] = sums;
       const sorted = filled(bins);
       return {
         key,
         halt: halts.get(key) ?? false,
         count,
         total_ns: total,
-        kernel_ns: total - user - preempted - blocked,
+        kernel_ns: total - user - preempted - blocked - halted,
         user_ns: user,
         preempted_ns: preempted,
         blocked_ns: blocked,
+        halted_ns: halted,
         min_ns: middle(sorted[0]?.[0] ?? 0),
         mean_ns: Math.floor(total / Math.max(1, count)),
         p50_ns: percentile(sorted, count, 500),

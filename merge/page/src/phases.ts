@@ -8,7 +8,7 @@ import { partsBar } from "./parts_bar";
 import { duration, exact, grouped, moment, total, totalUnit } from "./text";
 import type { Phase, PhaseShare } from "./types";
 
-const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halt", "halted"]] as const;
+const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halted", "halted"]] as const;
 
 function bar(phase: Phase): SVGSVGElement {
   return partsBar(kStates.map(([key, state]) => [state, phase[`${key}_ns`]]));

@@ -57,8 +57,8 @@ export class Shares {
     const bins = data.time.bins;
     const time = choice.time;
     const span = time ? this.model.edge(time[1]) - this.model.edge(time[0]) : data.duration_ns;
-    const wall = Math.max(1, span * data.vcpus.length);
     const all = sums(data.vcpus, time);
+    const wall = Math.max(1, all.time);
     const rest = kStates.filter((state) => state !== "guest").sort((a, b) => all[b] - all[a]);
     const words = rest.filter((x) => all[x] > 0).slice(0, 2)
       .map((x) => `${percent(all[x] / wall)} ${x === "user" ? "in QEMU" : x === "kernel" ? "in the kernel" : x}`);

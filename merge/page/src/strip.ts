@@ -13,15 +13,21 @@ export const kSigns: Record<State, string> = {
   preempted: "preempted",
   blocked: "blocked",
   halted: "halted",
+  paused: "paused",
+  offline: "offline",
 };
 
-export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State, number> {
-  const result = { guest: 0, kernel: 0, user: 0, preempted: 0, blocked: 0, halted: 0 };
+// `time`: of them all, what is not seen too.
+export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State | "not_seen" | "time", number> {
+  const result = { guest: 0, kernel: 0, user: 0, preempted: 0, blocked: 0, halted: 0, paused: 0, offline: 0, not_seen: 0, time: 0 };
   for (const vcpu of vcpus) {
-    for (const state of kStates) {
+    for (const state of [...kStates, "not_seen"] as const) {
       const bins = vcpu.shares[state];
       const end = Math.min(bins.length, time?.[1] ?? bins.length);
-      for (let bin = time?.[0] ?? 0; bin < end; ++bin) result[state] += bins[bin]!;
+      for (let bin = time?.[0] ?? 0; bin < end; ++bin) {
+        result[state] += bins[bin]!;
+        result.time += bins[bin]!;
+      }
     }
   }
   return result;
@@ -82,9 +88,8 @@ export class Strip {
   }
 
   mark(time: [number, number] | null): void {
-    const { data } = this.model;
-    const span = Math.max(1, time ? this.model.edge(time[1]) - this.model.edge(time[0]) : data.duration_ns);
     const own = sums([this.vcpu], time);
+    const span = Math.max(1, own.time);
     this.svg.setAttribute("aria-label", `${this.vcpu.name}: ` + kStates.map((p) => `${kSigns[p]} ${percent(own[p] / span)}`).join(", "));
     replace(this.labels, ...kStates.filter((p) => own[p] > 0).map((p) =>
       h("li", { title: exact(own[p]) }, h("span", { class: `swatch b-${p}`, "aria-hidden": "true" }),

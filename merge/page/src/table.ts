@@ -3,6 +3,7 @@ import type { Choice } from "./choice";
 import { clip, h, name, replace, s } from "./dom";
 import { kLatencyBins, type Group, type Model } from "./model";
 import type { Change } from "./shares";
+import { sums } from "./strip";
 import { exact, grouped, percent, sig3, single, singleUnit, spoken, total, totalUnit } from "./text";
 import { kParts } from "./types";
 
@@ -126,8 +127,8 @@ export class Table {
       }
     }
     const focused = (document.activeElement as HTMLElement | null)?.dataset?.["row"];
-    const wall = this.wall(choice);
-    replace(this.body, ...shown.map((row) => this.row(row, choice, wall, first, last)));
+    const vcpuTime = this.vcpuTime(choice);
+    replace(this.body, ...shown.map((row) => this.row(row, choice, vcpuTime, first, last)));
     if (groups.length === 0) {
       replace(this.body, h("tr", {}, h("td", { colspan: kColumns.length + 2 },
         all.length === 0 ? "No exits are in what is chosen." : "No row has these words.")));
@@ -149,20 +150,18 @@ export class Table {
     this.more.textContent = `Show all ${grouped(groups.length)} rows`;
   }
 
-  private wall(choice: Choice): number {
-    const { data } = this.model;
-    if (!choice.time) return this.model.wall;
-    return Math.max(1, (this.model.edge(choice.time[1]) - this.model.edge(choice.time[0])) * data.vcpus.length);
+  private vcpuTime(choice: Choice): number {
+    return choice.time ? Math.max(1, sums(this.model.data.vcpus, choice.time).time) : this.model.vcpuTime;
   }
 
   private heading(rows: Group[], choice: Choice): void {
     const busiest = rows.filter((row) => !row.halt).sort((a, b) => b.total_ns - a.total_ns)[0];
     replace(this.title, ...(busiest
-      ? [name(clip(spoken(busiest.key), 60)), ` took ${percent(busiest.total_ns / this.wall(choice))} of the vCPUs' time, in ${grouped(busiest.count)} exits`]
+      ? [name(clip(spoken(busiest.key), 60)), ` took ${percent(busiest.total_ns / this.vcpuTime(choice))} of the vCPUs' time, in ${grouped(busiest.count)} exits`]
       : [rows.length ? "All of these exits are halts: the guest had nothing to do" : "No exits are in what is chosen"]));
   }
 
-  private row(row: Group, choice: Choice, wall: number, first: number, last: number): HTMLTableRowElement {
+  private row(row: Group, choice: Choice, vcpuTime: number, first: number, last: number): HTMLTableRowElement {
     const chosen = choice.rows.some((one) => one.by === choice.by && one.key === row.key);
     const others = choice.rows.filter((one) => one.by !== choice.by);
     const choose = (): void =>
@@ -172,7 +171,7 @@ export class Table {
     const cells = [
       number(grouped(row.count), ""),
       number(total(row.total_ns), exact(row.total_ns)),
-      number(sig3((row.total_ns / wall) * 100), ""),
+      number(sig3((row.total_ns / vcpuTime) * 100), ""),
       number(single(row.mean_ns), exact(row.mean_ns)),
       ...(["p50", "p90", "p99", "max"] as const).map((p) => number(about + single(row[`${p}_ns`]), about + exact(row[`${p}_ns`]))),
     ];

@@ -1,4 +1,4 @@
-// The page's data, version 2: docs/formats/page.md. Times are integers of the recording's unit (ns,
+// The page's data, version 3: docs/formats/page.md. Times are integers of the recording's unit (ns,
 // or cycles) and count from the start of the interval; what could pass 2^53 is a string.
 
 export interface Distribution {
@@ -18,6 +18,7 @@ export interface Parts {
   user_ns: number;
   preempted_ns: number;
   blocked_ns: number;
+  halted_ns: number;
 }
 
 export interface Row extends Distribution, Parts {
@@ -32,9 +33,10 @@ export interface RowSet {
   rows_left_out: number;
 }
 
-export const kStates = ["guest", "kernel", "user", "preempted", "blocked", "halted"] as const;
+// Those that are drawn; a vCPU's time has what is not seen as well.
+export const kStates = ["guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline"] as const;
 export type State = (typeof kStates)[number];
-export const kParts = ["kernel", "user", "preempted", "blocked"] as const;
+export const kParts = ["kernel", "user", "preempted", "blocked", "halted"] as const;
 export type Part = (typeof kParts)[number];
 
 export interface Vcpu extends Parts {
@@ -44,8 +46,8 @@ export interface Vcpu extends Parts {
   tid: number;
   exits: number;
   guest_ns: number;
-  halt_ns: number;
-  shares: Record<State, number[]>;
+  time_ns: number;
+  shares: Record<State | "not_seen", number[]>;
 }
 
 export interface Source {
@@ -171,7 +173,7 @@ export interface GuestFunction extends Parts {
 }
 
 // What own time is made of.
-export const kOwn = ["guest", "kernel", "user", "preempted", "blocked"] as const;
+export const kOwn = ["guest", "kernel", "user", "preempted", "blocked", "halted"] as const;
 
 export interface GuestStack extends Parts {
   stack: string; // "main;f;g"
@@ -191,13 +193,12 @@ export interface Phase extends Parts {
   ns: number;
   exits: number;
   guest_ns: number;
-  halt_ns: number;
   devices: PhaseShare[];
   functions: PhaseShare[];
 }
 
 // Of a guest's interval: what its vCPU did meanwhile.
-export const kSpanParts = ["guest", "kernel", "user", "preempted", "blocked", "not_recorded"] as const;
+export const kSpanParts = ["guest", "kernel", "user", "preempted", "blocked", "halted", "not_recorded"] as const;
 export type SpanParts = Record<`${(typeof kSpanParts)[number]}_ns`, number>;
 
 export interface GuestSpanRow extends SpanParts {
@@ -252,7 +253,7 @@ export interface Recording {
   lost_left_out: number;
   values: Record<Dimension, string[]>;
   combos: number[][]; // indices into values, in the order of kDimensions
-  cells: number[][]; // per combo, flat: time bin, latency bin, count, total, user, preempted, blocked
+  cells: number[][]; // per combo, flat: time bin, latency bin, count, total, user, preempted, blocked, halted
   sets: RowSet[];
   requests: RequestRow[];
   request_paths: RequestPath[];

@@ -2,8 +2,8 @@
 import { kDimensions, type ExitWait, type GuestStack, type Neighbourhood, type NearEvent, type NearSpan, type PackedRecording, type PackedRows, type Recording, type Row, type TimelineData, type WaitTable, type WorstExit } from "./types";
 
 const kLanes = ["guest", "kernel", "QEMU", "others"];
-const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["handler", 2, ""]];
-const kHandler = 5;
+const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["halted", 1, "halted"], ["handler", 2, ""]];
+const kHandler = 6;
 const kBlocked = 3; // of Part
 const kOthers = 3; // of the lanes
 
@@ -35,20 +35,20 @@ function eventsOf(flat: number[], from: number, texts: string[]): NearEvent[] {
   return events;
 }
 
-// Of each combination: time bin, latency bin, count, total, user, preempted, blocked of each cell.
+// Of each combination: time bin, latency bin, count, total, user, preempted, blocked, halted of each cell.
 export function unpackCells(cells: number[][], latencyBins: number): number[][] {
   return cells.map((flat) => {
     const full: number[] = [];
     let time = 0;
     for (let i = 0; i < flat.length; ) {
       const place = flat[i++] ?? 0;
-      const given = place % 16;
-      const bin = Math.floor(place / 16);
+      const given = place % 32;
+      const bin = Math.floor(place / 32);
       time += Math.floor(bin / latencyBins);
       const next = (bit: number, none: number): number => (given & bit ? (flat[i++] ?? 0) : none);
       const count = next(1, 1);
       const total = flat[i++] ?? 0;
-      full.push(time, bin % latencyBins, count, total, next(2, 0), next(4, 0), next(8, 0));
+      full.push(time, bin % latencyBins, count, total, next(2, 0), next(4, 0), next(8, 0), next(16, 0));
     }
     return full;
   });

@@ -138,7 +138,8 @@ bool TriggerMatcher::may_hit(const ExitReason& reason) const {
 
 void TriggerMatcher::check_ended() {
   for (const ExitSpan& exit : tracking_->ended) {
-    if (exit.total() <= trigger_.longer_than_ns || !may_hit(exit.reason)) continue;
+    const bool hits = trigger_.reason.empty() ? !exit.halt : may_hit(exit.reason);
+    if (exit.total() <= trigger_.longer_than_ns || !hits) continue;
     hits_.push_back(
         {exit.start.ns(), exit.end.ns(), exit.thread, exit.vcpu, reason_of(exit.reason), false});
   }
@@ -252,7 +253,8 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
   for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
     // One that has ended already is handed out with its thread's next event.
     if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
-    if (!may_hit(reason)) continue;
+    // A switch in the guest began an exit whose reason is yet to come.
+    if (!may_hit(reason) && reason.isa != 0) continue;
     const std::uint64_t start = begin.ns();
     if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
     earliest = std::min(earliest.value_or(~std::uint64_t{0}), start);

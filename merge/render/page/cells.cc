@@ -41,6 +41,7 @@ void Cells::rehash(std::size_t slots, bool doubled) {
     place.user += cell.user;
     place.preempted += cell.preempted;
     place.blocked += cell.blocked;
+    place.halted += cell.halted;
   }
   if (doubled) ++bins_.shift;
 }
@@ -78,6 +79,7 @@ void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipel
   cell.user += exit.parts[static_cast<std::size_t>(Part::kUser)];
   cell.preempted += exit.parts[static_cast<std::size_t>(Part::kPreempted)];
   cell.blocked += exit.parts[static_cast<std::size_t>(Part::kBlocked)];
+  cell.halted += exit.parts[static_cast<std::size_t>(Part::kHalted)];
 }
 
 std::vector<Cells::Cell> Cells::sorted() const {

@@ -54,7 +54,7 @@ class Cells {
 
   struct Cell {
     std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
-    std::uint64_t count = 0, total = 0, user = 0, preempted = 0, blocked = 0;
+    std::uint64_t count = 0, total = 0, user = 0, preempted = 0, blocked = 0, halted = 0;
     [[nodiscard]] std::uint32_t combo() const { return static_cast<std::uint32_t>(key >> 32) - 1; }
     [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>(key) >> 8; }
     [[nodiscard]] std::uint32_t latency() const { return static_cast<std::uint32_t>(key) & 0xff; }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event", "stack", "vcpu"};
 
-using Combo = std::vector<std::size_t>;  // of each dimension, the number of its text
+using Combo = std::vector<std::size_t>;  // of each dimension, the number of its text; 1 of halts
 
 Combo combo_of(const GroupKey& key, const ExitKeys::Namer& namer, std::vector<Texts>& texts) {
   const std::vector<Dimension>& dimensions = Combos::dimensions();
@@ -31,16 +31,17 @@ Combo combo_of(const GroupKey& key, const ExitKeys::Namer& namer, std::vector<Te
     if (is_detail && text.starts_with("page-fault")) text = "page-fault";
     combo.push_back(texts[i].number(std::move(text)));
   }
+  combo.push_back(key.halted ? 1 : 0);
   return combo;
 }
 
 // One cell's numbers; what is nothing, or one exit, is left out and its bit says so.
 void print(std::string& text, std::uint32_t time, std::uint32_t latency, const Cells::Cell& cell) {
-  enum : unsigned { kCount = 1, kUser = 2, kPreempted = 4, kBlocked = 8 };
+  enum : unsigned { kCount = 1, kUser = 2, kPreempted = 4, kBlocked = 8, kHalted = 16 };
   const unsigned given = (cell.count != 1 ? kCount : 0u) | (cell.user != 0 ? kUser : 0u) |
                          (cell.preempted != 0 ? kPreempted : 0u) |
-                         (cell.blocked != 0 ? kBlocked : 0u);
-  const std::uint64_t place = (std::uint64_t{time} * kLatencyBins + latency) * 16 + given;
+                         (cell.blocked != 0 ? kBlocked : 0u) | (cell.halted != 0 ? kHalted : 0u);
+  const std::uint64_t place = (std::uint64_t{time} * kLatencyBins + latency) * 32 + given;
   const auto add = [&text](std::uint64_t value) {
     if (!text.empty()) text += ',';
     const fmt::format_int digits(value);
@@ -52,6 +53,7 @@ void print(std::string& text, std::uint32_t time, std::uint32_t latency, const C
   if ((given & kUser) != 0) add(cell.user);
   if ((given & kPreempted) != 0) add(cell.preempted);
   if ((given & kBlocked) != 0) add(cell.blocked);
+  if ((given & kHalted) != 0) add(cell.halted);
 }
 
 std::string print_cells(const Exits& exits, const std::vector<std::size_t>& combo_of,
@@ -65,6 +67,7 @@ std::string print_cells(const Exits& exits, const std::vector<std::size_t>& comb
     sum.user += cell.user;
     sum.preempted += cell.preempted;
     sum.blocked += cell.blocked;
+    sum.halted += cell.halted;
   }
   std::vector<std::string> flat(combos);
   std::vector<std::uint32_t> last(combos);
@@ -93,6 +96,7 @@ CellsJson cells_json(const Exits& exits, const ExitKeys::Namer& namer) {
   if (exits.cells.folded() != 0) {
     Combo other;
     for (Texts& of : texts) other.push_back(of.number(std::string(Report::kFoldedKey)));
+    other.push_back(0);
     add(std::move(other));
   }
   CellsJson json;

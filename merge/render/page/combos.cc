@@ -26,6 +26,7 @@ Combos::Combos() : keys_(dimensions()), words_(keys_.words()), index_(1024) {}
 std::uint32_t Combos::of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks) {
   constexpr std::size_t kDetailValue = 1;
   GroupKey key = keys_.of(exit, stack, stacks);
+  key.halted = exit.halt;
   if (exit.detail.kind == DetailKind::kPageFault) key.words[kDetailValue] = 0;
   const std::uint32_t hash = hash_of(key, words_);
   const std::uint32_t known =

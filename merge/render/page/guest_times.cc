@@ -33,6 +33,12 @@ void GuestTimes::account(Thread& thread, Timestamp at) {
 
 void GuestTimes::event(const Event& event, const Pipeline& pipeline) {
   if (!pipeline.has_guest_records()) return;
+  if (const GuestRun* run = pipeline.exits().guest_run()) {
+    if (Thread* thread = threads_.find(run->thread)) {
+      account(*thread, run->end);
+      thread->in_guest = false;
+    }
+  }
   const bool enters = std::holds_alternative<KvmEntry>(event.payload);
   if (std::holds_alternative<Lost>(event.payload)) {
     for (auto& entry : threads_.entries()) entry.state.in_guest = false;
@@ -48,8 +54,6 @@ void GuestTimes::event(const Event& event, const Pipeline& pipeline) {
   if (enters) {
     thread->in_guest = true;
     thread->mark = event.at;
-  } else if (std::holds_alternative<KvmExit>(event.payload)) {
-    thread->in_guest = false;
   }
   thread->stack = pipeline.stacks().stack_of(event.thread);
 }

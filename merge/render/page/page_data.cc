@@ -115,7 +115,7 @@ Result<void> check_page() {
 }
 
 std::string page_json(std::span<const std::string> recordings, const std::string& comparison) {
-  constexpr int kVersion = 2;
+  constexpr int kVersion = 3;
   std::string text =
       fmt::format(R"({{"format":"trapline-page","version":{},"recordings":[)", kVersion);
   for (const std::string& recording : recordings) {

@@ -47,7 +47,8 @@ class PageData : public SpanSink, public ReportCompanion {
   [[nodiscard]] std::string_view option() const override { return "--format html"; }
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals | SpanClass::kLosses;
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals | SpanClass::kStateRuns |
+           SpanClass::kLosses;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     shares_.event(event, pipeline);
@@ -63,6 +64,9 @@ class PageData : public SpanSink, public ReportCompanion {
     worst_.exit(exit, pipeline);
     guest_.exit(exit, pipeline);
     if (phases_) phases_->exit(exit, pipeline);
+  }
+  void states(std::span<const StateRun> runs, const Pipeline& pipeline) override {
+    shares_.states(runs, pipeline);
   }
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 

@@ -1,4 +1,4 @@
-// From what was gathered to the page's JSON, version 2: docs/formats/page.md.
+// From what was gathered to the page's JSON, version 3: docs/formats/page.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,6 +50,7 @@ struct PageData::Writer {
         Json json = row_json(row);
         json.erase("max_at_ns");
         json["max_at"] = relative(row.max_at_ns);
+        json.erase("halts");
         json["halt"] = row.halts ? 1 : 0;
         rows.push_back(std::move(json));
       }
@@ -66,12 +67,12 @@ struct PageData::Writer {
       Json& row = json[i];
       row["name"] = vcpus.vcpu(thread, true);
       const std::vector<Shares::Bin>* shares = data.shares_.of(thread);
-      for (std::size_t state = 0; state < page::kStates; ++state) {
+      for (std::size_t state = 0; state < kStates; ++state) {
         Json values = Json::array();
         for (std::size_t bin = 0; shares != nullptr && bin < shares->size(); ++bin) {
           values.push_back((*shares)[bin][state]);
         }
-        row["shares"][std::string(page::kStateNames[state])] = std::move(values);
+        row["shares"][std::string(kStateKeys[state])] = std::move(values);
       }
     }
     return json;
@@ -131,7 +132,7 @@ struct PageData::Writer {
     const Json all = report_json(table);
     Json rows = Json::array();
     for (const GroupRow& row : table.rows) {
-      Json json = row_json(row);
+      Json json = row_json(row, RowsOf::kRequests);
       json.erase("max_at_ns");
       rows.push_back(std::move(json));
     }
@@ -176,6 +177,7 @@ struct PageData::Writer {
                     {"bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1}};
     json["latency"] = {{"per_octave", 4}};
     json["vcpus"] = vcpu_rows(base["vcpus"]);
+    json["overhead"] = base["overhead"];
     json["lost"] = losses();
     json["lost_left_out"] = data.losses_left_out_;
     page::CellsJson cells = page::cells_json(data.exits_, namer());

@@ -31,11 +31,13 @@ void Shares::event(const Event&, const Pipeline& pipeline) {
 }
 
 void Shares::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  const bool halt = is_halt(exit.reason);
-  for (const PartInterval& interval : exit.intervals) {
-    const auto state =
-        halt ? State::kHalted : static_cast<State>(static_cast<std::uint8_t>(interval.part) + 1);
-    add(exit.thread, state, interval.begin, interval.end, pipeline);
+  for (const PartInterval& interval : exit.intervals)
+    add(exit.thread, static_cast<State>(interval.part), interval.begin, interval.end, pipeline);
+}
+
+void Shares::states(std::span<const StateRun> runs, const Pipeline& pipeline) {
+  for (const StateRun& run : runs) {
+    if (pipeline.counts(run.thread)) add(run.thread, run.state, run.begin, run.end, pipeline);
   }
 }
 

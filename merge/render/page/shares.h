@@ -1,10 +1,9 @@
-// How much of each time bin a vCPU spent in the guest and in each part of its exits. Intervals are
-// cut at the bins' edges: the sums of the bins are the vCPU's totals, exactly.
+// How much of each time bin a vCPU spent in each state. Intervals are cut at the bins' edges: the
+// sums of the bins are the vCPU's totals, exactly.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
@@ -13,18 +12,14 @@
 
 namespace trapline::page {
 
-enum class State : std::uint8_t { kGuest, kKernel, kUser, kPreempted, kBlocked, kHalted };
-inline constexpr std::size_t kStates = 6;
-inline constexpr std::array<std::string_view, kStates> kStateNames = {
-    "guest", "kernel", "user", "preempted", "blocked", "halted"};
-
 class Shares {
  public:
   static constexpr std::size_t kMostBins = 256, kMostVcpus = 1024;
-  using Bin = std::array<std::uint64_t, kStates>;
+  using Bin = std::array<std::uint64_t, kStates>;  // by State
 
   void event(const Event& event, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
+  void states(std::span<const StateRun> runs, const Pipeline& pipeline);
 
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   // Nothing for a thread that ran no vCPU.

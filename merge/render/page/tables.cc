@@ -49,7 +49,7 @@ GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
 void count(GroupRow& row, const ExitSpan& exit) {
   const std::uint64_t total = exit.total();
   const bool is_first = row.total.count() == 0;
-  row.halts = (is_first || row.halts) && is_halt(exit.reason);
+  row.halts = (is_first || row.halts) && exit.halt;
   if (is_first || total > row.total.max()) row.max_at_ns = exit.start.ns();
   row.total.add(total);
   for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += exit.parts[i];
@@ -92,7 +92,9 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos,
   for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
   for (std::size_t i = 0; i < combos_.size(); ++i) {
     if (own.details && has_address_[i]) continue;
-    add(part_of(combos.keys()[i], own.by, namer.stacks), combos_[i]);
+    const GroupKey& combo = combos.keys()[i];
+    const GroupKey* halted = own.keys.halted_row(combo.halted);
+    add(halted != nullptr ? *halted : part_of(combo, own.by, namer.stacks), combos_[i]);
   }
   std::vector<GroupRow> rows;
   for (auto& [key, row] : sums) {

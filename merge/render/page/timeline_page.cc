@@ -13,7 +13,7 @@ namespace trapline::page {
 namespace {
 
 // By Part, and what is not of an exit: the numbers of docs/formats/page.md.
-constexpr std::size_t kGuest = 0, kFirstPart = 1, kHandler = 5;
+constexpr std::size_t kGuest = 0, kFirstPart = 1, kHandler = 6;
 
 }  // namespace
 
@@ -191,7 +191,7 @@ std::string TimelinePage::json(const Pipeline& pipeline) const {
     events.push_back({lane_of(event), relative(event.begin), event.text, event.whose});
   }
   const Json page = {{"format", "trapline-timeline"},
-                     {"version", 1},
+                     {"version", 2},
                      {"tool", options_.tool},
                      {"command", options_.command},
                      {"time_unit", timeline_.source(0).info().cycles ? "cycles" : "ns"},

@@ -188,7 +188,7 @@ void each_span(const ExitSpan& exit, Visit&& visit) {
 void WorstExits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   Thread* thread = threads_.get(exit.thread, kMostThreads);
   if (thread == nullptr) return;
-  const Pointer made = is_halt(exit.reason) ? nullptr : keep_if_long(*thread, exit, pipeline);
+  const Pointer made = exit.halt ? nullptr : keep_if_long(*thread, exit, pipeline);
   std::size_t shown = 0;
   each_span(exit, [&](const Near& span) {
     if (++shown <= kSpanRing / 2) add_span(*thread, span);

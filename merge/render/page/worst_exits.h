@@ -40,7 +40,15 @@ class WorstExits {
     std::vector<std::byte> raw;
     std::uint64_t number = 0;  // in its ring, from 1 on; 0: none
   };
-  enum class Kind : std::uint8_t { kGuest, kKernel, kUser, kPreempted, kBlocked, kHandler };
+  enum class Kind : std::uint8_t {
+    kGuest,
+    kKernel,
+    kUser,
+    kPreempted,
+    kBlocked,
+    kHalted,
+    kHandler
+  };
   struct Near {
     Kind kind = Kind::kGuest;
     Timestamp begin, end;

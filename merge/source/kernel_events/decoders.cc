@@ -110,6 +110,9 @@ void kvm_write_tsc_offset(const Schema& s, const RecordedEvent& e, Payload& out)
 void kvm_vcpu_wakeup(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmVcpuWakeup{s.get(e, 0), s.get(e, 1) != 0, s.get(e, 2) != 0};
 }
+void kvm_wfx_arm64(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = KvmWfx{s.get(e, 0) != 0};
+}
 void kvm_halt_poll_ns(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = KvmHaltPoll{u32(s, e, 0), u32(s, e, 1), i32(s, e, 2, kNoVcpu)};
 }
@@ -155,9 +158,14 @@ void vgic_pending(const Schema& s, const RecordedEvent& e, Payload& out) {
 }
 void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
   // The states of a sleeping thread are in the low eight bits; above stands "preempted" (R+).
-  constexpr std::uint64_t kSleeping = 0xff;
-  out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (s.get(e, 1) & kSleeping) == 0,
-                    text_at(e, s.fields[3].offset, 16)};
+  constexpr std::uint64_t kSleeping = 0xff, kStopped = 0x4 | 0x8, kDead = 0x10 | 0x20;
+  using Left = SchedSwitch::Left;
+  const std::uint64_t state = s.get(e, 1);
+  out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (state & kSleeping) == 0,
+                    text_at(e, s.fields[3].offset, 16),
+                    (state & kDead) != 0      ? Left::kDead
+                    : (state & kStopped) != 0 ? Left::kStopped
+                                              : Left::kOther};
 }
 // From common_flags. A hard interrupt may have come in a soft one: both bits are set then.
 InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t flags) {
@@ -239,7 +247,8 @@ constexpr KnownEvent kKnown[] = {
     {"kvm:kvm_write_tsc_offset",
      {"vcpu_id", "previous_tsc_offset", "next_tsc_offset"},
      kvm_write_tsc_offset},
-    {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup, EventClass::kHalts},
+    {"kvm:kvm_vcpu_wakeup", {"ns", "waited", "valid"}, kvm_vcpu_wakeup},
+    {"kvm:kvm_wfx_arm64", {"is_wfe"}, kvm_wfx_arm64},
     {"kvm:kvm_halt_poll_ns", {"new", "old", "vcpu_id"}, kvm_halt_poll_ns, EventClass::kHalts},
     {"kvm:kvm_set_irq", {"gsi", "level"}, kvm_set_irq, EventClass::kInterrupts},
     {"kvm:kvm_irq_line", {"irq_num", "level"}, kvm_set_irq, EventClass::kInterrupts},

@@ -25,7 +25,7 @@ fleet = importlib.util.module_from_spec(importlib.util.spec_from_loader("fleet",
 LOADER.exec_module(fleet)
 
 DAYS = 7
-NUMBERS = ("total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns")
+NUMBERS = ("total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 
 
 def make_sessions(shards, columns, sources, first, end, turn):

@@ -56,6 +56,9 @@ inline Event switch_in(std::uint64_t at, ThreadId thread = kVcpu0, std::uint32_t
 inline Event wake(std::uint64_t at, ThreadId thread = kVcpu0) {
   return make(at, 1, kOtherThread, SchedWakeup{thread});
 }
+inline Event nested(std::uint64_t at, NestedStep step) {
+  return make(at, 0, kVcpu0, KvmNested{step});
+}
 inline Event lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to,
                   std::uint64_t count = 3) {
   return make(from, cpu, ThreadId{-1}, Lost{Timestamp(from), Timestamp(to), count});

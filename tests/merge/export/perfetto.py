@@ -56,12 +56,12 @@ QUERIES = {
                       "on f.slice_in = b.id where b.category = 'interrupt' and b.ts < a.ts + a.dur",
     "told twice": "select count(*) - count(distinct slice_out) from flow f join slice b on f.slice_in = b.id "
                   "where b.category = 'interrupt'",
-    # A wake-up leads to the part that follows a blocked one, at the time and by the thread that the scheduling
+    # A wake-up leads to the part that follows a blocked or halted one, at the time and by the thread that the scheduling
     # data says; those of interrupts are of nobody.
     "woken": "select count(*) from slice p join vcpu_track v using (track_id) join slice b on b.parent_id = p.parent_id "
              "join known_state s on s.utid = v.utid and s.ts = p.ts where p.category = 'part' and "
-             "b.category = 'part' and b.name = 'blocked' and b.ts + b.dur = p.ts and s.waker_utid is not null",
-    "wake-ups": "select count(*), sum(a.dur = 0 and a.ts = p.ts and b.name = 'blocked' and s.state glob 'R*' and "
+             "b.category = 'part' and b.name in ('blocked', 'halted') and b.ts + b.dur = p.ts and s.waker_utid is not null",
+    "wake-ups": "select count(*), sum(a.dur = 0 and a.ts = p.ts and b.name in ('blocked', 'halted') and s.state glob 'R*' and "
                 "(a.name glob 'interrupt wakes *' or a.name glob '*-' || w.tid || ' wakes *')) "
                 "from flow f join slice a on f.slice_out = a.id join slice p on f.slice_in = p.id "
                 "join vcpu_track v on v.track_id = p.track_id "
@@ -125,6 +125,9 @@ def check_states(rows, report, expect):
     sums = {part: sum(row[part + "_ns"] for row in report["groups"]["rows"]) for part in ("preempted", "blocked")}
     for part, state in (("preempted", "R"), ("blocked", "S")):
         expect(f"states while {part}", found[part], {state: sums[part]} if sums[part] else {})
+    # A halt sleeps, wakes and polls.
+    if any(row["halted_ns"] for row in report["groups"]["rows"]):
+        expect("the state of most of the halted time", max(found["halted"], key=found["halted"].get), "S")
     for part in ("kernel", "user"):
         expect(f"states while in {part}", set(found[part]) - {"Running"}, set())
 
@@ -185,7 +188,7 @@ def check(trapline, processor, recording, work):
            {key: (row["count"], row["total_ns"]) for key, row in wanted.items()})
     parts = {(exit_name, part): int(total) for exit_name, part, total in rows["parts"]}
     expect("parts", parts, {(key, part): row[part + "_ns"] for key, row in wanted.items()
-                            for part in ("kernel", "user", "preempted", "blocked") if row[part + "_ns"]})
+                            for part in ("kernel", "user", "preempted", "blocked", "halted") if row[part + "_ns"]})
     if int(rows["switches"][0][0]) > 100:
         count, shortest = (int(cell) for cell in rows["host cpus"][0])
         expect("vCPUs on the host's CPUs, and their shortest time", (count > 0, shortest >= 0), (True, True))

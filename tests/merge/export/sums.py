@@ -17,7 +17,7 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[2] / "support"
 sys.path.append(str(SUPPORT))
 from node_server import NodeServer  # noqa: E402
 
-PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns")
+PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 
 
 def export(trapline, recording, *options):
@@ -28,7 +28,7 @@ def export(trapline, recording, *options):
 
 
 def sums_of_rows(rows):
-    sums = collections.defaultdict(lambda: [0] * 6)
+    sums = collections.defaultdict(lambda: [0] * (2 + len(PARTS)))
     for row in rows:
         for i, value in enumerate([1, row["total_ns"], *(row[part] for part in PARTS)]):
             sums[row["reason"]][i] += int(value)
@@ -38,7 +38,7 @@ def sums_of_rows(rows):
 
 def sums_of_summary(rows):
     """By reason: counts, sums and parts, and the merged histogram."""
-    sums, histograms = collections.defaultdict(lambda: [0] * 6), collections.defaultdict(collections.Counter)
+    sums, histograms = collections.defaultdict(lambda: [0] * (2 + len(PARTS))), collections.defaultdict(collections.Counter)
     for row in rows:
         for i, value in enumerate([row["count"], row["total_ns"], *(row[part] for part in PARTS)]):
             sums[row["reason"]][i] += value
@@ -61,7 +61,7 @@ def sums_of_wakers(rows, vcpus):
     names = {vcpu["tid"]: f"vcpu {vcpu['vcpu']}" for vcpu in vcpus}
     sums = collections.defaultdict(lambda: [0, 0])
     for row in rows:
-        waker = row["woken_by"] if row["woken_by"] is not None else "-"
+        waker = "[halted]" if row["halt"] else row["woken_by"] if row["woken_by"] is not None else "-"
         thread = re.fullmatch(r".* \(tid (\d+)\)", waker)
         if thread and int(thread[1]) in names:
             waker = names[int(thread[1])]
@@ -73,8 +73,9 @@ def sums_of_wakers(rows, vcpus):
 def sums_of_nested(rows):
     sums = collections.defaultdict(lambda: [0, 0])
     for row in rows:
-        sums[row["nested"]][0] += 1
-        sums[row["nested"]][1] += row["total_ns"]
+        key = "[halted]" if row["halt"] else row["nested"]
+        sums[key][0] += 1
+        sums[key][1] += row["total_ns"]
     return dict(sums)
 
 

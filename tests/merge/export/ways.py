@@ -17,7 +17,7 @@ from trace_processor import TraceProcessor  # noqa: E402
 
 STAGES = {"to bio": "start_to_bio", "block layer": "bio_to_issue", "disk": "issue_to_complete",
           "to end": "complete_to_end"}
-PARTS = ("guest", "kernel", "user", "preempted", "blocked")
+PARTS = ("guest", "kernel", "user", "preempted", "blocked", "halted")
 QUERIES = {
     "errors": "select name, value from stats where value > 0 and severity != 'info'",
     "nesting": "select count(*) from slice c join slice p on c.parent_id = p.id "

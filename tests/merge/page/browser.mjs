@@ -62,17 +62,17 @@ export async function dataOf(page) {
     const left = [...flat], list = [];
     for (let time = 0; left.length; ) {
       const first = left.shift();
-      time += Math.floor(first / 4096);
+      time += Math.floor(first / 8192);
       const given = (bit, none) => ((first >> bit) % 2 ? left.shift() : none);
       const count = given(0, 1), total = left.shift();
-      list.push({ time, latency: Math.floor(first / 16) % 256, count, total, user: given(1, 0), preempted: given(2, 0), blocked: given(3, 0) });
+      list.push({ time, latency: Math.floor(first / 32) % 256, count, total, user: given(1, 0), preempted: given(2, 0), blocked: given(3, 0), halted: given(4, 0) });
     }
     return list;
   });
   const neighbourhoods = data.neighbourhoods.map(([from, length, left_out, flatSpans, flatEvents]) => {
     const spans = [], events = [];
     for (let left = [...flatSpans], at = from; left.length; ) {
-      const kind = ["guest", "kernel", "user", "preempted", "blocked", "handler"][left.shift()];
+      const kind = ["guest", "kernel", "user", "preempted", "blocked", "halted", "handler"][left.shift()];
       at += left.shift();
       const span = { kind, begin: at, end: at + left.shift() };
       if (kind === "handler") span.text = data.texts[left.shift()];

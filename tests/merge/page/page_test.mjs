@@ -78,15 +78,14 @@ function sums_are_the_report(words, data) {
   // The vCPUs' states over time, to the nanosecond.
   for (const [i, vcpu] of whole.vcpus.entries()) {
     const sum = (state) => data.vcpus[i].shares[state].reduce((a, b) => a + b, 0);
-    assert.equal(sum("guest"), vcpu.guest_ns, text);
-    assert.equal(sum("halted"), vcpu.halt_ns, text);
-    assert.equal(["kernel", "user", "preempted", "blocked", "halted"].reduce((n, state) => n + sum(state), 0),
-      vcpu.kernel_ns + vcpu.user_ns + vcpu.preempted_ns + vcpu.blocked_ns, text);
+    for (const state of ["guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline", "not_seen"]) {
+      assert.equal(sum(state), vcpu[`${state}_ns`], `${text}: ${state}`);
+    }
   }
   // The cells hold every exit once.
   const cells = data.cells.flat();
   assert.equal(cells.reduce((n, cell) => n + cell.count, 0), whole.counters.exits, text);
-  for (const [of, key] of [["total", "total_ns"], ["user", "user_ns"], ["preempted", "preempted_ns"], ["blocked", "blocked_ns"]]) {
+  for (const [of, key] of [["total", "total_ns"], ["user", "user_ns"], ["preempted", "preempted_ns"], ["blocked", "blocked_ns"], ["halted", "halted_ns"]]) {
     assert.equal(cells.reduce((n, cell) => n + cell[of], 0), whole.groups.rows.reduce((n, row) => n + row[key], 0), `${text}: ${of}`);
   }
   for (const key of ["irqs", "halts"]) assert.deepEqual(data[key], whole[key], `${text}: ${key}`);
@@ -159,7 +158,7 @@ const cases = {
   async the_worst_exits_are_the_reports_slowest() {
     await with_page(write(linux), {}, async (page) => {
       const data = await dataOf(page);
-      const slow = report(linux, "reason", "--slower-than", "1ns").slow_exits.exits.filter((exit) => exit.reason !== "hlt");
+      const slow = report(linux, "reason", "--slower-than", "1ns").slow_exits.exits.filter((exit) => exit.reason !== "hlt" && exit.halted_ns === 0);
       slow.sort((a, b) => b.total_ns - a.total_ns);
       assert.deepEqual(data.worst.slice(0, 100).map((exit) => exit.total_ns), slow.slice(0, 100).map((exit) => exit.total_ns));
       const start = BigInt(data.interval.start_ns);
@@ -409,7 +408,7 @@ const cases = {
       const figures = ({ culprit, ns, count, max_ns }) => `${culprit} ${ns} ${count} ${max_ns}`;
       for (const part of ["preempted", "blocked"]) {
         assert.equal(data.waits[part].total_ns, waits[part].total_ns);
-        assert.ok(waits[part].rows.length > 3, part);
+        assert.ok(waits[part].rows.length > 0, part);
         assert.deepEqual(data.waits[part].rows.map(figures).sort(), waits[part].rows.slice(0, 30).map(figures).sort(), part);
         for (const row of data.waits[part].rows) {
           assert.equal(row.time.filter((_, i) => i % 2 === 1).reduce((a, b) => a + b, 0), row.ns, `${row.culprit} over time`);

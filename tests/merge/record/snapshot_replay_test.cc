@@ -52,7 +52,7 @@ struct Exits {
   [[nodiscard]] std::uint64_t limit() const {
     std::vector<std::uint64_t> totals;
     for (const ExitSpan& span : spans) {
-      if (!is_halt(span.reason)) totals.push_back(span.total());
+      if (!span.halt) totals.push_back(span.total());
     }
     std::sort(totals.rbegin(), totals.rend());
     return totals.at(kHits);
@@ -60,7 +60,7 @@ struct Exits {
   [[nodiscard]] std::set<SpanKey> longer_than(std::uint64_t limit) const {
     std::set<SpanKey> keys;
     for (const ExitSpan& span : spans) {
-      if (is_halt(span.reason) || span.total() <= limit) continue;
+      if (span.halt || span.total() <= limit) continue;
       keys.insert({span.start.ns(), span.end.ns(), span.thread});
     }
     return keys;

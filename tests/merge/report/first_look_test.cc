@@ -17,7 +17,7 @@ class Longest final : public SpanSink {
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
   void exit(const ExitSpan& exit, const Pipeline&) override {
     ExitSpan& of = longest[exit.thread];
-    if (!is_halt(exit.reason) && exit.total() > of.total()) of = exit;
+    if (!exit.halt && exit.total() > of.total()) of = exit;
   }
   std::map<ThreadId, ExitSpan> longest;
 };

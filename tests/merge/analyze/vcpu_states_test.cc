@@ -1,0 +1,291 @@
+// Every nanosecond of a vCPU's thread is in one state.
+#include <gmock/gmock.h>
+
+#include "merge/analyze/exit_tracker.h"
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::uint32_t kSvmIdleHlt = 0xa6, kSvmVmrun = 0x80;
+constexpr std::int32_t kTryAgain = -11;
+
+Event halt_ended(std::uint64_t at, std::uint64_t ns, bool waited) {
+  return make(at, 0, kVcpu0, KvmVcpuWakeup{ns, waited, true});
+}
+Event leave(std::uint64_t at, SchedSwitch::Left why) {
+  return make(at, 0, kVcpu0, SchedSwitch{kVcpu0, kOtherThread, false, "other", why});
+}
+Event created(std::uint64_t at) { return make(at, 0, kOtherThread, NewThread{kVcpu0, true}); }
+Event arm64_exit(std::uint64_t at, std::uint32_t exception_class) {
+  return make(at, 0, kVcpu0, KvmExit{2, kIsaArm64, exception_class, 0, 0x40});
+}
+
+// Sums and intervals are kept in different ways, and are the same.
+class VcpuStatesTest : public testing::TestWithParam<Detail> {
+ protected:
+  VcpuStatesTest() { model_.user_end = UserEnd::kIoctl; }
+  void play(std::initializer_list<Event> events) {
+    if (!tracker_) tracker_.emplace(model_, reader_, GetParam());
+    for (const Event& event : events) {
+      if (const ExitSpan* span = tracker_->on(event)) {
+        spans_.push_back(*span);
+        std::uint64_t in_intervals = 0;
+        for (const PartInterval& interval : span->intervals)
+          in_intervals += elapsed(interval.begin, interval.end);
+        if (GetParam() == Detail::kIntervals) {
+          EXPECT_EQ(in_intervals, span->total());
+        }
+      }
+    }
+  }
+  // Ends the recording; the states are its time.
+  VcpuTotals end(std::uint64_t at) {
+    tracker_->close(Timestamp(at));
+    while (const ExitSpan* span = tracker_->finish()) spans_.push_back(*span);
+    const std::vector<VcpuTotalsOf> all = tracker_->vcpus();
+    EXPECT_THAT(all, SizeIs(1));
+    if (all.empty()) return {};
+    EXPECT_EQ(all[0].totals.time_ns(), elapsed(all[0].totals.begin, all[0].totals.end));
+    return all[0].totals;
+  }
+  [[nodiscard]] std::uint64_t part(Part which, std::size_t span = 0) const {
+    return spans_.at(span).parts[static_cast<std::size_t>(which)];
+  }
+
+  Names names_;
+  VmmEventReader reader_{names_};
+  ExitModel model_;
+  std::optional<ExitTracker> tracker_;
+  std::vector<ExitSpan> spans_;
+};
+INSTANTIATE_TEST_SUITE_P(Detail, VcpuStatesTest,
+                         testing::Values(Detail::kSums, Detail::kIntervals));
+
+TEST_P(VcpuStatesTest, AHaltIsHaltedUntilItsWakeUpAndThenPreempted) {
+  play({entry(50), exit(100, kSvmHlt), switch_out(110, false), wake(150), switch_in(170),
+        entry(175)});
+  EXPECT_TRUE(spans_[0].halt);
+  EXPECT_EQ(part(Part::kHalted), 40u);
+  EXPECT_EQ(part(Part::kPreempted), 20u);
+  EXPECT_EQ(part(Part::kKernel), 10u + 5u);
+  EXPECT_EQ(part(Part::kBlocked), 0u);
+}
+
+TEST_P(VcpuStatesTest, BetweenTheFirstSleepAndTheLastWakeUpOfAHaltAllIsHalted) {
+  play({exit(100, kSvmHlt), switch_out(110, false), wake(120), switch_in(130), to_user(135),
+        run_ioctl(138), switch_out(140, false), wake(190), switch_in(195), entry(200)});
+  EXPECT_EQ(part(Part::kHalted), 80u);
+  EXPECT_EQ(part(Part::kPreempted), 5u);
+  EXPECT_EQ(part(Part::kKernel), 10u + 5u);
+  EXPECT_EQ(part(Part::kUser), 0u);
+}
+
+TEST_P(VcpuStatesTest, APollThatWonIsHalted) {
+  play({exit(100, kSvmHlt), halt_ended(160, 50, false), entry(170)});
+  EXPECT_EQ(part(Part::kHalted), 50u);
+  EXPECT_EQ(part(Part::kKernel), 10u + 10u);
+}
+
+TEST_P(VcpuStatesTest, APollBeforeTheSleepIsHalted) {
+  play({exit(100, kSvmHlt), switch_out(130, false), wake(160), switch_in(170),
+        halt_ended(175, 65, true), entry(180)});
+  EXPECT_EQ(part(Part::kHalted), 50u);  // from 110 to 160
+  EXPECT_EQ(part(Part::kPreempted), 10u);
+  EXPECT_EQ(part(Part::kKernel), 10u + 10u);
+}
+
+TEST_P(VcpuStatesTest, AHaltIsNeverLongerThanItsExit) {
+  play({exit(100, kSvmHlt), halt_ended(160, 5'000, false), entry(170)});
+  EXPECT_EQ(part(Part::kHalted), 60u);
+}
+
+TEST_P(VcpuStatesTest, WithoutWakeUpsAHaltEndsWhenTheThreadRuns) {
+  model_.wakeups = false;
+  play({exit(100, kSvmHlt), switch_out(110, false), switch_in(170), entry(175)});
+  EXPECT_EQ(part(Part::kHalted), 60u);
+}
+
+TEST_P(VcpuStatesTest, WhereNothingTellsOfItsSleepAHaltIsHaltedAsAWhole) {
+  model_.sched_switch = false;
+  play({exit(100, kSvmHlt), entry(175), exit(200, kSvmHlt), halt_ended(240, 30, true), entry(250)});
+  EXPECT_EQ(part(Part::kHalted), 75u);
+  EXPECT_EQ(part(Part::kHalted, 1), 30u);
+}
+
+TEST_P(VcpuStatesTest, WhereTimesAreCyclesTheTimeOfAPollIsNotPlaced) {
+  model_.cycles = true;
+  play({exit(100, kSvmHlt), halt_ended(160, 50, false), entry(170), exit(200, kSvmHlt),
+        switch_out(210, false), wake(250), switch_in(255), halt_ended(256, 1, true), entry(260)});
+  EXPECT_EQ(part(Part::kHalted), 0u);
+  EXPECT_EQ(part(Part::kHalted, 1), 40u);
+}
+
+TEST_P(VcpuStatesTest, IdleHltIsAHaltAndWfeIsNone) {
+  constexpr std::uint32_t kWfx = 1;
+  play({exit(100, kSvmIdleHlt), entry(110), arm64_exit(200, kWfx),
+        make(201, 0, kVcpu0, KvmWfx{true}), entry(210), arm64_exit(300, kWfx),
+        make(301, 0, kVcpu0, KvmWfx{false}), entry(310)});
+  EXPECT_TRUE(spans_[0].halt);
+  EXPECT_FALSE(spans_[1].halt);
+  EXPECT_TRUE(spans_[2].halt);
+}
+
+TEST_P(VcpuStatesTest, ANestedGuestsHaltIsOneWhereItIsServedHere) {
+  using enum NestedStep;
+  play({exit(100, kSvmHlt), nested(101, kExit), nested(102, kPassOn), entry(110),
+        exit(200, kSvmHlt), nested(201, kExit), switch_out(210, false), wake(240), switch_in(250),
+        entry(260)});
+  EXPECT_FALSE(spans_[0].halt);
+  EXPECT_TRUE(spans_[1].halt);
+  EXPECT_EQ(part(Part::kHalted, 1), 30u);
+}
+
+TEST_P(VcpuStatesTest, AnEntryIntoTheHltStateIsAHalt) {
+  play({exit(100, kSvmVmrun), nested(105, NestedStep::kEnter), switch_out(120, false), wake(150),
+        switch_in(155), halt_ended(158, 48, true), entry(160), exit(200, kSvmVmrun),
+        nested(205, NestedStep::kEnter), entry(210)});
+  EXPECT_TRUE(spans_[0].halt);
+  EXPECT_EQ(part(Part::kHalted), 40u);  // from 110
+  EXPECT_EQ(part(Part::kBlocked), 0u);
+  EXPECT_FALSE(spans_[1].halt);
+}
+
+TEST_P(VcpuStatesTest, ASwitchInTheGuestEndsItsRunAndBeginsTheExit) {
+  play({entry(100), switch_out(150, true), switch_in(200), exit(205, kSvmNpf), entry(220)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].start.ns(), 150u);
+  EXPECT_EQ(spans_[0].reason.reason, kSvmNpf);
+  EXPECT_EQ(spans_[0].preempted_by, kOtherThread);
+  EXPECT_EQ(part(Part::kPreempted), 50u);
+  EXPECT_EQ(part(Part::kKernel), 5u + 15u);
+  EXPECT_EQ(end(230).guest_ns, 50u + 10u);
+}
+
+TEST_P(VcpuStatesTest, TheGuestsRunIsHandedOutWhenItsThreadIsSwitchedOut) {
+  play({entry(100), switch_out(150, true)});
+  ASSERT_NE(tracker_->guest_run(), nullptr);
+  EXPECT_EQ(tracker_->guest_run()->end.ns(), 150u);
+  play({switch_in(200), exit(205)});
+  EXPECT_EQ(tracker_->guest_run(), nullptr);
+}
+
+TEST_P(VcpuStatesTest, AnExitThatBeganWithASwitchIsHaltedFromItsKvmExitOn) {
+  play({entry(100), switch_out(150, true), switch_in(200), exit(205, kSvmHlt),
+        halt_ended(260, 500, false), entry(270)});
+  EXPECT_EQ(part(Part::kHalted), 55u);
+  EXPECT_EQ(part(Part::kPreempted), 50u);
+}
+
+TEST_P(VcpuStatesTest, AVcpuIsOfflineFromItsCreationToItsFirstEntry) {
+  play({created(20), reload(60), switch_out(70, false), wake(90), switch_in(95), entry(100)});
+  const VcpuTotals totals = end(110);
+  EXPECT_EQ(totals.begin.ns(), 20u);
+  EXPECT_EQ(totals.offline_ns, 80u);
+  EXPECT_EQ(totals.guest_ns, 10u);
+}
+
+TEST_P(VcpuStatesTest, AThreadThatNeverEntersTheGuestRunsNoVcpu) {
+  play({created(20), reload(60), marker(70, kReadRtc)});
+  EXPECT_THAT(tracker_->vcpus(), IsEmpty());
+  EXPECT_EQ(tracker_->state(kVcpu0), std::nullopt);
+}
+
+TEST_P(VcpuStatesTest, WaitingForSipiIsOfflineAndItsExitIsNoSpan) {
+  play({entry(50), exit(100), to_user(110), run_ioctl(150), reload(151), switch_out(160, false),
+        wake(400), switch_in(410), make(420, 0, kVcpu0, KvmUserspaceExit{0, kTryAgain}),
+        run_ioctl(430), reload(431), entry(440)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(tracker_->counters().exits_stopped, 1u);
+  const VcpuTotals totals = end(450);
+  EXPECT_EQ(totals.offline_ns, 240u);
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kBlocked)], 0u);
+}
+
+TEST_P(VcpuStatesTest, OnArm64AVcpuThatIsSwitchedOffIsOffline) {
+  constexpr std::uint32_t kHvc64 = 0x16;
+  constexpr std::uint64_t kCpuOff = 0x84000002;
+  play({entry(50), arm64_exit(100, kHvc64),
+        make(101, 0, kVcpu0, KvmDetail{kCpuOff, 0, DetailKind::kHypercall, Access::kNone, false}),
+        switch_out(110, false), wake(500), switch_in(505), entry(510)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(end(520).offline_ns, 390u);
+}
+
+TEST_P(VcpuStatesTest, AStoppedThreadIsPausedUntilItIsWoken) {
+  play({entry(50), exit(100), to_user(110), leave(120, SchedSwitch::Left::kStopped), wake(900),
+        switch_in(910), run_ioctl(920), entry(930), exit(950), entry(960)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].start.ns(), 950u);
+  EXPECT_EQ(tracker_->counters().exits_stopped, 1u);
+  const VcpuTotals totals = end(970);
+  EXPECT_EQ(totals.paused_ns, 780u);
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kPreempted)], 10u);
+  Overhead overhead;
+  overhead.add(totals);
+  EXPECT_EQ(overhead.exit_ns, 10u + 10u + 20u + 10u);
+}
+
+TEST_P(VcpuStatesTest, TheTimeEndsWithTheThread) {
+  play({entry(50), exit(100), to_user(110), leave(200, SchedSwitch::Left::kDead)});
+  const VcpuTotals totals = end(1'000);
+  EXPECT_EQ(totals.end.ns(), 200u);
+  EXPECT_EQ(totals.open_ns, 100u);
+  EXPECT_EQ(tracker_->counters().exit_without_entry, 1u);
+  Overhead overhead;
+  overhead.add(totals);
+  EXPECT_EQ(overhead.exit_ns, 0u);  // it never ended
+}
+
+TEST_P(VcpuStatesTest, TheStateAtTheEndIsCarriedToItAndMarkedOpen) {
+  play({entry(50), exit(100), switch_out(120, true)});
+  EXPECT_EQ(tracker_->vcpus_at(Timestamp(300))[0].totals.parts, (Parts{20, 0, 180, 0, 0}));
+  const VcpuTotals totals = end(300);
+  EXPECT_EQ(totals.open, State::kPreempted);
+  EXPECT_EQ(totals.open_ns, 200u);
+  EXPECT_EQ(totals.parts, (Parts{20, 0, 180, 0, 0}));
+}
+
+TEST_P(VcpuStatesTest, AnExitWithoutItsEntryIsNotSeen) {
+  play({entry(50), exit(100), to_user(120), exit(200), entry(210)});
+  const VcpuTotals totals = end(220);
+  EXPECT_EQ(totals.not_seen_ns, 100u);
+  EXPECT_EQ(totals.guest_ns, 50u + 10u);
+}
+
+TEST_P(VcpuStatesTest, ARunWithoutItsExitIsNotSeen) {
+  play({entry(50), entry(100), switch_out(110, true), switch_in(120), entry(130)});
+  const VcpuTotals totals = end(140);
+  EXPECT_EQ(totals.not_seen_ns, 50u + 20u);
+  EXPECT_EQ(totals.guest_ns, 10u + 10u);
+}
+
+TEST_P(VcpuStatesTest, FromALossToTheNextEventNothingIsSeen) {
+  play({entry(50), exit(100), lost(0, 130, 800), exit(900), entry(910)});
+  const VcpuTotals totals = end(920);
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kKernel)], 30u + 10u);
+  EXPECT_EQ(totals.not_seen_ns, 770u);
+}
+
+TEST_P(VcpuStatesTest, WithoutSwitchesALossClosesEveryThread) {
+  model_.sched_switch = false;
+  play({entry(50), exit(100), lost(1, 130, 800), entry(900)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
+}
+
+TEST_P(VcpuStatesTest, WithoutKvmExitOnlyTheTimeInUserSpaceIsSeen) {
+  model_.from_userspace_exit = true;
+  model_.user_end = UserEnd::kReload;
+  play({to_user(100), reload(150), to_user(200), reload(240)});
+  const VcpuTotals totals = end(300);
+  EXPECT_THAT(spans_, SizeIs(2));
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kUser)], 90u);
+  EXPECT_EQ(totals.not_seen_ns, 50u + 60u);
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""The states of every vCPU add up to its time, and every output says the same of them.
+
+  states.py TRAPLINE FOLDER...   every recording (*.dat) below the folders that are there
+
+Of each recording: the states sum to the vCPU's time, the parts of each row to its total, the rows by device and by
+reason to the same; text, CSV, page and `top --batch` have the figures of the JSON. A recording that cannot be opened
+is named.
+"""
+import csv
+import io
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+PARTS = ("kernel", "user", "preempted", "blocked", "halted")
+MOST_POLLED = 1_000_000
+STATES = ("guest", *PARTS, "paused", "offline", "not_seen")
+
+
+class Recording:
+    def __init__(self, trapline, path):
+        self.trapline, self.path, self.wrong = trapline, str(path), []
+
+    def run(self, command, *options):
+        done = subprocess.run([self.trapline, command, self.path, *options], capture_output=True, check=False)
+        if done.returncode:
+            raise OSError(done.stderr.decode().strip().split("\n")[-1])
+        return done.stdout.decode()
+
+    def expect(self, what, got, want):
+        if got != want:
+            self.wrong.append(f"{what}: {got}, the JSON has {want}")
+
+    def check(self):
+        report = json.loads(self.run("report", "--format", "json"))
+        self.expect("version", report["version"], 2)
+        begin, end = report["interval"]["start_ns"], report["interval"]["end_ns"]
+        for vcpu in report["vcpus"]:
+            name = f"thread {vcpu['tid']}"
+            self.expect(f"{name}: sum of the states", sum(vcpu[f"{state}_ns"] for state in STATES), vcpu["time_ns"])
+            self.expect(f"{name}: its time", vcpu["end_ns"] - vcpu["start_ns"], vcpu["time_ns"])
+            self.expect(f"{name}: within the recording", begin <= vcpu["start_ns"] <= vcpu["end_ns"] <= end, True)
+            self.check_overhead(name, vcpu)
+        self.rows(report)
+        self.text(report, self.run("report"))
+        self.csv(report, csv.DictReader(io.StringIO(self.run("report", "--format", "csv"))))
+        if report["user_end"] != "none":
+            self.page(report, json.loads(self.run("report", "--format", "json", "--detail", "page"))["recordings"][0])
+        self.top(report, [json.loads(line) for line in self.run("top", "--batch", "--interval", "1s").splitlines()])
+        return self.wrong
+
+    def check_overhead(self, name, vcpu):
+        if vcpu["overhead"] is None:
+            return
+        of = vcpu["overhead"]
+        self.expect(f"{name}: guest time in the overhead", of["guest_ns"], vcpu["guest_ns"])
+        states = sum(vcpu[f"{state}_ns"] for state in ("kernel", "user", "blocked"))
+        self.expect(f"{name}: no more exit cost than exits", of["exit_ns"] <= states, True)
+        self.expect(f"{name}: all but the open exit", states - of["exit_ns"] <= vcpu["open"]["ns"], True)
+
+    def rows(self, report):
+        sums = None
+        for by in ("reason", "device", "vcpu", "reason,device"):
+            rows = json.loads(self.run("report", "--format", "json", "--by", by))["groups"]["rows"]
+            for row in rows:
+                self.expect(f"--by {by}: {row['key']}: sum of the parts", sum(row[f"{part}_ns"] for part in PARTS),
+                            row["total_ns"])
+            mine = {part: sum(row[f"{part}_ns"] for row in rows) for part in (*PARTS, "total")}
+            self.expect(f"--by {by}: sums of the rows", mine, sums or mine)
+            sums = mine
+            if "reason" not in by:
+                halted = [row["key"] for row in rows if row["halted_ns"] or row["halts"]]
+                self.expect(f"--by {by}: rows with halted time", set(halted) <= {"[halted]"}, True)
+        for part in PARTS:
+            self.expect(f"{part} of the exits is no more than of the vCPUs",
+                        sums[part] <= sum(vcpu[f"{part}_ns"] for vcpu in report["vcpus"]), True)
+
+    def text(self, report, text):
+        if report["user_end"] == "none":
+            return
+        lines = text.split("\n")
+        at = next((i for i, line in enumerate(lines) if line.startswith("Share of the vCPU's time")), None)
+        if at is None:
+            self.expect("a table of vCPUs", report["vcpus"], [])
+            return
+        names = re.split(r"  +", lines[at].strip())[3:]
+        table = {}
+        for line in lines[at + 1:]:
+            tid = re.search(r"\(tid (\d+)\)", line)
+            if not tid:
+                break
+            table[int(tid[1])] = dict(zip(names, line[tid.end():].split()[-len(names):], strict=True))
+        for vcpu in report["vcpus"]:
+            for state in STATES:
+                known = state != "guest" or not report["from_userspace_exit"]
+                share = f"{100 * vcpu[state + '_ns'] / max(1, vcpu['time_ns']):.1f}%" if known else "-"
+                shown = table.get(vcpu["tid"], {}).get(state.replace("_", " "))
+                if shown is not None or vcpu[f"{state}_ns"] and vcpu["tid"] in table:
+                    self.expect(f"text: {state} of thread {vcpu['tid']}", shown, share)
+        of = report["overhead"]
+        said = re.search(r"busy time: guest [0-9.]+%, exits ([0-9.]+%), waiting for a CPU ([0-9.]+%)", text)
+        if of and of["share"] is not None:
+            self.expect("text: the share of exits", said and said.groups(),
+                        (f"{100 * of['share']:.1f}%", f"{100 * of['not_run_share']:.1f}%"))
+
+    def csv(self, report, rows):
+        keys = ("count", "total_ns", *(f"{part}_ns" for part in PARTS), "p50_ns", "max_ns", "max_at_ns")
+        self.expect("csv", [[row["key"], *(int(row[key]) for key in keys)] for row in rows],
+                    [[row["key"], *(row[key] for key in keys)] for row in report["groups"]["rows"]])
+
+    def page(self, report, page):
+        for mine, vcpu in zip(page["vcpus"], report["vcpus"], strict=True):
+            for state in STATES:
+                self.expect(f"page: {state} of thread {vcpu['tid']}", sum(mine["shares"][state]), vcpu[f"{state}_ns"])
+
+    def top(self, report, frames):
+        # Of an exit that turns out to have no entry, the time was told of before it became not seen.
+        if report["counters"]["entry_without_exit"] > len(report["vcpus"]) or report["time_unit"] != "ns":
+            return
+        for vcpu in report["vcpus"]:
+            of = [one for frame in frames for one in frame["vcpus"] if one["tid"] == vcpu["tid"]]
+            for state in STATES[:-1]:
+                mine, wanted = sum(one[f"{state}_ns"] for one in of), vcpu[f"{state}_ns"]
+                # A poll is known when it ends, a vCPU when it first enters the guest.
+                if not 0 <= mine - wanted <= MOST_POLLED and not (state == "offline" and mine <= wanted):
+                    self.expect(f"top: {state} of thread {vcpu['tid']}", mine, wanted)
+
+
+def main():
+    trapline, *folders = sys.argv[1:]
+    files = sorted(path for folder in folders for path in pathlib.Path(folder).rglob("*.dat"))
+    checked = wrong = 0
+    for path in files:
+        try:
+            lines = Recording(trapline, path).check()
+        except OSError as error:
+            print(f"{path}: left out: {error}")
+            continue
+        checked += 1
+        for line in lines:
+            print(f"{path}: {line}")
+            wrong += 1
+    print(f"{checked} of {len(files)} recordings, {wrong} differences")
+    return 1 if wrong or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

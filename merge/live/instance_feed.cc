@@ -59,13 +59,11 @@ Result<std::unique_ptr<InstanceFeed>> InstanceFeed::create(const record::RecordO
   if (auto set = record::set_up(*feed->own_, options, feed->events_); !set) {
     return tl::unexpected(std::move(set).error());
   }
-  // What QEMU writes into the top-level marker, on kernels that can show it to an instance as well.
-  (void)feed->own_->set("options/copy_trace_marker", "1");
   if (auto opened = feed->open(*root, feed->own_->path("")); !opened) {
     return tl::unexpected(std::move(opened).error());
   }
   feed->name_ = "this host";
-  if (auto on = feed->own_->set("tracing_on", "1"); !on) {
+  if (auto on = feed->own_->switch_on(true); !on) {
     return tl::unexpected(std::move(on).error());
   }
   return feed;

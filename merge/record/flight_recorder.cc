@@ -84,9 +84,11 @@ Result<void> FlightRecorder::start() {
     pidfd_.reset(::pidfd_open(options_.pid, 0));
     if (!pidfd_) return fail("--pid {}: {}", options_.pid, std::strerror(errno));
   }
+  warnings_ = unseen_marker_writers(*instance_, options_.pid);
+  for (const std::string& warning : warnings_) say("warning: " + warning);
   names_.threads = older_.threads = ThreadTable(options_.pid);
   names_.since = read_clock(ClockId::kMono);
-  if (auto on = instance_->set("tracing_on", "1"); !on) return on;
+  if (auto on = instance_->switch_on(true); !on) return on;
   if (!SyncLog().write_series(marker_.get())) {
     return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
   }
@@ -118,7 +120,7 @@ Result<int> FlightRecorder::run() {
   Result<void> done = prepare();
   if (done) done = start();
   if (done) done = loop();
-  if (instance_) (void)instance_->set("tracing_on", "0");
+  if (instance_) (void)instance_->switch_off();
   if (pages_) pages_->close();
   marker_.reset();
   control_.reset();
@@ -209,7 +211,8 @@ void FlightRecorder::look_at_names() {
   (void)names_.threads.update();
   (void)names_.vms.update(names_.threads.threads());
   const auto tracing = instance_->get("tracing_on");
-  if (tracing && tracing->find('1') == std::string::npos && warnings_.empty()) {
+  if (tracing && tracing->find('1') == std::string::npos &&
+      !std::exchange(was_switched_off_, true)) {
     warnings_.push_back(fmt::format("tracing was switched off through {}: events are missing",
                                     instance_->path("tracing_on")));
     say("warning: " + warnings_.back());

@@ -69,6 +69,7 @@ class FlightRecorder {
   std::vector<EventName> events_;
   Names names_, older_;
   std::vector<std::string> warnings_;
+  bool was_switched_off_ = false;  // tracing_on, by somebody else
   std::uint64_t ticks_ = 0, deadline_ = 0;
   std::uint64_t hits_ = 0, due_ = 0;  // of --snapshot-on: seen, and when its snapshot is taken
   std::string due_why_;

@@ -91,6 +91,7 @@ std::vector<std::string> remove_leftovers(const std::string& tracefs) {
     if (is_gone(cause)) continue;  // another recorder, starting now, was faster
     lines.push_back(
         fmt::format("the instance of a dead recorder stays: {}: {}", name, why_it_stays(cause)));
+    (void)write_text(entry.path() / Instance::kCopyMarker, "0");
     (void)write_text(entry.path() / "tracing_on", "0");
     (void)write_text(entry.path() / "buffer_size_kb", "8");  // gives its memory back
   }
@@ -155,7 +156,7 @@ Result<void> Instance::remove(unsigned wait_ms) {
     ::usleep(10'000);
   }
   const int cause = errno;
-  (void)set("tracing_on", "0");
+  (void)switch_off();
   name_.clear();
   return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", folder,
               why_it_stays(cause), folder);
@@ -172,5 +173,16 @@ Result<void> Instance::set(std::string_view file, std::string_view text, bool ap
 Result<std::string> Instance::get(std::string_view file) const { return read_text(path(file)); }
 
 bool Instance::has(std::string_view file) const { return ::access(path(file).c_str(), F_OK) == 0; }
+
+Result<void> Instance::switch_on(bool with_top_level_marker) const {
+  auto on = set("tracing_on", "1");
+  if (on && with_top_level_marker && has(kCopyMarker)) return set(kCopyMarker, "1");
+  return on;
+}
+
+Result<void> Instance::switch_off() const {
+  if (has(kCopyMarker)) (void)set(kCopyMarker, "0");
+  return set("tracing_on", "0");
+}
 
 }  // namespace trapline::record

@@ -38,6 +38,13 @@ class Instance {
   [[nodiscard]] Result<std::string> get(std::string_view file) const;
   [[nodiscard]] bool has(std::string_view file) const;
 
+  // `with_top_level_marker`: also records what programs that are not told of the instance write
+  // into the top-level trace_marker, where this kernel can copy that (since Linux 6.16). Copying is
+  // on only while tracing is: else those programs' writes fail.
+  [[nodiscard]] Result<void> switch_on(bool with_top_level_marker) const;
+  [[nodiscard]] Result<void> switch_off() const;
+  static constexpr const char* kCopyMarker = "options/copy_trace_marker";
+
  private:
   Instance(std::string root, std::string name);
   std::string root_;

@@ -134,7 +134,12 @@ Result<void> Recorder::start() {
     threads_ = ThreadTable(options_.pid);
   }
   (void)look_at_threads();  // cpu.stat before the first event
-  if (auto on = instance_->set("tracing_on", "1"); !on) return on;
+  if (options_.command.empty()) {
+    session_.warnings = unseen_marker_writers(*instance_, options_.pid);
+    for (const std::string& warning : session_.warnings) say("warning: " + warning);
+  }
+  // A QEMU of ours is told of the instance.
+  if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   tracing_ = true;
   if (!write_sync()) {
     return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));

@@ -215,7 +215,7 @@ void Recorder::stop_tracing() {
     note_streams();
     (void)write_sync();
   }
-  (void)instance_->set("tracing_on", "0");
+  (void)instance_->switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);
   (void)look_at_threads();
   if (broken_) {

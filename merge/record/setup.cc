@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "backend_ftrace/base/text.h"
@@ -19,6 +20,8 @@
 
 namespace trapline::record {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr off_t kReserve = 3 << 20;  // a piece of finish.cc, session.json twice, the tail
 constexpr int kLowestMarker = 64;    // above what a command uses for itself
@@ -63,6 +66,31 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
   (void)instance.set("set_event_notrace_pid", std::to_string(::getpid()));
   return enable_events(instance, events, options.events);
+}
+
+std::vector<std::string> unseen_marker_writers(const Instance& instance, pid_t pid) {
+  if (instance.has(Instance::kCopyMarker)) return {};
+  std::vector<std::string> warnings;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const auto number = parse_number(entry.path().filename().string());
+    if (!number || (pid != 0 && *number != static_cast<std::uint64_t>(pid))) continue;
+    std::error_code ignored;
+    for (const auto& file : fs::directory_iterator(entry.path() / "fd", ignored)) {
+      const std::string target = fs::read_symlink(file.path(), ignored).string();
+      if (!target.ends_with("/trace_marker") || target.find("/instances/") != std::string::npos) {
+        continue;
+      }
+      warnings.push_back(fmt::format(
+          "{} (PID {}) writes its trace events into {}, which this kernel does not copy into the "
+          "recording: they will be missing; start it with trapline record -- COMMAND, or give it "
+          "{}",
+          printable(trimmed(read_text(entry.path() / "comm").value_or("a process"))), *number,
+          printable(target), instance.path("trace_marker")));
+      break;
+    }
+  }
+  return warnings;
 }
 
 Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions& options,

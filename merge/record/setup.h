@@ -33,6 +33,11 @@ namespace trapline::record {
 // Only the events of this process, its threads and those that they will make.
 [[nodiscard]] Result<void> follow_process(const Instance& instance, pid_t pid);
 
+// A warning for each process, or for this one, that writes into the top-level marker, where this
+// kernel cannot copy that into an instance (options/copy_trace_marker, since Linux 6.16).
+[[nodiscard]] std::vector<std::string> unseen_marker_writers(const Instance& instance,
+                                                             pid_t pid = 0);
+
 // raw/head, the head of trace.dat, and what finishing the session needs to know.
 [[nodiscard]] Result<trace_dat::StartFacts> write_head(const Instance& instance,
                                                        const Folder& session,

@@ -144,8 +144,16 @@ std::vector<Finding> check_kvm(const Host& host) {
   constexpr const char* kOnlyTcg =
       "no guest runs under KVM here, so there are no VM exits; QEMU under TCG, its events and the "
       "guest's functions can be recorded (trapline record --no-kvm)";
+  const std::string device = host.root + "/dev/kvm";
+  const int cause = host.open_error(device, O_RDWR);
   std::vector<Finding> findings;
-  if (processor == Processor::kX86WithoutKvm) {
+  if (processor == Processor::kX86WithoutKvm && cause == 0) {
+    findings.push_back({"processor", Level::kLimited, "x86 without VMX and without SVM",
+                        "guests run, under a KVM that is not the kernel's own for this processor: "
+                        "it may write no kvm_exit and kvm_entry; exits to user space are recorded",
+                        "",
+                        "without them the report has counts and QEMU's share, not the guest's"});
+  } else if (processor == Processor::kX86WithoutKvm) {
     findings.push_back({"processor", Level::kMissing, "x86 without VMX and without SVM", kOnlyTcg,
                         "",
                         "enable virtualization in the firmware; in a virtual machine, nested "
@@ -157,8 +165,6 @@ std::vector<Finding> check_kvm(const Host& host) {
     findings.push_back({"processor", Level::kOk,
                         std::string(kNames[static_cast<std::size_t>(processor)]), "", "", ""});
   }
-  const std::string device = host.root + "/dev/kvm";
-  const int cause = host.open_error(device, O_RDWR);
   if (cause == 0) {
     findings.push_back({"/dev/kvm", Level::kOk, "can be opened", "", "", ""});
   } else if (cause == ENOENT || cause == ENODEV || cause == ENXIO) {
@@ -178,6 +184,10 @@ std::vector<Finding> check_kvm(const Host& host) {
 std::vector<Finding> check_events(const Host& host) {
   if (host.tracefs.empty()) return {};
   const Processor processor = processor_of(host);
+  if (const int cause = host.open_error(host.tracefs + "/events", O_RDONLY); cause == EACCES) {
+    return {{"kvm events", Level::kMissing, host.tracefs + "/events: " + std::strerror(cause),
+             "which of them this kernel has cannot be seen", "sudo trapline doctor", ""}};
+  }
   if (!is_folder(host.tracefs + "/events/kvm")) {
     const bool amd = processor == Processor::kSvm;
     const bool module = amd || processor == Processor::kVmx;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <set>
 
@@ -108,6 +109,9 @@ bool chose_ioctl(const EventChoice& choice) {
 Result<std::vector<EventName>> choose_events(const std::string& tracefs,
                                              const EventChoice& choice) {
   Chooser chooser(tracefs);
+  if (::access((tracefs + "/events").c_str(), R_OK | X_OK) != 0 && errno == EACCES) {
+    return fail("{}/events: not permitted; run as root", tracefs);
+  }
   if (choice.kvm) {
     std::size_t found = 0;
     for (const char* name : kKvmEvents) found += chooser.add("kvm", name);

@@ -279,6 +279,44 @@ records_a_running_process() {
   nothing_left "$recorder"
 }
 
+# It is not told of the instance. Its writes succeed before, during and after the recording.
+a_program_that_writes_into_the_top_level_marker_is_recorded() {
+  local marker=/sys/kernel/tracing/trace_marker target
+  [ -e /sys/kernel/tracing/options/copy_trace_marker ] || skip "needs a kernel with copy_trace_marker (6.16)"
+  python3 -u - "$marker" >"$work/writes" <<'END' &
+import os, signal, sys, time
+marker, failed, ended = os.open(sys.argv[1], os.O_WRONLY), 0, []
+signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+print("begins")
+while not ended:
+    try:
+        os.write(marker, b"memory_region_ops_read of-the-test\n")
+    except OSError:
+        failed += 1
+    time.sleep(0.001)
+print(failed)
+END
+  target=$!
+  wait_for "the writer" grep -q begins "$work/writes"
+  start_recorder --pid "$target" --no-kvm --duration 1s
+  end_recorder
+  kill "$target"
+  wait "$target"
+  expect_equal "exit status" 0 "$status"
+  trace-cmd report "$session/trace.dat" 2>/dev/null | grep -c of-the-test >"$work/seen" || true
+  [ "$(cat "$work/seen")" -gt 5 ] || fail "$(cat "$work/seen") of its markers are in the recording"
+  expect_equal "writes that failed" 0 "$(tail -n 1 "$work/writes")"
+  nothing_left "$recorder"
+}
+
+nobody_learns_that_the_module_is_missing_where_rights_are() {
+  [ "$(id -u)" = 0 ] || skip "needs root, to be somebody else"
+  run setpriv --reuid 65534 --regid 65534 --clear-groups "$trapline" record -o "$session" --duration 1s
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "run as root"
+  if grep -E "no KVM|modprobe" "$work/stderr"; then fail "the module is said to be missing"; fi
+}
+
 two_series() { [ "$(cat "$session"/raw/cpu* | grep -a -o 'trapline: sync 1 [0-9]* 0 before' | wc -l)" -ge 2 ]; }
 
 a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {

@@ -93,6 +93,9 @@ TEST_F(DoctorTest, KvmWithoutItsModuleNamesTheModuleOfTheProcessor) {
   file("/proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t\t: fpu svm\n");
   EXPECT_EQ(find(check_events(host_), "kvm events").command, "modprobe kvm_amd");
   file("/proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t\t: fpu\n");
+  // Guests run there where /dev/kvm opens.
+  EXPECT_EQ(find(check_kvm(host_), "processor").level, Level::kLimited);
+  refuse("/dev/kvm", ENOENT);
   EXPECT_EQ(find(check_kvm(host_), "processor").level, Level::kMissing);
 }
 

@@ -20,10 +20,7 @@ Result<std::vector<Part>> parts_of(const InputOptions& options) {
   std::vector<Part> parts;
   for (const std::string& path : options.paths) {
     const auto kind = kind_of_source(path);
-    if (!kind && !is_folder(path)) {  // what is wrong with it, its reader knows best
-      parts.push_back({path, SourceKind::kTraceDat, true});
-      continue;
-    }
+    if (!kind) return tl::unexpected(kind.error());
     auto inside = parts_of_source(path);
     if (!inside) return tl::unexpected(std::move(inside).error());
     for (std::string& part : *inside) {

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLook = 64U << 10;
 constexpr std::array<const char*, 4> kParts{"trace.dat", "uftrace.data", "qemu.log", "trace.bin"};
+constexpr std::string_view kTraceDatMagic = "\x17\x08\x44tracing";
 constexpr const char* kGuestSyncs = "sync.txt";  // beside them
 constexpr const char* kExpected =
     "expected a trace.dat, a uftrace data directory, a simpletrace file, a QEMU log with "
@@ -38,6 +39,23 @@ bool has_log_line(std::string_view text) {
   return false;
 }
 
+// QEMU's events, as its log has them, without the time in front: more than half of the lines begin
+// with a name in small letters, digits and underscores.
+bool has_events_without_times(std::string_view text) {
+  constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  std::size_t lines = 0, events = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const std::size_t name = std::min(line.find_first_not_of(kName), line.size());
+    const bool ends = name == line.size() || line[name] == ' ';
+    if (!line.empty()) ++lines;
+    if (ends && line.substr(0, name).find('_') != std::string_view::npos) ++events;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return events * 2 > lines;
+}
+
 Result<SourceKind> kind_of_file(const std::string& path) {
   auto file = trace_dat::open_trace_file(path);
   if (!file) return tl::unexpected(std::move(file).error());
@@ -45,7 +63,10 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   if (auto read = file->read(0, std::as_writable_bytes(std::span(head))); !read) {
     return tl::unexpected(std::move(read).error());
   }
-  if (head.starts_with("\x17\x08\x44tracing")) return SourceKind::kTraceDat;
+  // One that was cut in its first bytes, or is empty, is told so by its reader.
+  if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size()))) {
+    return SourceKind::kTraceDat;
+  }
   if (head.size() >= 16) {
     // QEMU's: the id -1 and the magic; as first proposed: the magic in either byte order.
     const auto* bytes = reinterpret_cast<const std::byte*>(head.data());
@@ -58,6 +79,12 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   }
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
+  if (has_events_without_times(head)) {
+    return fail(
+        "{} is a log of trace events without timestamps: QEMU writes them with -msg "
+        "timestamp=on, or into the recording with -D TRACE_MARKER (trapline help recording)",
+        path);
+  }
   return fail("{} is not a recording that trapline can read; {}", path, kExpected);
 }
 

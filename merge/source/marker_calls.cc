@@ -27,6 +27,23 @@ bool take_vcpu(std::string_view& text, std::int32_t& vcpu) {
   return take(text, " cpu") && take_number(text, vcpu) && vcpu >= 0;
 }
 
+// The fields " KEY=VALUE" before the address: the task, and those of later versions, passed over.
+bool take_fields(std::string_view& text, MarkerCall& call) {
+  while (text.starts_with(' ') && !text.starts_with(" 0x")) {
+    const std::string_view field = text.substr(1, text.find(' ', 1) - 1);
+    const std::size_t equals = field.find('=');
+    if (equals == 0 || equals == std::string_view::npos) return false;
+    std::string_view value = field.substr(equals + 1);
+    if (field.substr(0, equals) == "t") {
+      std::uint32_t task = 0;
+      if (!take_number(value, task) || !value.empty()) return false;
+      call.task = task;
+    }
+    text.remove_prefix(1 + field.size());
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<MarkerCall> parse_marker_call(std::string_view text) {
@@ -38,11 +55,7 @@ std::optional<MarkerCall> parse_marker_call(std::string_view text) {
   if (!take_vcpu(text, call.vcpu) || !take(text, " d=") || !take_number(text, call.depth)) {
     return std::nullopt;
   }
-  if (take(text, " t=")) {
-    std::uint32_t task = 0;
-    if (!take_number(text, task)) return std::nullopt;
-    call.task = task;
-  }
+  if (!take_fields(text, call)) return std::nullopt;
   if (!take(text, " 0x") || !take_number(text, call.function, 16) || !take(text, " ")) {
     return std::nullopt;
   }
@@ -83,7 +96,12 @@ void MarkerCalls::on(Event& event) {
     return;
   }
   const auto call = parse_marker_call(marker.text);
-  if (!call) return;
+  if (!call) {
+    const std::string_view record = marker.text.substr(kPrefix.size());
+    if (record.starts_with("E cpu") || record.starts_with("X cpu") || record.starts_with("L cpu"))
+      ++damaged_;
+    return;
+  }
   GuestCall made{call->entry, call->vcpu, call->depth, call->function, call->name};
   const Stack stack{event.thread, call->vcpu, call->task.value_or(0)};
   auto known = stacks_.find(stack);

@@ -60,13 +60,15 @@ class MarkerCalls {
   // Calls that the kernel did not take, as the plugin says; and how often it said so.
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
   [[nodiscard]] std::uint64_t gaps() const { return gaps_; }
+  // Records of calls and losses that do not follow the grammar.
+  [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
 
  private:
   static constexpr std::size_t kMostStacks = 1u << 16;
   // The thread, its vCPU (one thread runs all of them where QEMU has no thread for each) and task.
   using Stack = std::tuple<ThreadId, std::int32_t, std::uint32_t>;
   std::map<Stack, std::int32_t> stacks_;
-  std::uint64_t calls_ = 0, lost_ = 0, gaps_ = 0;
+  std::uint64_t calls_ = 0, lost_ = 0, gaps_ = 0, damaged_ = 0;
 };
 
 }  // namespace trapline

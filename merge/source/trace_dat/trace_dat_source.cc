@@ -131,9 +131,11 @@ void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Ev
 void TraceDatSource::on_marker(Event& event) {
   if (!recording_.marker_calls) return;
   const std::uint64_t lost = marker_calls_.lost(), gaps = marker_calls_.gaps();
+  const std::uint64_t damaged = marker_calls_.damaged();
   marker_calls_.on(event);
   counters_.lost_events += marker_calls_.lost() - lost;
   counters_.gaps += marker_calls_.gaps() - gaps;
+  counters_.damaged_events += marker_calls_.damaged() - damaged;
 }
 
 void TraceDatSource::select(EventClass events) {

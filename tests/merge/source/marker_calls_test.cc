@@ -29,13 +29,34 @@ TEST(MarkerCallTest, ACallAndAReturn) {
   EXPECT_EQ(parse_marker_call("trapline: E cpu0 d=0 0x1 ?")->name, "");
 }
 
+TEST(MarkerCallTest, FieldsOfLaterVersionsArePassedOver) {
+  const auto call = parse_marker_call("trapline: E cpu0 d=1 core=2 t=7 x=0x5 0x100a30 small_b\n");
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->depth, 1u);
+  EXPECT_EQ(call->task, 7u);
+  EXPECT_EQ(call->function, 0x100a30u);
+  EXPECT_EQ(call->name, "small_b");
+}
+
+TEST(MarkerCallTest, RecordsThatDoNotFollowTheGrammarAreCounted) {
+  MarkerCalls calls;
+  for (const char* text : {"trapline: E cpu0 d=1 core 0x1 f", "trapline: X cpu0 d=1",
+                           "trapline: L cpu0 many", "trapline: Everything", "another marker"}) {
+    Event event = marker(10, text, kVcpu0);
+    calls.on(event);
+  }
+  EXPECT_EQ(calls.damaged(), 3u);
+  EXPECT_EQ(calls.calls(), 0u);
+}
+
 TEST(MarkerCallTest, OtherTextsAreNone) {
   for (const char* text :
        {"", "trapline: ", "trapline: sync 1 7 0 before", "trapline: E", "trapline: E cpu d=1 0x1 f",
         "trapline: E cpu-1 d=1 0x1 f", "trapline: E cpu0 d=-1 0x1 f", "trapline: E cpu0 d=1 1 f",
         "trapline: E cpu0 d=1 0x10000000000000000 f", "trapline: E cpu0 d=1 t= 0x1 f",
-        "trapline: E cpu0 d=1 0x1", "trapline: L cpu0 12", "E cpu0 d=1 0x1 f",
-        "trapline: E cpu0 d=99999999999 0x1 f"}) {
+        "trapline: E cpu0 d=1 core 0x1 f", "trapline: E cpu0 d=1 =2 0x1 f",
+        "trapline: E cpu0 d=1 t=1x 0x1 f", "trapline: E cpu0 d=1 0x1", "trapline: L cpu0 12",
+        "E cpu0 d=1 0x1 f", "trapline: E cpu0 d=99999999999 0x1 f"}) {
     EXPECT_FALSE(parse_marker_call(text)) << text;
   }
 }

@@ -20,7 +20,10 @@ std::string json_string(std::string_view text) {
 
 std::string csv_cell(std::string_view text) {
   std::string cell = "\"";
-  if (!text.empty() && (text[0] == '=' || text[0] == '+' || text[0] == '@')) cell += '\'';
+  // A dash alone is the figure that a recording cannot tell.
+  if (!text.empty() && text != "-" && std::string_view("=+-@").find(text[0]) != std::string::npos) {
+    cell += '\'';
+  }
   for (const char c : printable(text)) {
     if (c == '"') cell += '"';
     cell += c;

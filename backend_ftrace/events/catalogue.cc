@@ -150,7 +150,7 @@ void trapline_events_register(trapline_event_group* group) {
     *end = group;
     for (std::size_t i = 0; i < group->count; ++i) group->events[i].id = next_id++;
     // What matches nothing here may match in a group that registers later, so nothing is said yet.
-    if (const char* patterns = std::getenv("TRAPLINE_EVENTS")) {
+    if (const char* patterns = ::secure_getenv("TRAPLINE_EVENTS")) {
       Outcome outcome{nullptr, 0, false, group};
       trapline::visit_pattern_list(patterns, applying(outcome));
       switched_on = has_event_on(*group);

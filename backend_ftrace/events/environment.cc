@@ -121,7 +121,7 @@ void finish() {
 }  // namespace
 
 void check_environment_events() {
-  const char* patterns = std::getenv("TRAPLINE_EVENTS");
+  const char* patterns = ::secure_getenv("TRAPLINE_EVENTS");
   if (patterns == nullptr || !is_amiss(patterns) || scheduled.exchange(true)) return;
   list = ::strdup(patterns);
   if (list == nullptr) return;

@@ -25,17 +25,17 @@ std::atomic<int> log_fd{STDERR_FILENO};
 std::atomic<bool> log_prefix{false};
 
 bool is_set(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = ::secure_getenv(name);
   return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
 }
 
 void open_marker() {
   if (default_marker.load(std::memory_order_acquire) != nullptr) return;
   trapline_ftrace* marker = nullptr;
-  if (const char* fd = std::getenv("TRAPLINE_FTRACE_FD"); fd != nullptr && *fd != '\0') {
+  if (const char* fd = ::secure_getenv("TRAPLINE_FTRACE_FD"); fd != nullptr && *fd != '\0') {
     marker = trapline_ftrace_from_fd(std::atoi(fd), marker_error, sizeof marker_error);
   } else {
-    const char* instance = std::getenv("TRAPLINE_FTRACE_INSTANCE");
+    const char* instance = ::secure_getenv("TRAPLINE_FTRACE_INSTANCE");
     const trapline_ftrace_options options{instance, nullptr};
     marker = trapline_ftrace_open(&options, marker_error, sizeof marker_error);
   }
@@ -54,8 +54,10 @@ void open_marker() {
 }
 
 void open_log() {
-  if (const char* path = std::getenv("TRAPLINE_LOG"); path != nullptr && *path != '\0') {
-    const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (const char* path = ::secure_getenv("TRAPLINE_LOG"); path != nullptr && *path != '\0') {
+    // A link is followed only to the standard streams: another may have been laid by somebody else.
+    const int links = std::strncmp(path, "/dev/", 5) == 0 ? 0 : O_NOFOLLOW;
+    const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | links, 0644);
     if (fd >= 0) {
       log_fd = fd;
     } else {
@@ -70,12 +72,12 @@ std::atomic<bool> layout_rfc{false};
 
 // TRAPLINE_TRACE_FILE, else trace-PID where the environment switched events on, as QEMU does.
 void open_simple(bool switched_on) {
-  if (const char* layout = std::getenv("TRAPLINE_TRACE_LAYOUT");
+  if (const char* layout = ::secure_getenv("TRAPLINE_TRACE_LAYOUT");
       layout != nullptr && *layout != '\0' && !trapline::set_trace_layout(layout)) {
     std::fprintf(stderr, "trapline: TRAPLINE_TRACE_LAYOUT: '%s' is not a layout; use qemu or rfc\n",
                  layout);
   }
-  const char* path = std::getenv("TRAPLINE_TRACE_FILE");
+  const char* path = ::secure_getenv("TRAPLINE_TRACE_FILE");
   if (path == nullptr ? !switched_on : *path == '\0') return;
   if (trapline_simple_is_open()) return;
   char error[512];
@@ -102,7 +104,7 @@ void prepare_outputs(std::uint32_t backends, bool switched_on) {
   if ((fresh & TRAPLINE_BACKEND_SYSLOG) != 0) ::openlog(nullptr, LOG_PID, LOG_DAEMON);
   if ((fresh & TRAPLINE_BACKEND_SIMPLE) != 0) open_simple(switched_on);
   static std::atomic<bool> monitor{false};
-  const char* path = std::getenv("TRAPLINE_MONITOR");
+  const char* path = ::secure_getenv("TRAPLINE_MONITOR");
   if (path != nullptr && *path != '\0' && !monitor.exchange(true)) {
     char error[512];
     if (trapline_monitor_start(path, error, sizeof error) != 0) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/simpletrace/format.h"
 
 namespace trapline::simpletrace {
@@ -311,7 +312,7 @@ std::string line_of(const Record& record, std::optional<std::uint64_t> previous)
   const auto delta =
       static_cast<std::int64_t>(record.timestamp - previous.value_or(record.timestamp));
   const std::string name = record.dropped         ? "Dropped_Event"
-                           : !record.name.empty() ? std::string(record.name)
+                           : !record.name.empty() ? printable(record.name)
                                                   : fmt::format("event_{}", record.id);
   std::string line =
       fmt::format("{} {:.3f} pid={}", name, static_cast<double>(delta) / 1000.0, record.pid);
@@ -321,7 +322,7 @@ std::string line_of(const Record& record, std::optional<std::uint64_t> previous)
   }
   if (record.values.empty()) return line + " ";  // as simpletrace.py of QEMU 10 ends it
   for (std::size_t i = 0; i < record.values.size(); ++i) {
-    line += fmt::format(" {}=", record.event->arguments[i].name);
+    line += fmt::format(" {}=", printable(record.event->arguments[i].name));
     const Value& value = record.values[i];
     if (value.kind == ValueKind::kString)
       append_bytes(value.text, line);

@@ -1,5 +1,7 @@
 #include "backend_ftrace/simpletrace/trace_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +17,20 @@ unsigned char
     buffer[1 << 16];  // not a member: a static object with -1 in it would hold it in .data
 
 }  // namespace
+
+int open_trace_path(const char* path, const char** reason) {
+  const int fd =
+      ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0644);
+  if (fd < 0) {
+    *reason = errno == ELOOP ? "a symbolic link, which is not followed" : std::strerror(errno);
+    return -1;
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && !S_ISFIFO(status.st_mode)) return fd;
+  ::close(fd);
+  *reason = "a pipe, and a trace file is written at its beginning as well";
+  return -1;
+}
 
 bool TraceFile::open(int fd, bool rfc, pid_t process) {
   fd_ = fd;

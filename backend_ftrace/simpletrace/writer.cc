@@ -3,7 +3,6 @@
 // Each thread uses one of 16 rings, so that up to 16 threads never contend; more share, which is
 // slower but correct. The rings are one mapping made when the file is opened and kept until the
 // program ends: a producer may hold a pointer into it at any moment.
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -317,15 +316,13 @@ int trapline_simple_switch(const trapline_simple_options* options, char* error, 
   }
   pthread_mutex_lock(&opening);
   const char* reason = "no memory for the rings";
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);  // PATH_MAX is its limit
-  if (fd < 0) {
-    reason = std::strerror(errno);
-  } else if (alive.load()) {
+  const int fd = open_trace_path(path, &reason);
+  if (fd >= 0 && alive.load()) {
     reason = hand_over(fd, options->rfc);
     enabled.store(enabled.load() || reason == nullptr);
-  } else if (!make_rings(ring_bytes)) {
+  } else if (fd >= 0 && !make_rings(ring_bytes)) {
     ::close(fd);
-  } else {
+  } else if (fd >= 0) {
     reason = start(fd, *options);
   }
   if (reason == nullptr) {
@@ -337,12 +334,16 @@ int trapline_simple_switch(const trapline_simple_options* options, char* error, 
 }
 
 void trapline_simple_close(void) {
+  if (!alive.load() || ::getpid() != owner) return;  // a child of fork may find the lock taken
+  pthread_mutex_lock(&opening);
   enabled.store(false);
-  if (!alive.exchange(false) || ::getpid() != owner) return;
-  stopping = true;
-  kick();
-  ::pthread_join(writer, nullptr);
-  file.close();
+  if (alive.exchange(false) && ::getpid() == owner) {
+    stopping = true;
+    kick();
+    ::pthread_join(writer, nullptr);
+    file.close();
+  }
+  pthread_mutex_unlock(&opening);
 }
 
 void trapline_simple_flush(void) {

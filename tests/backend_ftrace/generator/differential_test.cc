@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -265,6 +267,24 @@ TEST_F(DifferentialTest, QemusOwnReaderPrintsTheSimpleFileAsWeDo) {
                             .c_str()),
             0);
   expect_same(lines_of(contents(ours)), lines_of(contents(theirs)));
+}
+
+// Run by a user, with root's rights: the user must not choose which of root's files it writes.
+TEST_F(DifferentialTest, ASetuidProgramTakesNothingFromItsEnvironment) {
+  TRAPLINE_REQUIRE(::geteuid() == 0, "needs root");
+  const fs::path program = folder_ / "setuid", victim = folder_ / "victim";
+  fs::copy_file(DIFFERENTIAL_DRIVER, program);
+  fs::permissions(folder_, fs::perms{0711});
+  fs::permissions(program, fs::perms{04755});
+  std::ofstream(victim) << "root's\n";
+  fs::permissions(victim, fs::perms{0600});
+  const std::string name = victim.string();
+  const std::string command =
+      "env TRAPLINE_EVENTS='*' TRAPLINE_TRACE_FILE=" + name + " TRAPLINE_LOG=" + name +
+      " TRAPLINE_MONITOR=" + name + " setpriv --reuid 65534 --regid 65534 --clear-groups " +
+      program.string() + " /dev/null /dev/null /dev/null > /dev/null 2>&1 9>&1";
+  (void)!std::system(command.c_str());
+  EXPECT_EQ(contents(victim), "root's\n");
 }
 
 }  // namespace

@@ -1,16 +1,20 @@
 // The simple writer: threads, drops, full disks, signals, both layouts; read back by the reader.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
 
+#include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/simpletrace/format.h"
 #include "backend_ftrace/simpletrace/reader.h"
 #include "tests/support/temporary_folder.h"
@@ -227,6 +231,41 @@ TEST_F(WriterTest, AFullDiskIsCountedAndTheProgramRunsOn) {
   open();
   EXPECT_EQ(trapline_simple_open(&options, error, sizeof error), -1);
   EXPECT_THAT(error, HasSubstr("close it first"));
+}
+
+TEST_F(WriterTest, ALinkAndAPipeAreRefusedAndWhatTheLinkNamesStays) {
+  const std::string victim = path_ + ".victim", link = path_ + ".link", pipe = path_ + ".pipe";
+  std::ofstream(victim) << "somebody's";
+  ASSERT_EQ(::symlink(victim.c_str(), link.c_str()), 0);
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const UniqueFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  trapline_simple_options options{};
+  char error[512];
+  options.path = link.c_str();
+  EXPECT_EQ(trapline_simple_open(&options, error, sizeof error), -1);
+  EXPECT_THAT(error, HasSubstr("a symbolic link, which is not followed"));
+  EXPECT_EQ(std::filesystem::file_size(victim), 10u);
+  options.path = pipe.c_str();
+  EXPECT_EQ(trapline_simple_open(&options, error, sizeof error), -1);
+  EXPECT_THAT(error, HasSubstr("a pipe"));
+}
+
+// A switch of the monitor's while the program ends.
+TEST_F(WriterTest, ClosingWaitsForASwitch) {
+  for (int i = 0; i < 50; ++i) {
+    open();
+    std::thread switching([this] {
+      trapline_simple_options options{};
+      options.path = path_.c_str();
+      options.ring_bytes = 1 << 18;
+      char error[512];
+      (void)trapline_simple_switch(&options, error, sizeof error);
+    });
+    trapline_simple_close();
+    switching.join();
+    trapline_simple_close();
+    EXPECT_FALSE(trapline_simple_is_open());
+  }
 }
 
 // Every version and both byte orders, made from what the writer wrote.

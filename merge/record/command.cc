@@ -21,6 +21,9 @@ extern "C" {  // glibc 2.36's header has none
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/clock.h"
+
 namespace trapline::record {
 namespace {
 
@@ -196,7 +199,11 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
   std::string text;
   char buffer[4096];
   pollfd readable{child->output().get(), POLLIN, 0};
-  while (text.size() < (1u << 20) && ::poll(&readable, 1, 10'000) > 0) {
+  const std::uint64_t until = read_clock(ClockId::kMono) + 10 * kSecond;  // of the whole answer
+  for (std::uint64_t now = 0; text.size() < (1u << 20);) {
+    now = read_clock(ClockId::kMono);
+    if (now >= until || ::poll(&readable, 1, static_cast<int>((until - now) / 1'000'000) + 1) <= 0)
+      break;
     const ssize_t size = ::read(child->output().get(), buffer, sizeof buffer);
     if (size <= 0) break;
     text.append(buffer, static_cast<std::size_t>(size));

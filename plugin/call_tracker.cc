@@ -36,7 +36,7 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
 }
 
 void CallTracker::set_recording(bool on) {
-  if (!on && recording_) {
+  if (!on && recording()) {
     pool_.for_each([this](Stack& stack) {
       // Stacks that wander from vCPU to vCPU: only the one that this vCPU is on. Another may be
       // giving an idle one's buffer back; what is open there is closed by its return, or at the
@@ -47,8 +47,9 @@ void CallTracker::set_recording(bool on) {
     });
   }
   recording_ = on;
-  slow_ = !on || options_.filtered || options_.text != nullptr || options_.min_duration != 0 ||
-          options_.max_depth != ~std::uint64_t{0};
+  slow_.store(!on || options_.filtered || options_.text != nullptr || options_.min_duration != 0 ||
+              options_.max_depth != ~std::uint64_t{0});
+  if (requested_.load() != 0) slow_.store(true);  // one that came meanwhile
 }
 
 void CallTracker::start_recording_in(std::uint64_t function) {
@@ -62,7 +63,7 @@ void CallTracker::start_recording_in(std::uint64_t function) {
 }
 
 void CallTracker::take_request() {
-  const int requested = requested_.exchange(0, std::memory_order_relaxed);
+  const int requested = requested_.exchange(0);
   if (requested != 0) set_recording(requested == 1);
 }
 
@@ -91,7 +92,7 @@ void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint
   Task& task = *stack.task;
   if ((flags & Frame::kSilent) != 0) {
     // not recorded
-  } else if (!recording_ || task.depth >= options_.max_depth || !filter_.recorded(function)) {
+  } else if (!recording() || task.depth >= options_.max_depth || !filter_.recorded(function)) {
     frame.flags |= Frame::kSilent;
   } else if (options_.min_duration != 0) {
     frame.flags |= Frame::kPending;

@@ -34,7 +34,7 @@ class CallTracker {
     ++counters_.calls;
     Stack* stack = stack_;
     Frame* top = stack->top;
-    if (site.level != level_ || resync_ || slow_ || top + 1 >= stack->limit ||
+    if (site.level != level_ || resync_ || slow() || top + 1 >= stack->limit ||
         (slot != 0 && (top->slot - slot) - 1 >= kNear)) [[unlikely]]
       return slow_call(site, function, slot);
     push(stack, top, site.ret, function, slot);
@@ -45,7 +45,7 @@ class CallTracker {
   void return_at(unsigned level, std::uint64_t slot, ReadTarget&& target) {
     ++counters_.returns;
     Frame* top = stack_->top;
-    if (top->slot != slot || level != level_ || slow_ || (top->flags & ~Frame::kTail) != 0)
+    if (top->slot != slot || level != level_ || slow() || (top->flags & ~Frame::kTail) != 0)
         [[unlikely]]
       return slow_return(level, slot, target());
     pop_call(stack_, top);
@@ -57,7 +57,7 @@ class CallTracker {
   void return_plain(unsigned level, ReadTarget&& target) {
     ++counters_.returns;
     Frame* top = stack_->top;
-    if (level != level_ || resync_ || slow_ || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
+    if (level != level_ || resync_ || slow() || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
       return slow_return_plain(level, target());
     pop_call(stack_, top);
   }
@@ -99,14 +99,14 @@ class CallTracker {
   void start_recording_in(std::uint64_t function);
   // From another vCPU's thread: takes effect at this one's next call or return.
   void request_recording(bool on) {
-    requested_.store(on ? 1 : 2, std::memory_order_relaxed);
-    slow_ = true;
+    requested_.store(on ? 1 : 2);
+    slow_.store(true);  // after the request: set_recording() looks in the other order
   }
 
   [[nodiscard]] const TrackerCounters& counters() const { return counters_; }
   RecordClock& clock() { return clock_; }
   [[nodiscard]] unsigned vcpu() const { return vcpu_; }
-  [[nodiscard]] bool recording() const { return recording_; }
+  [[nodiscard]] bool recording() const { return recording_.load(std::memory_order_relaxed); }
   [[nodiscard]] Task* task() { return stack_->task; }
 
   static constexpr std::uint64_t kNear = 4096;
@@ -116,6 +116,8 @@ class CallTracker {
 
  private:
   enum class Via { kCall, kReturn, kEvent };
+
+  [[nodiscard]] bool slow() const { return slow_.load(std::memory_order_relaxed); }
 
   void push(Stack* stack, Frame* top, std::uint64_t ret, std::uint64_t function,
             std::uint64_t slot) {
@@ -180,12 +182,13 @@ class CallTracker {
   Stack* stack_ = nullptr;
   std::uint64_t arrived_ = 0;
   std::uint32_t level_ = 0;
-  bool resync_ = false;         // the stack pointer may be on another stack
-  bool slow_ = false;           // filters, limits or a stop: nothing is on the fast path
+  bool resync_ = false;  // the stack pointer may be on another stack
+  // Filters, limits or a stop: nothing is on the fast path. Other vCPUs' threads set it.
+  std::atomic<bool> slow_ = false;
   bool event_pending_ = false;  // a system call, made on caller_level_
   std::uint32_t caller_level_ = 0;
   bool left_ = false;  // for a less privileged level; level_ stays until a function there is seen
-  bool recording_ = true;
+  std::atomic<bool> recording_ = true;  // other vCPUs' threads look
   std::atomic<int> requested_ = 0;
   RecordClock clock_;
   TrackerCounters counters_;

@@ -8,7 +8,9 @@
 #include <exception>
 #include <thread>
 
+#include "backend_ftrace/base/worker.h"
 #include "plugin/accelerator.h"
+#include "plugin/sandbox.h"
 #include "plugin/session.h"
 
 #define TRAPLINE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -102,19 +104,33 @@ struct LoadedSymbols {
   SymbolFiles written;
 };
 
+// Where QEMU's sandbox denies the worker that reads ELF files, those are left for afterwards.
+bool is_left_for_afterwards(const SymbolFileSpec& spec, const std::string& out) {
+  if (Worker::forbidden().empty() || !is_elf_file(spec.path)) return false;
+  std::fprintf(stderr,
+               "trapline plugin: %s is not read: QEMU's -sandbox spawn=deny allows no process for "
+               "it; after the run: trapline symbols -o %s %s@0x%llx\n",
+               spec.path.c_str(), out.c_str(), spec.path.c_str(),
+               static_cast<unsigned long long>(spec.offset));
+  return true;
+}
+
 Result<LoadedSymbols> load_symbols(Session& s) {
+  if (children_are_denied()) Worker::forbid("QEMU's -sandbox spawn=deny allows no children");
   LoadedSymbols loaded;
   std::vector<SymbolFile> files;
+  std::vector<std::uint64_t> offsets;
   for (const SymbolFileSpec& spec : s.options.symbols) {
+    if (is_left_for_afterwards(spec, s.options.out)) continue;
     auto file = load_symbol_file(spec.path);
     if (!file) return tl::unexpected(std::move(file).error());
     loaded.table.add(*file, spec.offset);
     files.push_back(std::move(*file));
+    offsets.push_back(spec.offset);
   }
   loaded.table.build();
   std::vector<PlacedSymbols> placed;
-  for (std::size_t i = 0; i < files.size(); ++i)
-    placed.push_back({&files[i], s.options.symbols[i].offset, ""});
+  for (std::size_t i = 0; i < files.size(); ++i) placed.push_back({&files[i], offsets[i], ""});
   if (s.options.to_directory) {
     auto formatted = format_symbol_files(placed, false);
     if (!formatted) return tl::unexpected(std::move(formatted).error());
@@ -124,8 +140,7 @@ Result<LoadedSymbols> load_symbols(Session& s) {
     if (files.empty()) return fail(ErrorKind::kUsage, "code=symbols needs symbols=FILE");
     for (std::size_t i = 0; i < files.size(); ++i)
       for (const AddressRange& text : files[i].text)
-        s.options.code.push_back(
-            {text.start + s.options.symbols[i].offset, text.end + s.options.symbols[i].offset});
+        s.options.code.push_back({text.start + offsets[i], text.end + offsets[i]});
   }
   return loaded;
 }

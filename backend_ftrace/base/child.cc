@@ -39,12 +39,4 @@ std::optional<int> Child::reap_now(bool block) {
   return status_;
 }
 
-bool survives(const std::function<void()>& work) {
-  auto child = Child::start([&work](UniqueFd&) {
-    work();
-    return 0;
-  });
-  return !child || child->wait() == 0;
-}
-
 }  // namespace trapline

@@ -49,7 +49,4 @@ class Child {
   bool released_ = false;
 };
 
-// Whether the work ends as it should in a child. Where no process can be made, it is not tried.
-[[nodiscard]] bool survives(const std::function<void()>& work);
-
 }  // namespace trapline

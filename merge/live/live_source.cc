@@ -24,16 +24,15 @@ Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> f
                                                      std::size_t ring_bytes) {
   const trace_dat::Layout& layout = feed->layout();
   auto formats = trace_dat::Formats::parse(feed->name(), trace_dat::FormatTexts(layout));
-  if (!formats) return tl::unexpected(std::move(formats).error());
   SourceInfo info;
   info.path = feed->name();
   info.kind = "live";
   info.clock = layout.clock;
   info.cycles = layout.clock == "x86-tsc" || layout.clock == "counter";
-  const Capabilities has = trace_dat::capabilities_by_format(*formats);
+  const Capabilities has = trace_dat::capabilities_by_format(formats);
   trace_dat::TraceFile recording{File::compose(feed->name(), {}, {}),
                                  layout,
-                                 std::move(*formats),
+                                 std::move(formats),
                                  std::move(info),
                                  trace_dat::TimeScale(1, 0, 0),
                                  {},

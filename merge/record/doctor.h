@@ -51,6 +51,8 @@ enum class Processor : std::uint8_t { kOther, kVmx, kSvm, kArm64, kX86WithoutKvm
 [[nodiscard]] std::vector<Finding> check_buffer(const Host& host);
 [[nodiscard]] std::vector<Finding> check_limits(const Host& host);
 [[nodiscard]] std::vector<Finding> check_guest(const Host& host);
+// Starts the worker that parses files, and asks it what holds it.
+[[nodiscard]] std::vector<Finding> check_worker();
 
 // Bytes in the ring buffer of an exit that QEMU serves, by the formats of this kernel's events
 // (kvm_exit, kvm_mmio, kvm_userspace_exit, sys_enter_ioctl, kvm_entry). 0: no kvm_exit.

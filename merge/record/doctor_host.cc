@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/worker.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/doctor.h"
 
@@ -126,6 +127,24 @@ std::vector<Finding> check_limits(const Host& host) {
   }
   findings.push_back(check_ptrace(host));
   return findings;
+}
+
+std::vector<Finding> check_worker() {
+  auto worker = Worker::start("symbols", "the doctor", WorkerLimits::for_file(0));
+  const auto answer = worker ? worker->ask(MessageKind::kStatus, {}, MessageKind::kStatus)
+                             : Result<Worker::Message>(tl::unexpected(std::move(worker).error()));
+  if (!answer) {
+    return {{"worker", Level::kLimited, answer.error().message,
+             "no symbols from ELF files, no texts of kernel events", "",
+             "it comes in the package trapline-worker"}};
+  }
+  constexpr auto kFiltered = static_cast<std::uint32_t>(WorkerStatus::kFiltered);
+  const auto bits = MessageReader(answer->payload).number<std::uint32_t>().value_or(0);
+  if ((bits & kFiltered) == 0) {
+    return {{"worker", Level::kOk, "parses files under limits", "", "",
+             "without a seccomp filter, which this kernel or its container refuses"}};
+  }
+  return {{"worker", Level::kOk, "parses files behind a seccomp filter, under limits", "", "", ""}};
 }
 
 std::vector<Finding> check_guest(const Host& host) {

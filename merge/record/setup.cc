@@ -110,9 +110,8 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
     if (!text) return tl::unexpected(std::move(text).error());
     texts.formats.push_back({event.system, std::move(*text)});
   }
-  auto formats = trace_dat::Formats::parse("this kernel", std::move(texts));
-  if (!formats) return tl::unexpected(std::move(formats).error());
-  return TriggerMatcher::open(options.snapshot->trigger, std::move(*formats));
+  return TriggerMatcher::open(options.snapshot->trigger,
+                              trace_dat::Formats::parse("this kernel", std::move(texts)));
 }
 
 Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>& user) {

@@ -43,8 +43,9 @@ class File {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  // Whether libraries can open it by its path.
+  // Whether it is one file, whose descriptor() a worker can read.
   [[nodiscard]] bool is_composed() const { return !pieces_.empty(); }
+  [[nodiscard]] int descriptor() const { return fd_.get(); }
 
   // Fills `into` from `offset`; kDamaged when the file ends before.
   [[nodiscard]] Result<void> read(std::uint64_t offset, std::span<std::byte> into) const;

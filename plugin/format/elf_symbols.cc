@@ -1,220 +1,187 @@
-// ELF symbol tables through libelf; build-id and debug link through libdw's dwelf functions.
-#include <elfutils/libdwelf.h>
+// ELF files by a worker, which parses them: this side finds the files and checks the answers.
+#include <elf.h>
 #include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
 
 #include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/worker.h"
 #include "plugin/format/symbol_file.h"
+#include "plugin/format/symbol_writer.h"
 
 namespace trapline {
 namespace {
 
 constexpr std::size_t kMaxName = 64 * 1024;
+constexpr std::size_t kSmallestEntry = 16;  // of a symbol table: Elf32_Sym
+constexpr std::size_t kMaxBuildId = 128;    // as text
+constexpr std::size_t kMaxSections = 65536;
 
-struct ElfCloser {
-  void operator()(Elf* elf) const { elf_end(elf); }
-};
-using ElfHandle = std::unique_ptr<Elf, ElfCloser>;
-
-// Plain reads, not a mapping: a file that shrinks meanwhile would end us with SIGBUS.
-ElfHandle open_elf(int fd) {
-  elf_version(EV_CURRENT);
-  ElfHandle elf(elf_begin(fd, ELF_C_READ, nullptr));
-  if (elf && elf_kind(elf.get()) != ELF_K_ELF) elf.reset();
-  return elf;
-}
-
-struct Section {
-  GElf_Shdr header{};
-  Elf_Scn* scn = nullptr;
+// A file that a worker has open, and what the worker says of it.
+struct ElfFile {
+  Worker worker;
+  std::uint64_t size = 0;
+  std::string build_id;
+  std::string debug_link;
+  std::uint32_t checksum = 0;  // that the debug link demands
+  bool has_table = false;      // a .symtab with functions
+  std::vector<AddressRange> text;
 };
 
-std::vector<Section> sections_of(Elf* elf) {
-  std::vector<Section> sections(1);  // index 0 is the null section
-  for (Elf_Scn* scn = elf_nextscn(elf, nullptr); scn != nullptr; scn = elf_nextscn(elf, scn)) {
-    Section section;
-    section.scn = scn;
-    if (gelf_getshdr(scn, &section.header) == nullptr) section.header = {};
-    sections.push_back(section);
-  }
-  return sections;
+bool is_hexadecimal(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-bool is_code(const GElf_Shdr& header) {
-  return (header.sh_flags & SHF_EXECINSTR) != 0 && (header.sh_flags & SHF_ALLOC) != 0 &&
-         header.sh_size != 0 && header.sh_addr + header.sh_size > header.sh_addr;
+Result<ElfFile> open_elf(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return fail("{}: {}", path, std::strerror(errno));
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  auto worker = Worker::start("symbols", path, WorkerLimits::for_file(size));
+  if (!worker) return tl::unexpected(std::move(worker).error());
+  const auto answer = worker->ask(MessageKind::kFile, {}, MessageKind::kFile, fd);
+  if (!answer) return tl::unexpected(answer.error());
+  ElfFile file{std::move(*worker), size, {}, {}, 0, false, {}};
+  MessageReader facts(answer->payload);
+  file.build_id = facts.text().value_or("");
+  file.debug_link = facts.text().value_or("");
+  file.checksum = facts.number<std::uint32_t>().value_or(0);
+  file.has_table = facts.number<std::uint32_t>().value_or(0) != 0;
+  while (!facts.at_end() && file.text.size() < kMaxSections) {
+    const auto start = facts.number<std::uint64_t>();
+    const auto end = facts.number<std::uint64_t>();
+    if (end && *start < *end) file.text.push_back({*start, *end});
+  }
+  if (facts.failed() || file.build_id.size() > kMaxBuildId || !is_hexadecimal(file.build_id) ||
+      file.debug_link.find('\0') != std::string::npos)
+    return file.worker.impossible("the file's facts");
+  std::sort(file.text.begin(), file.text.end(),
+            [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
+  return file;
 }
 
-// $x, $d, $xrv64i…: marks of the assembler between code and data, not names.
-bool is_mapping_symbol(std::string_view name) {
-  return name.size() >= 2 && name[0] == '$' && std::strchr("atdx", name[1]) != nullptr &&
-         (name.size() == 2 || name[2] == '.' || name.starts_with("$xrv"));
-}
-
-std::optional<char> type_of(const GElf_Sym& symbol) {
-  const auto type = GELF_ST_TYPE(symbol.st_info);
-  if (type == STT_GNU_IFUNC) return 'i';
-  if (type != STT_FUNC && type != STT_NOTYPE) return std::nullopt;
-  switch (GELF_ST_BIND(symbol.st_info)) {
-    case STB_LOCAL:
-      return 't';
-    case STB_WEAK:
-      return 'W';
-    default:
-      return 'T';
+// Calls take(rows), which reads one row, until the answer's end; its false is an impossible answer.
+template <typename Take>
+Result<void> each_row(Worker& worker, MessageKind kind, Take take) {
+  for (;;) {
+    const auto message = worker.receive();
+    if (!message) return tl::unexpected(message.error());
+    if (message->kind == MessageKind::kEnd) return {};
+    if (message->kind != kind) return worker.impossible("its kind");
+    MessageReader rows(message->payload);
+    while (!rows.at_end())
+      if (!take(rows)) return worker.impossible("a row");
   }
 }
 
-class TableReader {
- public:
-  TableReader(Elf* elf, const std::vector<Section>& sections, NameArena& arena)
-      : elf_(elf), sections_(sections), arena_(arena) {
-    GElf_Ehdr header{};
-    if (gelf_getehdr(elf, &header) != nullptr) arm_ = header.e_machine == EM_ARM;
-  }
-
-  // The functions of every table of this type (SHT_SYMTAB or SHT_DYNSYM).
-  std::vector<RawSymbol> read(GElf_Word table_type) {
-    std::vector<RawSymbol> out;
-    for (std::size_t index = 0; index < sections_.size(); ++index)
-      if (sections_[index].scn != nullptr && sections_[index].header.sh_type == table_type)
-        read_table(index, out);
-    return out;
-  }
-
- private:
-  void read_table(std::size_t table, std::vector<RawSymbol>& out) {
-    Elf_Data* data = elf_getdata(sections_[table].scn, nullptr);
-    const std::size_t entry = gelf_fsize(elf_, ELF_T_SYM, 1, EV_CURRENT);
-    if (data == nullptr || entry == 0) return;
-    Elf_Data* extended = extended_indices(table);
-    const std::size_t count = std::min<std::size_t>(data->d_size / entry, 1U << 28);
-    for (std::size_t i = 0; i < count; ++i) {
-      GElf_Sym symbol{};
-      Elf32_Word section = 0;
-      if (gelf_getsymshndx(data, extended, static_cast<int>(i), &symbol, &section) == nullptr)
-        continue;
-      if (symbol.st_shndx != SHN_XINDEX) section = symbol.st_shndx;
-      if (auto raw = function(symbol, section, sections_[table].header.sh_link))
-        out.push_back(*raw);
-    }
-  }
-
-  Elf_Data* extended_indices(std::size_t table) const {
-    for (const Section& section : sections_)
-      if (section.scn != nullptr && section.header.sh_type == SHT_SYMTAB_SHNDX &&
-          section.header.sh_link == table)
-        return elf_getdata(section.scn, nullptr);
-    return nullptr;
-  }
-
-  std::optional<RawSymbol> function(const GElf_Sym& symbol, std::size_t section,
-                                    std::size_t strings) {
-    const auto type = type_of(symbol);
-    if (!type || section == SHN_UNDEF || section >= sections_.size()) return std::nullopt;
-    const GElf_Shdr& home = sections_[section].header;
-    if (!is_code(home)) return std::nullopt;
-    RawSymbol raw;
-    raw.address = symbol.st_value;
-    raw.typed = GELF_ST_TYPE(symbol.st_info) != STT_NOTYPE;
-    if (arm_ && raw.typed) raw.address &= ~std::uint64_t{1};  // Thumb functions have odd addresses
-    raw.limit = home.sh_addr + home.sh_size;
-    if (raw.address < home.sh_addr || raw.address >= raw.limit) return std::nullopt;
-    raw.size = symbol.st_size;
-    raw.type = *type;
-    const char* name = elf_strptr(elf_, strings, symbol.st_name);
-    if (name == nullptr || *name == '\0') return std::nullopt;
-    const std::string_view text(name, strnlen(name, kMaxName));
-    if (!raw.typed && is_mapping_symbol(text)) return std::nullopt;
-    raw.name = arena_.keep(text);
-    return raw;
-  }
-
-  Elf* elf_;
-  const std::vector<Section>& sections_;
-  NameArena& arena_;
-  bool arm_ = false;
-};
-
-std::string build_id_of(Elf* elf) {
-  const void* bytes = nullptr;
-  const ssize_t length = dwelf_elf_gnu_build_id(elf, &bytes);
-  std::string text;
-  if (length <= 0 || length > 64) return text;
-  for (ssize_t i = 0; i < length; ++i)
-    text += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
-  return text;
-}
-
-std::uint32_t crc32_of(int fd) {
-  std::uint32_t crc = ~0U;
-  unsigned char buffer[16384];
-  for (off_t at = 0;;) {
-    const ssize_t got = ::pread(fd, buffer, sizeof buffer, at);
-    if (got <= 0) break;
-    at += got;
-    for (ssize_t i = 0; i < got; ++i) {
-      crc ^= buffer[i];
-      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xedb88320U & (0U - (crc & 1U)));
-    }
-  }
-  return ~crc;
+Result<std::vector<RawSymbol>> read_table(ElfFile& file, bool dynamic, NameArena& arena) {
+  MessageWriter request;
+  request.number(std::uint32_t{dynamic});
+  if (auto sent = file.worker.send(MessageKind::kSymbols, request.bytes()); !sent)
+    return tl::unexpected(std::move(sent).error());
+  // Each has an entry in the file. Names may share text there; all together are about as long.
+  const std::uint64_t most = file.size / kSmallestEntry;
+  std::uint64_t room = 4 * file.size + (1u << 20);
+  std::vector<RawSymbol> symbols;
+  const auto take = [&](MessageReader& rows) {
+    RawSymbol symbol;
+    symbol.address = rows.number<std::uint64_t>().value_or(0);
+    symbol.size = rows.number<std::uint64_t>().value_or(0);
+    symbol.limit = rows.number<std::uint64_t>().value_or(0);
+    symbol.type = static_cast<char>(rows.number<std::uint32_t>().value_or(0));
+    symbol.typed = rows.number<std::uint32_t>().value_or(0) != 0;
+    const auto name = rows.text();
+    if (!name || name->empty() || name->size() > kMaxName || name->size() > room ||
+        symbols.size() >= most || symbol.limit <= symbol.address ||
+        std::string_view("TtWi").find(symbol.type) == std::string_view::npos)
+      return false;
+    room -= name->size();
+    symbol.name = arena.keep(*name);
+    symbols.push_back(symbol);
+    return true;
+  };
+  if (auto done = each_row(file.worker, MessageKind::kSymbols, take); !done)
+    return tl::unexpected(std::move(done).error());
+  return symbols;
 }
 
 // Where distributions and objcopy put separate debug files; the same places as gdb's.
 struct DebugCandidate {
   std::string path;
-  std::optional<GElf_Word> crc;  // what the debug link demands; by build-id nothing
+  std::optional<std::uint32_t> crc;  // what the debug link demands; by build-id nothing
 };
-std::vector<DebugCandidate> debug_candidates(Elf* elf, const std::string& path,
-                                             const std::string& build_id) {
+std::vector<DebugCandidate> debug_candidates(const ElfFile& file, const std::string& path) {
   std::vector<DebugCandidate> out;
-  if (build_id.size() > 2)
-    out.push_back({fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", build_id.substr(0, 2),
-                               build_id.substr(2)),
-                   std::nullopt});
-  GElf_Word crc = 0;
-  const char* link = dwelf_elf_gnu_debuglink(elf, &crc);
-  if (link == nullptr || *link == '\0' || std::strchr(link, '/') != nullptr) return out;
+  const std::string& id = file.build_id;
+  if (id.size() > 2)
+    out.push_back(
+        {fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", id.substr(0, 2), id.substr(2)),
+         std::nullopt});
+  const std::string& link = file.debug_link;
+  if (link.empty() || link.find('/') != link.npos) return out;
   std::unique_ptr<char, decltype(&::free)> real(::realpath(path.c_str(), nullptr), &::free);
   const std::string whole = real ? real.get() : path;
   const std::size_t slash = whole.rfind('/');
   const std::string folder = slash == whole.npos ? "." : whole.substr(0, slash);
   for (const std::string& prefix :
        {folder + "/", folder + "/.debug/", "/usr/lib/debug" + folder + "/"})
-    if (prefix + link != whole) out.push_back({prefix + link, crc});
+    if (prefix + link != whole) out.push_back({prefix + link, file.checksum});
   return out;
 }
 
-// The separate debug file's functions. A file of another build is passed over.
-bool read_debug_file(Elf* elf, const std::string& path, NameArena& arena, RawSymbols& result) {
-  for (const DebugCandidate& candidate : debug_candidates(elf, path, result.build_id)) {
+bool is_debug_file_of(ElfFile& debug, const ElfFile& file, const DebugCandidate& candidate) {
+  if (!debug.build_id.empty() && !file.build_id.empty()) return debug.build_id == file.build_id;
+  if (!candidate.crc) return true;
+  const auto answer = debug.worker.ask(MessageKind::kChecksum, {}, MessageKind::kChecksum);
+  return answer && MessageReader(answer->payload).number<std::uint32_t>() == candidate.crc;
+}
+
+// The separate debug file's functions. A file of another build, or that cannot be read, is passed
+// over.
+bool read_debug_file(const ElfFile& file, const std::string& path, NameArena& arena,
+                     RawSymbols& result) {
+  for (const DebugCandidate& candidate : debug_candidates(file, path)) {
     UniqueFd fd(::open(candidate.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status {};
     if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    ElfHandle debug = open_elf(fd.get());
-    if (!debug) continue;
-    const std::string id = build_id_of(debug.get());
-    if (!id.empty() && !result.build_id.empty()
-            ? id != result.build_id
-            : candidate.crc && crc32_of(fd.get()) != *candidate.crc)
-      continue;
-    const auto sections = sections_of(debug.get());
-    auto symbols = TableReader(debug.get(), sections, arena).read(SHT_SYMTAB);
-    if (symbols.empty()) continue;
-    result.symbols = std::move(symbols);
+    auto debug = open_elf(fd.get(), candidate.path);
+    if (!debug || !debug->has_table || !is_debug_file_of(*debug, file, candidate)) continue;
+    auto symbols = read_table(*debug, false, arena);
+    if (!symbols || symbols->empty()) continue;
+    result.symbols = std::move(*symbols);
     result.debug_path = candidate.path;
     return true;
   }
   return false;
+}
+
+bool is_mangled(std::string_view name) {
+  return name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R");
+}
+
+// Sends `some` and gives them the names that come back; how many were answered.
+Result<std::size_t> demangle(Worker& worker, std::span<Symbol* const> some, std::uint64_t& room,
+                             NameArena& arena) {
+  MessageWriter names;
+  for (const Symbol* symbol : some) names.text(symbol->linkage_name);
+  const auto answer = worker.ask(MessageKind::kDemangle, names.bytes(), MessageKind::kTexts);
+  if (!answer) return tl::unexpected(answer.error());
+  MessageReader texts(answer->payload);
+  std::size_t done = 0;
+  for (; done < some.size() && !texts.at_end(); ++done) {
+    const auto name = texts.text();
+    if (!name || name->size() > kMaxName) return worker.impossible("a name");
+    if (name->empty() || name->size() > room) continue;
+    room -= name->size();
+    some[done]->name = arena.keep(*name);
+  }
+  return done;
 }
 
 }  // namespace
@@ -225,29 +192,77 @@ bool is_elf(int fd) {
 }
 
 Result<RawSymbols> read_elf_symbols(int fd, const std::string& path, NameArena& arena) {
-  ElfHandle elf = open_elf(fd);
-  GElf_Ehdr header{};
-  if (!elf || gelf_getehdr(elf.get(), &header) == nullptr)
-    return fail(ErrorKind::kDamaged, "{} is a damaged ELF file: {}", path, elf_errmsg(-1));
-  if (header.e_type == ET_REL)
-    return fail(ErrorKind::kUsage,
-                "{} is a relocatable object: its sections have no addresses yet; give the linked "
-                "file, or the guest's /proc/kallsyms for kernel modules",
-                path);
+  auto file = open_elf(fd, path);
+  if (!file) return tl::unexpected(std::move(file).error());
   RawSymbols result;
-  result.build_id = build_id_of(elf.get());
-  const auto sections = sections_of(elf.get());
-  for (const Section& section : sections)
-    if (is_code(section.header))
-      result.text.push_back(
-          {section.header.sh_addr, section.header.sh_addr + section.header.sh_size});
-  std::sort(result.text.begin(), result.text.end(),
-            [](const AddressRange& a, const AddressRange& b) { return a.start < b.start; });
-  TableReader reader(elf.get(), sections, arena);
-  result.symbols = reader.read(SHT_SYMTAB);
-  if (result.symbols.empty() && !read_debug_file(elf.get(), path, arena, result))
-    result.symbols = reader.read(SHT_DYNSYM);
+  result.build_id = file->build_id;
+  result.text = file->text;
+  if (!file->has_table && read_debug_file(*file, path, arena, result)) return result;
+  auto symbols = read_table(*file, !file->has_table, arena);
+  if (!symbols) return tl::unexpected(std::move(symbols).error());
+  result.symbols = std::move(*symbols);
   return result;
+}
+
+Result<void> demangle_symbols(std::vector<Symbol>& symbols, const std::string& path,
+                              NameArena& arena) {
+  constexpr std::size_t kAtOnce = 1024;
+  constexpr int kMostWorkers = 8;
+  std::vector<Symbol*> mangled;
+  std::uint64_t size = 0;
+  for (Symbol& symbol : symbols) {
+    if (!is_mangled(symbol.linkage_name)) continue;
+    mangled.push_back(&symbol);
+    size += symbol.linkage_name.size();
+  }
+  std::uint64_t room = 16 * size + (1u << 20);  // substitutions make some longer
+  std::optional<Worker> worker;
+  int workers = 0;
+  for (std::span<Symbol*> rest = mangled; !rest.empty();) {
+    if (!worker) {
+      // Where no child is allowed, or after some names that took too long, the rest stays.
+      if (!Worker::forbidden().empty() || workers++ == kMostWorkers) return {};
+      auto started = Worker::start("symbols", path, WorkerLimits::for_file(size));
+      if (!started) return tl::unexpected(std::move(started).error());
+      worker.emplace(std::move(*started));
+    }
+    const auto some = rest.first(std::min(kAtOnce, rest.size()));
+    const auto done = demangle(*worker, some, room, arena);
+    if (!done) return tl::unexpected(done.error());
+    const bool all = *done == some.size();
+    if (!all) worker.reset();  // it ended over the next name, which stays as it is
+    rest = rest.subspan(all ? *done : *done + 1);
+  }
+  return {};
+}
+
+Result<std::vector<SourceLine>> read_source_lines(const SymbolFile& file) {
+  const std::string& path = file.debug_path.empty() ? file.path : file.debug_path;
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
+  auto elf = open_elf(fd.get(), path);
+  if (!elf) return tl::unexpected(std::move(elf).error());
+  if (auto sent = elf->worker.send(MessageKind::kLines, {}); !sent)
+    return tl::unexpected(std::move(sent).error());
+  std::uint64_t room = 64 * elf->size + (1u << 20);  // paths are shared in the file
+  std::vector<SourceLine> lines;
+  const auto take = [&](MessageReader& rows) {
+    SourceLine line;
+    line.address = rows.number<std::uint64_t>().value_or(0);
+    line.line = rows.number<std::uint32_t>().value_or(0);
+    const auto name = rows.text();
+    const std::uint64_t cost = sizeof line + (name ? name->size() : 0);
+    if (!name || name->size() > kMaxName || cost > room) return false;
+    room -= cost;
+    line.file = *name;
+    lines.push_back(std::move(line));
+    return true;
+  };
+  if (auto done = each_row(elf->worker, MessageKind::kLines, take); !done)
+    return tl::unexpected(std::move(done).error());
+  std::sort(lines.begin(), lines.end(),
+            [](const SourceLine& a, const SourceLine& b) { return a.address < b.address; });
+  return lines;
 }
 
 }  // namespace trapline

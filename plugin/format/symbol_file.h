@@ -41,16 +41,17 @@ struct RawSymbols {
   std::string debug_path;
 };
 
-// Functions in address order, one per address, each with its extent; names demangled.
-[[nodiscard]] std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw, NameArena& arena);
+// Functions in address order, one per address, each with its extent.
+[[nodiscard]] std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw);
+// Gives the C++ and Rust functions among them their names without parameters, by a worker. Those
+// that it cannot tell, or not in time, keep their own; `path` for its messages.
+[[nodiscard]] Result<void> demangle_symbols(std::vector<Symbol>& symbols, const std::string& path,
+                                            NameArena& arena);
 
 [[nodiscard]] bool is_elf(int fd);
 [[nodiscard]] Result<RawSymbols> read_elf_symbols(int fd, const std::string& path,
                                                   NameArena& arena);
 [[nodiscard]] Result<RawSymbols> read_text_symbols(int fd, const std::string& path,
                                                    NameArena& arena);
-
-// A C++ or Rust name without its parameters; empty when `mangled` is neither.
-[[nodiscard]] std::string demangle(std::string_view mangled);
 
 }  // namespace trapline

@@ -51,14 +51,6 @@ std::vector<AddressRange> ranges_of(const std::vector<Symbol>& symbols) {
 // A name stands in every call of its function.
 constexpr std::size_t kLongestName = 4096;
 
-Symbol finished(const RawSymbol& raw, std::uint64_t end, NameArena& arena) {
-  const std::string_view linkage = raw.name.substr(0, kLongestName);
-  Symbol symbol{raw.address, end - raw.address, linkage, linkage, raw.type};
-  if (const std::string name = demangle(raw.name); !name.empty())
-    symbol.name = arena.keep(std::string_view(name).substr(0, kLongestName));
-  return symbol;
-}
-
 }  // namespace
 
 std::string_view NameArena::keep(std::string_view text) {
@@ -72,7 +64,7 @@ std::string_view NameArena::keep(std::string_view text) {
   return {place, text.size()};
 }
 
-std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw, NameArena& arena) {
+std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw) {
   std::sort(raw.begin(), raw.end(), [](const RawSymbol& a, const RawSymbol& b) {
     if (a.address != b.address) return a.address < b.address;
     return preference(a) < preference(b);
@@ -96,7 +88,7 @@ std::vector<Symbol> resolve_symbols(std::vector<RawSymbol> raw, NameArena& arena
       end = std::min(end, s.limit);
       sized_until = std::max(sized_until, end);
     }
-    if (end > s.address) functions.push_back(finished(s, end, arena));
+    if (end > s.address) functions.push_back({s.address, end - s.address, s.name, s.name, s.type});
   }
   functions.shrink_to_fit();
   return functions;
@@ -127,6 +119,11 @@ const Symbol* SymbolFile::by_name(std::string_view name) const {
   return nullptr;
 }
 
+bool is_elf_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return fd && is_elf(fd.get());
+}
+
 Result<SymbolFile> load_symbol_file(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail("cannot open {}: {}", path, std::strerror(errno));
@@ -143,7 +140,13 @@ Result<SymbolFile> load_symbol_file(const std::string& path) {
   file.build_id = std::move(raw->build_id);
   file.debug_path = std::move(raw->debug_path);
   file.text = std::move(raw->text);
-  file.symbols = resolve_symbols(std::move(raw->symbols), *arena);
+  file.symbols = resolve_symbols(std::move(raw->symbols));
+  if (auto named = demangle_symbols(file.symbols, path, *arena); !named)
+    return tl::unexpected(std::move(named).error());
+  for (Symbol& symbol : file.symbols) {
+    symbol.name = symbol.name.substr(0, kLongestName);
+    symbol.linkage_name = symbol.linkage_name.substr(0, kLongestName);
+  }
   file.names = std::move(arena);
   if (!file.is_elf) file.text = ranges_of(file.symbols);
   if (file.symbols.empty())

@@ -68,6 +68,8 @@ struct SymbolFile {
   [[nodiscard]] const Symbol* by_name(std::string_view name) const;
 };
 [[nodiscard]] Result<SymbolFile> load_symbol_file(const std::string& path);
+// Whether load_symbol_file() would need a worker for it (backend_ftrace/base/worker.h).
+[[nodiscard]] bool is_elf_file(const std::string& path);
 
 // Immutable once built; lookups from several threads are safe. A lookup is one binary search over a
 // vector of 8-byte addresses: the functions are flattened into disjoint segments first, where an

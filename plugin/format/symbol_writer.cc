@@ -95,8 +95,13 @@ Result<SymbolFiles> format_symbol_files(const std::vector<PlacedSymbols>& placed
   std::map<std::string, int> used;  // uftrace finds .sym files by basename: it must be unique
   for (const PlacedSymbols& one : placed) {
     std::vector<SourceLine> source;
-    if (with_lines && one.file->is_elf)
-      if (auto lines = read_source_lines(*one.file)) source = std::move(*lines);
+    if (with_lines && one.file->is_elf) {
+      auto lines = read_source_lines(*one.file);
+      if (lines) source = std::move(*lines);
+      // Without debug information there are none; what a worker fails on is told.
+      if (!lines && lines.error().kind == ErrorKind::kDamaged)
+        return tl::unexpected(std::move(lines).error());
+    }
     for (const Part& part : parts_of(one)) {
       std::string name = flat_name(basename_of(one.file->path));
       std::replace(name.begin(), name.end(), ' ', '_');

@@ -7,7 +7,7 @@ set(CPACK_PACKAGE_CONTACT "Trapline maintainers <maintainers@trapline.example>" 
 set(CPACK_PACKAGE_VERSION ${TRAPLINE_VERSION})
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_COMPONENTS_ALL trapline runtime dev plugin doc)
+set(CPACK_COMPONENTS_ALL trapline worker runtime dev plugin doc)
 if(TARGET trapline_demo_guests)
   list(APPEND CPACK_COMPONENTS_ALL demo)
 endif()
@@ -38,8 +38,13 @@ trapline_deb(trapline trapline utils "latency of VM exits: kernel, QEMU and gues
 guest, puts them on one timeline, and reports where the time of VM exits goes:
 how much of it the kernel took, how much QEMU, in which device, and which guest
 function was waiting. Reads recordings of trace-cmd and uftrace as well.")
+set(CPACK_DEBIAN_TRAPLINE_PACKAGE_DEPENDS "trapline-worker (= ${TRAPLINE_VERSION})")
 set(CPACK_DEBIAN_TRAPLINE_PACKAGE_RECOMMENDS "trapline-qemu-plugin")
 set(CPACK_DEBIAN_TRAPLINE_PACKAGE_SUGGESTS "trapline-demo, trapline-doc, trace-cmd, kernelshark, uftrace, qemu-system")
+
+trapline_deb(worker trapline-worker utils "latency of VM exits - the process that parses files"
+"Parses the event formats, symbols and debug information of files for trapline
+and its QEMU plugin, which start it, in a process that can do nothing else.")
 
 trapline_deb(runtime libtrapline-ftrace0 libs "events of a program in ftrace and other trace backends"
 "Writes the events that QEMU trace-events files declare into the kernel's
@@ -61,6 +66,7 @@ trapline_deb(plugin trapline-qemu-plugin utils "QEMU plugin that records the cal
 "A TCG plugin for QEMU 9.0 and later that records function entry and exit of
 x86-64, aarch64 and riscv64 guests, with or without an operating system, in
 uftrace's format or into ftrace's trace_marker.")
+set(CPACK_DEBIAN_PLUGIN_PACKAGE_DEPENDS "trapline-worker (= ${TRAPLINE_VERSION})")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_ENHANCES "qemu-system-x86, qemu-system-arm, qemu-system-misc")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_SUGGESTS "trapline, uftrace")
 

@@ -32,6 +32,9 @@ if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
   install(FILES ${completions}/trapline.fish DESTINATION share/fish/vendor_completions.d COMPONENT trapline)
 endif()
 
+# trapline-worker: the process that the command and the plugin start to parse foreign bytes
+install(TARGETS trapline_worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/trapline COMPONENT worker)
+
 # trapline-qemu-plugin
 install(TARGETS trapline_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/trapline COMPONENT plugin)
 install(FILES ${man_dir}/trapline-plugin.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT plugin)

@@ -273,6 +273,22 @@ TEST_P(FaultsTest, AFramePointerChainIsFollowedOverAThousandFrames) {
   EXPECT_EQ(output.err.find("more than 1024 frames", told + 1), std::string::npos);
 }
 
+// QEMU is killed for a child that its sandbox denies: the symbols are added afterwards.
+TEST_P(FaultsTest, ASandboxThatDeniesChildrenLeavesSymbolsForAfterwards) {
+  const std::string guest = guest_path("x86_64", "O2");
+  auto command = guest_command(GetParam(), "x86_64", "O2", "out=" + data_ + ",symbols=" + guest);
+  command.insert(command.end(), {"-sandbox", "on,obsolete=deny,spawn=deny"});
+  const Output output = run(command);
+  EXPECT_EQ(output.exit_code(), 1) << output.err;
+  const auto told = output.err.find("after the run: trapline symbols -o " + data_ + " " + guest);
+  ASSERT_NE(told, std::string::npos) << output.err;
+  EXPECT_EQ(output.err.find("after the run:", told + 1), std::string::npos);
+  const Output symbols =
+      run({std::string(TRAPLINE_BINARY_DIR) + "/merge/trapline", "symbols", "-o", data_, guest});
+  EXPECT_EQ(symbols.exit_code(), 0) << symbols.err;
+  EXPECT_EQ(reported_calls(data_)["fib"], 1973u);
+}
+
 TEST_P(FaultsTest, TwoPluginsRecordTheSame) {
   const std::string copy = folder_ / "other.so";
   std::filesystem::copy_file(plugin_path(), copy);

@@ -22,7 +22,7 @@ TARGETS = {
     "trapline_base": "backend_ftrace/base", "trapline_ftrace": "backend_ftrace",
     "trapline_trace_events": "backend_ftrace/tracetool", "trapline_simpletrace": "backend_ftrace/simpletrace",
     "trapline_event_client": "backend_ftrace/events", "trapline_format": "plugin/format",
-    "trapline_tracker": "plugin", "trapline_plugin": "plugin", "trapline": "merge/cli",
+    "trapline_confine": "merge/worker", "trapline_tracker": "plugin", "trapline_plugin": "plugin", "trapline": "merge/cli",
     "trapline_tracetool": "backend_ftrace/tracetool", "trapline_stap": "backend_ftrace/tracetool",
 }
 # No folders of code: compile options, all of merge, a C file of docs/examples; and what all may use.

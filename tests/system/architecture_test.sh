@@ -24,6 +24,13 @@ nothing_matches "CLI11 outside cli and programs" '#include <CLI/' --exclude-dir=
 # docs/architecture.md, "Why libtracefs is not linked".
 nothing_matches "libtracefs outside tests" --include=CMakeLists.txt 'tracefs\.h>\|PkgConfig::tracefs\|(tracefs REQUIRED' \
   CMakeLists.txt merge backend_ftrace plugin
+# docs/security.md: what parses foreign bytes is in the worker alone.
+for program in merge/trapline plugin/libtrapline_plugin.so; do
+  if ldd "$TRAPLINE_BINARY_DIR/$program" | grep -E 'lib(traceevent|tracecmd|elf|dw)\.'; then
+    printf 'FAILED: %s is linked with a library that belongs into trapline-worker\n' "$program"
+    failed=1
+  fi
+done
 # What a program names as needed, and its dependents with it, it uses. lld (the preset check) names the loader, too.
 if grep -q '^TRAPLINE_SANITIZE:STRING=$' "$TRAPLINE_BINARY_DIR/CMakeCache.txt" &&
   ! grep -q 'fuse-ld=lld' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then

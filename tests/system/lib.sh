@@ -43,9 +43,9 @@ run() {
 # The arguments of kvm-box, in $box_files, that bring the command and its libraries; a script in the box begins with $unpack.
 command_for_box() {
   local program=$TRAPLINE_BINARY_DIR/merge/trapline library
-  box_files=(--file "$program")
+  box_files=(--file "$program" --file "$program-worker")
   while read -r library; do box_files+=(--file "$library:lib-$(basename "$library")"); done < <(
-    ldd "$program" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p')
+    ldd "$program" "$program-worker" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u)
   # shellcheck disable=SC2016,SC2034 # the box expands it; it is for the tests
   unpack='mkdir -p lib
 for file in lib-*; do mv "$file" "lib/${file#lib-}"; done

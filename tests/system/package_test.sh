@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 packages=$TRAPLINE_BINARY_DIR/test-packages
-names=(trapline libtrapline-ftrace0 libtrapline-ftrace-dev trapline-qemu-plugin trapline-demo trapline-doc)
+names=(trapline trapline-worker libtrapline-ftrace0 libtrapline-ftrace-dev trapline-qemu-plugin trapline-demo trapline-doc)
 
 deb_of() { printf '%s\n' "$packages/$1"_*.deb; }
 all_debs() { for name in "${names[@]}"; do deb_of "$name"; done; }
@@ -65,7 +65,7 @@ programs_are_small_and_their_debug_information_is_apart() {
     size=$(content_size "${file%%:*}" "${file#*:}")
     if ! { [ "$size" -gt 100000 ] && [ "$size" -lt 6000000 ]; }; then fail "$file has $size bytes"; fi
   done
-  for name in trapline trapline-qemu-plugin libtrapline-ftrace0; do
+  for name in trapline trapline-worker trapline-qemu-plugin libtrapline-ftrace0; do
     dpkg-deb -c "$packages/$name-dbgsym"_*.ddeb | grep '/usr/lib/debug/.build-id/' >/dev/null ||
       fail "$name-dbgsym has no debug information"
   done

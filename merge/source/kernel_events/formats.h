@@ -1,8 +1,8 @@
 // The event formats of one recording: fields looked up by name once, names and texts of events.
 //
-// Parsing is libtraceevent's. No plugins are loaded: its kvm plugin hides vcpu_id and does not know
-// arm64; reason names come from the event's own print format instead. A format text that crashes
-// libtraceevent does so in a child process that parses it first.
+// Fields and the names of reasons are read from the format's text (format_text.h); whole texts are
+// printed by libtraceevent in a worker (event_texts.h), without its plugins: the one of kvm hides
+// vcpu_id and does not know arm64.
 #pragma once
 
 #include <array>
@@ -17,11 +17,10 @@
 
 #include "backend_ftrace/base/bytes.h"
 #include "merge/model/event.h"
+#include "merge/source/kernel_events/event_texts.h"
+#include "merge/source/kernel_events/format_text.h"
 #include "merge/source/kernel_events/recorded_event.h"
 #include "merge/source/source.h"
-
-struct tep_handle;
-struct tep_event;
 
 namespace trapline::trace_dat {
 
@@ -75,7 +74,6 @@ struct Schema {
 inline constexpr std::uint32_t kCommonFields = 8;  // bytes that every event begins with
 
 // The names that a recording gives to numbers, from __print_symbolic of the print format.
-using SymbolNames = std::map<std::uint32_t, std::string>;
 struct ReasonNames {
   SymbolNames vmx, svm, arm64_ret, arm64_class, userspace;
 
@@ -87,9 +85,8 @@ struct ReasonNames {
 
 class Formats {
  public:
-  // Parses the formats of events that are decoded. kDamaged, with `name` for the recording, when
-  // one of them cannot be parsed.
-  [[nodiscard]] static Result<Formats> parse(const std::string& name, FormatTexts texts);
+  // `name` is the recording's, for messages.
+  [[nodiscard]] static Formats parse(std::string name, FormatTexts texts);
   Formats(Formats&&) noexcept;
   Formats& operator=(Formats&&) noexcept;
   ~Formats();
@@ -120,9 +117,11 @@ class Formats {
   [[nodiscard]] std::string_view name(std::uint16_t type) const;
   // The type of system:name, or -1.
   [[nodiscard]] int type(std::string_view name) const;
-  // The event's fields as trace-cmd prints them, printable. Parses all formats at the first call.
+  // The event's fields as trace-cmd prints them, printable (event_texts.h).
   [[nodiscard]] std::string text(std::uint16_t type, std::span<const std::byte> raw,
-                                 std::uint32_t cpu) const;
+                                 std::uint32_t cpu, const EventTexts::Following& following) const;
+  // Whether all texts could be printed.
+  [[nodiscard]] const Result<void>& text_status() const { return printing_->status(); }
   // The saved command lines: "PID COMM\n" each.
   void read_comms(std::string_view text);
   // The command's name of a thread, or empty.
@@ -130,21 +129,16 @@ class Formats {
 
  private:
   Formats() = default;
-  void parse_known();
-  void look_up_fields();
-  void read_reason_names();
+  void add_known(std::size_t type, const EventFormat& format);
+  void read_reason_names(std::string_view event, std::string_view text);
 
-  struct FreeTep {
-    void operator()(tep_handle* tep) const;
-  };
-  std::unique_ptr<tep_handle, FreeTep> tep_;
   std::vector<Schema> schemas_;
   Field thread_{4, 4};
   ReasonNames reasons_;
   std::vector<std::string> names_;  // by type
   std::map<std::int32_t, std::string> comms_;
-  FormatTexts texts_;
-  mutable bool all_parsed_ = false;
+  std::unique_ptr<const FormatTexts> texts_;
+  std::unique_ptr<EventTexts> printing_;  // reads texts_
 };
 
 }  // namespace trapline::trace_dat

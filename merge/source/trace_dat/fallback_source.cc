@@ -1,44 +1,33 @@
 #include "merge/source/trace_dat/fallback_source.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "merge/source/trace_dat/layout_reader.h"
 #include "merge/source/trace_dat/sample.h"
-#include "merge/source/trace_dat/tracecmd_reader.h"
 
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::size_t kPipeBuffer = 64u << 10;
 constexpr std::uint32_t kLargestRecord = 1u << 20;
 constexpr std::uint32_t kMostStreams = 1u << 20;
 
-// A damaged file may make libtracecmd loop or allocate without end: the child gets what a sound
+// A damaged file may make libtracecmd loop or allocate without end: the worker gets what a sound
 // file of this size needs, several times over (libtracecmd 1.3.1 reads 1 MB of zstd a second).
-void limit_self(std::uint64_t file_size, bool compressed) {
-  const rlim_t seconds = 3 + file_size / (compressed ? 256u << 10 : 16u << 20);
-  const rlim_t bytes = (rlim_t{1} << 30) + 40 * file_size;
-  const rlimit cpu{seconds, seconds};
-  [[maybe_unused]] const rlimit memory{bytes, bytes};
-  (void)::setrlimit(RLIMIT_CPU, &cpu);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow takes terabytes
-  (void)::setrlimit(RLIMIT_AS, &memory);
-#endif
+WorkerLimits limits_of(std::uint64_t size, bool compressed) {
+  WorkerLimits limits = WorkerLimits::for_file(size);
+  if (limits.memory == 0) return limits;
+  limits.memory += 36 * size;
+  limits.life = std::chrono::seconds(3 + size / (compressed ? 256u << 10 : 16u << 20));
+  limits.answer = limits.life;
+  return limits;
 }
 
-Result<Child> start_child(const File& file, bool compressed) {
-  const char* path = file.path().c_str();
-  auto child = Child::start([&file, path, compressed](UniqueFd& output) {
-    limit_self(file.size(), compressed);
-    return trapline_stream_records(path, output.release()) == 0 ? 0 : 1;
-  });
-  if (!child) return fail("{}: {}", path, child.error().message);
-  return child;
+Result<Worker> start_worker(const File& file, bool compressed) {
+  auto worker = Worker::start("records", file.path(), limits_of(file.size(), compressed));
+  if (!worker) return worker;
+  if (auto sent = worker->send(MessageKind::kFile, {}, file.descriptor()); !sent)
+    return tl::unexpected(std::move(sent).error());
+  return worker;
 }
 
 }  // namespace
@@ -51,60 +40,43 @@ Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(TraceFile recording
     }
   }
   const std::string& compression = recording.layout.compression;
-  auto child = start_child(recording.file, !compression.empty() && compression != "none");
-  if (!child) return tl::unexpected(std::move(child).error());
+  auto worker = start_worker(recording.file, !compression.empty() && compression != "none");
+  if (!worker) return tl::unexpected(std::move(worker).error());
   return std::unique_ptr<TraceDatSource>(
-      new FallbackSource(std::move(recording), capabilities, std::move(*child)));
+      new FallbackSource(std::move(recording), capabilities, std::move(*worker)));
 }
 
-bool FallbackSource::fill(std::byte* into, std::size_t size) {
-  while (size > 0) {
-    if (buffer_at_ == buffer_.size()) {
-      buffer_.resize(kPipeBuffer);
-      buffer_at_ = 0;
-      ssize_t got;
-      do {
-        got = ::read(child_.output().get(), buffer_.data(), buffer_.size());
-      } while (got < 0 && errno == EINTR);
-      buffer_.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-      if (got <= 0) return false;
-    }
-    const std::size_t part = std::min(size, buffer_.size() - buffer_at_);
-    std::memcpy(into, buffer_.data() + buffer_at_, part);
-    buffer_at_ += part;
-    into += part;
-    size -= part;
-  }
-  return true;
+bool FallbackSource::fail_with(Error error) {
+  status_ = tl::unexpected(std::move(error));
+  return false;
 }
 
 bool FallbackSource::read_next() {
-  trapline_record head;
-  if (!fill(reinterpret_cast<std::byte*>(&head), sizeof head)) return false;
-  if (head.size > kLargestRecord || head.cpu >= kMostCpus || head.stream >= kMostStreams)
-    return false;
-  pending_.time = head.time;
-  pending_.missed = head.missed;
-  pending_.cpu = head.cpu;
-  pending_.stream = head.stream;
-  pending_.data.resize(head.size);
-  return fill(pending_.data.data(), head.size);
-}
-
-void FallbackSource::finish() {
-  ended_ = true;
-  child_.output().reset();  // a child that still writes (an impossible record) ends by it
-  const int status = child_.wait();
-  if (status == 0) return;
-  status_ = fail(ErrorKind::kDamaged, "{}: damaged: libtracecmd {} while reading it",
-                 recording_.file.path(), status > 128 ? "crashed" : "failed");
+  while (rows_.at_end()) {
+    auto message = worker_.receive();
+    if (!message) return fail_with(std::move(message).error());
+    if (message->kind == MessageKind::kEnd) return false;
+    if (message->kind != MessageKind::kRecords)
+      return fail_with(worker_.impossible("its kind").value());
+    message_ = std::move(*message);
+    rows_ = MessageReader(message_.payload);
+  }
+  const auto time = rows_.number<std::uint64_t>();
+  const auto missed = rows_.number<std::uint64_t>();
+  const auto cpu = rows_.number<std::uint32_t>();
+  const auto stream = rows_.number<std::uint32_t>();
+  const auto data = rows_.text();
+  if (!data || data->size() > kLargestRecord || *cpu >= kMostCpus || *stream >= kMostStreams)
+    return fail_with(worker_.impossible("a record").value());
+  pending_ = {*time, static_cast<std::int64_t>(*missed), *cpu, *stream, *data};
+  return true;
 }
 
 Read FallbackSource::next(Event& event) {
   if (!status_ || ended_) return Read::kEnd;
   if (!has_pending_) {
     if (!read_next()) {
-      finish();
+      ended_ = true;
       return Read::kEnd;
     }
     has_pending_ = true;
@@ -120,7 +92,8 @@ Read FallbackSource::next(Event& event) {
   has_pending_ = false;
   if (pending_.stream >= last_time_.size()) last_time_.resize(pending_.stream + 1u);
   last_time_[pending_.stream] = pending_.time;
-  decode({pending_.time, pending_.data.data(), static_cast<std::uint32_t>(pending_.data.size())},
+  decode({pending_.time, reinterpret_cast<const std::byte*>(pending_.data.data()),
+          static_cast<std::uint32_t>(pending_.data.size())},
          pending_.cpu, event);
   return Read::kEvent;
 }

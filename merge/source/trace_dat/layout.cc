@@ -231,13 +231,13 @@ Result<std::string> read_section(const File& file, const Layout& layout, const E
 }
 
 Result<Formats> read_formats(const File& file, const Layout& layout) {
-  auto formats = Formats::parse(file.path(), layout);
-  if (!formats || layout.cmdlines.size == 0) return formats;
+  Formats formats = Formats::parse(file.path(), layout);
+  if (layout.cmdlines.size == 0) return formats;
   auto section = read_section(file, layout, layout.cmdlines);
   if (!section) return tl::unexpected(std::move(section).error());
   std::string_view text = *section;
   if (layout.version == 7 && text.size() >= 8) text.remove_prefix(8);  // u64 size
-  formats->read_comms(text);
+  formats.read_comms(text);
   return formats;
 }
 

@@ -76,8 +76,7 @@ struct Layout : FormatTexts {
 [[nodiscard]] Result<std::string> read_section(const File& file, const Layout& layout,
                                                const Extent& section);
 
-// The file's formats with the names of its threads. Errors: those of read_section and
-// Formats::parse.
+// The file's formats with the names of its threads. Errors: those of read_section.
 [[nodiscard]] Result<Formats> read_formats(const File& file, const Layout& layout);
 
 }  // namespace trapline::trace_dat

@@ -103,6 +103,13 @@ Read PageSource::next(Event& event) {
   }
 }
 
+void PageSource::following(std::size_t most, std::vector<RecordedEvent>& events) const {
+  if (!consumed_) return;
+  RingPage page = streams_[current_].page();
+  RecordedEvent event;
+  while (events.size() < most && page.next(event)) events.push_back(event);
+}
+
 double PageSource::progress() const {
   double done = 0;
   double all = 0;

@@ -21,6 +21,7 @@ class PageSource final : public TraceDatSource {
   bool start();
   void choose();
   bool advance_current();
+  void following(std::size_t most, std::vector<RecordedEvent>& events) const override;
 
   struct PendingLoss {
     std::size_t stream;

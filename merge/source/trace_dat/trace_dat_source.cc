@@ -191,7 +191,9 @@ std::string TraceDatSource::event_text(const Event& event) const {
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     return printable(trimmed(marker->text));
   }
-  return recording_.formats.text(event.type, event.raw, event.cpu);
+  return recording_.formats.text(
+      event.type, event.raw, event.cpu,
+      [this](std::size_t most, std::vector<RecordedEvent>& events) { following(most, events); });
 }
 
 std::string TraceDatSource::comm(ThreadId thread) const { return recording_.formats.comm(thread); }

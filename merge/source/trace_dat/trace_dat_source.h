@@ -1,7 +1,7 @@
 // A trace.dat as a source: per-CPU pages merged by time.
 //
 //   file → Layout → per CPU: PageReader → RingPage → CpuEvents ─┐
-//                   Formats (libtraceevent) ───── decode ───────┴→ merge by time → Event
+//                   Formats ───────────────────── decode ───────┴→ merge by time → Event
 //
 // This path reads little-endian recordings with raw or zstd data. The rest (big-endian hosts,
 // guests with a time shift) goes through libtracecmd: fallback_source.h; open_trace_dat() chooses.
@@ -49,7 +49,9 @@ class TraceDatSource : public Source {
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
 
   void select(EventClass events) override;
-  [[nodiscard]] const Result<void>& status() const override { return status_; }
+  [[nodiscard]] const Result<void>& status() const override {
+    return status_ ? recording_.formats.text_status() : status_;
+  }
   [[nodiscard]] const SourceInfo& info() const override { return recording_.info; }
   [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
   // Guest calls that trace_marker holds, of those events that were read.
@@ -87,6 +89,9 @@ class TraceDatSource : public Source {
   }
   void fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t events,
                      Event& event);
+
+  // EventTexts::Following, of the event that next() gave last.
+  virtual void following(std::size_t, std::vector<RecordedEvent>&) const {}
 
   void on_marker(Event& event);
 

@@ -1,6 +1,6 @@
 # Run by CPack when everything is installed below its folder and nothing is packed yet: what Debian's
 # policy asks of a package beyond the files themselves.
-set(packages trapline:trapline runtime:libtrapline-ftrace0 dev:libtrapline-ftrace-dev
+set(packages trapline:trapline worker:trapline-worker runtime:libtrapline-ftrace0 dev:libtrapline-ftrace-dev
   plugin:trapline-qemu-plugin doc:trapline-doc demo:trapline-demo)
 file(GLOB roots LIST_DIRECTORIES true ${CPACK_TEMPORARY_DIRECTORY}/*/usr)
 if(NOT roots)

@@ -79,7 +79,7 @@ class RecordedPages {
       const auto at = format.text.find("\nID: ") + 5;
       return !types.contains(format.text.substr(at, format.text.find('\n', at) - at));
     });
-    return *trace_dat::Formats::parse("test", layout);
+    return trace_dat::Formats::parse("test", layout);
   }
 
  private:

@@ -1,9 +1,14 @@
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <fstream>
 
+#include "backend_ftrace/base/worker.h"
 #include "plugin/format/symbol_table.h"
 #include "plugin/format/symbol_writer.h"
 #include "tests/plugin/qemu_run.h"
@@ -211,6 +216,119 @@ TEST_F(SymbolsTest, DamagedElfFilesAreErrorsOrPartsNeverCrashes) {
     for (const Symbol& symbol : file->symbols) EXPECT_GT(symbol.size, 0u);
     (void)table.find(random());
   }
+}
+
+// _Z1f<types that double with each step>v; with `pack`, as the pattern of a pack expansion, in which
+// the demangler looks for a pack through all of them before its first word.
+std::string doubling_name(int steps, bool pack) {
+  const auto substitution = [](int index) {
+    constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    std::string digits;
+    for (int rest = index; rest > 0; rest = (rest - 1) / 36)
+      digits.insert(digits.begin(), kDigits[(rest - 1) % 36]);
+    return "S" + digits + "_";
+  };
+  const int first = pack ? 3 : 2;
+  std::string name = pack ? "_Z1fIDp1BI1AIiiE" : "_Z1fI1AIiiE";
+  for (int i = 0; i < steps; ++i) {
+    const std::string part = substitution(first + i);
+    name += substitution(first - 1) + "I" + part + part + "E";
+  }
+  return name + (pack ? "EEvv" : "Evv");
+}
+
+TEST_F(SymbolsTest, ANameThatStandsForTooMuchTextOrWorkKeepsItsMangledForm) {
+  std::string text = "0000000000001000 T _ZN3foo3barEv\n";
+  const std::string long_text = doubling_name(27, false), long_work = doubling_name(30, true);
+  text += "0000000000002000 T " + long_text + "\n0000000000003000 T _ZN3foo3bazEv\n";
+  text += "0000000000004000 T " + long_work + "\n0000000000005000 T _ZN3foo3quxEv\n";
+  const std::clock_t start = std::clock();
+  const auto file = load_symbol_file(write("names", text));
+  rusage children{};
+  ::getrusage(RUSAGE_CHILDREN, &children);
+  EXPECT_LT(children.ru_utime.tv_sec + (std::clock() - start) / CLOCKS_PER_SEC, 2);
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_EQ(file->symbols.size(), 5u);
+  EXPECT_EQ(file->symbols[0].name, "foo::bar");
+  EXPECT_EQ(file->symbols[1].name, long_text);
+  EXPECT_EQ(file->symbols[2].name, "foo::baz");
+  EXPECT_EQ(file->symbols[3].name, long_work);
+  EXPECT_EQ(file->symbols[4].name, "foo::qux");
+}
+
+TEST_F(SymbolsTest, OfManyNamesThatTakeLongTheRestKeepsItsMangledForm) {
+  std::string text;
+  for (unsigned i = 1; i <= 200; ++i)
+    text += fmt::format("{:016x} T {}\n", i * 4096, doubling_name(30, true));
+  text += "0000000000f00000 T _ZN3foo3barEv\n";
+  const auto file = load_symbol_file(write("names", text));
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->symbols.size(), 201u);
+  EXPECT_EQ(file->symbols.back().name, "_ZN3foo3barEv");
+}
+
+// An ELF file of 64 bits whose `count` symbols all have the name at the start of `names`.
+std::string elf_of(std::size_t count, const std::string& names) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_version = EV_CURRENT;
+  header.e_type = ET_EXEC;
+  header.e_machine = EM_X86_64;
+  header.e_ehsize = sizeof header;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 4;
+  header.e_shoff = sizeof header;
+  Elf64_Shdr sections[4] = {};
+  sections[1] = {
+      0, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0x1000, sizeof header, 1u << 30, 0, 0, 1, 0};
+  sections[2] = {
+      0, SHT_SYMTAB,       0, 0, sizeof header + sizeof sections, count * sizeof(Elf64_Sym), 3, 0,
+      8, sizeof(Elf64_Sym)};
+  sections[3] = {0, SHT_STRTAB, 0, 0, sections[2].sh_offset + sections[2].sh_size, names.size(),
+                 0, 0,          1, 0};
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  bytes.append(reinterpret_cast<const char*>(sections), sizeof sections);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Elf64_Sym symbol{1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1, 0x1000 + 16 * i, 16};
+    bytes.append(reinterpret_cast<const char*>(&symbol), sizeof symbol);
+  }
+  return bytes + names;
+}
+
+TEST_F(SymbolsTest, AnElfFileWhoseNamesAreLongerThanItsTextIsRefused) {
+  const std::string sound = elf_of(1000, std::string("\0name\0", 6));
+  auto file = load_symbol_file(write("sound.elf", sound));
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->symbols.size(), 1000u);
+  const std::string shared = elf_of(40'000, '\0' + std::string(60'000, 'x') + '\0');
+  const std::string path = write("shared.elf", shared);
+  file = load_symbol_file(path);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().kind, ErrorKind::kDamaged);
+  EXPECT_THAT(file.error().message, ::testing::HasSubstr(path));
+  // A symbol table that claims more than the file has.
+  std::string claims = sound;
+  const std::uint64_t much = std::uint64_t{1} << 60;
+  std::memcpy(claims.data() + sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Shdr) + 32, &much, sizeof much);
+  EXPECT_FALSE(load_symbol_file(write("claims.elf", claims)));
+}
+
+TEST_F(SymbolsTest, WhereNoChildIsAllowedTextsAreReadAndElfFilesAreNot) {
+  const std::string elf = write("sound.elf", elf_of(10, std::string("\0name\0", 6)));
+  const std::string text = write("map", "0000000000001000 T _ZN3foo3barEv\n");
+  EXPECT_TRUE(is_elf_file(elf));
+  EXPECT_FALSE(is_elf_file(text));
+  Worker::forbid("the test allows no children");
+  const auto names = load_symbol_file(text);
+  const auto symbols = load_symbol_file(elf);
+  Worker::forbid("");
+  ASSERT_TRUE(names);
+  EXPECT_EQ(names->symbols.at(0).name, "_ZN3foo3barEv");
+  ASSERT_FALSE(symbols);
+  EXPECT_THAT(symbols.error().message, ::testing::HasSubstr("the test allows no children"));
 }
 
 TEST_F(SymbolsTest, ASpecHasAnOffsetAndAFileMayHaveAnAt) {

@@ -1,0 +1,47 @@
+// The text of one event's format, as in events/SYSTEM/NAME/format:
+//
+//   name: kvm_exit
+//   ID: 1473
+//   format:
+//     field:unsigned int exit_reason;  offset:8;  size:4;  signed:0;
+//     …
+//   print fmt: "reason %s", __print_symbolic(REC->exit_reason, { 10, "CPUID" }, { 12, "HLT" })
+//
+// What a report needs of it is read here: the fields, and the names that the print format gives to
+// numbers. Nothing of the text is trusted; each function is one pass over it. The rest of the print
+// format is libtraceevent's, in the worker (event_texts.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trapline::trace_dat {
+
+struct FormatField {
+  std::string_view name;
+  std::uint32_t offset = 0;
+  std::uint32_t size = 0;
+  bool array = false;  // of a fixed length, or where the event's end or a word of its own says
+};
+
+// The number after "ID:", below 65,536.
+[[nodiscard]] std::optional<std::uint16_t> format_id(std::string_view text);
+// The value of the line that begins with `key`; empty where none does.
+[[nodiscard]] std::string_view format_line(std::string_view text, std::string_view key);
+// All fields, the common ones first; lines that are none are passed over.
+[[nodiscard]] std::vector<FormatField> format_fields(std::string_view text);
+
+// The names that a recording gives to numbers.
+using SymbolNames = std::map<std::uint32_t, std::string>;
+struct SymbolTableOfField {
+  std::string_view field;  // the first field of the expression that is named
+  SymbolNames names;       // printable
+};
+// The __print_symbolic tables of the print format, in the order of the text.
+[[nodiscard]] std::vector<SymbolTableOfField> format_symbols(std::string_view text);
+
+}  // namespace trapline::trace_dat

@@ -1,0 +1,81 @@
+#include "merge/worker/channel.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace trapline::worker {
+namespace {
+
+constexpr int kSocket = 0;
+
+// Fills all of it; a descriptor that comes with it goes to `file`.
+void receive(std::span<std::byte> into, UniqueFd& file) {
+  while (!into.empty()) {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    iovec part{into.data(), into.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = ::recvmsg(kSocket, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) ::_exit(0);
+    if (const cmsghdr* with = CMSG_FIRSTHDR(&message);
+        with != nullptr && with->cmsg_type == SCM_RIGHTS) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(with), sizeof descriptor);
+      file.reset(descriptor);
+    }
+    into = into.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+void send(std::span<iovec> parts) {
+  while (!parts.empty()) {
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t done = ::sendmsg(kSocket, &message, MSG_NOSIGNAL);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) ::_exit(0);
+    auto sent = static_cast<std::size_t>(done);
+    while (!parts.empty() && sent >= parts.front().iov_len) {
+      sent -= parts.front().iov_len;
+      parts = parts.subspan(1);
+    }
+    if (parts.empty()) break;
+    parts.front().iov_base = static_cast<std::byte*>(parts.front().iov_base) + sent;
+    parts.front().iov_len -= sent;
+  }
+}
+
+}  // namespace
+
+Request next_request() {
+  MessageHead head{};
+  Request request;
+  receive(std::as_writable_bytes(std::span(&head, 1)), request.file);
+  request.kind = head.kind;
+  request.payload.resize(head.size);
+  receive(request.payload, request.file);
+  return request;
+}
+
+void answer(MessageKind kind, std::span<const std::byte> payload) {
+  MessageHead head{kind, static_cast<std::uint32_t>(payload.size())};
+  iovec parts[] = {{&head, sizeof head}, {const_cast<std::byte*>(payload.data()), payload.size()}};
+  send(parts);
+}
+
+void refuse(ErrorKind kind, std::string_view reason) {
+  MessageWriter text;
+  text.number(static_cast<std::uint32_t>(kind));
+  text.text(reason);
+  answer(MessageKind::kRefused, text.bytes());
+}
+
+}  // namespace trapline::worker

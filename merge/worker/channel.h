@@ -1,0 +1,40 @@
+// The worker's end of its socket (backend_ftrace/base/worker_message.h). What goes wrong with it
+// ends the worker: its caller is gone, or sends what no caller sends.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/base/worker_message.h"
+
+namespace trapline::worker {
+
+struct Request {
+  MessageKind kind{};
+  std::vector<std::byte> payload;
+  UniqueFd file;  // with kFile
+};
+
+[[nodiscard]] Request next_request();
+void answer(MessageKind kind, std::span<const std::byte> payload);
+void refuse(ErrorKind kind, std::string_view reason);
+
+// An answer in pieces: call between rows.
+inline void answer_piece(MessageKind kind, MessageWriter& rows) {
+  if (rows.size() < kMessagePiece) return;
+  answer(kind, rows.bytes());
+  rows.clear();
+}
+inline void answer_end(MessageKind kind, MessageWriter& rows) {
+  if (rows.size() != 0) answer(kind, rows.bytes());
+  answer(MessageKind::kEnd, {});
+}
+
+// The tasks: each answers one request, and keeps between them what it has read.
+void print_events(Request&& request);
+void read_symbols(Request&& request);
+void read_records(Request&& request);
+
+}  // namespace trapline::worker

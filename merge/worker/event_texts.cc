@@ -1,0 +1,102 @@
+// The texts of kernel events, by libtraceevent: the values of an event in its own print format.
+#include <event-parse.h>
+#include <sys/mman.h>
+#include <trace-seq.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "merge/worker/channel.h"
+
+namespace trapline::worker {
+namespace {
+
+constexpr std::size_t kMostText = 16 * 1024;  // of one event
+
+// An event's bytes, at the end of memory that may be read: libtraceevent does not look at an
+// event's size, and a print format that reads on ends the worker.
+class Fence {
+ public:
+  explicit Fence(std::size_t size) {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    size_ = (size + page - 1) / page * page;
+    void* memory =
+        ::mmap(nullptr, size_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED ||
+        ::mprotect(static_cast<std::byte*>(memory) + size_, page, PROT_NONE) != 0) {
+      ::_exit(kNoMemoryStatus);
+    }
+    start_ = static_cast<std::byte*>(memory);
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  // Before it are zeros.
+  std::byte* put(std::string_view bytes) {
+    std::memset(start_, 0, size_);
+    std::byte* place = start_ + size_ - bytes.size();
+    std::memcpy(place, bytes.data(), bytes.size());
+    return place;
+  }
+
+ private:
+  std::size_t size_ = 0;
+  std::byte* start_ = nullptr;
+};
+
+tep_handle* formats = nullptr;
+
+void add_formats(MessageReader& request) {
+  const auto order = request.number<std::uint32_t>();
+  const auto long_size = request.number<std::uint32_t>();
+  if (formats == nullptr) {
+    tep_set_loglevel(TEP_LOG_NONE);
+    formats = tep_alloc();
+    if (formats == nullptr) ::_exit(kNoMemoryStatus);
+    tep_set_long_size(formats, static_cast<int>(long_size.value_or(8)));
+    tep_set_file_bigendian(formats, order.value_or(0) == 0 ? TEP_LITTLE_ENDIAN : TEP_BIG_ENDIAN);
+  }
+  while (!request.at_end()) {
+    const std::string system(request.text().value_or(""));
+    const std::string format(request.text().value_or(""));
+    // What it cannot parse is an event without fields.
+    (void)tep_parse_event(formats, format.c_str(), format.size(), system.c_str());
+  }
+}
+
+std::string printed(std::uint32_t cpu, std::string_view event, Fence& fence) {
+  tep_record record{};
+  record.data = fence.put(event);
+  record.size = static_cast<int>(event.size());
+  record.cpu = static_cast<int>(cpu);
+  trace_seq text;
+  trace_seq_init(&text);
+  tep_print_event(formats, &text, &record, "%s", TEP_PRINT_INFO);
+  trace_seq_terminate(&text);
+  const std::size_t most = text.len < kMostText ? text.len : kMostText;
+  std::string result(text.buffer, ::strnlen(text.buffer, most));
+  trace_seq_destroy(&text);
+  return result;
+}
+
+void print(MessageReader& request) {
+  static Fence fence(1u << 16);
+  MessageWriter texts;
+  while (!request.at_end()) {
+    const auto cpu = request.number<std::uint32_t>();
+    const auto event = request.text();
+    if (request.failed()) break;
+    texts.text(formats == nullptr || event->size() > fence.size() ? std::string()
+                                                                  : printed(*cpu, *event, fence));
+  }
+  answer(MessageKind::kTexts, texts.bytes());
+}
+
+}  // namespace
+
+void print_events(Request&& request) {
+  MessageReader payload(request.payload);
+  if (request.kind == MessageKind::kFormats) add_formats(payload);
+  if (request.kind == MessageKind::kPrint) print(payload);
+}
+
+}  // namespace trapline::worker

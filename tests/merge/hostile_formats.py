@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""trapline itself on recordings whose print formats harm libtraceevent, and with a worker that is killed:
+exit status 3, the file's name, no crash, no byte from behind the event, and soon.
+
+  hostile_formats.py TRAPLINE RECORDING
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+trapline, recording = sys.argv[1], pathlib.Path(sys.argv[2])
+EVENT = b"kvm_pio"
+SECONDS = 20  # each command takes a tenth of a second; a busy machine more
+failures = []
+
+
+def with_print_format(data, text):
+    start = data.index(b"print fmt: ", data.index(b"name: " + EVENT + b"\n"))
+    end = data.index(b"\n", start)
+    line = b"print fmt: " + text
+    assert len(line) <= end - start, "the print format is longer than the one that it replaces"
+    return data[:start] + line.ljust(end - start) + data[end:]
+
+
+def run(words, env=None):
+    begin = time.monotonic()
+    done = subprocess.run([trapline, *words], capture_output=True, env=env, timeout=10 * SECONDS, check=False)
+    return done, time.monotonic() - begin
+
+
+def check(name, condition, done):
+    if not condition:
+        failures.append(f"{name}: status {done.returncode}, {done.stderr[-400:].decode(errors='replace')}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    file, page, out = (f"{folder}/{name}" for name in ("trace.dat", "page.html", "out"))
+    data = recording.read_bytes()
+    commands = {"timeline": ["timeline", file], "page": ["report", "--format", "html", "-o", page, file],
+                "export": ["export", "--to", "perfetto", "--events", "-o", out, "--force", file]}
+    hostile = (b'"%s", __print_hex(REC->val, 99999999)', b'"%s", __print_hex(REC->val, 64)')
+    for text in hostile:
+        pathlib.Path(file).write_bytes(with_print_format(data, text))
+        for name, words in commands.items():
+            done, seconds = run(words)
+            name = f"{name}, {text.decode()}"
+            check(name, done.returncode == 3 and file.encode() in done.stderr, done)
+            check(f"{name}: {seconds:.1f} s", seconds < SECONDS, done)
+    # The report needs no print format.
+    done, _ = run(["report", file])
+    check("report", done.returncode == 0, done)
+    # A worker that is killed as soon as it is started.
+    pathlib.Path(file).write_bytes(data)
+    killed = pathlib.Path(folder, "worker")
+    killed.write_text("#!/bin/sh\nkill -KILL $$\n")
+    killed.chmod(0o755)
+    done, _ = run(["timeline", file], {**os.environ, "TRAPLINE_WORKER": str(killed)})
+    check("killed", done.returncode == 3 and b"was killed" in done.stderr, done)
+    done, _ = run(["timeline", file], {**os.environ, "TRAPLINE_WORKER": "/nonexistent"})
+    check("missing", done.returncode == 1 and b"/nonexistent" in done.stderr, done)
+    sound, _ = run(["timeline", file])
+    check("sound", sound.returncode == 0, sound)
+
+for failure in failures:
+    print(f"FAILED: {failure}")
+sys.exit(bool(failures))

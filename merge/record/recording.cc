@@ -259,7 +259,7 @@ Result<int> Recorder::finish() {
   marker_.reset();
   if (auto removed = instance_->remove(); !removed) say(removed.error().message);
   if (!closed) return tl::unexpected(std::move(closed).error());
-  const Outcome outcome{options_.folder, streams_->written(), streams_->read(), !broken_};
+  const Outcome outcome{*folder_, streams_->written(), streams_->read(), !broken_};
   for (const std::string& line : summary(session_, outcome)) say(line);
   const int status = session_.exit_status.value_or(0);
   return status == 0 && broken_ ? 1 : status;

@@ -87,23 +87,29 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
   }
 }
 
-}  // namespace
-
-// Opened as the command will open it: what it suggests works.
-std::string next_command(const Session& session, const std::string& folder) {
+// The command that shows the session: opened as the command will open it, what it suggests works.
+// Empty where nothing is in it. It is read by its descriptor and with its owner's rights.
+std::string next_command(const Session& session, const Folder& folder) {
+  const std::string report = fmt::format("trapline report {}", folder.path());
+  // The functions are in a folder that --user's programs write into: root does not go there.
+  if (!session.user.empty() && session.out_in_session) return report;
+  const ActAs as(folder.identity());
   InputOptions how;
-  how.paths = {folder};
+  how.paths = {fmt::format("/proc/self/fd/{}", folder.fd())};
   auto input = open_input(how);
-  if (!input) return {};
+  if (!input) return fmt::format("trapline info {}", folder.path());
   if (has_exits(input->capabilities)) {
-    return session.snapshot.hits != 0 ? fmt::format("trapline timeline {} --around max", folder)
-                                      : fmt::format("trapline report {}", folder);
+    return session.snapshot.hits != 0
+               ? fmt::format("trapline timeline {} --around max", folder.path())
+               : report;
   }
   Holds most = Holds::kNothing;
   for (const auto& source : input->sources) most = std::max(most, holds(*source));
-  if (most == Holds::kCalls) return fmt::format("trapline report {}", folder);
-  return most == Holds::kEvents ? fmt::format("trapline timeline {}", folder) : "";
+  if (most == Holds::kCalls) return report;
+  return most == Holds::kEvents ? fmt::format("trapline timeline {}", folder.path()) : "";
 }
+
+}  // namespace
 
 std::vector<std::string> summary(const Session& session, const Outcome& outcome) {
   std::vector<std::string> lines;

@@ -10,14 +10,11 @@
 namespace trapline::record {
 
 struct Outcome {
-  std::string folder;
+  const Folder& folder;
   std::uint64_t written = 0;  // bytes of pages
   std::uint64_t went_by = 0;  // bytes of pages that were read
   bool whole = true;          // nothing cut the recording short
 };
-
-// The command that shows the session: one that works on what is in it; empty where nothing is.
-[[nodiscard]] std::string next_command(const Session& session, const std::string& folder);
 
 // A line each: how much, what was lost, what to type next.
 [[nodiscard]] std::vector<std::string> summary(const Session& session, const Outcome& outcome);

@@ -1,7 +1,6 @@
 #include "merge/record/target.h"
 
 #include <signal.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backend_ftrace/base/text_file.h"
 #include "merge/session/session_folder.h"
 
 namespace trapline::record {
@@ -137,12 +137,15 @@ void copy_companions(const Folder& session, const RecordOptions& options, const 
     if (!source) return tl::unexpected(source.error());
     const auto copied = session.create(to);
     if (!copied) return tl::unexpected(copied.error());
-    ssize_t size = 0;
-    do {
-      size = ::sendfile(copied->get(), source->get(), nullptr, 1 << 30);
-    } while (size > 0 || (size < 0 && errno == EINTR));
-    if (size < 0) return fail("{}: {}", session.path_of(to), std::strerror(errno));
-    return {};
+    std::vector<char> part(std::size_t{1} << 20);
+    for (;;) {  // by hand: of /proc no sendfile() can copy
+      const ssize_t size = ::read(source->get(), part.data(), part.size());
+      if (size < 0 && errno == EINTR) continue;
+      if (size < 0) return fail("{}", std::strerror(errno));
+      if (size == 0) return {};
+      const std::string_view bytes(part.data(), static_cast<std::size_t>(size));
+      if (auto wrote = write_all(copied->get(), bytes, session.path_of(to)); !wrote) return wrote;
+    }
   };
   const auto say = [&](const Result<void>& done, const std::string& file) {
     if (!done && options.say) {

@@ -169,7 +169,10 @@ clocks::Boot boot_of(const std::string& path) {
     if (!sync || sync->clock.empty()) return {};
   }
   const std::string folder = file.parent_path().string();
-  const auto session = read_session_json(folder);
+  // As it was named, where that is the same folder: a recorder names its own by a descriptor.
+  const fs::path named = fs::path(path).parent_path();
+  const auto session =
+      read_session_json(fs::equivalent(named, folder, error) ? named.string() : folder);
   if (!session) return {};
   return {session->host.boot_id, folder};
 }

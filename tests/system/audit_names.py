@@ -19,7 +19,7 @@ CALLS = {
     "link": [(None, 0), (None, 1)], "linkat": [(0, 1), (2, 3)], "symlink": [(None, 1)], "symlinkat": [(1, 2)],
     "setxattr": [(None, 0)], "utimensat": [(0, 1)],
 }
-LINE = re.compile(r"^(?:\[pid +)?(\d+)\]? +(\w+)\((.*)\) += (-?\d+|\?)")
+LINE = re.compile(r"^(?:\[pid +)?(\d+)\]? +(\w+)\((.*)\) += (?:-?\d+|\?)(?:<(.*?)(?:\(deleted\))?>)?")
 
 
 def arguments(text):
@@ -56,10 +56,18 @@ def is_below(path, folder):
     return path == folder or path.startswith(folder + "/")
 
 
-def fault_of(call, args, descriptor, name):
+def is_roots_alone(folder):
+    status = os.stat(folder)
+    return status.st_uid == 0 and not status.st_mode & 0o022
+
+
+def fault_of(call, args, descriptor, name, result):
     """Why root must not do this below the folder; nothing where it may."""
     if call == "openat2":
         return "" if "RESOLVE_NO_SYMLINKS" in args[2] and "RESOLVE_BENEATH" in args[2] else "follows links"
+    through = re.match(r"/proc/self/fd/\d+(/.+)?$", name)
+    if through and call == "openat" and (not through.group(1) or is_roots_alone(os.path.dirname(result))):
+        return ""  # by a descriptor: itself, or below a folder that nobody else writes into
     if descriptor is None or args[descriptor].startswith("AT_FDCWD") and name.startswith("/"):
         return "by a path"
     if name.strip("/").count("/"):
@@ -87,7 +95,7 @@ def audit(lines, folder):
         match = LINE.match(line)
         if not match:
             continue
-        thread, call, text, _ = match.groups()
+        thread, call, text, result = match.groups()
         args = arguments(text)
         if call == "setfsuid" and args[0] not in ("-1", "4294967295"):
             acting[thread] = args[0] != "0"
@@ -96,13 +104,13 @@ def audit(lines, folder):
             if name is None:
                 continue
             base = path_of(args[descriptor]) if descriptor is not None else os.getcwd()
-            if not is_below(os.path.join(base, name), folder):
+            if not is_below(result if result and name.startswith("/proc/self/fd/") else os.path.join(base, name), folder):
                 continue
             if acting.get(thread):
                 as_others += 1
                 continue
             seen += 1
-            fault = fault_of(call, args, descriptor, name)
+            fault = fault_of(call, args, descriptor, name, result)
             if fault:
                 faults.append(f"{fault}: {line.strip()}")
     return faults, seen, as_others

@@ -29,7 +29,7 @@ function partsOf(tree: TreeNode): SpanParts {
 function culpritsOf(tree: TreeNode): (Node | string)[] {
   const all = (tree.children ?? []).flatMap((part) => (part.children ?? []).map((one) => ({ part: part.text, one }))).sort((a, b) => b.one.ns - a.one.ns);
   if (!all.length) return ["–"];
-  const shown = all.slice(0, kOfWorst).flatMap(({ part, one }, i) => [i ? ", " : "", part === "blocked" ? "until " : "by ", name(clip(one.text, 50)), ` ${duration(one.ns)}`]);
+  const shown = all.slice(0, kOfWorst).flatMap(({ one }, i) => [i ? ", " : "", name(clip(one.text, 50)), ` ${duration(one.ns)}`]);
   return all.length > kOfWorst ? [...shown, `, ${all.length - kOfWorst} more`] : shown;
 }
 
@@ -37,7 +37,7 @@ function culpritsOf(tree: TreeNode): (Node | string)[] {
 function largest(spans: GuestSpans): string {
   const causes = [
     ...(["kernel", "user"] as const).map((part) => ({ text: part === "user" ? "QEMU" : "the kernel", ns: spans[`${part}_ns`] })),
-    ...spans.culprits.map(({ part, culprit, ns }) => ({ text: part === "blocked" ? `sleep until ${culprit}` : `preemption by ${culprit}`, ns })),
+    ...spans.culprits.map(({ part, culprit, ns }) => ({ text: `${part}, ${culprit}`, ns })),
   ].sort((a, b) => b.ns - a.ns);
   const most = causes[0];
   return most && most.ns > 0 ? `; the largest cause on the host: ${clip(most.text, 60)}, ${percent(most.ns / Math.max(1, spans.total_ns))}` : "; the host took nothing of them, as far as was recorded";
@@ -66,7 +66,7 @@ export function guestSpans(data: Recording): HTMLElement[] {
     h("p", {}, ...kSpanParts.filter((part) => spans[`${part}_ns`] > 0).flatMap((part) => [
       h("span", { class: `swatch b-${part}`, "aria-hidden": "true" }), `${part.replace("_", " ")} ${percent(spans[`${part}_ns`] / Math.max(1, spans.total_ns))}\u2003`])),
     spans.culprits.length > 0 && h("h3", {}, "Who kept the vCPUs waiting in them"),
-    spans.culprits.length > 0 && scroll("Who kept the vCPUs waiting in the guest's intervals, table", [h("th", { scope: "col" }, "By, or until"), h("th", { scope: "col" }, "while it was"), heading("Time", totalUnit()), heading("Share", "% of the intervals"), heading("Times")],
+    spans.culprits.length > 0 && scroll("Who kept the vCPUs waiting in the guest's intervals, table", [h("th", { scope: "col" }, "Culprit"), h("th", { scope: "col" }, "while it was"), heading("Time", totalUnit()), heading("Share", "% of the intervals"), heading("Times")],
       [...spans.culprits].sort((a, b) => b.ns - a.ns).slice(0, kCulprits).map((row) => h("tr", {}, h("th", { scope: "row" }, name(row.culprit)),
         h("td", {}, h("span", { class: `swatch b-${row.part}`, "aria-hidden": "true" }), row.part), number(total(row.ns), exact(row.ns)), number(percent(row.ns / Math.max(1, spans.total_ns)).replace(" %", "")), number(grouped(row.count))))),
     h("h3", {}, spans.worst.length === 1 ? "The longest" : `The ${spans.worst.length} longest`),

@@ -8,7 +8,7 @@ import type { WaitRow, WaitTable } from "./types";
 const kStrip = 180;
 const kHeight = 18;
 const kShown = 10;
-const kParts = [["preempted", "Preempted, while this ran instead"], ["blocked", "Blocked, until this woke it"]] as const;
+const kParts = [["preempted", "Preempted: this ran instead, or kept it from running"], ["blocked", "Blocked: it waited for this"]] as const;
 
 export class Waits {
   readonly element = h("section", { id: "waits", "aria-labelledby": "waits-title" });

@@ -17,7 +17,7 @@ function waiting(exit: WorstExit): (Node | string)[] {
     for (const [of, who, begin, end] of exit.waits) if (of === part) sums.set(who, (sums.get(who) ?? 0) + end - begin);
     const list = [...sums].sort((a, b) => b[1] - a[1]).slice(0, 4);
     if (list.length === 0) return [];
-    return [part === "preempted" ? "Who ran instead: " : "Who woke it after: ", ...list.flatMap(([who, ns], i) => [i ? ", " : "", name(who), ` ${duration(ns)}`]), ". "];
+    return [part === "preempted" ? "Ready to run: " : "Asleep: ", ...list.flatMap(([who, ns], i) => [i ? ", " : "", name(who), ` ${duration(ns)}`]), ". "];
   });
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Planted causes are found: recordings of guests that wait for what was planted beside them.
 
-  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm or halt: FOLDER/NAME.dat
+  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm, halt, convoy: FOLDER/NAME.dat;
+                                            quota/trace, quota-tasks/trace: of a session
 
 scripts/box/record-planted made the recordings; their lines "schedstat TID RUN DELAY TIMES" are
 /proc/TID/schedstat of that moment. Who kept a vCPU waiting is computed here from trace-cmd's text, from
-the scheduler's events alone: at least 95 % of the planted time is charged to what was planted, at most
-1 % to somebody else.
+the scheduler's events alone, or from what the planted threads tell by their own clock readings: at least 95 %
+of the planted time is charged to what was planted, at most 1 % to somebody else.
 """
 import bisect
 import collections
@@ -18,7 +19,7 @@ import sys
 import oracle
 
 STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) \d+$")
-CHARGED, WRONG, TOLERANCE = 0.95, 0.01, 0.01
+CHARGED, WRONG, TOLERANCE, SHARE = 0.95, 0.01, 0.01, 0.05
 HALT_NS, LEAST_HALTS = 20_000_000, 90
 HOLDS, HELD_NS = 20, 20_000_000        # tests/guest/planted/plant-lock.c
 DISK_NS, LEAST_READS = 20_000_000, 8  # of each request, scripts/record-planted
@@ -238,7 +239,58 @@ def check_storm(check, recording):
                    for name, ns in rows.items() if name.startswith("interrupt") and name != f"interrupt {line}"])
 
 
-CHECKS = {"halt": check_halt, "hog": check_hog, "vm": check_vm, "lock": check_lock, "disk": check_disk,
+def check_convoy(check, recording):
+    """Two threads that held a lock one after the other, and a third that signalled a futex, by their own clock
+    readings (convoy.txt)."""
+    spans = collections.defaultdict(list)
+    with open(check.path.replace(".dat", ".txt"), encoding="utf-8") as file:
+        for line in file:
+            what, begin, end = line.split()
+            spans[what].append((int(begin), int(end)))
+    vcpu = recording.vcpus[0]
+    asleep = recording.asleep[vcpu]
+    holders = {name: recording.planted(name) for name in ("holderA", "secondB", "notifier")}
+    waits = check.report("--waits")["waits"]["blocked"]["rows"]
+    charged, held = collections.Counter(), collections.Counter()
+    for row in waits:
+        charged[row["tid"]] += row["ns"]
+        held[row["tid"]] += row["ns"] if row["culprit"].startswith("lock, held by") else 0
+    waited = {what: cut(asleep, spans[what]) for what in ("lock", "event")}
+    # Until the second one holds the lock, it is the first one's.
+    planted = {"secondB": sum(overlap(waited["lock"], begin, end) for begin, end in spans["B"]),
+               "notifier": sum(end - begin for begin, end in waited["event"])}
+    planted["holderA"] = sum(end - begin for begin, end in waited["lock"]) - planted["secondB"]
+    for name, ns in planted.items():
+        check.close(f"the vCPU waits for {name}", charged[holders[name]], ns, SHARE)
+    check.close("of that, secondB held the lock", held[holders["secondB"]], planted["secondB"], SHARE)
+    for name in ("holderA", "notifier"):  # whose acquisition no event shows, or who has no lock
+        if held[holders[name]]:
+            check.wrong.append(f"{name} is told to hold a lock")
+
+
+def check_quota(check, recording):
+    """A guest whose cgroup may use 20 ms of 100: nothing else to run, and the vCPU ready."""
+    vcpu = recording.vcpus[0]
+    report = subprocess.run([check.trapline, "report", check.path.replace("/trace.dat", ""), "--steal", "--format",
+                             "json"], stdout=subprocess.PIPE, check=True)
+    steal = next(row for row in json.loads(report.stdout)["steal"] if row["tid"] == vcpu)
+    rows = {row["culprit"]: row["ns"] for row in steal["rows"]}
+    first = recording.exits[vcpu][0][0]
+    waits = [(begin, end) for begin, end in recording.ready[vcpu] if begin >= first and
+             any(begin <= at < end for at, _ in recording.runs[0])]
+    planted = sum(overlap(recording.runs[0], begin, end) for begin, end in waits)
+    check.close("not allowed to run: CPU quota", rows.get("not allowed to run: CPU quota", 0), planted, SHARE)
+    others = sum(ns for name, ns in rows.items() if "idle" in name or name == "not allowed to run")
+    if others > WRONG * planted:
+        check.wrong.append(f"{others} ns of idle CPUs are told as something else")
+    with open(check.path.replace("trace.dat", "session.json"), encoding="utf-8") as file:
+        groups = json.load(file)["cgroups"]
+    throttled = sum(after - before for before, after in (group["throttled_ns"] for group in groups))
+    if throttled < rows.get("not allowed to run: CPU quota", 0):
+        check.wrong.append(f"more is charged to the quota than cpu.stat counts: {throttled}")
+
+
+CHECKS = {"convoy": check_convoy, "quota/trace": check_quota, "quota-tasks/trace": check_quota, "halt": check_halt, "hog": check_hog, "vm": check_vm, "lock": check_lock, "disk": check_disk,
           "storm": check_storm}
 
 

@@ -160,8 +160,10 @@ void get(const parsed& from, std::vector<SessionCgroup>& cgroups) {
     counts(element, "throttled_ns", cgroup.throttled_ns_before, cgroup.throttled_ns_after);
     const auto threads = element.find("threads");
     for (std::size_t i = 0; threads != element.end() && i < threads->size(); ++i) {
-      if (threads->is_array() && (*threads)[i].is_number_integer())
-        cgroup.threads.push_back((*threads)[i].get<std::int32_t>());
+      if (!threads->is_array() || !(*threads)[i].is_number_unsigned()) continue;
+      const auto tid = (*threads)[i].get<std::uint64_t>();
+      if (tid <= std::numeric_limits<std::int32_t>::max())
+        cgroup.threads.push_back(static_cast<std::int32_t>(tid));
     }
     cgroups.push_back(std::move(cgroup));
   }

@@ -43,6 +43,7 @@ SessionJson full_session() {
   session.events = {"kvm:kvm_exit"};
   session.vms = {{43, "web-1"}};
   session.threads = {{44, 43, "CPU 0/KVM"}};
+  session.cgroups = {{"cpu:/vm", 1, 3, 500, 700, {44}}};
   session.sync = {sync_at(2000), sync_at(1000)};
   SessionSnapshot& snapshot = session.snapshot.emplace();
   snapshot.on = "exit > 1ms";
@@ -120,6 +121,10 @@ TEST(SessionJsonTest, DamagedFieldsAreLeftOut) {
   text["threads"].push_back({{"tid", 1ull << 40}, {"pid", 2}});
   text["sync"].push_back({{"stamp_ns", 5}, {"before", {{"mono", 9}}}});
   text["sync"][0]["stamp_ns"] = -5;
+  text["cgroups"].push_back("damaged");
+  text["cgroups"].push_back({{"path", "/a"}, {"nr_throttled", {9, 3}}, {"throttled_ns", 4}});
+  text["cgroups"].push_back({{"threads", {{"tid", 1}}}});
+  text["cgroups"][0]["threads"].push_back(1ull << 40);
   text["vms"] = {{"pid", 1}};
   const auto read = parse_session_json(text.dump());
   ASSERT_TRUE(read);
@@ -129,6 +134,13 @@ TEST(SessionJsonTest, DamagedFieldsAreLeftOut) {
   EXPECT_EQ(read->sync.size(), 2u);
   EXPECT_EQ(read->brackets().size(), 1u);
   EXPECT_TRUE(read->vms.empty());
+  ASSERT_EQ(read->cgroups.size(), 3u);
+  EXPECT_EQ(read->cgroups[0].throttled_ns_after, 700u);
+  EXPECT_EQ(read->cgroups[0].threads, std::vector{44});
+  // What went back, or has no pair, proves nothing.
+  EXPECT_EQ(read->cgroups[1].throttled_after, read->cgroups[1].throttled_before);
+  EXPECT_EQ(read->cgroups[1].throttled_ns_after, 0u);
+  EXPECT_TRUE(read->cgroups[2].threads.empty());
   EXPECT_FALSE(parse_session_json("[]"));
   EXPECT_FALSE(parse_session_json("{\"closed\": tr"));
 }

@@ -6,7 +6,8 @@
 //   vcpu0   ─────────────── lock: waits ···················· · │ FUTEX_WAIT … notifier: FUTEX_WAKE
 //
 // Prints for each round, in nanoseconds of CLOCK_MONOTONIC, "A|B FROM TO" (who held the lock when)
-// and "lock|event FROM TO" (when the vCPU's thread waited). For the tests of `trapline report --waits`.
+// and "lock|event FROM TO" (when the vCPU's thread waited). For the tests of `trapline report
+// --waits`.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>

@@ -64,7 +64,7 @@ Result<void> write_all(int fd, std::string_view bytes, const std::string& path) 
 Result<void> replace_file(const std::string& path, std::string_view text) {
   const auto at = Folder::open_parent(path);
   if (!at) return tl::unexpected(at.error());
-  return at->first.replace(at->second, text, 0644);
+  return at->first.replace(at->second, text, 0644, Durable::kYes);
 }
 
 }  // namespace trapline

@@ -113,7 +113,7 @@ Result<void> InstanceFeed::open(const std::string& tracefs, const std::string& f
   for (unsigned cpu = 0;; ++cpu) {
     const std::string pages = fmt::format("{}/per_cpu/cpu{}/trace_pipe_raw", folder, cpu);
     if (::access(pages.c_str(), F_OK) != 0) break;
-    auto stream = record::PageStream::open(pages, UniqueFd(), "", cpu, page_size_);
+    auto stream = record::PageStream::open(pages, nullptr, cpu, page_size_);
     if (!stream) return tl::unexpected(std::move(stream).error());
     streams_.push_back(std::move(*stream));
   }

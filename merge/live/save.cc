@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
+#include "merge/record/page_files.h"
 #include "merge/record/session.h"
 #include "merge/record/snapshot/page_cut.h"
 #include "merge/session/finish.h"
@@ -12,17 +12,11 @@ namespace trapline::live {
 namespace {
 
 // The pages of each CPU, cut at the first and the last event.
-Result<Saved> write_pages(const LiveSource& source, std::size_t cpus, std::size_t page_size,
-                          Timestamp from, Timestamp to, const Folder& folder) {
-  std::vector<UniqueFd> files;
-  for (std::size_t cpu = 0; cpu < cpus; ++cpu) {
-    auto file = folder.create(fmt::format("raw/cpu{}", cpu));
-    if (!file) return tl::unexpected(std::move(file).error());
-    files.push_back(std::move(*file));
-  }
+Result<Saved> write_pages(const LiveSource& source, Timestamp from, Timestamp to,
+                          record::PageFiles& files, const Folder& folder) {
   Saved saved{from, to, 0};
-  std::vector<std::byte> out(page_size);
-  std::vector<bool> begun(cpus);
+  std::vector<std::byte> out(files.page_size());
+  std::vector<bool> begun(files.cpus());
   auto written = source.for_each_page([&](std::size_t cpu, std::span<const std::byte> page,
                                           const record::PageFacts& facts) -> Result<void> {
     if (facts.last < from.ns() || facts.first > to.ns()) return {};
@@ -32,8 +26,7 @@ Result<Saved> write_pages(const LiveSource& source, std::size_t cpus, std::size_
     if (begun[cpu] && piece.skipped == 0) record::mark_missed(out, piece.used, facts.lost);
     begun[cpu] = true;
     saved.events += piece.events;
-    const std::string_view bytes(reinterpret_cast<const char*>(out.data()), out.size());
-    return write_all(files[cpu].get(), bytes, folder.path());
+    return files.write(static_cast<unsigned>(cpu), out);
   });
   if (!written) return tl::unexpected(std::move(written).error());
   if (saved.events == 0) return fail("{}: no events are in memory yet", folder.path());
@@ -46,7 +39,6 @@ record::Session session_of(PageFeed& feed, const std::string& version) {
   session.clock = feed.layout().clock;
   session.end_real_ns = read_clock(ClockId::kReal);
   session.ended_by = "top";
-  session.closed = true;
   for (const trace_dat::EventFormat& format : feed.layout().formats) {
     const auto at = format.text.find("name: ");
     if (at != 0 || format.system == "ftrace") continue;
@@ -70,25 +62,22 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   const Folder& folder = *made;
   auto lock = lock_session(folder);
   if (!lock) return tl::unexpected(std::move(lock).error());
-  auto file = folder.create("raw/head");
-  if (!file) return tl::unexpected(std::move(file).error());
-  if (auto wrote = write_all(file->get(), *head, path); !wrote) {
-    return tl::unexpected(std::move(wrote).error());
-  }
-  (void)folder.replace("raw/cmdlines", feed.cmdlines());
-  auto saved = write_pages(source, feed.cpus(), feed.page_size(), from, to, folder);
-  if (!saved) return saved;
   trace_dat::StartFacts facts = feed.start_facts();
-  facts.head_bytes = head->size();
   facts.version = "trapline " + version;
+  auto files = record::PageFiles::open(folder, *head, std::move(facts));
+  if (!files) return tl::unexpected(std::move(files).error());
+  (void)folder.replace("raw/cmdlines", feed.cmdlines(), 0600, Durable::kYes);
+  auto saved = write_pages(source, from, to, *files, folder);
+  if (!saved) return saved;
   record::Session session = session_of(feed, version);
   session.start_real_ns = session.end_real_ns - std::min(session.end_real_ns, elapsed(from, to));
   for (const auto& [thread, process] : feed.threads()) {
     session.threads[static_cast<pid_t>(thread)] = {static_cast<pid_t>(process), feed.comm(thread)};
   }
-  Result<void> done = trace_dat::write_start(folder, facts);
+  files->close();
+  Result<void> done = finish_locked(folder, {});
+  session.closed = done.has_value();
   if (done) done = record::write_session(folder, session);
-  if (done) done = finish_locked(folder, {});
   if (!done) return tl::unexpected(std::move(done).error());
   return saved;
 }

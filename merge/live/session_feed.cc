@@ -73,9 +73,9 @@ Result<std::unique_ptr<SessionFeed>> SessionFeed::open(const std::string& folder
 SessionFeed::Place SessionFeed::place() const {
   const auto session = Folder::open_to_read(folder_);
   if (!session) return Place::kNowhere;
+  if (session->has_file("trace.dat")) return Place::kTrace;
   if (session->has_file("raw/plan.json")) return Place::kMoving;
-  if (session->has_file("raw/start.json")) return Place::kRaw;
-  return session->has_file("trace.dat") ? Place::kTrace : Place::kNowhere;
+  return session->has_file("raw/start.json") ? Place::kRaw : Place::kNowhere;
 }
 
 Result<void> SessionFeed::find_in_trace() {
@@ -119,17 +119,32 @@ Result<bool> SessionFeed::next(std::size_t index, std::span<std::byte> page) {
     return read;
   }
   if (now_ != Place::kRaw) return false;
-  const std::string name = fmt::format("raw/cpu{}", index);
-  if (!cpu.raw) {
-    const auto session = Folder::open_to_read(folder_);
-    auto raw = session ? session->open_file(name, O_RDONLY) : Result<UniqueFd>();
-    if (!raw || !*raw) return false;
-    cpu.raw = std::move(*raw);
-  }
-  auto read = read_at(cpu.raw.get(), cpu.taken, page, name);
+  auto read = read_streamed(index, page);
   // Pages that are moved leave zeros; the plan to move them is written before.
   if (read && *read && place() != Place::kRaw) return false;
   if (read && *read) cpu.taken += page.size();
+  return read;
+}
+
+Result<bool> SessionFeed::read_streamed(std::size_t index, std::span<std::byte> page) {
+  const trace_dat::Regions& regions = start_.regions;
+  Cpu& cpu = cpus_[index];
+  const bool in_region = cpu.taken < regions.bytes;
+  const std::string name = in_region ? trace_dat::kStream : "raw/" + trace_dat::cpu_name(index);
+  UniqueFd& file = in_region ? stream_ : cpu.raw;
+  if (!file) {
+    const auto session = Folder::open_to_read(folder_);
+    auto raw = session ? session->open_file(name, O_RDONLY) : Result<UniqueFd>();
+    if (!raw || !*raw) return false;
+    file = std::move(*raw);
+  }
+  const std::uint64_t at = in_region ? regions.at(index) + cpu.taken : cpu.taken - regions.bytes;
+  auto read = read_at(file.get(), at, page, name);
+  // Where nothing was written yet a region holds zeros.
+  const auto header = page.first(16);
+  if (read && std::ranges::all_of(header, [](std::byte b) { return b == std::byte{0}; })) {
+    return false;
+  }
   return read;
 }
 

@@ -38,6 +38,8 @@ class SessionFeed final : public PageFeed {
   enum class Place { kRaw, kMoving, kTrace, kNowhere };
   [[nodiscard]] Place place() const;
   [[nodiscard]] Result<void> find_in_trace();
+  // The next page of a CPU, from where it was streamed to; false where none is written yet.
+  [[nodiscard]] Result<bool> read_streamed(std::size_t cpu, std::span<std::byte> page);
 
   std::string folder_;
   trace_dat::StartFacts start_;
@@ -46,12 +48,12 @@ class SessionFeed final : public PageFeed {
   std::map<ThreadId, std::string> comms_, vm_names_;
   std::map<ThreadId, ThreadId> threads_;
   struct Cpu {
-    UniqueFd raw;
+    UniqueFd raw;             // raw/cpuN
     std::uint64_t taken = 0;  // bytes
     trace_dat::Extent area;   // in trace.dat
   };
   std::vector<Cpu> cpus_;
-  UniqueFd trace_;
+  UniqueFd stream_, trace_;
   Place now_ = Place::kRaw;
   bool killed_ = false;
 };

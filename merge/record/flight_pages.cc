@@ -15,7 +15,7 @@ Result<FlightPages> FlightPages::open(const Instance& instance, const FlightRing
   FlightPages pages(options);
   for (unsigned cpu = 0; cpu < options.cpus; ++cpu) {
     auto stream = PageStream::open(instance.path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu)),
-                                   UniqueFd(), "", cpu, options.page_size);
+                                   nullptr, cpu, options.page_size);
     if (!stream) return tl::unexpected(std::move(stream).error());
     pages.streams_.push_back(std::move(*stream));
   }

@@ -15,29 +15,20 @@ std::string stats_of(unsigned cpu, const FlightPart& part) {
       cpu, part.lost, part.events);
 }
 
-Result<FlightPart> write_cpu(const Folder& folder, const FlightRing& ring, unsigned cpu,
-                             const FlightCut& cut) {
-  const std::string name = fmt::format("raw/cpu{}", cpu);
-  const auto fd = folder.create(name);
-  if (!fd) return tl::unexpected(fd.error());
-  const std::string path = folder.path_of(name);
-  return ring.write(cpu, cut.from, cut.to, [&](std::span<const std::byte> page) {
-    return write_all(fd->get(), {reinterpret_cast<const char*>(page.data()), page.size()}, path);
-  });
-}
-
 Result<void> write_parts(const Folder& folder, const FlightContent& content, const FlightCut& cut,
                          Session& session) {
   auto lock = lock_session(folder);
   if (!lock) return tl::unexpected(std::move(lock).error());
   if (auto wrote = write_session(folder, session); !wrote) return wrote;
-  const auto start = write_head(content.instance, folder, content.options, session.events);
-  if (!start) return tl::unexpected(start.error());
-  if (auto wrote = trace_dat::write_start(folder, *start); !wrote) return wrote;
-  if (auto wrote = folder.replace("raw/cmdlines", content.cmdlines); !wrote) return wrote;
+  auto files = make_page_files(content.instance, folder, content.options, session.events);
+  if (!files) return tl::unexpected(std::move(files).error());
+  if (auto wrote = folder.replace("raw/cmdlines", content.cmdlines, 0600, Durable::kYes); !wrote)
+    return wrote;
   std::vector<std::string> stats;
   for (unsigned cpu = 0; cpu < content.cpus; ++cpu) {
-    const auto part = write_cpu(folder, content.ring, cpu, cut);
+    const auto part = content.ring.write(
+        cpu, cut.from, cut.to,
+        [&](std::span<const std::byte> page) { return files->write(cpu, page); });
     if (!part) return tl::unexpected(part.error());
     stats.push_back(stats_of(cpu, *part));
     session.losses.push_back({cpu, part->lost, 0, 0, 0});
@@ -45,6 +36,7 @@ Result<void> write_parts(const Folder& folder, const FlightContent& content, con
       session.warnings.push_back(fmt::format("CPU {}: events lost (count unknown)", cpu));
     }
   }
+  files->close();
   if (auto finished = finish_locked(folder, stats); !finished) return finished;
   session.closed = true;
   return write_session(folder, session);

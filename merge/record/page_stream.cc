@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend_ftrace/base/text_file.h"
-
 namespace trapline::record {
 
 Result<PagePipe> PagePipe::open() {
@@ -24,8 +22,8 @@ Result<PagePipe> PagePipe::open() {
   return pipe;
 }
 
-Result<PageStream> PageStream::open(const std::string& source, UniqueFd target,
-                                    const std::string& path, unsigned cpu, std::size_t page_size) {
+Result<PageStream> PageStream::open(const std::string& source, PageFiles* files, unsigned cpu,
+                                    std::size_t page_size) {
   if (page_size > kLargestPage) {
     return fail("{}: pages of {} bytes; at most {} can be recorded: write buffer_subbuf_size_kb",
                 source, page_size, kLargestPage);
@@ -33,9 +31,8 @@ Result<PageStream> PageStream::open(const std::string& source, UniqueFd target,
   PageStream stream;
   stream.source_.reset(::open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!stream.source_) return fail("{}: {}", source, std::strerror(errno));
-  stream.target_ = std::move(target);
+  stream.files_ = files;
   stream.source_path_ = source;
-  stream.target_path_ = path;
   stream.cpu_ = cpu;
   stream.page_size_ = page_size;
   return stream;
@@ -43,15 +40,21 @@ Result<PageStream> PageStream::open(const std::string& source, UniqueFd target,
 
 Result<void> PageStream::empty_pipe(const PagePipe& pipe, std::size_t bytes) {
   while (bytes > 0) {
-    const ssize_t moved =
-        ::splice(pipe.out(), nullptr, target_.get(), nullptr, bytes, SPLICE_F_MOVE);
+    const auto place = files_->place(cpu_);
+    if (!place) {
+      unwritten_ += bytes;
+      return tl::unexpected(place.error());
+    }
+    auto to = static_cast<off_t>(place->offset);
+    const ssize_t moved = ::splice(pipe.out(), nullptr, place->fd, &to,
+                                   std::min<std::uint64_t>(bytes, place->room), SPLICE_F_MOVE);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0) {
       const int cause = moved < 0 ? errno : ENOSPC;
-      unwritten_ += bytes;
-      return fail("{}: {}", target_path_, std::strerror(cause));
+      unwritten_ += bytes + files_->cut(cpu_);
+      return fail("{}: {}", files_->path_of(cpu_), std::strerror(cause));
     }
-    written_ += static_cast<std::uint64_t>(moved);
+    files_->wrote(cpu_, static_cast<std::uint64_t>(moved));
     bytes -= static_cast<std::size_t>(moved);
   }
   return {};
@@ -103,13 +106,9 @@ Result<bool> PageStream::read_page(std::span<std::byte> page) {
 }
 
 Result<void> PageStream::write_page(std::span<const std::byte> page) {
-  const std::string_view bytes(reinterpret_cast<const char*>(page.data()), page.size());
-  if (auto wrote = write_all(target_.get(), bytes, target_path_); !wrote) {
-    unwritten_ += page.size();
-    return wrote;
-  }
-  written_ += page.size();
-  return {};
+  auto wrote = files_->write(cpu_, page);
+  if (!wrote) unwritten_ += page.size();
+  return wrote;
 }
 
 }  // namespace trapline::record

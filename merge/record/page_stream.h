@@ -1,4 +1,4 @@
-// Raw ring-buffer pages of one CPU, from trace_pipe_raw to a file.
+// Raw ring-buffer pages of one CPU, from trace_pipe_raw to where PageFiles has them.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/unique_fd.h"
+#include "merge/record/page_files.h"
 
 namespace trapline::record {
 
@@ -41,10 +42,9 @@ class PagePipe {
 // busy-waits), and after a failed write it does not tell how many pages were in its pipe.
 class PageStream {
  public:
-  // `path` is the target's, for messages. Without a target pages can only be read.
-  [[nodiscard]] static Result<PageStream> open(const std::string& source, UniqueFd target,
-                                               const std::string& path, unsigned cpu,
-                                               std::size_t page_size);
+  // Without `files`, which outlive the stream, pages can only be read.
+  [[nodiscard]] static Result<PageStream> open(const std::string& source, PageFiles* files,
+                                               unsigned cpu, std::size_t page_size);
 
   // Moves the full pages that are there, at most `kMostRounds` pipes of them; whether more may be.
   [[nodiscard]] Result<bool> drain(const PagePipe& pipe);
@@ -58,22 +58,21 @@ class PageStream {
   [[nodiscard]] Result<void> write_page(std::span<const std::byte> page);
 
   [[nodiscard]] int fd() const { return source_.get(); }
-  [[nodiscard]] int target() const { return target_.get(); }  // to read what was written
   [[nodiscard]] std::size_t page_size() const { return page_size_; }
   [[nodiscard]] unsigned cpu() const { return cpu_; }
-  [[nodiscard]] std::uint64_t written() const { return written_; }      // bytes in the file
   [[nodiscard]] std::uint64_t unwritten() const { return unwritten_; }  // bytes read and not kept
-  void close() { source_.reset(), target_.reset(); }
+  void close() { source_.reset(); }
 
  private:
   static constexpr unsigned kMostRounds = 16;
   [[nodiscard]] Result<void> empty_pipe(const PagePipe& pipe, std::size_t bytes);
 
-  UniqueFd source_, target_;
-  std::string source_path_, target_path_;
+  UniqueFd source_;
+  std::string source_path_;
+  PageFiles* files_ = nullptr;
   unsigned cpu_ = 0;
   std::size_t page_size_ = 4096;
-  std::uint64_t written_ = 0, unwritten_ = 0;
+  std::uint64_t unwritten_ = 0;
 };
 
 }  // namespace trapline::record

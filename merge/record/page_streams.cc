@@ -24,17 +24,13 @@ std::optional<bool> is_alive(ThreadId thread) {
   return ::access(fmt::format("/proc/{}", static_cast<std::int32_t>(thread)).c_str(), F_OK) == 0;
 }
 
-Result<PageStreams> PageStreams::open(const Instance& instance, const Folder& session,
-                                      unsigned cpus, std::size_t page_size) {
+Result<PageStreams> PageStreams::open(const Instance& instance, PageFiles files) {
   auto pipe = PagePipe::open();
   if (!pipe) return tl::unexpected(std::move(pipe).error());
-  PageStreams streams(std::move(*pipe), page_size);
-  for (unsigned cpu = 0; cpu < cpus; ++cpu) {
-    const std::string file = fmt::format("raw/cpu{}", cpu);
-    auto target = session.create(file);
-    if (!target) return tl::unexpected(std::move(target).error());
+  PageStreams streams(std::move(*pipe), std::move(files));
+  for (unsigned cpu = 0; cpu < streams.files_->cpus(); ++cpu) {
     auto stream = PageStream::open(instance.path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpu)),
-                                   std::move(*target), session.path_of(file), cpu, page_size);
+                                   streams.files_.get(), cpu, streams.page_size_);
     if (!stream) return tl::unexpected(std::move(stream).error());
     streams.streams_.push_back(std::move(*stream));
   }
@@ -114,12 +110,20 @@ void PageStreams::settle() {
   if (snapshot_) (void)snapshot_->finish();
 }
 
+void PageStreams::keep_only(const std::vector<std::uint64_t>& durable) {
+  for (unsigned cpu = 0; cpu < streams_.size(); ++cpu) {
+    not_durable_[cpu] += files_->cut(cpu, cpu < durable.size() ? durable[cpu] : 0);
+  }
+}
+
 std::vector<CpuLoss> PageStreams::losses(const Instance& instance) const {
   std::vector<CpuLoss> losses;
   for (const PageStream& stream : streams_) {
     CpuLoss loss = read_loss(stream.cpu(), stats_of(instance, stream.cpu()));
     loss.unwritten_pages =
         snapshot_ ? snapshot_->unwritten_pages(stream.cpu()) : stream.unwritten() / page_size_;
+    const auto dropped = not_durable_.find(stream.cpu());
+    if (dropped != not_durable_.end()) loss.unwritten_pages += dropped->second / page_size_;
     losses.push_back(loss);
   }
   return losses;
@@ -133,17 +137,10 @@ std::vector<std::string> PageStreams::stats(const Instance& instance) const {
   return stats;
 }
 
-std::uint64_t PageStreams::written() const {
-  std::uint64_t bytes = 0;
-  for (const PageStream& stream : streams_) bytes += stream.written();
-  return bytes;
-}
-
-std::uint64_t PageStreams::read() const { return snapshot_ ? read_ : written(); }
-
 void PageStreams::close() {
   pipe_.close();
   for (PageStream& stream : streams_) stream.close();
+  files_->close();
 }
 
 }  // namespace trapline::record

@@ -1,14 +1,16 @@
-// The raw pages of all CPUs, from the instance's buffers to raw/cpu0, raw/cpu1, …: all of them, or
-// those around the hits that a Snapshot finds.
+// The raw pages of all CPUs, from the instance's buffers to the session: all of them, or those around the hits that a Snapshot finds.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "merge/record/disk_sync.h"
 #include "merge/record/instance.h"
+#include "merge/record/page_files.h"
 #include "merge/record/page_stream.h"
 #include "merge/record/session.h"
 #include "merge/record/snapshot/snapshot.h"
@@ -25,8 +27,7 @@ inline constexpr unsigned kRoundsAtOnce = 64;  // of reading, before signals are
 // Guarantees: memory does not grow with the recording; after an error nothing more is written.
 class PageStreams {
  public:
-  [[nodiscard]] static Result<PageStreams> open(const Instance& instance, const Folder& session,
-                                                unsigned cpus, std::size_t page_size);
+  [[nodiscard]] static Result<PageStreams> open(const Instance& instance, PageFiles files);
 
   // Before the first page: from here on only what is around the watch's hits is written.
   void keep_hits(TriggerMatcher watch, std::uint64_t around_ns, std::size_t ring_bytes);
@@ -36,11 +37,11 @@ class PageStreams {
   }
   // A sync series was just written, by a thread that was first on this CPU and then on that.
   void expect_sync(std::uint64_t series, int first_cpu, int last_cpu) {
-    if (!snapshot_) stamps_.expect(streams_, series, first_cpu, last_cpu);
+    if (!snapshot_) stamps_.expect(*files_, series, first_cpu, last_cpu);
   }
   // The stamps of sync records that were found since the last call.
   [[nodiscard]] std::vector<SyncStamp> take_stamps() {
-    return snapshot_ ? snapshot_->take_stamps() : stamps_.find(streams_);
+    return snapshot_ ? snapshot_->take_stamps() : stamps_.find(*files_);
   }
 
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
@@ -55,30 +56,41 @@ class PageStreams {
   // After an error: what is in memory is written where that can be done, and counted where not.
   void settle();
 
+  // What brings all that is written by now to the disk.
+  [[nodiscard]] SyncJob sync_job() const { return {files_->files(), files_->sizes(), {}}; }
+  // After that failed: what came after these sizes is dropped, and counted as not written.
+  void keep_only(const std::vector<std::uint64_t>& durable);
+
   // What the kernel and the disk have lost so far.
   [[nodiscard]] std::vector<CpuLoss> losses(const Instance& instance) const;
   // What per_cpu/cpuN/stats says of each CPU, as trace.dat wants it.
   [[nodiscard]] std::vector<std::string> stats(const Instance& instance) const;
-  [[nodiscard]] std::uint64_t written() const;  // bytes in all files
-  [[nodiscard]] std::uint64_t read() const;     // bytes that went by
+  [[nodiscard]] std::uint64_t written() const { return files_->written(); }  // of all CPUs
+  [[nodiscard]] std::uint64_t read() const {
+    return snapshot_ ? read_ : written();
+  }  // that went by
   // Before the instance is removed: the kernel removes none whose buffers are open, and pages that
   // are still in a pipe must not outlive them.
   void close();
 
  private:
-  PageStreams(PagePipe pipe, std::size_t page_size)
-      : pipe_(std::move(pipe)), page_size_(page_size) {}
+  PageStreams(PagePipe pipe, PageFiles files)
+      : pipe_(std::move(pipe)),
+        files_(std::make_unique<PageFiles>(std::move(files))),
+        page_size_(files_->page_size()) {}
 
   // Whether every CPU was drained.
   [[nodiscard]] Result<bool> watch_round();
   [[nodiscard]] Result<void> watch(unsigned rounds);
 
   PagePipe pipe_;
+  std::unique_ptr<PageFiles> files_;  // the streams and the snapshot have its address
   std::size_t page_size_;
   std::vector<PageStream> streams_;
   std::unique_ptr<Snapshot> snapshot_;
   SyncStamps stamps_;
-  std::uint64_t read_ = 0;  // bytes of pages that were watched
+  std::uint64_t read_ = 0;                         // bytes of pages that were watched
+  std::map<unsigned, std::uint64_t> not_durable_;  // bytes of a CPU that were dropped
 };
 
 }  // namespace trapline::record

@@ -96,10 +96,10 @@ Result<void> Recorder::make_output() {
 }
 
 Result<void> Recorder::open_streams() {
-  const auto facts = write_head(*instance_, *folder_, options_, session_.events);
-  if (!facts) return tl::unexpected(facts.error());
   if (auto reserved = reserve(*folder_); !reserved) return reserved;
-  auto streams = PageStreams::open(*instance_, *folder_, facts->cpus, facts->page_size);
+  auto files = make_page_files(*instance_, *folder_, options_, session_.events);
+  if (!files) return tl::unexpected(std::move(files).error());
+  auto streams = PageStreams::open(*instance_, std::move(*files));
   if (!streams) return tl::unexpected(std::move(streams).error());
   streams_.emplace(std::move(*streams));
   if (watch_) {
@@ -107,7 +107,25 @@ Result<void> Recorder::open_streams() {
     streams_->keep_hits(std::move(*watch_), wish.around_ns, wish.ring_mb << 20);
     watch_.reset();
   }
-  return trace_dat::write_start(*folder_, *facts);
+  return {};
+}
+
+// From here on this process has a second thread: the command is forked before.
+Result<void> Recorder::start_syncing() {
+  auto session = folder_->again();
+  auto above = Folder::open_parent(options_.folder, folder_->identity());
+  auto raw = folder_->open_folder("raw");
+  auto itself = folder_->again();
+  if (!session || !itself) return tl::unexpected((session ? itself : session).error());
+  std::vector<Folder> folders;
+  if (raw) folders.push_back(std::move(*raw));
+  folders.push_back(std::move(*itself));
+  if (above) folders.push_back(std::move(above->first));  // best effort: it may be unreadable
+  disk_.emplace(std::move(*session), std::move(folders));
+  // As in set_up().
+  (void)instance_->set("set_event_notrace_pid", std::to_string(disk_->thread_id()), true);
+  disk_->ask(streams_->sync_job());
+  return {};
 }
 
 Result<void> Recorder::start() {
@@ -134,6 +152,7 @@ Result<void> Recorder::start() {
     threads_ = ThreadTable(options_.pid);
   }
   (void)look_at_threads();  // cpu.stat before the first event
+  if (auto synced = start_syncing(); !synced) return synced;
   if (options_.command.empty()) {
     session_.warnings = unseen_marker_writers(*instance_, options_.pid);
     for (const std::string& warning : session_.warnings) say("warning: " + warning);
@@ -163,6 +182,7 @@ Result<int> Recorder::run() {
   if (!ready) {
     // Nothing was recorded: no folder that looks like a session.
     if (folder_) (void)remove_session_folder(std::move(*folder_));
+    disk_.reset();
     streams_.reset();
     marker_.reset();
     command_.reset();

@@ -89,16 +89,16 @@ void Recorder::look_at_instance() {
   }
 }
 
-void Recorder::save_session() {
+// The small files as they are to be now, by their names.
+std::map<std::string, std::string> Recorder::texts() {
   note_streams();
   session_.threads = threads_.threads();
   session_.vms = vm_names_.vms(session_.threads);
   session_.cgroups = cgroups_.list();
   session_.sync = sync_.brackets();
-  // Both are better than nothing where the disk is nearly full: what fails is written at the end.
   const std::string own = fmt::format("{} trapline\n", ::getpid());  // of the sync records
-  (void)folder_->replace("raw/cmdlines", own + threads_.cmdlines());
-  (void)write_session(*folder_, session_);
+  return {{"raw/cmdlines", own + threads_.cmdlines()},
+          {"session.json", to_text(facts_of(session_))}};
 }
 
 void Recorder::on_tick() {
@@ -115,7 +115,10 @@ void Recorder::on_tick() {
   const std::size_t hits = session_.snapshot.first_hits.size();
   if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
   note_streams();
-  if (look_at_threads() || session_.snapshot.first_hits.size() != hits) save_session();
+  if (const auto failed = disk_->error()) return cut_short(*failed);
+  SyncJob job = streams_->sync_job();
+  if (look_at_threads() || session_.snapshot.first_hits.size() != hits) job.texts = texts();
+  disk_->ask(std::move(job));
 }
 
 void Recorder::ask_to_end(int signal, const char* why) {
@@ -225,6 +228,13 @@ void Recorder::stop_tracing() {
     session_.ended_by = broken_->message;
     say(broken_->message + "; the recording lacks its end");
   }
+  disk_->stop();
+  if (const auto failed = disk_->error()) {
+    streams_->keep_only(disk_->durable());
+    if (!broken_) say(failed->message + "; the recording lacks its end");
+    if (!broken_) broken_ = failed;
+    session_.ended_by = broken_->message;
+  }
   note_streams();  // before the files are closed
   session_.losses = streams_->losses(*instance_);
 }
@@ -234,7 +244,8 @@ Result<void> Recorder::close_session() {
   streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
   (void)folder_->remove("raw/reserve");
-  save_session();
+  // Both are better than nothing where the disk is nearly full.
+  for (const auto& [name, text] : texts()) (void)folder_->replace(name, text, 0600, Durable::kYes);
   auto finished = finish_locked(*folder_, stats);
   session_.closed = finished.has_value();
   auto wrote = write_session(*folder_, session_);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "merge/record/cgroups.h"
 #include "merge/record/command.h"
+#include "merge/record/disk_sync.h"
 #include "merge/record/instance.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/recorder.h"
@@ -28,6 +30,7 @@ class Recorder {
   Result<void> open_streams();
   Result<void> make_output();
   Result<void> start();
+  Result<void> start_syncing();
 
   // recording.cc: while it goes on, and its end.
   void loop();
@@ -47,7 +50,7 @@ class Recorder {
   [[nodiscard]] bool write_sync();
   void note_streams();
   void look_at_instance();
-  void save_session();
+  [[nodiscard]] std::map<std::string, std::string> texts();
 
   void say(const std::string& line) const {
     if (options_.say) options_.say(line);
@@ -65,6 +68,7 @@ class Recorder {
   UniqueFd marker_, lock_, signals_, timer_, pidfd_;
   std::optional<TriggerMatcher> watch_;  // until the streams have it
   std::optional<PageStreams> streams_;
+  std::optional<DiskSync> disk_;  // before the files that it syncs
   std::optional<Command> command_;
   QemuAdditions additions_;
   ThreadTable threads_;

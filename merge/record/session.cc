@@ -89,7 +89,8 @@ SessionJson facts_of(const Session& session) {
 }
 
 Result<void> write_session(const Folder& folder, const Session& session) {
-  return write_session_json(folder, facts_of(session));
+  auto wrote = write_session_json(folder, facts_of(session));
+  return wrote && session.closed ? folder.sync() : wrote;
 }
 
 CpuLoss read_loss(unsigned cpu, const std::string& stats) {

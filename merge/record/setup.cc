@@ -154,24 +154,18 @@ Result<void> reserve(const Folder& session) {
   return {};
 }
 
-Result<trace_dat::StartFacts> write_head(const Instance& instance, const Folder& session,
-                                         const RecordOptions& options,
-                                         const std::vector<EventName>& events) {
+Result<PageFiles> make_page_files(const Instance& instance, const Folder& session,
+                                  const RecordOptions& options,
+                                  const std::vector<EventName>& events) {
   trace_dat::StartFacts facts;
   facts.page_size = page_size_of(instance);
   facts.cpus = count_cpus(instance);
   facts.clocks = std::string(trimmed(instance.get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
   facts.version = "trapline " + options.trapline_version;
-  auto head = trace_dat_head(instance.tracefs(), events, facts.page_size);
-  if (!head) return tl::unexpected(std::move(head).error());
-  facts.head_bytes = head->size();
-  const auto fd = session.create("raw/head");
-  if (!fd) return tl::unexpected(fd.error());
-  if (auto wrote = write_all(fd->get(), *head, session.path_of("raw/head")); !wrote) {
-    return tl::unexpected(std::move(wrote).error());
-  }
-  return facts;
+  const auto head = trace_dat_head(instance.tracefs(), events, facts.page_size);
+  if (!head) return tl::unexpected(head.error());
+  return PageFiles::open(session, *head, std::move(facts));
 }
 
 Result<UniqueFd> open_signals(std::initializer_list<int> more) {

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/unique_fd.h"
 #include "merge/record/command.h"
 #include "merge/record/instance.h"
+#include "merge/record/page_files.h"
 #include "merge/record/recorder.h"
 #include "merge/record/snapshot/trigger_matcher.h"
 #include "merge/source/trace_dat/unfinished.h"
@@ -38,11 +39,10 @@ namespace trapline::record {
 [[nodiscard]] std::vector<std::string> unseen_marker_writers(const Instance& instance,
                                                              pid_t pid = 0);
 
-// raw/head, the head of trace.dat, and what finishing the session needs to know.
-[[nodiscard]] Result<trace_dat::StartFacts> write_head(const Instance& instance,
-                                                       const Folder& session,
-                                                       const RecordOptions& options,
-                                                       const std::vector<EventName>& events);
+// The files of a recording of these events, with the head of its trace.dat.
+[[nodiscard]] Result<PageFiles> make_page_files(const Instance& instance, const Folder& session,
+                                                const RecordOptions& options,
+                                                const std::vector<EventName>& events);
 
 // Room that is given back when the disk is full, so that the session can be closed.
 [[nodiscard]] Result<void> reserve(const Folder& session);

@@ -1,11 +1,9 @@
 #include "merge/record/sync_stamps.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "merge/record/page_stream.h"
+#include "merge/record/page_files.h"
 #include "merge/record/snapshot/page_cut.h"
 
 namespace trapline::record {
@@ -32,28 +30,26 @@ bool holds_prefix(std::span<const std::byte> page) {
 
 }  // namespace
 
-void SyncStamps::expect(const std::vector<PageStream>& streams, std::uint64_t series, int first_cpu,
-                        int last_cpu) {
+void SyncStamps::expect(const PageFiles& files, std::uint64_t series, int first_cpu, int last_cpu) {
   last_series_ = series;
   for (const int cpu : {first_cpu, last_cpu}) {
-    const auto index = static_cast<std::size_t>(cpu);
+    const auto index = static_cast<unsigned>(cpu);
     // What an earlier series waits for comes before.
-    if (cpu >= 0 && index < streams.size()) places_.try_emplace(index, streams[index].written());
+    if (cpu >= 0 && index < files.cpus()) places_.try_emplace(index, files.written(index));
   }
 }
 
-std::vector<SyncStamp> SyncStamps::find(const std::vector<PageStream>& streams) {
+std::vector<SyncStamp> SyncStamps::find(const PageFiles& files) {
   std::vector<SyncStamp> stamps;
   std::vector<std::byte> buffer(places_.empty() ? 0 : kPiece);
+  const std::size_t page_size = files.page_size();
   for (auto& [cpu, from] : places_) {
-    const PageStream& stream = streams[cpu];
-    const std::uint64_t end = std::min(stream.written(), from + kMostAtOnce);
+    const std::uint64_t end = std::min(files.written(cpu), from + kMostAtOnce);
     while (from < end) {
       const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(end - from, kPiece));
-      const ssize_t got = ::pread(stream.target(), buffer.data(), wanted, static_cast<off_t>(from));
-      if (got != static_cast<ssize_t>(wanted)) break;
-      for (std::size_t at = 0; at + stream.page_size() <= wanted; at += stream.page_size()) {
-        const auto page = std::span<const std::byte>(buffer).subspan(at, stream.page_size());
+      if (!files.read(cpu, from, std::span(buffer).first(wanted))) break;
+      for (std::size_t at = 0; at + page_size <= wanted; at += page_size) {
+        const auto page = std::span<const std::byte>(buffer).subspan(at, page_size);
         if (holds_prefix(page)) append_stamps(page, stamps);
       }
       from += wanted;

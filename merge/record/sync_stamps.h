@@ -10,7 +10,7 @@
 
 namespace trapline::record {
 
-class PageStream;
+class PageFiles;
 
 // Guarantees: at most kMostAtOnce of a file is read at a time; what is not found stays unknown.
 class SyncStamps {
@@ -19,13 +19,12 @@ class SyncStamps {
 
   // A series was just written, by a thread that was first on this CPU and then on that: its pages
   // come after what their files hold by now.
-  void expect(const std::vector<PageStream>& streams, std::uint64_t series, int first_cpu,
-              int last_cpu);
+  void expect(const PageFiles& files, std::uint64_t series, int first_cpu, int last_cpu);
   // What has come of it.
-  [[nodiscard]] std::vector<SyncStamp> find(const std::vector<PageStream>& streams);
+  [[nodiscard]] std::vector<SyncStamp> find(const PageFiles& files);
 
  private:
-  std::map<std::size_t, std::uint64_t> places_;  // CPU, offset in its file
+  std::map<unsigned, std::uint64_t> places_;  // CPU, offset in its file
   std::uint64_t last_series_ = 0;
 };
 

@@ -8,40 +8,46 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend_ftrace/base/text_file.h"
+#include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline {
 namespace {
 
-using trace_dat::CpuArea;
+using trace_dat::FinishPlan;
+using trace_dat::kStream;
 using trace_dat::StartFacts;
+using trace_dat::StreamedPages;
 using trace_dat::Tail;
+using Part = FinishPlan::Part;
 
-constexpr std::uint64_t kPiece = 1u << 20;
+// Copied and synced at once; less where the disk is nearly full, down to a third of raw/reserve.
+constexpr std::uint64_t kPiece = 64u << 20, kSmallestPiece = 1u << 20;
+constexpr const char* kWhole = "whole";  // in raw/: what is copied out of regions
 
-std::string cpu_file(std::size_t cpu) { return fmt::format("raw/cpu{}", cpu); }
-
-// Adds the tail to the head, writes the plan, and gives the head its name.
-Result<void> begin(const Folder& session, const StartFacts& start,
-                   const std::vector<std::string>& cpu_stats) {
-  const Tail tail = trace_dat::tail_of(session, start, cpu_stats);
-  const std::string path = session.path_of("raw/head");
-  const auto head = session.open_file("raw/head", O_WRONLY);
-  if (!head) return tl::unexpected(head.error());
-  const auto end = static_cast<off_t>(start.head_bytes);
-  if (::ftruncate(head->get(), end) != 0 || ::lseek(head->get(), end, SEEK_SET) != end) {
-    return fail("{}: {}", path, std::strerror(errno));
-  }
-  if (auto wrote = write_all(head->get(), tail.bytes, path); !wrote) return wrote;
-  if (auto planned = trace_dat::write_plan(session, tail.areas); !planned) return planned;
-  return session.rename("raw/head", "trace.dat");
+tl::unexpected<Error> failed(const std::string& path, int cause) {
+  return fail("{}: {}", path, std::strerror(cause));
 }
 
-// Copies [from, from + size) of one file to the end of another; by reference where the file system
-// can, else inside the kernel.
-Result<void> copy_piece(int source, std::uint64_t from, int target, std::uint64_t to,
-                        std::uint64_t size, const std::string& path) {
+Result<void> write_at(int fd, std::uint64_t at, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t size = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return failed(path, size < 0 ? errno : ENOSPC);
+    at += static_cast<std::uint64_t>(size);
+    bytes.remove_prefix(static_cast<std::size_t>(size));
+  }
+  return {};
+}
+
+Result<void> sync_file(int fd, const std::string& path) {
+  if (::fsync(fd) != 0) return failed(path, errno);
+  return {};
+}
+
+// Copies [from, from + size) of one file to another; by reference where the file system can, else
+// inside the kernel. The error is an errno.
+int copy_piece(int source, std::uint64_t from, int target, std::uint64_t to, std::uint64_t size) {
   auto in = static_cast<off_t>(from);
   auto out = static_cast<off_t>(to);
   while (size > 0) {
@@ -54,61 +60,247 @@ Result<void> copy_piece(int source, std::uint64_t from, int target, std::uint64_
       if (copied > 0) in += copied, out += copied;
     }
     if (copied < 0 && errno == EINTR) continue;
-    if (copied < 0) return fail("{}: {}", path, std::strerror(errno));
-    if (copied == 0) return fail(ErrorKind::kDamaged, "{}: ends early", path);
+    if (copied < 0) return errno;
+    if (copied == 0) return EIO;  // the file is shorter than it was
     size -= static_cast<std::uint64_t>(copied);
+  }
+  return 0;
+}
+
+class Finisher {
+ public:
+  Finisher(const Folder& session, StartFacts start) : session_(session), start_(std::move(start)) {}
+
+  Result<void> run(const std::vector<std::string>& cpu_stats);
+
+ private:
+  Result<void> make_plan(const std::vector<std::string>& cpu_stats);
+  Result<void> begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages);
+  Result<void> begin_copying(const Tail& tail, const std::vector<Part>& parts);
+  Result<void> close_holes();
+  Result<void> make_hole(std::uint64_t from, std::uint64_t to) const;
+  Result<void> copy_instead();
+  Result<void> copy_parts();
+  Result<void> copy_part(const Part& part, int into);
+  Result<void> save_plan() const;
+  Result<void> name_it() const;
+  [[nodiscard]] std::string path(const std::string& file) const {
+    return session_.path_of("raw/" + file);
+  }
+
+  const Folder& session_;
+  StartFacts start_;
+  UniqueFd stream_;
+  FinishPlan plan_;
+  std::uint64_t piece_ = kPiece;
+};
+
+Result<void> Finisher::save_plan() const {
+  if (auto wrote = trace_dat::write_plan(session_, plan_); !wrote) return wrote;
+  const auto raw = session_.open_folder("raw");
+  return raw ? raw->sync() : tl::unexpected(raw.error());
+}
+
+std::vector<Part> parts_of(const StartFacts& start, const Tail& tail,
+                           const std::vector<StreamedPages>& pages) {
+  std::vector<Part> parts;
+  for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
+    const std::uint64_t at = tail.areas[cpu].offset;
+    const auto& [in_region, in_file] = pages[cpu];
+    if (in_region > 0) {
+      parts.push_back({at, in_region, trace_dat::kStreamName, start.regions.at(cpu)});
+    }
+    if (in_file > 0) parts.push_back({at + in_region, in_file, trace_dat::cpu_name(cpu), 0});
+  }
+  return parts;
+}
+
+Result<void> Finisher::make_plan(const std::vector<std::string>& cpu_stats) {
+  const auto pages = trace_dat::look_at_pages(session_, start_, stream_.get());
+  const Tail tail = trace_dat::tail_of(session_, start_, pages, cpu_stats);
+  plan_.areas = tail.areas;
+  const bool in_regions =
+      start_.regions.any() && plan_.begin() <= start_.regions.first &&
+      std::ranges::all_of(pages, [](const StreamedPages& cpu) { return cpu.in_file == 0; });
+  if (auto begun = in_regions ? begin_closing(tail, pages)
+                              : begin_copying(tail, parts_of(start_, tail, pages));
+      !begun) {
+    return begun;
+  }
+  return save_plan();
+}
+
+// The tail after the head, and nothing after a CPU's last whole page.
+Result<void> Finisher::begin_closing(const Tail& tail, const std::vector<StreamedPages>& pages) {
+  const std::string name = session_.path_of(kStream);
+  if (auto wrote = write_at(stream_.get(), start_.head_bytes, tail.bytes, name); !wrote) {
+    return wrote;
+  }
+  std::uint64_t end = plan_.begin();
+  for (std::size_t cpu = 0; cpu < pages.size(); ++cpu) {
+    const std::uint64_t region = start_.regions.at(cpu);
+    // An attempt that was killed may have left a longer tail.
+    if (auto empty = make_hole(end, region); !empty) return empty;
+    end = region + pages[cpu].in_region;
+  }
+  if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0) return failed(name, errno);
+  return sync_file(stream_.get(), name);
+}
+
+Result<void> Finisher::make_hole(std::uint64_t from, std::uint64_t to) const {
+  if (!trace_dat::next_run(stream_.get(), from, to, start_.page_size)) return {};
+  if (::fallocate(stream_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(from), static_cast<off_t>(to - from)) != 0) {
+    return failed(session_.path_of(kStream), errno);
   }
   return {};
 }
 
-Result<void> move_cpu(const Folder& session, std::size_t cpu, const CpuArea& area, int target) {
-  const std::string path = session.path_of(cpu_file(cpu));
-  struct stat status {};
-  if (::fstat(target, &status) != 0) return fail("{}: {}", path, std::strerror(errno));
-  const auto length = static_cast<std::uint64_t>(status.st_size);
-  std::uint64_t done = std::min(length > area.offset ? length - area.offset : 0, area.size);
-  if (done < area.size) {
-    const auto source = session.open_file(cpu_file(cpu), O_RDWR);
-    if (!source) return tl::unexpected(source.error());
-    while (done < area.size) {
-      const std::uint64_t piece = std::min(kPiece, area.size - done);
-      const std::string trace = session.path_of("trace.dat");
-      if (auto copied = copy_piece(source->get(), done, target, area.offset + done, piece, trace);
-          !copied) {
-        return copied;
-      }
-      // Best effort: a file system without FALLOC_FL_PUNCH_HOLE keeps both copies until this CPU is
-      // done.
-      (void)::fallocate(source->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        static_cast<off_t>(done), static_cast<off_t>(piece));
-      done += piece;
+// Head and tail in the file that the pages are copied to: the stream itself where it has no pages.
+Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& parts) {
+  plan_.parts = parts;
+  plan_.into = start_.regions.any() ? kWhole : trace_dat::kStreamName;
+  plan_.copied = plan_.begin();
+  UniqueFd whole;
+  if (start_.regions.any()) {
+    if (auto removed = session_.remove(std::string("raw/") + kWhole); !removed) return removed;
+    auto made = session_.create(std::string("raw/") + kWhole);
+    if (!made) return tl::unexpected(std::move(made).error());
+    whole = std::move(*made);
+    if (const int cause = copy_piece(stream_.get(), 0, whole.get(), 0, start_.head_bytes)) {
+      return failed(path(kWhole), cause);
+    }
+    // Who reads it where it was written is told by its size that it moves.
+    std::uint64_t end = start_.head_bytes;
+    for (const Part& part : parts) {
+      if (part.file == trace_dat::kStreamName) end = std::max(end, part.offset + part.size);
+    }
+    if (::ftruncate(stream_.get(), static_cast<off_t>(end + start_.page_size)) != 0) {
+      return failed(session_.path_of(kStream), errno);
     }
   }
-  return session.remove(cpu_file(cpu));
+  const int into = whole ? whole.get() : stream_.get();
+  if (auto wrote = write_at(into, start_.head_bytes, tail.bytes, path(plan_.into)); !wrote) {
+    return wrote;
+  }
+  return sync_file(into, path(plan_.into));
+}
+
+// Where the file system refuses, what is left is copied.
+Result<void> Finisher::close_holes() {
+  const auto parts = trace_dat::find_parts(plan_, stream_.get(), start_.page_size);
+  if (!parts) return trace_dat::damaged_session(session_.path_of(kStream));
+  std::uint64_t closed = 0;
+  for (std::size_t i = 0; i < parts->size(); ++i) {
+    const Part& part = (*parts)[i];
+    const std::uint64_t now = part.offset - closed;
+    if (now == part.at) continue;
+    int done = 0;
+    do {
+      done = ::fallocate(stream_.get(), FALLOC_FL_COLLAPSE_RANGE, static_cast<off_t>(part.at),
+                         static_cast<off_t>(now - part.at));
+    } while (done != 0 && errno == EINTR);
+    if (done != 0) return copy_instead();
+    closed += now - part.at;
+  }
+  const std::uint64_t end =
+      plan_.areas.empty() ? plan_.begin() : plan_.areas.back().offset + plan_.areas.back().size;
+  if (::ftruncate(stream_.get(), static_cast<off_t>(end)) != 0) {
+    return failed(session_.path_of(kStream), errno);
+  }
+  return sync_file(stream_.get(), session_.path_of(kStream));
+}
+
+Result<void> Finisher::copy_instead() {
+  const auto parts = trace_dat::find_parts(plan_, stream_.get(), start_.page_size);
+  Tail tail;
+  tail.bytes.resize(plan_.begin() - std::min(plan_.begin(), start_.head_bytes));
+  const auto got = ::pread(stream_.get(), tail.bytes.data(), tail.bytes.size(),
+                           static_cast<off_t>(start_.head_bytes));
+  if (!parts || got != static_cast<ssize_t>(tail.bytes.size())) {
+    return trace_dat::damaged_session(session_.path_of(kStream));
+  }
+  if (auto begun = begin_copying(tail, *parts); !begun) return begun;
+  return save_plan();
+}
+
+// What is copied is on the disk, and the plan says so, before its source is given back.
+Result<void> Finisher::copy_part(const Part& part, int into) {
+  const auto source = session_.open_file("raw/" + part.file, O_RDWR);
+  if (!source) return tl::unexpected(source.error());
+  std::uint64_t done = std::max(plan_.copied, part.at) - part.at;
+  while (done < part.size) {
+    const std::uint64_t size = std::min(piece_, part.size - done);
+    const int cause = copy_piece(source->get(), part.offset + done, into, part.at + done, size);
+    if (cause == ENOSPC && piece_ > kSmallestPiece) {
+      piece_ = std::max(piece_ / 4, kSmallestPiece);
+      if (::ftruncate(into, static_cast<off_t>(plan_.copied)) != 0) {
+        return failed(path(plan_.into), errno);
+      }
+      continue;
+    }
+    if (cause != 0) return failed(path(plan_.into), cause);
+    if (auto synced = sync_file(into, path(plan_.into)); !synced) return synced;
+    plan_.copied = part.at + done + size;
+    if (auto saved = save_plan(); !saved) return saved;
+    // Best effort: a file system without it keeps both copies until the end.
+    (void)::fallocate(source->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(part.offset + done), static_cast<off_t>(size));
+    done += size;
+  }
+  return {};
+}
+
+Result<void> Finisher::copy_parts() {
+  const auto into = session_.open_file("raw/" + plan_.into, O_RDWR);
+  if (!into) return tl::unexpected(into.error());
+  // What was copied and is not known to be on the disk is copied again.
+  if (::ftruncate(into->get(), static_cast<off_t>(plan_.copied)) != 0) {
+    return failed(path(plan_.into), errno);
+  }
+  for (const Part& part : plan_.parts) {
+    if (part.at + part.size <= plan_.copied) continue;
+    if (auto copied = copy_part(part, into->get()); !copied) return copied;
+  }
+  return sync_file(into->get(), path(plan_.into));
+}
+
+// From here on the session has a trace.dat, and raw/ is what is left over.
+Result<void> Finisher::name_it() const {
+  const std::string from = plan_.copies() ? plan_.into : trace_dat::kStreamName;
+  if (auto named = session_.rename("raw/" + from, "trace.dat"); !named) return named;
+  if (auto synced = session_.sync(); !synced) return synced;
+  return session_.remove_tree("raw");
+}
+
+Result<void> Finisher::run(const std::vector<std::string>& cpu_stats) {
+  auto stream = session_.open_file(kStream, O_RDWR);
+  if (!stream) return tl::unexpected(std::move(stream).error());
+  stream_ = std::move(*stream);
+  if (session_.has_file("raw/plan.json")) {
+    auto plan = trace_dat::read_plan(session_);
+    if (!plan) return tl::unexpected(std::move(plan).error());
+    plan_ = std::move(*plan);
+  } else if (auto made = make_plan(cpu_stats); !made) {
+    return made;
+  }
+  if (!plan_.copies()) {
+    if (auto closed = close_holes(); !closed) return closed;
+  }
+  if (plan_.copies()) {
+    if (auto copied = copy_parts(); !copied) return copied;
+  }
+  return name_it();
 }
 
 }  // namespace
 
 Result<void> finish_locked(const Folder& session, const std::vector<std::string>& cpu_stats) {
   if (auto removed = session.remove("raw/reserve"); !removed) return removed;
+  if (session.has_file("trace.dat")) return session.remove_tree("raw");
   auto start = trace_dat::read_start(session);
   if (!start) return tl::unexpected(std::move(start).error());
-  if (!session.has_file("raw/plan.json") || !session.has_file("trace.dat")) {
-    if (auto begun = begin(session, *start, cpu_stats); !begun) return begun;
-  }
-  auto areas = trace_dat::read_plan(session);
-  if (!areas) return tl::unexpected(std::move(areas).error());
-  {
-    const auto target = session.open_file("trace.dat", O_RDWR);
-    if (!target) return tl::unexpected(target.error());
-    for (std::size_t cpu = 0; cpu < areas->size(); ++cpu) {
-      if (auto moved = move_cpu(session, cpu, (*areas)[cpu], target->get()); !moved) return moved;
-    }
-  }
-  // First: without it, trace.dat is whole.
-  if (auto removed = session.remove("raw/start.json"); !removed) return removed;
-  (void)session.remove_tree("raw");
-  return {};
+  return Finisher(session, std::move(*start)).run(cpu_stats);
 }
 
 Result<Finish> finish_session(const std::string& path) {
@@ -122,13 +314,15 @@ Result<Finish> finish_session(const std::string& path) {
   if (!lock) return tl::unexpected(std::move(lock).error());
   // Another reader may have finished it, and gone, before this one had the lock.
   if (!session->has_folder("raw")) return Finish::kNothingToDo;
-  if (!session->has_file("raw/start.json")) {
-    if (!session->has_file("trace.dat")) {
-      return fail(ErrorKind::kDamaged, "{}: the recorder was killed before it recorded anything",
-                  path);
+  if (session->has_file("trace.dat")) {
+    if (auto removed = session->remove_tree("raw"); !removed) {
+      return tl::unexpected(removed.error());
     }
-    (void)session->remove_tree("raw");
     return Finish::kNothingToDo;
+  }
+  if (!session->has_file("raw/start.json")) {
+    return fail(ErrorKind::kDamaged, "{}: the recorder was killed before it recorded anything",
+                path);
   }
   if (auto done = finish_locked(*session, {}); !done) {
     return fail(done.error().kind, "{}: the session was cut off and cannot be finished: {}", path,

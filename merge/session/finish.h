@@ -2,10 +2,13 @@
 // unfinished.h), at a recording's end or, where the recorder was killed, when it is asked for:
 // readers never finish a session.
 //
-// Finishing turns raw/head into trace.dat by adding the tail and moving the pages after it, piece
-// by piece, each piece's room given back once it is copied. The plan of it is written first:
-// finishing may itself be killed or run out of disk space at any point and be done again; the
-// length of trace.dat tells how far it came.
+// Pages in regions stay where the recorder wrote them: the tail is written behind the head, and the
+// holes between are closed. What lies elsewhere, or on a file system that cannot do that, is copied,
+// and each part's room given back once its copy is on the disk. The plan of it is written first:
+// finishing may be killed, lose the power or run out of disk space at any point and be done again.
+//
+//   last pages on the disk ─ tail ─ plan ─ holes closed, or pages copied ─ all on the disk ─ trace.dat
+//   gets its name ─ raw/ removed ─ (the recorder) session.json says closed
 #pragma once
 
 #include <string>

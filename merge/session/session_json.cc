@@ -339,7 +339,7 @@ std::string to_text(const SessionJson& session) {
 }
 
 Result<void> write_session_json(const Folder& folder, const SessionJson& session) {
-  return folder.replace("session.json", to_text(session));
+  return folder.replace("session.json", to_text(session), 0600, Durable::kYes);
 }
 
 std::optional<SessionJson> parse_session_json(const std::string& text) {

@@ -160,7 +160,7 @@ a_session_is_read_while_it_grows() {
   local session=$work/grows events=0 more tries
   "$trapline" record --follow -o "$session" --no-kvm --sched --events raw_syscalls 2>"$work/stderr" &
   recorder=$!
-  wait_for "session" test -s "$session/raw/cpu0"
+  wait_for "session" test -s "$session/raw/start.json"
   for tries in 1 2 3; do
     wait_for "more events" sh -c "
       dd if=/dev/zero of=/dev/null bs=1 count=2000 2>/dev/null

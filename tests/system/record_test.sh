@@ -317,7 +317,7 @@ nobody_learns_that_the_module_is_missing_where_rights_are() {
   if grep -E "no KVM|modprobe" "$work/stderr"; then fail "the module is said to be missing"; fi
 }
 
-two_series() { [ "$(cat "$session"/raw/cpu* | grep -a -o 'trapline: sync 1 [0-9]* 0 before' | wc -l)" -ge 2 ]; }
+two_series() { [ "$("$trapline" timeline "$session" | grep -c 'trapline: sync records, series')" -ge 2 ]; }
 
 a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   sh -c 'while :; do sleep 0.01; done' &
@@ -345,7 +345,7 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   expect_equal "exit status of info" 0 "$status"
   expect_contains "$work/stdout" sched_switch
   # Reading it has changed nothing; finishing it is a command of its own, after which it tells the same.
-  [ -e "$work/cut.trapline/raw/head" ] || fail "info has finished the session"
+  [ -e "$work/cut.trapline/raw/trace.dat" ] || fail "info has finished the session"
   [ ! -e "$work/cut.trapline/trace.dat" ] || fail "info has written trace.dat"
   grep -v '^[0-9]' "$work/stdout" >"$work/open"
   run "$trapline" record --finish "$work/cut.trapline"
@@ -548,7 +548,7 @@ a_killed_recorder_leaves_the_hits_that_it_had_kept() {
   sh -c 'sleep 1; exec "$@"' sh "${qemu_command[@]}" &
   local target=$!
   start_recorder --snapshot-on 'exit > 20us' --around 2ms --pid "$target"
-  wait_for "hit" test -s "$session/raw/cpu0"
+  wait_for "hit" grep -q '"hits": [1-9]' "$session/session.json"
   sleep 2.2
   kill -KILL "$recorder"
   end_recorder

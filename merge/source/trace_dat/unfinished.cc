@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/json_text.h"
+#include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
@@ -17,18 +19,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Descriptor = std::shared_ptr<const UniqueFd>;
 
-std::string cpu_file(std::size_t cpu) { return fmt::format("raw/cpu{}", cpu); }
-
-std::uint64_t size_of(const Folder& session, const std::string& name) {
-  const auto status = session.look_at(name);
-  return status ? static_cast<std::uint64_t>(status->st_size) : 0;
-}
-
-tl::unexpected<Error> damaged(const std::string& path) {
-  return fail(ErrorKind::kDamaged,
-              "{}: damaged; the pages in {} can still be read with trace-cmd restore", path,
-              fs::path(path).parent_path().string());
-}
+constexpr const char* kStart = "raw/start.json";
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 
 Result<Descriptor> open_piece(const Folder& session, const std::string& name) {
   auto fd = session.open_file(name, O_RDONLY);
@@ -36,63 +28,100 @@ Result<Descriptor> open_piece(const Folder& session, const std::string& name) {
   return std::make_shared<const UniqueFd>(std::move(*fd));
 }
 
-std::uint64_t length(const UniqueFd& fd) {
+// Whoever makes trace.dat changes this file's size before anything moves.
+File::Guard guard_of(const Descriptor& file) {
   struct stat status {};
-  return ::fstat(fd.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+  (void)::fstat(file->get(), &status);
+  return {file, static_cast<std::uint64_t>(status.st_size)};
 }
 
-// Pages that nobody has begun to move: the head is what the recorder wrote, or has a tail already
-// that somebody did not come to use.
+bool is_sane(const StartFacts& facts) {
+  const Regions& regions = facts.regions;
+  return facts.page_size >= 4096 && facts.page_size <= 65536 &&
+         std::has_single_bit(facts.page_size) && facts.cpus <= kMostCpus &&
+         facts.head_bytes < kMostBytes && regions.first < kMostBytes &&
+         regions.first % facts.page_size == 0 && regions.bytes % facts.page_size == 0 &&
+         (!regions.any() || facts.head_bytes <= regions.first) &&
+         regions.bytes <= (kMostBytes - regions.first) / std::max(facts.cpus, 1u);
+}
+
 Result<File> compose_streamed(const Folder& session, const StartFacts& start,
-                              const Descriptor& head, std::uint64_t head_length) {
-  const Tail tail = tail_of(session, start, {});
+                              const Descriptor& stream) {
+  const File::Guard guard = guard_of(stream);
+  const std::vector<StreamedPages> streamed = look_at_pages(session, start, stream->get());
+  const Tail tail = tail_of(session, start, streamed, {});
   std::vector<File::Piece> pieces;
-  pieces.push_back({0, start.head_bytes, head, 0, {}});
+  pieces.push_back({0, start.head_bytes, stream, 0, {}});
   pieces.push_back({start.head_bytes, tail.bytes.size(), nullptr, 0, tail.bytes});
-  for (std::size_t cpu = 0; cpu < tail.areas.size(); ++cpu) {
-    const CpuArea& area = tail.areas[cpu];
-    if (area.size == 0) continue;
-    auto pages = open_piece(session, cpu_file(cpu));
+  for (std::size_t cpu = 0; cpu < streamed.size(); ++cpu) {
+    const std::uint64_t at = tail.areas[cpu].offset;
+    const auto& [in_region, in_file] = streamed[cpu];
+    if (in_region > 0) pieces.push_back({at, in_region, stream, start.regions.at(cpu), {}});
+    if (in_file == 0) continue;
+    auto pages = open_piece(session, "raw/" + cpu_name(cpu));
     if (!pages) return tl::unexpected(std::move(pages).error());
-    pieces.push_back({area.offset, area.size, std::move(*pages), 0, {}});
+    pieces.push_back({at + in_region, in_file, std::move(*pages), 0, {}});
   }
-  return File::compose(session.path_of("trace.dat"), std::move(pieces), {head, head_length});
+  return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
 }
 
-// What was moved is in trace.dat, the rest still in raw/.
-Result<File> compose_moved(const Folder& session, const Descriptor& trace) {
-  auto areas = read_plan(session);
-  if (!areas) return tl::unexpected(std::move(areas).error());
-  const std::uint64_t moved = length(*trace);
-  const std::uint64_t first = areas->empty() ? moved : areas->front().offset;
+// Holes that are being closed: head and tail are in their places, the pages somewhere after them.
+Result<File> compose_closing(const Folder& session, const StartFacts& start, const FinishPlan& plan,
+                             const Descriptor& stream) {
+  const File::Guard guard = guard_of(stream);
+  const auto parts = find_parts(plan, stream->get(), start.page_size);
+  if (!parts) return damaged_session(session.path_of(kStream));
   std::vector<File::Piece> pieces;
-  pieces.push_back({0, std::min(first, moved), trace, 0, {}});
-  for (std::size_t cpu = 0; cpu < areas->size(); ++cpu) {
-    const CpuArea& area = (*areas)[cpu];
-    const std::uint64_t done = std::min(moved > area.offset ? moved - area.offset : 0, area.size);
-    if (done > 0) pieces.push_back({area.offset, done, trace, area.offset, {}});
-    if (done == area.size) continue;
-    auto pages = open_piece(session, cpu_file(cpu));
-    if (!pages) return tl::unexpected(std::move(pages).error());
-    pieces.push_back({area.offset + done, area.size - done, std::move(*pages), done, {}});
+  pieces.push_back({0, plan.begin(), stream, 0, {}});
+  for (const FinishPlan::Part& part : *parts) {
+    pieces.push_back({part.at, part.size, stream, part.offset, {}});
   }
-  return File::compose(session.path_of("trace.dat"), std::move(pieces), {trace, moved});
+  return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
+}
+
+// What was copied is in the new file, the rest where it was.
+Result<File> compose_copied(const Folder& session, const FinishPlan& plan) {
+  const auto into = open_piece(session, "raw/" + plan.into);
+  if (!into) return tl::unexpected(into.error());
+  const File::Guard guard = guard_of(*into);
+  std::vector<File::Piece> pieces;
+  pieces.push_back({0, std::max(plan.begin(), plan.copied), *into, 0, {}});
+  for (const FinishPlan::Part& part : plan.parts) {
+    if (part.at + part.size <= plan.copied) continue;
+    auto file = open_piece(session, "raw/" + part.file);
+    if (!file) return tl::unexpected(std::move(file).error());
+    const std::uint64_t done = std::max(plan.copied, part.at) - part.at;
+    pieces.push_back({part.at + done, part.size - done, std::move(*file), part.offset + done, {}});
+  }
+  return File::compose(session.path_of("trace.dat"), std::move(pieces), guard);
 }
 
 }  // namespace
 
+std::string cpu_name(std::size_t cpu) { return fmt::format("cpu{}", cpu); }
+
+tl::unexpected<Error> damaged_session(const std::string& path) {
+  return fail(ErrorKind::kDamaged,
+              "{}: damaged; the pages in {} can still be read with trace-cmd restore", path,
+              fs::path(path).parent_path().string());
+}
+
 Result<void> write_start(const Folder& session, const StartFacts& facts) {
-  const json start{{"page_size", facts.page_size}, {"head_bytes", facts.head_bytes},
-                   {"cpus", facts.cpus},           {"clocks", facts.clocks},
-                   {"uname", facts.uname},         {"version", facts.version}};
-  return session.replace("raw/start.json", start.dump());
+  const json start{{"page_size", facts.page_size},
+                   {"head_bytes", facts.head_bytes},
+                   {"cpus", facts.cpus},
+                   {"clocks", facts.clocks},
+                   {"uname", facts.uname},
+                   {"version", facts.version},
+                   {"first_region", facts.regions.first},
+                   {"region_bytes", facts.regions.bytes}};
+  return session.replace(kStart, start.dump(), 0600, Durable::kYes);
 }
 
 Result<StartFacts> read_start(const Folder& session) {
-  const std::string path = session.path_of("raw/start.json");
-  auto text = session.read("raw/start.json");
+  auto text = session.read(kStart);
   if (!text) return tl::unexpected(std::move(text).error());
-  if (!is_bounded_json(*text)) return damaged(path);
+  if (!is_bounded_json(*text)) return damaged_session(session.path_of(kStart));
   try {
     const json start = json::parse(*text);
     StartFacts facts;
@@ -102,59 +131,47 @@ Result<StartFacts> read_start(const Folder& session) {
     facts.clocks = start.at("clocks").get<std::string>();
     facts.uname = start.at("uname").get<std::string>();
     facts.version = start.at("version").get<std::string>();
-    const bool sane =
-        facts.page_size >= 4096 && facts.page_size <= 65536 && facts.cpus <= kMostCpus;
-    if (sane && facts.head_bytes <= size_of(session, "raw/head")) return facts;
-    if (sane && session.has_file("raw/plan.json")) return facts;
-  } catch (const json::exception&) {
-  }
-  return damaged(path);
-}
-
-Result<void> write_plan(const Folder& session, const std::vector<CpuArea>& areas) {
-  json list = json::array();
-  for (const CpuArea& area : areas) list.push_back({{"offset", area.offset}, {"size", area.size}});
-  return session.replace("raw/plan.json", json{{"areas", list}}.dump());
-}
-
-Result<std::vector<CpuArea>> read_plan(const Folder& session) {
-  const std::string path = session.path_of("raw/plan.json");
-  auto text = session.read("raw/plan.json");
-  if (!text) return tl::unexpected(std::move(text).error());
-  if (!is_bounded_json(*text)) return damaged(path);
-  try {
-    std::vector<CpuArea> areas;
-    const json plan = json::parse(*text);
-    std::uint64_t at = 0;
-    for (const json& area : plan.at("areas")) {
-      areas.push_back(
-          {area.at("offset").get<std::uint64_t>(), area.at("size").get<std::uint64_t>()});
-      if (areas.back().offset < at || areas.back().size > ~std::uint64_t{0} / 2 - at ||
-          areas.size() > kMostCpus) {
-        return damaged(path);
-      }
-      at = areas.back().offset + areas.back().size;
+    facts.regions = {start.at("first_region").get<std::uint64_t>(),
+                     start.at("region_bytes").get<std::uint64_t>()};
+    const auto stream = session.look_at(kStream);
+    if (is_sane(facts) && stream &&
+        facts.head_bytes <= static_cast<std::uint64_t>(stream->st_size)) {
+      return facts;
     }
-    return areas;
   } catch (const json::exception&) {
-    return damaged(path);
   }
+  return damaged_session(session.path_of(kStart));
+}
+
+std::vector<StreamedPages> look_at_pages(const Folder& session, const StartFacts& start,
+                                         int stream) {
+  std::vector<StreamedPages> all(start.cpus);
+  for (std::size_t cpu = 0; cpu < all.size(); ++cpu) {
+    const std::uint64_t from = start.regions.at(cpu);
+    StreamedPages& pages = all[cpu];
+    if (start.regions.any()) {
+      pages.in_region = pages_at(stream, from, from + start.regions.bytes, start.page_size);
+      // The file is begun when the region is full: anything else is a cut before what it holds.
+      if (pages.in_region != start.regions.bytes) continue;
+    }
+    if (const auto file = session.open_file("raw/" + cpu_name(cpu), O_RDONLY)) {
+      pages.in_file = pages_at(file->get(), 0, kMostBytes, start.page_size);
+    }
+  }
+  return all;
 }
 
 Tail tail_of(const Folder& session, const StartFacts& start,
-             const std::vector<std::string>& cpu_stats) {
+             const std::vector<StreamedPages>& pages, const std::vector<std::string>& cpu_stats) {
   std::vector<std::uint64_t> sizes;
-  for (unsigned cpu = 0; cpu < start.cpus; ++cpu) {
-    sizes.push_back(size_of(session, cpu_file(cpu)) / start.page_size * start.page_size);
-  }
+  for (const StreamedPages& cpu : pages) sizes.push_back(cpu.in_region + cpu.in_file);
   const TailFacts facts{session.read("raw/cmdlines").value_or(""), start.clocks, start.uname,
                         start.version, cpu_stats};
   return trace_dat_tail(facts, start.head_bytes, start.page_size, sizes);
 }
 
 bool is_unfinished(const Folder& session) {
-  return session.has_file("raw/start.json") &&
-         (session.has_file("raw/head") || session.has_file("trace.dat"));
+  return session.has_file(kStart) && session.has_file(kStream);
 }
 
 bool is_unfinished(const std::string& session) {
@@ -173,13 +190,13 @@ Result<File> open_unfinished(const std::string& session) {
   if (!folder) return tl::unexpected(folder.error());
   auto start = read_start(*folder);
   if (!start) return tl::unexpected(std::move(start).error());
-  if (auto head = open_piece(*folder, "raw/head")) {
-    const std::uint64_t head_length = length(**head);
-    return compose_streamed(*folder, *start, *head, head_length);
-  }
-  auto trace = open_piece(*folder, "trace.dat");
-  if (!trace) return tl::unexpected(std::move(trace).error());
-  return compose_moved(*folder, *trace);
+  auto stream = open_piece(*folder, kStream);
+  if (!stream) return tl::unexpected(std::move(stream).error());
+  if (!folder->has_file("raw/plan.json")) return compose_streamed(*folder, *start, *stream);
+  auto plan = read_plan(*folder);
+  if (!plan) return tl::unexpected(std::move(plan).error());
+  return plan->copies() ? compose_copied(*folder, *plan)
+                        : compose_closing(*folder, *start, *plan, *stream);
 }
 
 Result<File> open_trace_file(std::string path) {

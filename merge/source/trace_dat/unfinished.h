@@ -2,14 +2,14 @@
 //
 // While it records, a session holds
 //     session.json                closed: false
-//     raw/head                    the head of trace.dat
-//     raw/start.json              page size, bytes of the head, clocks, CPUs
+//     raw/start.json              page size, bytes of the head, clocks, CPUs, regions
+//     raw/trace.dat               the head of trace.dat, then the pages of each CPU in its region
+//                                 (regions.h), where the file system can close the holes later
+//     raw/cpu0, raw/cpu1, …       pages where there are no regions, or a CPU's is full
 //     raw/cmdlines                names of threads seen so far
-//     raw/cpu0, raw/cpu1, …       pages as they come
 //     raw/reserve                 room that is given back when the disk is full
-// and the recorder holds a lock on raw/. Finishing (merge/session/finish.h) turns raw/head into
-// trace.dat by adding the tail and moving the pages after it, piece by piece. The plan of it
-// (raw/plan.json) is written first; the length of trace.dat tells how far it came.
+// and the recorder holds a lock on raw/. Finishing (merge/session/finish.h) makes trace.dat of it;
+// its plan (finish_plan.h) is written before anything moves.
 //
 // Whatever of that is there is read as the trace.dat that it would become: the head, a tail made in
 // memory, and of each CPU the pages up to the last whole one. Nothing is written.
@@ -23,26 +23,37 @@
 #include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/result.h"
 #include "merge/source/file.h"
+#include "merge/source/trace_dat/regions.h"
 #include "merge/source/trace_dat/tail.h"
 
 namespace trapline::trace_dat {
+
+inline constexpr const char* kStreamName = "trace.dat";  // in raw/
+inline constexpr const char* kStream = "raw/trace.dat";
+[[nodiscard]] std::string cpu_name(std::size_t cpu);  // in raw/
 
 struct StartFacts {
   std::size_t page_size = 4096;
   std::uint64_t head_bytes = 0;
   unsigned cpus = 0;
   std::string clocks, uname, version;
+  Regions regions;
 };
 [[nodiscard]] Result<void> write_start(const Folder& session, const StartFacts& facts);
 // Errors: kDamaged.
 [[nodiscard]] Result<StartFacts> read_start(const Folder& session);
 
-// Where the pages of each CPU lie in the trace.dat that is being made.
-[[nodiscard]] Result<void> write_plan(const Folder& session, const std::vector<CpuArea>& areas);
-[[nodiscard]] Result<std::vector<CpuArea>> read_plan(const Folder& session);
+// The bytes of a CPU's whole pages: those in its region, and those in its own file, after them.
+struct StreamedPages {
+  std::uint64_t in_region = 0, in_file = 0;
+};
+// Of each CPU; `stream` is raw/trace.dat.
+[[nodiscard]] std::vector<StreamedPages> look_at_pages(const Folder& session,
+                                                       const StartFacts& start, int stream);
 
-// The tail for what has been streamed so far; pages that were cut off are left out.
+// The tail for these pages.
 [[nodiscard]] Tail tail_of(const Folder& session, const StartFacts& start,
+                           const std::vector<StreamedPages>& pages,
                            const std::vector<std::string>& cpu_stats);
 
 // Whether the folder holds such a recording.
@@ -56,5 +67,7 @@ struct StartFacts {
 
 // A trace.dat, finished or not.
 [[nodiscard]] Result<File> open_trace_file(std::string path);
+
+[[nodiscard]] tl::unexpected<Error> damaged_session(const std::string& path);
 
 }  // namespace trapline::trace_dat

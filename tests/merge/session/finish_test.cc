@@ -2,88 +2,191 @@
 #include "merge/session/finish.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
+#include "merge/record/page_files.h"
 #include "merge/record/session.h"
-#include "merge/source/trace_dat/unfinished.h"
+#include "merge/source/trace_dat/finish_plan.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Values;
 
-class FinishTest : public ::testing::Test {
+// Where pages were streamed to: a file for each CPU, regions of one file, or both.
+enum class Streamed { kFiles, kRegions, kFullRegions };
+
+constexpr std::size_t kPage = 4096;
+constexpr unsigned kCpus = 4;
+constexpr unsigned kPages[kCpus] = {3, 0, 600, 1};
+
+std::string page(unsigned cpu, unsigned number) {
+  std::string bytes(kPage, static_cast<char>('a' + cpu));
+  const std::uint64_t time = 1 + number;
+  std::memcpy(bytes.data(), &time, sizeof time);
+  return bytes;
+}
+
+std::string all_pages() {
+  std::string bytes;
+  for (unsigned cpu = 0; cpu < kCpus; ++cpu) {
+    for (unsigned i = 0; i < kPages[cpu]; ++i) bytes += page(cpu, i);
+  }
+  return bytes;
+}
+
+class FinishTest : public ::testing::TestWithParam<Streamed> {
  protected:
-  FinishTest() {
+  void SetUp() override {
     fs::create_directories(folder_ / "raw");
-    write("session.json", "{}");
-    write("raw/head", "HEAD");
-    const trace_dat::StartFacts facts{4096, 4, 2, "local [mono]", "Linux test", "trapline test"};
-    EXPECT_TRUE(trace_dat::write_start(*Folder::open(folder_), facts));
-    write("raw/cpu0", std::string(3 * 4096, 'a'));
-    write("raw/cpu1", std::string(600 * 4096, 'b') + "cut off page");
+    std::ofstream(folder_ / "session.json") << "{}";
+    const std::uint64_t largest = GetParam() == Streamed::kFiles     ? 0
+                                  : GetParam() == Streamed::kRegions ? ~std::uint64_t{0}
+                                                                     : 1u << 20;
+    auto files = PageFiles::open(
+        session_, "HEAD", {kPage, 0, kCpus, "local [mono]", "Linux", "trapline", {}}, largest);
+    ASSERT_TRUE(files) << files.error().message;
+    if (GetParam() != Streamed::kFiles && !files->regions().any()) {
+      GTEST_SKIP() << "the file system cannot close holes";
+    }
+    for (unsigned cpu = 0; cpu < kCpus; ++cpu) {
+      for (unsigned i = 0; i < kPages[cpu]; ++i) {
+        ASSERT_TRUE(files->write(cpu, std::as_bytes(std::span(page(cpu, i)))));
+      }
+    }
   }
 
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-  }
   [[nodiscard]] std::string read(const std::string& name) const {
     std::ifstream file(folder_ / name, std::ios::binary);
     std::stringstream text;
     text << file.rdbuf();
     return text.str();
   }
+  // As readers see it, finished or not.
+  [[nodiscard]] std::string seen() const {
+    const auto file = trace_dat::open_trace_file(folder_ / "trace.dat");
+    EXPECT_TRUE(file) << file.error().message;
+    if (!file) return {};
+    std::string bytes(file->size(), '\0');
+    const auto got = file->read(0, std::as_writable_bytes(std::span(bytes)));
+    EXPECT_TRUE(got) << got.error().message;
+    return bytes;
+  }
   void expect_whole() const {
     const std::string trace = read("trace.dat");
     EXPECT_TRUE(trace.starts_with("HEAD"));
-    EXPECT_EQ(trace.size() % 4096, 0u);
-    EXPECT_TRUE(trace.ends_with(std::string(3 * 4096, 'a') + std::string(600 * 4096, 'b')));
+    EXPECT_EQ(trace.size() % kPage, 0u);
+    EXPECT_LT(trace.size(), all_pages().size() + 4 * kPage);
+    EXPECT_TRUE(trace.ends_with(all_pages()));
     EXPECT_FALSE(fs::exists(folder_ / "raw"));
   }
 
   test::TemporaryFolder temporary_;
   fs::path folder_ = temporary_ / "session";
+  Folder session_ = [this] {
+    fs::create_directories(folder_);
+    return std::move(*Folder::open(folder_));
+  }();
 };
 
-TEST_F(FinishTest, PutsThePagesAfterTheHeadAndDropsACutOffPage) {
+INSTANTIATE_TEST_SUITE_P(Layouts, FinishTest,
+                         Values(Streamed::kFiles, Streamed::kRegions, Streamed::kFullRegions));
+
+TEST_P(FinishTest, IsReadAsWhatItBecomes) {
+  const std::string before = seen();
   ASSERT_EQ(finish_session(folder_), Finish::kFinished);
   expect_whole();
+  EXPECT_EQ(read("trace.dat"), before);
   EXPECT_EQ(finish_session(folder_), Finish::kNothingToDo);
 }
 
-TEST_F(FinishTest, GoesOnWhereAKilledAttemptEnded) {
-  const fs::path spare = folder_.string() + ".spare";
-  fs::copy(folder_, spare, fs::copy_options::recursive);
+TEST_P(FinishTest, PagesInRegionsStayWhereTheyAre) {
+  if (GetParam() != Streamed::kRegions) GTEST_SKIP();
+  struct stat before {
+  }, after{};
+  ASSERT_EQ(::stat((folder_ / "raw/trace.dat").c_str(), &before), 0);
   ASSERT_EQ(finish_session(folder_), Finish::kFinished);
-  const std::string whole = read("trace.dat");
-  const std::size_t data = whole.size() - 603 * 4096;
-  for (const std::size_t cut : {data, data + 100, data + 3 * 4096, data + 300 * 4096 + 7}) {
-    fs::remove_all(folder_);
-    fs::copy(spare, folder_, fs::copy_options::recursive);
-    // The state after such a kill: the plan, the file so far, the pieces given back.
-    write("trace.dat", whole.substr(0, cut));
-    fs::remove(folder_ / "raw/head");
-    write("raw/plan.json",
-          fmt::format(R"({{"areas":[{{"offset":{},"size":{}}},{{"offset":{},"size":{}}}]}})", data,
-                      3 * 4096, data + 3 * 4096, 600 * 4096));
-    if (cut >= data + 3 * 4096) fs::remove(folder_ / "raw/cpu0");
-    ASSERT_EQ(finish_session(folder_), Finish::kFinished) << cut;
-    EXPECT_EQ(read("trace.dat"), whole) << cut;
+  ASSERT_EQ(::stat((folder_ / "trace.dat").c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_GT(before.st_size, std::int64_t{1} << 30);
+  EXPECT_GE(after.st_blocks * 512, after.st_size) << "it has holes";
+}
+
+// Ends the attempt by a signal at some time; the times are chosen over its whole length.
+TEST_P(FinishTest, AnAttemptThatIsKilledAnywhereIsReadAndDoneAgain) {
+  const std::string whole = seen();
+  std::mt19937 chance(1);
+  unsigned killed = 0;
+  for (unsigned tries = 0; tries < 200 && !fs::exists(folder_ / "trace.dat"); ++tries) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const itimerval soon{{0, 0}, {0, static_cast<suseconds_t>(1 + chance() % 3000)}};
+      ::setitimer(ITIMER_REAL, &soon, nullptr);
+      (void)finish_session(folder_);
+      ::_exit(0);
+    }
+    (void)chance();
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    killed += WIFSIGNALED(status) ? 1 : 0;
+    ASSERT_EQ(seen(), whole) << "after " << tries;
   }
+  EXPECT_GT(killed, 0u);
+  ASSERT_TRUE(finish_session(folder_));
+  EXPECT_EQ(read("trace.dat"), whole);
 }
 
-TEST_F(FinishTest, BeginsAgainWhenTheTailWasCutOff) {
-  write("raw/head", "HEADhalf a tail");
+// A file system may close a hole extent by extent: the power may go when half have moved.
+TEST_P(FinishTest, AHoleThatIsHalfClosedIsReadAndClosed) {
+  if (GetParam() != Streamed::kRegions) GTEST_SKIP();
+  const std::string whole = seen();
+  const auto start = *trace_dat::read_start(session_);
+  const auto stream = session_.open_file(trace_dat::kStream, O_RDWR);
+  ASSERT_TRUE(stream);
+  const auto streamed = trace_dat::look_at_pages(session_, start, stream->get());
+  trace_dat::FinishPlan plan;
+  plan.areas = trace_dat::tail_of(session_, start, streamed, {}).areas;
+  ASSERT_TRUE(trace_dat::write_plan(session_, plan));
+  const std::uint64_t begin = plan.begin(), big = plan.areas[2].offset;
+  constexpr std::uint64_t kMoved = 217 * kPage;
+  const auto put = [&](std::uint64_t from, std::uint64_t size, std::uint64_t at) {
+    EXPECT_EQ(::pwrite(stream->get(), whole.data() + from, size, static_cast<off_t>(at)),
+              static_cast<ssize_t>(size));
+  };
+  ASSERT_EQ(::ftruncate(stream->get(), 0), 0);
+  put(0, big + kMoved, 0);
+  put(big + kMoved, whole.size() - big - kMoved - kPage, start.regions.at(2) + kMoved);
+  put(whole.size() - kPage, kPage, start.regions.at(3));
+  ASSERT_GT(begin, 4u);
+  EXPECT_EQ(seen(), whole);
   ASSERT_EQ(finish_session(folder_), Finish::kFinished);
-  expect_whole();
+  EXPECT_EQ(read("trace.dat"), whole);
 }
 
-TEST_F(FinishTest, LeavesASessionAloneThatIsBeingWritten) {
-  const auto lock = lock_session(*Folder::open(folder_));
+TEST_P(FinishTest, BeginsAgainWhenTheTailWasCutOff) {
+  const std::string whole = seen();
+  const auto stream = session_.open_file(trace_dat::kStream, O_RDWR);
+  const std::string half = "half a tail" + std::string(3 * kPage, 't');
+  ASSERT_EQ(::pwrite(stream->get(), half.data(), half.size(), 4),
+            static_cast<ssize_t>(half.size()));
+  EXPECT_EQ(seen(), whole);
+  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
+  EXPECT_EQ(read("trace.dat"), whole);
+}
+
+TEST_P(FinishTest, LeavesASessionAloneThatIsBeingWritten) {
+  const auto lock = lock_session(session_);
   ASSERT_TRUE(lock);
   const auto finished = finish_session(folder_);
   ASSERT_FALSE(finished);

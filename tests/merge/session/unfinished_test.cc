@@ -50,13 +50,13 @@ class UnfinishedTest : public ::testing::Test {
     EXPECT_TRUE(layout);
     const std::uint64_t head = layout->cmdlines.offset - 8;
     write("session.json", "{\"version\": 1, \"closed\": false}");
-    write("raw/head", bytes.substr(0, head));
+    write("raw/trace.dat", bytes.substr(0, head));
     write("raw/cmdlines", bytes.substr(layout->cmdlines.offset, layout->cmdlines.size));
     for (const trace_dat::CpuPages& cpu : layout->buffers.at(0).cpus) {
       write(cpu_file(cpu.cpu), bytes.substr(cpu.pages.offset, cpu.pages.size));
     }
-    const trace_dat::StartFacts facts{4096,           head,          layout->cpu_count,
-                                      "local [mono]", layout->uname, "trapline test"};
+    const trace_dat::StartFacts facts{
+        4096, head, layout->cpu_count, "local [mono]", layout->uname, "trapline test", {}};
     EXPECT_TRUE(trace_dat::write_start(*Folder::open(folder_), facts));
   }
 
@@ -103,30 +103,6 @@ TEST_F(UnfinishedTest, PagesThatAreHalfWrittenAreLeftOut) {
   append("raw/cpu0", std::string(1000, 'x'));
   append("raw/cpu1", std::string(4095, 'x'));
   EXPECT_EQ(digest(trace()), whole);
-}
-
-TEST_F(UnfinishedTest, AnAttemptToFinishThatWasKilledIsReadAnywhere) {
-  const std::string whole = digest(trace());
-  const fs::path spare = folder_.string() + ".spare";
-  fs::copy(folder_, spare, fs::copy_options::recursive);
-  ASSERT_EQ(finish_session(folder_), Finish::kFinished);
-  const std::string finished = contents(trace());
-  const auto start = trace_dat::read_start(*Folder::open(spare));
-  const auto areas = trace_dat::tail_of(*Folder::open(spare), *start, {}).areas;
-  for (const std::size_t cpu : {std::size_t{0}, areas.size() - 1}) {
-    for (const std::uint64_t moved : {std::uint64_t{0}, areas[cpu].size / 2, areas[cpu].size}) {
-      fs::remove_all(folder_);
-      fs::copy(spare, folder_, fs::copy_options::recursive);
-      fs::remove(folder_ / "raw/head");
-      ASSERT_TRUE(trace_dat::write_plan(*Folder::open(folder_), areas));
-      write("trace.dat", finished.substr(0, areas[cpu].offset + moved));
-      // What was moved is given back.
-      std::string pages = contents(folder_ / cpu_file(static_cast<unsigned>(cpu)));
-      std::fill_n(pages.begin(), std::min<std::size_t>(moved, pages.size()), '\0');
-      write(cpu_file(static_cast<unsigned>(cpu)), pages);
-      EXPECT_EQ(digest(trace()), whole) << cpu << ", " << moved;
-    }
-  }
 }
 
 TEST_F(UnfinishedTest, ARecordingThatEndsWhileItIsReadIsAnErrorAndNeverALoss) {
@@ -186,7 +162,9 @@ TEST_F(UnfinishedTest, DamagedFactsAreAnError) {
   for (const char* start :
        {"", "{}", "[]", "{\"page_size\": 1}",
         "{\"page_size\":4096,\"head_bytes\":99999999999,\"cpus\":2,\"clocks\":\"\",\"uname\":\"\","
-        "\"version\":\"\"}"}) {
+        "\"version\":\"\",\"first_region\":0,\"region_bytes\":0}",
+        "{\"page_size\":4096,\"head_bytes\":4,\"cpus\":4096,\"clocks\":\"\",\"uname\":\"\","
+        "\"version\":\"\",\"first_region\":4096,\"region_bytes\":4611686018427387904}"}) {
     write("raw/start.json", start);
     const auto source = trace_dat::open_trace_dat(trace(), {});
     ASSERT_FALSE(source) << start;

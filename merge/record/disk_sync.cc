@@ -1,0 +1,86 @@
+#include "merge/record/disk_sync.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace trapline::record {
+
+DiskSync::DiskSync(Folder session, std::vector<Folder> folders)
+    : session_(std::move(session)), folders_(std::move(folders)) {
+  thread_ = std::thread([this] { run(); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return thread_id_ != 0; });
+}
+
+void DiskSync::ask(SyncJob job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_) job.texts.merge(waiting_->texts);
+    waiting_ = std::move(job);
+  }
+  changed_.notify_all();
+}
+
+void DiskSync::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::optional<Error> DiskSync::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+std::vector<std::uint64_t> DiskSync::durable() const {
+  const std::lock_guard lock(mutex_);
+  return durable_;
+}
+
+void DiskSync::run() {
+  std::unique_lock lock(mutex_);
+  thread_id_ = ::gettid();
+  changed_.notify_all();
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || waiting_; });
+    if (!waiting_) return;
+    const SyncJob job = std::move(*waiting_);
+    waiting_.reset();
+    lock.unlock();
+    carry_out(job);
+    lock.lock();
+  }
+}
+
+Result<void> DiskSync::sync_data(const SyncJob& job) {
+  for (const int file : job.files) {
+    if (::fdatasync(file) == 0) continue;
+    return fail("{}: data could not be brought to the disk: {}", session_.path(),
+                std::strerror(errno));
+  }
+  if (files_ == job.files.size()) return {};  // no file was made since
+  for (const Folder& folder : folders_) {
+    if (auto synced = folder.sync(); !synced) return synced;
+  }
+  files_ = job.files.size();
+  return {};
+}
+
+void DiskSync::carry_out(const SyncJob& job) {
+  auto synced = sync_data(job);
+  // Where the disk is nearly full, the older ones are better than nothing, and they come again.
+  for (const auto& [name, text] : job.texts) {
+    (void)session_.replace(name, text, 0600, Durable::kYes);
+  }
+  const std::lock_guard lock(mutex_);
+  if (!error_ && !synced) error_ = std::move(synced).error();
+  if (!error_) durable_ = job.sizes;
+}
+
+}  // namespace trapline::record

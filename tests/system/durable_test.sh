@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+# What is on the disk stays on the disk: power cuts, kills, disks that stall or fail while trapline records.
+set -euo pipefail
+source "$(dirname -- "$0")/lib.sh"
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+here=$(dirname -- "$0")
+
+[ "$(id -u)" = 0 ] || skip "needs root"
+mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null ||
+  skip "needs tracefs"
+[ -e /dev/loop-control ] || skip "needs loop devices"
+
+# Innermost first, then what lib.sh does.
+mounted=()
+trap 'for place in "${mounted[@]}"; do umount "$place" || true; done; rm -rf -- "$work"' EXIT
+
+disk() {  # disk IMAGE MIB FOLDER OPTION...: a new ext4, mounted
+  truncate -s "${2}M" "$1"
+  mkfs.ext4 -q "${@:4}" "$1"
+  mkdir -p "$3"
+  mount -o loop "$1" "$3" || skip "cannot mount a loop device"
+  mounted=("$3" "${mounted[@]}")
+}
+
+record() {  # record FOLDER RATE SECONDS ARGUMENT...: a load of system calls
+  "$TRAPLINE_BINARY_DIR/tests/bench/record/bench_record_load" "$(($2 / 2))" "$3" >"$work/made" &
+  local load=$!
+  status=0
+  "$trapline" record -o "$1" --no-kvm --events raw_syscalls --pid $load "${@:4}" \
+    >"$work/stdout" 2>"$work/stderr" || status=$?
+  wait $load
+  cat "$work/stderr"
+}
+
+json() { python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1/session.json" "$2"; }
+
+events() { "$trapline" info "$1" | sed -n 's/^  events *//p' | head -n 1 | tr -d ,; }
+
+python_test() {  # python_test SCRIPT ARGUMENT...
+  local status=0
+  python3 "$here/$1" "$TRAPLINE_BINARY_DIR" "${@:2}" || status=$?
+  [ $status != 77 ] || skip "$1 cannot run here"
+  [ $status = 0 ] || fail "$1"
+}
+
+a_power_cut_costs_the_last_second() {
+  python_test power_cut.py --seconds 5 --rate 20000 --most 20 --between 8
+}
+
+a_killed_recorder_leaves_what_it_had() { python_test kills.py --kills 12; }
+
+# A disk that stands still: its image is on another one, which is frozen. A reader of the buffers that
+# waited for it would lose events: they hold less than a tenth of a second.
+a_disk_that_stalls_loses_nothing() {
+  disk "$work/outer" 400 "$work/a"
+  disk "$work/a/inner" 200 "$work/b"
+  (sleep 1.5 && fsfreeze -f "$work/a" && sleep 3 && fsfreeze -u "$work/a") &
+  record "$work/b/run" 100000 6 --buffer-size 256
+  wait
+  expect_equal "exit status" 0 "$status"
+  expect_equal "closed" True "$(json "$work/b/run" 's["closed"]')"
+  expect_equal "losses" "[]" "$(json "$work/b/run" '[l for l in s["losses"] if l["overwritten"] or l["dropped"]]')"
+  local found made
+  found=$(events "$work/b/run")
+  made=$(cat "$work/made")
+  [ "$found" -ge "$made" ] || fail "$found events of $made"
+}
+
+# A disk that promised more than it has: writes succeed, and fail when they go to the disk.
+a_disk_that_fails_at_a_sync_is_a_loss_that_is_told() {
+  mkdir "$work/thin"
+  mount -t tmpfs -o size=100m none "$work/thin" || skip "cannot mount a tmpfs"
+  mounted=("$work/thin")
+  disk "$work/thin/disk" 300 "$work/b" -O ^has_journal
+  head -c 60M /dev/urandom >"$work/thin/filler"
+  record "$work/b/run" 200000 8
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "could not be brought to the disk"
+  rm "$work/thin/filler"
+  if [ "$(json "$work/b/run" 's["closed"]')" != True ]; then
+    run "$trapline" record --finish "$work/b/run"
+    expect_equal "exit status of --finish" 0 "$status"
+  fi
+  local lost
+  lost=$(json "$work/b/run" 'sum(l["unwritten_pages"] for l in s["losses"])')
+  [ "$lost" -gt 0 ] || fail "no page is told as lost"
+  # All that is told to be there is there, from the disk.
+  sync
+  echo 3 >/proc/sys/vm/drop_caches
+  run "$trapline" info "$work/b/run"
+  expect_equal "exit status of info" 0 "$status"
+  [ "$(events "$work/b/run")" -gt 100000 ] || fail "only $(events "$work/b/run") events"
+}
+
+"$1"

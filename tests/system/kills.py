@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Kills recorders at random moments: each session they leave must be readable up to the last second.
+
+usage: kills.py BUILD-FOLDER [--kills N] [--seed N] [--folder DIR]
+
+Each recorder records a load for a second, and is killed (SIGKILL) at a moment between its start and a while
+after the end of its recording; then trapline info reads the session, trapline record --finish makes a
+trace.dat of it, and info tells the same events. Of what was recorded a second and a half before the kill
+nothing is missing. A last recorder removes the instances. Needs root and tracefs.
+"""
+import argparse
+import json
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+SPLIT = Path(__file__).with_name("split_trace_dat.py")
+OLD_NS = 1_500_000_000
+
+
+def events_of(trapline: Path, session: Path) -> tuple[int, int, str]:
+    done = subprocess.run([trapline, "info", session], capture_output=True, text=True)
+    found = re.search(r"^  events +([0-9,]+)", done.stdout, re.MULTILINE)
+    return done.returncode, int(found[1].replace(",", "")) if found else 0, done.stderr
+
+
+def newest_page(trace: Path, work: Path) -> int:
+    subprocess.run([sys.executable, SPLIT, trace, work / "pages"], check=True)
+    newest = 0
+    for file in work.glob("pages.cpu*"):
+        pages = file.read_bytes()
+        if pages:
+            newest = max(newest, struct.unpack_from("<Q", pages, len(pages) - 4096)[0])
+        file.unlink()
+    return newest
+
+
+def one(options: argparse.Namespace, work: Path, chance: random.Random, counts: Counter) -> None:
+    trapline, session = options.build / "merge/trapline", work / "run"
+    load = subprocess.Popen([options.build / "tests/bench/record/bench_record_load", "10000", "1.2"],
+                            stdout=subprocess.DEVNULL)
+    recorder = subprocess.Popen([trapline, "record", "-o", session, "--no-kvm", "--events", "raw_syscalls",
+                                 "--pid", str(load.pid)], stderr=subprocess.DEVNULL)
+    begun = time.monotonic_ns()
+    time.sleep(chance.uniform(0, options.longest))
+    recorder.send_signal(signal.SIGKILL)
+    killed = time.monotonic_ns()
+    recorder.wait()
+    load.wait()
+    closed = False
+    if (session / "session.json").exists():
+        closed = json.loads((session / "session.json").read_text())["closed"]
+    status, events, problem = events_of(trapline, session)
+    if closed:
+        assert status == 0 and events > 0, problem
+        counts["closed"] += 1
+    elif not (session / "raw/trace.dat").exists() and not (session / "trace.dat").exists():
+        counts["before anything was recorded"] += 1
+    else:
+        assert status == 0 or not (session / "raw/start.json").exists(), problem
+        finish = subprocess.run([trapline, "record", "--finish", session], capture_output=True, text=True)
+        if status == 0:
+            assert finish.returncode == 0, finish.stderr
+            status, after, problem = events_of(trapline, session)
+            assert status == 0 and after == events, (events, after, problem)
+            if killed - begun > 2 * OLD_NS:
+                newest = newest_page(session / "trace.dat", work)
+                assert newest > min(killed - OLD_NS, begun + 1_000_000_000), (killed - newest) / 1e9
+        counts["finished" if status == 0 else "nothing yet"] += 1
+    shutil.rmtree(session, ignore_errors=True)
+    shutil.rmtree(work / "run.old", ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--longest", type=float, default=2.0, help="seconds from the start to the kill, at most")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where sessions are made (default: a temporary folder)")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    chance, counts = random.Random(options.seed), Counter()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        for number in range(options.kills):
+            try:
+                one(options, Path(name), chance, counts)
+            except AssertionError:
+                print(f"kill {number} of seed {options.seed}:", file=sys.stderr)
+                raise
+        subprocess.run([options.build / "merge/trapline", "record", "-o", Path(name) / "last", "--no-kvm",
+                        "--events", "raw_syscalls", "--", "true"], check=True, capture_output=True)
+    print(f"{options.kills} kills: {dict(counts)}")
+
+
+main()

@@ -62,7 +62,8 @@ class FinishTest : public ::testing::TestWithParam<Streamed> {
     }
     for (unsigned cpu = 0; cpu < kCpus; ++cpu) {
       for (unsigned i = 0; i < kPages[cpu]; ++i) {
-        ASSERT_TRUE(files->write(cpu, std::as_bytes(std::span(page(cpu, i)))));
+        const std::string bytes = page(cpu, i);
+        ASSERT_TRUE(files->write(cpu, std::as_bytes(std::span(bytes))));
       }
     }
   }

@@ -82,6 +82,7 @@ std::string format_guest_sync(const GuestSyncRecord& record) {
   if (record.ptp)
     fmt::format_to(std::back_inserter(text), " ptp={}:{}:{}", record.ptp->host_real,
                    record.ptp->real, record.ptp->mono_raw);
+  if (record.adjustment) text += " ntp=" + text_of(*record.adjustment);
   append(text, "before", record.before, record);
   append(text, "after", record.after, record);
   return text;
@@ -94,6 +95,7 @@ std::optional<GuestSyncRecord> parse_guest_sync(std::string_view text) {
     if (key == "marker") record.marker = true;
     if (key == "port" || key == "mmio") return parse_write(key == "mmio", value, record);
     if (key == "ptp") return parse_ptp(value, record);
+    if (key == "ntp") record.adjustment = parse_adjustment(value);
     return true;
   };
   if (!sync_words::walk(text, kGuestSyncPrefix, record, take)) return std::nullopt;

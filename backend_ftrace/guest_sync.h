@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "backend_ftrace/clock.h"
+#include "backend_ftrace/clock_adjustment.h"
 
 namespace trapline {
 
@@ -53,6 +54,7 @@ struct GuestSyncRecord {
   std::optional<PtpReading> ptp;
   std::optional<GuestReading> before;
   std::optional<GuestReading> after;
+  std::optional<ClockAdjustment> adjustment = std::nullopt;  // of the guest's kernel
 };
 
 inline constexpr std::string_view kGuestSyncPrefix = "trapline: guest 1 ";

@@ -1,5 +1,6 @@
 #include "backend_ftrace/sync.h"
 
+#include <sys/timex.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -22,6 +23,24 @@ char* put(char* to, std::uint64_t value) {
 char* put(char* to, std::string_view text) {
   std::memcpy(to, text.data(), text.size());
   return to + text.size();
+}
+
+char* put_signed(char* to, std::int64_t value) {
+  if (value >= 0) return put(to, static_cast<std::uint64_t>(value));
+  *to++ = '-';
+  return put(to, std::uint64_t{0} - static_cast<std::uint64_t>(value));
+}
+
+char* put(char* to, const ClockAdjustment& now) {
+  to = put(to, " ntp");
+  char separator = '=';
+  for (const std::int64_t value :
+       {now.status, now.frequency, now.tick, now.offset, now.constant, now.single}) {
+    *to++ = separator;
+    to = put_signed(to, value);
+    separator = ':';
+  }
+  return to;
 }
 
 char* put(char* to, std::string_view title, const std::optional<ClockReadings>& readings) {
@@ -47,13 +66,27 @@ ClockReadings read_clocks() {
   return readings;
 }
 
+std::optional<ClockAdjustment> read_adjustment() {
+  struct timex now {};
+  if (::adjtimex(&now) < 0) return std::nullopt;
+  struct timex single {};
+  single.modes = ADJ_OFFSET_SS_READ;
+  if (::adjtimex(&single) < 0) return std::nullopt;
+  const long unit = (now.status & STA_NANO) != 0 ? 1 : 1000;
+  return ClockAdjustment{now.status,        now.freq,     now.tick,
+                         now.offset * unit, now.constant, single.offset};
+}
+
 std::size_t format_sync(const SyncRecord& record, char (&text)[kMaxSyncText]) {
   // 17 + two numbers + two titles + 12 readings of at most 9 + 1 + 1 + 20 bytes each.
   static_assert(kSyncPrefix.size() + 20 + 1 + 10 + 7 + 7 + 12 * 31 <= kMaxSyncText);
+  // The first record has no readings after it, but an adjustment: 4 and six numbers of 21 bytes.
+  static_assert(4 + 6 * 21 <= 7 + 6 * 31);
   char* to = put(text, kSyncPrefix);
   to = put(to, record.series);
   *to++ = ' ';
   to = put(to, record.index);
+  if (record.adjustment && !record.after) to = put(to, *record.adjustment);
   to = put(to, " before", record.before);
   to = put(to, " after", record.after);
   return static_cast<std::size_t>(to - text);
@@ -64,6 +97,7 @@ SyncSeries::SyncSeries(unsigned tries) : tries_(tries == 0 ? kSyncTries : tries)
   // process ids that differ by a multiple of 4096.
   record_.series =
       read_clock(ClockId::kMono) * 4096 + static_cast<std::uint64_t>(::getpid()) % 4096;
+  record_.adjustment = read_adjustment();
 }
 
 std::size_t SyncSeries::next(char (&text)[kMaxSyncText]) {

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "backend_ftrace/clock.h"
+#include "backend_ftrace/clock_adjustment.h"
 
 namespace trapline {
 
@@ -34,6 +35,7 @@ struct SyncRecord {
   std::uint32_t index = 0;              // of the marker in its series
   std::optional<ClockReadings> before;  // taken just before this marker was written
   std::optional<ClockReadings> after;   // taken just after marker index - 1 was written
+  std::optional<ClockAdjustment> adjustment = std::nullopt;  // in a series' first record
 };
 
 inline constexpr std::string_view kSyncPrefix = "trapline: sync 1 ";
@@ -64,6 +66,7 @@ struct SyncPoint {
   std::uint64_t stamp = 0;
   ClockReadings before;
   ClockReadings after;
+  std::optional<ClockAdjustment> adjustment = std::nullopt;
   [[nodiscard]] std::uint64_t width(ClockId clock) const {
     return after.at(clock) - before.at(clock);
   }
@@ -78,6 +81,7 @@ class SyncCollector {
 
  private:
   SyncRecord open_;
+  std::optional<ClockAdjustment> adjustment_;  // of the open record's series
   std::uint64_t open_stamp_ = 0;
   bool is_open_ = false;
 };

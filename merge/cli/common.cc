@@ -34,6 +34,12 @@ void add_input_options(CLI::App& command, InputOptions& options) {
       .add_option("--offset", options.offsets,
                   "Add NS to the times of recording SOURCE; repeatable")
       ->type_name("SOURCE=NS");
+  command
+      .add_option("--rate-change", options.rate_change_ppm,
+                  "Assume that the rates of recordings' clocks change by at most PPM beside each "
+                  "other, in place of what is assumed without it")
+      ->type_name("PPM")
+      ->check(CLI::Range(0.0, 1e5));
   command.add_option("--tsc-khz", options.tsc_khz,
                      "The TSC's frequency in kHz, for x86-tsc recordings");
   command.add_flag_callback(
@@ -71,6 +77,7 @@ PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
   };
   for (const std::string& symbols : input.symbols) add("--symbols", symbols);
   for (const std::string& offset : input.offsets) add("--offset", offset);
+  if (input.rate_change_ppm) add("--rate-change", fmt::format("{}", *input.rate_change_ppm));
   add("--trace-events", input.trace_events);
   if (input.tsc_khz) add("--tsc-khz", std::to_string(*input.tsc_khz));
   if (filter.vcpu) add("--vcpu", std::to_string(*filter.vcpu));

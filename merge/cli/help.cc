@@ -29,7 +29,7 @@ constexpr std::pair<std::string_view, std::string_view> kGroups[] = {
     {"--reason", kWhich},  {"--format", kOutput}, {"--detail", kOutput},
     {"--output", kOutput}, {"--strict", kOutput}, {"--json", kOutput},
     {"--force", kOutput},  {"--symbols", kHow},   {"--trace-events", kHow},
-    {"--offset", kHow},    {"--tsc-khz", kHow}};
+    {"--offset", kHow},    {"--tsc-khz", kHow},   {"--rate-change", kHow}};
 // The same names mean something else in `trapline record`, and other ones are only there.
 constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
     {"--output", kWhat},          {"--pid", kWhat},
@@ -46,7 +46,7 @@ constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
 // Those that --help leaves to --help-all, so that it fits a screen of 50 lines.
 constexpr std::pair<std::string_view, std::string_view> kRare[] = {
     {"report", "--phase"},    {"report", "--span"},        {"report", "--detail"},
-    {"report", "--tsc-khz"},  {"report", "--offset"},      {"report", "--guest-span"},
+    {"report", "--tsc-khz"},  {"report", "--offset"},      {"report", "--rate-change"},      {"report", "--guest-span"},
     {"record", "--instance"}, {"record", "--follow"},      {"record", "--finish"},
     {"record", "--spacing"},  {"record", "--disk-budget"}, {"record", "--ring-size"}};
 constexpr std::string_view kOrder[] = {kWhat,     "Tables", kWhich,  "Events", kQemu,

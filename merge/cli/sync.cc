@@ -19,7 +19,7 @@ struct SyncArguments {
   std::string ptp = "/dev/ptp_kvm";
   std::string marker = "/sys/kernel/tracing/trace_marker";
   unsigned interval = 1000;
-  unsigned rounds = 1;
+  unsigned rounds = 0;  // until it is ended
 };
 
 int run_sync(const SyncArguments& o) {
@@ -32,7 +32,7 @@ int run_sync(const SyncArguments& o) {
   add("-d", o.ptp);
   add("-t", o.marker);
   add("-i", std::to_string(o.interval));
-  add("-n", std::to_string(o.rounds));
+  if (o.rounds != 0) add("-n", std::to_string(o.rounds));
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -63,9 +63,11 @@ void add_sync(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--interval", options->interval, "Milliseconds between two rounds")
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "How many rounds of readings")
-      ->check(CLI::Range(1U, 4294967295U))
-      ->capture_default_str();
+  command
+      ->add_option("--rounds", options->rounds,
+                   "How many rounds of readings; without it until it is ended (Ctrl-C, SIGTERM), "
+                   "and then one more")
+      ->check(CLI::Range(1U, 4294967295U));
   command->callback([options, &status] { status = run_sync(*options); });
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/clock/assumption.h"
 
 namespace trapline::clocks {
 namespace {
@@ -72,25 +73,6 @@ std::string seconds(std::uint64_t ns) {
   return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
-void note_steps(const SourceClock& source, AlignedSource& aligned) {
-  constexpr std::size_t kMost = 8;
-  for (std::size_t i = 0; i < aligned.steps.size() && i < kMost; ++i) {
-    const Step& step = aligned.steps[i];
-    std::string text =
-        fmt::format("{}: between {} and {} its clock's offset changed by {} ns", source.path,
-                    seconds(step.between.first), seconds(step.between.last), step.by);
-    if (step.ambiguous.first <= step.ambiguous.last) {
-      text += fmt::format("; from {} to {} the error is {} ns", seconds(step.ambiguous.first),
-                          seconds(step.ambiguous.last), step.error);
-    }
-    aligned.notes.push_back(std::move(text));
-  }
-  if (aligned.steps.size() > kMost) {
-    aligned.notes.push_back(
-        fmt::format("{}: {} more such changes", source.path, aligned.steps.size() - kMost));
-  }
-}
-
 // ftrace's uptime counts hundredths of a second, whatever the kernel's tick.
 constexpr double kUptimeTick = 1e7;
 double unit(const Clock& clock) { return clock.name == "uptime" ? kUptimeTick : 1; }
@@ -101,33 +83,41 @@ RateWindow rate_window(const Clock& from, const Clock& to) {
   return {rate * kNanoseconds.least, rate * kNanoseconds.most};
 }
 
-// The wall clock is set now and then, the others are not.
-Settable settable(const Clock& from, const Clock& to) {
-  const auto is_set = [](const Clock& clock) {
-    return clock.name == "real" || clock.name == "tai";
-  };
-  if (is_set(from) == is_set(to)) return Settable::kEither;
-  return is_set(from) ? Settable::kSource : Settable::kTarget;
+Drive drive_of(const Clock& clock) {
+  if (clock.cycles || !clock.owner.empty()) return Drive::kCounter;
+  return clocks::drive_of(clock.name);
 }
 
+// `witness`: whose sync records the bounds are of, recorded under the one kernel that may adjust
+// either clock.
 Result<AlignedSource> by_brackets(const SourceClock& source, std::span<const ClockBound> brackets,
-                                  const Clock& from, const Clock& to, std::string_view method) {
-  const RateWindow rates = rate_window(from, to);
-  auto relation = Relation::fit(brackets, rates, source.interval, settable(from, to));
+                                  const Clock& from, const Clock& to, const SourceClock& witness,
+                                  const AlignOptions& options) {
+  const auto from_id = clock_from_name(from.name), to_id = clock_from_name(to.name);
+  if (from_id && to_id) {
+    if (auto kept = check_not_set(witness.syncs, *from_id, *to_id); !kept)
+      return tl::unexpected(std::move(kept).error());
+  }
+  const Drive drive = drive_of(from);
+  const bool steady = drive == drive_of(to) && drive != Drive::kOther;
+  const std::vector<NotedAdjustment> kernels[] = {noted_in(witness.syncs)};
+  const auto change =
+      assumed_change(std::span(kernels).first(steady ? 0 : 1), options.rate_change_ppm);
+  if (!change) return tl::unexpected(change.error());
+  auto relation = Relation::fit(brackets, {rate_window(from, to), *change}, source.interval);
   if (!relation) return tl::unexpected(std::move(relation).error());
   AlignedSource aligned;
   aligned.map = relation->map();
   aligned.offset_ns = relation->offset();
   aligned.error_ns = relation->error();
   aligned.drift_ppm = relation->drift_ppm();
-  aligned.steps = relation->steps();
-  aligned.method = method;
+  aligned.rate_change_ppm = *change;
+  aligned.method = "sync records";
   if (relation->groups() == 1) {
     aligned.notes.push_back(fmt::format(
         "{}: one sync record only: the error grows by an assumed drift of {} ppm away from it",
-        source.path, kMaxDriftPpm));
+        source.path, kApartPpm));
   }
-  note_steps(source, aligned);
   return aligned;
 }
 
@@ -150,7 +140,8 @@ std::string named(const Clock& clock) {
 
 // `witness`: the source whose sync records relate the two clocks.
 Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_t i,
-                                const Clock& timeline, const SourceClock*& witness) {
+                                const Clock& timeline, const AlignOptions& options,
+                                const SourceClock*& witness) {
   const SourceClock& source = sources[i];
   const Clock clock = clock_of(source);
   if (source.offset) return by_offset(source);
@@ -165,13 +156,6 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
     }
     return aligned;
   }
-  if (!source.brackets_to.empty()) {
-    for (const SourceClock& other : sources) {
-      if (other.path == source.brackets_to && same(clock_of(other), timeline)) {
-        return by_brackets(source, source.brackets, clock, timeline, "guest sync records");
-      }
-    }
-  }
   std::vector<ClockBound> brackets;
   // Its own records first: one witness is enough, and two would have to be merged in order.
   add_brackets(source, clock, timeline, brackets);
@@ -180,10 +164,10 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
     add_brackets(other, clock, timeline, brackets);
     witness = &other;
   }
-  const std::string method =
-      source.applied.empty() ? "sync records" : source.applied + ", sync records";
-  if (!brackets.empty()) return by_brackets(source, brackets, clock, timeline, method);
-  return fail("no sync record has both clocks");
+  if (brackets.empty()) return fail("no sync record has both clocks");
+  auto aligned = by_brackets(source, brackets, clock, timeline, *witness, options);
+  if (aligned && !source.applied.empty()) aligned->method = source.applied + ", sync records";
+  return aligned;
 }
 
 // The first source that has the timeline's clock, for the message.
@@ -208,20 +192,20 @@ bool assumes_one_boot(std::span<const SourceClock> sources, const SourceClock& s
                       const SourceClock& witness) {
   const auto first = std::ranges::find_if(
       sources, [](const SourceClock& one) { return !one.offset && !one.shifted; });
-  if (source.offset || source.shifted || !source.brackets_to.empty() || first == sources.end())
-    return false;
+  if (source.offset || source.shifted || first == sources.end()) return false;
   const auto is_known = [&](const SourceClock& one) {
     return &one == &*first || same_boot(one.boot, first->boot);
   };
   return !is_known(source) || !is_known(witness);
 }
 
-Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& timeline) {
+Result<Alignment> align_to(std::span<const SourceClock> sources, const Clock& timeline,
+                           const AlignOptions& options) {
   Alignment all;
   all.clock = timeline.name;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const SourceClock* witness = &sources[i];
-    auto one = align_one(sources, i, timeline, witness);
+    auto one = align_one(sources, i, timeline, options, witness);
     if (!one) {
       const SourceClock& other = holder(sources, timeline, i);
       return fail(
@@ -310,7 +294,7 @@ bool same_clocks(std::span<const SourceClock> sources) {
   });
 }
 
-Result<Alignment> align(std::span<const SourceClock> sources) {
+Result<Alignment> align(std::span<const SourceClock> sources, const AlignOptions& options) {
   if (sources.empty()) return Alignment{};
   if (auto one = check_boots(sources); !one) return tl::unexpected(std::move(one).error());
   // A source with an offset gives no clock, unless all have one: its times are moved onto
@@ -327,7 +311,7 @@ Result<Alignment> align(std::span<const SourceClock> sources) {
                     Clock{"mono", candidates.front().machine, "", false});
   std::optional<Error> first_error;
   for (const Clock& candidate : candidates) {
-    auto aligned = align_to(sources, candidate);
+    auto aligned = align_to(sources, candidate, options);
     if (aligned) return aligned;
     if (!first_error) first_error = std::move(aligned).error();
   }

@@ -42,11 +42,8 @@ struct SourceClock {
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<std::uint64_t> guest_trace_ids;
-  std::optional<Interval> interval;  // its times, where known
-  std::vector<SyncEntry> syncs;      // stamps are on this source's clock
-  // Between this source's times and `brackets_to`, from elsewhere (guest sync records).
-  std::vector<ClockBound> brackets;
-  std::string brackets_to;             // path of the source whose clock they bound; empty: none
+  std::optional<Interval> interval;    // its times, where known
+  std::vector<SyncEntry> syncs;        // stamps are on this source's clock
   std::optional<std::int64_t> offset;  // --offset: added to its times, ns
 };
 
@@ -54,14 +51,15 @@ struct AlignedSource {
   ClockMap map;
   std::string method;
   std::int64_t offset_ns = 0;  // timeline less source, at the source's first time
-  // Guaranteed, outside steps; nothing where a user or trace-cmd said the offset, and where only
+  // Guaranteed; nothing where a user or trace-cmd said the offset, and where only
   // an assumption says that the evidence is of this source's boot.
   std::optional<std::uint64_t> error_ns = 0;
   // Nothing shows that it is of the first source's boot: the error if it is.
   std::optional<std::uint64_t> one_boot_error_ns;
   double drift_ppm = 0;
-  std::vector<Step> steps;
-  // Sentences for the report: steps, a drift that was assumed.
+  // The error assumes that the clocks' rates change by at most this; nothing: it assumes nothing.
+  std::optional<double> rate_change_ppm = std::nullopt;
+  // Sentences for the report.
   std::vector<std::string> notes;
 };
 
@@ -70,11 +68,17 @@ struct Alignment {
   std::vector<AlignedSource> sources;  // as they were given
 };
 
+struct AlignOptions {
+  std::optional<double> rate_change_ppm = std::nullopt;  // in place of what is assumed without it
+};
+
 // The timeline's clock is the first source's where every other one can be related to it; else mono,
 // else any other source's. An Error names both clocks, both files and --offset.
 // So it does where two sources are on a clock of one name, and their machines or their intervals
-// say that it is not one clock, and where two are known to be of different boots.
-[[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources);
+// say that it is not one clock, where two are known to be of different boots, and where a clock was
+// set, slewed or suspended further than is assumed.
+[[nodiscard]] Result<Alignment> align(std::span<const SourceClock> sources,
+                                      const AlignOptions& options = {});
 
 // Whether align() needs no sync records: every clock is the same or has its offset.
 [[nodiscard]] bool same_clocks(std::span<const SourceClock> sources);

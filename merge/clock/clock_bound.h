@@ -32,6 +32,13 @@ struct ClockBound {
   // Clocks count in grains and round down: one that reads t is anywhere in [t, t + grain).
   static constexpr std::uint64_t kGrain = 1;
 
+  // With what rounding leaves open of readings that were taken as said.
+  [[nodiscard]] ClockBound with_grains() const {
+    ClockBound wide = *this;
+    if (has_low()) wide.low_source += kGrain;
+    if (has_high()) wide.at_most += kGrain;
+    return wide;
+  }
   // When the source's clock read `source`, the target's was neither below `low` nor above `high`;
   // taken as said, without grains.
   [[nodiscard]] static ClockBound at(std::uint64_t source, std::uint64_t low, std::uint64_t high,

@@ -33,10 +33,6 @@ struct RateWindow {
   double least;
   double most;
 };
-// No two clocks that both count nanoseconds are further apart: twice what a crystal may be off, and
-// what the kernel slews a clock by at most.
-inline constexpr double kMaxDriftPpm = 500;
-inline constexpr RateWindow kNanoseconds{1 - kMaxDriftPpm * 1e-6, 1 + kMaxDriftPpm * 1e-6};
 // Counters of 1 MHz to 100 GHz beside a clock of nanoseconds, either way round.
 inline constexpr RateWindow kAnyRate{1e-3, 1e3};
 

@@ -20,7 +20,7 @@ ClockReadings readings_of(const GuestSyncRecord& record, const GuestReading& rea
 
 // From a clock that was read to the one that stamped.
 Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntry>& entries,
-                               bool cycles, Interval interval) {
+                               const StampClock& stamps, Interval interval) {
   std::vector<ClockBound> brackets;
   for (const clocks::SyncEntry& entry : entries) {
     const std::uint64_t before = entry.point.before.at(clock), after = entry.point.after.at(clock);
@@ -28,8 +28,26 @@ Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntr
     brackets.push_back(ClockBound::reading(before, after, entry.point.stamp, entry.series));
   }
   if (brackets.empty()) return fail("no sync record has both clocks");
-  const bool same_unit = cycles == (clock == ClockId::kTsc);
-  return Relation::fit(brackets, same_unit ? clocks::kNanoseconds : clocks::kAnyRate, interval);
+  if (const auto to = clock_from_name(stamps.name)) {
+    if (auto kept = clocks::check_not_set(entries, clock, *to); !kept)
+      return tl::unexpected(std::move(kept).error());
+  }
+  const clocks::Drive drive =
+      stamps.cycles ? clocks::Drive::kCounter : clocks::drive_of(stamps.name);
+  const bool steady =
+      drive == clocks::drive_of(clock_name(clock)) && drive != clocks::Drive::kOther;
+  const std::vector<clocks::NotedAdjustment> kernels[] = {clocks::noted_in(entries)};
+  const auto change =
+      assumed_change(std::span(kernels).first(steady ? 0 : 1), stamps.rate_change_ppm);
+  if (!change) return tl::unexpected(change.error());
+  const bool same_unit = stamps.cycles == (clock == ClockId::kTsc);
+  return Relation::fit(brackets, {same_unit ? clocks::kNanoseconds : clocks::kAnyRate, *change},
+                       interval);
+}
+
+// Not below 0, which is no time.
+std::uint64_t minus(std::uint64_t time, std::uint64_t error) {
+  return time > error ? time - error : 1;
 }
 
 void widen(Interval& interval, std::uint64_t time) {
@@ -66,17 +84,18 @@ std::vector<clocks::SyncEntry> GuestSyncMarkers::clocks() const {
       continue;
     entries.push_back({record.series,
                        {actions_[found].first, readings_of(record, *record.before),
-                        readings_of(record, *following.after)}});
+                        readings_of(record, *following.after), record.adjustment}});
   }
   return entries;
 }
 
 Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>& lines,
-                          const std::string& clock, bool cycles,
+                          const StampClock& stamps,
                           const std::vector<clocks::SyncEntry>& brackets) {
+  const bool cycles = stamps.cycles;
   std::optional<Interval> interval;
   const ClockId* other = nullptr;
-  const auto id = clock_from_name(clock);
+  const auto id = clock_from_name(stamps.name);
   const auto visit = [](const GuestSyncRecord& record, auto&& with) {
     if (record.before) with(*record.before);
     if (record.after) with(*record.after);
@@ -92,7 +111,7 @@ Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>&
   }
   std::optional<Relation> relation;
   if (other != nullptr) {
-    auto fitted = relation_from(*other, brackets, cycles, *interval);
+    auto fitted = relation_from(*other, brackets, stamps, *interval);
     if (!fitted) return tl::unexpected(std::move(fitted).error());
     relation = std::move(*fitted);
   }
@@ -111,7 +130,7 @@ Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>&
       GuestBounds::Placed placed;
       if (record.before) {
         const std::uint64_t at = record.before->clock;
-        placed.before = relation->map()(at) - relation->error_at(at);
+        placed.before = minus(relation->map()(at), relation->error_at(at));
       }
       if (record.after) {
         const std::uint64_t at = record.after->clock;
@@ -123,26 +142,39 @@ Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>&
   return {};
 }
 
-std::vector<ClockBound> bounds_through(ClockId clock, const std::vector<ClockBound>& bounds,
-                                       const std::vector<clocks::SyncEntry>& brackets,
-                                       bool cycles) {
+Result<std::vector<ClockBound>> bounds_through(ClockId clock, const std::vector<ClockBound>& bounds,
+                                               const std::vector<clocks::SyncEntry>& brackets,
+                                               const StampClock& stamps) {
   std::vector<ClockBound> all;
-  if (bounds.empty()) return all;
+  const bool known = std::ranges::any_of(brackets, [clock](const clocks::SyncEntry& entry) {
+    return entry.point.before.at(clock) != 0 && entry.point.after.at(clock) != 0;
+  });
+  if (bounds.empty() || !known) return all;
   Interval interval{~std::uint64_t{0}, 0};
   for (const ClockBound& bound : bounds) {
     if (bound.has_low()) widen(interval, bound.at_least);
     if (bound.has_high()) widen(interval, bound.at_most);
   }
-  const auto relation = relation_from(clock, brackets, cycles, interval);
-  if (!relation) return all;
+  const auto relation = relation_from(clock, brackets, stamps, interval);
+  if (!relation) return tl::unexpected(relation.error());
   for (ClockBound bound : bounds) {
     if (bound.has_low())
-      bound.at_least = relation->map()(bound.at_least) - relation->error_at(bound.at_least);
+      bound.at_least = minus(relation->map()(bound.at_least), relation->error_at(bound.at_least));
     if (bound.has_high())
       bound.at_most = relation->map()(bound.at_most) + relation->error_at(bound.at_most);
     all.push_back(bound);
   }
   return all;
+}
+
+std::vector<clocks::NotedAdjustment> noted_in(const std::vector<GuestSyncLine>& lines) {
+  std::vector<clocks::NotedAdjustment> notes;
+  for (const GuestSyncLine& line : lines) {
+    if (line.record.index != 0 || !line.record.before) continue;
+    notes.push_back({line.record.before->clock, line.record.adjustment});
+  }
+  std::ranges::stable_sort(notes, {}, &clocks::NotedAdjustment::at);
+  return notes;
 }
 
 }  // namespace trapline

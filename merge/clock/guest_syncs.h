@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/guest_sync.h"
+#include "merge/clock/assumption.h"
 #include "merge/clock/guest_bounds.h"
 #include "merge/clock/sync_points.h"
 
@@ -41,16 +42,24 @@ class GuestSyncMarkers {
 //   another                 placed by the brackets between the two, and widened by their error
 //
 // An error where nothing aligns the two clocks.
+struct StampClock {  // of a recording that has sync records
+  std::string name;
+  bool cycles = false;
+  std::optional<double> rate_change_ppm = std::nullopt;  // AlignOptions
+};
 [[nodiscard]] Result<void> add_readings(GuestBounds& bounds,
                                         const std::vector<GuestSyncLine>& lines,
-                                        const std::string& clock, bool cycles,
+                                        const StampClock& stamps,
                                         const std::vector<clocks::SyncEntry>& brackets);
 
 // Bounds on one of the host's clocks, put on its recording's by the recording's own sync records.
-// Empty where it has none of that clock.
-[[nodiscard]] std::vector<ClockBound> bounds_through(ClockId clock,
-                                                     const std::vector<ClockBound>& bounds,
-                                                     const std::vector<clocks::SyncEntry>& brackets,
-                                                     bool cycles);
+// Empty where it has none of that clock; an error where that was set, slewed or suspended.
+[[nodiscard]] Result<std::vector<ClockBound>> bounds_through(
+    ClockId clock, const std::vector<ClockBound>& bounds,
+    const std::vector<clocks::SyncEntry>& brackets, const StampClock& stamps);
+
+// How the guest's kernel adjusted its clocks, as each series of its sync records noted it.
+[[nodiscard]] std::vector<clocks::NotedAdjustment> noted_in(
+    const std::vector<GuestSyncLine>& lines);
 
 }  // namespace trapline

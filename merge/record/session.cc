@@ -82,8 +82,8 @@ SessionJson facts_of(const Session& session) {
   }
   facts.cgroups = session.cgroups;
   for (const SyncBracket& bracket : session.sync) {
-    facts.sync.push_back(
-        {bracket.series, bracket.index, bracket.before, bracket.after, bracket.stamp});
+    facts.sync.push_back({bracket.series, bracket.index, bracket.before, bracket.after,
+                          bracket.stamp, bracket.adjustment});
   }
   return facts;
 }

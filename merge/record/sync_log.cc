@@ -12,14 +12,16 @@ bool SyncLog::write_series(int marker_fd) {
   char text[kMaxSyncText];
   std::optional<SyncBracket> best;
   std::optional<SyncRecord> previous;
+  std::optional<ClockAdjustment> adjustment;
   for (std::size_t size; (size = series.next(text)) != 0;) {
     if (::write(marker_fd, text, size) < 0) return false;
     series.written();
     // The after-reading of a marker stands in the next one's text.
     auto record = parse_sync(std::string_view(text, size));
+    if (record && record->adjustment) adjustment = record->adjustment;
     if (record && previous && previous->before && record->after) {
       const SyncBracket bracket{previous->series, previous->index, *previous->before,
-                                *record->after, std::nullopt};
+                                *record->after,   std::nullopt,    adjustment};
       const auto width = [](const SyncBracket& b) {
         return b.after.at(ClockId::kMono) - b.before.at(ClockId::kMono);
       };

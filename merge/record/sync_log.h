@@ -15,6 +15,7 @@ struct SyncBracket {
   ClockReadings before, after;
   std::optional<std::uint64_t>
       stamp;  // the marker's own, on the recording's clock, once it is known
+  std::optional<ClockAdjustment> adjustment = std::nullopt;
 };
 
 // Guarantees: at most kMost brackets, the first and the last among them, evenly thinned out when a

@@ -15,7 +15,9 @@ Json source_json(const SourceRow& source) {
           {"method", source.method},
           {"offset_ns", source.offset_ns},
           {"error_ns", source.error_ns ? Json(*source.error_ns) : Json()},
-          {"assumes", {{"one_boot", source.one_boot_error_ns.has_value()}}}};
+          {"assumes",
+           {{"one_boot", source.one_boot_error_ns.has_value()},
+            {"rate_change_ppm", source.rate_change_ppm ? Json(*source.rate_change_ppm) : Json()}}}};
 }
 
 void add_parts(Json& json, const Parts& parts) {

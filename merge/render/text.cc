@@ -47,6 +47,9 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
                             : std::string(same_clock ? "; error not known" : ", error not known");
     if (source.one_boot_error_ns.value_or(0) != 0)
       text += fmt::format(" (± {} ns if it is one boot)", *source.one_boot_error_ns);
+    if (source.rate_change_ppm)
+      text += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
+                          *source.rate_change_ppm);
     print_wrapped("  clock:", text, out, style);
   }
   const bool calls = report.rows_of == RowsOf::kCalls;

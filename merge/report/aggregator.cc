@@ -136,6 +136,7 @@ void Aggregator::report_sources(Report& report, const Pipeline& pipeline) const 
     row.offset_ns = source.info().offset_ns;
     row.error_ns = source.info().error_ns;
     row.one_boot_error_ns = source.info().one_boot_error_ns;
+    row.rate_change_ppm = source.info().rate_change_ppm;
     row.events = counters.events;
     row.lost = counters.lost_events;
     report.sources.push_back(std::move(row));

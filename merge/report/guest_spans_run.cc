@@ -17,6 +17,9 @@ std::vector<std::string> guest_clocks(const Timeline& timeline) {
         info.error_ns ? fmt::format("± {} ns", *info.error_ns) : "error not known";
     clocks.push_back(fmt::format("{}: {}, {}{}", info.path, error, info.method,
                                  info.one_boot_error_ns ? ", one boot assumed" : ""));
+    if (info.rate_change_ppm)
+      clocks.back() += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
+                                   *info.rate_change_ppm);
   }
   return clocks;
 }

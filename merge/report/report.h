@@ -24,6 +24,7 @@ struct SourceRow {
   std::string method = "same clock";  // how its clock was related to the timeline's
   std::int64_t offset_ns = 0;
   std::optional<std::uint64_t> error_ns = 0;  // nothing: not known
+  std::optional<double> rate_change_ppm;      // assumed of the clocks' rates
   std::optional<std::uint64_t> one_boot_error_ns =
       std::nullopt;  // one boot is assumed: the error then
 };

@@ -10,6 +10,10 @@
 namespace trapline {
 namespace {
 
+using clocks::Assumption;
+using clocks::Interval;
+using clocks::Relation;
+
 Result<TimesByCpu> sample_records(const DataDirectory& directory) {
   TimeSample sample;
   for (const std::uint32_t tid : directory.tids()) {
@@ -31,10 +35,37 @@ std::string seconds(std::uint64_t ns) {
   return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
+// The bounds that show how the guest's clock runs beside its host's, and what is assumed of that.
+struct GuestEvidence {
+  std::vector<ClockBound> bounds;
+  Assumption assumption;
+};
+
+Result<Relation> fit(const std::vector<ClockBound>& bounds, const Assumption& assumption,
+                     std::optional<Interval> interval = std::nullopt) {
+  const auto in_one_place = [&bounds](bool low) {
+    std::optional<std::uint64_t> first;
+    return std::ranges::all_of(bounds, [&](const ClockBound& bound) {
+      if (!(low ? bound.has_low() : bound.has_high())) return true;
+      const std::uint64_t place = low ? bound.low_source : bound.high_source;
+      if (!first) first = place;
+      return place == *first;
+    });
+  };
+  if (in_one_place(true) || in_one_place(false)) {
+    return fail(
+        "their sync records bound the alignment at one time only, which shows no rate; run "
+        "`trapline sync` as long as is recorded");
+  }
+  std::vector<ClockBound> wide;
+  for (const ClockBound& bound : bounds) wide.push_back(bound.with_grains());
+  return Relation::fit(wide, assumption, interval, Relation::Reach::kIntervalOnly);
+}
+
 // Holds the guest's records against when its vCPUs ran; adds the bounds that they give.
-std::optional<ImpossibleRecord> check_runs(GuestAlignment& alignment, const TimesByCpu& times,
-                                           const RunLog& runs, std::vector<ClockBound>& bounds) {
-  const ClockLine& line = alignment.line;
+std::optional<ImpossibleRecord> check_runs(const Relation& line, GuestAlignment& alignment,
+                                           const TimesByCpu& times, const RunLog& runs,
+                                           std::vector<ClockBound>& bounds) {
   std::optional<ImpossibleRecord> impossible;
   alignment.gaps = {};
   for (const auto& [cpu, all] : times) {
@@ -42,8 +73,8 @@ std::optional<ImpossibleRecord> check_runs(GuestAlignment& alignment, const Time
     if (!thread) continue;
     std::vector<PlacedRecord> placed;
     for (const std::uint64_t time : all)
-      if (time >= line.from() && time <= line.to())
-        placed.push_back({time, line.at(time), line.error_at(time)});
+      if (time >= line.interval().first && time <= line.interval().last)
+        placed.push_back({time, line.map()(time), line.error_at(time)});
     GuestRunIntervals intervals(std::move(placed));
     runs.replay(*thread, intervals);
     const GuestRunCounters& counted = intervals.counters();
@@ -67,29 +98,27 @@ struct Evidence {
 
   // Whether it was taken. `identified`: what was taken before is this guest's beyond doubt;
   // without, nobody can tell which of two that contradict each other is right.
-  Result<bool> add(const std::vector<ClockBound>& more, std::string_view name, bool identified) {
-    if (more.empty()) return false;
+  Result<bool> add(const Result<std::vector<ClockBound>>& more, std::string_view name,
+                   bool identified, const Assumption& assumption) {
+    if (!more) {
+      left_out.push_back(fmt::format("{} ({})", name, more.error().message));
+      return false;
+    }
+    if (more->empty()) return false;
     std::vector<ClockBound> all = bounds;
-    all.insert(all.end(), more.begin(), more.end());
+    all.insert(all.end(), more->begin(), more->end());
     std::ranges::stable_sort(all, {}, &ClockBound::source);
-    const auto line = ClockLine::fit(all, all.front().source(), all.back().source());
     if (!bounds.empty()) {
+      const auto line = fit(all, assumption);
       if (!line && !identified) return tl::unexpected(line.error());
-      if (!line || (line->tolerance() > tolerance_ && line->error() >= error_)) {
-        left_out.emplace_back(name);
+      if (!line) {
+        left_out.push_back(fmt::format("{}, which contradicts,", name));
         return false;
       }
-    }
-    if (line) {
-      tolerance_ = line->tolerance();
-      error_ = line->error();
     }
     bounds = std::move(all);
     return true;
   }
-
- private:
-  std::uint64_t tolerance_ = 0, error_ = ~std::uint64_t{0};
 };
 
 std::string describe(const GuestAlignment& alignment, const std::vector<std::string>& left_out) {
@@ -103,11 +132,8 @@ std::string describe(const GuestAlignment& alignment, const std::vector<std::str
   add(alignment.syncs.tsc, "TSC readings");
   add(alignment.syncs.ptp, "PTP readings");
   std::string text = "sync records of the guest: " + ways;
-  for (const std::string& way : left_out)
-    text += fmt::format("; {} contradicts and is left out", way);
-  if (alignment.line.tolerance() != 0)
-    text += fmt::format("; no line fits all of them: the error includes a tolerance of {} ns",
-                        alignment.line.tolerance());
+  if (alignment.syncs.tsc != 0) text += " (a TSC that is scaled is not seen)";
+  for (const std::string& way : left_out) text += fmt::format("; {} is left out", way);
   if (alignment.gaps.records != 0)
     text +=
         fmt::format("; of {} records {} lie inside exits, residual {} ns", alignment.gaps.records,
@@ -115,8 +141,8 @@ std::string describe(const GuestAlignment& alignment, const std::vector<std::str
   return text;
 }
 
-std::optional<clocks::Interval> interval_of(const TimesByCpu& times) {
-  std::optional<clocks::Interval> interval;
+std::optional<Interval> interval_of(const TimesByCpu& times) {
+  std::optional<Interval> interval;
   for (const auto& [cpu, all] : times) {
     if (all.empty()) continue;
     if (!interval) interval = {all.front(), all.back()};
@@ -127,56 +153,111 @@ std::optional<clocks::Interval> interval_of(const TimesByCpu& times) {
 
 Result<Evidence> agreed(GuestBounds& guest, const HostRecording& host,
                         const std::vector<clocks::SyncEntry>& brackets,
-                        GuestSyncCounters& counters) {
+                        const Assumption& assumption, GuestSyncCounters& counters) {
   Evidence evidence;
-  const auto by_exits = evidence.add(guest.bounds(), "the exits", true);
+  const auto by_exits = evidence.add(guest.bounds(), "the exits", true, assumption);
   if (!by_exits) return tl::unexpected(by_exits.error());
   counters = guest.counters();
   const bool identified = !evidence.bounds.empty();
   if (host.readable() != ClockId::kTsc) {
     const auto tsc = guest.host_tsc_bounds();
-    const auto taken = evidence.add(bounds_through(ClockId::kTsc, tsc, brackets, host.cycles),
-                                    "the TSC", identified);
+    const auto taken = evidence.add(bounds_through(ClockId::kTsc, tsc, brackets, host.stamps()),
+                                    "the TSC", identified, assumption);
     if (!taken) return tl::unexpected(taken.error());
     counters.tsc = *taken ? guest.counters().tsc : 0;
   }
   const auto ptp = guest.host_real_bounds();
-  const auto taken =
-      evidence.add(bounds_through(ClockId::kReal, ptp, brackets, host.cycles), "PTP", identified);
+  const auto taken = evidence.add(bounds_through(ClockId::kReal, ptp, brackets, host.stamps()),
+                                  "PTP", identified, assumption);
   if (!taken) return tl::unexpected(taken.error());
   counters.ptp = *taken ? guest.counters().ptp : 0;
   return evidence;
 }
 
-// Some rounds: each decides more records than the last. More bounds can only narrow the band,
-// unless they contradict: then the line stays, and the residual says by how much.
-std::optional<ImpossibleRecord> refine(GuestAlignment& alignment, const TimesByCpu& times,
-                                       const RunLog& runs, const std::vector<ClockBound>& bounds) {
+std::string impossible_text(const ImpossibleRecord& impossible) {
+  return fmt::format(
+      "the guest's record of {} would be at {} ± {} ns, but its vCPU left the guest at {} and "
+      "went back at {}",
+      seconds(impossible.record.source), seconds(impossible.record.target), impossible.record.error,
+      seconds(impossible.exit), seconds(impossible.entry));
+}
+
+// Some rounds: each decides more records than the last, and what they show holds as far as the
+// assumption does. An error where they contradict it.
+Result<void> refine(GuestAlignment& alignment, const TimesByCpu& times, const RunLog& runs,
+                    const GuestEvidence& evidence) {
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
-    std::vector<ClockBound> all = bounds;
-    if (const auto impossible = check_runs(alignment, times, runs, all)) return impossible;
-    const auto refined = ClockLine::fit(all, alignment.line.from(), alignment.line.to());
-    if (!refined || refined->tolerance() > alignment.line.tolerance() ||
-        refined->error() >= alignment.line.error())
-      break;
+    std::vector<ClockBound> all = evidence.bounds;
+    if (const auto impossible = check_runs(alignment.line, alignment, times, runs, all)) {
+      return fail("{}: the sync records are not those of this guest, or not of this boot",
+                  impossible_text(*impossible));
+    }
+    auto refined = fit(all, evidence.assumption, alignment.line.interval());
+    if (!refined) return tl::unexpected(std::move(refined).error());
+    if (refined->error() >= alignment.line.error()) break;
     const bool much = refined->error() < alignment.line.error() - alignment.line.error() / 10;
-    alignment.line = *refined;
+    alignment.line = std::move(*refined);
     if (!much) break;
   }
-  return std::nullopt;
+  return {};
+}
+
+// Where nothing says how the kernels adjusted their clocks: the line if they did not, as far as the
+// sync records let it be. It is the best guess then. An error where the guest's own records show
+// that it is none: how far the clocks were off between the sync records is not known.
+Result<std::optional<Relation>> steady_line(const GuestAlignment& alignment,
+                                            const GuestRecording& guest, GuestBounds& bounds,
+                                            HostRecording host, const CollectedEvidence& of_host) {
+  Assumption steady = alignment.line.assumption();
+  host.rate_change_ppm = steady.change_ppm = clocks::kSteadyPpm;
+  GuestSyncCounters unused;
+  auto ways = agreed(bounds, host, of_host.syncs, steady, unused);
+  if (!ways || ways->bounds.empty()) return std::nullopt;
+  const GuestEvidence evidence{std::move(ways->bounds), steady};
+  auto line = fit(evidence.bounds, steady, alignment.line.interval());
+  if (!line) return std::nullopt;
+  GuestAlignment guess = alignment;
+  guess.line = std::move(*line);
+  const auto kept = refine(guess, guest.times, of_host.runs, evidence);
+  if (kept) return guess.line;
+  // Tasks of a plugin are those of the machine around the host, whose CPUs are no vCPUs of the
+  // guest: their records show nothing.
+  if (!guest.inside) return std::nullopt;
+  return fail(
+      "{}, or a clock was slewed between them; run `trapline sync` as long as is recorded, or say "
+      "with --rate-change by how much",
+      kept.error().message);
 }
 
 // The time of the guest's records, or that in which the vCPUs ran; without both, that of the
 // bounds.
-Result<ClockLine> fit(const GuestRecording& guest, const std::vector<ClockBound>& bounds,
-                      const VcpuThreads& vcpus) {
-  auto line = ClockLine::fit(bounds, bounds.front().source(), bounds.back().source());
+Result<Relation> fit_interval(const GuestRecording& guest, const GuestEvidence& evidence,
+                              const VcpuThreads& vcpus) {
+  const auto& bounds = evidence.bounds;
+  const Interval of_bounds{bounds.front().source(), bounds.back().source()};
+  auto line = fit(bounds, evidence.assumption, of_bounds);
   if (!line) return line;
   const auto inside = guest.inside ? interval_of(guest.times) : std::nullopt;
-  if (inside) return ClockLine::fit(bounds, inside->first, inside->last);
+  if (inside) return fit(bounds, evidence.assumption, *inside);
   if (vcpus.empty()) return line;
-  return ClockLine::fit(bounds, line->source_of(vcpus.first()), line->source_of(vcpus.last()));
+  return fit(bounds, evidence.assumption,
+             Interval{line->source_of(vcpus.first()), line->source_of(vcpus.last())});
+}
+
+// Both kernels may adjust their clocks; what none adjusts follows one counter.
+Result<Assumption> assumption_of(const GuestRecording& guest, const HostRecording& host,
+                                 const std::vector<clocks::SyncEntry>& of_host) {
+  const clocks::Drive of_guest =
+      guest.cycles ? clocks::Drive::kCounter : clocks::drive_of(guest.clock);
+  const clocks::Drive beside = host.cycles ? clocks::Drive::kCounter : clocks::drive_of(host.clock);
+  std::vector<std::vector<clocks::NotedAdjustment>> kernels;
+  if (of_guest != clocks::Drive::kCounter) kernels.push_back(noted_in(guest.syncs));
+  if (beside != clocks::Drive::kCounter) kernels.push_back(clocks::noted_in(of_host));
+  const auto change = assumed_change(kernels, host.rate_change_ppm);
+  if (!change) return tl::unexpected(change.error());
+  const bool same_unit = guest.cycles == host.cycles;
+  return Assumption{same_unit ? clocks::kGuestNanoseconds : clocks::kAnyRate, *change};
 }
 
 // Whether the evidence is this guest's, and the recording its host's.
@@ -240,7 +321,8 @@ Result<GuestRecording> guest_recording(const DataDirectory& directory) {
 
 Result<GuestBounds> guest_bounds(const GuestRecording& guest, const HostRecording& host) {
   GuestBounds bounds(host.readable());
-  auto added = add_readings(bounds, guest.syncs, guest.clock, guest.cycles, guest.brackets);
+  auto added = add_readings(bounds, guest.syncs, {guest.clock, guest.cycles, host.rate_change_ppm},
+                            guest.brackets);
   if (!added) return tl::unexpected(std::move(added).error());
   return bounds;
 }
@@ -265,35 +347,39 @@ Result<std::optional<GuestAlignment>> align_guest(const GuestRecording& guest, G
         "run `trapline "
         "sync` in the guest while the host is recorded with -e kvm (kvm_pio, kvm_mmio)");
   }
-  std::optional<Evidence> evidence;
+  if (auto kept = clocks::check_not_set(of_host.syncs, ClockId::kMono, ClockId::kMono); !kept)
+    return tl::unexpected(std::move(kept).error());
+  const auto assumption = assumption_of(guest, host, of_host.syncs);
+  if (!assumption) return tl::unexpected(assumption.error());
+  Evidence evidence;
   if (belongs(guest, bounds, host)) {
-    auto ways = agreed(bounds, host, of_host.syncs, alignment.syncs);
+    auto ways = agreed(bounds, host, of_host.syncs, *assumption, alignment.syncs);
     if (!ways) return tl::unexpected(std::move(ways).error());
     evidence = std::move(*ways);
   }
-  if (!evidence || evidence->bounds.empty()) {
+  if (evidence.bounds.empty()) {
     if (!guest.inside || of_host.vcpus.empty() || bounds.made_by_the_guest()) return std::nullopt;
     return fail(
         "the host's recording has nothing of what `trapline sync` did in the guest; record the "
         "host with -e kvm (kvm_pio, kvm_mmio, kvm_write_tsc_offset), and for PTP_KVM with trapline "
         "record");
   }
-  auto line = fit(guest, evidence->bounds, of_host.vcpus);
+  const GuestEvidence known{std::move(evidence.bounds), *assumption};
+  auto line = fit_interval(guest, known, of_host.vcpus);
   if (!line) return tl::unexpected(std::move(line).error());
   alignment.line = std::move(*line);
   alignment.clock = host.clock;
-  const auto impossible = refine(alignment, guest.times, of_host.runs, evidence->bounds);
-  // Tasks of a plugin are those of the machine around the host, whose CPUs are no vCPUs of the
-  // guest.
-  if (impossible && guest.inside) {
-    return fail(
-        "the guest's record of {} would be at {} ± {} ns, but its vCPU left the guest at {} and "
-        "went back at {}: the sync records are not those of this guest, or not of this boot",
-        seconds(impossible->record.source), seconds(impossible->record.target),
-        impossible->record.error, seconds(impossible->exit), seconds(impossible->entry));
+  std::optional<Relation> steady;
+  if (!host.rate_change_ppm && assumption->change_ppm == clocks::kSlewedPpm) {
+    auto guess = steady_line(alignment, guest, bounds, host, of_host);
+    if (!guess) return tl::unexpected(std::move(guess).error());
+    steady = std::move(*guess);
   }
+  const auto refined = refine(alignment, guest.times, of_host.runs, known);
+  if (!refined && guest.inside) return tl::unexpected(refined.error());
+  if (steady) alignment.line.take_map(*steady);
   if (auto shown = shown_by_runs(guest, alignment); !shown) return tl::unexpected(shown.error());
-  alignment.method = describe(alignment, evidence->left_out);
+  alignment.method = describe(alignment, evidence.left_out);
   return alignment;
 }
 

@@ -1,10 +1,10 @@
 // Puts a guest's recording, beside which there are guest sync records, on its host's clock: what
 // the plugin recorded outside of the guest, or what uftrace or trace-cmd recorded inside. Pure:
 // what was read of both is in CollectedEvidence; the rules are guest_bounds.h, guest_syncs.h,
-// clock_line.h and guest_run_intervals.h.
+// relation.h and guest_run_intervals.h.
 //
 //   the guest's sync records ─┐
-//                             ├→ GuestBounds ─→ Evidence ─→ ClockLine ─→ GuestRunIntervals
+//                             ├→ GuestBounds ─→ Evidence ─→ Relation ──→ GuestRunIntervals
 //   the host's recording ─────┘   (one pass)                    ↑       checks  │ refines
 //                                                               └───────────────┘
 //
@@ -18,17 +18,17 @@
 #include <optional>
 #include <string>
 
-#include "merge/clock/clock_line.h"
 #include "merge/clock/guest_bounds.h"
 #include "merge/clock/guest_run_intervals.h"
 #include "merge/clock/guest_syncs.h"
+#include "merge/clock/relation.h"
 #include "merge/session/collected_evidence.h"
 #include "plugin/format/directory.h"
 
 namespace trapline {
 
 struct GuestAlignment {
-  ClockLine line;
+  clocks::Relation line;
   std::string clock;   // of the host's recording
   std::string method;  // "sync records: 272 readings, 34 exits; 0 ns residual in 1,702 gaps"
   GuestSyncCounters syncs;
@@ -54,8 +54,10 @@ struct GuestRecording {
 struct HostRecording {
   std::string clock;
   bool cycles = false;
+  std::optional<double> rate_change_ppm = std::nullopt;  // the user's word (AlignOptions)
   // Its clock, where a guest can read it, too.
   [[nodiscard]] std::optional<ClockId> readable() const;
+  [[nodiscard]] StampClock stamps() const { return {clock, cycles, rate_change_ppm}; }
 };
 
 // What the plugin or QEMU recorded.

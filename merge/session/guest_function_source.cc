@@ -16,17 +16,17 @@ namespace {
 class GuestFunctionSource final : public WrappedSource {
  public:
   GuestFunctionSource(std::unique_ptr<Source> source, const GuestAlignment& relation)
-      : WrappedSource(std::move(source)), line_(relation.line), threads_(relation.threads) {
+      : WrappedSource(std::move(source)), map_(relation.line.map()), threads_(relation.threads) {
     info_.clock = relation.clock;
     info_.cycles = false;
     info_.method = relation.method;
-    info_.offset_ns = line_.offset();
-    info_.error_ns = line_.error();
+    info_.offset_ns = relation.line.offset();
+    info_.error_ns = relation.line.error();
+    info_.rate_change_ppm = relation.line.assumption().change_ppm;
   }
 
   Read next(Event& event) override {
-    const auto place = [this](Timestamp at) { return Timestamp(line_.at(at.ns())); };
-    if (const Read read = next_placed(event, place); read != Read::kEvent) return read;
+    if (const Read read = next_placed(event, map_); read != Read::kEvent) return read;
     const std::int32_t vcpu = vcpu_of_task(static_cast<std::uint32_t>(event.thread));
     event.thread = thread_of_cpu(threads_, vcpu).value_or(event.thread);
     if (auto* call = std::get_if<GuestCall>(&event.payload)) call->vcpu = vcpu;
@@ -35,7 +35,7 @@ class GuestFunctionSource final : public WrappedSource {
   [[nodiscard]] std::string comm(ThreadId) const override { return "guest"; }
 
  private:
-  ClockLine line_;
+  ClockMap map_;
   std::map<std::int32_t, ThreadId> threads_;
 };
 

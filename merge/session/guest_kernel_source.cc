@@ -8,13 +8,13 @@
 namespace trapline {
 namespace {
 
-// Without a line: on its host's clock already.
+// The identity: on its host's clock already.
 class GuestKernelSource final : public WrappedSource {
  public:
-  GuestKernelSource(std::unique_ptr<Source> source, std::optional<ClockLine> line,
+  GuestKernelSource(std::unique_ptr<Source> source, ClockMap map,
                     std::map<std::int32_t, ThreadId> threads, MachineId machine)
       : WrappedSource(std::move(source)),
-        line_(std::move(line)),
+        map_(std::move(map)),
         threads_(std::move(threads)),
         machine_(machine) {
     info_.role = Role::kGuest;
@@ -22,13 +22,13 @@ class GuestKernelSource final : public WrappedSource {
   void tell(const GuestAlignment& alignment) {
     info_.cycles = false;
     info_.method = alignment.method;
-    info_.offset_ns = static_cast<std::int64_t>(line_->at(line_->from()) - line_->from());
-    info_.error_ns = line_->error();
+    info_.offset_ns = alignment.line.offset();
+    info_.error_ns = alignment.line.error();
+    info_.rate_change_ppm = alignment.line.assumption().change_ppm;
   }
 
   Read next(Event& event) override {
-    const auto place = [this](Timestamp at) { return line_ ? Timestamp(line_->at(at.ns())) : at; };
-    if (const Read read = next_placed(event, place); read != Read::kEvent) return read;
+    if (const Read read = next_placed(event, map_); read != Read::kEvent) return read;
     event.machine = machine_;
     if (std::holds_alternative<Lost>(event.payload)) return Read::kEvent;
     event.task = event.thread;
@@ -42,7 +42,7 @@ class GuestKernelSource final : public WrappedSource {
   }
 
  private:
-  std::optional<ClockLine> line_;
+  ClockMap map_;
   std::map<std::int32_t, ThreadId> threads_;
   MachineId machine_;
 };
@@ -51,7 +51,7 @@ class GuestKernelSource final : public WrappedSource {
 
 std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
                                              const GuestAlignment& alignment, MachineId machine) {
-  auto guest = std::make_unique<GuestKernelSource>(std::move(source), alignment.line,
+  auto guest = std::make_unique<GuestKernelSource>(std::move(source), alignment.line.map(),
                                                    alignment.threads, machine);
   guest->tell(alignment);
   return guest;
@@ -60,7 +60,7 @@ std::unique_ptr<Source> with_guest_alignment(std::unique_ptr<Source> source,
 std::unique_ptr<Source> with_guest_threads(std::unique_ptr<Source> source,
                                            std::map<std::int32_t, ThreadId> threads,
                                            MachineId machine) {
-  return std::make_unique<GuestKernelSource>(std::move(source), std::nullopt, std::move(threads),
+  return std::make_unique<GuestKernelSource>(std::move(source), ClockMap(), std::move(threads),
                                              machine);
 }
 

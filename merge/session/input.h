@@ -35,6 +35,8 @@ struct InputOptions {
   std::string trace_events;          // empty: the session's, else the installed one
   std::optional<std::uint64_t> tsc_khz;
   std::vector<std::string> offsets;  // SOURCE=NS, clock/alignment.h
+  // By how many ppm the rates of clocks are assumed to change, in place of assumption.h's figures.
+  std::optional<double> rate_change_ppm = std::nullopt;
   EvidenceObserver* observer = nullptr;
   // Takes what --verbose prints, line by line: which reader reads each recording, which evidence
   // put it on the timeline's clock, what is known of it and what was left out.

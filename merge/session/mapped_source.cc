@@ -15,6 +15,7 @@ class MappedSource final : public WrappedSource {
     info_.offset_ns = aligned.offset_ns;
     info_.error_ns = aligned.error_ns;
     info_.one_boot_error_ns = aligned.one_boot_error_ns;
+    info_.rate_change_ppm = aligned.rate_change_ppm;
   }
 
   Read next(Event& event) override { return next_placed(event, map_); }

@@ -70,7 +70,7 @@ class Recordings {
     return has_host() ? options_.observer : nullptr;
   }
   [[nodiscard]] HostRecording host() const {
-    return {recordings_.front().is.clock, recordings_.front().is.cycles};
+    return {recordings_.front().is.clock, recordings_.front().is.cycles, options_.rate_change_ppm};
   }
   [[nodiscard]] Kinship kinship(const Description& is) const {
     const std::string host = machine_name(recordings_.front().is), name = machine_name(is);

@@ -94,6 +94,7 @@ void add_lists(const SessionJson& session, json& text) {
     if (bracket.stamp) entry["stamp_ns"] = *bracket.stamp;
     entry["before"] = readings_json(bracket.before);
     entry["after"] = readings_json(bracket.after);
+    if (bracket.adjustment) entry["adjtimex"] = text_of(*bracket.adjustment);
     sync.push_back(std::move(entry));
   }
   text["losses"] = std::move(losses);
@@ -272,6 +273,9 @@ void read_lists(const parsed& from, SessionJson& session) {
     (void)get_number(element, "series", sync.series);
     (void)get_number(element, "index", sync.index);
     if (std::uint64_t stamp = 0; get_number(element, "stamp_ns", stamp)) sync.stamp = stamp;
+    std::string adjustment;
+    get(element, "adjtimex", adjustment);
+    sync.adjustment = parse_adjustment(adjustment);
     if (get(element, "before", sync.before) && get(element, "after", sync.after)) {
       session.sync.push_back(sync);
     }
@@ -291,7 +295,8 @@ std::vector<clocks::SyncEntry> SessionJson::brackets() const {
   std::vector<clocks::SyncEntry> entries;
   for (const SessionSync& bracket : sync) {
     if (!bracket.stamp || !is_ordered(bracket)) continue;
-    entries.push_back({bracket.series, {*bracket.stamp, bracket.before, bracket.after}});
+    entries.push_back(
+        {bracket.series, {*bracket.stamp, bracket.before, bracket.after, bracket.adjustment}});
   }
   std::ranges::stable_sort(entries, {},
                            [](const clocks::SyncEntry& entry) { return entry.point.stamp; });

@@ -47,6 +47,7 @@ struct SessionSync {
   std::uint32_t index = 0;  // of the marker that lies between the two readings
   ClockReadings before, after;
   std::optional<std::uint64_t> stamp;  // the marker's own, on the recording's clock
+  std::optional<ClockAdjustment> adjustment = std::nullopt;
 };
 
 struct SessionHit {

@@ -30,6 +30,8 @@ struct SourceInfo {
   std::optional<std::uint64_t> error_ns = 0;
   // Nothing shows that it is of the timeline's boot; the error if it is.
   std::optional<std::uint64_t> one_boot_error_ns = std::nullopt;
+  // The error assumes that the rates of the two clocks change by at most this.
+  std::optional<double> rate_change_ppm = std::nullopt;
 };
 
 struct SourceCounters {

@@ -61,6 +61,29 @@ TEST(Sync, DamagedRecordsAreRefusedAndUnknownClocksSkipped) {
   }
 }
 
+TEST(Sync, TheFirstRecordNotesHowTheKernelAdjustsItsClocks) {
+  SyncRecord record;
+  record.series = 7;
+  record.before = ClockReadings{{5}};
+  record.adjustment = ClockAdjustment{8193, -65'536, 9'999, -120, 6, 3};
+  const std::string text = text_of(record);
+  EXPECT_EQ(text, "trapline: sync 1 7 0 ntp=8193:-65536:9999:-120:6:3 before mono=5");
+  const auto read = parse_sync(text);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->adjustment, record.adjustment);
+  EXPECT_FALSE(parse_sync("trapline: sync 1 7 0 ntp=1:2 before mono=5")->adjustment);
+  // Every bracket of its series has it, none of another one's.
+  SyncCollector collector;
+  EXPECT_FALSE(collector.add(*read, 10));
+  for (std::uint32_t index = 1; index < 3; ++index) {
+    const auto point = collector.add({7, index, ClockReadings{{30}}, ClockReadings{{20}}}, 20);
+    ASSERT_TRUE(point);
+    EXPECT_EQ(point->adjustment, record.adjustment);
+  }
+  EXPECT_FALSE(collector.add({8, 0, ClockReadings{{40}}, std::nullopt}, 40));
+  EXPECT_FALSE(collector.add({8, 1, std::nullopt, ClockReadings{{50}}}, 50)->adjustment);
+}
+
 TEST(Sync, ASeriesGivesOneBracketForEachTry) {
   SyncSeries series(3);
   SyncCollector collector;

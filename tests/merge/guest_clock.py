@@ -157,4 +157,5 @@ def check(trapline: str, host: str, guest: str, syncs: list[str],
         raise SystemExit(1)
 
 
-main()
+if __name__ == "__main__":
+    main()

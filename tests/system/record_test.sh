@@ -87,7 +87,7 @@ records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
   expect_contains "$work/stdout" '"user_end": "ioctl"'
   # Each series of sync records is a line of the timeline.
   run "$trapline" timeline "$session"
-  expect_equal "series" "$(grep -c 'trapline: sync 1 [0-9]* 0 before' "$work/ours")" \
+  expect_equal "series" "$(grep -c 'trapline: sync 1 [0-9]* 0 ' "$work/ours")" \
     "$(grep -c 'trapline: sync records, series' "$work/stdout")"
   if grep 'mono_raw=' "$work/stdout"; then fail "readings on the timeline"; fi
 }
@@ -355,7 +355,7 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   grep -v '^[0-9]' "$work/stdout" | diff "$work/open" - || fail "the finished session tells other things"
   trace-cmd report "$work/cut.trapline/trace.dat" 2>/dev/null >"$work/text"
   # Whatever was there a second before the kill is there: at least two series of sync records.
-  first=$(grep -c 'trapline: sync 1 [0-9]* 0 before' "$work/text")
+  first=$(grep -c 'trapline: sync 1 [0-9]* 0 ' "$work/text")
   [ "$first" -ge 2 ] || fail "only $first sync series"
   session=$work/cut.trapline
   expect_equal "closed" False "$(json 's["closed"]')"

@@ -1,8 +1,8 @@
 /* trapline-sync: reads this guest's clocks before and after each operation that the host, the plugin
  * or the guest's recording sees too, so that Trapline can align them. One file, any Linux guest:
  *   cc -static -O2 trapline-sync.c -o trapline-sync
- * --help lists the options. Without options it makes one round of: the magic no-op (under TCG with
- * the plugin), a write to port 0x80 (x86, as root), PTP_KVM, the guest's own trace_marker. --mmio
+ * --help lists the options. Until it is ended it makes a round each second of: the magic no-op (under
+ * TCG with the plugin), a write to port 0x80 (x86, as root), PTP_KVM, the guest's own trace_marker. --mmio
  * writes to a device's page through /dev/mem instead (arm64 has no ports): choose a register that
  * may be written. docs/formats/sync.md describes what it prints, and writes to trace_marker. */
 #define _GNU_SOURCE
@@ -13,17 +13,18 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/ptp_clock.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 #include "trapline-noop.h"
 #if defined(__x86_64__)
 #include <setjmp.h>
-#include <signal.h>
 #include <sys/io.h>
 #define COUNTER "tsc"
 #elif defined(__aarch64__)
@@ -117,6 +118,20 @@ static void put(const char* text) {
   if (marker >= 0 && write(marker, text, strlen(text)) < 0) marker = -1;
 }
 
+/* How the kernel adjusts its clocks: whether their rate was the same at all rounds. */
+static int put_adjustment(char* to) {
+  struct timex now, single;
+  memset(&now, 0, sizeof now), memset(&single, 0, sizeof single);
+  single.modes = ADJ_OFFSET_SS_READ;
+  if (adjtimex(&now) < 0 || adjtimex(&single) < 0) return 0;
+  return sprintf(to, " ntp=%d:%ld:%ld:%ld:%ld:%ld", now.status, (long)now.freq, (long)now.tick,
+                 (long)now.offset * (now.status & STA_NANO ? 1 : 1000), (long)now.constant,
+                 (long)single.offset);
+}
+
+static volatile sig_atomic_t ended;
+static void on_end(int signal) { ended = signal; }
+
 static uint64_t ns(struct ptp_clock_time t) { return (uint64_t)t.sec * 1000000000u + t.nsec; }
 
 /* Between two no-ops and two readings of the clocks, one action that the other side sees. */
@@ -154,6 +169,7 @@ static void series(enum way way, uint32_t id) {
     if (i < kTries && way == kPtp && precise[i].device.sec != 0)
       n += sprintf(line + n, " ptp=%" PRIu64 ":%" PRIu64 ":%" PRIu64, ns(precise[i].device),
                    ns(precise[i].sys_realtime), ns(precise[i].sys_monoraw));
+    if (i == 0) n += put_adjustment(line + n);
     if (i < kTries)
       n += sprintf(line + n, " before mono=%" PRIu64 " " COUNTER "=%" PRIu64, before[i].clock,
                    before[i].counter);
@@ -179,7 +195,8 @@ static int print_usage(FILE* out, int status) {
       "  -t, --marker FILE    the guest's trace_marker (default: "
       "/sys/kernel/tracing/trace_marker)\n"
       "  -i, --interval N     milliseconds between two rounds (default: 1000)\n"
-      "  -n, --rounds N       how many rounds of readings (default: 1)\n"
+      "  -n, --rounds N       how many rounds of readings (default: until it is ended, by Ctrl-C,\n"
+      "                       SIGTERM or SIGHUP, and then one more)\n"
       "  -h, --help           print this text\n",
       out);
   return status;
@@ -202,7 +219,7 @@ static const struct option kLong[] = {
 
 int main(int argc, char** argv) {
   const char *device = "/dev/ptp_kvm", *trace = "/sys/kernel/tracing/trace_marker";
-  unsigned long interval = 1000, rounds = 1;
+  unsigned long interval = 1000, rounds = 0;
   int wrong = 0;
   for (int option; (option = getopt_long(argc, argv, "hp:m:d:t:i:n:", kLong, NULL)) != -1;)
     switch (option) {
@@ -248,10 +265,17 @@ int main(int argc, char** argv) {
   available[kMarker] = marker >= 0;
   for (int way = 0; way < kWays; ++way)
     fprintf(stderr, "%s: %s\n", kNames[way], available[way] ? "yes" : "no");
-  for (unsigned long round = 0; round < rounds; ++round) {
-    if (round > 0)
+  struct sigaction end;
+  memset(&end, 0, sizeof end);
+  end.sa_handler = on_end;
+  for (int i = 0; rounds == 0 && i < 3; ++i)
+    sigaction((const int[]){SIGINT, SIGTERM, SIGHUP}[i], &end, NULL);
+  int last = 0;
+  for (unsigned long round = 0; !last && (rounds == 0 || round < rounds); ++round) {
+    if (round > 0 && !ended)
       nanosleep(&(struct timespec){(time_t)(interval / 1000), (long)(interval % 1000) * 1000000},
                 NULL);
+    last = ended != 0;
     for (int way = 0; way < kWays; ++way)
       if (available[way])
         series((enum way)way, (uint32_t)(take_reading().clock / 1000) * 8u + (unsigned)way);

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <fstream>
 
-#include "merge/clock/clock_line.h"
 #include "merge/session/guest_alignment.h"
 #include "merge/session/sync_records.h"
 #include "tests/support/temporary_folder.h"
@@ -76,7 +75,7 @@ std::vector<ClockBound> bounds_of_a_write(const std::string& clock, bool cycles,
   GuestBounds bounds(ClockId::kMono);
   const std::vector<GuestSyncLine> lines{line("8 0 port=0x80:0xabc before mono=1000000 tsc=500"),
                                          line("8 1 after mono=1000100 tsc=700")};
-  EXPECT_TRUE(add_readings(bounds, lines, clock, cycles, brackets));
+  EXPECT_TRUE(add_readings(bounds, lines, {clock, cycles, {}}, brackets));
   bounds.on_exit(ThreadId{1}, 8010);
   bounds.on_write(ThreadId{1}, false, 0x80, 0xabc);
   bounds.on_entry(ThreadId{1}, 8060);
@@ -116,7 +115,7 @@ TEST(AddReadingsTest, OnAnotherClockTheyAreWidenedByTheErrorOfTheRelation) {
 TEST(AddReadingsTest, AClockThatNothingRelatesIsAnError) {
   GuestBounds bounds(ClockId::kMono);
   const std::vector<GuestSyncLine> lines{line("8 0 before mono=5")};
-  EXPECT_FALSE(add_readings(bounds, lines, "local", false, {}));
+  EXPECT_FALSE(add_readings(bounds, lines, {"local", false, {}}, {}));
 }
 
 TEST(PtpTest, OneMomentOnTwoClocksBoundsThemFromBothSides) {

@@ -2,9 +2,15 @@
 // their sync records, and held against what is known otherwise.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <thread>
 
 #include "backend_ftrace/include/trapline/ftrace.h"
 #include "merge/clock/alignment.h"
@@ -75,6 +81,7 @@ TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
   sources[0].path = "timeline";
   sources[0].clock = "mono";
   sources[1].path = "trace.dat";
+  sources[0].boot.id = sources[1].boot.id = "this one";
   sources[1].clock = name;
   sources[1].cycles = name == "x86-tsc";
   sources[1].syncs = recorded.syncs;
@@ -119,6 +126,7 @@ TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
     for (SyncEntry& entry : sources[0].syncs)
       entry.point.stamp = entry.point.before.at(ClockId::kMono);
     sources[1].path = "b";
+    sources[0].boot.id = sources[1].boot.id = "this one";
     sources[1].clock = clock_name(clock);
     const auto related = align(sources);
     ASSERT_TRUE(related) << related.error().message;
@@ -132,6 +140,127 @@ TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
     EXPECT_GE(found.map(reading) + found.error_ns.value() + slack, before) << clock_name(clock);
     EXPECT_LE(found.map(reading), after + found.error_ns.value() + slack) << clock_name(clock);
   }
+}
+
+// The kernel's adjustment of its clocks, as it was again at the end.
+class Adjusting {
+ public:
+  Adjusting() { may_ = ::adjtimex(&was_) >= 0 && freq(0); }
+  ~Adjusting() {
+    struct timex single {};
+    single.modes = ADJ_OFFSET_SINGLESHOT;
+    (void)::adjtimex(&single);
+    struct timex again {};
+    again.modes = ADJ_FREQUENCY | ADJ_TICK;
+    again.freq = was_.freq;
+    again.tick = was_.tick;
+    (void)::adjtimex(&again);
+  }
+  [[nodiscard]] bool may() const { return may_; }
+  bool freq(double ppm) { return set(ADJ_FREQUENCY, &timex::freq, std::lround(ppm * 65536)); }
+  bool tick(long us) { return set(ADJ_TICK, &timex::tick, us); }
+  bool single(long us) { return set(ADJ_OFFSET_SINGLESHOT, &timex::offset, us); }
+
+ private:
+  static bool set(unsigned modes, long timex::*field, long value) {
+    struct timex now {};
+    now.modes = modes;
+    now.*field = value;
+    return ::adjtimex(&now) >= 0;
+  }
+  struct timex was_ {};
+  bool may_ = false;
+};
+
+struct Slew {
+  const char* name;
+  // What is done to the clock, again and again, between pauses of this length.
+  std::function<void(Adjusting&, unsigned turn)> turn;
+  unsigned pause_us;
+  std::optional<double> rate_change_ppm;
+};
+
+// mono is slewed as ntpd, chrony and adjtime(3) do, and as far as the kernel lets them, while it is
+// recorded on local: each marker between two readings of mono is inside the printed error, or the
+// recording is refused. It changes this machine's clock for some seconds.
+TEST(RealClocks, SlewedAsFarAsTheKernelDoesTheTruthIsInsideTheErrorOrItIsRefused) {
+  TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
+  if (std::getenv("TRAPLINE_MAY_SLEW_CLOCKS") == nullptr)
+    GTEST_SKIP() << "TRAPLINE_MAY_SLEW_CLOCKS is not set: the test slews this machine's clock";
+  const Slew slews[] = {
+      {"steady", [](Adjusting&, unsigned) {}, 100'000, {}},
+      {"ntpd, 2 ppm a second", [](Adjusting& a, unsigned i) { a.freq(2.0 * i / 10); }, 100'000, {}},
+      {"chrony, 80 ppm once",
+       [](Adjusting& a, unsigned i) { a.freq(i < 9 ? 0 : 80); },
+       100'000,
+       {}},
+      {"500 ppm up and down",
+       [](Adjusting& a, unsigned i) { a.freq(i % 2 ? -500 : 500); },
+       700'000,
+       {}},
+      {"500 ppm, said", [](Adjusting& a, unsigned i) { a.freq(i % 2 ? -500 : 500); }, 700'000,
+       1100},
+      {"adjtime, 1 ms", [](Adjusting& a, unsigned i) { a.single(i == 5 ? 1000 : 0); }, 100'000, {}},
+      {"adjtime, said", [](Adjusting& a, unsigned i) { a.single(i == 5 ? 1000 : 0); }, 100'000,
+       600},
+      {"tick, 10 %",
+       [](Adjusting& a, unsigned i) { a.tick(i % 8 < 4 ? 10'000 : 11'000); },
+       100'000,
+       {}},
+      {"tick, said", [](Adjusting& a, unsigned i) { a.tick(i % 8 < 4 ? 10'000 : 10'003); }, 100'000,
+       400},
+      {"back and forth within a second",
+       [](Adjusting& a, unsigned i) { a.freq(i % 2 ? 90 : 0); },
+       130'000,
+       {}},
+  };
+  int aligned_ones = 0, refused_ones = 0;
+  for (const Slew& slew : slews) {
+    Recorded recorded;
+    {
+      Adjusting adjusting;
+      TRAPLINE_REQUIRE(adjusting.may(), "needs CAP_SYS_TIME");
+      std::atomic<bool> done = false;
+      std::thread slewing([&] {
+        for (unsigned turn = 0; !done; ++turn) {
+          slew.turn(adjusting, turn);
+          ::usleep(slew.pause_us);
+        }
+      });
+      recorded = record("local", 5, 500'000);
+      done = true;
+      slewing.join();
+    }
+    std::vector<SourceClock> sources(2);
+    sources[0].path = "timeline";
+    sources[0].clock = "mono";
+    sources[1].path = "trace.dat";
+    sources[1].clock = "local";
+    sources[0].boot.id = sources[1].boot.id = "this one";
+    sources[1].syncs = recorded.syncs;
+    const auto related = align(sources, {slew.rate_change_ppm});
+    if (!related) {
+      ++refused_ones;
+      std::printf("[ refused  ] %s: %s\n", slew.name, related.error().message.c_str());
+      continue;
+    }
+    ++aligned_ones;
+    const AlignedSource& found = related->sources[1];
+    std::uint64_t off = 0;
+    for (const Recorded::CollectedEvidence& known : recorded.known) {
+      const std::uint64_t at = found.map(known.stamp);
+      off = std::max({off, known.before > at ? known.before - at : 0,
+                      at > known.after ? at - known.after : 0});
+    }
+    std::printf("[ figures  ] %s: off by at least %llu ns, error %llu ns, %.3g ppm assumed\n",
+                slew.name, static_cast<unsigned long long>(off),
+                static_cast<unsigned long long>(*found.error_ns), *found.rate_change_ppm);
+    EXPECT_LE(off, *found.error_ns) << slew.name;
+    EXPECT_FALSE(std::string_view(slew.name).starts_with("500 ppm up"))
+        << "it cannot be told apart";
+  }
+  EXPECT_GE(aligned_ones, 3);
+  EXPECT_GE(refused_ones, 2);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/duration.h"
+#include "merge/clock/assumption.h"
 
 namespace trapline::clocks {
 namespace {
@@ -87,9 +88,8 @@ TEST(Relation, AKnownOffsetAndDriftAreAlwaysInsideTheBoundInThousandsOfRandomCas
     for (const long double t : made.times)
       world.sync(t, 1 + static_cast<unsigned>(seed / 4) % 16, world.uniform(100, 50'000));
     const Interval interval{World::read(world.source(0)), World::read(world.source(made.length))};
-    const auto relation = Relation::fit(world.brackets, kNanoseconds, interval);
+    const auto relation = Relation::fit(world.brackets, {kNanoseconds, kSteadyPpm}, interval);
     ASSERT_TRUE(relation) << seed << relation.error().message;
-    EXPECT_TRUE(relation->steps().empty()) << seed;
     for (int i = 0; i <= 40; ++i) {
       const long double t = made.length * i / 40;
       ASSERT_EQ(world.outside(*relation, t), 0) << "seed " << seed << " at " << i;
@@ -99,7 +99,8 @@ TEST(Relation, AKnownOffsetAndDriftAreAlwaysInsideTheBoundInThousandsOfRandomCas
     if (records == 1 && seed / 4 % 16 == 0) {
       EXPECT_GT(relation->error(), made.length * 250e-6L * 0.99L) << seed;  // the assumed drift
     } else if (records >= 10) {
-      EXPECT_LT(relation->error(), 120'000u) << seed;
+      EXPECT_LT(relation->error(), 120'000u + static_cast<std::uint64_t>(made.length * 1e-6L))
+          << seed;
     }
   }
 }
@@ -109,73 +110,30 @@ TEST(Relation, TwoHundredPpmOfDriftOverTenRecordsAreFoundToAPpm) {
   world.source = [](long double t) { return 5e9L + t; };
   world.target = [](long double t) { return 9e12L + t * (1 + 200e-6L); };
   for (int i = 0; i < 10; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
-  const auto relation = Relation::fit(world.brackets, kNanoseconds);
+  const auto relation = Relation::fit(world.brackets, {kNanoseconds, kSteadyPpm});
   ASSERT_TRUE(relation);
   EXPECT_NEAR(relation->drift_ppm(), 200, 1);
-  EXPECT_LT(relation->error(), 1500u);
+  EXPECT_LT(relation->error(), 1800u);
   EXPECT_NEAR(static_cast<double>(relation->offset()), 9e12 - 5e9, 3000);
 }
 
-TEST(Relation, AStepIsSplitAndTheTruthStaysInsideAlsoAroundIt) {
-  int found = 0;
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+// A clock that is set by more than the bounds leave open: refused, with the series around it.
+TEST(Relation, AStepIsRefusedWithTheSeriesAroundIt) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     World world(10'000 + seed);
-    const int records = seed % 5 == 0 ? 3 : 10;
-    const Case made = random_case(world, records);
-    const long double by = seed % 2 == 0 ? 1e9L : world.uniform(1e6L, 5e9L);
+    const Case made = random_case(world, seed % 5 == 0 ? 3 : 10);
+    const long double by = seed % 2 == 0 ? 1e9L : world.uniform(2e8L, 5e9L);
     const long double when = world.uniform(made.times.front() + 2e6L, made.times.back());
-    bool hits = false;  // a series in which the clock is set
-    for (const long double t : made.times) hits |= when >= t && when <= t + 2e6L;
-    if (hits) continue;
-    // The target is set forward, the target is set back, the source is set forward or back.
-    const auto set = [when](std::function<long double(long double)> clock, long double step) {
-      return [=](long double t) { return clock(t) + (t >= when ? step : 0); };
+    const bool forward = seed / 2 % 2 == 0, of_source = seed / 4 % 2 == 0;
+    auto& clock = of_source ? world.source : world.target;
+    clock = [old = clock, when, step = forward ? by : -by](long double t) {
+      return old(t) + 1e10L + (t >= when ? step : 0);
     };
-    const int kind = static_cast<int>(seed / 2 % 4);
-    const long double signed_by = kind % 2 == 0 ? by : -by;
-    if (kind == 3) {  // keep the readings positive
-      world.source = set([old = world.source](long double t) { return old(t) + 1e10L; }, signed_by);
-    } else if (kind == 2) {
-      world.source = set(world.source, signed_by);
-    } else {
-      world.target = set([old = world.target](long double t) { return old(t) + 1e10L; }, signed_by);
-    }
     for (const long double t : made.times) world.sync(t, 16, 20'000);
-    const Settable which = seed % 3 == 0 ? Settable::kEither
-                           : kind >= 2   ? Settable::kSource
-                                         : Settable::kTarget;
-    const auto relation = Relation::fit(world.brackets, kNanoseconds, std::nullopt, which);
-    ASSERT_TRUE(relation) << seed;
-    // A step that a drift of 500 ppm explains is none between few records.
-    if (!relation->steps().empty()) ++found;
-    if (relation->steps().empty()) continue;
-    for (int i = 0; i <= 200; ++i) {
-      const long double t = made.times.front() + (made.times.back() - made.times.front()) * i / 200;
-      ASSERT_EQ(world.outside(*relation, t), 0)
-          << "seed " << seed << " kind " << kind << " at " << i;
-    }
-    ASSERT_EQ(world.outside(*relation, when), 0) << seed;
-    ASSERT_EQ(world.outside(*relation, when - 1), 0) << seed;
+    const auto relation = Relation::fit(world.brackets, {kNanoseconds, kSlewedPpm});
+    ASSERT_FALSE(relation) << seed;
+    EXPECT_THAT(relation.error().message, ::testing::HasSubstr("was set, slewed or suspended"));
   }
-  EXPECT_GT(found, 2500);
-}
-
-TEST(Relation, AStepOfOneSecondIsToldWithWhereItIsAndHowMuch) {
-  World world(3);
-  world.source = [](long double t) { return 1e12L + t + (t > 4.5e9L ? 1e9L : 0); };
-  world.target = [](long double t) { return 7e9L + t; };
-  for (int i = 0; i < 10; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
-  const auto relation =
-      Relation::fit(world.brackets, kNanoseconds, std::nullopt, Settable::kSource);
-  ASSERT_TRUE(relation);
-  ASSERT_EQ(relation->steps().size(), 1u);
-  const Step& step = relation->steps().front();
-  EXPECT_NEAR(static_cast<double>(step.by), -1e9, 5e3);
-  EXPECT_NEAR(static_cast<double>(step.between.first), 1e12 + 4e9, 1e5);
-  EXPECT_NEAR(static_cast<double>(step.between.last), 1e12 + 6e9, 1e5);
-  EXPECT_LT(relation->error(), 5000u);
-  // The second was as long as the step: hardly a source time is ambiguous, if any.
-  EXPECT_LT(step.ambiguous.last, step.ambiguous.first + 20'000u);
 }
 
 TEST(Relation, ATscIsRelatedWithoutKnowingItsFrequency) {
@@ -183,21 +141,21 @@ TEST(Relation, ATscIsRelatedWithoutKnowingItsFrequency) {
   world.source = [](long double t) { return 3e13L + t * 2.1123456L; };
   world.target = [](long double t) { return 7e9L + t; };
   for (int i = 0; i < 5; ++i) world.sync(static_cast<long double>(i) * kSecond, 16, 3000);
-  const auto relation = Relation::fit(world.brackets, kAnyRate);
+  const auto relation = Relation::fit(world.brackets, {kAnyRate, kSteadyPpm});
   ASSERT_TRUE(relation);
-  EXPECT_LT(relation->error(), 2000u);
+  EXPECT_LT(relation->error(), 2300u);
   for (int i = 0; i <= 40; ++i) EXPECT_EQ(world.outside(*relation, i * 1e8L), 0);
 }
 
 TEST(Relation, NoRecordsAndOneSidedOnesAreErrors) {
-  EXPECT_FALSE(Relation::fit({}, kNanoseconds));
+  EXPECT_FALSE(Relation::fit({}, {kNanoseconds, 0}));
   ClockBound low{100, 200, 0, ClockBound::kNoHigh, 0};
-  const auto relation = Relation::fit(std::vector<ClockBound>(5, low), kNanoseconds);
+  const auto relation = Relation::fit(std::vector<ClockBound>(5, low), {kNanoseconds, 0});
   ASSERT_FALSE(relation);
   EXPECT_THAT(relation.error().message, ::testing::HasSubstr("one side only"));
   // Beyond any clock: left out.
   const ClockBound absurd = ClockBound::stamp(~std::uint64_t{0} - 5, ~std::uint64_t{0} - 9, 7);
-  EXPECT_FALSE(Relation::fit(std::vector<ClockBound>(3, absurd), kNanoseconds));
+  EXPECT_FALSE(Relation::fit(std::vector<ClockBound>(3, absurd), {kNanoseconds, 0}));
 }
 
 // Of readings that no clocks could have given: an error, or a relation that is in order.
@@ -211,19 +169,18 @@ TEST(Relation, ArbitraryBracketsNeverBreakIt) {
       brackets.push_back({random() >> shift, random() >> shift, random() >> shift,
                           random() >> shift, random() % 4});
     }
-    const auto relation = Relation::fit(brackets, kNanoseconds);
+    const auto relation = Relation::fit(brackets, {kNanoseconds, kSlewedPpm});
     if (!relation) {
       EXPECT_FALSE(relation.error().message.empty());
       continue;
     }
     ++fitted;
-    EXPECT_GE(relation->groups(), 2u);
-    EXPECT_LT(relation->steps().size(), relation->groups());
+    EXPECT_GE(relation->groups(), 1u);
     const std::uint64_t at = random() >> 2;
     (void)relation->map()(at);
     (void)relation->error_at(at);
   }
-  EXPECT_GT(fitted, 100);
+  EXPECT_GT(fitted, 10);
 }
 
 TEST(ClockMap, TheIdentityAndAnOffsetKeepEveryTime) {

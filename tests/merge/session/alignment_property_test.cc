@@ -205,9 +205,9 @@ TEST(AlignmentProperty, TheTruthIsInsideThePrintedErrorOrTheGuestIsRefused) {
     auto& [good, refused] = aligned_and_refused[wrong];
     ++(aligned && *aligned ? good : refused);
     if (!aligned || !*aligned) continue;
-    const ClockLine& line = (*aligned)->line;
+    const clocks::Relation& line = (*aligned)->line;
     for (const std::uint64_t at : truth.ran) {
-      const std::uint64_t placed = line.at(truth.mono(at));
+      const std::uint64_t placed = line.map()(truth.mono(at));
       ASSERT_LE(placed > at ? placed - at : at - placed, line.error())
           << "seed " << seed << " wrong " << static_cast<int>(wrong) << ' ' << (*aligned)->method;
     }

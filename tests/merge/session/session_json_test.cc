@@ -17,6 +17,7 @@ SessionSync sync_at(std::uint64_t stamp) {
   sync.before.values[0] = stamp - 100;
   sync.after.values[0] = stamp + 100;
   sync.stamp = stamp;
+  sync.adjustment = ClockAdjustment{64, -5, 10'000, 0, 2, 0};
   return sync;
 }
 
@@ -93,6 +94,7 @@ TEST(SessionJsonTest, BracketsAreThoseWithAStampInTheirOrder) {
   const auto brackets = read->brackets();
   ASSERT_EQ(brackets.size(), 2u);
   EXPECT_EQ(brackets[0].point.stamp, 1000u);
+  EXPECT_EQ(brackets[0].point.adjustment, sync_at(1000).adjustment);
   EXPECT_EQ(brackets[1].point.stamp, 2000u);
   EXPECT_EQ(brackets[1].series, 7u);
   EXPECT_EQ(brackets[1].point.before.values[0], 1900u);

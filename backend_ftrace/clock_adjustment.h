@@ -1,0 +1,59 @@
+// How a kernel adjusts its clocks mono, boot, tai and real, as adjtimex(2) tells at one moment. Sync
+// records note it (docs/formats/sync.md).
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trapline {
+
+struct ClockAdjustment {
+  std::int64_t status = 0;
+  std::int64_t frequency = 0;  // 2^-16 ppm
+  std::int64_t tick = 10'000;  // us for each hundredth of a second
+  std::int64_t offset = 0;     // ns that are still to be slewed away,
+  std::int64_t constant = 0;   // of which 1 in 2^(2 + constant) goes in a second
+  std::int64_t single = 0;     // us that adjtime(3) still has to slew away, at most 500 in a second
+
+  // By how much the clocks run fast beside the hardware's counter.
+  [[nodiscard]] double ppm() const {
+    const double slewed =
+        std::ldexp(static_cast<double>(offset) / 1000,
+                   -static_cast<int>(2 + std::clamp<std::int64_t>(constant, 0, 30)));
+    return static_cast<double>(frequency) / 65536 + static_cast<double>(tick - 10'000) * 100 +
+           slewed + static_cast<double>(std::clamp<std::int64_t>(single, -500, 500));
+  }
+  friend bool operator==(const ClockAdjustment&, const ClockAdjustment&) = default;
+};
+
+// "STATUS:FREQUENCY:TICK:OFFSET:CONSTANT:SINGLE"
+[[nodiscard]] inline std::string text_of(const ClockAdjustment& a) {
+  std::string text = std::to_string(a.status);
+  for (const std::int64_t value : {a.frequency, a.tick, a.offset, a.constant, a.single})
+    text += ':' + std::to_string(value);
+  return text;
+}
+// The same, read; nothing where the text is anything else.
+[[nodiscard]] inline std::optional<ClockAdjustment> parse_adjustment(std::string_view text) {
+  std::int64_t values[6];
+  for (std::int64_t& value : values) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{}) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (&value == &values[5]) break;
+    if (!text.starts_with(':')) return std::nullopt;
+    text.remove_prefix(1);
+  }
+  if (!text.empty()) return std::nullopt;
+  return ClockAdjustment{values[0], values[1], values[2], values[3], values[4], values[5]};
+}
+
+// Nothing where the kernel does not say.
+[[nodiscard]] std::optional<ClockAdjustment> read_adjustment();
+
+}  // namespace trapline

@@ -1,0 +1,86 @@
+// Where the target's clock can be when the source's reads a time: all that the bounds leave to a
+// clock whose rate changes. Pure. docs/clocks.md, "The error between two sync records", has the
+// derivation.
+//
+//   target │   ┬       ╱ ╲     ┬     Assumed: there is a rate r in the window of the two clocks so
+//   less   │   ┼──────<   >────┼     that the target's rate, beside the source's, is never below r
+//   line   │   ┴       ╲ ╱     ┴     nor above r + change. For one r each bound limits all times:
+//          └────────────────── source  no clock gets away from it faster than r + change, or slower
+//                                    than r. The envelope is the union over all r that the bounds
+//   allow. Between two exact bounds that are T apart it is change · x · (T - x) / T high at x,
+//   change · T / 4 in the middle; outside of all bounds it grows by the rates that are left.
+//
+// The rates r are an interval; it is cut into cells, each of which is taken with its lowest r and
+// its highest r + change, so that the union is never too small, and too large by a few percent.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "merge/clock/clock_map.h"
+#include "merge/clock/feasible_lines.h"
+
+namespace trapline::clocks {
+
+// How two clocks run beside each other: the target's rate, in target per source, is in `rates`, and
+// its greatest and its least differ by at most this much of it.
+struct Assumption {
+  RateWindow rates = kAnyRate;
+  double change_ppm = 0;
+};
+
+class WanderEnvelope {
+ public:
+  // Two bounds between which the target's clock ran at least, or at most, at this rate.
+  struct Stretch {
+    std::uint64_t first = 0, last = 0;  // source times
+    long double rate = 0;
+  };
+  struct Contradiction {
+    std::optional<Stretch> fast, slow;     // faster and slower than the assumption lets both be
+    std::optional<std::uint64_t> at_once;  // at this source time no target's time meets all
+  };
+
+  WanderEnvelope() = default;
+  // The bounds need a lower side and an upper one among them. Empty, with the reason, where no rate
+  // meets all.
+  WanderEnvelope(std::span<const ClockBound> bounds, const Assumption& assumption);
+  [[nodiscard]] const std::optional<Contradiction>& contradiction() const { return contradiction_; }
+
+  [[nodiscard]] FeasibleLines::Range at(std::uint64_t source) const;
+  // From the slowest to the fastest that the target can have been at any time.
+  [[nodiscard]] RateWindow rates() const { return {cells_.front().slow, cells_.back().fast}; }
+  // Source times of the bounds that limit it, in order.
+  [[nodiscard]] std::vector<std::uint64_t> places() const;
+  // How far from the map's times the target's clock can be, at most, anywhere in [from, to].
+  [[nodiscard]] long double distance(const ClockMap::Piece& map, std::uint64_t from,
+                                     std::uint64_t to) const;
+
+ private:
+  // A source time at which there is a bound, and what it allows there; relative to the first.
+  struct Place {
+    long double source = 0, low = 0, high = 0;
+  };
+  using Places = std::vector<Place>;
+  struct Cell {
+    double slow, fast;
+    Places places;  // with what all bounds allow
+    [[nodiscard]] FeasibleLines::Range at(long double source) const;
+  };
+  enum class Fit : std::uint8_t { kMeets, kTooSlow, kTooFast, kNever };
+  Fit try_rate(long double rate, Contradiction& seen) const;
+  void thin_out(long double slow, long double fast);
+  void find_rates(const Assumption& assumption);
+  void make_cells();
+
+  std::uint64_t source_ = 0, target_ = 0;
+  Places places_;
+  long double change_ = 0;                 // of the rate
+  long double slowest_ = 0, fastest_ = 0;  // the rates r that meet all bounds
+  std::vector<Cell> cells_;
+  std::optional<Contradiction> contradiction_;
+};
+
+}  // namespace trapline::clocks

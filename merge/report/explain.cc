@@ -87,6 +87,12 @@ std::uint64_t part_of(const ExitSpan& exit, Part part) {
   return exit.parts[static_cast<std::size_t>(part)];
 }
 
+// In which the thread slept, most of the time.
+Part slept_part(const ExitSpan& exit) {
+  return part_of(exit, Part::kHalted) > part_of(exit, Part::kBlocked) ? Part::kHalted
+                                                                      : Part::kBlocked;
+}
+
 }  // namespace
 
 ExitPicker::ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around)
@@ -125,15 +131,15 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const auto run = guest_.find(exit.thread);
   guest_ns_ = run == guest_.end() ? 0 : run->second;
   waker_ = {};
-  const Culprit woke = largest(waits_, Part::kBlocked).culprit;
+  const Culprit woke = largest(waits_, slept_part(exit_)).culprit;
   for (const WaitShare& share : waits_) {
-    if (!woke.is_thread() || share.part != Part::kBlocked || share.culprit != woke) continue;
+    if (!woke.is_thread() || share.part != slept_part(exit_) || share.culprit != woke) continue;
     waker_.merge(activity_.between(woke.thread, share.begin, share.end));
   }
 }
 
 std::optional<WakerTimes> ExitPicker::waker(const CulpritNames& names) const {
-  const Culprit woke = largest(waits_, Part::kBlocked).culprit;
+  const Culprit woke = largest(waits_, slept_part(exit_)).culprit;
   if (!woke.is_thread()) return std::nullopt;
   Culprit plain;
   plain.kind = CulpritKind::kThread;
@@ -250,7 +256,7 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
                                      said_time(most.ns, cycles), names.slept_for(most.culprit)));
       break;
   }
-  if (part == Part::kBlocked && explanation.waker) {
+  if (part == slept_part(exit_) && explanation.waker) {
     explanation.sentences.push_back(waker_sentence(*explanation.waker, cycles));
   }
   Circumstances around = circumstances_of(most.culprit, names);
@@ -261,7 +267,8 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
   if (part == Part::kPreempted && most.culprit.kind != CulpritKind::kQuota) {
     for (const CpuQuota* quota : quotas) explanation.sentences.push_back(quota_sentence(*quota));
   }
-  const Cause* cause = cause_of(part == Part::kHalted ? Part::kBlocked : part, most.culprit, around);
+  const Cause* cause =
+      cause_of(part == Part::kHalted ? Part::kBlocked : part, most.culprit, around);
   if (cause == nullptr) return;
   explanation.advice = cause->advice;
   explanation.source = cause->source;

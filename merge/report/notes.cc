@@ -76,7 +76,7 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
         "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "
         "its wait for a CPU is in that");
   }
-  if (report.knows_guest() && !saw_halts(report)) {
+  if (report.knows_guest() && !report.vcpus.empty() && !saw_halts(report)) {
     notes.push_back(
         "no halt was recorded: guest time may include idle time, and exits cost at least their "
         "share");

@@ -79,8 +79,8 @@ Case random_case(World& world, int records) {
   return made;
 }
 
-TEST(Relation, AKnownOffsetAndDriftAreAlwaysInsideTheBoundInThousandsOfRandomCases) {
-  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+TEST(Relation, AKnownOffsetAndDriftAreAlwaysInsideTheBoundInManyRandomCases) {
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     World world(seed);
     const int records = seed % 4 == 0 ? 2 : seed % 4 == 1 ? 10 : seed % 4 == 2 ? 1 : 50;
     const Case made = random_case(world, records);
@@ -164,12 +164,12 @@ TEST(Relation, ArbitraryBracketsNeverBreakIt) {
   int fitted = 0;
   for (int i = 0; i < 2000; ++i) {
     std::vector<ClockBound> brackets;
-    for (int k = 0; k < 12; ++k) {
+    for (int k = 0; k <= i % 12; ++k) {
       const unsigned shift = static_cast<unsigned>(random() % 64);
       brackets.push_back({random() >> shift, random() >> shift, random() >> shift,
                           random() >> shift, random() % 4});
     }
-    const auto relation = Relation::fit(brackets, {kNanoseconds, kSlewedPpm});
+    const auto relation = Relation::fit(brackets, {kAnyRate, kSlewedPpm});
     if (!relation) {
       EXPECT_FALSE(relation.error().message.empty());
       continue;

@@ -1,5 +1,5 @@
-// How a kernel adjusts its clocks mono, boot, tai and real, as adjtimex(2) tells at one moment. Sync
-// records note it (docs/formats/sync.md).
+// How a kernel adjusts its clocks mono, boot, tai and real, as adjtimex(2) tells at one moment.
+// Sync records note it (docs/formats/sync.md).
 #pragma once
 
 #include <algorithm>

@@ -5,9 +5,9 @@
 // the first byte the worker confines itself: a seccomp filter that leaves it its memory and its
 // socket, limits on memory and processor time. It ends with its caller.
 //
-// Guarantees: a call returns when the worker has used its time, or ten times as much has passed; the
-// Error of a worker that crashed, hangs, was refused or answers nonsense is kDamaged and names the
-// file. The caller checks the answers as it would check the file.
+// Guarantees: a call returns when the worker has used its time, or ten times as much has passed.
+// The Error of a worker that crashed, hangs, was refused or answers nonsense is kDamaged and names
+// the file. The caller checks the answers as it would check the file.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// The states of a vCPU's thread: what the scheduler does to it, what a halt makes of an exit's time,
-// and what becomes of the time of exits that are no spans.
+// The states of a vCPU's thread: what the scheduler does to it, what a halt makes of an exit's
+// time, and what becomes of the time of exits that are no spans.
 #include <algorithm>
 
 #include "merge/analyze/exit_tracker.h"
@@ -259,7 +259,7 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
   }
   latest_hole_end_ = std::max(latest_hole_end_, lost.to);
   for (auto& entry : threads_.entries()) {
-    // Without sched_switch nobody knows where a thread went.
+    // Without sched_switch the recording does not tell where a thread went.
     if (entry.state.cpu != event.cpu && !entry.state.off_cpu && model_.sched_switch) continue;
     account(entry.state, event.at);
     close_for_loss(entry.state);

@@ -7,6 +7,8 @@
 //         └──> halts ──────┘
 //
 // One pass, in order of time; no I/O, no clock, no log. Memory does not grow with the recording.
+//
+// More than 150 lines: each kind of span has its accessor here.
 #pragma once
 
 #include <deque>

@@ -36,8 +36,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
       ->type_name("SOURCE=NS");
   command
       .add_option("--rate-change", options.rate_change_ppm,
-                  "Assume that the rates of recordings' clocks change by at most PPM beside each "
-                  "other, in place of what is assumed without it")
+                  "Assume that clocks' rates change by at most PPM")
       ->type_name("PPM")
       ->check(CLI::Range(0.0, 1e5));
   command.add_option("--tsc-khz", options.tsc_khz,

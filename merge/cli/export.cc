@@ -169,7 +169,7 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
       ->type_name("NAME");
   command
       .add_option("--session", options.how.session,
-                  "Name of the session in the rows (default: RECORDING's path)")
+                  "The session's name in rows (default: the path)")
       ->type_name("NAME");
 }
 

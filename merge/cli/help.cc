@@ -45,10 +45,11 @@ constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
     {"--clock", kBuffer},         {"--buffer-size", kBuffer}};
 // Those that --help leaves to --help-all, so that it fits a screen of 50 lines.
 constexpr std::pair<std::string_view, std::string_view> kRare[] = {
-    {"report", "--phase"},    {"report", "--span"},        {"report", "--detail"},
-    {"report", "--tsc-khz"},  {"report", "--offset"},      {"report", "--rate-change"},      {"report", "--guest-span"},
-    {"record", "--instance"}, {"record", "--follow"},      {"record", "--finish"},
-    {"record", "--spacing"},  {"record", "--disk-budget"}, {"record", "--ring-size"}};
+    {"report", "--phase"},      {"report", "--span"},     {"report", "--detail"},
+    {"report", "--tsc-khz"},    {"report", "--offset"},   {"report", "--rate-change"},
+    {"report", "--guest-span"}, {"record", "--instance"}, {"record", "--follow"},
+    {"record", "--finish"},     {"record", "--spacing"},  {"record", "--disk-budget"},
+    {"record", "--ring-size"}};
 constexpr std::string_view kOrder[] = {kWhat,     "Tables", kWhich,  "Events", kQemu,
                                        kSnapshot, kHow,     kBuffer, kOutput,  kRest};
 

@@ -30,8 +30,8 @@ struct Interval {
 class Relation {
  public:
   Relation() = default;  // of no clocks
-  // `interval`: the source times that will be converted; those of the bounds are added to it, unless
-  // it is to be taken as given.
+  // `interval`: the source times that will be converted; those of the bounds are added to it,
+  // unless it is to be taken as given.
   enum class Reach : std::uint8_t { kBoundsToo, kIntervalOnly };
   [[nodiscard]] static Result<Relation> fit(std::span<const ClockBound> bounds,
                                             const Assumption& assumption,

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::string_view kPlaceColumns[] = {"vm", "vcpu", "tid"};
 constexpr std::string_view kExitColumns[] = {
-    "start_ns", "total_ns",     "kernel_ns", "user_ns",  "preempted_ns", "blocked_ns", "halted_ns",
-    "reason",   "detail",       "device",    "handler",  "function",     "stack",      "rip",
-    "injected", "preempted_by", "cpu",       "woken_by", "wall_ns",      "boot",       "nested",
-    "halt"};
+    "start_ns",  "total_ns", "kernel_ns", "user_ns",      "preempted_ns", "blocked_ns",
+    "halted_ns", "reason",   "detail",    "device",       "handler",      "function",
+    "stack",     "rip",      "injected",  "preempted_by", "cpu",          "woken_by",
+    "wall_ns",   "boot",     "nested",    "halt"};
 constexpr std::string_view kSpanColumns[] = {
     "start_ns",    "total_ns",   "name",   "number",    "complete",    "notified_ns",
     "injected_ns", "entered_ns", "origin", "pin",       "task",        "wall_ns",

@@ -144,7 +144,7 @@ std::vector<Finding> check_worker() {
     return {{"worker", Level::kOk, "parses files under limits", "", "",
              "without a seccomp filter, which this kernel or its container refuses"}};
   }
-  return {{"worker", Level::kOk, "parses files behind a seccomp filter, under limits", "", "", ""}};
+  return {{"worker", Level::kOk, "parses files under a seccomp filter and limits", "", "", ""}};
 }
 
 std::vector<Finding> check_guest(const Host& host) {

@@ -55,7 +55,7 @@ trace_dat::Regions choose_regions(int fd, std::size_t head_bytes, unsigned cpus,
   const std::uint64_t bytes = std::min((size - first) / cpus / kUnit * kUnit, largest);
   if (bytes == 0 || bytes < std::min(kSmallestRegion, largest)) return {};
   // Its full length from the start: a file that grows by far writes makes some file systems fill
-  // what they had set aside behind its earlier end.
+  // what they had set aside after its earlier end.
   if (::ftruncate(fd, static_cast<off_t>(first + cpus * bytes)) != 0) return {};
   return {first, bytes};
 }
@@ -70,7 +70,7 @@ Result<PageFiles> PageFiles::open(const Folder& session, std::string_view head,
   const int fd = files.stream_.get();
   files.regions_ = choose_regions(fd, head.size(), facts.cpus, facts.page_size, largest_region);
   files.cpus_.resize(facts.cpus);
-  (void)::lseek(fd, 0, SEEK_SET);  // looking for holes has moved it
+  (void)::lseek(fd, 0, SEEK_SET);  // looking for data has moved it
   if (auto wrote = write_all(fd, head, session.path_of(trace_dat::kStream)); !wrote) {
     return tl::unexpected(std::move(wrote).error());
   }

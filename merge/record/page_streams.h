@@ -1,4 +1,5 @@
-// The raw pages of all CPUs, from the instance's buffers to the session: all of them, or those around the hits that a Snapshot finds.
+// The raw pages of all CPUs, from the instance's buffers to the session: all of them, or those
+// around the hits that a Snapshot finds.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// More than 400 lines: the reader and the writer of one format, field by field.
 #include "merge/session/session_json.h"
 
 #include <algorithm>

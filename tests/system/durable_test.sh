@@ -13,7 +13,12 @@ mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing 
 
 # Innermost first, then what lib.sh does.
 mounted=()
-trap 'for place in "${mounted[@]}"; do umount "$place" || true; done; rm -rf -- "$work"' EXIT
+clean_up() {
+  local place
+  for place in "${mounted[@]}"; do umount "$place" || true; done
+  rm -rf -- "$work"
+}
+trap clean_up EXIT
 
 disk() {  # disk IMAGE MIB FOLDER OPTION...: a new ext4, mounted
   truncate -s "${2}M" "$1"

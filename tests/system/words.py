@@ -12,9 +12,14 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1])
 
+HOLE = r"\b[Hh]oles?\b"
+# A sparse file has holes: the file system's own term (lseek(2), fallocate(2)).
+SPARSE_FILES = re.compile(r"merge/(source/trace_dat/(regions|unfinished|finish_plan|file|tail)|record/page_files|session/finish)\.|"
+                          r"docs/recording\.md|docs/formats/|docs/testing\.md|docs/security\.md|docs/internals/")
+
 # pattern: what to write in its place
 REPLACED = {
-    r"\b[Hh]oles?\b": "lost events, loss",
+    HOLE: "lost events, loss",
     r"\b[Bb]ehind\b": "after",
     r"' is no [a-z]": "is not a ..., and what to write",
     r"\bno TSC ticks so\b": "not a plausible TSC frequency",
@@ -62,7 +67,7 @@ def main():
         for number, line in lines(name):
             for pattern, instead in REPLACED.items():
                 found = re.search(pattern, line)
-                if found:
+                if found and not (pattern == HOLE and SPARSE_FILES.match(name)):
                     failed += 1
                     print(f"FAILED: {name}:{number}: '{found.group(0)}': write {instead}")
     print(f"{checked} files, {failed} failed")

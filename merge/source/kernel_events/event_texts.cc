@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMostAhead = 64;
 constexpr std::size_t kMostFollowing = 256;  // among which those are sought
 constexpr std::size_t kMostKnown = 4096;
-constexpr std::size_t kLongestText = 16 * 1024;        // of one event, as the worker sends it
+constexpr std::size_t kLongestText = 16 * 1024;     // of one event, as the worker sends it
 constexpr std::uint64_t kWorkerEvents = 1'000'000;  // then a fresh one: its time is limited
 constexpr unsigned kMostFailures = 4;               // types of events
 

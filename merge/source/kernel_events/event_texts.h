@@ -50,7 +50,7 @@ class EventTexts {
     bool alone = false;    // a batch with it failed
     bool refused = false;  // the worker failed on it
   };
-  struct Known {
+  struct PrintedText {
     std::vector<std::byte> event;
     std::uint32_t cpu = 0;
     std::string text;
@@ -75,7 +75,7 @@ class EventTexts {
   std::unordered_map<std::uint32_t, Type> types_;
   std::unique_ptr<Worker> worker_;
   std::uint64_t printed_ = 0;  // by the present worker
-  std::unordered_map<const std::byte*, Known> known_;
+  std::unordered_map<const std::byte*, PrintedText> known_;
   std::uint64_t ahead_ = 0;  // events that were printed before they were asked for
   std::uint64_t hits_ = 0;   // of those, asked for since
   unsigned failures_ = 0;

@@ -29,7 +29,7 @@ class CpuEvents {
     return reader_.skip_to(fraction);
   }
   [[nodiscard]] const PageReader& pages() const { return reader_; }
-  // The page of peek(), behind it.
+  // The page of peek(), from its end on.
   [[nodiscard]] const RingPage& page() const { return page_; }
 
   // Moves to the next event: true when peek() has it, false at the end and on damage.

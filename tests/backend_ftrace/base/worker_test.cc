@@ -1,4 +1,4 @@
-// A worker may do what it likes: its caller gets an answer or an Error that names the file, in time.
+// A worker may do what it likes: in time its caller gets an answer, or an Error with the file.
 #include "backend_ftrace/base/worker.h"
 
 #include <gmock/gmock.h>

@@ -218,8 +218,8 @@ TEST_F(SymbolsTest, DamagedElfFilesAreErrorsOrPartsNeverCrashes) {
   }
 }
 
-// _Z1f<types that double with each step>v; with `pack`, as the pattern of a pack expansion, in which
-// the demangler looks for a pack through all of them before its first word.
+// _Z1f<types that double with each step>v; with `pack`, as the pattern of a pack expansion, in
+// which the demangler looks for a pack through all of them before its first word.
 std::string doubling_name(int steps, bool pack) {
   const auto substitution = [](int index) {
     constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";

@@ -88,7 +88,7 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
              most = choose_unit(longest, false);
   TextTable table({"interval", "count", fmt::format("total/{}", total.name),
                    fmt::format("p50/{}", median.name), fmt::format("max/{}", most.name), "guest",
-                   "kernel", "user", "preempted", "blocked"});
+                   "kernel", "user", "preempted", "blocked", "halted"});
   const std::size_t shown = top == 0 ? spans.groups.size() : std::min(top, spans.groups.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const GuestSpanGroup& group = spans.groups[i];

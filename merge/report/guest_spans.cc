@@ -264,8 +264,10 @@ GuestSpans::Sums GuestSpans::sums_of(const Interval& interval) {
 
 ExplainNode GuestSpans::tree(const Sums& sums, const CulpritNames& names) {
   ExplainNode root;
-  for (const std::size_t part :
-       {kGuest, std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, kNotKnown}) {
+  std::vector<std::size_t> order{kGuest};
+  for (std::size_t part = 0; part < kParts; ++part) order.push_back(part);
+  order.push_back(kNotKnown);
+  for (const std::size_t part : order) {
     ExplainNode node{std::string(name_of_part(part)), 0, 0, {}};
     for (const auto& [key, sum] : sums) {
       if (key.first != part) continue;

@@ -110,10 +110,14 @@ void PageStreams::settle() {
   if (snapshot_) (void)snapshot_->finish();
 }
 
-void PageStreams::keep_only(const std::vector<std::uint64_t>& durable) {
+std::uint64_t PageStreams::keep_only(const std::vector<std::uint64_t>& durable) {
+  std::uint64_t all = 0;
   for (unsigned cpu = 0; cpu < streams_.size(); ++cpu) {
-    not_durable_[cpu] += files_->cut(cpu, cpu < durable.size() ? durable[cpu] : 0);
+    const std::uint64_t dropped = files_->cut(cpu, cpu < durable.size() ? durable[cpu] : 0);
+    not_durable_[cpu] += dropped;
+    all += dropped;
   }
+  return all;
 }
 
 std::vector<CpuLoss> PageStreams::losses(const Instance& instance) const {

@@ -59,8 +59,8 @@ class PageStreams {
 
   // What brings all that is written by now to the disk.
   [[nodiscard]] SyncJob sync_job() const { return {files_->files(), files_->sizes(), {}}; }
-  // After that failed: what came after these sizes is dropped, and counted as not written.
-  void keep_only(const std::vector<std::uint64_t>& durable);
+  // After that failed: what came after these sizes is dropped, and counted as not written; bytes.
+  std::uint64_t keep_only(const std::vector<std::uint64_t>& durable);
 
   // What the kernel and the disk have lost so far.
   [[nodiscard]] std::vector<CpuLoss> losses(const Instance& instance) const;

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/summary.h"
@@ -230,7 +231,9 @@ void Recorder::stop_tracing() {
   }
   disk_->stop();
   if (const auto failed = disk_->error()) {
-    streams_->keep_only(disk_->durable());
+    const std::uint64_t dropped = streams_->keep_only(disk_->durable());
+    say(fmt::format("{:.1f} MiB of events that were not known to be on the disk are left out",
+                    mib(dropped)));
     if (!broken_) say(failed->message + "; the recording lacks its end");
     if (!broken_) broken_ = failed;
     session_.ended_by = broken_->message;

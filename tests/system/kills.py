@@ -3,10 +3,10 @@
 
 usage: kills.py BUILD-FOLDER [--kills N] [--seed N] [--folder DIR]
 
-Each recorder records a load for a second, and is killed (SIGKILL) at a moment between its start and a while
-after the end of its recording; then trapline info reads the session, trapline record --finish makes a
-trace.dat of it, and info tells the same events. Of what was recorded a second and a half before the kill
-nothing is missing. A last recorder removes the instances. Needs root and tracefs.
+Each recorder records a load, and is killed (SIGKILL) at a moment between its start and a while after the end
+of its recording; then trapline info reads the session, trapline record --finish makes a trace.dat of it, and
+info tells the same events. Of what was recorded two seconds before the kill nothing is missing. A last
+recorder removes the instances. Needs root and tracefs.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 SPLIT = Path(__file__).with_name("split_trace_dat.py")
-OLD_NS = 1_500_000_000
+OLD_NS = 2_000_000_000
 
 
 def events_of(trapline: Path, session: Path) -> tuple[int, int, str]:
@@ -45,12 +45,13 @@ def newest_page(trace: Path, work: Path) -> int:
 
 def one(options: argparse.Namespace, work: Path, chance: random.Random, counts: Counter) -> None:
     trapline, session = options.build / "merge/trapline", work / "run"
-    load = subprocess.Popen([options.build / "tests/bench/record/bench_record_load", "10000", "1.2"],
+    seconds = chance.choice([1, 1, 5])  # most kills at the start and the end
+    load = subprocess.Popen([options.build / "tests/bench/record/bench_record_load", "10000", str(seconds)],
                             stdout=subprocess.DEVNULL)
     recorder = subprocess.Popen([trapline, "record", "-o", session, "--no-kvm", "--events", "raw_syscalls",
                                  "--pid", str(load.pid)], stderr=subprocess.DEVNULL)
     begun = time.monotonic_ns()
-    time.sleep(chance.uniform(0, options.longest))
+    time.sleep(chance.uniform(0, seconds + 0.7))
     recorder.send_signal(signal.SIGKILL)
     killed = time.monotonic_ns()
     recorder.wait()
@@ -65,15 +66,17 @@ def one(options: argparse.Namespace, work: Path, chance: random.Random, counts: 
     elif not (session / "raw/trace.dat").exists() and not (session / "trace.dat").exists():
         counts["before anything was recorded"] += 1
     else:
-        assert status == 0 or not (session / "raw/start.json").exists(), problem
+        assert status == 0 or re.search("holds no events|nothing is recorded yet", problem), problem
         finish = subprocess.run([trapline, "record", "--finish", session], capture_output=True, text=True)
         if status == 0:
             assert finish.returncode == 0, finish.stderr
             status, after, problem = events_of(trapline, session)
             assert status == 0 and after == events, (events, after, problem)
-            if killed - begun > 2 * OLD_NS:
+            # The load goes on until the kill; a busy machine may start a recorder late.
+            if killed - begun > OLD_NS + 500_000_000 and seconds > 1 and killed < begun + seconds * 1e9:
                 newest = newest_page(session / "trace.dat", work)
-                assert newest > min(killed - OLD_NS, begun + 1_000_000_000), (killed - newest) / 1e9
+                assert newest > killed - OLD_NS, f"the last page is {(killed - newest) / 1e9:.2f} s old"
+                counts["of them with the time checked"] += 1
         counts["finished" if status == 0 else "nothing yet"] += 1
     shutil.rmtree(session, ignore_errors=True)
     shutil.rmtree(work / "run.old", ignore_errors=True)
@@ -83,7 +86,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path)
     parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--longest", type=float, default=2.0, help="seconds from the start to the kill, at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where sessions are made (default: a temporary folder)")
     options = parser.parse_args()

@@ -492,7 +492,7 @@ const cases = {
           assert.ok(known.length > 40);
           assert.equal(sum(spans, "disk"), known.reduce((n, row) => n + row.completed_ns - row.issued_ns, 0));
           assert.equal(sum(spans, "to bio", "block layer", "disk", "to end"), known.reduce((n, row) => n + row.total_ns, 0));
-          assert.equal(spans.filter(([, , kind]) => kind === 5).length, exported.length);
+          assert.equal(spans.filter(([, , kind]) => kind === 6).length, exported.length);
         }
       });
     }
@@ -538,7 +538,7 @@ const cases = {
     const expected = JSON.parse(run("diff", ...files, "--format", "json"));
     await with_page(html, {}, async (page) => {
       const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
-      assert.equal(data.version, 2);
+      assert.equal(data.version, 3);
       assert.deepEqual(data.comparison, expected);
       assert.deepEqual(data.recordings.map(({ sources }) => sources[0].path), files);
       const shown = () => page.evaluate(() => [...document.querySelectorAll("#changes tr[data-key]")].map((row) => [row.dataset.key, ...[...row.querySelectorAll("td.number")].map((cell) => cell.textContent), row.lastChild.textContent]));

@@ -66,7 +66,7 @@ constexpr Row kRows[] = {
     {"sync",
      {"trapline sync --rounds 100 --interval 10 > sync.txt &",
       "trapline sync --port 0 --ptp /dev/ptp1 --rounds 10 --interval 10",
-      "trapline sync --rounds 1 --marker /sys/kernel/tracing/instances/guest/trace_marker"}},
+      "trapline sync --rounds 1 --marker /sys/kernel/tracing/trace_marker"}},
     {"config",
      {"trapline config", "trapline config --example", "TRAPLINE_COLOURS=never trapline config"}},
     {"help", {"trapline help", "trapline help exit-model", "trapline help record"}},

@@ -5,7 +5,8 @@
 // Pages in regions stay where the recorder wrote them: the tail is written after the head, and the
 // holes between are closed. What lies elsewhere, or on a file system that cannot do that, is
 // copied, and each part's room given back once its copy is on the disk. The plan of it is written
-// first: finishing may be killed, lose the power or run out of disk space at any point and be done again.
+// first: finishing may be killed, lose the power or run out of disk space at any point and be done
+// again.
 //
 //   last pages on the disk ─ tail ─ plan ─ holes closed, or pages copied ─ all on the disk ─ trace.dat
 //   gets its name ─ raw/ removed ─ (the recorder) session.json says closed

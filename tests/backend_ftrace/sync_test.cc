@@ -76,7 +76,8 @@ TEST(Sync, TheFirstRecordNotesHowTheKernelAdjustsItsClocks) {
   SyncCollector collector;
   EXPECT_FALSE(collector.add(*read, 10));
   for (std::uint32_t index = 1; index < 3; ++index) {
-    const auto point = collector.add({7, index, ClockReadings{{30}}, ClockReadings{{20}}}, 20);
+    const ClockReadings after{{index * 10}}, before{{index * 10 + 1}};
+    const auto point = collector.add({7, index, before, after}, 20);
     ASSERT_TRUE(point);
     EXPECT_EQ(point->adjustment, record.adjustment);
   }

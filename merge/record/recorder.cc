@@ -10,6 +10,7 @@ extern "C" {  // glibc 2.36's header has none
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/flight_recorder.h"
@@ -129,7 +130,7 @@ Result<void> Recorder::start_syncing() {
 }
 
 Result<void> Recorder::start() {
-  timer_ = open_ticks(options_.follow ? kTick / kFollowTicks : kTick);
+  timer_ = open_ticks(kSecond / ticks_a_second());
   if (!options_.command.empty()) {
     CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
                        instance_->name(), instance_->path(""), instance_->tracefs(), umask_};

@@ -106,8 +106,9 @@ void Recorder::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
-  if (options_.follow && ++follow_ticks_ % kFollowTicks != 0) {
-    if (auto flushed = streams_->flush(); !flushed) cut_short(flushed.error());
+  if (++ticks_ % ticks_a_second() != 0) {
+    if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
+    if (ticks_ % (ticks_a_second() / kSyncs) == 0) sync({});
     return;
   }
   look_at_instance();
@@ -116,9 +117,14 @@ void Recorder::on_tick() {
   const std::size_t hits = session_.snapshot.first_hits.size();
   if (auto flushed = streams_->flush(); !flushed) return cut_short(flushed.error());
   note_streams();
+  const bool changed = look_at_threads() || session_.snapshot.first_hits.size() != hits;
+  sync(changed ? texts() : std::map<std::string, std::string>());
+}
+
+void Recorder::sync(std::map<std::string, std::string> texts) {
   if (const auto failed = disk_->error()) return cut_short(*failed);
   SyncJob job = streams_->sync_job();
-  if (look_at_threads() || session_.snapshot.first_hits.size() != hits) job.texts = texts();
+  job.texts = std::move(texts);
   disk_->ask(std::move(job));
 }
 

@@ -36,6 +36,7 @@ class Recorder {
   void loop();
   void on_signal();
   void on_tick();
+  void sync(std::map<std::string, std::string> texts);
   void on_end_of_target();
   void ask_to_end(int signal, const char* why);
   void look_after_grace();
@@ -56,8 +57,9 @@ class Recorder {
     if (options_.say) options_.say(line);
   }
 
-  static constexpr std::uint64_t kTick = 1'000'000'000;
-  static constexpr unsigned kFollowTicks = 10;  // in one tick, where others read the session
+  static constexpr unsigned kSyncs = 2;         // in a second: pages go to the disk
+  static constexpr unsigned kFollowTicks = 10;  // in a second, where others read the session
+  [[nodiscard]] unsigned ticks_a_second() const { return options_.follow ? kFollowTicks : kSyncs; }
   static constexpr std::uint64_t kFirstLook = 5'000'000;  // at the threads
 
   const RecordOptions& options_;
@@ -78,7 +80,7 @@ class Recorder {
   SyncLog sync_;
   std::uint64_t started_ = 0, deadline_ = 0, asked_at_ = 0;
   std::uint64_t next_look_ = 0;  // at the threads; 0: with the ticks
-  unsigned asked_ = 0, follow_ticks_ = 0;
+  unsigned asked_ = 0, ticks_ = 0;
   bool tracing_ = false, running_ = true, nagged_ = false, warned_ = false;
   std::optional<Error> broken_;  // what cut the recording short
 };

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/report/feed.h"
@@ -311,6 +312,7 @@ ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames
                               ? "ready to run, and " + names.ran_instead(most->second)
                           : part == Part::kBlocked ? "asleep " + names.slept_for(most->second)
                           : part == Part::kUser    ? "in QEMU"
+                          : part == Part::kHalted  ? "halted"
                                                    : "in the host's kernel";
   span.sentence = fmt::format("During {:.1f} % of it the vCPU was {}.", share, who);
   Circumstances around = circumstances_of(most->second, names);

@@ -44,7 +44,7 @@ type_until_hit() {
   cat said
 }
 END
-  local guest='-accel kvm -cpu host -display none -nodefaults -debugcon null -global isa-debugcon.iobase=0x402 -boot reboot-timeout=100'
+  local guest='-accel kvm -cpu host,-arch-capabilities -display none -nodefaults -debugcon null -global isa-debugcon.iobase=0x402 -boot reboot-timeout=100'
   local snapshot user pid explain
   snapshot=$(command_with "trapline record -o slow --snapshot-on")
   explain=$(command_with "trapline explain slow")

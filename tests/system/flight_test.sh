@@ -103,7 +103,7 @@ an_exit_that_took_long_takes_a_snapshot() {
     2>"$work/stderr" &
   recorder=$!
   wait_for "start" grep -q "writes nothing until asked" "$work/stderr"
-  "$(fetched qemu10)/bin/qemu-system-x86_64" -accel kvm -cpu host -display none -nodefaults -no-reboot \
+  "$(fetched qemu10)/bin/qemu-system-x86_64" -accel kvm -cpu host,-arch-capabilities -display none -nodefaults -no-reboot \
     -machine pc,hpet=on -m 64 -kernel "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" \
     -device isa-debugcon,iobase=0x402,chardev=c -chardev "file,id=c,path=$work/console" \
     -device isa-debug-exit,iobase=0x501 &

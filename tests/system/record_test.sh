@@ -61,7 +61,7 @@ agrees_with_restore() {
 
 records_a_qemu_under_kvm_and_agrees_with_trace_cmd() {
   [ -w /dev/kvm ] || skip "needs /dev/kvm"
-  demo_qemu -accel kvm -cpu host
+  demo_qemu -accel kvm -cpu host,-arch-capabilities
   start_recorder --sched --duration 3 -- "${qemu_command[@]}"
   end_recorder
   cat "$work/stderr"
@@ -187,7 +187,7 @@ kernelshark_reads_what_it_writes() {
   cc -o "$reader" "$here/kshark_events.c" -I"$root/usr/include/kernelshark" -I"$root/usr/include" \
     $(pkg-config --cflags libtracecmd libtracefs libtraceevent) -L"$library" -lkshark \
     -Wl,-rpath,"$library"
-  demo_qemu -accel kvm -cpu host
+  demo_qemu -accel kvm -cpu host,-arch-capabilities
   start_recorder --sched --duration 1.5 -- "${qemu_command[@]}"
   end_recorder
   expect_equal "exit status" 0 "$status"
@@ -403,7 +403,7 @@ a_full_disk_costs_a_snapshot_what_it_says() {
   mkdir "$work/small"
   mount -t tmpfs -o size=20m none "$work/small" || skip "cannot mount a tmpfs"
   session=$work/small/run.trapline
-  demo_qemu -accel kvm -cpu host
+  demo_qemu -accel kvm -cpu host,-arch-capabilities
   start_recorder --syscalls --snapshot-on 'exit > 20us' -- timeout 50 sh -c \
     '"$@" & until grep -q "No space" "$0"; do
        dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done; kill $!' \
@@ -497,7 +497,7 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
 # kvm_exit does not fire everywhere: without it an exit is the time in user space.
 a_snapshot_keeps_what_is_around_the_slow_exits() {
   [ -w /dev/kvm ] || skip "needs /dev/kvm"
-  demo_qemu -accel kvm -cpu host
+  demo_qemu -accel kvm -cpu host,-arch-capabilities
   start_recorder --snapshot-on 'exit > 20us' --around 2ms --duration 4 -- "${qemu_command[@]}"
   end_recorder
   cat "$work/stderr"
@@ -544,7 +544,7 @@ a_snapshot_without_a_hit_keeps_nothing() {
 
 a_killed_recorder_leaves_the_hits_that_it_had_kept() {
   [ -w /dev/kvm ] || skip "needs /dev/kvm"
-  demo_qemu -accel kvm -cpu host
+  demo_qemu -accel kvm -cpu host,-arch-capabilities
   sh -c 'sleep 1; exec "$@"' sh "${qemu_command[@]}" &
   local target=$!
   start_recorder --snapshot-on 'exit > 20us' --around 2ms --pid "$target"

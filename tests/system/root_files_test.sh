@@ -128,9 +128,11 @@ root_goes_nowhere_by_name() {
   expect_contains "$work/stdout" "2 of root's 2"
 }
 
+has_events() { "${attacker[@]}" "$trapline" info "$1" >/dev/null 2>&1; }
+
 a_session_belongs_to_the_user_from_its_first_byte() {
   start run --duration 60s
-  sleep 1.2
+  wait_for "events that can be read" has_events run
   kill -KILL "$recorder"
   wait "$recorder" 2>/dev/null || true
   expect_equal "files of others" "" "$(find run ! -user 65534 -o ! -group 65534 -o -type f ! -perm 0600)"

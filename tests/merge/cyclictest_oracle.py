@@ -26,7 +26,6 @@ BOUND = re.compile(r": ± (\d+) ns")
 def main():
     trapline, folder = sys.argv[1:]
     files = [f"{folder}/{name}" for name in ("host.dat", "guest.dat", "sync.txt")]
-    guest_span_oracle.keep_pieces()
 
     def run(*arguments):
         return json.loads(subprocess.run([trapline, *arguments, "--format", "json"],

@@ -200,7 +200,9 @@ Result<File> open_unfinished(const std::string& session) {
 }
 
 Result<File> open_trace_file(std::string path) {
-  if (is_unfinished_trace(path)) {
+  // The rename to trace.dat is the last step but for removing raw/: where it is, it is whole.
+  std::error_code error;
+  if (!fs::exists(path, error) && is_unfinished_trace(path)) {
     const fs::path folder = fs::path(path).parent_path();
     return open_unfinished(folder.empty() ? "." : folder.string());
   }

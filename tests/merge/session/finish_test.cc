@@ -132,7 +132,9 @@ TEST_P(FinishTest, AnAttemptThatIsKilledAnywhereIsReadAndDoneAgain) {
   for (unsigned tries = 0; tries < 200 && !fs::exists(folder_ / "trace.dat"); ++tries) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const itimerval soon{{0, 0}, {0, static_cast<suseconds_t>(1 + chance() % 3000)}};
+      // Early at first, so that a fast disk does not finish before the first kill.
+      const auto us = static_cast<suseconds_t>(1 + chance() % (30 + 15 * tries));
+      const itimerval soon{{0, 0}, {0, us}};
       ::setitimer(ITIMER_REAL, &soon, nullptr);
       (void)finish_session(folder_);
       ::_exit(0);

@@ -189,6 +189,10 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
+std::string seconds_text(std::uint64_t ns) {
+  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
+}
+
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
   const auto first = text.find_first_not_of(kBlank);

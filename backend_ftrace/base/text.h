@@ -50,6 +50,9 @@ inline std::string_view take_line(std::string_view& text) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
+// A time as the field's tools write it: seconds with nine decimal places.
+[[nodiscard]] std::string seconds_text(std::uint64_t ns);
+
 // Without leading and trailing white space.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 

@@ -20,8 +20,7 @@ struct PrintOptions {
 };
 
 std::string text_line(const simpletrace::Record& record) {
-  std::string line = fmt::format("{}.{:09} {} ", record.timestamp / 1'000'000'000,
-                                 record.timestamp % 1'000'000'000, record.pid);
+  std::string line = fmt::format("{} {} ", seconds_text(record.timestamp), record.pid);
   if (record.dropped) return line + fmt::format("{} events dropped", record.count);
   line += record.name.empty() ? fmt::format("event_{}", record.id) : std::string(record.name);
   line += ' ';

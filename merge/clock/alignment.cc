@@ -69,10 +69,6 @@ void add_brackets(const SourceClock& witness, const Clock& from, const Clock& to
   }
 }
 
-std::string seconds(std::uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
-}
-
 // ftrace's uptime counts hundredths of a second, whatever the kernel's tick.
 constexpr double kUptimeTick = 1e7;
 double unit(const Clock& clock) { return clock.name == "uptime" ? kUptimeTick : 1; }
@@ -234,8 +230,9 @@ std::optional<std::string> not_one_boot(const SourceClock& a, const SourceClock&
   const bool a_first = a.interval->first < b.interval->first;
   const SourceClock &early = a_first ? a : b, &late = a_first ? b : a;
   if (early.interval->last >= late.interval->first) return std::nullopt;
-  return fmt::format("{} ends at {} and {} begins at {}", early.path, seconds(early.interval->last),
-                     late.path, seconds(late.interval->first));
+  return fmt::format("{} ends at {} and {} begins at {}", early.path,
+                     seconds_text(early.interval->last), late.path,
+                     seconds_text(late.interval->first));
 }
 
 Result<void> check_boots(std::span<const SourceClock> sources) {

@@ -8,10 +8,6 @@
 namespace trapline::clocks {
 namespace {
 
-std::string seconds(std::uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
-}
-
 // The clock `later` less `earlier` is one number in all readings, or it was changed between two of
 // them.
 Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, ClockId beside,
@@ -27,8 +23,8 @@ Result<void> check_distance(std::span<const SyncEntry> entries, ClockId clock, C
     least = std::max(least, static_cast<std::int64_t>(p.before.at(clock) - p.after.at(beside)));
     most = std::min(most, static_cast<std::int64_t>(p.after.at(clock) - p.before.at(beside)));
     if (least > most) {
-      return fail("between {} and {} of the sync records' times {}", seconds(last),
-                  seconds(p.stamp), told);
+      return fail("between {} and {} of the sync records' times {}", seconds_text(last),
+                  seconds_text(p.stamp), told);
     }
     last = p.stamp;
   }
@@ -81,8 +77,8 @@ Result<double> assumed_change(std::span<const std::vector<NotedAdjustment>> kern
       return fail(
           "between {} and {} of its times the kernel changed the rate of its clocks by {:.1f} ppm "
           "(adjtimex), and a change of at most {} ppm is assumed (--rate-change)",
-          seconds(std::min(least->at, most->at)), seconds(std::max(least->at, most->at)), apart,
-          given.value_or(kSlewedPpm));
+          seconds_text(std::min(least->at, most->at)), seconds_text(std::max(least->at, most->at)),
+          apart, given.value_or(kSlewedPpm));
     }
     change += apart;
   }

@@ -13,7 +13,9 @@ struct Point {
   std::int64_t x, y;
 };
 
-std::int64_t minus(std::uint64_t a, std::uint64_t b) { return static_cast<std::int64_t>(a - b); }
+std::int64_t signed_difference(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>(a - b);
+}
 
 // The corners that a line from above (Upper) or from below can touch, in order of x. One side of
 // the constraints: all lines pass above the upper hull of the lower bounds.
@@ -96,12 +98,14 @@ std::optional<FeasibleLines> FeasibleLines::of(std::span<const ClockBound> brack
         lines.source_ = b.low_source;
         lines.target_ = b.at_least;
       }
-      lows.push_back({minus(b.low_source, lines.source_), minus(b.at_least, lines.target_)});
+      lows.push_back({signed_difference(b.low_source, lines.source_),
+                      signed_difference(b.at_least, lines.target_)});
     }
   }
   for (const ClockBound& b : brackets) {
     if (!b.has_high()) continue;
-    highs.push_back({minus(b.high_source, lines.source_), minus(b.at_most, lines.target_)});
+    highs.push_back({signed_difference(b.high_source, lines.source_),
+                     signed_difference(b.at_most, lines.target_)});
   }
   if (lows.empty() || highs.empty()) return std::nullopt;
   const Lower low(std::move(lows));
@@ -140,7 +144,7 @@ std::optional<FeasibleLines> FeasibleLines::of(std::span<const ClockBound> brack
 }
 
 FeasibleLines::Range FeasibleLines::at(std::uint64_t source) const {
-  const auto x = static_cast<long double>(minus(source, source_));
+  const auto x = static_cast<long double>(signed_difference(source, source_));
   Range range{std::numeric_limits<long double>::max(), std::numeric_limits<long double>::lowest()};
   for (const Corner& corner : corners_) {
     const long double y = corner.offset + corner.rate * x;

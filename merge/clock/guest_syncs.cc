@@ -46,7 +46,7 @@ Result<Relation> relation_from(ClockId clock, const std::vector<clocks::SyncEntr
 }
 
 // Not below 0, which is no time.
-std::uint64_t minus(std::uint64_t time, std::uint64_t error) {
+std::uint64_t earlier(std::uint64_t time, std::uint64_t error) {
   return time > error ? time - error : 1;
 }
 
@@ -130,7 +130,7 @@ Result<void> add_readings(GuestBounds& bounds, const std::vector<GuestSyncLine>&
       GuestBounds::Placed placed;
       if (record.before) {
         const std::uint64_t at = record.before->clock;
-        placed.before = minus(relation->map()(at), relation->error_at(at));
+        placed.before = earlier(relation->map()(at), relation->error_at(at));
       }
       if (record.after) {
         const std::uint64_t at = record.after->clock;
@@ -159,7 +159,7 @@ Result<std::vector<ClockBound>> bounds_through(ClockId clock, const std::vector<
   if (!relation) return tl::unexpected(relation.error());
   for (ClockBound bound : bounds) {
     if (bound.has_low())
-      bound.at_least = minus(relation->map()(bound.at_least), relation->error_at(bound.at_least));
+      bound.at_least = earlier(relation->map()(bound.at_least), relation->error_at(bound.at_least));
     if (bound.has_high())
       bound.at_most = relation->map()(bound.at_most) + relation->error_at(bound.at_most);
     all.push_back(bound);

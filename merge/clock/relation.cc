@@ -14,12 +14,8 @@ constexpr std::uint64_t kMostTime = kLastTime / 2;
 // Pieces of a map that follows the envelope.
 constexpr std::uint64_t kMostPieces = 512;
 
-std::string seconds(std::uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
-}
-
 std::string told(const WanderEnvelope::Stretch& stretch) {
-  return fmt::format("from {} to {}", seconds(stretch.first), seconds(stretch.last));
+  return fmt::format("from {} to {}", seconds_text(stretch.first), seconds_text(stretch.last));
 }
 
 tl::unexpected<Error> contradicts(const WanderEnvelope::Contradiction& seen,
@@ -41,7 +37,7 @@ tl::unexpected<Error> contradicts(const WanderEnvelope::Contradiction& seen,
         seen.fast ? assumption.rates.most : assumption.rates.least);
   }
   return fail("the sync records contradict each other at {} of its times",
-              seconds(seen.at_once.value_or(0)));
+              seconds_text(seen.at_once.value_or(0)));
 }
 
 std::uint64_t first_source(const ClockBound& b) {

@@ -13,7 +13,7 @@ constexpr long double kRounding = 1e-3L;  // ns
 constexpr long double kFineness = 16;
 constexpr std::size_t kMostCells = 64, kMostPlaces = 1u << 20;
 
-long double minus(std::uint64_t a, std::uint64_t b) {
+long double difference(std::uint64_t a, std::uint64_t b) {
   return static_cast<long double>(static_cast<std::int64_t>(a - b));
 }
 
@@ -48,10 +48,10 @@ WanderEnvelope::WanderEnvelope(std::span<const ClockBound> bounds, const Assumpt
   for (const ClockBound& bound : bounds) {
     if (bound.has_low())
       places_.push_back(
-          {minus(bound.low_source, source_), minus(bound.at_least, target_), kInfinity});
+          {difference(bound.low_source, source_), difference(bound.at_least, target_), kInfinity});
     if (bound.has_high())
       places_.push_back(
-          {minus(bound.high_source, source_), -kInfinity, minus(bound.at_most, target_)});
+          {difference(bound.high_source, source_), -kInfinity, difference(bound.at_most, target_)});
   }
   std::ranges::stable_sort(places_, {}, &Place::source);
   std::size_t kept = 0;  // one place for each time
@@ -218,7 +218,7 @@ FeasibleLines::Range WanderEnvelope::Cell::at(long double source) const {
 FeasibleLines::Range WanderEnvelope::at(std::uint64_t source) const {
   FeasibleLines::Range all{kInfinity, -kInfinity};
   for (const Cell& cell : cells_) {
-    const FeasibleLines::Range one = cell.at(minus(source, source_));
+    const FeasibleLines::Range one = cell.at(difference(source, source_));
     all = {std::min(all.low, one.low), std::max(all.high, one.high)};
   }
   return {all.low + static_cast<long double>(target_),
@@ -239,13 +239,13 @@ long double WanderEnvelope::distance(const ClockMap::Piece& map, std::uint64_t f
   long double most = 0;
   for (const Cell& cell : cells_) {
     const auto look = [&](std::uint64_t source) {
-      const FeasibleLines::Range range = cell.at(minus(source, source_));
-      const long double mapped = minus(map(source), target_);
+      const FeasibleLines::Range range = cell.at(difference(source, source_));
+      const long double mapped = difference(map(source), target_);
       most = std::max({most, range.high - mapped, mapped - range.low});
     };
     look(from);
     look(to);
-    const long double first = minus(from, source_), last = minus(to, source_);
+    const long double first = difference(from, source_), last = difference(to, source_);
     const long double turn = static_cast<long double>(cell.fast) - cell.slow;
     auto b = std::ranges::lower_bound(cell.places, first, {}, &Place::source);
     for (; b != cell.places.end(); ++b) {

@@ -20,10 +20,6 @@ void begin(std::string& out, std::string_view name, std::string_view type, std::
   out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
-std::string seconds(std::uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
-}
-
 }  // namespace
 
 Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options,
@@ -68,7 +64,7 @@ std::string PrometheusFile::text(const std::string& by) const {
   for (const auto& [labels, vcpu] : vcpus_) {
     for (std::size_t i = 0; i < kStates; ++i) {
       out += fmt::format("trapline_vcpu_seconds_total{{{},state=\"{}\"}} {}\n", labels,
-                         kStateKeys[i], seconds(vcpu.states[i]));
+                         kStateKeys[i], seconds_text(vcpu.states[i]));
     }
   }
   begin(out, "trapline_exits_total", "counter", "VM exits, by what top's --by says.");
@@ -80,7 +76,7 @@ std::string PrometheusFile::text(const std::string& by) const {
   for (const auto& [key, row] : rows_) {
     for (std::size_t i = 0; i < kParts; ++i) {
       out += fmt::format("trapline_exit_seconds_total{{by=\"{}\",key=\"{}\",part=\"{}\"}} {}\n",
-                         label(by), label(key), kPartNames[i], seconds(row.parts[i]));
+                         label(by), label(key), kPartNames[i], seconds_text(row.parts[i]));
     }
   }
   begin(out, "trapline_exit_duration_seconds", "gauge", "Of the last interval.");
@@ -90,7 +86,7 @@ std::string PrometheusFile::text(const std::string& by) const {
     for (const auto& [quantile, ns] : quantiles) {
       out +=
           fmt::format("trapline_exit_duration_seconds{{by=\"{}\",key=\"{}\",quantile=\"{}\"}} {}\n",
-                      label(by), label(key), quantile, seconds(ns));
+                      label(by), label(key), quantile, seconds_text(ns));
     }
   }
   return out;

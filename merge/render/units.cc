@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend_ftrace/base/text.h"
+
 namespace trapline {
 namespace {
 
@@ -68,7 +70,7 @@ std::string percent_text(std::uint64_t share, std::uint64_t whole) {
 
 std::string time_text(std::uint64_t ns, bool cycles) {
   if (cycles) return std::to_string(ns);
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
+  return seconds_text(ns);
 }
 
 }  // namespace trapline

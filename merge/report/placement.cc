@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "backend_ftrace/base/text.h"
+
 namespace trapline {
 
 Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline) {
@@ -9,9 +11,7 @@ Result<void> check_placement(const Timeline& timeline, const Pipeline& pipeline)
   if (!check.contradicts()) return {};
   const Misplaced& first = *check.first();
   const SourceInfo& info = timeline.source(first.source).info();
-  const auto time = [](Timestamp at) {
-    return fmt::format("{}.{:09}", at.ns() / 1'000'000'000, at.ns() % 1'000'000'000);
-  };
+  const auto time = [](Timestamp at) { return seconds_text(at.ns()); };
   return fail(
       "{}: the recordings contradict its clock's alignment ({}, ± {} ns): {} of its {} events on "
       "threads of vCPUs would lie in a run of the guest, where the thread is not in user space; "

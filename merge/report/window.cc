@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "backend_ftrace/base/text.h"
+
 namespace trapline {
 namespace {
 
@@ -31,19 +33,15 @@ std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
   return all;
 }
 
-std::string seconds(std::uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
-}
-
 std::string text_of(const TimeSpec& time) {
-  return fmt::format("{}{}", time.relative ? "+" : "", seconds(time.ns));
+  return fmt::format("{}{}", time.relative ? "+" : "", seconds_text(time.ns));
 }
 
 std::string sentence(const std::optional<Interval>& interval) {
   if (!interval) return "";
   const auto [first, last] = *interval;
-  return fmt::format("; the recording goes from {} to {} (+{})", seconds(first.ns()),
-                     seconds(last.ns()), seconds(last.ns() - first.ns()));
+  return fmt::format("; the recording goes from {} to {} (+{})", seconds_text(first.ns()),
+                     seconds_text(last.ns()), seconds_text(last.ns() - first.ns()));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/session/sync_records.h"
 #include "merge/source/uftrace/facts.h"
 
@@ -29,10 +30,6 @@ Result<TimesByCpu> sample_records(const DataDirectory& directory) {
     }
   }
   return sample.take();
-}
-
-std::string seconds(std::uint64_t ns) {
-  return fmt::format("{}.{:09}", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
 // The bounds that show how the guest's clock runs beside its host's, and what is assumed of that.
@@ -178,8 +175,8 @@ std::string impossible_text(const ImpossibleRecord& impossible) {
   return fmt::format(
       "the guest's record of {} would be at {} ± {} ns, but its vCPU left the guest at {} and "
       "went back at {}",
-      seconds(impossible.record.source), seconds(impossible.record.target), impossible.record.error,
-      seconds(impossible.exit), seconds(impossible.entry));
+      seconds_text(impossible.record.source), seconds_text(impossible.record.target),
+      impossible.record.error, seconds_text(impossible.exit), seconds_text(impossible.entry));
 }
 
 // Some rounds: each decides more records than the last, and what they show holds as far as the

@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // What the named files and folders stand for, host recordings first.
-Result<std::vector<Part>> parts_of(const InputOptions& options) {
-  std::vector<Part> parts;
+Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
+  std::vector<RecordingPart> parts;
   for (const std::string& path : options.paths) {
     const auto kind = kind_of_source(path);
     if (!kind) return tl::unexpected(kind.error());
@@ -28,8 +28,9 @@ Result<std::vector<Part>> parts_of(const InputOptions& options) {
       parts.push_back({std::move(part), what, *kind != SourceKind::kSession});
     }
   }
-  std::stable_partition(parts.begin(), parts.end(),
-                        [](const Part& part) { return part.kind == SourceKind::kTraceDat; });
+  std::stable_partition(parts.begin(), parts.end(), [](const RecordingPart& part) {
+    return part.kind == SourceKind::kTraceDat;
+  });
   return parts;
 }
 
@@ -96,10 +97,10 @@ Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& opti
 }
 
 // The plugin's output=both: of a trace.dat and a directory of one run the calls of one count.
-void leave_out_second_calls(std::vector<Part>& parts, Input& input) {
+void leave_out_second_calls(std::vector<RecordingPart>& parts, Input& input) {
   for (auto directory = parts.begin(); directory != parts.end();) {
     bool leave_out = false;
-    for (Part& trace : parts) {
+    for (RecordingPart& trace : parts) {
       if (directory->kind != SourceKind::kUftrace || trace.kind != SourceKind::kTraceDat) continue;
       auto overlap = compare_marker_calls(trace.path, directory->path);
       if (!overlap || !*overlap) continue;  // what is wrong with them, their readers tell

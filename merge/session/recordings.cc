@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/clock/alignment.h"
 #include "merge/clock/cpu_conflict.h"
 #include "merge/session/guest_function_source.h"
@@ -35,7 +36,7 @@ SourceOptions source_options(const InputOptions& options) {
 Recordings::Recordings(const InputOptions& options, Input& input)
     : options_(options), input_(input), how_(source_options(options)) {}
 
-Result<std::unique_ptr<Source>> Recordings::open_part(const Part& part) const {
+Result<std::unique_ptr<Source>> Recordings::open_part(const RecordingPart& part) const {
   if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
   trace_dat::Options how;
   how.tsc_khz = options_.tsc_khz;
@@ -45,7 +46,7 @@ Result<std::unique_ptr<Source>> Recordings::open_part(const Part& part) const {
   return std::unique_ptr<Source>(std::move(*source));
 }
 
-Result<void> Recordings::open(const std::vector<Part>& parts) {
+Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
   if (auto done = describe(parts); !done) return done;
   if (auto done = gather_guests(); !done) return done;
   if (auto done = gather_host(); !done) return done;
@@ -54,8 +55,8 @@ Result<void> Recordings::open(const std::vector<Part>& parts) {
 }
 
 // Of several recordings the host is the first one with events of KVM, wherever it was named.
-Result<void> Recordings::describe(const std::vector<Part>& parts) {
-  for (const Part& part : parts) {
+Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
+  for (const RecordingPart& part : parts) {
     if (part.kind == SourceKind::kGuestSync) {
       const auto lines = read_guest_sync_file(part.path);
       printed_.insert(printed_.end(), lines.begin(), lines.end());
@@ -324,8 +325,7 @@ Result<void> Recordings::check_cpus(const clocks::Alignment& alignment) const {
   if (!found) return {};  // what is wrong with a recording, the pass for the result tells
   const auto describe = [&timeline](const Event& event) {
     const Source& source = timeline.source_of(event);
-    return fmt::format("{} at {}.{:09}", source.event_name(event), event.at.ns() / 1'000'000'000,
-                       event.at.ns() % 1'000'000'000);
+    return fmt::format("{} at {}", source.event_name(event), seconds_text(event.at.ns()));
   };
   const Source &one = timeline.source_of(found->from), &other = timeline.source_of(found->at);
   return fail(

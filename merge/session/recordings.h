@@ -19,7 +19,7 @@ namespace trapline {
 
 // One thing to read. A session's own parts are left out, with a note, where nothing aligns them;
 // what was named is refused.
-struct Part {
+struct RecordingPart {
   std::string path;
   SourceKind kind = SourceKind::kTraceDat;
   bool named = true;
@@ -28,7 +28,7 @@ struct Part {
 
 // One recording on its way to the timeline. `source` is what will be read for the result.
 struct Recording {
-  Part part;
+  RecordingPart part;
   std::unique_ptr<Source> source;
   Description is;
   std::optional<CollectedEvidence> evidence;
@@ -47,11 +47,11 @@ class Recordings {
   // Borrows both.
   Recordings(const InputOptions& options, Input& input);
 
-  [[nodiscard]] Result<void> open(const std::vector<Part>& parts);
+  [[nodiscard]] Result<void> open(const std::vector<RecordingPart>& parts);
 
  private:
-  [[nodiscard]] Result<std::unique_ptr<Source>> open_part(const Part& part) const;
-  Result<void> describe(const std::vector<Part>& parts);
+  [[nodiscard]] Result<std::unique_ptr<Source>> open_part(const RecordingPart& part) const;
+  Result<void> describe(const std::vector<RecordingPart>& parts);
   Result<void> collect_evidence(Recording& recording, const Collect& what);
   Result<std::vector<GuestSyncLine>> printed_in(const Recording& recording) const;
   Result<void> gather_guests();

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kMaxMangled = 8 * 1024;
 constexpr std::size_t kMaxDemangled = 64 * 1024;
 
-std::string text;
+std::string demangled;
 std::jmp_buf too_long;
 MessageWriter names;                   // the answer so far
 volatile std::sig_atomic_t busy = 0;   // inside a demangler
@@ -31,14 +31,14 @@ volatile std::sig_atomic_t ticks = 0;  // since it was entered
 
 // The demanglers hand out what they have every 256 bytes, and hold no memory meanwhile.
 void collect(const char* part, std::size_t length, void*) {
-  if (text.size() + length > kMaxDemangled) std::longjmp(too_long, 1);
-  text.append(part, length);
+  if (demangled.size() + length > kMaxDemangled) std::longjmp(too_long, 1);
+  demangled.append(part, length);
 }
 
-// Leaves the result in `text`. Nothing with a destructor lives in it, for longjmp.
+// Leaves the result in `demangled`. Nothing with a destructor lives in it, for longjmp.
 bool demangled_by(int (*demangler)(const char*, int, demangle_callbackref, void*),
                   const char* name) {
-  text.clear();
+  demangled.clear();
   if (setjmp(too_long) != 0) return false;
   return demangler(name, DMGL_NO_OPTS, collect, nullptr) != 0;
 }
@@ -82,7 +82,7 @@ void demangle_names(MessageReader& request) {
     busy = 1;
     const bool known = demangle(std::string(*mangled));
     busy = 0;
-    names.text(known ? std::string_view(text) : std::string_view());
+    names.text(known ? std::string_view(demangled) : std::string_view());
   }
   answer(MessageKind::kTexts, names.bytes());
 }

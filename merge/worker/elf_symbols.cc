@@ -26,7 +26,7 @@ struct ElfFile {
   std::span<std::byte> bytes;
   Elf* elf = nullptr;
 };
-ElfFile file;
+ElfFile opened;
 
 std::span<std::byte> mapped(int fd) {
   const off_t size = ::lseek(fd, 0, SEEK_END);
@@ -176,11 +176,11 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes) {
 }
 
 void open_file(const UniqueFd& descriptor) {
-  file.bytes = mapped(descriptor.get());
-  file.elf = open_elf(file.bytes);
+  opened.bytes = mapped(descriptor.get());
+  opened.elf = open_elf(opened.bytes);
   GElf_Ehdr header{};
-  if (file.elf == nullptr || gelf_getehdr(file.elf, &header) == nullptr) {
-    file.elf = nullptr;
+  if (opened.elf == nullptr || gelf_getehdr(opened.elf, &header) == nullptr) {
+    opened.elf = nullptr;
     return refuse(ErrorKind::kDamaged, std::string("a damaged ELF file: ") + elf_errmsg(-1));
   }
   if (header.e_type == ET_REL) {
@@ -190,15 +190,15 @@ void open_file(const UniqueFd& descriptor) {
         "guest's /proc/kallsyms for kernel modules");
   }
   GElf_Word checksum = 0;
-  const char* link = dwelf_elf_gnu_debuglink(file.elf, &checksum);
+  const char* link = dwelf_elf_gnu_debuglink(opened.elf, &checksum);
   bool has_table = false;
-  const auto sections = sections_of(file.elf);
-  TableReader(file.elf, sections).read(SHT_SYMTAB, [&has_table](auto&&...) {
+  const auto sections = sections_of(opened.elf);
+  TableReader(opened.elf, sections).read(SHT_SYMTAB, [&has_table](auto&&...) {
     has_table = true;
     return false;
   });
   MessageWriter facts;
-  facts.text(build_id_of(file.elf));
+  facts.text(build_id_of(opened.elf));
   facts.text(link == nullptr ? std::string_view() : std::string_view(link, ::strnlen(link, 4096)));
   facts.number(std::uint32_t{checksum});
   facts.number(std::uint32_t{has_table});
@@ -214,8 +214,8 @@ void send_symbols(MessageReader& request) {
   const GElf_Word table =
       request.number<std::uint32_t>().value_or(0) == 0 ? SHT_SYMTAB : SHT_DYNSYM;
   MessageWriter rows;
-  const auto sections = sections_of(file.elf);
-  TableReader(file.elf, sections)
+  const auto sections = sections_of(opened.elf);
+  TableReader(opened.elf, sections)
       .read(table, [&rows](const GElf_Sym& symbol, std::uint64_t limit, char type, bool typed,
                            std::string_view name) {
         rows.number(std::uint64_t{symbol.st_value});
@@ -236,12 +236,12 @@ void read_symbols(Request&& request) {
   MessageReader payload(request.payload);
   if (request.kind == MessageKind::kDemangle) return demangle_names(payload);
   if (request.kind == MessageKind::kFile) return open_file(request.file);
-  if (file.elf == nullptr) return refuse(ErrorKind::kDamaged, "not an ELF file");
+  if (opened.elf == nullptr) return refuse(ErrorKind::kDamaged, "not an ELF file");
   if (request.kind == MessageKind::kSymbols) send_symbols(payload);
-  if (request.kind == MessageKind::kLines) send_source_lines(file.elf);
+  if (request.kind == MessageKind::kLines) send_source_lines(opened.elf);
   if (request.kind == MessageKind::kChecksum) {
     MessageWriter checksum;
-    checksum.number(crc32_of(file.bytes));
+    checksum.number(crc32_of(opened.bytes));
     answer(MessageKind::kChecksum, checksum.bytes());
   }
 }

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/text_file.h"
 #include "plugin/format/symbol_file.h"
 
 namespace trapline {
@@ -18,20 +19,6 @@ namespace {
 
 constexpr std::size_t kMaxFile = 1U << 30;
 constexpr std::size_t kMaxLine = 64 * 1024;
-
-Result<std::string> read_all(int fd, const std::string& path) {
-  std::string text;
-  for (;;) {
-    const std::size_t before = text.size();
-    if (before >= kMaxFile)
-      return fail(ErrorKind::kDamaged, "{} is too long for a symbol file", path);
-    text.resize(before + 256 * 1024);
-    const ssize_t got = ::read(fd, text.data() + before, text.size() - before);
-    if (got < 0 && errno != EINTR) return fail("cannot read {}: {}", path, std::strerror(errno));
-    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) return text;
-  }
-}
 
 std::optional<std::uint64_t> parse_hex(std::string_view text) {
   if (text.starts_with("0x")) text.remove_prefix(2);
@@ -116,7 +103,7 @@ void set_limits(std::vector<RawSymbol>& symbols, const std::vector<std::uint32_t
 }  // namespace
 
 Result<RawSymbols> read_text_symbols(int fd, const std::string& path, NameArena& arena) {
-  auto content = read_all(fd, path);
+  auto content = read_all(fd, path, kMaxFile);
   if (!content) return tl::unexpected(std::move(content).error());
   std::string_view rest = *content;
   RawSymbols result;

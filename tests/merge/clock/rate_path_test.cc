@@ -17,26 +17,26 @@ using test::Random;
 using test::RatePath;
 using test::Shape;
 
-struct Case {
+struct RateCase {
   RatePath path;
   long double first, last;
   std::vector<ClockBound> bounds;
   Assumption assumption;
 };
 
-Case random_case(std::uint64_t seed) {
+RateCase random_case(std::uint64_t seed) {
   Random random(seed);
   const long double length = random.scale(1e6L, 3e11L), first = random.real(1e9L, 1e15L);
   const double change = seed % 7 == 0 ? 0 : static_cast<double>(random.scale(0.1L, 2000));
   const bool cycles = seed % 5 == 0;
   const long double slowest =
       cycles ? random.real(0.2L, 2) : 1 + random.real(-500e-6L, 500e-6L - change * 1e-6L);
-  Case made{make_path(random, static_cast<Shape>(seed / 8 % static_cast<int>(Shape::kLast)), first,
-                      first + length, slowest, change * 1e-6L * 0.999L),
-            first,
-            first + length,
-            {},
-            {cycles ? kAnyRate : RateWindow{1 - 3e-3, 1 + 3e-3}, change}};
+  RateCase made{make_path(random, static_cast<Shape>(seed / 8 % static_cast<int>(Shape::kLast)),
+                          first, first + length, slowest, change * 1e-6L * 0.999L),
+                first,
+                first + length,
+                {},
+                {cycles ? kAnyRate : RateWindow{1 - 3e-3, 1 + 3e-3}, change}};
   const std::uint64_t rounds = seed % 4 == 0 ? 1 : seed % 4 == 1 ? 2 : 1 + random.below(20);
   const long double widest = random.scale(1, 1e5L);
   std::vector<long double> times;
@@ -60,7 +60,7 @@ TEST(RatePath, TheTruthIsInsideTheErrorOfEveryPathThatKeepsTheAssumption) {
   std::uint64_t fitted = 0;
   const std::uint64_t count = seeds();
   for (std::uint64_t seed = 0; seed < count; ++seed) {
-    const Case made = random_case(seed);
+    const RateCase made = random_case(seed);
     const Interval interval{static_cast<std::uint64_t>(made.first),
                             static_cast<std::uint64_t>(made.last)};
     const auto relation = Relation::fit(made.bounds, made.assumption, interval);

@@ -222,15 +222,15 @@ std::string with_print_format(const std::string& path, const std::string& name,
   return bytes.replace(start, end - start, line);
 }
 
-struct Printed {
+struct PrintedHarm {
   std::vector<std::string> harmed, others;
   Result<void> status;
 };
 
-Printed print_all(const std::string& path, const std::string& harmed) {
+PrintedHarm print_all(const std::string& path, const std::string& harmed) {
   auto source = open_trace_dat(path, {});
   EXPECT_TRUE(source) << source.error().message;
-  Printed printed;
+  PrintedHarm printed;
   Event event;
   std::size_t count = 0;
   while (++count < 3000 && (*source)->next(event) == Read::kEvent) {
@@ -244,13 +244,13 @@ Printed print_all(const std::string& path, const std::string& harmed) {
 const char* const kDemo = "box/demo-v6.dat";
 
 TEST(HostilePrintFormats, ReadingOnBehindAnEventIsAnErrorThatNamesFileAndEvent) {
-  const Printed sound = print_all(data_path(kDemo), "kvm:kvm_pio");
+  const PrintedHarm sound = print_all(data_path(kDemo), "kvm:kvm_pio");
   ASSERT_FALSE(sound.harmed.empty());
   for (const std::string length : {"99999999", "4096", "64", "-1"}) {
     SCOPED_TRACE(length);
     const TemporaryFile file(with_print_format(data_path(kDemo), "kvm_pio",
                                                "\"%s\", __print_hex(REC->val, " + length + ")"));
-    const Printed printed = print_all(file.path(), "kvm:kvm_pio");
+    const PrintedHarm printed = print_all(file.path(), "kvm:kvm_pio");
     if (length == "-1") {  // prints nothing
       EXPECT_EQ(printed.others, sound.others);
       continue;
@@ -270,7 +270,7 @@ TEST(HostilePrintFormats, AFormatThatLibtraceeventDoesNotUnderstandHarmsNothing)
         "\"%*.*s\", 999999999, 9999999, REC->val", "\"%s\", __print_array(REC->val, 1 << 30, 8)"}) {
     SCOPED_TRACE(format);
     const TemporaryFile file(with_print_format(data_path(kDemo), "kvm_pio", format));
-    const Printed printed = print_all(file.path(), "kvm:kvm_pio");
+    const PrintedHarm printed = print_all(file.path(), "kvm:kvm_pio");
     EXPECT_FALSE(printed.harmed.empty());
     EXPECT_TRUE(printed.status || printed.status.error().kind == ErrorKind::kDamaged);
   }

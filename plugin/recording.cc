@@ -35,6 +35,7 @@ std::size_t Recording::append(std::uint32_t tid, std::span<const Record> records
   if (!directory_) return records.size_bytes();
   const std::size_t done = write_to_file(tid, records);
   if (done == records.size_bytes() && done != 0) commit();
+  if (!directory_->keep_up()) last_error_ = EIO;
   return done;
 }
 

@@ -1,3 +1,4 @@
+// More than 400 lines: each operation of a folder, and the walks that they share.
 #include "backend_ftrace/base/folder.h"
 
 #include <dirent.h>
@@ -196,6 +197,20 @@ Result<std::pair<Folder, std::string>> Folder::open_parent(const std::string& pa
   return std::pair(std::move(*folder), std::move(last));
 }
 
+Result<Folder> Folder::open_or_make(const std::string& path) {
+  auto there = open(path);
+  if (there) return there;
+  auto at = open_parent(path);
+  if (!at && path.find('/', 1) != std::string::npos) {
+    const std::string above = path.substr(0, path.rfind('/'));
+    if (const auto made = open_or_make(above); made) at = open_parent(path);
+  }
+  if (!at) return there;
+  auto made = at->first.make_folder(at->second, 0777);
+  if (!made) made = open(path);  // another process made it
+  return made ? std::move(made) : std::move(there);
+}
+
 Result<Folder> Folder::open_folder(const std::string& name) const {
   const ActAs as(who_);
   UniqueFd fd(as ? open_beneath(fd_.get(), name, kFolder) : -1);
@@ -224,6 +239,22 @@ Result<UniqueFd> Folder::create(const std::string& name, mode_t mode) const {
   UniqueFd fd(as ? open_beneath(fd_.get(), name, O_RDWR | O_CREAT | O_EXCL, mode) : -1);
   if (!fd) return failure(name, as ? errno : EPERM);
   return fd;
+}
+
+Result<UniqueFd> Folder::open_to_append(const std::string& name) const {
+  if (has(name)) return open_file(name, O_WRONLY | O_APPEND);
+  auto made = create(name, 0666);
+  if (made && ::fcntl(made->get(), F_SETFL, O_APPEND) != 0) return failure(name, errno);
+  return made;
+}
+
+Result<UniqueFd> Folder::open_device(const std::string& name) const {
+  const ActAs as(who_);
+  UniqueFd fd(as ? open_beneath(fd_.get(), name, O_WRONLY | O_NOCTTY) : -1);
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return failure(name, as ? errno : EPERM);
+  if (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode)) return fd;
+  return fail("{}: neither a device nor a FIFO any more", path_of(name));
 }
 
 Result<UniqueFd> Folder::open_file(const std::string& name, int flags) const {
@@ -282,6 +313,40 @@ Result<void> Folder::rename(const std::string& from, const std::string& to) cons
                 std::strerror(as ? errno : EPERM));
   }
   return {};
+}
+
+Result<void> Folder::exchange(const std::string& one, const std::string& other) const {
+  {
+    const ActAs as(who_);
+    const auto source = place_of(one), target = place_of(other);
+    if (!source) return tl::unexpected(source.error());
+    if (!target) return tl::unexpected(target.error());
+    if (as && ::renameat2(source->folder, source->last.c_str(), target->folder,
+                          target->last.c_str(), RENAME_EXCHANGE) == 0) {
+      return {};
+    }
+    if (!as || (errno != EINVAL && errno != ENOSYS)) return failure(other, as ? errno : EPERM);
+  }
+  const std::string aside = other + ".old";
+  if (auto moved = rename(other, aside); !moved) return moved;
+  if (auto moved = rename(one, other); !moved) {
+    if (auto back = rename(aside, other); !back) return back;
+    return moved;
+  }
+  return rename(aside, one);
+}
+
+Result<void> Folder::move_to(const Folder& other, const std::string& name) const {
+  const ActAs as(who_);
+  const auto source = place_of(name), target = other.place_of(name);
+  if (!source) return tl::unexpected(source.error());
+  if (!target) return tl::unexpected(target.error());
+  if (as && ::renameat2(source->folder, source->last.c_str(), target->folder, target->last.c_str(),
+                        RENAME_NOREPLACE) == 0) {
+    return {};
+  }
+  return fail("{}: cannot be moved to {}: {}", path_of(name), other.path(),
+              std::strerror(as ? errno : EPERM));
 }
 
 Result<void> Folder::remove(const std::string& name) const {
@@ -354,6 +419,21 @@ bool Folder::has_file(const std::string& name) const {
 bool Folder::has_folder(const std::string& name) const {
   const auto status = look_at(name);
   return status && S_ISDIR(status->st_mode);
+}
+
+std::optional<std::string> Folder::followed(const std::string& name) const {
+  const ActAs as(who_);
+  const auto place = place_of(name);
+  struct stat link {};
+  char target[PATH_MAX];
+  if (!as || !place) return std::nullopt;
+  const UniqueFd fd(open_beneath(place->folder, place->last, O_PATH));
+  if (!fd || ::fstat(fd.get(), &link) != 0 || !S_ISLNK(link.st_mode)) return std::nullopt;
+  const bool is_roots = link.st_uid == 0 && !place->below && is_closed(status());
+  const ssize_t size = ::readlinkat(fd.get(), "", target, sizeof target);
+  if (size <= 0 || (acting_uid() == 0 && !is_roots)) return std::nullopt;
+  const std::string leads(target, static_cast<std::size_t>(size));
+  return leads.starts_with('/') ? leads : path_of(leads);
 }
 
 Result<std::vector<std::string>> Folder::names() const {

@@ -37,6 +37,8 @@ class Folder {
   // The folder that holds the path's last part, and that part; "." for a path that ends in ".."
   [[nodiscard]] static Result<std::pair<Folder, std::string>> open_parent(
       const std::string& path, std::optional<Identity> who = std::nullopt);
+  // A folder that is there, or a new one (0777 less the umask), as all missing ones above it.
+  [[nodiscard]] static Result<Folder> open_or_make(const std::string& path);
 
   // Below it; the same identity. kUsage: it is a link.
   [[nodiscard]] Result<Folder> open_folder(const std::string& name) const;
@@ -45,14 +47,22 @@ class Folder {
 
   // A file that is not there yet, for reading and writing.
   [[nodiscard]] Result<UniqueFd> create(const std::string& name, mode_t mode = 0600) const;
+  // A file that grows: a new one (0666 less the umask), or one that is there.
+  [[nodiscard]] Result<UniqueFd> open_to_append(const std::string& name) const;
   // A regular file that is there.
   [[nodiscard]] Result<UniqueFd> open_file(const std::string& name, int flags) const;
+  // A character device or a FIFO, to write; waits for a FIFO's reader.
+  [[nodiscard]] Result<UniqueFd> open_device(const std::string& name) const;
   // Replaces the file as a whole: a reader, or a kill, finds the old one or the new one.
   [[nodiscard]] Result<void> replace(const std::string& name, std::string_view text,
                                      mode_t mode = 0600, Durable durable = Durable::kNo) const;
   [[nodiscard]] Result<std::string> read(const std::string& name) const;
 
   [[nodiscard]] Result<void> rename(const std::string& from, const std::string& to) const;
+  // Both are there, and change places; where the file system cannot, there is none for an instant.
+  [[nodiscard]] Result<void> exchange(const std::string& one, const std::string& other) const;
+  // Into another folder, where nothing of that name may be.
+  [[nodiscard]] Result<void> move_to(const Folder& other, const std::string& name) const;
   // A file, or an empty folder; no error where there is none.
   [[nodiscard]] Result<void> remove(const std::string& name) const;
   // With all that is in it.
@@ -66,6 +76,8 @@ class Folder {
   [[nodiscard]] bool has(const std::string& name) const { return look_at(name).has_value(); }
   [[nodiscard]] bool has_file(const std::string& name) const;
   [[nodiscard]] bool has_folder(const std::string& name) const;
+  // Where a link leads that only its own user, or root, can have put there; for a user any link.
+  [[nodiscard]] std::optional<std::string> followed(const std::string& name) const;
   [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   [[nodiscard]] struct stat status() const;

@@ -37,11 +37,12 @@ class ActAs {
 
   bool changed_ = false, possible_ = true;
   uid_t uid_ = 0;  // as it was before
+  std::optional<uid_t> before_;
   gid_t gid_ = 0;
   std::vector<gid_t> groups_;
 };
 
-// The user whose rights count now, in this thread.
+// The user whose rights count now, in this thread. No call that a sandbox forbids.
 [[nodiscard]] uid_t acting_uid();
 
 }  // namespace trapline

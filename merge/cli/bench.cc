@@ -1,19 +1,16 @@
 // trapline bench: the same work recorded again and again under two settings, and what differs.
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/text_file.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
 #include "merge/record/recorder.h"
+#include "merge/session/session_folder.h"
 #include "merge/session/session_json.h"
 
 namespace trapline::cli {
@@ -71,7 +68,14 @@ std::vector<Run> plan(const BenchArguments& options) {
   return runs;
 }
 
-Result<void> write_plan(const BenchArguments& options, const std::vector<Run>& runs) {
+Result<void> write_json(const Folder& folder, const nlohmann::ordered_json& json) {
+  const std::string text =
+      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return folder.replace("bench.json", text + "\n", 0644, Durable::kYes);
+}
+
+Result<void> write_plan(const BenchArguments& options, const Folder& folder,
+                        const std::vector<Run>& runs) {
   nlohmann::ordered_json order = nlohmann::ordered_json::array();
   for (const Run& run : runs) {
     order.push_back(
@@ -82,14 +86,12 @@ Result<void> write_plan(const BenchArguments& options, const std::vector<Run>& r
                                        {"a", command_of(options, options.a)},
                                        {"b", command_of(options, options.b)},
                                        {"order", std::move(order)}};
-  const std::string text =
-      plan.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return replace_file(options.folder + "/bench.json", text + "\n");
+  return write_json(folder, plan);
 }
 
 // What a session of bench is: beside its session.json, so that it tells so where it is moved to.
-Result<void> write_place(const BenchArguments& options, const std::vector<Run>& runs,
-                         std::size_t index) {
+Result<void> write_place(const BenchArguments& options, const Folder& folder,
+                         const std::vector<Run>& runs, std::size_t index) {
   const Run& run = runs[index];
   const nlohmann::ordered_json place = {
       {"version", 1},
@@ -99,9 +101,9 @@ Result<void> write_place(const BenchArguments& options, const std::vector<Run>& 
       {"of", runs.size()},
       {"seed", options.seed},
       {"command", command_of(options, run.is_b ? options.b : options.a)}};
-  const std::string text =
-      place.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return replace_file(fmt::format("{}/{}/bench.json", options.folder, run.name), text + "\n");
+  const auto session = folder.open_folder(run.name);
+  if (!session) return tl::unexpected(session.error());
+  return write_json(*session, place);
 }
 
 // The texts that need more than a number, before anything is recorded.
@@ -122,9 +124,10 @@ Result<void> complete(BenchArguments& options) {
   return complete(options.choice, options.sides, options.compare);
 }
 
-Result<void> check(const BenchArguments& options) {
+// The sessions' folder is made last.
+Result<Folder> check(const BenchArguments& options) {
   if (auto checked = check_runs(options.choice, options.pairs, options.pairs); !checked) {
-    return checked;
+    return tl::unexpected(std::move(checked).error());
   }
   if (options.a.empty() && options.b.empty()) {
     return fail(ErrorKind::kUsage,
@@ -137,10 +140,7 @@ Result<void> check(const BenchArguments& options) {
   if (is_there(options.folder)) {
     return fail(ErrorKind::kUsage, "{} exists; choose another folder with -o", options.folder);
   }
-  if (::mkdir(options.folder.c_str(), 0700) != 0) {
-    return fail("{}: {}", options.folder, std::strerror(errno));
-  }
-  return {};
+  return open_own_folder(options.folder);
 }
 
 Result<void> record_one(const BenchArguments& options, const Run& run) {
@@ -165,9 +165,12 @@ Result<void> record_one(const BenchArguments& options, const Run& run) {
 // The exit status: that of --fail-if.
 Result<int> run_bench(BenchArguments& options) {
   if (auto completed = complete(options); !completed) return tl::unexpected(completed.error());
-  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  const auto folder = check(options);
+  if (!folder) return tl::unexpected(folder.error());
   const std::vector<Run> runs = plan(options);
-  if (auto written = write_plan(options, runs); !written) return tl::unexpected(written.error());
+  if (auto written = write_plan(options, *folder, runs); !written) {
+    return tl::unexpected(written.error());
+  }
   SideOptions& sides = options.sides;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     say(fmt::format("{} of {}: {}{}", i + 1, runs.size(), runs[i].name,
@@ -175,7 +178,7 @@ Result<int> run_bench(BenchArguments& options) {
     if (auto recorded = record_one(options, runs[i]); !recorded) {
       return tl::unexpected(recorded.error());
     }
-    if (auto written = write_place(options, runs, i); !written) {
+    if (auto written = write_place(options, *folder, runs, i); !written) {
       return tl::unexpected(written.error());
     }
     if (!runs[i].warm_up) {

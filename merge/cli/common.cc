@@ -9,10 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 
 #include "merge/cli/commands.h"
+#include "merge/export/output_file.h"
 
 namespace trapline::cli {
 
@@ -132,12 +132,12 @@ Result<void> print_to(const std::string& file, const std::function<void(std::ost
     if (!std::cout) return fail("stdout: cannot write: {}", std::strerror(errno));
     return {};
   }
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  if (!out) return fail("{}: cannot open for writing: {}", file, std::strerror(errno));
+  auto output = OutputFile::create(file, true);
+  if (!output) return tl::unexpected(std::move(output).error());
+  OutputBuffer buffer(*output);
+  std::ostream out(&buffer);
   print(out);
-  out.close();
-  if (!out) return fail("{}: cannot write: {}", file, std::strerror(errno));
-  return {};
+  return output->commit();
 }
 
 }  // namespace trapline::cli

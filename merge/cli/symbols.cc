@@ -1,19 +1,14 @@
 // trapline symbols: the symbol files and the map of a uftrace data directory.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/unique_fd.h"
 #include "merge/cli/commands.h"
-#include "plugin/format/directory_writer.h"
 #include "plugin/format/symbol_writer.h"
 
 namespace trapline::cli {
@@ -43,13 +38,6 @@ Result<void> place_by_symbol(const std::string& known, const std::vector<SymbolF
   return fail(ErrorKind::kUsage, "--at {}: no file has a function of this name", known);
 }
 
-Result<void> write_symbols(const std::string& path, const std::string& text) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  const int error = fd ? write_all(fd.get(), text.data(), text.size()) : errno;
-  if (error != 0) return fail("cannot write {}: {}", path, std::strerror(error));
-  return {};
-}
-
 Result<void> run_symbols(const SymbolsArguments& options) {
   std::vector<SymbolFile> files;
   std::vector<PlacedSymbols> placed;
@@ -67,14 +55,11 @@ Result<void> run_symbols(const SymbolsArguments& options) {
     if (auto done = place_by_symbol(known, files, placed); !done) return done;
   auto formatted = format_symbol_files(placed, options.lines);
   if (!formatted) return tl::unexpected(std::move(formatted).error());
-  if (::mkdir(options.output.c_str(), 0777) != 0 && errno != EEXIST)
-    return fail("cannot create the directory {}: {}", options.output, std::strerror(errno));
+  const auto folder = Folder::open_or_make(options.output);
+  if (!folder) return tl::unexpected(folder.error());
+  formatted->files.push_back({"sid-0.map", format_map(formatted->map)});
   for (const DirectoryFile& file : formatted->files)
-    if (auto written = write_symbols(options.output + "/" + file.name, file.text); !written)
-      return written;
-  if (auto written = write_symbols(options.output + "/sid-0.map", format_map(formatted->map));
-      !written)
-    return written;
+    if (auto written = folder->replace(file.name, file.text, 0666); !written) return written;
   for (std::size_t i = 0; i < files.size(); ++i) {
     fmt::print("{}: {} functions at offset 0x{:x}{}{}\n", printable(files[i].path),
                files[i].symbols.size(), placed[i].offset,

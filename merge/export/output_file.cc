@@ -2,44 +2,80 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 
 #include "backend_ftrace/base/text_file.h"
 
 namespace trapline {
 
+namespace {
+
+constexpr unsigned kMostLinks = 40;  // as the kernel
+
+// /dev/stdout, /dev/fd/N: the descriptor itself, wherever it leads.
+bool is_descriptor(const Folder& folder) {
+  struct statfs status {};
+  return ::fstatfs(folder.fd(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
+}
+
+}  // namespace
+
 Result<OutputFile> OutputFile::create(const std::string& path, bool force) {
   if (path == "-") {
     std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error that names the file
-    return OutputFile("standard output", "", UniqueFd(::dup(STDOUT_FILENO)));
+    return OutputFile("standard output", UniqueFd(::dup(STDOUT_FILENO)));
   }
-  std::error_code error;
-  const auto kind = std::filesystem::status(path, error).type();
-  if (kind == std::filesystem::file_type::directory) {
+  auto at = Folder::open_parent(path);
+  if (!at) return tl::unexpected(std::move(at).error());
+  return create_in(std::move(at->first), at->second, force, 0);
+}
+
+Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name, bool force,
+                                         unsigned links) {
+  const std::string path = folder.path_of(name);
+  const auto there = name == "." ? folder.status() : folder.look_at(name);
+  if (there && S_ISDIR(there->st_mode)) {
     return fail(ErrorKind::kUsage, "{} is a folder; name a file with -o", path);
   }
-  if (kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::fifo) {
+  if (there && S_ISLNK(there->st_mode) && is_descriptor(folder)) {
     std::signal(SIGPIPE, SIG_IGN);
-    UniqueFd device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));  // it stays what it is
-    if (!device) return fail("{}: cannot open for writing: {}", path, std::strerror(errno));
-    return OutputFile(path, "", std::move(device));
+    UniqueFd descriptor(::openat(folder.fd(), name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    if (descriptor) return OutputFile(path, std::move(descriptor));
+    return fail("{}: cannot open for writing: {}", path, std::strerror(errno));
   }
-  if (!force && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
+  if (there && (S_ISCHR(there->st_mode) || S_ISFIFO(there->st_mode))) {
+    std::signal(SIGPIPE, SIG_IGN);
+    auto device = folder.open_device(name);  // it stays what it is
+    if (!device) return tl::unexpected(std::move(device).error());
+    return OutputFile(path, std::move(*device));
+  }
+  if (const auto leads = there && links < kMostLinks ? folder.followed(name) : std::nullopt) {
+    auto at = Folder::open_parent(*leads);
+    if (!at) return tl::unexpected(std::move(at).error());
+    return create_in(std::move(at->first), at->second, force, links + 1);
+  }
+  if ((there || links > 0) && !force) {
     return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
   }
-  const std::string beside = fmt::format("{}.{}.part", path, ::getpid());
-  UniqueFd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) return fail("{}: cannot open for writing: {}", beside, std::strerror(errno));
-  return OutputFile(path, beside, std::move(fd));
+  const std::string beside = fmt::format("{}.{}.part", name, ::getpid());
+  auto fd = folder.create(beside, 0666);
+  if (!fd && folder.remove(beside)) fd = folder.create(beside, 0666);  // of one that was killed
+  if (!fd) return tl::unexpected(std::move(fd).error());
+  OutputFile made(path, std::move(*fd));
+  made.folder_ = std::move(folder);
+  made.name_ = name;
+  made.beside_ = beside;
+  return made;
 }
 
 OutputFile::~OutputFile() {
-  if (!beside_.empty()) ::unlink(beside_.c_str());
+  if (folder_ && !beside_.empty()) (void)folder_->remove(beside_);
 }
 
 void OutputFile::write_out(std::string_view bytes) {
@@ -54,12 +90,10 @@ void OutputFile::flush() {
 Result<void> OutputFile::commit() {
   flush();
   if (!status_) return status_;
-  if (beside_.empty()) return {};
-  if (::rename(beside_.c_str(), path_.c_str()) != 0) {
-    return fail("{}: cannot be renamed to {}: {}", beside_, path_, std::strerror(errno));
-  }
-  beside_.clear();
-  return {};
+  if (!folder_ || beside_.empty()) return {};
+  status_ = folder_->rename(beside_, name_);
+  if (status_) beside_.clear();
+  return status_;
 }
 
 }  // namespace trapline

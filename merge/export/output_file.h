@@ -1,10 +1,13 @@
 // A file that is there as a whole or not at all: it is written beside its place and renamed. "-" is
-// the standard output.
+// the standard output. Root's goes nowhere that others lead it (folder.h).
 #pragma once
 
+#include <optional>
+#include <streambuf>
 #include <string>
 #include <string_view>
 
+#include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/result.h"
 #include "backend_ftrace/base/unique_fd.h"
 
@@ -12,8 +15,9 @@ namespace trapline {
 
 class OutputFile {
  public:
-  // Errors (kUsage): a file of that name exists and `force` is false; (kRuntime): the folder cannot
-  // be written.
+  // A link is followed as ever, but root's only where none but root can have put it: elsewhere it
+  // is replaced. Errors (kUsage): a file of that name exists and `force` is false; (kRuntime): the
+  // folder cannot be written.
   [[nodiscard]] static Result<OutputFile> create(const std::string& path, bool force);
   OutputFile(OutputFile&&) noexcept = default;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -36,17 +40,40 @@ class OutputFile {
 
  private:
   static constexpr std::size_t kBuffer = std::size_t{256} << 10;
-  OutputFile(std::string path, std::string beside, UniqueFd fd)
-      : path_(std::move(path)), beside_(std::move(beside)), fd_(std::move(fd)) {
+  OutputFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {
     buffer_.reserve(kBuffer);
   }
+  [[nodiscard]] static Result<OutputFile> create_in(Folder folder, const std::string& name,
+                                                    bool force, unsigned links);
   void flush();
   void write_out(std::string_view bytes);
 
-  std::string path_, beside_;  // beside_: empty for the standard output, and once committed
+  std::string path_;
+  // None for the standard output and for a device; beside_ is empty once it is committed.
+  std::optional<Folder> folder_;
+  std::string name_, beside_;
   UniqueFd fd_;
   std::string buffer_;
   Result<void> status_;
+};
+
+// One as a stream; commit() tells what failed.
+class OutputBuffer final : public std::streambuf {
+ public:
+  explicit OutputBuffer(OutputFile& file) : file_(file) {}
+
+ private:
+  int_type overflow(int_type c) override {
+    const char byte = traits_type::to_char_type(c);
+    if (!traits_type::eq_int_type(c, traits_type::eof())) file_.write({&byte, 1});
+    return traits_type::not_eof(c);
+  }
+  std::streamsize xsputn(const char* bytes, std::streamsize size) override {
+    file_.write({bytes, static_cast<std::size_t>(size)});
+    return size;
+  }
+
+  OutputFile& file_;
 };
 
 }  // namespace trapline

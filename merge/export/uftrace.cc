@@ -3,9 +3,7 @@
 // task is a task, and the vCPUs' sched_switch events are perf's context switches.
 // docs/formats/uftrace.md.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -56,19 +54,11 @@ class Appender {
 
 class UftraceExporter final : public Exporter {
  public:
-  UftraceExporter(const ExportContext& context, DirectoryWriter directory, std::string output)
-      : context_(context), directory_(std::move(directory)), output_(std::move(output)) {
+  UftraceExporter(const ExportContext& context, DirectoryWriter directory)
+      : context_(context), directory_(std::move(directory)) {
     (void)perf(0);  // uftrace wants one file of perf's events where info promises them
   }
-  ~UftraceExporter() override {
-    std::error_code error;
-    if (committed_) return;
-    if (directory_.beside()) {
-      directory_.discard();
-    } else {
-      fs::remove_all(directory_.path(), error);
-    }
-  }
+  ~UftraceExporter() override { directory_.discard(); }
 
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions;
@@ -146,7 +136,7 @@ class UftraceExporter final : public Exporter {
     files.map.push_back(std::move(line));
     if (auto done = directory_.write_symbols(files); !done) return done;
     if (auto done = directory_.finish(elapsed); !done) return done;
-    return commit();
+    return directory_.commit();
   }
   [[nodiscard]] bool failed() const override { return !status_; }
   [[nodiscard]] std::uint64_t written() const override { return written_; }
@@ -251,20 +241,8 @@ class UftraceExporter final : public Exporter {
     put_number<std::uint64_t>(bytes, event.at.ns());
     keep(file.flush(kBuffer));
   }
-  [[nodiscard]] Result<void> commit() {
-    if (directory_.beside()) {
-      if (auto done = directory_.commit(); !done) return done;
-    } else if (::rename(directory_.path().c_str(), output_.c_str()) != 0) {
-      return fail("{}: cannot be renamed to {}: {}", directory_.path(), output_,
-                  std::strerror(errno));
-    }
-    committed_ = true;
-    return {};
-  }
-
   const ExportContext context_;
   DirectoryWriter directory_;
-  std::string output_;
   std::map<TaskKey, Task> tasks_;
   std::map<std::uint32_t, Appender> perf_;
   std::unordered_map<std::string, std::uint64_t> addresses_;
@@ -276,7 +254,6 @@ class UftraceExporter final : public Exporter {
   std::uint32_t guest_tasks_ = 0;
   Result<void> status_;
   std::uint64_t written_ = 0;
-  bool committed_ = false;
 };
 
 }  // namespace
@@ -292,13 +269,10 @@ Result<std::unique_ptr<Exporter>> make_uftrace(const ExportContext& context,
   if (options.output == "-") {
     return fail(ErrorKind::kUsage, "-o -: uftrace's format is a folder; name one");
   }
-  std::string output = options.output;
-  while (output.size() > 1 && output.back() == '/') output.pop_back();
   std::error_code error;
-  const bool exists = fs::exists(fs::symlink_status(output, error));
-  if (exists && !options.force) {
+  if (!options.force && fs::exists(fs::symlink_status(options.output, error))) {
     return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force",
-                output);
+                options.output);
   }
   UftraceInfo info;
   info.features = kOurFeatures | kFeatureArguments | kFeaturePerf;
@@ -307,11 +281,10 @@ Result<std::unique_ptr<Exporter>> make_uftrace(const ExportContext& context,
   info.version = "trapline";
   info.argspecs = {"^vmexit:@arg1/x64,arg2/s"};
   info.pattern_type = "regex";
-  // In the place of an earlier directory the writer makes one beside it by itself.
-  auto directory = DirectoryWriter::create(
-      exists ? output : fmt::format("{}.{}.part", output, ::getpid()), std::move(info));
+  auto directory =
+      DirectoryWriter::create(options.output, std::move(info), DirectoryWriter::Place::kBeside);
   if (!directory) return tl::unexpected(std::move(directory).error());
-  return std::make_unique<UftraceExporter>(context, std::move(*directory), output);
+  return std::make_unique<UftraceExporter>(context, std::move(*directory));
 }
 
 }  // namespace trapline

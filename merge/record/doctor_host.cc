@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
@@ -215,13 +216,16 @@ DiskFacts measure_disk(const std::string& folder) {
   facts.folder = fs::absolute(folder, ignored).lexically_normal().string();
   struct statvfs status {};
   if (::statvfs(folder.c_str(), &status) == 0) facts.free_bytes = status.f_bavail * status.f_frsize;
-  std::string name = folder + "/.trapline-doctor-XXXXXX";
-  const UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
-  if (!fd) {
-    facts.error = std::strerror(errno);
+  const std::string name = fmt::format(".trapline-doctor-{}", ::getpid());
+  const auto at = Folder::open(folder);
+  auto made = at ? at->create(name) : tl::unexpected(at.error());
+  if (!made) {
+    const std::string& told = made.error().message;  // PATH: why
+    facts.error = told.substr(told.rfind(": ") + 2);
     return facts;
   }
-  (void)::unlink(name.c_str());
+  const UniqueFd fd = std::move(*made);
+  (void)at->remove(name);
   if (facts.free_bytes < 4 * kLeastDisk) return facts;
   const std::string block(8 * kMebibyte, 't');
   const std::uint64_t start = read_clock(ClockId::kMono);

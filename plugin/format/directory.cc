@@ -140,12 +140,16 @@ Result<DataDirectory> DataDirectory::open(const std::string& path) {
   auto tasks = parse_task_file(*task_text, path + "/task.txt");
   if (!tasks) return tl::unexpected(std::move(tasks).error());
   directory.tasks_ = std::move(*tasks);
-  for (const std::uint32_t tid : directory.info_.tids)
-    if (exists(fmt::format("{}/{}.dat", path, tid))) directory.tids_.push_back(tid);
+  directory.tids_ = directory.info_.tids;
+  // A recorder that was killed has not listed the last ones.
+  for (const TaskLine& task : directory.tasks_.tasks) directory.tids_.push_back(task.tid);
   directory.relate_tasks();
   std::sort(directory.tids_.begin(), directory.tids_.end());
   directory.tids_.erase(std::unique(directory.tids_.begin(), directory.tids_.end()),
                         directory.tids_.end());
+  std::erase_if(directory.tids_, [&path](std::uint32_t tid) {
+    return !exists(fmt::format("{}/{}.dat", path, tid));
+  });
   return directory;
 }
 

@@ -101,7 +101,7 @@ class DataDirectory {
   [[nodiscard]] const UftraceInfo& info() const { return info_; }
   [[nodiscard]] const TaskFile& tasks() const { return tasks_; }
 
-  // Tasks that info lists and that have a data file.
+  // Tasks that info or task.txt lists and that have a data file.
   [[nodiscard]] const std::vector<std::uint32_t>& tids() const { return tids_; }
   [[nodiscard]] Result<RecordReader> records(std::uint32_t tid,
                                              std::size_t buffer = 256 * 1024) const;

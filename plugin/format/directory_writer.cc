@@ -1,12 +1,9 @@
 #include "plugin/format/directory_writer.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -23,58 +20,35 @@ bool of_a_recording(std::string_view name) {
   if (name == "info" || name == "task.txt" || name == "sync.txt" || name == "default.opts")
     return true;
   if (name.starts_with("sid-") && name.ends_with(".map")) return true;
-  for (const std::string_view ending : {".sym", ".dbg", ".tmp"})
+  for (const std::string_view ending : {".sym", ".dbg", ".tmp", ".new"})
     if (name.ends_with(ending)) return true;
   if (name.starts_with("perf-cpu") && name.ends_with(".dat")) return true;
   return name.ends_with(".dat") && name.find_first_not_of("0123456789") == name.size() - 4;
 }
 
-Result<std::vector<std::string>> names_in(int folder, const std::string& path) {
-  const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(copy), &::closedir);
-  if (!listing) {
-    const int error = errno;
-    if (copy >= 0) ::close(copy);
-    return fail("cannot list {}: {}", path, std::strerror(error));
-  }
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(listing.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  return names;
-}
-
 // Removes a recording; what is of none goes to the folder `keep`, where there is one.
-Result<void> remove_recording(const std::string& path, int keep) {
-  const UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return fail("cannot open {}: {}", path, std::strerror(errno));
-  auto names = names_in(folder.get(), path);
-  if (!names) return tl::unexpected(std::move(names).error());
-  for (const std::string& name : *names) {
-    const bool gone = of_a_recording(name)
-                          ? ::unlinkat(folder.get(), name.c_str(), 0) == 0
-                          : keep >= 0 && ::renameat2(folder.get(), name.c_str(), keep, name.c_str(),
-                                                     RENAME_NOREPLACE) == 0;
-    if (!gone) return fail("cannot remove {}/{}: {}", path, name, std::strerror(errno));
+Result<void> remove_recording(const Folder& above, const std::string& name, const Folder* keep) {
+  const auto folder = above.open_folder(name);
+  if (!folder) return tl::unexpected(folder.error());
+  const auto names = folder->names();
+  if (!names) return tl::unexpected(names.error());
+  for (const std::string& file : *names) {
+    Result<void> gone = of_a_recording(file) ? folder->remove(file)
+                        : keep != nullptr    ? folder->move_to(*keep, file)
+                                             : fail("{}: not a recording's", folder->path_of(file));
+    if (!gone) return gone;
   }
-  if (::rmdir(path.c_str()) == 0) return {};
-  return fail("cannot remove {}: {}", path, std::strerror(errno));
+  return above.remove(name);
 }
 
-// Two folders change places; some file systems can only rename, and then an instant passes in which
-// there is none.
-int swap_folders(const std::string& one, const std::string& other) {
-  if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return errno;
-  const std::string aside = other + ".old";
-  if (::rename(other.c_str(), aside.c_str()) != 0) return errno;
-  if (::rename(one.c_str(), other.c_str()) != 0) {
-    const int error = errno;
-    return ::rename(aside.c_str(), other.c_str()) == 0 ? error : errno;
-  }
-  return ::rename(aside.c_str(), one.c_str()) == 0 ? 0 : errno;
+// Where a directory that is there really is, a link's own place aside.
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), &std::free);
+  return real ? real.get() : path;
 }
+
+constexpr std::size_t kFewTasks = 64;  // each of so many is in info at once
+constexpr auto kLongest = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -90,73 +64,92 @@ int write_all(int fd, const void* text, std::size_t size) {
   return 0;
 }
 
-Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, UftraceInfo info) {
-  for (std::size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
-    ::mkdir(path.substr(0, slash).c_str(), 0777);  // what fails here fails again below
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
-    return fail("cannot create the directory {}: {}", path, std::strerror(errno));
-  DirectoryWriter writer(path, std::move(info));
-  if (auto opened = writer.open_folder(); !opened) return tl::unexpected(std::move(opened).error());
-  if (auto written = writer.replace("task.txt", ""); !written)
-    return tl::unexpected(std::move(written).error());
-  if (auto written = writer.replace("info", format_info(writer.info_)); !written)
-    return tl::unexpected(std::move(written).error());
+Result<DirectoryWriter> DirectoryWriter::create(const std::string& path, UftraceInfo info,
+                                                Place place) {
+  std::string name = path;
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  auto there = Folder::open(name);
+  bool empty = true;
+  if (there) {
+    const auto names = there->names();
+    if (!names) return tl::unexpected(names.error());
+    empty = names->empty();
+    if (!empty && !there->has("info")) {
+      return fail(ErrorKind::kUsage,
+                  "{} is not empty and holds no earlier recording; give another directory", path);
+    }
+    name = real_path(name);  // a symbolic link stays; what it leads to is replaced
+  } else if (const auto slash = name.rfind('/'); slash != name.npos && slash != 0) {
+    (void)Folder::open_or_make(name.substr(0, slash));  // what fails here fails again below
+  }
+  auto at = Folder::open_parent(name);
+  if (!at || (!there && at->first.has(at->second))) {
+    return fail("cannot create the directory {}: {}", path,
+                (at ? there.error() : at.error()).message);
+  }
+  DirectoryWriter writer(name, std::move(at->first), std::move(at->second), std::move(info));
+  auto folder = place == Place::kBeside || (there && !empty) ? writer.make_beside()
+                : there                                      ? std::move(there)
+                        : writer.above_.make_folder(writer.name_, 0777);
+  if (!folder) {
+    return fail("cannot create the directory {}: {}", path, folder.error().message);
+  }
+  writer.folder_ = std::move(*folder);
+  auto tasks = writer.folder_->open_to_append("task.txt");
+  if (!tasks) return tl::unexpected(std::move(tasks).error());
+  writer.task_file_ = std::move(*tasks);
+  if (auto written = writer.write_info(); !written) return tl::unexpected(written.error());
   return writer;
 }
 
-// The directory itself, if it is empty; one beside it, if it holds a recording.
-Result<void> DirectoryWriter::open_folder() {
-  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-  folder_ = UniqueFd(::open(path_.c_str(), kFlags));
-  if (!folder_) return fail("cannot open the directory {}: {}", path_, std::strerror(errno));
-  auto names = names_in(folder_.get(), path_);
-  if (!names) return tl::unexpected(std::move(names).error());
-  if (names->empty()) return {};
-  if (::faccessat(folder_.get(), "info", F_OK, 0) != 0)
-    return fail(ErrorKind::kUsage,
-                "{} is not empty and holds no earlier recording; give another directory", path_);
-  // A symbolic link stays; what it leads to is replaced.
-  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path_.c_str(), nullptr), &std::free);
-  if (!real) return fail("cannot find {}: {}", path_, std::strerror(errno));
-  path_ = real.get();
-  beside_ = fmt::format("{}.new.{}", path_, ::getpid());
+Result<Folder> DirectoryWriter::make_beside() {
   // Another writer of this process (two plugins in one QEMU) must not share it.
-  for (int other = 2; ::mkdir(beside_.c_str(), 0777) != 0; ++other) {
-    if (errno != EEXIST) {
-      const int error = errno;
-      return fail("cannot create {}: {}; remove the earlier recording {} or give another directory",
-                  std::exchange(beside_, ""), std::strerror(error), path_);
-    }
-    beside_ = fmt::format("{}.new.{}.{}", path_, ::getpid(), other);
+  std::string name = fmt::format("{}.new.{}", name_, ::getpid());
+  for (int other = 2; above_.has(name); ++other) {
+    name = fmt::format("{}.new.{}.{}", name_, ::getpid(), other);
   }
-  folder_ = UniqueFd(::open(beside_.c_str(), kFlags));
-  if (!folder_) return fail("cannot open the directory {}: {}", beside_, std::strerror(errno));
-  return {};
+  auto made = above_.make_folder(name, 0777);
+  if (made) beside_ = std::move(name);
+  return made;
 }
 
 Result<void> DirectoryWriter::commit() {
   if (beside_.empty()) return {};
-  if (const int error = swap_folders(beside_, path_); error != 0)
+  const bool replaces = above_.has(name_);
+  if (auto done = replaces ? above_.exchange(beside_, name_) : above_.rename(beside_, name_); !done)
     return fail("cannot replace the earlier recording {}: {}; the new one is {}", path_,
-                std::strerror(error), beside_);
-  return remove_recording(std::exchange(beside_, ""), folder_.get());
+                done.error().message, above_.path_of(beside_));
+  const std::string earlier = std::exchange(beside_, "");
+  return replaces ? remove_recording(above_, earlier, &*folder_) : Result<void>();
 }
 
 void DirectoryWriter::discard() {
-  if (!beside_.empty()) (void)remove_recording(std::exchange(beside_, ""), -1);
+  if (!beside_.empty()) (void)remove_recording(above_, std::exchange(beside_, ""), nullptr);
 }
 
 // A reader sees the old or the new text, never a part.
 Result<void> DirectoryWriter::replace(const std::string& name, const std::string& text) const {
-  const std::string temporary = name + ".tmp";
-  UniqueFd fd(
-      ::openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  int error = fd ? write_all(fd.get(), text.data(), text.size()) : errno;
-  if (error == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0)
-    error = errno;
-  if (error == 0) return {};
-  ::unlinkat(folder_.get(), temporary.c_str(), 0);
-  return fail("cannot write {}/{}: {}", path_, name, std::strerror(error));
+  return folder_->replace(name, text, 0666);
+}
+
+// Whole lines or none: what a full disk refuses is written with the next task.
+Result<void> DirectoryWriter::append_tasks() {
+  struct stat status {};
+  if (unwritten_.empty()) return {};
+  if (::fstat(task_file_.get(), &status) != 0) return fail("{}/task.txt: cannot be read", path_);
+  const int error = write_all(task_file_.get(), unwritten_.data(), unwritten_.size());
+  if (error != 0) {
+    (void)!::ftruncate(task_file_.get(), status.st_size);
+    return fail("cannot write {}/task.txt: {}", path_, std::strerror(error));
+  }
+  unwritten_.clear();
+  return {};
+}
+
+Result<void> DirectoryWriter::write_info() {
+  listed_ = info_.tids.size();
+  listed_at_ = Clock::now();
+  return replace("info", format_info(info_));
 }
 
 Result<void> DirectoryWriter::write_symbols(const SymbolFiles& symbols) {
@@ -167,17 +160,25 @@ Result<void> DirectoryWriter::write_symbols(const SymbolFiles& symbols) {
 
 Result<void> DirectoryWriter::add_task(std::uint32_t tid, const std::string& name,
                                        std::uint64_t time) {
-  tasks_ += format_line(SessionLine{time, tid, "0", name});
-  tasks_ += format_line(TaskLine{time, tid, tid});
+  unwritten_ += format_line(SessionLine{time, tid, "0", name});
+  unwritten_ += format_line(TaskLine{time, tid, tid});
   info_.tids.push_back(tid);
-  if (auto written = replace("task.txt", tasks_); !written) return written;
-  return replace("info", format_info(info_));
+  if (auto written = append_tasks(); !written) return written;
+  const std::size_t tasks = info_.tids.size();
+  return tasks <= kFewTasks || tasks > listed_ + listed_ / 8 ? write_info() : keep_up();
+}
+
+Result<void> DirectoryWriter::keep_up() {
+  if (listed_ == info_.tids.size() || Clock::now() - listed_at_ < kLongest) return {};
+  return write_info();
 }
 
 Result<void> DirectoryWriter::finish(std::uint64_t elapsed_ns) {
   info_.elapsed_time =
       fmt::format("{}.{:09} sec", elapsed_ns / 1'000'000'000, elapsed_ns % 1'000'000'000);
-  return replace("info", format_info(info_));
+  auto tasks = append_tasks();
+  auto info = write_info();
+  return tasks ? info : tasks;
 }
 
 Result<UniqueFd> DirectoryWriter::open_data(std::uint32_t tid) const {
@@ -185,10 +186,7 @@ Result<UniqueFd> DirectoryWriter::open_data(std::uint32_t tid) const {
 }
 
 Result<UniqueFd> DirectoryWriter::open_file(const std::string& name) const {
-  UniqueFd fd(
-      ::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd) return fail("cannot create {}/{}: {}", path_, name, std::strerror(errno));
-  return fd;
+  return folder_->open_to_append(name);
 }
 
 }  // namespace trapline

@@ -97,27 +97,118 @@ a_link_beside_an_output_leads_nowhere() {
   expect_contains prom trapline_events_total
 }
 
+# as_process SCRIPT COMMAND...: the attacker runs SCRIPT, where $$ is the process id that root's COMMAND then has.
+as_process() {
+  bash -c '"${@:2:4}" bash -c "pid=$$; $1" && shift 5 && exec env SUDO_UID=65534 SUDO_GID=65534 "$@"' - "$1" "${attacker[@]}" \
+    "$trapline" "${@:2}" >"$work/stdout" 2>"$work/stderr" || true
+}
+
+# Every command that writes where the user names a place, with links in all places that it goes through.
+links_at_outputs_lead_nowhere() {
+  local recording=$TRAPLINE_SOURCE_DIR/tests/merge/two-vms.trapline roots=$work/roots
+  mkdir "$roots"
+  cd "$home"
+  as_process "ln -s '$victim/f1' page.html" report "$recording" --format html -o page.html
+  as_process "ln -s '$victim/f2' lanes.html" timeline "$recording" --around max --format html -o lanes.html
+  as_process "ln -s '$victim/f3' diff.html" diff "$recording" "$recording" --format html -o diff.html
+  as_process "ln -s '$victim/f4' view.html" view "$recording" --no-open -o view.html
+  as_process "ln -s '$victim/f5' doctor" doctor -o doctor
+  for form in chrome perfetto folded csv; do
+    as_process "ln -s '$victim/f6' $form.\$pid.part" export --to "$form" "$recording" -o "$form"
+    as_process "ln -sf '$victim/f7' $form" export --to "$form" --force "$recording" -o "$form"
+  done
+  as_process "ln -s '$roots' uf.\$pid.part; ln -s '$roots' uf.new.\$pid" export --to uftrace "$recording" -o uf
+  as_process "mkdir sym; ln -s '$victim/f8' sym/sid-0.map; ln -s '$victim/f9' sym/kallsyms.sym" \
+    symbols -o sym --no-lines /proc/kallsyms
+  as_process "ln -s '$roots' away" symbols -o away/deep --no-lines /proc/kallsyms
+  victims_are_untouched
+  expect_equal "files in root's folder" "" "$(ls -A "$roots")"
+  for file in page.html lanes.html view.html chrome perfetto uf/info; do
+    if [ -L "$file" ] || [ ! -s "$file" ]; then fail "$file was not written"; fi
+  done
+}
+
+# A guest of the plugin's tests, which calls for a second, and QEMU with the plugin, both outside of the home.
+qemu_with_plugin() { # qemu_with_plugin [PLUGIN-OPTIONS]
+  local tests=$TRAPLINE_BINARY_DIR/tests/guest/plugin
+  qemu=("$(fetched qemu10)/bin/qemu-system-x86_64" -accel tcg -m 64 -display none -nodefaults -no-reboot
+    -device "isa-debug-exit,iobase=0x501" -kernel "$tests/x86_64-calls-O2.elf")
+  [ $# = 0 ] || qemu+=(-plugin "$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so,$1")
+}
+
+the_plugin_goes_nowhere_in_any_sandbox() {
+  local roots=$work/roots denied python=/usr/bin/python3 swapper
+  mkdir "$roots"
+  cd "$home"
+  "${attacker[@]}" ln -s "$roots" away
+  for place in away away/deep; do
+    qemu_with_plugin "out=$home/$place"
+    run "${as_sudo[@]}" "${qemu[@]}"
+    expect_contains "$work/stderr" "a link is in the way"
+  done
+  for denied in "" ,elevateprivileges=deny ,elevateprivileges=children,spawn=deny ,obsolete=deny,resourcecontrol=deny \
+    ,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny; do
+    qemu_with_plugin "out=$home/data"
+    for _ in 1 2; do # into a new directory, and in the place of an earlier recording
+      run "${as_sudo[@]}" "${qemu[@]}" -sandbox "on$denied"
+      expect_contains "$work/stderr" " 0 lost"
+      expect_equal "exit status" 1 "$status" # the guest's
+    done
+    expect_equal "what is there" "away data" "$(echo *)"
+    rm -r data
+  done
+  [ -x "$python" ] || skip "needs $python"
+  cp "$here/swap_race.py" "$work"
+  "${attacker[@]}" "$python" "$work/swap_race.py" data "$victim" >"$work/swaps" &
+  swapper=$!
+  for _ in 1 2 3; do run "${as_sudo[@]}" timeout 60 "${qemu[@]}"; done
+  kill "$swapper"
+  wait "$swapper" || true
+  victims_are_untouched
+  expect_equal "files in root's folder" "" "$(ls -A "$roots")"
+}
+
 # The whole life of a session under strace: the calls that root made by name, read by audit_names.py.
 root_goes_nowhere_by_name() {
+  local sudo form recording=$TRAPLINE_SOURCE_DIR/tests/merge/two-vms.trapline
   command -v strace >/dev/null || skip "needs strace"
   cd "$home"
   audit() { # audit SUDO COMMAND...
-    local sudo=$1
+    local sudo=$1 trace=${trace:-$work/trace} reads
     shift
-    rm -f "$work/trace"
-    strace -f -y -s 4096 -o "$work/trace" \
+    rm -f "$trace"
+    strace -f -y -s 4096 -o "$trace" \
       -e trace=%file,setfsuid,openat,openat2,unlinkat,renameat,renameat2,mkdirat,fchownat,fchmodat,linkat,symlinkat \
-      ${sudo:+"${as_sudo[@]}"} "$trapline" "$@" >"$work/stdout" 2>"$work/stderr" || true
-    tail -n 2 "$work/stderr"
-    python3 "$here/audit_names.py" "$work/trace" "$home" || fail "trapline $* (sudo: ${sudo:-no})"
+      ${sudo:+"${as_sudo[@]}"} "$trapline" "$@" >"$trace.stdout" 2>"$trace.stderr" || true
+    tail -n 2 "$trace.stderr"
+    case $1 in bench | export | report | timeline | diff) reads=--reads ;; *) reads= ;; esac
+    python3 "$here/audit_names.py" "$trace" "$home" ${reads:+"$reads"} || fail "trapline $* (sudo: ${sudo:-no})"
   }
   for sudo in "" yes; do
     session=run$sudo
     for _ in 1 2 3; do audit "$sudo" record -o "$session" --duration 300ms --symbols /proc/kallsyms; done
     audit "$sudo" record --finish "$session"
     audit "$sudo" record -o "$session.u" --user nobody --duration 300ms -- true
-    audit "$sudo" record --flight 2s --duration 1s -o "flight$sudo"
+    trace=$work/flight audit "$sudo" record --flight 2s --duration 5s -o "flight$sudo" &
+    recorder=$!
+    wait_for "flight recorder" test -S "flight$sudo/control"
+    sleep 1
+    audit "$sudo" snapshot "flight$sudo"
+    wait "$recorder" || fail "the flight recorder's audit"
+    [ -n "$(find "flight$sudo" -name session.json)" ] || fail "no snapshot was written"
     audit "$sudo" top --batch --count 1 --interval 200ms --prometheus "$home/prom$sudo"
+    audit "$sudo" bench -o "bench$sudo" -n 1 --warm-up 0 --a 0.1 --b 0.2 -- sleep {}
+    for form in chrome perfetto folded csv uftrace; do
+      for _ in 1 2; do audit "$sudo" export --to "$form" --force "$session" -o "$form$sudo"; done
+    done
+    audit "$sudo" report "$recording" --format html -o "page$sudo.html"
+    audit "$sudo" timeline "$recording" --around max --format html -o "lanes$sudo.html"
+    audit "$sudo" diff "$recording" "$recording" --format html -o "diff$sudo.html"
+    audit "$sudo" symbols --no-lines -o "made$sudo/deep" /proc/kallsyms
+    audit "$sudo" doctor -o "doctor$sudo"
+    qemu_with_plugin
+    for _ in 1 2; do audit "$sudo" record -o "functions$sudo" --no-kvm --functions -- "${qemu[@]}"; done
+    [ -s "functions$sudo/uftrace.data/100.dat" ] || fail "the plugin recorded nothing"
   done
   # The audit sees what a40aedc did.
   printf '%s\n' "7 openat(AT_FDCWD<$home>, \"run/raw/cmdlines.new\", O_WRONLY|O_CREAT|O_TRUNC) = 3" \

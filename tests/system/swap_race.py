@@ -15,7 +15,8 @@ session, victim = sys.argv[1:]
 swaps = 0
 going = True
 NAMES = ("session.json.new", "raw/cmdlines.new", "raw/start.json.new", "raw/plan.json.new", "raw/trace.dat", "raw/head",
-         "raw/cpu0", "raw/reserve", "trace.dat", "session.json", "lock", "control", "symbols")
+         "raw/cpu0", "raw/reserve", "trace.dat", "session.json", "lock", "control", "symbols", "uftrace.data", "info",
+         "info.new", "task.txt", "100.dat", "200.dat", "sid-0.map.new", "sync.txt")
 
 
 def stop(*_):

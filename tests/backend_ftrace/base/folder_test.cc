@@ -53,6 +53,45 @@ TEST_F(FolderTest, MakesReplacesReadsAndRemovesFilesBelowIt) {
   EXPECT_TRUE(in.sync());
 }
 
+TEST_F(FolderTest, FilesGrowChangePlacesAndMove) {
+  const Folder in = folder();
+  for (const char* const more : {"one ", "two"}) {
+    const auto file = in.open_to_append("grows");
+    ASSERT_TRUE(file && write_all(file->get(), more, "grows"));
+  }
+  ASSERT_TRUE(in.replace("other", "other"));
+  ASSERT_TRUE(in.exchange("grows", "other"));
+  EXPECT_EQ(in.read("other").value_or(""), "one two");
+  EXPECT_EQ(in.read("grows").value_or(""), "other");
+  const Folder out = *Folder::open(temporary_ / "out");
+  ASSERT_TRUE(in.replace("file", "here"));
+  EXPECT_FALSE(in.move_to(out, "file")) << "there is one";
+  ASSERT_TRUE(in.move_to(out, "other"));
+  EXPECT_EQ(text(temporary_ / "out/other"), "one two");
+  EXPECT_EQ(text(outside_), "outside");
+}
+
+TEST_F(FolderTest, MissingFoldersAreMade) {
+  ASSERT_TRUE(Folder::open_or_make(temporary_ / "in/a/b/"));
+  EXPECT_TRUE(fs::is_directory(temporary_ / "in/a/b"));
+  EXPECT_TRUE(Folder::open_or_make(temporary_ / "in/a/b"));
+  std::ofstream(temporary_ / "in/file") << "file";
+  EXPECT_FALSE(Folder::open_or_make(temporary_ / "in/file/below"));
+}
+
+TEST_F(FolderTest, OnlyALinkThatIsRootsIsFollowedForRoot) {
+  const Folder in = folder();
+  link("link", outside_);
+  EXPECT_EQ(in.followed("link"), outside_);
+  EXPECT_EQ(in.followed("raw"), std::nullopt);
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::lchown((temporary_ / "in/link").c_str(), 65534, 65534), 0);
+  EXPECT_EQ(in.followed("link"), std::nullopt) << "somebody else's";
+  link("roots", outside_);
+  fs::permissions(temporary_ / "in", fs::perms::all);
+  EXPECT_EQ(in.followed("roots"), std::nullopt) << "others could swap it";
+}
+
 TEST_F(FolderTest, ALinkLeadsNowhere) {
   const Folder in = folder();
   link("file", outside_);

@@ -1,6 +1,9 @@
 // The two writers of hot paths: rows of cells, and protobuf messages.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <ostream>
+
 #include "backend_ftrace/base/text_file.h"
 #include "merge/export/proto_buffer.h"
 #include "merge/export/row_writer.h"
@@ -20,6 +23,18 @@ class RowWriterTest : public testing::Test {
   test::TemporaryFolder folder_;
   std::string path_ = folder_ / "rows";
 };
+
+TEST_F(RowWriterTest, AFileIsWrittenWhereItsLinkLeads) {
+  std::filesystem::create_symlink("target", path_);
+  EXPECT_FALSE(OutputFile::create(path_, false)) << "it is there";
+  auto file = OutputFile::create(path_, true);
+  ASSERT_TRUE(file) << file.error().message;
+  OutputBuffer buffer(*file);
+  std::ostream(&buffer) << "te" << 'x' << "t";
+  ASSERT_TRUE(file->commit());
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(*read_text(folder_ / "target"), "text");
+}
 
 TEST_F(RowWriterTest, JsonHasAnObjectALine) {
   RowWriter rows = make(RowForm::kJsonl);

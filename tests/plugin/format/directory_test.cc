@@ -167,6 +167,24 @@ TEST_F(DirectoryTest, TasksHaveTheSessionThatCoversTheirStart) {
   EXPECT_EQ(directory->task_name(20), "");
 }
 
+TEST_F(DirectoryTest, InfoIsNotWrittenForEachTaskAndNoTaskIsMissing) {
+  make();
+  std::size_t written = 0;
+  for (std::uint32_t tid = 1000; tid < 5000; ++tid) {
+    const auto before = std::filesystem::last_write_time(path_ + "/info");
+    ASSERT_TRUE(writer_->add_task(tid, "k-1", 1'000'000'000 + tid));
+    written += before != std::filesystem::last_write_time(path_ + "/info");
+  }
+  EXPECT_LT(written, 120u);
+  ASSERT_TRUE(writer_->open_data(4999));
+  const auto killed = DataDirectory::open(path_);
+  ASSERT_TRUE(killed) << killed.error().message;
+  EXPECT_LT(killed->info().tids.size(), 4001u);
+  EXPECT_THAT(killed->tids(), ElementsAre(4999)) << "of those with data";
+  ASSERT_TRUE(writer_->finish(1));
+  EXPECT_EQ(DataDirectory::open(path_)->info().tids.size(), 4001u);
+}
+
 TEST_F(DirectoryTest, ASymbolIsFoundInTheBinaryThatStartsNearest) {
   make();
   std::ofstream(path_ + "/sid-1.map")

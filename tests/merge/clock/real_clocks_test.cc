@@ -26,7 +26,7 @@ struct Recorded {
   std::vector<SyncEntry> syncs;
   // Markers whose text is a reading of mono just before they were written, with their stamps.
   struct CollectedEvidence {
-    std::uint64_t stamp, before, after;  // before and after on mono
+    std::uint64_t stamp, before, real, after;  // before and after on mono
   };
   std::vector<CollectedEvidence> known;
 };
@@ -47,8 +47,9 @@ Recorded record(const std::string& clock, int series, unsigned pause_us) {
     for (int k = 0; k < 4; ++k) {
       ::usleep(pause_us / 4);
       const std::uint64_t before = read_clock(ClockId::kMono);
+      const std::uint64_t real = read_clock(ClockId::kReal);
       trapline_ftrace_printf(marker, "known %llu", static_cast<unsigned long long>(before));
-      recorded.known.push_back({0, before, read_clock(ClockId::kMono)});
+      recorded.known.push_back({0, before, real, read_clock(ClockId::kMono)});
     }
   }
   EXPECT_EQ(trapline_ftrace_sync(marker, kSyncTries), 0);
@@ -172,6 +173,12 @@ class Adjusting {
   bool may_ = false;
 };
 
+// A daemon of the tester's choice, chronyd for one, told to correct the clock as fast as it does.
+int let_daemon_slew() {
+  const char* command = std::getenv("TRAPLINE_SLEW_COMMAND");
+  return command != nullptr ? std::system(command) : 0;
+}
+
 struct Slew {
   const char* name;
   // What is done to the clock, again and again, between pauses of this length.
@@ -213,6 +220,7 @@ TEST(RealClocks, SlewedAsFarAsTheKernelDoesTheTruthIsInsideTheErrorOrItIsRefused
        [](Adjusting& a, unsigned i) { a.freq(i % 2 ? 90 : 0); },
        130'000,
        {}},
+      {"a daemon", [](Adjusting&, unsigned i) { i == 8 ? let_daemon_slew() : 0; }, 100'000, {}},
   };
   int aligned_ones = 0, refused_ones = 0;
   for (const Slew& slew : slews) {
@@ -261,6 +269,75 @@ TEST(RealClocks, SlewedAsFarAsTheKernelDoesTheTruthIsInsideTheErrorOrItIsRefused
   }
   EXPECT_GE(aligned_ones, 3);
   EXPECT_GE(refused_ones, 2);
+}
+
+// As `date -s` and a daemon's makestep do: the readings of `real` lie between two of mono, and a
+// source on it is placed within its printed error, or refused.
+TEST(RealClocks, OfAWallClockThatIsSetTheTruthIsInsideTheErrorOrItIsRefused) {
+  TRAPLINE_REQUIRE(Instance::usable(), "needs root and tracefs");
+  if (std::getenv("TRAPLINE_MAY_SLEW_CLOCKS") == nullptr)
+    GTEST_SKIP() << "TRAPLINE_MAY_SLEW_CLOCKS is not set: the test sets this machine's clock";
+  struct Step {
+    std::int64_t ns;
+    unsigned after_us;
+  };
+  const std::vector<std::vector<Step>> cases = {
+      {},
+      {{300'000'000, 900'000}},
+      {{-2'000'000'000, 1'400'000}, {2'000'000'000, 100'000}},
+      {{1'000'000, 300'000}, {-1'000'000, 1'000'000}},
+      {{20'000, 900'000}},
+      {{1'000'000'000, 5'000'000}},  // after the recording
+  };
+  const auto step = [](std::int64_t ns) {
+    struct timespec now {};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const std::int64_t at = now.tv_sec * 1'000'000'000L + now.tv_nsec + ns;
+    const struct timespec then = {at / 1'000'000'000, at % 1'000'000'000};
+    return ::clock_settime(CLOCK_REALTIME, &then) == 0;
+  };
+  TRAPLINE_REQUIRE(step(0), "needs CAP_SYS_TIME");
+  int refused = 0;
+  for (const auto& steps : cases) {
+    std::atomic<bool> done = false;
+    std::int64_t moved = 0;
+    std::thread setting([&] {
+      for (const Step& one : steps) {
+        for (unsigned waited = 0; waited < one.after_us && !done; waited += 10'000)
+          ::usleep(10'000);
+        if (done) return;
+        step(one.ns);
+        moved += one.ns;
+      }
+    });
+    const Recorded recorded = record("local", 5, 500'000);
+    done = true;
+    setting.join();
+    if (moved != 0) step(-moved);
+    std::vector<SourceClock> sources(2);
+    sources[0].path = "trace.dat";
+    sources[0].clock = "mono";
+    sources[0].syncs = recorded.syncs;
+    // As if the recording were on mono: mono is the first clock that is read after the marker.
+    for (SyncEntry& entry : sources[0].syncs)
+      entry.point.stamp = entry.point.after.at(ClockId::kMono);
+    sources[1].path = "qemu.log";
+    sources[0].boot.id = sources[1].boot.id = "this one";
+    sources[1].clock = "real";
+    const auto related = align(sources);
+    if (!related) {
+      ++refused;
+      std::printf("[ refused  ] %s\n", related.error().message.c_str());
+      continue;
+    }
+    const AlignedSource& found = related->sources[1];
+    for (const Recorded::CollectedEvidence& known : recorded.known) {
+      const std::uint64_t at = found.map(known.real);
+      EXPECT_GE(at + *found.error_ns, known.before) << steps.size();
+      EXPECT_LE(at, known.after + *found.error_ns) << steps.size();
+    }
+  }
+  EXPECT_EQ(refused, 4);
 }
 
 }  // namespace

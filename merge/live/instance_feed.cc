@@ -110,10 +110,15 @@ Result<void> InstanceFeed::open(const std::string& tracefs, const std::string& f
     if (!text) return tl::unexpected(std::move(text).error());
     layout_.formats.push_back({event.system, std::move(*text)});
   }
+  std::vector<std::string> pages;
   for (unsigned cpu = 0;; ++cpu) {
-    const std::string pages = fmt::format("{}/per_cpu/cpu{}/trace_pipe_raw", folder, cpu);
-    if (::access(pages.c_str(), F_OK) != 0) break;
-    auto stream = record::PageStream::open(pages, nullptr, cpu, page_size_);
+    pages.push_back(fmt::format("{}/per_cpu/cpu{}/trace_pipe_raw", folder, cpu));
+    if (::access(pages.back().c_str(), F_OK) != 0) break;
+  }
+  pages.pop_back();
+  record::allow_streams(pages.size());
+  for (unsigned cpu = 0; cpu < pages.size(); ++cpu) {
+    auto stream = record::PageStream::open(pages[cpu], nullptr, cpu, page_size_);
     if (!stream) return tl::unexpected(std::move(stream).error());
     streams_.push_back(std::move(*stream));
   }

@@ -21,6 +21,7 @@ extern "C" {  // glibc 2.36's header has none
 #include <cstdlib>
 #include <cstring>
 
+#include "backend_ftrace/base/descriptors.h"
 #include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/clock.h"
 
@@ -41,11 +42,13 @@ struct Verdict {
   ::_exit(127);
 }
 
-void reset_signals() {
+// What a program finds when it is executed: signals and limits as this process found them.
+void reset_process() {
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  restore_open_files();
 }
 
 bool show(const std::string& file, const std::string& place) {
@@ -115,7 +118,7 @@ bool become(const User& user) {
   }
   ::umask(options.umask);
   if (options.user && !become(*options.user)) give_up(verdict, "becoming the user");
-  reset_signals();
+  reset_process();
   std::vector<char*> words;
   for (const std::string& word : options.words) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -188,7 +191,7 @@ std::string output_of(const std::vector<std::string>& words, const std::optional
       return 127;
     }
     if (user && !become(*user)) return 127;
-    reset_signals();
+    reset_process();
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);

@@ -283,6 +283,10 @@ Result<std::string> FlightRecorder::write_snapshot(const std::string& asked_by,
   ThreadTable threads = names_.threads;
   threads.add_missing(older_.threads);
   session.threads = threads.threads();
+  if (const std::string warning = threads.warning(); !warning.empty()) {
+    session.warnings.push_back(warning);
+    say("warning: " + warning);
+  }
   session.vms = names_.vms.vms(session.threads);
   session.flight = SessionFlight{
       asked_by, why, options_.flight->span_ns, cut.from, cut.to, ring.is_short(), refused_};

@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/tracefs.h"
+#include "merge/record/watchdog.h"
 
 namespace trapline::record {
 namespace {
@@ -91,9 +92,8 @@ std::vector<std::string> remove_leftovers(const std::string& tracefs) {
     if (is_gone(cause)) continue;  // another recorder, starting now, was faster
     lines.push_back(
         fmt::format("the instance of a dead recorder stays: {}: {}", name, why_it_stays(cause)));
-    (void)write_text(entry.path() / Instance::kCopyMarker, "0");
-    (void)write_text(entry.path() / "tracing_on", "0");
-    (void)write_text(entry.path() / "buffer_size_kb", "8");  // gives its memory back
+    switch_off_instance(entry.path());
+    shrink_instance(entry.path());
   }
   return lines;
 }
@@ -102,7 +102,9 @@ Instance::Instance(std::string root, std::string name)
     : root_(std::move(root)), name_(std::move(name)) {}
 
 Instance::Instance(Instance&& other) noexcept
-    : root_(std::move(other.root_)), name_(std::exchange(other.name_, {})) {}
+    : root_(std::move(other.root_)),
+      name_(std::exchange(other.name_, {})),
+      watchdog_(std::move(other.watchdog_)) {}
 
 Instance::~Instance() { (void)remove(0); }
 
@@ -138,6 +140,9 @@ Result<Instance> Instance::create(const std::string& wanted) {
     return fail("{}: {}", folder, std::strerror(cause));
   }
   Instance instance(std::move(*root), std::move(name));
+  auto watchdog = start_watchdog(folder);
+  if (!watchdog) return tl::unexpected(std::move(watchdog).error());
+  instance.watchdog_.emplace(std::move(*watchdog));
   if (auto off = instance.set("tracing_on", "0"); !off) {
     return tl::unexpected(std::move(off).error());
   }
@@ -150,6 +155,7 @@ Result<void> Instance::remove(unsigned wait_ms) {
   for (unsigned waited = 0;; waited += 10) {
     if (::rmdir(folder.c_str()) == 0 || is_gone(errno)) {
       name_.clear();
+      watchdog_.reset();
       return {};
     }
     if (errno != EBUSY || waited >= wait_ms) break;
@@ -158,6 +164,7 @@ Result<void> Instance::remove(unsigned wait_ms) {
   const int cause = errno;
   (void)switch_off();
   name_.clear();
+  watchdog_.reset();
   return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", folder,
               why_it_stays(cause), folder);
 }

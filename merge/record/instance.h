@@ -1,20 +1,23 @@
 // An ftrace instance of our own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backend_ftrace/base/child.h"
 #include "backend_ftrace/base/result.h"
 
 namespace trapline::record {
 
-// Guarantees: the instance is new, nobody else's, and gone when this object is; nothing outside
-// its folder is written. Its name is
+// Guarantees: the instance is new, nobody else's, and gone when this object is, also when a signal
+// kills this process (watchdog.h); nothing outside its folder is written. Its name is
 //     trapline-<pid>-<start time of the process>-<pid namespace>
 // so that a later start can prove that the recorder that made it is dead: no process of that number
 // lives in this pid namespace, or one that started at another time. Instances do not outlive a
-// boot. One that the user named tells nothing of its maker: after a kill it stays.
+// boot. One that the user named tells nothing of its maker: where its watchdog is killed, too, it
+// stays.
 class Instance {
  public:
   // Makes it, not recording yet; with a name of its own where `name` is empty. Errors name the
@@ -49,6 +52,7 @@ class Instance {
   Instance(std::string root, std::string name);
   std::string root_;
   std::string name_;  // empty: removed or moved from
+  std::optional<Child> watchdog_;
 };
 
 // Removes the instances of dead recorders of ours; those still held open by somebody (the QEMU that

@@ -7,7 +7,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/descriptors.h"
+
 namespace trapline::record {
+
+void allow_streams(std::size_t cpus) {
+  constexpr std::size_t kOthers = 256;
+  allow_open_files(2 * cpus + kOthers);
+}
 
 Result<PagePipe> PagePipe::open() {
   int ends[2];
@@ -30,6 +37,9 @@ Result<PageStream> PageStream::open(const std::string& source, PageFiles* files,
   }
   PageStream stream;
   stream.source_.reset(::open(source.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!stream.source_ && errno == EMFILE) {
+    return fail("{}: {}; {}", source, std::strerror(errno), kMoreFiles);
+  }
   if (!stream.source_) return fail("{}: {}", source, std::strerror(errno));
   stream.files_ = files;
   stream.source_path_ = source;

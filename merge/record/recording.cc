@@ -246,6 +246,10 @@ void Recorder::stop_tracing() {
   }
   note_streams();  // before the files are closed
   session_.losses = streams_->losses(*instance_);
+  if (const std::string warning = threads_.warning(); !warning.empty()) {
+    session_.warnings.push_back(warning);
+    say("warning: " + warning);
+  }
 }
 
 Result<void> Recorder::close_session() {

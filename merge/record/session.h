@@ -35,7 +35,7 @@ struct Session {
   std::vector<SyncBracket> sync;
   std::vector<CpuLoss> losses;
   std::string ended_by;               // "command", "duration", "signal", or an error
-  std::vector<std::string> warnings;  // what somebody else did to the instance
+  std::vector<std::string> warnings;  // sentences: what is missing beside lost events
   std::optional<int> exit_status;
   std::string snapshot_on;  // the expression; empty: everything is kept
   std::uint64_t around_ns = 0;

@@ -16,6 +16,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
+#include "merge/record/page_stream.h"
 #include "merge/record/threads.h"
 
 namespace trapline::record {
@@ -56,6 +57,7 @@ unsigned count_cpus(const Instance& instance) {
 
 Result<void> set_up(const Instance& instance, const RecordOptions& options,
                     const std::vector<EventName>& events) {
+  allow_streams(count_cpus(instance));
   if (auto set = set_clock(instance, options.clock); !set) return set;
   if (auto set = instance.set("buffer_size_kb", std::to_string(options.buffer_kb)); !set) {
     return fail("{}; give less: --buffer-size KIB", set.error().message);
@@ -124,7 +126,7 @@ Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>
     return fail("{}: cannot be given to {}: {}", path, user->name, std::strerror(errno));
   }
   UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kLowestMarker));
-  if (!high) return fail("{}: {}", path, std::strerror(errno));
+  if (!high) return fail("{}: {}; {}", path, std::strerror(EMFILE), kMoreFiles);
   return high;
 }
 

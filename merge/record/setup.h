@@ -16,7 +16,7 @@
 
 namespace trapline::record {
 
-// Clock, buffer size, events; the recorder's own threads left out.
+// Clock, buffer size, events, the recorder's own threads left out; files enough for all CPUs.
 [[nodiscard]] Result<void> set_up(const Instance& instance, const RecordOptions& options,
                                   const std::vector<EventName>& events);
 

@@ -38,7 +38,10 @@ std::vector<pid_t> tasks_of(pid_t pid) { return numbers_in(fmt::format("/proc/{}
 bool ThreadTable::add_process(pid_t pid) {
   bool changed = false;
   for (const pid_t tid : tasks_of(pid)) {
-    if (threads_.size() >= kMostThreads && !threads_.contains(tid)) return changed;
+    if (threads_.size() >= kMostThreads && !threads_.contains(tid)) {
+      leave_out(tid);
+      continue;
+    }
     Thread thread{pid, name_of(pid, tid)};
     if (thread.name.empty()) continue;  // it ended in between
     Thread& kept = threads_[tid];
@@ -96,14 +99,46 @@ void ThreadTable::add_names(std::string_view saved_cmdlines) {
     const auto blank = line.find(' ');
     const auto tid = parse_number(line.substr(0, blank));
     if (!tid || blank == std::string_view::npos || line.substr(blank + 1) == "<...>") continue;
-    if (names_.size() >= kMostThreads) return;
-    names_[static_cast<pid_t>(*tid)] = line.substr(blank + 1);
+    const auto thread = static_cast<pid_t>(*tid);
+    if (names_.size() >= kMostThreads && !names_.contains(thread)) {
+      leave_out(thread);
+      continue;
+    }
+    names_[thread] = line.substr(blank + 1);
   }
+}
+
+void ThreadTable::leave_out(pid_t tid) {
+  constexpr std::size_t kMostIds = 1u << 22;  // PID_MAX_LIMIT
+  if (tid < 0 || static_cast<std::size_t>(tid) >= kMostIds) return;
+  left_out_.resize(kMostIds);
+  left_out_[static_cast<std::size_t>(tid)] = true;
+}
+
+// One that found no place in one of the tables may have it in the other.
+std::size_t ThreadTable::left_out() const {
+  std::size_t count = 0;
+  for (std::size_t id = 0; id < left_out_.size(); ++id) {
+    const auto tid = static_cast<pid_t>(id);
+    if (left_out_[id] && !threads_.contains(tid) && !names_.contains(tid)) ++count;
+  }
+  return count;
+}
+
+std::string ThreadTable::warning() const {
+  const std::size_t count = left_out();
+  if (count == 0) return {};
+  return fmt::format(
+      "the names of {} threads are missing: at most {} of virtual machines and {} others are kept",
+      count, kMostThreads, kMostThreads);
 }
 
 void ThreadTable::add_missing(const ThreadTable& older) {
   threads_.insert(older.threads_.begin(), older.threads_.end());
   names_.insert(older.names_.begin(), older.names_.end());
+  if (left_out_.size() < older.left_out_.size()) left_out_.resize(older.left_out_.size());
+  for (std::size_t id = 0; id < older.left_out_.size(); ++id)
+    if (older.left_out_[id]) left_out_[id] = true;
 }
 
 std::string ThreadTable::cmdlines() const {

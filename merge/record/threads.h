@@ -18,7 +18,8 @@ struct Thread {
   bool operator==(const Thread&) const = default;
 };
 
-// Guarantees: a thread once seen stays, with the last name it had; at most kMostThreads are kept.
+// Guarantees: a thread once seen stays, with the last name it had; at most kMostThreads of virtual
+// machines and as many others are kept, and those that found no place are counted, each once.
 class ThreadTable {
  public:
   static constexpr std::size_t kMostThreads = 20'000;
@@ -36,6 +37,9 @@ class ThreadTable {
   void add_names(std::string_view saved_cmdlines);
   // What another table, an older one, has beside.
   void add_missing(const ThreadTable& older);
+  // Threads whose names found no place, and what to tell the user of them; empty where all did.
+  [[nodiscard]] std::size_t left_out() const;
+  [[nodiscard]] std::string warning() const;
   // "TID NAME\n" each, as trace.dat wants them.
   [[nodiscard]] std::string cmdlines() const;
 
@@ -44,9 +48,12 @@ class ThreadTable {
   void add_descendants(pid_t pid, std::set<pid_t>& found, unsigned depth) const;
   [[nodiscard]] bool is_monitor(pid_t pid) const;
 
+  void leave_out(pid_t tid);
+
   pid_t root_;
   std::map<pid_t, Thread> threads_;
   std::map<pid_t, std::string> names_;  // of other threads
+  std::vector<bool> left_out_;          // by thread id, once there is one
 };
 
 // The thread ids of a process now.

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "backend_ftrace/base/descriptors.h"
 #include "backend_ftrace/base/worker_message.h"
 
 namespace trapline::worker {
@@ -119,16 +120,6 @@ class Filter {
   std::vector<sock_filter> code_;
 };
 
-// All but standard input, output and error.
-void close_others() {
-#if defined(SYS_close_range)
-  if (::syscall(SYS_close_range, 3U, ~0U, 0U) == 0) return;
-#endif
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  for (rlim_t fd = 3; fd < files.rlim_cur && fd < 65536; ++fd) ::close(static_cast<int>(fd));
-}
-
 // At `value` a signal, at `last` the end.
 bool limit(__rlimit_resource what, rlim_t value, rlim_t last) {
   rlimit before{};
@@ -141,7 +132,7 @@ bool limit(__rlimit_resource what, rlim_t value) { return limit(what, value, val
 }  // namespace
 
 std::uint32_t confine(std::uint64_t memory, std::uint64_t seconds) {
-  close_others();
+  close_all_from(3);  // all but standard input, output and error
   // A key that ends the program ends its worker through the socket; until then it answers.
   for (const int signal : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE}) (void)::signal(signal, SIG_IGN);
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -155,6 +155,42 @@ systemd_takes_the_units() {
   done
 }
 
+the_units_are_confined_and_the_recorder_works_so() {
+  command -v systemd-analyze >/dev/null || skip "needs systemd-analyze"
+  local unit exposure
+  for unit in flight snapshot; do
+    exposure=$(systemd-analyze security --offline=true --no-pager "$examples/trapline-$unit.service" |
+      sed -n 's/.*exposure level for .*: \([0-9]*\)\.\([0-9]*\) .*/\1\2/p')
+    [ "${exposure:-99}" -le 25 ] || fail "trapline-$unit.service: exposure ${exposure:0:1}.${exposure:1}"
+  done
+  needs_tracefs
+  # The same capabilities, system calls and file systems: a snapshot has what it has without.
+  mkdir "$work/state"
+  flight=$work/state/flight
+  unshare -m python3 "$(dirname -- "$0")/confined.py" "$examples/trapline-flight.service" "$work/state" \
+    "$trapline" record --flight 60s -o "$flight" --sched --snapshot-on 'exit > 10s' 2>"$work/stderr" &
+  recorder=$!
+  wait_for "start" grep -q "writes nothing until asked" "$work/stderr"
+  # CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYSLOG
+  expect_equal "capabilities" 0000000400080004 "$(sed -n 's/^CapEff:\t//p' "/proc/$recorder/status")"
+  expect_equal "seccomp" 2 "$(sed -n 's/^Seccomp:\t//p' "/proc/$recorder/status")"
+  sleep 1.5
+  local session guard
+  guard=$(guard_of "$recorder")
+  session=$(unshare -m python3 "$(dirname -- "$0")/confined.py" "$examples/trapline-snapshot.service" "" \
+    "$trapline" snapshot "$flight" --why confined)
+  run "$trapline" info "$session"
+  expect_equal "exit status of info" 0 "$status"
+  expect_contains "$work/stdout" sched_switch
+  run strings -n 8 "$session/trace.dat"
+  expect_contains "$work/stdout" " T ksys_read"
+  kill -KILL "$recorder"
+  wait "$recorder" || true
+  wait_for "end of its instance" test ! -e "$(compgen -G "$instances/trapline-$recorder-*" || echo /none)"
+  recorder=
+  [ -n "$guard" ] || fail "it has no guard"
+}
+
 a_session_is_read_while_it_grows() {
   needs_tracefs
   local session=$work/grows events=0 more tries

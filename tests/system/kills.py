@@ -5,8 +5,8 @@ usage: kills.py BUILD-FOLDER [--kills N] [--seed N] [--folder DIR]
 
 Each recorder records a load, and is killed (SIGKILL) at a moment between its start and a while after the end
 of its recording; then trapline info reads the session, trapline record --finish makes a trace.dat of it, and
-info tells the same events. Of what was recorded two seconds before the kill nothing is missing. A last
-recorder removes the instances. Needs root and tracefs.
+info tells the same events. Of what was recorded two seconds before the kill nothing is missing, and a second
+after it no instance of the recorder records. Needs root and tracefs.
 """
 import argparse
 import json
@@ -23,6 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 SPLIT = Path(__file__).with_name("split_trace_dat.py")
+INSTANCES = Path("/sys/kernel/tracing/instances")
 OLD_NS = 2_000_000_000
 
 
@@ -43,6 +44,21 @@ def newest_page(trace: Path, work: Path) -> int:
     return newest
 
 
+def instances_of(pid: int) -> list[Path]:
+    return list(INSTANCES.glob(f"trapline-{pid}-*"))
+
+
+def recording_of(pid: int) -> list[Path]:
+    found = []
+    for instance in instances_of(pid):
+        try:
+            if (instance / "tracing_on").read_text().strip() != "0":
+                found.append(instance)
+        except OSError:
+            pass  # it was removed
+    return found
+
+
 def one(options: argparse.Namespace, work: Path, chance: random.Random, counts: Counter) -> None:
     trapline, session = options.build / "merge/trapline", work / "run"
     seconds = chance.choice([1, 1, 5])  # most kills at the start and the end
@@ -55,6 +71,11 @@ def one(options: argparse.Namespace, work: Path, chance: random.Random, counts: 
     recorder.send_signal(signal.SIGKILL)
     killed = time.monotonic_ns()
     recorder.wait()
+    deadline = time.monotonic() + 1
+    while (left := recording_of(recorder.pid)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not left, f"{left} records a second after its recorder's death"
+    counts["with an instance left"] += bool(instances_of(recorder.pid))
     load.wait()
     closed = False
     if (session / "session.json").exists():

@@ -52,6 +52,22 @@ for file in lib-*; do mv "$file" "lib/${file#lib-}"; done
 export LD_LIBRARY_PATH=$PWD/lib'
 }
 
+# The process that takes a recorder's instance away when the recorder is killed.
+guard_of() {  # guard_of PID
+  local child
+  for child in $(cat "/proc/$1/task/$1/children"); do
+    if [ "$(cat "/proc/$child/comm")" = trapline-guard ]; then echo "$child"; fi
+  done
+}
+
+# As what kills a whole cgroup.
+kill_with_guard() {  # kill_with_guard PID
+  local guard
+  guard=$(guard_of "$1")
+  [ -n "$guard" ] || fail "process $1 has no guard"
+  kill -KILL "$guard" "$1"
+}
+
 wait_for() {  # wait_for WHAT COMMAND...
   local what=$1 tries
   shift

@@ -330,7 +330,7 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   expect_contains "$work/stdout" sched_switch
   expect_equal "the folder's mode" 700 "$(stat -c %a "$session")"
   expect_equal "files that others may read" "" "$(find "$session" -type f -perm /077)"
-  kill -KILL "$recorder"
+  kill_with_guard "$recorder"
   end_recorder
   dead=$recorder
   kill "$target"
@@ -359,6 +359,81 @@ a_killed_recorder_leaves_a_readable_session_and_the_next_start_cleans_up() {
   [ "$first" -ge 2 ] || fail "only $first sync series"
   session=$work/cut.trapline
   expect_equal "closed" False "$(json 's["closed"]')"
+}
+
+has_no_instance() { ! compgen -G "$instances/trapline-$1-*" >/dev/null; }
+is_gone() { ! grep -qs '^State:.[^Z]' "/proc/$1/status"; }
+records() { grep -qs 1 "$instances/trapline-$1-"*/tracing_on; }
+
+# In a process group of its own, so that the group can be sent what a terminal sends.
+killed() {  # killed SIGNAL COMMAND...; with what it was asked, no instance of it is left
+  local signal=$1 process guard
+  shift
+  setsid "$@" >"$work/stdout" 2>"$work/stderr" &
+  process=$!
+  wait_for "$*: its instance" records "$process"
+  guard=$(guard_of "$process")
+  [ -n "$guard" ] || fail "$*: it has no guard"
+  # It holds nothing but its pipe, is in a session of its own, and deaf.
+  expect_equal "descriptors of the guard" 0 "$(echo /proc/"$guard"/fd/* | sed 's|/proc/[0-9]*/fd/||g')"
+  expect_equal "folder of the guard" / "$(readlink "/proc/$guard/cwd")"
+  expect_equal "session of the guard" "$guard" "$(awk '{ print $6 }' "/proc/$guard/stat")"
+  kill -TERM "$guard"
+  if [ "$signal" = INT ]; then kill -INT -- "-$process"; else kill "-$signal" "$process"; fi
+  wait "$process" || true
+  for _ in {1..20}; do
+    has_no_instance "$process" && break
+    sleep 0.05
+  done
+  has_no_instance "$process" || fail "$*: its instance is there a second after SIG$signal"
+  wait_for "end of the guard" is_gone "$guard"
+  rm -rf -- "$session" "$session.old"
+}
+
+no_instance_outlives_what_made_it() {
+  local signal
+  for signal in KILL SEGV INT; do
+    killed "$signal" "$trapline" record -o "$session" --no-kvm --sched --duration 60
+  done
+  killed KILL "$trapline" record --flight 2s -o "$session" --no-kvm --sched
+  killed KILL "$trapline" top --batch
+  # One that the user named, too.
+  "$trapline" record -o "$session" --instance "mine-$$" --no-kvm --sched --duration 60 2>"$work/stderr" &
+  recorder=$!
+  wait_for "instance" grep -qs 1 "$instances/mine-$$/tracing_on"
+  kill -KILL "$recorder"
+  end_recorder
+  wait_for "end of the instance" test ! -e "$instances/mine-$$"
+  # A command that holds the marker keeps the instance, which records nothing more.
+  rm -rf -- "$session"
+  start_recorder --no-kvm --sched -- sleep 60
+  wait_for "$recorder's instance" records "$recorder"
+  command=$(pgrep -P "$recorder" -x sleep)
+  kill -KILL "$recorder"
+  end_recorder
+  sleep 1
+  if records "$recorder"; then fail "it records a second after its recorder's death"; fi
+  kill "$command"
+  rmdir "$instances/trapline-$recorder-"* 2>/dev/null || true
+}
+
+a_low_limit_of_open_files_is_raised_and_the_command_has_it_back() {
+  # Each CPU needs two files, and 1,024 is the usual limit: what 1,024 CPUs need of that.
+  local limit
+  limit=$(($(getconf _NPROCESSORS_CONF) * 2 + 8))
+  status=0
+  (ulimit -Sn "$limit" && exec "$trapline" record -o "$session" --no-kvm --sched -- sh -c 'ulimit -Sn') \
+    >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status" 0 "$status"
+  expect_equal "limit of the command" "$limit" "$(cat "$work/stdout")"
+  [ "$limit" -lt 64 ] || skip "so many CPUs that 64 files are enough"
+  # Where it cannot be raised, the user is told.
+  status=0
+  (ulimit -Sn "$limit" && ulimit -Hn "$limit" &&
+    exec setpriv --bounding-set=-sys_resource "$trapline" record -o "$session.2" --no-kvm --sched -- true) \
+    >"$work/stdout" 2>"$work/stderr" || status=$?
+  expect_equal "exit status" 1 "$status"
+  expect_contains "$work/stderr" "raise the limit of open files: ulimit -n"
 }
 
 a_qemu_that_is_killed_ends_the_recording() {

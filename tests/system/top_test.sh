@@ -64,7 +64,7 @@ the_next_start_cleans_up_after_a_kill() {
   needs_tracefs
   batch
   local killed=$pid
-  kill -KILL "$killed"
+  kill_with_guard "$killed"
   wait "$killed" || true
   instance_of "$killed" || fail "the kernel keeps an instance, so it should be there"
   "$trapline" top --batch --count 1 >"$work/lines" 2>"$work/stderr" || fail "$(cat "$work/stderr")"
@@ -77,7 +77,7 @@ of_several_next_starts_one_cleans_up() {
   needs_tracefs
   local start starts=()
   batch
-  kill -KILL "$pid"
+  kill_with_guard "$pid"
   wait "$pid" || true
   for start in 1 2 3 4; do
     "$trapline" top --batch --count 1 >"$work/lines$start" 2>"$work/stderr$start" &

@@ -121,8 +121,10 @@ def main():
         command = [FLEET, "serve", name, "--port", "18320", "--memory", str(options.memory)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             try:
-                shards = fleet.shards_of(server.stdout.readline().split()[1])
-                subprocess.run([FLEET, "schema", "--shards", ",".join(shard.name for shard in shards)], check=True)
+                shards = fleet.shards_of(argparse.Namespace(shards=server.stdout.readline().split()[1],
+                                                            password_file=f"{name}/password"))
+                subprocess.run([FLEET, "schema", "--shards", ",".join(shard.name for shard in shards),
+                                "--password-file", f"{name}/password"], check=True)
                 base = load(shards, options, work)
                 hosts, rows, took = fill(shards, options)
                 print(f"{rows} rows of {hosts} hosts, made from {base} in {took:.0f} s ({rows / took / 1e6:.2f} M rows/s)")

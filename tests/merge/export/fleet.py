@@ -2,6 +2,7 @@
 """fleet.py TRAPLINE CLICKHOUSE_FOLDER RECORDING...: a cluster of two shards on the loopback, as scripts/fleet makes it,
 returns through its Distributed tables what the reports of the recordings have, summed; a shard that is killed while
 rows are loaded costs none and doubles none; DuckDB answers the same questions alike on the files."""
+import argparse
 import collections
 import importlib.machinery
 import importlib.util
@@ -49,6 +50,7 @@ class Cluster:
     def __init__(self, folder):
         self.folder, self.port, self.running = folder, free_port(), {}
         self.shards = ",".join(f"127.0.0.1:{self.port + 10 * i}" for i in range(2))
+        self.at = ["--shards", self.shards, "--password-file", f"{folder}/password"]
 
     def start(self, shard):
         command = [FLEET, "serve", self.folder, "--port", str(self.port), "--only", str(shard), "--memory", "512",
@@ -71,11 +73,11 @@ class Cluster:
             process.wait()
 
     def query(self, question, *settings):
-        lines = fleet("query", question, "--tsv", "--shards", self.shards, *settings).stdout.splitlines()
+        lines = fleet("query", question, "--tsv", *self.at, *settings).stdout.splitlines()
         return [line.split("\t") for line in lines]
 
     def ask(self, shard, sql):
-        return PROGRAM.shards_of(self.shards)[shard].ask(sql)
+        return PROGRAM.shards_of(argparse.Namespace(shards=self.shards, password_file=self.at[-1]))[shard].ask(sql)
 
     def rows(self):
         return int(self.ask(0, "SELECT count() FROM trapline.exits"))
@@ -102,7 +104,7 @@ def sums_of(table):
 def load(cluster, rows="exits", status=0, batch="500"):
     """Whether a shard did not answer: then the rest is left for the next load."""
     for host, recording in zip(HOSTS, recordings):
-        arguments = ["load", "--shards", cluster.shards, "--trapline", trapline, "--day", DAY, "--rows", rows, "--host", host,
+        arguments = ["load", *cluster.at, "--trapline", trapline, "--day", DAY, "--rows", rows, "--host", host,
                      "--session", recording, "--batch-rows", batch, recording]
         done = subprocess.run([FLEET, *arguments], capture_output=True, text=True, timeout=200, check=False)
         if done.returncode != 0:
@@ -124,6 +126,28 @@ def killed_while_loading(cluster, wanted):
     assert int(cluster.ask(0, "SELECT count() FROM trapline.exits_local")) < wanted
 
 
+def needs_the_password(cluster):
+    for options in ([], ["--password-file", os.devnull]):
+        told = fleet("query", "time", "--shards", cluster.shards, *options, status=1).stderr
+        assert "password" in told.lower(), told
+    for file in ("password", "shard0/config.xml", "shard0/users.xml"):
+        mode = os.stat(os.path.join(cluster.folder, file)).st_mode & 0o777
+        assert mode == 0o600, f"{file}: {mode:o}"
+
+
+def refuses_rows_of_others(cluster, work):
+    file = work / "others.jsonl"
+    row = {"host": "alpha", "session": "s", "start_ns": 1}
+    for other, why in ((dict(row, host="beta"), "is of host 'beta'"), (dict(row, session="t"), "session 't'"),
+                       (dict(row, batch=7), "the columns batch or day"), ('{"host":"alpha","session":"s","session":"s"}', "twice"),
+                       ({"session": "s"}, "without host")):
+        lines = [json.dumps(row), other if isinstance(other, str) else json.dumps(other)]
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        told = fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
+        assert why in told, f"{other}: {told}"
+    assert cluster.rows() == 0
+
+
 def main():
     reports = sums_of_reports()
     wanted = sum(count for count, _ in reports.values())
@@ -132,7 +156,9 @@ def main():
         try:
             for shard in range(2):
                 cluster.start(shard)
-            fleet("schema", "--shards", cluster.shards)
+            fleet("schema", *cluster.at)
+            needs_the_password(cluster)
+            refuses_rows_of_others(cluster, pathlib.Path(work))
             killed_while_loading(cluster, wanted)
             cluster.start(1)
             print(f"killed at {cluster.rows()} of {wanted} rows")

@@ -54,8 +54,9 @@ export LD_LIBRARY_PATH=$PWD/lib'
 
 # The process that takes a recorder's instance away when the recorder is killed.
 guard_of() {  # guard_of PID
-  local child
-  for child in $(cat "/proc/$1/task/$1/children"); do
+  local child children
+  read -ra children <"/proc/$1/task/$1/children" || true  # it ends without a newline
+  for child in "${children[@]}"; do
     if [ "$(cat "/proc/$child/comm")" = trapline-guard ]; then echo "$child"; fi
   done
 }

@@ -67,6 +67,12 @@ Recorded record(const std::string& clock, int series, unsigned pause_us) {
   return recorded;
 }
 
+// As if the recording were on mono: it is the first clock that is read after the marker.
+std::vector<SyncEntry> on_mono(std::vector<SyncEntry> syncs) {
+  for (SyncEntry& entry : syncs) entry.point.stamp = entry.point.after.at(ClockId::kMono);
+  return syncs;
+}
+
 class RealClock : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(RealClock, IsRelatedToMonoWithAllKnownMarkersInsideTheBound) {
@@ -123,9 +129,7 @@ TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
     std::vector<SourceClock> sources(2);
     sources[0].path = "a";
     sources[0].clock = "mono";
-    sources[0].syncs = recorded.syncs;  // as if the recording were on mono: only readings count
-    for (SyncEntry& entry : sources[0].syncs)
-      entry.point.stamp = entry.point.before.at(ClockId::kMono);
+    sources[0].syncs = on_mono(recorded.syncs);
     sources[1].path = "b";
     sources[0].boot.id = sources[1].boot.id = "this one";
     sources[1].clock = clock_name(clock);
@@ -317,10 +321,7 @@ TEST(RealClocks, OfAWallClockThatIsSetTheTruthIsInsideTheErrorOrItIsRefused) {
     std::vector<SourceClock> sources(2);
     sources[0].path = "trace.dat";
     sources[0].clock = "mono";
-    sources[0].syncs = recorded.syncs;
-    // As if the recording were on mono: mono is the first clock that is read after the marker.
-    for (SyncEntry& entry : sources[0].syncs)
-      entry.point.stamp = entry.point.after.at(ClockId::kMono);
+    sources[0].syncs = on_mono(recorded.syncs);
     sources[1].path = "qemu.log";
     sources[0].boot.id = sources[1].boot.id = "this one";
     sources[1].clock = "real";

@@ -142,7 +142,7 @@ TEST_P(FinishTest, AnAttemptThatIsKilledAnywhereIsReadAndDoneAgain) {
     (void)chance();
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    killed += WIFSIGNALED(status) ? 1 : 0;
+    killed += WIFSIGNALED(status) ? 1u : 0u;
     ASSERT_EQ(seen(), whole) << "after " << tries;
   }
   EXPECT_GT(killed, 0u);

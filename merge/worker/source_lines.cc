@@ -45,6 +45,7 @@ void send_source_lines(Elf* elf) {
     offset = next;
   }
   answer_end(MessageKind::kLines, rows);
+  dwarf_end(dwarf);
 }
 
 }  // namespace trapline::worker

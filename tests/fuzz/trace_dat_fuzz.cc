@@ -1,47 +1,23 @@
-// A trace.dat's layout and the walk of its pages, without event formats: those are parsed in a
-// child process, which a fuzzer cannot look into.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstdlib>
-
-#include "merge/source/trace_dat/cpu_events.h"
-#include "merge/source/trace_dat/layout.h"
-
-namespace {
-
-using namespace trapline;
-using namespace trapline::trace_dat;
-
-void walk(const File& file, const Layout& layout) {
-  constexpr std::size_t kBuffer = 16u << 10;
-  for (const Buffer& buffer : layout.buffers) {
-    for (const CpuPages& pages : buffer.cpus) {
-      CpuEvents events(file, pages, buffer.page_size, layout.long_size, kBuffer);
-      std::uint64_t sum = 0;
-      while (events.advance()) {
-        const RecordedEvent& event = events.peek();
-        for (std::uint32_t i = 0; i < event.size; ++i) sum += static_cast<unsigned>(event.data[i]);
-        sum += event.time + static_cast<std::uint64_t>(events.lost_before());
-      }
-      if (sum == 0x5eed) std::abort();  // keeps the reads
-    }
-  }
-}
-
-}  // namespace
+// A trace.dat, from its first byte to the spans: headers, options, sections, pages, chunks,
+// formats, events. What is the worker's is left out: whole texts and libtracecmd's files.
+#include "backend_ftrace/base/worker.h"
+#include "merge/session/open.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
+#include "tests/fuzz/bounded.h"
+#include "tests/fuzz/checked_pipeline.h"
+#include "tests/fuzz/input_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const int descriptor = ::memfd_create("fuzz", 0);
-  if (descriptor < 0 || ::write(descriptor, data, size) != static_cast<ssize_t>(size)) return 0;
-  if (const auto file = File::open("/proc/self/fd/" + std::to_string(descriptor))) {
-    if (const auto layout = read_layout(*file)) {
-      for (const Extent& section : {layout->kallsyms, layout->printk, layout->cmdlines}) {
-        (void)read_section(*file, *layout, section);
-      }
-      walk(*file, *layout);
-    }
-  }
-  ::close(descriptor);
+  using namespace trapline;
+  static const fuzz::MemoryFile file;
+  static const bool alone = (Worker::forbid("fuzzing"), true);
+  (void)alone;
+  file.fill(fuzz::text_of(data, size));
+  // Compressed pages hold up to a thousand times their bytes.
+  const bool compressed = fuzz::text_of(data, size).find("zstd") != std::string_view::npos;
+  fuzz::bounded(compressed ? size * 64 : size, [] {
+    auto source = trace_dat::open_trace_dat(file.path(), {});
+    if (source) (void)fuzz::read_all(std::move(*source), fuzz::Times::kMayGoBack);
+  });
   return 0;
 }

@@ -215,7 +215,8 @@ def check_vmms():
 
 def check_temporary_folders():
     for path in (ROOT / "tests").rglob("*.[ch]*"):
-        if path.name == "temporary_folder.h" or path.suffix not in SUFFIXES:
+        # Fuzz targets are no GoogleTest programs and have a folder of their own kind.
+        if path.name in ("temporary_folder.h", "input_files.cc") or path.suffix not in SUFFIXES:
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if re.search(r"\bTempDir\(|temp_directory_path|mkdtemp", line):

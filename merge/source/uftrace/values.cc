@@ -254,7 +254,8 @@ std::size_t UftraceValues::size(std::string_view function, bool is_return,
   for (const Item& item : items_of(function, is_return)) {
     if (!take(item, bytes, at)) return 0;
   }
-  return (at + 7) / 8 * 8;
+  const std::size_t size = (at + 7) / 8 * 8;
+  return size <= bytes.size() ? size : 0;  // its padding was cut off
 }
 
 std::optional<std::string> UftraceValues::text(std::string_view function, bool is_return,

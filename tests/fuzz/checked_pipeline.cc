@@ -1,0 +1,193 @@
+#include "tests/fuzz/checked_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/source/timeline.h"
+
+namespace trapline::fuzz {
+namespace {
+
+constexpr std::size_t kMostExits = 4096;  // whose parts may still come
+constexpr std::uint64_t kMostTexts = 64;
+
+std::uint64_t sum(const Parts& parts) {
+  std::uint64_t all = 0;
+  for (const std::uint64_t part : parts) all += part;
+  return all;
+}
+
+// A guest's task that moves between vCPUs stays on one track.
+std::string track_of(const Track& track) {
+  const ThreadId thread = track.task == 0 ? track.thread : ThreadId{};
+  return fmt::format("{} {} {}", static_cast<unsigned>(track.machine),
+                     static_cast<std::int32_t>(thread), track.task);
+}
+
+void check_intervals(const ExitSpan& exit) {
+  Parts parts{};
+  Timestamp at = exit.start;
+  for (const PartInterval& piece : exit.intervals) {
+    hold(piece.begin == at, "an exit's intervals do not follow each other");
+    hold(piece.end >= piece.begin, "an interval of an exit ends before it begins");
+    parts[static_cast<std::size_t>(piece.part)] += elapsed(piece.begin, piece.end);
+    at = piece.end;
+  }
+  hold(at == exit.end, "an exit's intervals do not end with it");
+  hold(parts == exit.parts, "an exit's intervals do not sum to its parts");
+}
+
+void check_waits(const ExitSpan& exit, std::span<const WaitShare> shares) {
+  Parts parts{};
+  for (const WaitShare& share : shares) {
+    hold(share.begin >= exit.start && share.end <= exit.end && share.begin <= share.end,
+         "a culprit's share lies outside of its exit");
+    parts[static_cast<std::size_t>(share.part)] += share.length();
+  }
+  for (const Part part : {Part::kPreempted, Part::kBlocked}) {
+    const auto i = static_cast<std::size_t>(part);
+    hold(parts[i] == exit.parts[i], "the culprits' shares do not sum to an exit's part");
+  }
+}
+
+// Text for people, as each source promises it.
+bool printed(std::string_view text) { return printable(text) == text; }
+
+}  // namespace
+
+void broken(const char* what) {
+  std::fprintf(stderr, "ERROR: %s\n", what);
+  std::abort();
+}
+
+SpanClass CheckedSpans::selects() const {
+  return static_cast<SpanClass>(2 * static_cast<unsigned>(SpanClass::kStateRuns) - 1);
+}
+
+void CheckedSpans::event(const Event& event, const Pipeline& pipeline) {
+  in_order_ &= event.at >= last_;
+  last_ = std::max(last_, event.at);
+  waits_.on(event, pipeline);
+  if (is_guest(event.machine)) return;
+  if (std::holds_alternative<KvmExit>(event.payload)) ++kvm_exits_;
+  if (std::holds_alternative<KvmEntry>(event.payload)) ++kvm_entries_;
+}
+
+void CheckedSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  hold(exit.end >= exit.start, "an exit ends before it begins");
+  hold(sum(exit.parts) == exit.total(), "an exit's parts do not sum to its time");
+  Lived& thread = threads_[exit.thread];
+  hold(!in_order_ || exit.start >= thread.exit_end, "two exits of a thread overlap");
+  thread.exit_end = exit.end;
+  thread.ns += exit.total();
+  const auto shares = waits_.of(exit);
+  if (!in_order_ || pipeline.exits().counters().intervals_left_out != 0) return;
+  check_intervals(exit);
+  if (pipeline.exits().model().sched_switch) check_waits(exit, shares);
+}
+
+void CheckedSpans::states(std::span<const StateRun> runs, const Pipeline&) {
+  for (const StateRun& run : runs) {
+    hold(run.end >= run.begin, "a state ends before it begins");
+    threads_[run.thread].ns += elapsed(run.begin, run.end);
+  }
+}
+
+void CheckedSpans::span(const Span& span, const Pipeline&) {
+  hold(!in_order_ || span.end >= span.begin, "a span ends before it begins");
+  if (span.kind == SpanKind::kGuest || span.kind == SpanKind::kExit) {
+    Lived& thread = threads_[span.track.thread];
+    hold(!in_order_ || span.begin >= thread.span_end, "two spans of a vCPU overlap");
+    thread.span_end = span.end;
+    if (span.kind == SpanKind::kGuest) thread.ns += span.length();
+    if (exits_.size() == kMostExits) exits_.erase(exits_.begin());
+    if (span.kind == SpanKind::kExit) exits_[span.id] = {span.begin, span.end};
+  } else if (span.kind == SpanKind::kPart) {
+    const auto exit = exits_.find(span.parent);
+    hold(!in_order_ || exit == exits_.end() ||
+             (span.begin >= exit->second.first && span.end <= exit->second.second),
+         "a part lies outside of its exit");
+  } else if (span.kind == SpanKind::kFunction) {
+    const auto track = calls_.find(track_of(span.track));
+    hold(track != calls_.end() && !track->second.empty(), "a call ends that did not begin");
+    hold(track->second.back() == Call{span.begin, span.name, span.number},
+         "a call ends before one that it made");
+    track->second.pop_back();
+  }
+}
+
+void CheckedSpans::begin(const Span& span, const Pipeline&) {
+  calls_[track_of(span.track)].push_back({span.begin, span.name, span.number});
+}
+
+void CheckedSpans::finish(const Pipeline& pipeline) const {
+  const ExitCounters& counters = pipeline.exits().counters();
+  if (counters.threads_left_out != 0) return;
+  if (!pipeline.exits().model().from_userspace_exit) {
+    hold(kvm_exits_ == counters.exits + counters.exit_without_entry + counters.closed_by_loss +
+                           counters.exits_stopped,
+         "a kvm_exit was not counted once");
+    hold(kvm_entries_ == counters.exits + counters.exits_stopped + counters.entry_without_exit,
+         "a kvm_entry was not counted once");
+  }
+  for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus()) {
+    const VcpuTotals& totals = vcpu.totals;
+    if (!in_order_) continue;
+    hold(totals.time_ns() == elapsed(totals.begin, totals.end),
+         "a vCPU's states do not sum to its time");
+    if (counters.intervals_left_out != 0) continue;
+    const auto lived = threads_.find(vcpu.thread);
+    hold((lived == threads_.end() ? 0 : lived->second.ns) == totals.time_ns(),
+         "a vCPU's exits, runs and states do not sum to its time");
+  }
+}
+
+std::uint64_t read_all(std::unique_ptr<Source> source, Times times,
+                       std::span<const tracetool::Event> declared) {
+  PipelineOptions options;
+  const Capabilities has = source->capabilities();
+  options.model = choose_exit_model(has, source->info().cycles);
+  options.guest_runs = choose_guest_runs(has);
+  options.roles = {source->info().role};
+  options.declared = declared;
+  (void)source->describe();
+  (void)source->facts();
+  const auto range = source->range();
+  hold(times == Times::kMayGoBack || !range || range->first <= range->second,
+       "a recording ends before it begins");
+  std::vector<std::unique_ptr<Source>> sources;
+  sources.push_back(std::move(source));
+  Timeline timeline(std::move(sources));
+  CheckedSpans spans;
+  Pipeline pipeline(std::move(options), {&spans});
+  Event event;
+  Timestamp last;
+  std::uint64_t events = 0;
+  while (timeline.next(event) == Read::kEvent) {
+    hold(times == Times::kMayGoBack || event.at >= last, "events are not in order of time");
+    last = std::max(last, event.at);
+    if (++events <= kMostTexts) {
+      const Source& from = timeline.source_of(event);
+      hold(printed(from.event_name(event)), "an event's name is not printable");
+      hold(printed(from.event_text(event)), "an event's text is not printable");
+      hold(printed(from.comm(event.thread)), "a thread's name is not printable");
+      if (const auto* exit = std::get_if<KvmExit>(&event.payload))
+        (void)from.exit_reason(exit->isa, exit->reason, exit->exception_class);
+      if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload))
+        (void)from.userspace_reason(exit->reason);
+    }
+    hold(pipeline.push(event), "the pipeline ended before its events");
+  }
+  pipeline.finish(last);
+  spans.finish(pipeline);
+  (void)timeline.source(0).event_counts();
+  (void)timeline.progress();
+  return events;
+}
+
+}  // namespace trapline::fuzz

@@ -1,0 +1,75 @@
+// The plugin's decoders: a guest's instructions, its registers and stack, the operands of its
+// no-ops. The first byte chooses the architecture.
+#include <cstring>
+
+#include "backend_ftrace/guest_sync.h"
+#include "plugin/arch/architecture.h"
+#include "tests/fuzz/bounded.h"
+#include "tests/fuzz/checked_pipeline.h"
+#include "tests/fuzz/input_files.h"
+
+namespace {
+
+using namespace trapline;
+
+// Registers and memory as the input has them; a guest may have none of either.
+class GivenState : public ArchState {
+ public:
+  explicit GivenState(std::string_view bytes) : bytes_(bytes) {}
+  std::optional<std::uint64_t> state(std::size_t index) override {
+    std::uint64_t value = 0;
+    if (bytes_.size() < 8 * (index + 1)) return std::nullopt;
+    std::memcpy(&value, bytes_.data() + 8 * index, 8);
+    return value;
+  }
+  bool read_memory(std::uint64_t address, void* to, std::size_t size) override {
+    const std::size_t at = address % 64;
+    if (bytes_.size() < at + size) return false;
+    std::memcpy(to, bytes_.data() + at, size);
+    return true;
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+void decode(const Architecture& arch, std::string_view input) {
+  for (std::size_t at = 0; at < input.size(); ++at) {
+    // An instruction may end where the page does.
+    const std::size_t size = std::min<std::size_t>(input.size() - at, 16);
+    std::vector<std::uint8_t> bytes(size);
+    std::memcpy(bytes.data(), input.data() + at, size);
+    const Instruction found = arch.decode(bytes, 0xffffffff81000000 + at);
+    fuzz::hold(found.flow != Flow::kCallRegister || found.reg < arch.general.size(),
+               "an instruction calls a register that is none");
+  }
+  GivenState state(input);
+  if (arch.level != nullptr) {
+    const unsigned level = arch.level(state);
+    fuzz::hold(level < 8, "a level that is none");
+    (void)arch.level_name(level);
+  }
+  if (arch.is_vector != nullptr) (void)arch.is_vector(state, 0x1000);
+  if (arch.interrupted_level != nullptr) {
+    const int level = arch.interrupted_level(state, 0);
+    fuzz::hold(level >= -1 && level < 8, "an interrupted level that is none");
+  }
+  std::uint64_t operands[6] = {};
+  std::memcpy(operands, input.data(), std::min(input.size(), sizeof operands));
+  const auto record = guest_sync_of(operands, arch.counter);
+  if (!record) return;
+  const auto again = parse_guest_sync(format_guest_sync(*record));
+  fuzz::hold(again && again->before == record->before && again->after == record->after,
+             "a guest's sync record is not read as it was written");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr const char* kTargets[] = {"x86_64", "i386", "aarch64", "riscv64"};
+  if (size == 0) return 0;
+  const Architecture* arch = architecture(kTargets[data[0] % 4]);
+  const std::string_view input = fuzz::text_of(data, size).substr(1);
+  fuzz::bounded(size, [&] { decode(*arch, input); });
+  return 0;
+}

@@ -1,0 +1,57 @@
+// Event formats and the events that they describe. Input: a byte that chooses a known event, the
+// format's text up to a zero byte, then the events, each a length byte and its bytes. The known
+// event's name takes the place of the format's, so that each decoder meets each layout.
+#include "backend_ftrace/base/worker.h"
+#include "merge/source/kernel_events/decoders.h"
+#include "merge/source/kernel_events/formats.h"
+#include "tests/fuzz/bounded.h"
+#include "tests/fuzz/input_files.h"
+
+namespace {
+
+using namespace trapline;
+using namespace trapline::trace_dat;
+
+void decode(std::string_view text, std::string_view events, std::size_t number) {
+  const std::string_view known = known_events()[number % known_events().size()].name;
+  const std::size_t colon = known.find(':');
+  FormatTexts texts;
+  texts.formats = {{std::string(known.substr(0, colon)), std::string(text)},
+                   {std::string(known.substr(0, colon)),
+                    "name: " + std::string(known.substr(colon + 1)) + '\n' + std::string(text)}};
+  const auto id = format_id(text);
+  Formats formats = Formats::parse("fuzz", std::move(texts));
+  formats.read_comms(events);
+  Event event;
+  while (!events.empty()) {
+    const std::size_t size =
+        std::min<std::size_t>(static_cast<unsigned char>(events[0]), events.size() - 1);
+    // A copy of exactly that size: whatever reads on is seen.
+    std::vector<std::byte> bytes(size);
+    if (size != 0) std::memcpy(bytes.data(), events.data() + 1, size);
+    if (id && size >= 2) std::memcpy(bytes.data(), &*id, 2);
+    events.remove_prefix(1 + size);
+    const RecordedEvent recorded{1, bytes.data(), static_cast<std::uint32_t>(size)};
+    (void)formats.decode(recorded, event);
+    (void)formats.name(event.type);
+    (void)formats.comm(event.thread);
+    if (const auto* exit = std::get_if<KvmExit>(&event.payload))
+      (void)formats.reasons().of_exit(exit->isa, exit->reason, exit->exception_class);
+    if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload))
+      (void)formats.reasons().of_userspace(exit->reason);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const bool alone = (Worker::forbid("fuzzing"), true);
+  (void)alone;
+  if (size == 0) return 0;
+  const std::string_view input = fuzz::text_of(data, size).substr(1);
+  const std::size_t end = std::min(input.find('\0'), input.size());
+  fuzz::bounded(size, [&] {
+    decode(input.substr(0, end), input.substr(std::min(end + 1, input.size())), data[0]);
+  });
+  return 0;
+}

@@ -1,0 +1,30 @@
+// sync.txt of the plugin and what `trapline sync` printed, as files; the bounds made of them.
+#include "merge/session/sync_records.h"
+#include "merge/source/uftrace/sync_file.h"
+#include "tests/fuzz/bounded.h"
+#include "tests/fuzz/checked_pipeline.h"
+#include "tests/fuzz/input_files.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace trapline;
+  static const fuzz::MemoryFile file;
+  file.fill(fuzz::text_of(data, size));
+  fuzz::bounded(size, [] {
+    const auto host = clocks::read_sync_file(file.path());
+    const auto guest = read_guest_sync_file(file.path());
+    fuzz::hold(guest.size() <= GuestBounds::kMaxRecords, "more guest records than are kept");
+    const std::vector<clocks::SyncEntry> none;
+    const auto& brackets = host ? host->entries : none;
+    std::uint64_t last = 0;
+    for (const clocks::SyncEntry& entry : brackets) {
+      fuzz::hold(entry.point.stamp >= last, "brackets are not in the order of their stamps");
+      last = entry.point.stamp;
+    }
+    for (const char* clock : {"mono", "x86-tsc", "boot"}) {
+      GuestBounds bounds(ClockId::kMono);
+      (void)add_readings(bounds, guest, {clock, clock[0] == 'x'}, brackets);
+    }
+    (void)noted_in(guest);
+  });
+  return 0;
+}

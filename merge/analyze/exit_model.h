@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "merge/model/capabilities.h"
+#include "merge/model/exit_span.h"
 
 namespace trapline {
 
@@ -33,6 +34,18 @@ struct ExitModel {
 
   // Whether an exit has a duration.
   [[nodiscard]] bool durations() const { return user_end != UserEnd::kNone; }
+  // The states whose times the events tell. In the others no time is known, which is not 0.
+  [[nodiscard]] States known_states() const {
+    States known;
+    if (!durations()) return known;
+    known.set();
+    for (const State state : {State::kGuest, State::kKernel, State::kHalted})
+      known.set(static_cast<std::size_t>(state), !from_userspace_exit);
+    known.set(static_cast<std::size_t>(State::kUser), userspace_exits);
+    for (const State state : {State::kPreempted, State::kBlocked})
+      known.set(static_cast<std::size_t>(state), sched_switch);
+    return known;
+  }
 };
 
 [[nodiscard]] constexpr ExitModel choose_exit_model(const Capabilities& capabilities,

@@ -104,6 +104,12 @@ void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& rea
   thread.phase = Thread::Phase::kExit;
   thread.span.reason = reason;
   thread.span.rip = rip;
+  if (rip != 0) {
+    if (!thread.totals.rip_shown) rip_shown_.push_back(thread.id);
+    thread.totals.rip_shown = true;
+  } else if (may_hide_rip(reason)) {
+    ++thread.totals.rip_hidden;
+  }
   thread.span.halt = is_halt(reason);
   if (!thread.span.halt) return;
   thread.keeps = true;
@@ -301,6 +307,8 @@ void ExitTracker::on_marker(const Event& event, const Marker& marker) {
   }
   if (!is_vmm_event_) return;
   ++counters_.vmm_events;
+  if (vmm_event_.kind == VmmEventKind::kVmState) [[unlikely]]
+    on_vm_state(event);
   if (vmm_event_.name >= event_counts_.size()) event_counts_.resize(vmm_event_.name + 1);
   VmmEventCount& count = event_counts_[vmm_event_.name];
   ++count.count;

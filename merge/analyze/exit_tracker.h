@@ -36,6 +36,7 @@
 #include "merge/analyze/exit_model.h"
 #include "merge/analyze/vcpu_state.h"
 #include "merge/analyze/vmm/event_reader.h"
+#include "merge/model/processes.h"
 #include "merge/model/thread_table.h"
 
 namespace trapline {
@@ -46,9 +47,11 @@ class ExitTracker {
   // Intervals, and handlers, of one exit. What comes after is summed up, and counted.
   static constexpr std::size_t kMostIntervals = 1u << 15;
 
-  // `reader` is borrowed; `model` stays as it is.
-  ExitTracker(const ExitModel& model, VmmEventReader& reader, Detail detail = Detail::kSums)
-      : model_(model), reader_(&reader), detail_(detail) {}
+  // `reader` and `processes` are borrowed; `model` stays as it is. Without processes nothing tells
+  // which vCPUs a VMM has stopped.
+  ExitTracker(const ExitModel& model, VmmEventReader& reader, Detail detail = Detail::kSums,
+              const Processes* processes = nullptr)
+      : model_(model), reader_(&reader), processes_(processes), detail_(detail) {}
 
   // The span that the event completes, or nullptr; valid until the next call.
   [[nodiscard]] const ExitSpan* on(const Event& event);
@@ -71,6 +74,8 @@ class ExitTracker {
   // earlier than the last event, or at close().
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus_at(Timestamp now) const;
+  // The threads of which an exit had a rip that is not 0, in order of first sight.
+  [[nodiscard]] const std::vector<ThreadId>& rip_shown() const { return rip_shown_; }
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::vector<OpenExit> open() const;
@@ -105,7 +110,8 @@ class ExitTracker {
     bool is_known = false;
     bool is_vcpu = false;  // it entered the guest or left it
     bool in_user = false, off_cpu = false, asleep = false;
-    bool stopped = false;       // asleep: by a signal
+    bool stopped = false;       // asleep: by a signal, or by its VMM
+    bool vmm_stopped = false;   // its VMM has stopped it: it will sleep in user space
     bool goes_offline = false;  // in this exit
     bool was_stopped = false;   // in this exit it was paused or offline: it will be no span
     bool keeps = false;         // the intervals of this exit
@@ -172,11 +178,13 @@ class ExitTracker {
   void on_new_thread(const Event& event, const NewThread& made);
   void on_wakeup(const Event& event, ThreadId thread);
   void on_marker(const Event& event, const Marker& marker);
+  void on_vm_state(const Event& event);
   void note_vmm_event(Thread& thread) const;
   void on_lost(const Event& event, const Lost& lost);
 
   ExitModel model_;
   VmmEventReader* reader_;
+  const Processes* processes_;
   Detail detail_;
   ThreadTable<Thread> threads_;
   ThreadTable<Timestamp> created_;  // when
@@ -193,6 +201,7 @@ class ExitTracker {
   ExitSpan done_;
   std::vector<PartInterval> done_intervals_;
   std::vector<HandlerEvent> done_handlers_;
+  std::vector<ThreadId> rip_shown_;
   std::size_t finished_ = 0;  // threads that finish() has looked at
 };
 

@@ -42,6 +42,7 @@ void ExitTracker::name_device(Thread& thread) {
 // What the event in vmm_event_ tells of who serves the thread's exit.
 void ExitTracker::note_vmm_event(Thread& thread) const {
   switch (vmm_event_.kind) {
+    case VmmEvent::Kind::kVmState:
     case VmmEvent::Kind::kAccelerator:
       thread.accelerator_event = vmm_event_.name;
       return;

@@ -29,6 +29,8 @@ State ExitTracker::state_of(const Thread& thread) {
 }
 
 void ExitTracker::add(Thread& thread, Timestamp at) {
+  if (thread.phase == Thread::Phase::kGone) [[unlikely]]
+    return;  // its time has ended
   const State state = state_of(thread);
   if (state <= State::kHalted) {
     const auto which = static_cast<Part>(state);
@@ -222,7 +224,8 @@ void ExitTracker::leave_cpu(Thread& thread, const Event& event, const SchedSwitc
   thread.off_cpu = true;
   thread.off_since = event.at;
   thread.asleep = !sched.runnable;
-  thread.stopped = sched.left == SchedSwitch::Left::kStopped;
+  thread.stopped = sched.left == SchedSwitch::Left::kStopped ||
+                   (thread.vmm_stopped && thread.asleep && thread.in_user);
   if (sched.left == SchedSwitch::Left::kDead) [[unlikely]] {
     if (thread.phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
     carry(thread, event.at);
@@ -252,6 +255,22 @@ void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
   thread->woken = event.at;
 }
 
+// QEMU has stopped its vCPUs before it says so: each of its vCPUs that sleeps in user space then
+// sleeps for that. It says that they run before it wakes them.
+void ExitTracker::on_vm_state(const Event& event) {
+  if (processes_ == nullptr || vmm_event_.running < 0) return;
+  const ThreadId process = processes_->of(event.thread, event.thread);
+  for (auto& [id, thread] : threads_.entries()) {
+    if (processes_->of(id, id) != process) continue;
+    thread.vmm_stopped = vmm_event_.running == 0;
+    if (!thread.vmm_stopped || !in_exit(thread) || !thread.in_user) continue;
+    if (!thread.off_cpu || !thread.asleep || thread.stopped || !thread.off_since) continue;
+    account(thread, event.at);
+    recut(thread, *thread.off_since, event.at, State::kPaused);
+    thread.stopped = true;
+  }
+}
+
 void ExitTracker::on_lost(const Event& event, const Lost& lost) {
   if (event.cpu < kMostCpus) {
     if (event.cpu >= hole_end_.size()) hole_end_.resize(event.cpu + 1);
@@ -259,6 +278,7 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
   }
   latest_hole_end_ = std::max(latest_hole_end_, lost.to);
   for (auto& entry : threads_.entries()) {
+    entry.state.vmm_stopped = false;  // that it runs again may be among them
     // Without sched_switch the recording does not tell where a thread went.
     if (entry.state.cpu != event.cpu && !entry.state.off_cpu && model_.sched_switch) continue;
     account(entry.state, event.at);

@@ -59,7 +59,7 @@ HaltReplays::Rows HaltReplays::rows(bool halves) const {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const HaltReplay& replay = replays[i];
     rows[i] = {replay.max_ns(), replay.won(), replay.lost(), replay.polling_ns(),
-               replay.late_ns() + replay.would_sleep() * late_.percentile(500)};
+               replay.late_ns() + replay.would_sleep() * late_.percentile(500).value_or(0)};
   }
   return rows;
 }

@@ -70,8 +70,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       state_sinks_(those_that_select(sinks_, SpanClass::kStateRuns)),
       selected_(selection_of(sinks_)),
       reader_(names_, options_.declared),
-      tracker_(options_.model, reader_, detail_of(selected_)),
       processes_(options_.processes),
+      tracker_(options_.model, reader_, detail_of(selected_), &processes_),
       stacks_(names_, has(selected_, SpanClass::kFunctions | SpanClass::kCalls),
               options_.guest_runs),
       placement_(options_.placement_errors),
@@ -232,12 +232,24 @@ void Pipeline::take(const ExitSpan& exit) {
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
 
+bool Pipeline::hides_rip(ThreadId thread, const ExitReason& reason, std::uint64_t rip) const {
+  if (rip != 0 || !may_hide_rip(reason)) return false;
+  const std::vector<ThreadId>& shown = tracker_.rip_shown();
+  for (; rip_looked_at_ < shown.size(); ++rip_looked_at_)
+    rip_shown_.insert(processes_.of(shown[rip_looked_at_], {}));
+  return !rip_shown_.contains(processes_.of(thread, {}));
+}
+
 StackId Pipeline::stack_of(const ExitSpan& exit) const {
   if (&exit == ended_ && stack_) return *stack_;
   StackId stack = stacks_.stack_of(exit.thread);
   const SymbolTable* symbols = options_.symbols;
+  // It may be no address of the guest: nothing is looked up for it.
+  const bool no_rip = exit.rip == 0 && may_hide_rip(exit.reason);
   const std::uint32_t symbol =
-      symbols == nullptr ? SymbolTable::kNone : symbols->index_of(exit.rip);
+      symbols == nullptr || no_rip ? SymbolTable::kNone : symbols->index_of(exit.rip);
+  if (no_rip && hides_rip(exit.thread, exit.reason, exit.rip)) [[unlikely]]
+    stack = stacks_.with_innermost(stack, names_.id(kHiddenFunction));
   if (symbol != SymbolTable::kNone) {
     if (symbol >= symbol_names_.size()) symbol_names_.resize(symbols->size(), kNoName);
     NameId& name = symbol_names_[symbol];

@@ -97,6 +97,9 @@ class Pipeline {
     return tracker_.state(thread);
   }
   [[nodiscard]] std::vector<OpenExit> open() const { return tracker_.open(); }
+  // Whether the exit's rip is 0 because its guest hides its registers, as SEV-ES, SNP and TDX have
+  // it: no exit of its VM had another until now.
+  [[nodiscard]] bool hides_rip(ThreadId thread, const ExitReason& reason, std::uint64_t rip) const;
   // The guest's stack when the exit came, with the function of its rip innermost where that is
   // known: a record's stamp has the error of its clock's alignment, the rip has none.
   [[nodiscard]] StackId stack_of(const ExitSpan& exit) const;
@@ -133,10 +136,12 @@ class Pipeline {
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;
-  ExitTracker tracker_;
   Processes processes_;
+  ExitTracker tracker_;
   WorkedFor worked_for_;  // of threads that raise interrupts
   mutable GuestStacks stacks_;
+  mutable std::set<ThreadId> rip_shown_;      // the processes that own tracker_.rip_shown()
+  mutable std::size_t rip_looked_at_ = 0;     // of these threads
   mutable std::vector<NameId> symbol_names_;  // by symbol, made when first needed
   std::unique_ptr<Requests> requests_;
   std::unique_ptr<SpanBuilder> builder_;  // where a sink selects spans

@@ -15,11 +15,20 @@ void VcpuHistory::add(const GuestRun& run) {
   push(run.thread, {std::nullopt, Culprit(), run.begin, run.end});
 }
 
-void VcpuHistory::add(const ExitSpan& exit, std::span<const WaitShare> waits) {
+void VcpuHistory::add(const ExitSpan& exit, std::span<const WaitShare> waits,
+                      std::span<const WaitShare> halts) {
   std::vector<VcpuPiece> pieces;
+  auto sleep = halts.begin();
   for (const PartInterval& interval : exit.intervals) {
     if (interval.part == Part::kPreempted || interval.part == Part::kBlocked) continue;
-    pieces.push_back({interval.part, Culprit(), interval.begin, interval.end});
+    Timestamp at = interval.begin;
+    for (; interval.part == Part::kHalted && sleep != halts.end() && sleep->begin < interval.end;
+         ++sleep) {
+      pieces.push_back({Part::kHalted, Culprit(), at, std::max(at, sleep->begin)});
+      pieces.push_back({Part::kHalted, sleep->culprit, std::max(at, sleep->begin), sleep->end});
+      at = std::max(at, sleep->end);
+    }
+    pieces.push_back({interval.part, Culprit(), at, interval.end});
   }
   for (const WaitShare& share : waits)
     pieces.push_back({share.part, share.culprit, share.begin, share.end});

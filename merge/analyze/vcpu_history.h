@@ -21,7 +21,7 @@ namespace trapline {
 
 struct VcpuPiece {
   std::optional<Part> part;  // nothing: the guest ran
-  Culprit culprit;           // kPreempted, kBlocked
+  Culprit culprit;           // kPreempted, kBlocked, kHalted
   Timestamp begin, end;
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
@@ -31,8 +31,10 @@ class VcpuHistory {
   static constexpr std::size_t kMost = 1u << 14;
 
   void add(const GuestRun& run);
-  // `waits` are the exit's, by WaitTracker::of(); it needs its intervals.
-  void add(const ExitSpan& exit, std::span<const WaitShare> waits);
+  // `waits` are the exit's, by WaitTracker::of(), and `halts` the sleeps in its halted time; it
+  // needs its intervals. Halted time outside of the sleeps has no culprit.
+  void add(const ExitSpan& exit, std::span<const WaitShare> waits,
+           std::span<const WaitShare> halts = {});
 
   // Up to when the thread is known; nothing of one without a piece.
   [[nodiscard]] std::optional<Timestamp> known_until(ThreadId thread) const;

@@ -31,6 +31,9 @@ struct VcpuTotals {
   std::uint64_t guest_ns = 0;
   Parts parts{};
   std::uint64_t paused_ns = 0, offline_ns = 0, not_seen_ns = 0;
+  // x86: exits with rip 0, and whether one had another: SEV-ES, SNP and TDX hide the registers.
+  std::uint64_t rip_hidden = 0;
+  bool rip_shown = false;
   Timestamp begin, end;  // end: once the thread or the recording ended
   // The state that was carried to the end, and since when it, or the exit that it is in, lasted; of
   // that exit, its parts.

@@ -118,7 +118,7 @@ Result<void> print_report(const Report& report, const std::string& page, const S
       print_json(report, tables, out);
     } else if (options.format == "csv") {
       print_csv(report, out);
-      print_side_tables_csv(tables, out);
+      print_side_tables_csv(report, tables, out);
     } else {
       const TextStyle style = options.output.empty() ? stdout_style() : TextStyle{};
       print_text(report, out, style, [&] { print_side_tables(report, tables, out, style); });

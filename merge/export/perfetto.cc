@@ -256,7 +256,9 @@ void PerfettoExporter::count(const ExitSpan& exit, const Pipeline& pipeline) {
   Counters& counters = of.counters;
   if (counters.exits_track == 0) {
     counters.exits_track = writer_.add_counter(of.track, "exits/s", "");
+    const States known = pipeline.exits().model().known_states();
     for (std::size_t i = 0; i < kParts; ++i) {
+      if (!known[i]) continue;
       counters.tracks[i] = writer_.add_counter(of.track, fmt::format("{} %", kPartNames[i]), "%");
     }
     counters.window = exit.end.ns() / kWindow;
@@ -274,6 +276,7 @@ void PerfettoExporter::write_counters(Counters& counters) {
   constexpr double kPerSecond = 1e9 / static_cast<double>(kWindow);
   writer_.count(counters.exits_track, at, static_cast<double>(counters.exits) * kPerSecond);
   for (std::size_t i = 0; i < kParts; ++i) {
+    if (counters.tracks[i] == 0) continue;
     writer_.count(counters.tracks[i], at,
                   static_cast<double>(counters.parts[i]) * 100 / static_cast<double>(kWindow));
   }

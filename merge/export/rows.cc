@@ -134,8 +134,10 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (rows_ != Rows::kExits) return;
   place(exit.thread, exit.vcpu, pipeline);
   writer_.number(exit.start.ns());
-  writer_.number(exit.total());
-  for (const std::uint64_t part : exit.parts) writer_.number(part);
+  const ExitModel& model = pipeline.exits().model();
+  model.durations() ? writer_.number(exit.total()) : writer_.nothing();
+  const States known = model.known_states();
+  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(known, i, exit.parts));
   writer_.text(labels_.reason(exit));
   writer_.text(detail(exit.detail));
   writer_.text(name(exit.device, pipeline));
@@ -143,7 +145,11 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const StackId id = pipeline.stack_of(exit);
   writer_.text(name(pipeline.stacks().innermost(id), pipeline));
   writer_.text(stack(id, pipeline));
-  writer_.hex(exit.rip);
+  if (pipeline.hides_rip(exit.thread, exit.reason, exit.rip)) {
+    writer_.nothing();
+  } else {
+    writer_.hex(exit.rip);
+  }
   if (exit.injected == kNoVector) {
     writer_.nothing();
   } else {

@@ -70,12 +70,18 @@ void SummaryExporter::write_row(const Key& key, const Group& group, const Pipeli
                                              : writer_.quote(pipeline.names()[device]);
   writer_.text(name);
   writer_.number(group.count);
-  writer_.number(group.total);
-  for (const std::uint64_t part : group.parts) writer_.number(part);
-  writer_.number(group.min);
-  writer_.number(group.max);
+  const ExitModel& model = pipeline.exits().model();
+  const States known = model.known_states();
+  const auto duration = [&](std::uint64_t ns) {
+    model.durations() ? writer_.number(ns) : writer_.nothing();
+  };
+  duration(group.total);
+  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(known, i, group.parts));
+  duration(group.min);
+  duration(group.max);
   std::string values, counts;
   for (const auto& [value, count] : group.values) {
+    if (!model.durations()) break;
     const std::string_view comma = values.empty() ? "" : ",";
     values += std::string(comma) + std::to_string(value);
     counts += std::string(comma) + std::to_string(count);

@@ -9,34 +9,32 @@
 namespace trapline::live {
 namespace {
 
-Json vcpu_json(const VcpuRow& row, std::uint64_t length) {
+Json vcpu_json(const VcpuRow& row, std::uint64_t length, const States& known) {
   Json json = {{"vm", row.vm},
                {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                {"tid", row.tid},
                {"exits", row.totals.exits}};
-  add_states(json, row.totals);
+  add_states(json, row.totals, known);
   // With what came before the vCPU's time.
-  const std::uint64_t known = row.totals.time_ns() - row.totals.not_seen_ns;
-  json["not_seen_ns"] = length > known ? length - known : 0;
+  const std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
+  json["not_seen_ns"] = length > seen ? length - seen : 0;
   return json;
 }
 
 void add_distribution(Json& json, const Distribution& times) {
   json["min_ns"] = times.min();
   json["mean_ns"] = times.mean();
-  json["p50_ns"] = times.percentile(500);
-  json["p90_ns"] = times.percentile(900);
-  json["p99_ns"] = times.percentile(990);
-  json["p999_ns"] = times.percentile(999);
+  json["p50_ns"] = value_or_null(times.percentile(500));
+  json["p90_ns"] = value_or_null(times.percentile(900));
+  json["p99_ns"] = value_or_null(times.percentile(990));
+  json["p999_ns"] = value_or_null(times.percentile(999));
   json["max_ns"] = times.max();
 }
 
 // As in a report's JSON, and what began before the interval.
-Json live_row_json(const LiveRow& row) {
+Json live_row_json(const LiveRow& row, const States& known) {
   Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
-  for (std::size_t i = 0; i < kParts; ++i) {
-    json[std::string(kPartNames[i]) + "_ns"] = row.parts[i];
-  }
+  add_parts(json, row.parts, known);
   add_distribution(json, row.total);
   json["max_at_ns"] = row.max_at_ns;
   json["carried"] = row.carried;
@@ -52,9 +50,7 @@ Json slow_json(const SlowExit& exit, const Engine& engine) {
   reason.words[0] = exit.key.words[kReasonWord];
   device.words[0] = exit.key.words[kDeviceWord];
   Json json = {{"start_ns", exit.start.ns()}, {"total_ns", exit.total}};
-  for (std::size_t i = 0; i < kParts; ++i) {
-    json[std::string(kPartNames[i]) + "_ns"] = exit.parts[i];
-  }
+  add_parts(json, exit.parts, engine.model().known_states());
   json["tid"] = static_cast<std::int32_t>(exit.thread);
   json["vcpu"] = engine.naming().vcpus.vcpu(exit.thread, false);
   json["reason"] = ExitKeys(kReason).text(reason, namer);
@@ -85,9 +81,10 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
                {"lost_events", frame.lost_events},
                {"gaps", frame.gaps},
                {"gaps_uncounted", frame.gaps_uncounted}};
+  const States known = engine.model().known_states();
   Json vcpus = Json::array();
   for (const VcpuRow& row : vcpus_of(frame, options.scope, engine)) {
-    vcpus.push_back(vcpu_json(row, frame.length()));
+    vcpus.push_back(vcpu_json(row, frame.length(), known));
   }
   line["vcpus"] = std::move(vcpus);
   line["by"] = options.by_text;
@@ -98,7 +95,7 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
       ++left_out;
       continue;
     }
-    rows.push_back(live_row_json(row));
+    rows.push_back(live_row_json(row, known));
   }
   line["rows"] = std::move(rows);
   line["rows_left_out"] = left_out;

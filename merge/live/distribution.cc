@@ -28,8 +28,8 @@ void Distribution::merge(const Distribution& other) {
   for (const Bucket& more : other.buckets_) bucket(more.number) += more.count;
 }
 
-std::uint64_t Distribution::percentile(std::uint32_t per_mille) const {
-  if (count_ == 0) return 0;
+std::optional<std::uint64_t> Distribution::percentile(std::uint32_t per_mille) const {
+  if (!Histogram::knows(count_, per_mille)) return std::nullopt;
   const std::uint64_t rank = Histogram::rank_of(count_, per_mille);
   if (!values_.empty()) {
     auto sorted = values_;

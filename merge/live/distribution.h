@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,8 @@ class Distribution {
   [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
   [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
-  // The value of rank ceil(per_mille * count / 1000), 0 of none.
-  [[nodiscard]] std::uint64_t percentile(std::uint32_t per_mille) const;
+  // The value of rank ceil(per_mille * count / 1000), where it is known.
+  [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
   // About so many bytes beside itself.
   [[nodiscard]] std::size_t size() const {
     return values_.capacity() * sizeof(values_[0]) + buckets_.capacity() * sizeof(buckets_[0]);

@@ -27,7 +27,8 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
   events_ += frame.events;
   lost_ += frame.lost_events;
   gaps_ += frame.gaps;
-  for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = 0;
+  known_ = engine.model().known_states();
+  for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = std::nullopt;
   for (const LiveRow& row : rows_of(frame, options.by, options.scope, SortBy::kTotal, engine)) {
     const bool room = rows_.contains(row.key) || rows_.size() < kMostRows;
     Row& into = rows_[room ? row.key : std::string(Report::kFoldedKey)];
@@ -35,7 +36,7 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
     for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.parts[i];
     into.p50_ns = row.total.percentile(500);
     into.p99_ns = row.total.percentile(990);
-    into.max_ns = std::max(into.max_ns, row.total.max());
+    into.max_ns = std::max(into.max_ns.value_or(0), row.total.max());
   }
   for (const VcpuRow& row : vcpus_of(frame, options.scope, engine)) {
     Vcpu& into = vcpus_[fmt::format("vm=\"{}\",vcpu=\"{}\",tid=\"{}\"", label(row.vm),
@@ -63,6 +64,7 @@ std::string PrometheusFile::text(const std::string& by) const {
   begin(out, "trapline_vcpu_seconds_total", "counter", "Where a vCPU's time went.");
   for (const auto& [labels, vcpu] : vcpus_) {
     for (std::size_t i = 0; i < kStates; ++i) {
+      if (!told(known_, static_cast<State>(i), vcpu.states[i])) continue;
       out += fmt::format("trapline_vcpu_seconds_total{{{},state=\"{}\"}} {}\n", labels,
                          kStateKeys[i], seconds_text(vcpu.states[i]));
     }
@@ -75,18 +77,20 @@ std::string PrometheusFile::text(const std::string& by) const {
   begin(out, "trapline_exit_seconds_total", "counter", "Time in exits, by part.");
   for (const auto& [key, row] : rows_) {
     for (std::size_t i = 0; i < kParts; ++i) {
+      if (!told(known_, i, row.parts)) continue;
       out += fmt::format("trapline_exit_seconds_total{{by=\"{}\",key=\"{}\",part=\"{}\"}} {}\n",
                          label(by), label(key), kPartNames[i], seconds_text(row.parts[i]));
     }
   }
   begin(out, "trapline_exit_duration_seconds", "gauge", "Of the last interval.");
   for (const auto& [key, row] : rows_) {
-    const std::pair<const char*, std::uint64_t> quantiles[] = {
+    const std::pair<const char*, std::optional<std::uint64_t>> quantiles[] = {
         {"0.5", row.p50_ns}, {"0.99", row.p99_ns}, {"1", row.max_ns}};
     for (const auto& [quantile, ns] : quantiles) {
+      if (!ns) continue;
       out +=
           fmt::format("trapline_exit_duration_seconds{{by=\"{}\",key=\"{}\",quantile=\"{}\"}} {}\n",
-                      label(by), label(key), quantile, seconds_text(ns));
+                      label(by), label(key), quantile, seconds_text(*ns));
     }
   }
   return out;

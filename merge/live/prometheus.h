@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "merge/live/batch.h"
@@ -23,7 +24,8 @@ class PrometheusFile {
   struct Row {
     std::uint64_t count = 0;
     Parts parts{};
-    std::uint64_t p50_ns = 0, p99_ns = 0, max_ns = 0;  // of the last interval
+    // In the last interval, as far as they are known.
+    std::optional<std::uint64_t> p50_ns, p99_ns, max_ns;
   };
   struct Vcpu {
     std::uint64_t exits = 0;
@@ -34,6 +36,7 @@ class PrometheusFile {
   std::string path_;
   std::map<std::string, Row> rows_;
   std::map<std::string, Vcpu> vcpus_;  // by their labels
+  States known_;                       // of which there are times
   std::uint64_t events_ = 0, lost_ = 0, gaps_ = 0;
 };
 

@@ -22,7 +22,10 @@ std::string_view name_of(SortBy sort) {
   return kNames[static_cast<std::size_t>(sort)];
 }
 
-std::string short_time(std::uint64_t ns) { return ns == 0 ? "-" : duration_text(ns, false); }
+// "-" of nothing, and of what is not known.
+std::string short_time(std::optional<std::uint64_t> ns) {
+  return ns.value_or(0) == 0 ? "-" : duration_text(*ns, false);
+}
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";
@@ -120,6 +123,7 @@ Line View::path_line() const {
 void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
                       std::vector<Line>& lines) const {
   const std::vector<VcpuRow> rows = vcpus_of(frame, here().scope, engine_);
+  const States states = engine_.model().known_states();
   const bool narrow = width < kNarrow;
   const std::size_t bar = narrow ? width - std::min<std::size_t>(width, 18) : width - 56;
   const std::uint64_t length = std::max<std::uint64_t>(frame.length(), 1);
@@ -133,6 +137,12 @@ void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
     Line line{{to_width(engine_.naming().vcpus.vcpu(thread, true), narrow ? 10 : 16) + " "}};
     std::array<std::uint64_t, 1 + kParts> ns{totals.guest_ns};
     std::copy(totals.parts.begin(), totals.parts.end(), ns.begin() + 1);
+    const auto share = [&](std::size_t part) {
+      const State state = part == 0 ? State::kGuest : static_cast<State>(part - 1);
+      if (!told(states, state, ns[part])) return std::string("  -");
+      return fmt::format("{:>3.0f}",
+                         100.0 * static_cast<double>(ns[part]) / static_cast<double>(length));
+    };
     std::uint64_t sum = 0;
     std::size_t drawn = 0;
     std::string numbers;
@@ -142,13 +152,10 @@ void View::draw_vcpus(const Frame& frame, std::size_t width, std::size_t most,
           std::min<std::size_t>(bar, static_cast<std::size_t>((sum * bar + length / 2) / length));
       line.push_back({std::string(to - drawn, kPartTitles[part][0]), kPartLooks[part]});
       drawn = to;
-      numbers += fmt::format(" {} {:>3.0f}", kPartTitles[part][0],
-                             100.0 * static_cast<double>(ns[part]) / static_cast<double>(length));
+      numbers += fmt::format(" {} {}", kPartTitles[part][0], share(part));
     }
     line.push_back({std::string(bar - drawn, '.'), Look::kDim});
-    line.push_back({narrow ? fmt::format(" {:>3.0f}% g", 100.0 * static_cast<double>(ns[0]) /
-                                                             static_cast<double>(length))
-                           : numbers + " %"});
+    line.push_back({narrow ? fmt::format(" {}% g", share(0)) : numbers + " %"});
     lines.push_back(std::move(line));
   }
 }
@@ -157,6 +164,7 @@ View::Table View::rows_table(const Frame& frame, std::size_t width) const {
   Table table;
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
   const std::uint64_t wall = frame.length() * std::max<std::size_t>(vcpus.size(), 1);
+  const States states = engine_.model().known_states();
   const bool narrow = width < kNarrow;
   table.titles = {"", "exits/s", "share", "p99"};
   if (!narrow)
@@ -167,7 +175,7 @@ View::Table View::rows_table(const Frame& frame, std::size_t width) const {
     std::vector<std::string> cells{row.key, per_second(row.total.count(), frame.length()),
                                    row.halts ? "halt" : percent(total, wall)};
     for (std::size_t part = 0; part < kParts && !narrow; ++part) {
-      cells.push_back(total == 0
+      cells.push_back(total == 0 || !told(states, part, row.parts)
                           ? "-"
                           : fmt::format("{:.0f}%", 100.0 * static_cast<double>(row.parts[part]) /
                                                        static_cast<double>(total)));

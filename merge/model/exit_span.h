@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -36,6 +38,19 @@ inline constexpr std::array<std::string_view, kStates> kStateNames = {
 // As the keys of JSON and columns begin with them.
 inline constexpr std::array<std::string_view, kStates> kStateKeys = {
     "kernel", "user", "preempted", "blocked", "halted", "guest", "paused", "offline", "not_seen"};
+
+// Those whose times the events of a recording tell, by State.
+using States = std::bitset<kStates>;
+// Nothing where the events tell of no time in it, and could not tell.
+[[nodiscard]] inline std::optional<std::uint64_t> told(const States& known, State state,
+                                                       std::uint64_t ns) {
+  if (ns == 0 && !known[static_cast<std::size_t>(state)]) return std::nullopt;
+  return ns;
+}
+[[nodiscard]] inline std::optional<std::uint64_t> told(const States& known, std::size_t part,
+                                                       const Parts& parts) {
+  return told(known, static_cast<State>(part), parts[part]);
+}
 
 // A time that one part of an exit lasted. Those of an exit follow each other without a gap.
 struct PartInterval {
@@ -77,6 +92,13 @@ struct ExitReason {
     default:
       return false;
   }
+}
+
+// The architectures whose confidential guests hide their registers: rip is 0 then, and this stands
+// in the place of the function's name.
+inline constexpr std::string_view kHiddenFunction = "hidden (confidential guest)";
+[[nodiscard]] constexpr bool may_hide_rip(const ExitReason& exit) {
+  return exit.isa == 1 || exit.isa == 2;
 }
 
 inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, false};

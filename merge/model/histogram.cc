@@ -43,8 +43,8 @@ void Histogram::merge(const Histogram& other) {
   }
 }
 
-std::uint64_t Histogram::percentile(std::uint32_t per_mille) const {
-  if (count_ == 0) return 0;
+std::optional<std::uint64_t> Histogram::percentile(std::uint32_t per_mille) const {
+  if (!knows(count_, per_mille)) return std::nullopt;
   const std::uint64_t rank = rank_of(count_, per_mille);
   if (!values_.empty()) {
     auto sorted = values_;

@@ -1,4 +1,5 @@
-// Durations of one group: exact count, sum, minimum and maximum; percentiles by nearest rank.
+// Durations of one group: exact count, sum, minimum and maximum; percentiles by nearest rank, where
+// there are values enough to tell them.
 //
 // The first kExact values are kept as they are, and percentiles are then exact. More go into
 // buckets, 128 to each power of two: a percentile is off by at most 1/256 of its value. An octave's
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace trapline {
@@ -52,6 +54,12 @@ class Histogram {
     return rank == 0 ? 1 : rank;
   }
 
+  // A percentile above the median is known where values lie above its rank: a p99 of fewer than 100
+  // would be their maximum, which is a figure of its own.
+  [[nodiscard]] static constexpr bool knows(std::uint64_t count, std::uint32_t per_mille) {
+    return count != 0 && (per_mille <= 500 || rank_of(count, per_mille) < count);
+  }
+
   void add(std::uint64_t value) {
     ++count_;
     total_ += value;
@@ -71,8 +79,8 @@ class Histogram {
   [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] std::uint64_t max() const { return max_; }
   [[nodiscard]] std::uint64_t mean() const { return count_ == 0 ? 0 : total_ / count_; }
-  // The value of rank ceil(per_mille * count / 1000), 0 of an empty histogram.
-  [[nodiscard]] std::uint64_t percentile(std::uint32_t per_mille) const;
+  // The value of rank ceil(per_mille * count / 1000), where it is known.
+  [[nodiscard]] std::optional<std::uint64_t> percentile(std::uint32_t per_mille) const;
 
  private:
   using Octave = std::array<std::uint64_t, kSubBuckets>;

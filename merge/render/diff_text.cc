@@ -74,11 +74,12 @@ void print_changes(const Comparison& comparison, std::ostream& out, const TextSt
 
 void print_parts(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
   if (!comparison.has_parts()) return;
-  TextTable table({"Change of the parts", "kernel", "user (QEMU)", "preempted", "blocked"});
+  TextTable table(
+      {"Change of the parts", "kernel", "user (QEMU)", "preempted", "blocked", "halted"});
   for (const ComparedRow& row : comparison.rows) {
     std::vector<std::string> cells = {row.key};
     for (const Metric part :
-         {Metric::kKernel, Metric::kUser, Metric::kPreempted, Metric::kBlocked}) {
+         {Metric::kKernel, Metric::kUser, Metric::kPreempted, Metric::kBlocked, Metric::kHalted}) {
       cells.push_back(change_cell(row.of(part)));
     }
     table.add(std::move(cells), row.halts);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/quoted_text.h"
+#include "merge/render/report_json.h"
 #include "merge/render/units.h"
 
 namespace trapline {
@@ -149,8 +150,8 @@ void print_json(const GuestSpansExplained& spans, std::ostream& out) {
                {"guest_span", spans.spec},
                {"count", spans.all.count()},
                {"total_ns", spans.all.total()},
-               {"p50_ns", spans.all.percentile(500)},
-               {"p99_ns", spans.all.percentile(990)},
+               {"p50_ns", value_or_null(spans.all.percentile(500))},
+               {"p99_ns", value_or_null(spans.all.percentile(990))},
                {"max_ns", spans.all.max()},
                {"clocks", spans.clocks},
                {"tree", node_json(spans.tree)}};

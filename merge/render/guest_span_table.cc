@@ -6,6 +6,7 @@
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/explanation.h"
+#include "merge/render/report_json.h"
 #include "merge/render/units.h"
 
 namespace trapline {
@@ -30,13 +31,15 @@ std::uint64_t part_of(const ExplainNode& tree, std::string_view part) {
 
 std::string key_text(const GuestSpanGroup& group) { return group.key.empty() ? "-" : group.key; }
 
-void print_culprits(const ExplainNode& part, std::string_view heading, std::ostream& out,
-                    const TextStyle& style) {
+void print_culprits(const ExplainNode& part, std::ostream& out, const TextStyle& style) {
   if (part.children.empty()) return;
+  const std::string time = duration_text(part.ns, false);
   std::vector<std::uint64_t> times;
   for (const ExplainNode& culprit : part.children) times.push_back(culprit.ns);
   const Unit unit = choose_unit(times, false);
-  TextTable table({fmt::format("{} {}, by", heading, duration_text(part.ns, false)),
+  TextTable table({part.text == "halted"    ? fmt::format("Halted {}, until", time)
+                   : part.text == "blocked" ? fmt::format("Blocked {}, by", time)
+                                            : fmt::format("Preempted {}, by", time),
                    fmt::format("time/{}", unit.name), "share", "times"});
   for (const ExplainNode& culprit : part.children) {
     table.add({culprit.text, in_unit(culprit.ns, unit), percent_text(culprit.ns, part.ns),
@@ -63,8 +66,8 @@ Json row_json(const GuestSpanGroup& group) {
   Json row = {{"key", group.key},
               {"count", group.all.count()},
               {"total_ns", group.all.total()},
-              {"p50_ns", group.all.percentile(500)},
-              {"p99_ns", group.all.percentile(990)},
+              {"p50_ns", value_or_null(group.all.percentile(500))},
+              {"p99_ns", value_or_null(group.all.percentile(990))},
               {"max_ns", group.all.max()}};
   for (const auto& [text, key] : kSpanParts) row[std::string(key)] = part_of(group.tree, text);
   return row;
@@ -81,7 +84,7 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
   std::vector<std::uint64_t> totals, medians, longest;
   for (const GuestSpanGroup& group : spans.groups) {
     totals.push_back(group.all.total());
-    medians.push_back(group.all.percentile(500));
+    medians.push_back(group.all.percentile(500).value_or(0));
     longest.push_back(group.all.max());
   }
   const Unit total = choose_unit(totals, false), median = choose_unit(medians, false),
@@ -107,7 +110,7 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
     out << fmt::format("Not recorded: {} of all of them.\n", percent_text(missing, spans.tree.ns));
   }
   for (const ExplainNode& part : spans.tree.children) {
-    print_culprits(part, part.text == "blocked" ? "Blocked" : "Preempted", out, style);
+    print_culprits(part, out, style);
   }
   print_counters(spans, out);
 }
@@ -117,7 +120,7 @@ Json guest_spans_json(const GuestSpansExplained& spans, std::size_t most) {
                {"clocks", spans.clocks},
                {"count", spans.all.count()},
                {"total_ns", spans.all.total()},
-               {"p50_ns", spans.all.percentile(500)},
+               {"p50_ns", value_or_null(spans.all.percentile(500))},
                {"max_ns", spans.all.max()}};
   for (const auto& [text, key] : kSpanParts) json[std::string(key)] = part_of(spans.tree, text);
   json["rows"] = Json::array();
@@ -159,8 +162,8 @@ void print_span_table_csv(const GuestSpansExplained& spans, std::ostream& out) {
   out << '\n';
   for (const GuestSpanGroup& group : spans.groups) {
     out << fmt::format("{},{},{},{},{},{}", csv_cell(group.key), group.all.count(),
-                       group.all.total(), group.all.percentile(500), group.all.percentile(990),
-                       group.all.max());
+                       group.all.total(), csv_number(group.all.percentile(500)),
+                       csv_number(group.all.percentile(990)), group.all.max());
     for (const auto& [text, key] : kSpanParts) out << ',' << part_of(group.tree, text);
     out << '\n';
   }

@@ -20,26 +20,21 @@ Json source_json(const SourceRow& source) {
             {"rate_change_ppm", source.rate_change_ppm ? Json(*source.rate_change_ppm) : Json()}}}};
 }
 
-void add_parts(Json& json, const Parts& parts) {
-  for (std::size_t i = 0; i < kParts; ++i) {
-    json[std::string(kPartNames[i]) + "_ns"] = parts[i];
-  }
-}
-
 Json name_or_null(const std::string& name) { return name.empty() ? Json() : Json(name); }
 
-Json overhead_json(const std::optional<Overhead>& overhead) {
+Json overhead_json(const std::optional<Overhead>& overhead, const Report& report) {
   if (!overhead) return {};
   const auto share = [&](std::uint64_t ns) {
     return overhead->busy_ns() == 0
                ? Json()
                : Json(static_cast<double>(ns) / static_cast<double>(overhead->busy_ns()));
   };
+  const bool knows_not_run = report.knows(State::kPreempted);
   return {{"guest_ns", overhead->guest_ns},
           {"exit_ns", overhead->exit_ns},
-          {"not_run_ns", overhead->not_run_ns},
+          {"not_run_ns", knows_not_run ? Json(overhead->not_run_ns) : Json()},
           {"share", share(overhead->exit_ns)},
-          {"not_run_share", share(overhead->not_run_ns)}};
+          {"not_run_share", knows_not_run ? share(overhead->not_run_ns) : Json()}};
 }
 
 Json vcpu_json(const VcpuRow& row, const Report& report) {
@@ -49,7 +44,7 @@ Json vcpu_json(const VcpuRow& row, const Report& report) {
                {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                {"tid", row.tid},
                {report.rows_of == RowsOf::kCalls ? "calls" : "exits", totals.exits}};
-  add_states(json, totals);
+  add_states(json, totals, report.known_states());
   if (report.rows_of == RowsOf::kCalls) return json;
   json["start_ns"] = totals.begin.ns();
   json["end_ns"] = totals.end.ns();
@@ -57,42 +52,53 @@ Json vcpu_json(const VcpuRow& row, const Report& report) {
                                      {"ns", totals.open_ns}})
                              : Json();
   std::optional<Overhead> overhead;
-  if (report.knows_guest()) overhead.emplace().add(totals);
-  json["overhead"] = overhead_json(overhead);
+  if (report.knows(State::kGuest)) overhead.emplace().add(totals);
+  json["overhead"] = overhead_json(overhead, report);
   return json;
 }
 
 void add_distribution(Json& json, const Histogram& histogram) {
-  json["min_ns"] = histogram.min();
-  json["mean_ns"] = histogram.mean();
-  json["p50_ns"] = histogram.percentile(500);
-  json["p90_ns"] = histogram.percentile(900);
-  json["p99_ns"] = histogram.percentile(990);
-  json["p999_ns"] = histogram.percentile(999);
-  json["max_ns"] = histogram.max();
+  const auto known = [&](std::uint64_t ns) { return histogram.count() == 0 ? Json() : Json(ns); };
+  json["min_ns"] = known(histogram.min());
+  json["mean_ns"] = known(histogram.mean());
+  json["p50_ns"] = value_or_null(histogram.percentile(500));
+  json["p90_ns"] = value_or_null(histogram.percentile(900));
+  json["p99_ns"] = value_or_null(histogram.percentile(990));
+  json["p999_ns"] = value_or_null(histogram.percentile(999));
+  json["max_ns"] = known(histogram.max());
 }
 
 }  // namespace
 
-void add_states(Json& json, const VcpuTotals& totals) {
-  json["time_ns"] = totals.time_ns();
-  json["guest_ns"] = totals.guest_ns;
-  add_parts(json, totals.parts);
-  json["paused_ns"] = totals.paused_ns;
-  json["offline_ns"] = totals.offline_ns;
-  json["not_seen_ns"] = totals.not_seen_ns;
+void add_parts(Json& json, const Parts& parts, const States& known) {
+  for (std::size_t i = 0; i < kParts; ++i)
+    json[std::string(kPartNames[i]) + "_ns"] = value_or_null(told(known, i, parts));
 }
 
-Json row_json(const GroupRow& row, RowsOf rows_of) {
+void add_states(Json& json, VcpuTotals totals, const States& known) {
+  json["time_ns"] = totals.time_ns();
+  const auto guest = static_cast<std::size_t>(State::kGuest);
+  json["guest_ns"] = known[guest] ? Json(totals.guest_ns) : Json();
+  add_parts(json, totals.parts, known);
+  for (const State state : {State::kPaused, State::kOffline, State::kNotSeen})
+    json[std::string(kStateKeys[static_cast<std::size_t>(state)]) + "_ns"] = totals.of(state);
+}
+
+Json row_json(const GroupRow& row, const Report& report) {
   Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
-  if (rows_of == RowsOf::kExits) json["halts"] = row.halts;
-  if (rows_of == RowsOf::kCalls) {
+  if (report.rows_of == RowsOf::kExits) json["halts"] = row.halts;
+  if (report.rows_of == RowsOf::kCalls) {
     json["guest_ns"] = row.guest_ns();
     json["devices_at_most_ns"] = row.devices_at_most_ns;
   }
-  add_parts(json, row.parts);
+  const bool parts = report.rows_of != RowsOf::kRequests;
+  add_parts(json, row.parts, parts ? report.known_states() : States());
   add_distribution(json, row.total);
   json["max_at_ns"] = row.max_at_ns;
+  if (report.durations()) return json;
+  for (const char* key : {"total_ns", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns",
+                          "max_ns", "max_at_ns"})
+    json[key] = nullptr;
   return json;
 }
 
@@ -102,9 +108,9 @@ Json distribution_json(const Histogram& histogram) {
   return json;
 }
 
-Json exit_json(const ExitRow& row) {
+Json exit_json(const ExitRow& row, const States& known) {
   Json json = {{"start_ns", row.span.start.ns()}, {"total_ns", row.span.total()}};
-  add_parts(json, row.span.parts);
+  add_parts(json, row.span.parts, known);
   json["vcpu"] = row.span.vcpu == kNoVcpu ? Json() : Json(row.span.vcpu);
   json["tid"] = static_cast<std::int32_t>(row.span.thread);
   json["reason"] = row.reason;
@@ -170,12 +176,12 @@ Json guest_functions_json(const Report& report) {
                  {"calls", row.times.calls},
                  {"exits", row.times.exits},
                  {"own_ns", row.times.own_ns()},
-                 {"guest_ns", row.times.guest_ns}};
+                 {"guest_ns", report.knows(State::kGuest) ? Json(row.times.guest_ns) : Json()}};
     if (report.rows_of == RowsOf::kCalls) {
       json["qemu_events"] = row.times.vmm_events;
       json["devices_at_most_ns"] = row.times.devices_at_most_ns;
     }
-    add_parts(json, row.times.parts);
+    add_parts(json, row.times.parts, report.known_states());
     rows.push_back(std::move(json));
   }
   return rows;
@@ -250,9 +256,9 @@ Json report_json(const Report& report) {
   json["from_userspace_exit"] = report.model.from_userspace_exit;
   json["vcpus"] = Json::array();
   for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row, report));
-  json["overhead"] = overhead_json(report.overhead);
+  json["overhead"] = overhead_json(report.overhead, report);
   Json rows = Json::array();
-  for (const GroupRow& row : report.rows) rows.push_back(row_json(row, report.rows_of));
+  for (const GroupRow& row : report.rows) rows.push_back(row_json(row, report));
   json["groups"] = {{"by", report.by}, {"of", name_of(report.rows_of)}, {"rows", std::move(rows)}};
   if (report.rows_left_out != 0) json["groups"]["rows_left_out"] = report.rows_left_out;
   json["qemu_events"] = Json::array();
@@ -262,7 +268,8 @@ Json report_json(const Report& report) {
   }
   if (report.slow_exits) {
     Json exits = Json::array();
-    for (const ExitRow& row : *report.slow_exits) exits.push_back(exit_json(row));
+    for (const ExitRow& row : *report.slow_exits)
+      exits.push_back(exit_json(row, report.known_states()));
     json["slow_exits"] = {{"slower_than_ns", report.slower_than_ns},
                           {"left_out", report.slow_left_out},
                           {"exits", std::move(exits)}};

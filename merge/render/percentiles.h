@@ -17,22 +17,16 @@ template <typename Rows, typename Row>
                                    bool cycles) {
   std::vector<std::uint64_t> values;
   for (const Row& row : rows) {
-    for (const auto part : parts) values.push_back((row.*part).percentile(500));
+    for (const auto part : parts) values.push_back((row.*part).percentile(500).value_or(0));
   }
   return choose_unit(values, cycles);
 }
 
-// "-" of nothing.
-[[nodiscard]] inline std::string percentile_cell(const Histogram& histogram,
-                                                 std::uint32_t per_mille, const Unit& unit) {
-  return histogram.count() == 0 ? "-" : in_unit(histogram.percentile(per_mille), unit);
-}
-
-// The median and the 99th percentile.
+// The median and the 99th percentile, "-" where they are not known.
 inline void add_percentiles(std::vector<std::string>& cells, const Histogram& histogram,
                             const Unit& unit) {
-  cells.push_back(percentile_cell(histogram, 500, unit));
-  cells.push_back(percentile_cell(histogram, 990, unit));
+  cells.push_back(in_unit(histogram.percentile(500), unit));
+  cells.push_back(in_unit(histogram.percentile(990), unit));
 }
 
 }  // namespace trapline

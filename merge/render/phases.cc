@@ -23,13 +23,11 @@ void print_times(const Report& report, const std::vector<PhaseRow>& phases, std:
   for (const PhaseRow& row : phases) {
     // The wall time of all vCPUs.
     const std::uint64_t whole = row.ns * std::max<std::size_t>(report.vcpus.size(), 1);
-    const bool known = report.model.durations();
     std::vector<std::string> cells = {row.name, in_unit(row.start_ns - phases[0].start_ns, unit),
                                       in_unit(row.ns, unit), grouped(row.exits)};
-    cells.push_back(known && !report.model.from_userspace_exit ? percent_text(row.guest_ns, whole)
-                                                               : "-");
-    for (const std::uint64_t part : row.parts)
-      cells.push_back(known ? percent_text(part, whole) : "-");
+    cells.push_back(report.knows(State::kGuest) ? percent_text(row.guest_ns, whole) : "-");
+    for (std::size_t i = 0; i < kParts; ++i)
+      cells.push_back(percent_text(told(report.known_states(), i, row.parts), whole));
     table.add(std::move(cells));
   }
   out << '\n';
@@ -79,14 +77,17 @@ void print_phases(const Report& report, const PhaseReport& phases, std::ostream&
   print_shares(report, phases.rows, out, style);
 }
 
-void print_phases_csv(const PhaseReport& phases, std::ostream& out) {
+void print_phases_csv(const Report& report, const PhaseReport& phases, std::ostream& out) {
   out << "\nphase,what,name,start_ns,ns,exits,guest_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,"
          "halted_ns\n";
   for (const PhaseRow& row : phases.rows) {
     const std::string phase = csv_cell(row.name);
-    out << fmt::format("{},phase,{},{},{},{},{},{},{},{},{},{}\n", phase, csv_cell(row.pattern),
-                       row.start_ns, row.ns, row.exits, row.guest_ns, row.parts[0], row.parts[1],
-                       row.parts[2], row.parts[3], row.parts[4]);
+    out << fmt::format("{},phase,{},{},{},{}", phase, csv_cell(row.pattern), row.start_ns, row.ns,
+                       row.exits);
+    out << ',' << (report.knows(State::kGuest) ? std::to_string(row.guest_ns) : "");
+    for (std::size_t i = 0; i < kParts; ++i)
+      out << ',' << csv_number(told(report.known_states(), i, row.parts));
+    out << '\n';
     for (const PhaseShare& share : row.devices)
       out << fmt::format("{},device,{},,{},{},,,,,,\n", phase, csv_cell(share.name), share.ns,
                          share.exits);

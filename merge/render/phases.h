@@ -13,6 +13,6 @@ void print_phases(const Report& report, const PhaseReport& phases, std::ostream&
                   const TextStyle& style);
 // phase,what,name,start_ns,ns,exits,guest_ns,kernel_ns,user_ns,preempted_ns,blocked_ns,halted_ns:
 // a row of each phase, then those of its devices and functions.
-void print_phases_csv(const PhaseReport& phases, std::ostream& out);
+void print_phases_csv(const Report& report, const PhaseReport& phases, std::ostream& out);
 
 }  // namespace trapline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "merge/render/ordered_json.h"
 #include "merge/report/report.h"
@@ -9,10 +10,16 @@
 namespace trapline {
 
 [[nodiscard]] Json report_json(const Report& report);
-[[nodiscard]] Json row_json(const GroupRow& row, RowsOf rows_of = RowsOf::kExits);
-[[nodiscard]] Json exit_json(const ExitRow& row);
+[[nodiscard]] Json row_json(const GroupRow& row, const Report& report);
+// "user_ns": 12, or null where the events do not tell it.
+void add_parts(Json& json, const Parts& parts, const States& known);
+template <typename Value>
+[[nodiscard]] Json value_or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+[[nodiscard]] Json exit_json(const ExitRow& row, const States& known);
 [[nodiscard]] Json distribution_json(const Histogram& histogram);
 // The time of a vCPU, and each state's: they add up to it.
-void add_states(Json& json, const VcpuTotals& totals);
+void add_states(Json& json, VcpuTotals totals, const States& known);
 
 }  // namespace trapline

@@ -50,15 +50,16 @@ Json shares_json(const std::vector<PhaseShare>& shares) {
 
 }  // namespace
 
-Json phases_json(const PhaseReport& phases) {
+Json phases_json(const PhaseReport& phases, const Report& report) {
   Json rows = Json::array();
   for (const PhaseRow& row : phases.rows) {
-    Json json = {
-        {"name", row.name},         {"pattern", row.pattern.empty() ? Json() : Json(row.pattern)},
-        {"start_ns", row.start_ns}, {"ns", row.ns},
-        {"exits", row.exits},       {"guest_ns", row.guest_ns}};
-    for (std::size_t i = 0; i < kParts; ++i)
-      json[std::string(kPartNames[i]) + "_ns"] = row.parts[i];
+    Json json = {{"name", row.name},
+                 {"pattern", row.pattern.empty() ? Json() : Json(row.pattern)},
+                 {"start_ns", row.start_ns},
+                 {"ns", row.ns},
+                 {"exits", row.exits},
+                 {"guest_ns", report.knows(State::kGuest) ? Json(row.guest_ns) : Json()}};
+    add_parts(json, row.parts, report.known_states());
     json["devices"] = shares_json(row.devices);
     json["functions"] = shares_json(row.functions);
     rows.push_back(std::move(json));
@@ -72,15 +73,15 @@ void print_side_tables(const Report& report, const SideTables& tables, std::ostr
   if (tables.phases) print_phases(report, *tables.phases, out, style);
 }
 
-void print_side_tables_csv(const SideTables& tables, std::ostream& out) {
+void print_side_tables_csv(const Report& report, const SideTables& tables, std::ostream& out) {
   if (tables.halts) print_halt_costs_csv(*tables.halts, out);
-  if (tables.phases) print_phases_csv(*tables.phases, out);
+  if (tables.phases) print_phases_csv(report, *tables.phases, out);
 }
 
 void print_json(const Report& report, const SideTables& tables, std::ostream& out) {
   Json json = report_json(report);
   if (tables.halts) json["halt_costs"] = halts_json(*tables.halts, report.cycles);
-  if (tables.phases) json["phases"] = phases_json(*tables.phases);
+  if (tables.phases) json["phases"] = phases_json(*tables.phases, report);
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 

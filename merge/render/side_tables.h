@@ -13,8 +13,8 @@ namespace trapline {
 // Each after an empty line.
 void print_side_tables(const Report& report, const SideTables& tables, std::ostream& out,
                        const TextStyle& style);
-void print_side_tables_csv(const SideTables& tables, std::ostream& out);
-[[nodiscard]] Json phases_json(const PhaseReport& phases);
+void print_side_tables_csv(const Report& report, const SideTables& tables, std::ostream& out);
+[[nodiscard]] Json phases_json(const PhaseReport& phases, const Report& report);
 // The report with them: keys `halt_costs` and `phases`.
 void print_json(const Report& report, const SideTables& tables, std::ostream& out);
 

@@ -64,9 +64,11 @@ void print_overhead(const Report& report, std::ostream& out) {
   if (!report.overhead || report.overhead->busy_ns() == 0) return;
   const Overhead& overhead = *report.overhead;
   const std::uint64_t busy = overhead.busy_ns();
-  out << fmt::format("Of {} of busy time: guest {}, exits {}, waiting for a CPU {}.\n",
-                     duration_text(busy, report.cycles), percent_text(overhead.guest_ns, busy),
-                     percent_text(overhead.exit_ns, busy), percent_text(overhead.not_run_ns, busy));
+  out << fmt::format(
+      "Of {} of busy time: guest {}, exits {}, waiting for a CPU {}.\n",
+      duration_text(busy, report.cycles), percent_text(overhead.guest_ns, busy),
+      percent_text(overhead.exit_ns, busy),
+      report.knows(State::kPreempted) ? percent_text(overhead.not_run_ns, busy) : "-");
 }
 
 // Those that every vCPU has a column for, and those that some vCPU was in.
@@ -86,6 +88,7 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
   if (report.rows_of == RowsOf::kCalls) return print_call_vcpus(report, out, style);
   const bool with_vm = shows_vms(report);
   const std::vector<State> states = shown_states(report);
+  const States known = report.known_states();
   std::vector<std::string> head = {"Share of the vCPU's time", "exits", "time"};
   for (const State state : states) head.emplace_back(kStateNames[static_cast<std::size_t>(state)]);
   TextTable table(std::move(head));
@@ -95,8 +98,7 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
     std::vector<std::string> cells = {vcpu_name(row, with_vm), grouped(totals.exits),
                                       duration_text(time, report.cycles)};
     for (const State state : states) {
-      const bool known = state == State::kGuest ? report.knows_guest() : report.model.durations();
-      cells.push_back(known ? percent_text(totals.of(state), time) : "-");
+      cells.push_back(percent_text(told(known, state, totals.of(state)), time));
     }
     table.add(std::move(cells));
   }
@@ -116,8 +118,8 @@ Unit unit_for(const std::vector<GroupRow>& rows, bool cycles, Get get) {
 void print_latency(const Report& report, std::ostream& out, const TextStyle& style) {
   const bool cycles = report.cycles;
   const Unit total = unit_for(report.rows, cycles, [](const auto& r) { return r.total.total(); });
-  const Unit middle =
-      unit_for(report.rows, cycles, [](const auto& r) { return r.total.percentile(500); });
+  const Unit middle = unit_for(report.rows, cycles,
+                               [](const auto& r) { return r.total.percentile(500).value_or(0); });
   const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
   TextTable table({report.by, std::string(name_of(report.rows_of)),
                    fmt::format("total/{}", total.name), "of time",
@@ -142,14 +144,20 @@ void print_latency(const Report& report, std::ostream& out, const TextStyle& sty
   table.print(out, style);
 }
 
+// The parts' shares, "-" of those that the events do not tell.
+void add_parts(std::vector<std::string>& cells, const Parts& parts, std::uint64_t whole,
+               const States& known) {
+  for (std::size_t i = 0; i < kParts; ++i)
+    cells.push_back(percent_text(told(known, i, parts), whole));
+}
+
 void print_parts(const Report& report, std::ostream& out, const TextStyle& style) {
   TextTable table(
       {"Where their time went", "kernel", "user (QEMU)", "preempted", "blocked", "halted"});
+  const States known = report.known_states();
   for (const GroupRow& row : report.rows) {
     std::vector<std::string> cells = {row.key};
-    for (const std::uint64_t part : row.parts) {
-      cells.push_back(percent_text(part, row.total.total()));
-    }
+    add_parts(cells, row.parts, row.total.total(), known);
     table.add(std::move(cells), row.halts);
   }
   out << '\n';
@@ -205,7 +213,11 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
                        duration_text(row.span.total(), report.cycles), row.reason);
     if (row.detail != "-") out << ", " << row.detail;
     if (row.device != "-") out << ", " << row.device;
-    if (row.function != "[unknown]") out << ", in " << row.function;
+    if (row.function == kHiddenFunction) {
+      out << ", rip " << row.function;
+    } else if (row.function != "[unknown]") {
+      out << ", in " << row.function;
+    }
     out << "\n    ";
     for (std::size_t i = 0; i < kParts; ++i) {
       if (row.span.parts[i] == 0) continue;
@@ -258,7 +270,7 @@ void print_halts(const Report& report, std::ostream& out, const TextStyle& style
                    "wake-up p50", "p99"});
   for (const HaltRow& row : *report.halts) {
     const auto cell = [&](const Histogram& histogram, std::uint32_t per_mille) {
-      return percentile_cell(histogram, per_mille, unit);
+      return in_unit(histogram.percentile(per_mille), unit);
     };
     table.add({row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu),
                grouped(row.polls_won.count()), cell(row.polls_won, 500), grouped(row.slept.count()),
@@ -281,11 +293,13 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   const Unit unit = choose_unit(values, report.cycles);
   TextTable table({"own time of", "calls", "exits", fmt::format("own/{}", unit.name), "guest",
                    "kernel", "user", "preempted", "blocked", "halted"});
+  const States known = report.known_states();
   for (const GuestFunctionRow& row : *report.guest_functions) {
     const std::uint64_t own = row.times.own_ns();
-    std::vector<std::string> cells = {row.name, grouped(row.times.calls), grouped(row.times.exits),
-                                      in_unit(own, unit), percent_text(row.times.guest_ns, own)};
-    for (const std::uint64_t part : row.times.parts) cells.push_back(percent_text(part, own));
+    std::vector<std::string> cells = {
+        row.name, grouped(row.times.calls), grouped(row.times.exits), in_unit(own, unit),
+        report.knows(State::kGuest) ? percent_text(row.times.guest_ns, own) : "-"};
+    add_parts(cells, row.times.parts, own, known);
     table.add(std::move(cells));
   }
   out << '\n';

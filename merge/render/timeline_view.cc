@@ -110,8 +110,12 @@ std::string TimelineView::plain(const Event& event) const {
 
 namespace {
 
-std::string function_of(const SymbolTable* symbols, std::uint64_t rip) {
-  const Symbol* symbol = symbols == nullptr ? nullptr : symbols->find(rip);
+std::string function_of(const Pipeline& pipeline, const Event& event, const ExitReason& reason,
+                        std::uint64_t rip) {
+  if (pipeline.hides_rip(event.thread, reason, rip)) return std::string(kHiddenFunction);
+  const SymbolTable* symbols = pipeline.symbols();
+  const Symbol* symbol =
+      symbols == nullptr || (rip == 0 && may_hide_rip(reason)) ? nullptr : symbols->find(rip);
   if (symbol == nullptr) return fmt::format("at {:#x}", rip);
   return fmt::format("in {}+{:#x}", printable(symbol->name), rip - symbol->address);
 }
@@ -136,10 +140,10 @@ std::string exit_summary(const ExitSpan& exit, const Names& names, bool cycles) 
 
 void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place& place,
                            const Pipeline& pipeline) {
-  const std::string reason =
-      reason_text(timeline_.source_of(event), {exit.reason, exit.isa, exit.exception_class});
+  const ExitReason why{exit.reason, exit.isa, exit.exception_class};
+  const std::string reason = reason_text(timeline_.source_of(event), why);
   print(event, place, 0, kBold,
-        fmt::format("exit {}, {}", printable(reason), function_of(pipeline.symbols(), exit.rip)));
+        fmt::format("exit {}, {}", printable(reason), function_of(pipeline, event, why, exit.rip)));
 }
 
 void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pipeline) {

@@ -53,6 +53,22 @@ std::string duration_text(std::uint64_t value, bool cycles) {
   return fmt::format("{} {}", in_unit(value, unit), unit.name);
 }
 
+std::string in_unit(std::optional<std::uint64_t> value, const Unit& unit) {
+  return value ? in_unit(*value, unit) : "-";
+}
+
+std::string duration_text(std::optional<std::uint64_t> value, bool cycles) {
+  return value ? duration_text(*value, cycles) : "-";
+}
+
+std::string percent_text(std::optional<std::uint64_t> share, std::uint64_t whole) {
+  return share ? percent_text(*share, whole) : "-";
+}
+
+std::string csv_number(std::optional<std::uint64_t> value) {
+  return value ? std::to_string(*value) : "";
+}
+
 std::string grouped(std::uint64_t value) {
   const std::string digits = std::to_string(value);
   std::string text;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,12 @@ struct Unit {
 [[nodiscard]] std::string in_unit(std::uint64_t value, const Unit& unit);
 // With the unit of its own: "12.3 µs".
 [[nodiscard]] std::string duration_text(std::uint64_t value, bool cycles);
+// The same of what may not be known: "-".
+[[nodiscard]] std::string in_unit(std::optional<std::uint64_t> value, const Unit& unit);
+[[nodiscard]] std::string duration_text(std::optional<std::uint64_t> value, bool cycles);
+[[nodiscard]] std::string percent_text(std::optional<std::uint64_t> share, std::uint64_t whole);
+// In CSV, where nothing is written of what is not known.
+[[nodiscard]] std::string csv_number(std::optional<std::uint64_t> value);
 // "1,234,567".
 [[nodiscard]] std::string grouped(std::uint64_t value);
 // "12.3%"; "-" of nothing.

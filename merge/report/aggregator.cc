@@ -165,7 +165,7 @@ VcpuNames Aggregator::report_vcpus(Report& report, const Pipeline& pipeline) con
       // The time outside of functions that were recorded.
       const std::uint64_t known = totals.time_ns(), all_ns = report.end_ns - report.start_ns;
       totals.not_seen_ns = all_ns > known ? all_ns - known : 0;
-    } else if (report.knows_guest()) {
+    } else if (report.knows(State::kGuest)) {
       if (!report.overhead) report.overhead.emplace();
       report.overhead->add(totals);
     }

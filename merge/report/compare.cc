@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "merge/report/top_rows.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// A p99 of fewer is their maximum.
-constexpr std::uint64_t kFewestForP99 = 100;
 // Of all runs together: a row with fewer is not tested.
 constexpr std::uint64_t kFewestExits = 50;
 
@@ -24,18 +23,17 @@ const double kBucketError = 1.0 / 256 / std::sqrt(3.0);
 bool is_percentile(Metric metric) { return metric == Metric::kP50 || metric == Metric::kP99; }
 
 // Whether the events tell the part, or the duration.
-bool has_part(Metric metric, const ExitModel& model) {
-  if (metric == Metric::kKernel && model.from_userspace_exit) return false;
-  if (metric == Metric::kUser && !model.userspace_exits) return false;
-  const bool off_cpu = metric == Metric::kPreempted || metric == Metric::kBlocked;
-  return model.durations() && (model.sched_switch || !off_cpu);
+bool is_known(Metric metric, const ExitModel& model) {
+  if (metric < Metric::kKernel) return model.durations();
+  return model
+      .known_states()[static_cast<std::size_t>(metric) - static_cast<std::size_t>(Metric::kKernel)];
 }
 
 bool applies(Metric metric, const Comparison& comparison, bool halts) {
   if (halts && metric == Metric::kCost) return false;
   switch (comparison.rows_of) {
     case CompareRows::kExits:
-      return metric == Metric::kRate || has_part(metric, comparison.model);
+      return metric == Metric::kRate || is_known(metric, comparison.model);
     case CompareRows::kFunctions:
       return true;
     case CompareRows::kWaits:
@@ -46,6 +44,10 @@ bool applies(Metric metric, const Comparison& comparison, bool halts) {
       break;
   }
   return metric < Metric::kShare;
+}
+
+double or_unknown(std::optional<std::uint64_t> ns) {
+  return ns ? static_cast<double>(*ns) : kUnknown;
 }
 
 double ratio(double above, double below) { return below > 0 ? above / below : kUnknown; }
@@ -68,11 +70,9 @@ double figure_of(const Recorded& run, const std::string& key, Metric metric) {
     case Metric::kMean:
       return ratio(total, count);
     case Metric::kP50:
-      return count > 0 ? static_cast<double>(row.durations.percentile(500)) : kUnknown;
+      return or_unknown(row.durations.percentile(500));
     case Metric::kP99:
-      return row.durations.count() >= kFewestForP99
-                 ? static_cast<double>(row.durations.percentile(990))
-                 : kUnknown;
+      return or_unknown(row.durations.percentile(990));
     default:
       break;
   }

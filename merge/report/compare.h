@@ -62,10 +62,12 @@ enum class Metric : std::uint8_t {
   kUser,
   kPreempted,
   kBlocked,
+  kHalted,
 };
-inline constexpr std::size_t kMetrics = 10;
+inline constexpr std::size_t kMetrics = 11;
 inline constexpr std::array<std::string_view, kMetrics> kMetricNames = {
-    "rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked"};
+    "rate",   "mean", "p50",       "p99",     "share", "cost",
+    "kernel", "user", "preempted", "blocked", "halted"};
 
 // Every figure is NaN where it is not known.
 struct MetricChange {

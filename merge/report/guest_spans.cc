@@ -45,6 +45,12 @@ std::string value_with_name(std::string_view text, const std::string& field,
   return comm.empty() ? what : what + " (" + comm + ')';
 }
 
+bool is_wait(std::size_t part) {
+  return part == static_cast<std::size_t>(Part::kPreempted) ||
+         part == static_cast<std::size_t>(Part::kBlocked) ||
+         part == static_cast<std::size_t>(Part::kHalted);
+}
+
 std::string_view name_of_part(std::size_t part) {
   return part == kGuest ? "guest" : part == kNotKnown ? "not recorded" : kPartNames[part];
 }
@@ -135,7 +141,8 @@ void GuestSpans::event(const Event& event, const Pipeline& pipeline) {
 
 void GuestSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   pipeline_ = &pipeline;
-  history_.add(exit, tracker_.of(exit));
+  const std::span<const WaitShare> waits = tracker_.of(exit);
+  history_.add(exit, waits, tracker_.halts());
   settle(exit.thread);
 }
 
@@ -273,11 +280,16 @@ ExplainNode GuestSpans::tree(const Sums& sums, const CulpritNames& names) {
     for (const auto& [key, sum] : sums) {
       if (key.first != part) continue;
       node.ns += sum.ns;
-      const bool waits = part == static_cast<std::size_t>(Part::kPreempted) ||
-                         part == static_cast<std::size_t>(Part::kBlocked);
-      if (waits) node.children.push_back({names.text(key.second), sum.ns, sum.count, {}});
+      if (!is_wait(part)) continue;
+      const bool awake = part == static_cast<std::size_t>(Part::kHalted) && key.second == Culprit();
+      node.children.push_back(
+          {awake ? "awake in between, or polling" : names.text(key.second), sum.ns, sum.count, {}});
     }
     if (node.ns == 0) continue;
+    // Nothing tells who ended a sleep.
+    if (part == static_cast<std::size_t>(Part::kHalted) && node.children.size() == 1 &&
+        sums.contains({part, Culprit()}))
+      node.children.clear();
     std::stable_sort(node.children.begin(), node.children.end(),
                      [](const ExplainNode& a, const ExplainNode& b) { return a.ns > b.ns; });
     root.ns += node.ns;
@@ -310,14 +322,16 @@ ExplainedSpan GuestSpans::explained(const Interval& interval, const CulpritNames
                        static_cast<double>(std::max(interval.length(), std::uint64_t{1}));
   const std::string who = part == Part::kPreempted
                               ? "ready to run, and " + names.ran_instead(most->second)
-                          : part == Part::kBlocked ? "asleep " + names.slept_for(most->second)
-                          : part == Part::kUser    ? "in QEMU"
-                          : part == Part::kHalted  ? "halted"
-                                                   : "in the host's kernel";
+                          : part == Part::kBlocked    ? "asleep " + names.slept_for(most->second)
+                          : part == Part::kUser       ? "in QEMU"
+                          : part != Part::kHalted     ? "in the host's kernel"
+                          : most->second == Culprit() ? "halted"
+                                                      : "halted " + names.slept_for(most->second);
   span.sentence = fmt::format("During {:.1f} % of it the vCPU was {}.", share, who);
   Circumstances around = circumstances_of(most->second, names);
   around.throttled = !names.processes.quotas().of(interval.thread).empty();
-  const Cause* cause = cause_of(part, most->second, around);
+  const Cause* cause =
+      cause_of(part == Part::kHalted ? Part::kBlocked : part, most->second, around);
   if (cause == nullptr) return span;
   span.advice = cause->advice;
   span.source = cause->source;

@@ -1,7 +1,12 @@
 #include "merge/report/notes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <string>
+
+#include "merge/model/processes.h"
 
 namespace trapline {
 
@@ -27,6 +32,27 @@ std::vector<std::string> notes_of_calls(const Report& report, const Capabilities
   }
   if (report.cycles) notes.push_back("times are cycles of the TSC");
   return notes;
+}
+
+// A note for each VM whose exits all have rip 0.
+void note_hidden(const Report& report, std::vector<std::string>& notes) {
+  struct Seen {
+    std::uint64_t hidden = 0;
+    bool shown = false;
+  };
+  std::map<std::string, Seen> vms;
+  for (const VcpuRow& row : report.vcpus) {
+    Seen& vm = vms[vm_text(row.vm, row.vm_name)];
+    vm.hidden += row.totals.rip_hidden;
+    vm.shown = vm.shown || row.totals.rip_shown;
+  }
+  for (const auto& [vm, seen] : vms) {
+    if (seen.hidden == 0 || seen.shown) continue;
+    notes.push_back(fmt::format(
+        "VM {} is taken for a confidential guest (SEV-ES, SNP, TDX): the rip of all of its {} "
+        "exits is 0; no function is looked up for them",
+        vm, seen.hidden));
+  }
 }
 
 bool saw_halts(const Report& report) {
@@ -76,11 +102,12 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
         "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "
         "its wait for a CPU is in that");
   }
-  if (report.knows_guest() && !report.vcpus.empty() && !saw_halts(report)) {
+  if (report.knows(State::kGuest) && !report.vcpus.empty() && !saw_halts(report)) {
     notes.push_back(
         "no halt was recorded: guest time may include idle time, and exits cost at least their "
         "share");
   }
+  note_hidden(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {
     notes.push_back(
         "no event tells to which CPU a woken vCPU went: the one that it ran on next is taken; "

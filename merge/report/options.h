@@ -33,7 +33,7 @@ template <typename Total>
     case SortBy::kMax:
       return total.max();
     case SortBy::kP99:
-      return total.percentile(990);
+      return total.percentile(990).value_or(0);
     case SortBy::kKey:
       return 0;
     case SortBy::kTotal:

@@ -120,7 +120,20 @@ struct Report {
   std::vector<VcpuRow> vcpus;
   // Of all vCPUs; nothing where the times in the guest and in exits are not known.
   std::optional<Overhead> overhead;
-  [[nodiscard]] bool knows_guest() const { return model.durations() && !model.from_userspace_exit; }
+  // The states whose times the events tell.
+  [[nodiscard]] States known_states() const {
+    if (rows_of != RowsOf::kCalls) return model.known_states();
+    States known = States().set();
+    known.reset(static_cast<std::size_t>(State::kKernel));
+    known.reset(static_cast<std::size_t>(State::kHalted));
+    known.set(static_cast<std::size_t>(State::kUser), !vmm_events.empty());
+    known.set(static_cast<std::size_t>(State::kPreempted), model.sched_switch);
+    known.set(static_cast<std::size_t>(State::kBlocked), model.sched_switch);
+    return known;
+  }
+  [[nodiscard]] bool knows(State state) const {
+    return known_states()[static_cast<std::size_t>(state)];
+  }
   // All vCPUs' time, of which shares are.
   [[nodiscard]] std::uint64_t vcpu_time() const {
     std::uint64_t sum = 0;

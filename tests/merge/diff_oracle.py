@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-PARTS = ("kernel", "user", "preempted", "blocked")
+PARTS = ("kernel", "user", "preempted", "blocked", "halted")
 EXTENSIVE = ("rate", "share", "cost")
 METRICS = ("rate", "mean", "p50", "p99", "share", "cost", *PARTS)
 BUCKET_ERROR = {"p50": 1 / 256 / math.sqrt(3), "p99": 1 / 256 / math.sqrt(3)}
@@ -61,7 +61,7 @@ class Run:
                 rows = [json.loads(line) for line in lines]
         self.rows = {}
         for row in rows:
-            self.rows.setdefault(row["reason"], []).append((row["total_ns"], *(row[f"{part}_ns"] for part in PARTS)))
+            self.rows.setdefault(row["reason"], []).append((row["total_ns"], *(row[f"{part}_ns"] or 0 for part in PARTS)))
 
     def figure(self, key, metric):
         exits = self.rows.get(key, [])

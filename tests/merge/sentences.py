@@ -30,6 +30,7 @@ TEXTS = {
     "until it was woken; by whom is ": "sched_switch; it says that the wake-up is unknown",
     "until woken by ": WAKE,
     ", until ": f"{WAKE}, else unknown",
+    "Halted {}, until": f"kvm_exit of a halt; {WAKE}, else that it was awake in between, or unknown",
     "Slept in halts {}, until": f"kvm_exit of a halt; {WAKE}, else unknown",
     "the guest was halted, {} of that {}.": f"kvm_exit of a halt; {WAKE}, else it says that it is unknown",
     "no wake-ups were recorded: a sleeping vCPU counts as blocked": "that there are no wake-ups",

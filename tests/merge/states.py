@@ -20,6 +20,11 @@ MOST_POLLED = 1_000_000
 STATES = ("guest", *PARTS, "paused", "offline", "not_seen")
 
 
+def known(ns):
+    """null is what the recording cannot tell; sums take it as nothing."""
+    return ns or 0
+
+
 class Recording:
     def __init__(self, trapline, path):
         self.trapline, self.path, self.wrong = trapline, str(path), []
@@ -40,7 +45,7 @@ class Recording:
         begin, end = report["interval"]["start_ns"], report["interval"]["end_ns"]
         for vcpu in report["vcpus"]:
             name = f"thread {vcpu['tid']}"
-            self.expect(f"{name}: sum of the states", sum(vcpu[f"{state}_ns"] for state in STATES), vcpu["time_ns"])
+            self.expect(f"{name}: sum of the states", sum(known(vcpu[f"{state}_ns"]) for state in STATES), vcpu["time_ns"])
             self.expect(f"{name}: its time", vcpu["end_ns"] - vcpu["start_ns"], vcpu["time_ns"])
             self.expect(f"{name}: within the recording", begin <= vcpu["start_ns"] <= vcpu["end_ns"] <= end, True)
             self.check_overhead(name, vcpu)
@@ -57,7 +62,7 @@ class Recording:
             return
         of = vcpu["overhead"]
         self.expect(f"{name}: guest time in the overhead", of["guest_ns"], vcpu["guest_ns"])
-        states = sum(vcpu[f"{state}_ns"] for state in ("kernel", "user", "blocked"))
+        states = sum(known(vcpu[f"{state}_ns"]) for state in ("kernel", "user", "blocked"))
         self.expect(f"{name}: no more exit cost than exits", of["exit_ns"] <= states, True)
         self.expect(f"{name}: all but the open exit", states - of["exit_ns"] <= vcpu["open"]["ns"], True)
 
@@ -66,9 +71,9 @@ class Recording:
         for by in ("reason", "device", "vcpu", "reason,device"):
             rows = json.loads(self.run("report", "--format", "json", "--by", by))["groups"]["rows"]
             for row in rows:
-                self.expect(f"--by {by}: {row['key']}: sum of the parts", sum(row[f"{part}_ns"] for part in PARTS),
-                            row["total_ns"])
-            mine = {part: sum(row[f"{part}_ns"] for row in rows) for part in (*PARTS, "total")}
+                self.expect(f"--by {by}: {row['key']}: sum of the parts", sum(known(row[f"{part}_ns"]) for part in PARTS),
+                            known(row["total_ns"]))
+            mine = {part: sum(known(row[f"{part}_ns"]) for row in rows) for part in (*PARTS, "total")}
             self.expect(f"--by {by}: sums of the rows", mine, sums or mine)
             sums = mine
             if "reason" not in by:
@@ -76,7 +81,7 @@ class Recording:
                 self.expect(f"--by {by}: rows with halted time", set(halted) <= {"[halted]"}, True)
         for part in PARTS:
             self.expect(f"{part} of the exits is no more than of the vCPUs",
-                        sums[part] <= sum(vcpu[f"{part}_ns"] for vcpu in report["vcpus"]), True)
+                        sums[part] <= sum(known(vcpu[f"{part}_ns"]) for vcpu in report["vcpus"]), True)
 
     def text(self, report, text):
         if report["user_end"] == "none":
@@ -95,26 +100,27 @@ class Recording:
             table[int(tid[1])] = dict(zip(names, line[tid.end():].split()[-len(names):], strict=True))
         for vcpu in report["vcpus"]:
             for state in STATES:
-                known = state != "guest" or not report["from_userspace_exit"]
-                share = f"{100 * vcpu[state + '_ns'] / max(1, vcpu['time_ns']):.1f}%" if known else "-"
+                ns = vcpu[state + "_ns"]
+                share = "-" if ns is None else f"{100 * ns / max(1, vcpu['time_ns']):.1f}%"
                 shown = table.get(vcpu["tid"], {}).get(state.replace("_", " "))
                 if shown is not None or vcpu[f"{state}_ns"] and vcpu["tid"] in table:
                     self.expect(f"text: {state} of thread {vcpu['tid']}", shown, share)
         of = report["overhead"]
-        said = re.search(r"busy time: guest [0-9.]+%, exits ([0-9.]+%), waiting for a CPU ([0-9.]+%)", text)
+        said = re.search(r"busy time: guest [0-9.]+%, exits ([0-9.]+%), waiting for a CPU ([0-9.]+%|-)", text)
         if of and of["share"] is not None:
             self.expect("text: the share of exits", said and said.groups(),
-                        (f"{100 * of['share']:.1f}%", f"{100 * of['not_run_share']:.1f}%"))
+                        tuple("-" if share is None else f"{100 * share:.1f}%"
+                              for share in (of["share"], of["not_run_share"])))
 
     def csv(self, report, rows):
         keys = ("count", "total_ns", *(f"{part}_ns" for part in PARTS), "p50_ns", "max_ns", "max_at_ns")
-        self.expect("csv", [[row["key"], *(int(row[key]) for key in keys)] for row in rows],
+        self.expect("csv", [[row["key"], *(int(row[key]) if row[key] else None for key in keys)] for row in rows],
                     [[row["key"], *(row[key] for key in keys)] for row in report["groups"]["rows"]])
 
     def page(self, report, page):
         for mine, vcpu in zip(page["vcpus"], report["vcpus"], strict=True):
             for state in STATES:
-                self.expect(f"page: {state} of thread {vcpu['tid']}", sum(mine["shares"][state]), vcpu[f"{state}_ns"])
+                self.expect(f"page: {state} of thread {vcpu['tid']}", sum(mine["shares"][state]), known(vcpu[f"{state}_ns"]))
 
     def top(self, report, frames):
         # Of an exit that turns out to have no entry, the time was told of before it became not seen.
@@ -123,7 +129,7 @@ class Recording:
         for vcpu in report["vcpus"]:
             of = [one for frame in frames for one in frame["vcpus"] if one["tid"] == vcpu["tid"]]
             for state in STATES[:-1]:
-                mine, wanted = sum(one[f"{state}_ns"] for one in of), vcpu[f"{state}_ns"]
+                mine, wanted = sum(known(one[f"{state}_ns"]) for one in of), known(vcpu[f"{state}_ns"])
                 # A poll is known when it ends, a vCPU when it first enters the guest.
                 if not 0 <= mine - wanted <= MOST_POLLED and not (state == "offline" and mine <= wanted):
                     self.expect(f"top: {state} of thread {vcpu['tid']}", mine, wanted)

@@ -76,11 +76,11 @@ bool is_built_in(const tracetool::Event& event, const VmmEventField& field) {
 }
 bool is_built_in(const tracetool::Event& event, const VmmEventMeaning& meaning) {
   return is_built_in(event, meaning.address) && is_built_in(event, meaning.region) &&
-         is_built_in(event, meaning.vcpu);
+         is_built_in(event, meaning.vcpu) && is_built_in(event, meaning.running);
 }
 bool says_something(const VmmEventMeaning& meaning) {
   return !meaning.address.argument.empty() || !meaning.region.argument.empty() ||
-         !meaning.vcpu.argument.empty();
+         !meaning.vcpu.argument.empty() || !meaning.running.argument.empty();
 }
 
 }  // namespace
@@ -126,6 +126,10 @@ void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_v
       !number_after(arguments, meaning.vcpu.before, 10, event.vcpu)) {
     event.vcpu = kNoVcpu;
   }
+  if (!meaning.running.before.empty() &&
+      !number_after(arguments, meaning.running.before, 10, event.running)) {
+    event.running = -1;
+  }
 }
 
 void VmmEventReader::read_declared(const EventPlan& plan, std::string_view arguments,
@@ -142,6 +146,8 @@ void VmmEventReader::read_declared(const EventPlan& plan, std::string_view argum
       event.region = names_->id(values[i].text);
     } else if (name == plan.meaning->vcpu.argument) {
       event.vcpu = static_cast<std::int32_t>(values[i].bits);
+    } else if (name == plan.meaning->running.argument) {
+      event.running = static_cast<std::int32_t>(values[i].bits);
     }
   }
 }

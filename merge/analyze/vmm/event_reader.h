@@ -26,6 +26,7 @@ struct VmmEvent {
   std::uint64_t address = 0;    // kRegion*: port or guest-physical address
   NameId region = kNoName;      // kRegion*: the region's name
   std::int32_t vcpu = kNoVcpu;  // where the event tells it
+  std::int32_t running = -1;    // kVmState: 0 stopped, 1 running; else, not known
 };
 
 class VmmEventReader {

@@ -11,6 +11,7 @@ constexpr VmmEventField kRegionName{"name", " name '"};
 constexpr VmmEventMeaning kRegionRead{VmmEventKind::kRegionRead, kAddress, kRegionName, {}};
 constexpr VmmEventMeaning kRegionWrite{VmmEventKind::kRegionWrite, kAddress, kRegionName, {}};
 constexpr VmmEventMeaning kRunExit{VmmEventKind::kAccelerator, {}, {}, {"cpu_index", "cpu_index "}};
+constexpr VmmEventMeaning kVmState{VmmEventKind::kVmState, {}, {}, {}, {"running", "running "}};
 constexpr VmmEventMeaning kAccelerator{VmmEventKind::kAccelerator, {}, {}, {}};
 
 class Qemu final : public VmmKnowledge {
@@ -30,6 +31,7 @@ class Qemu final : public VmmKnowledge {
       if (name.ends_with("_write")) return &kRegionWrite;
     }
     if (name == "kvm_run_exit") return &kRunExit;
+    if (name == "vm_state_notify") return &kVmState;
     return name.starts_with("kvm_") ? &kAccelerator : nullptr;
   }
 

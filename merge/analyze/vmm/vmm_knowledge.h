@@ -20,6 +20,7 @@ enum class VmmEventKind : std::uint8_t {
   kAccelerator,  // tells of the run itself, not of who served it (QEMU: kvm_*)
   kRegionRead,   // an access to a device's registers: traced after its read function ran,
   kRegionWrite,  // and before its write function runs
+  kVmState,      // the VMM has stopped its vCPUs, or lets them run again
 };
 
 // Where an event says something: the argument's name where the program's trace-events-all declares
@@ -29,9 +30,10 @@ struct VmmEventField {
 };
 struct VmmEventMeaning {
   VmmEventKind kind = VmmEventKind::kDevice;
-  VmmEventField address;  // port or guest-physical address, hexadecimal
-  VmmEventField region;   // the device's or region's name, to the last quote of the text
-  VmmEventField vcpu;     // decimal
+  VmmEventField address;       // port or guest-physical address, hexadecimal
+  VmmEventField region;        // the device's or region's name, to the last quote of the text
+  VmmEventField vcpu;          // decimal
+  VmmEventField running = {};  // 0: they are stopped
 };
 
 // Asynchronous work: begins where the event `start` carries a number in its argument `start_field`,

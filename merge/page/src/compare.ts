@@ -17,7 +17,7 @@ const kBottom = 34;
 const kSides = ["before", "after"] as const;
 const kNames: Record<Metric, string> = {
   rate: "exits a second", mean: "mean", p50: "p50", p99: "p99", share: "share of the vCPUs' time", cost: "time per guest time",
-  kernel: "kernel, mean", user: "user (QEMU), mean", preempted: "preempted, mean", blocked: "blocked, mean",
+  kernel: "kernel, mean", user: "user (QEMU), mean", preempted: "preempted, mean", blocked: "blocked, mean", halted: "halted, mean",
 };
 
 function value(metric: MetricChange, side: "before" | "after"): string {

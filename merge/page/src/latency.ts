@@ -115,6 +115,7 @@ export class Latency {
     if (row) {
       let line = 0;
       for (const [label, ns] of [["p50", row.p50_ns], ["p90", row.p90_ns], ["p99", row.p99_ns], ["max", row.max_ns]] as const) {
+        if (ns === null) continue;
         const at = x(4 * Math.log2(Math.max(1, ns)));
         const end = at > width - 110;
         const y = 12 + 12 * (line++ % 3);

@@ -44,8 +44,10 @@ export function filled(bins: Float64Array): [number, number][] {
   return list;
 }
 
-function percentile(bins: [number, number][], count: number, perMille: number): number {
+// Of the tail only where values lie above it: a p99 of fewer than 100 would be their maximum.
+function percentile(bins: [number, number][], count: number, perMille: number): number | null {
   let rank = Math.max(1, Math.ceil((perMille * count) / 1000));
+  if (perMille > 500 && rank >= count) return null;
   for (const [bin, n] of bins) {
     rank -= n;
     if (rank <= 0) return middle(bin);
@@ -211,7 +213,7 @@ export class Model {
         halted_ns: halted,
         min_ns: middle(sorted[0]?.[0] ?? 0),
         mean_ns: Math.floor(total / Math.max(1, count)),
-        p50_ns: percentile(sorted, count, 500),
+        p50_ns: percentile(sorted, count, 500) ?? 0,
         p90_ns: percentile(sorted, count, 900),
         p99_ns: percentile(sorted, count, 990),
         p999_ns: percentile(sorted, count, 999),

@@ -13,7 +13,7 @@ function range(d: Distribution, most: number): SVGSVGElement {
   const x = (ns: number): number => (Math.log10(Math.max(1000, ns)) - 3) / Math.max(1, Math.log10(Math.max(1e4, most)) - 3) * (kWidth - 8) + 2;
   svg.append(s("path", { class: "tick", d: `M0 15.5H${kWidth}` }),
     s("rect", { class: "wide", x: x(d.min_ns), y: 6, width: Math.max(1, x(d.max_ns) - x(d.min_ns)), height: 3 }),
-    s("rect", { class: "mid", x: x(d.p50_ns), y: 3, width: Math.max(1.5, x(d.p99_ns) - x(d.p50_ns)), height: 9 }),
+    s("rect", { class: "mid", x: x(d.p50_ns), y: 3, width: Math.max(1.5, x(d.p99_ns ?? d.max_ns) - x(d.p50_ns)), height: 9 }),
     s("rect", { class: "median", x: x(d.p50_ns) - 1, y: 1, width: 2.5, height: 13 }),
     s("title", {}, `min ${exact(d.min_ns)}, p50 ${exact(d.p50_ns)}, p90 ${exact(d.p90_ns)}, p99 ${exact(d.p99_ns)}, max ${exact(d.max_ns)}`));
   return svg;
@@ -28,13 +28,13 @@ interface Line {
 
 function table(label: string, lines: Line[], first: string, second: string): HTMLElement {
   const most = Math.max(1, ...lines.map((line) => line.d.max_ns));
-  const number = (ns: number, count: number): HTMLElement =>
+  const number = (ns: number | null, count: number): HTMLElement =>
     h("td", { class: "number", title: count ? exact(ns) : "" }, count ? single(ns) : "–");
   let last = "";
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), h("th", { scope: "col" }, second), h("th", { scope: "col", class: "number" }, "Count"),
       ...["p50", "p90", "p99", "Max"].map((text) => h("th", { scope: "col", class: "number" }, text, h("small", {}, singleUnit()))),
-      h("th", { scope: "col" }, "Distribution", h("small", {}, `log axis, 1 ${singleUnit()} to ${duration(most)}; bar: p50 to p99`)))),
+      h("th", { scope: "col" }, "Distribution", h("small", {}, `log axis, 1 ${singleUnit()} to ${duration(most)}; bar: p50 to p99, or to the maximum`)))),
     h("tbody", {}, ...lines.map((line) => {
       const again = line.group === last;
       last = line.group;

@@ -90,7 +90,7 @@ export class Strip {
   mark(time: [number, number] | null): void {
     const own = sums([this.vcpu], time);
     const span = Math.max(1, own.time);
-    this.svg.setAttribute("aria-label", `${this.vcpu.name}: ` + kStates.map((p) => `${kSigns[p]} ${percent(own[p] / span)}`).join(", "));
+    this.svg.setAttribute("aria-label", `${this.vcpu.name}: ` + kStates.filter((p) => own[p] > 0).map((p) => `${kSigns[p]} ${percent(own[p] / span)}`).join(", "));
     replace(this.labels, ...kStates.filter((p) => own[p] > 0).map((p) =>
       h("li", { title: exact(own[p]) }, h("span", { class: `swatch b-${p}`, "aria-hidden": "true" }),
         h("span", { class: "number" }, percent(own[p] / span)), ` ${kSigns[p]}`)));

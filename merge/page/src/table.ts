@@ -15,7 +15,7 @@ interface Column {
   id: string;
   head: string;
   unit: () => string;
-  of: (row: Group) => number | string;
+  of: (row: Group) => number | string | null;
 }
 
 export const kColumns: Column[] = [
@@ -110,7 +110,7 @@ export class Table {
     const groups = all.filter((row) => words.every((word) => row.key.toLowerCase().includes(word)));
     groups.sort((a, b) => {
       const [x, y] = [column.of(a), column.of(b)];
-      const order = typeof x === "string" ? x.localeCompare(String(y)) : x - Number(y);
+      const order = typeof x === "string" ? x.localeCompare(String(y)) : (x ?? 0) - Number(y);
       return choice.up ? order : -order;
     });
     this.by.value = choice.by;
@@ -173,7 +173,10 @@ export class Table {
       number(total(row.total_ns), exact(row.total_ns)),
       number(sig3((row.total_ns / vcpuTime) * 100), ""),
       number(single(row.mean_ns), exact(row.mean_ns)),
-      ...(["p50", "p90", "p99", "max"] as const).map((p) => number(about + single(row[`${p}_ns`]), about + exact(row[`${p}_ns`]))),
+      ...(["p50", "p90", "p99", "max"] as const).map((p) => {
+        const [ns, sign] = [row[`${p}_ns`], row[`${p}_ns`] === null ? "" : about];
+        return number(sign + single(ns), sign + exact(ns));
+      }),
     ];
     return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key,
       click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },

@@ -1,5 +1,8 @@
 // Numbers, times and names as the page shows them.
 
+// What the recording cannot tell.
+const kUnknown = "–";
+
 let cycles = false;
 export function useUnit(unit: "ns" | "cycles"): void {
   cycles = unit === "cycles";
@@ -28,12 +31,14 @@ export function grouped(value: number): string {
 }
 
 // The exact figure, for hover and copy.
-export function exact(ns: number): string {
+export function exact(ns: number | null): string {
+  if (ns === null) return kUnknown;
   return `${grouped(ns)} ${cycles ? "cycles" : "ns"}`;
 }
 
 // A duration with the unit that suits it: "1.84 s", "112 µs".
-export function duration(ns: number): string {
+export function duration(ns: number | null): string {
+  if (ns === null) return kUnknown;
   const units: [number, string][] = cycles
     ? [[1e9, "Gcycles"], [1e6, "Mcycles"], [1e3, "kcycles"], [1, "cycles"]]
     : [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
@@ -44,8 +49,8 @@ export function duration(ns: number): string {
 }
 
 // Columns keep one unit: totals in ms, single exits in µs.
-export const total = (ns: number): string => sig3(ns / 1e6);
-export const single = (ns: number): string => sig3(ns / 1e3);
+export const total = (ns: number | null): string => (ns === null ? kUnknown : sig3(ns / 1e6));
+export const single = (ns: number | null): string => (ns === null ? kUnknown : sig3(ns / 1e3));
 export const totalUnit = (): string => (cycles ? "Mcycles" : "ms");
 export const singleUnit = (): string => (cycles ? "kcycles" : "µs");
 

@@ -1,18 +1,20 @@
 // The page's data, version 3: docs/formats/page.md. Times are integers of the recording's unit (ns,
 // or cycles) and count from the start of the interval; what could pass 2^53 is a string.
 
+// Of no values only the count and the total are numbers.
 export interface Distribution {
   count: number;
   total_ns: number;
   min_ns: number;
   mean_ns: number;
   p50_ns: number;
-  p90_ns: number;
-  p99_ns: number;
-  p999_ns: number;
+  p90_ns: number | null; // null: too few values
+  p99_ns: number | null;
+  p999_ns: number | null;
   max_ns: number;
 }
 
+// null where the events do not tell it; what adds takes that as 0.
 export interface Parts {
   kernel_ns: number;
   user_ns: number;
@@ -206,7 +208,7 @@ export interface GuestSpanRow extends SpanParts {
   count: number;
   total_ns: number;
   p50_ns: number;
-  p99_ns: number;
+  p99_ns: number | null;
   max_ns: number;
 }
 
@@ -300,7 +302,7 @@ export interface MetricChange {
   p?: number;
   corrected_p?: number;
 }
-export const kMetrics = ["rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked"] as const;
+export const kMetrics = ["rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked", "halted"] as const;
 export type Metric = (typeof kMetrics)[number];
 
 export interface ComparedRow extends Record<Metric, MetricChange> {

@@ -47,9 +47,9 @@ struct PageData::Writer {
       Json rows = Json::array();
       for (const GroupRow& row : table.rows) {
         if (rows.size() >= kMostRows) break;
-        Json json = row_json(row);
+        Json json = row_json(row, report);
         json.erase("max_at_ns");
-        json["max_at"] = relative(row.max_at_ns);
+        json["max_at"] = report.durations() ? Json(relative(row.max_at_ns)) : Json();
         json.erase("halts");
         json["halt"] = row.halts ? 1 : 0;
         rows.push_back(std::move(json));
@@ -119,7 +119,7 @@ struct PageData::Writer {
   }
 
   Json phases() const {
-    Json json = phases_json(data.phases_->report(pipeline, report.end_ns));
+    Json json = phases_json(data.phases_->report(pipeline, report.end_ns), report);
     for (Json& row : json["rows"]) {
       row["start"] = relative(row["start_ns"].get<std::uint64_t>());
       row.erase("start_ns");
@@ -132,7 +132,7 @@ struct PageData::Writer {
     const Json all = report_json(table);
     Json rows = Json::array();
     for (const GroupRow& row : table.rows) {
-      Json json = row_json(row, RowsOf::kRequests);
+      Json json = row_json(row, table);
       json.erase("max_at_ns");
       rows.push_back(std::move(json));
     }

@@ -116,7 +116,7 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
       row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
                                                static_cast<std::int32_t>(exit.preempted_by)));
     }
-    Json one = exit_json(row);
+    Json one = exit_json(row, names.pipeline.exits().model().known_states());
     one.erase("start_ns");
     if (exit.injected == kNoVector) one["injected_vector"] = Json();
     one["start"] = names.relative(exit.start.ns());

@@ -4,7 +4,7 @@
 -- Where the fleet's exit time goes: by reason and device, the largest first.
 SELECT reason, ifNull(device, '-') AS served_by, count() AS exits, sum(total_ns) AS ns,
   round(100 * sum(total_ns) / (SELECT sum(total_ns) FROM trapline.exits), 2) AS percent,
-  quantileExact(0.5)(total_ns) AS p50_ns, quantileExact(0.99)(total_ns) AS p99_ns
+  quantileExact(0.5)(total_ns) AS p50_ns, if(count() < 100, NULL, quantileExact(0.99)(total_ns)) AS p99_ns
 FROM trapline.exits GROUP BY reason, served_by ORDER BY ns DESC, reason, served_by LIMIT {limit};
 
 -- name: outliers
@@ -39,11 +39,11 @@ ORDER BY start_ns, tid LIMIT {limit};
 
 -- name: summary
 -- The same as time, from the rows of --rows summary: percentiles come from the summed histograms.
-SELECT reason, served_by, exits, ns, p50_ns, p99_ns FROM (
+SELECT reason, served_by, exits, ns, p50_ns, if(exits < 100, NULL, p99) AS p99_ns FROM (
   SELECT ifNull(reason, '-') AS reason, ifNull(device, '-') AS served_by, sum(total_ns) AS ns, sum(count) AS exits
   FROM trapline.summary GROUP BY reason, served_by
 ) ANY INNER JOIN (
   SELECT ifNull(reason, '-') AS reason, ifNull(device, '-') AS served_by,
-    quantileExactWeighted(0.5)(value, times) AS p50_ns, quantileExactWeighted(0.99)(value, times) AS p99_ns
+    quantileExactWeighted(0.5)(value, times) AS p50_ns, quantileExactWeighted(0.99)(value, times) AS p99
   FROM trapline.summary ARRAY JOIN values AS value, counts AS times GROUP BY reason, served_by
 ) USING reason, served_by ORDER BY ns DESC, reason, served_by LIMIT {limit};

@@ -4,7 +4,8 @@
 -- name: time
 SELECT reason, coalesce(device, '-') AS served_by, count(*) AS exits, sum(total_ns)::UBIGINT AS ns,
   round(100 * sum(total_ns) / (SELECT sum(total_ns) FROM exits), 2) AS percent,
-  quantile_disc(total_ns, 0.5) AS p50_ns, quantile_disc(total_ns, 0.99) AS p99_ns
+  quantile_disc(total_ns, 0.5) AS p50_ns,
+  CASE WHEN count(*) >= 100 THEN quantile_disc(total_ns, 0.99) END AS p99_ns
 FROM exits GROUP BY ALL ORDER BY ns DESC, reason, served_by LIMIT {limit};
 
 -- name: outliers
@@ -46,5 +47,5 @@ WITH flat AS (
   FROM flat GROUP BY reason, served_by, value
 )
 SELECT reason, served_by, exits, ns, min(value) FILTER (upto >= ceil(0.5 * whole)) AS p50_ns,
-  min(value) FILTER (upto >= ceil(0.99 * whole)) AS p99_ns
+  min(value) FILTER (upto >= ceil(0.99 * whole) AND whole >= 100) AS p99_ns
 FROM sums JOIN groups USING (reason, served_by) GROUP BY ALL ORDER BY ns DESC, reason, served_by LIMIT {limit};

@@ -7,7 +7,7 @@ CREATE DATABASE IF NOT EXISTS trapline;
 CREATE TABLE IF NOT EXISTS trapline.exits_local (
   batch UInt32, day Date, rows_version UInt8, host String, session String,
   vm Nullable(Int32), vcpu Nullable(Int32), tid Int32,
-  start_ns UInt64, total_ns UInt64, kernel_ns UInt64, user_ns UInt64, preempted_ns UInt64, blocked_ns UInt64, halted_ns UInt64,
+  start_ns UInt64, total_ns Nullable(UInt64), kernel_ns Nullable(UInt64), user_ns Nullable(UInt64), preempted_ns Nullable(UInt64), blocked_ns Nullable(UInt64), halted_ns Nullable(UInt64),
   reason String, detail Nullable(String), device Nullable(String), handler Nullable(String),
   function Nullable(String), stack Nullable(String), rip String, injected Nullable(UInt32),
   preempted_by Nullable(Int32), cpu UInt32, woken_by Nullable(String), wall_ns Nullable(UInt64),
@@ -20,8 +20,8 @@ ENGINE = Distributed({cluster}, trapline, exits_local, halfMD5(host));
 CREATE TABLE IF NOT EXISTS trapline.summary_local (
   batch UInt32, day Date, rows_version UInt8, host String, session String, vm Nullable(Int32),
   start_ns UInt64, window_ns UInt64, reason Nullable(String), device Nullable(String), count UInt64,
-  total_ns UInt64, kernel_ns UInt64, user_ns UInt64, preempted_ns UInt64, blocked_ns UInt64, halted_ns UInt64,
-  min_ns UInt64, max_ns UInt64, values Array(UInt64), counts Array(UInt64),
+  total_ns Nullable(UInt64), kernel_ns Nullable(UInt64), user_ns Nullable(UInt64), preempted_ns Nullable(UInt64), blocked_ns Nullable(UInt64), halted_ns Nullable(UInt64),
+  min_ns Nullable(UInt64), max_ns Nullable(UInt64), values Array(UInt64), counts Array(UInt64),
   wall_ns Nullable(UInt64), boot Nullable(String)
 ) ENGINE = MergeTree PARTITION BY day ORDER BY (host, session, batch, start_ns);
 

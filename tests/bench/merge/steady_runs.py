@@ -17,7 +17,7 @@ import random
 import subprocess
 import sys
 
-METRICS = ("rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked")
+METRICS = ("rate", "mean", "p50", "p99", "share", "cost", "kernel", "user", "preempted", "blocked", "halted")
 DURATIONS = ("p50", "p99", "mean", "kernel", "preempted", "blocked")
 DELAYED = ("p50", "mean", "user")
 TIMES = 100

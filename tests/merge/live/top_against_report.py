@@ -54,12 +54,12 @@ for frame in frames:
     for row in frame["rows"]:
         into = sums.setdefault(row["key"], Counter())
         for name in ("count", "total_ns", *PARTS):
-            into[name] += row[name]
+            into[name] += row[name] or 0
         into["max_ns"] = max(into["max_ns"], row["max_ns"])
 check("rows", sorted(sums), sorted(row["key"] for row in whole["groups"]["rows"]))
 for row in whole["groups"]["rows"]:
     for name in ("count", "total_ns", "max_ns", *PARTS):
-        check(f"{row['key']} {name}", sums.get(row["key"], Counter())[name], row[name])
+        check(f"{row['key']} {name}", sums.get(row["key"], Counter())[name], row[name] or 0)
 
 # Of an exit that turns out to have no entry, the time was told of before it became not seen.
 cut = whole["counters"]["entry_without_exit"] > len(whole["vcpus"])
@@ -67,19 +67,19 @@ for vcpu in whole["vcpus"]:
     of = [mine for frame in frames for mine in frame["vcpus"] if mine["tid"] == vcpu["tid"]]
     check(f"tid {vcpu['tid']} exits", sum(mine["exits"] for mine in of), vcpu["exits"])
     for name in STATES:
-        mine = sum(one[name] for one in of)
+        mine, wanted = sum(one[name] or 0 for one in of), vcpu[name] or 0
         # Polls are known when they end: what an interval told as kernel time is halted then. A vCPU is known
         # when it first enters the guest.
-        if name == "offline_ns" and mine <= vcpu[name] or 0 <= mine - vcpu[name] <= MOST_POLLED:
+        if name == "offline_ns" and mine <= wanted or 0 <= mine - wanted <= MOST_POLLED:
             continue
         if not cut:
-            check(f"tid {vcpu['tid']} {name}", mine, vcpu[name])
-        elif mine < vcpu[name]:
-            check(f"tid {vcpu['tid']} {name} at least", mine, vcpu[name])
+            check(f"tid {vcpu['tid']} {name}", mine, wanted)
+        elif mine < wanted:
+            check(f"tid {vcpu['tid']} {name} at least", mine, wanted)
     for one in of:
         frame = next(frame for frame in frames if one in frame["vcpus"])
         length = frame["end_ns"] - frame["start_ns"]
-        if sum(one[name] for name in STATES) > length + MOST_POLLED:
+        if sum(one[name] or 0 for name in STATES) > length + MOST_POLLED:
             check(f"tid {vcpu['tid']} time in an interval of", one, length)
 
 compared = 0

@@ -256,7 +256,7 @@ TEST_P(SnapshotReplayTest, TheReportOfTheCutFileIsWhatTheOracleFinds) {
   const test::TemporaryFolder folder;
   const std::string file = folder / "trace.dat";
   ASSERT_NO_FATAL_FAILURE(testing::write_trace_dat(path, file, cut.pages));
-  (void)output_of("python3 " TRAPLINE_SOURCE_DIR "/tests/merge/oracle.py --cut " + file +
+  (void)output_of("python3 " TRAPLINE_SOURCE_DIR "/tests/merge/oracle.py " + file +
                   " --compare " TRAPLINE_BINARY_DIR "/merge/trapline --by reason >/dev/null");
 }
 

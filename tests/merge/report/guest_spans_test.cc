@@ -79,6 +79,27 @@ TEST(VcpuHistory, IsCutToTheTimeThatIsAskedFor) {
   EXPECT_EQ(pieces[2].length(), 10u);
 }
 
+TEST(VcpuHistory, TellsWhatEndedTheSleepsOfAHalt) {
+  VcpuHistory history;
+  const PartInterval parts[] = {{Part::kKernel, Timestamp(0), Timestamp(10)},
+                                {Part::kHalted, Timestamp(10), Timestamp(60)},
+                                {Part::kKernel, Timestamp(60), Timestamp(65)}};
+  Culprit timer, thread;
+  timer.kind = CulpritKind::kTimer;
+  thread.kind = CulpritKind::kThread;
+  const WaitShare halts[] = {{Part::kHalted, timer, Timestamp(20), Timestamp(30)},
+                             {Part::kHalted, thread, Timestamp(35), Timestamp(60)}};
+  history.add(exit_of(0, 65, parts), {}, halts);
+  std::vector<std::pair<std::uint64_t, CulpritKind>> halted;
+  for (const VcpuPiece& piece : history.between(kVcpu0, Timestamp(0), Timestamp(65))) {
+    if (piece.part == Part::kHalted) halted.emplace_back(piece.length(), piece.culprit.kind);
+  }
+  const CulpritKind none = CulpritKind::kUnknown;  // it polls, or is awake in between
+  EXPECT_EQ(halted,
+            (std::vector<std::pair<std::uint64_t, CulpritKind>>{
+                {10, none}, {10, CulpritKind::kTimer}, {5, none}, {25, CulpritKind::kThread}}));
+}
+
 TEST(VcpuHistory, ForgetsWhatWasLongestAgo) {
   VcpuHistory history;
   for (std::uint64_t at = 0; at < VcpuHistory::kMost + 5; ++at)

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Guests that hide their registers: kvm_exit has rip 0, as of SEV-ES, SNP and TDX.
+
+  hidden_registers.py TRAPLINE SESSION   SESSION has two VMs, web01 and db01; trace-cmd is needed
+
+The rip of the raw events of a real recording is made 0: of one VM, of both, and of the first exits of one. Rows of a
+hidden guest say so, the other VM's rows stay as they were, and no symbol is looked up, although one covers address 0.
+"""
+import json
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+PAGE, COMMIT_SIZE = 4096, 0x7FFFFFF
+HIDDEN = "hidden (confidential guest)"
+
+
+def output(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, check=True).stdout.decode()
+
+
+def kvm_exit_format(path):
+    """(id, offset of common_pid, offset of guest_rip)"""
+    text = output("trace-cmd", "dump", "--events", path)
+    event = re.search(r"^name: kvm_exit\nID: (\d+)\n(.*?)^print fmt", text, re.M | re.S)
+    offset = {name: int(at) for name, at in re.findall(r"(\w+);\s+offset:(\d+);", event[2])}
+    return int(event[1]), offset["common_pid"], offset["guest_rip"]
+
+
+def data_of_events(page):
+    """Where each event's data begins in the page."""
+    at, end = 16, 16 + (struct.unpack_from("<Q", page, 8)[0] & COMMIT_SIZE)
+    while at < end:
+        kind = struct.unpack_from("<I", page, at)[0] & 31
+        if kind in (30, 31):  # a time
+            at += 8
+        elif kind == 29:  # padding
+            at += 4 + struct.unpack_from("<I", page, at + 4)[0]
+        elif kind:
+            yield at + 4
+            at += 4 + 4 * kind
+        else:
+            yield at + 8
+            at += 4 + struct.unpack_from("<I", page, at + 4)[0]
+
+
+def hide(path, hides):
+    """Makes the rip 0 of each kvm_exit for which hides(thread) says so."""
+    event, pid_at, rip_at = kvm_exit_format(path)
+    extents = re.findall(r"^\s+(\d+)\s+(\d+)\s+\[offset, size of cpu \d+\]", output("trace-cmd", "dump", "--flyrecord", path),
+                         re.M)
+    file = bytearray(pathlib.Path(path).read_bytes())
+    for offset, size in (map(int, extent) for extent in extents):
+        for start in range(offset, offset + size, PAGE):
+            for at in data_of_events(file[start:start + PAGE]):
+                thread = struct.unpack_from("<i", file, start + at + pid_at)[0]
+                if struct.unpack_from("<H", file, start + at)[0] == event and hides(thread):
+                    struct.pack_into("<Q", file, start + at + rip_at, 0)
+    pathlib.Path(path).write_bytes(file)
+
+
+class Session:
+    def __init__(self, trapline, folder, original, hides):
+        self.trapline, self.path = trapline, pathlib.Path(folder)
+        shutil.copy(original / "session.json", self.path)
+        output("trace-cmd", "convert", "--file-version", "6", "-i", original / "trace.dat", "-o", self.path / "trace.dat")
+        hide(self.path / "trace.dat", hides)
+        self.symbols = self.path / "symbols"
+        self.symbols.write_text("0000000000000000 T at_zero\n0000000000001000 T above\n")
+
+    def run(self, *arguments):
+        return output(self.trapline, *arguments)
+
+    def report(self, *options):
+        return json.loads(self.run("report", self.path, "--format", "json", "--symbols", self.symbols, *options))
+
+    def counts(self, *options):
+        return {row["key"]: row["count"] for row in self.report(*options)["groups"]["rows"]}
+
+
+def main():
+    trapline, original = sys.argv[1], pathlib.Path(sys.argv[2])
+    wrong = []
+
+    def expect(what, got, wanted):
+        if got != wanted:
+            wrong.append(f"{what}: {got}, not {wanted}")
+
+    def session(hides):
+        folder = tempfile.TemporaryDirectory()
+        folders.append(folder)
+        return Session(trapline, folder.name, original, hides)
+
+    folders = []
+    plain = session(lambda thread: False)
+    vms = {vcpu["vm_name"]: vcpu for vcpu in plain.report()["vcpus"]}
+    web, db = vms["web01"], vms["db01"]
+    name = {vm: f"{vm} ({vms[vm]['vm']})" for vm in vms}
+    shown = plain.counts("--by", "vm,function")
+    expect("functions of guests that show their registers", [key for key in shown if HIDDEN in key], [])
+
+    one = session(lambda thread: thread == web["tid"])
+    got = one.counts("--by", "vm,function")
+    wanted = {key: count for key, count in shown.items() if key.startswith(name["db01"])}
+    wanted[f"{name['web01']} / {HIDDEN}"] = web["exits"]
+    expect("one hidden VM", got, wanted)
+    note = [note for note in one.report()["notes"] if "confidential" in note]
+    expect("notes", len(note), 1)
+    expect("the VM that the note names", [name for name in vms if name in "".join(note)], ["web01"])
+    expect("slow exits", {exit["function"] for exit in one.report("--slower-than", "0", "--vm", "web01")["slow_exits"]["exits"]},
+           {HIDDEN})
+    rows = [json.loads(line) for line in one.run("export", one.path, "--to", "jsonl", "-o", "-", "--symbols", one.symbols).splitlines()]
+    hidden = [row for row in rows if row["tid"] == web["tid"]]
+    expect("exported rows", {(row["rip"], row["function"]) for row in hidden}, {(None, HIDDEN)})
+    expect("exported rows of the other", HIDDEN in {row["function"] for row in rows if row["tid"] == db["tid"]}, False)
+    expect("timeline", HIDDEN in one.run("timeline", one.path, "--vm", "web01", "--around", "max"), True)
+
+    both = session(lambda thread: True)
+    expect("both hidden", both.counts("--by", "function"), {HIDDEN: web["exits"] + db["exits"]})
+
+    # A guest at address 0, which had another rip before: no function, and not hidden.
+    seen = set()
+
+    def later(thread):
+        known = thread in seen
+        seen.add(thread)
+        return known
+    late = session(later)
+    expect("rip 0 after another one", late.counts("--by", "function").get(HIDDEN), None)
+    expect("symbols at rip 0", "at_zero" in late.counts("--by", "function"), False)
+    for line in wrong:
+        print(line)
+    print(f"{len(wrong)} differences")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -59,6 +59,10 @@ class VcpuMarkers final : public CallText {
  public:
   VcpuMarkers(CallMarkers& all, unsigned vcpu) : all_(all), vcpu_(vcpu) {}
   void write(bool entry, std::uint32_t task, std::uint64_t depth, std::uint64_t function) override;
+  void leave_out(std::uint64_t count) override {
+    unsaid_ += count;
+    all_.count(0, count);
+  }
   // Says what was lost since the last marker, if that can be said.
   bool say_losses();
 

@@ -1,3 +1,4 @@
+// More than 400 lines: the cold halves of the hot functions, which share their state.
 #include "plugin/call_tracker.h"
 
 #include <algorithm>
@@ -6,14 +7,7 @@
 namespace trapline {
 namespace {
 
-class Nowhere final : public RecordSink {
- public:
-  std::size_t append(std::uint32_t, std::span<const Record> records) override {
-    return records.size_bytes();
-  }
-  void release(std::uint32_t) override {}
-};
-Nowhere nowhere;
+constexpr std::size_t kFramesOfOthers = 1024;
 
 }  // namespace
 
@@ -26,10 +20,13 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
       filter_(filter),
       options_(options),
       pool_(pool),
-      nothing_(0, nowhere) {
+      left_out_(tasks, vcpu),
+      nothing_(0, left_out_, RecordBuffer::kSmall) {
   nowhere_.resize(2);
   nowhere_.limit = nowhere_.floor();
   nowhere_.task = &nothing_;
+  others_.resize(kFramesOfOthers);
+  others_.task = &nothing_;
   stack_ = &nowhere_;
   level_ = ~0U;
   set_recording(true);
@@ -47,8 +44,8 @@ void CallTracker::set_recording(bool on) {
     });
   }
   recording_ = on;
-  slow_.store(!on || options_.filtered || options_.text != nullptr || options_.min_duration != 0 ||
-              options_.max_depth != ~std::uint64_t{0});
+  slow_.store(!on || calls_missing_ || options_.filtered || options_.text != nullptr ||
+              options_.min_duration != 0 || options_.max_depth != ~std::uint64_t{0});
   if (requested_.load() != 0) slow_.store(true);  // one that came meanwhile
 }
 
@@ -65,28 +62,54 @@ void CallTracker::start_recording_in(std::uint64_t function) {
 void CallTracker::take_request() {
   const int requested = requested_.exchange(0);
   if (requested != 0) set_recording(requested == 1);
+  if (!calls_missing_.load(std::memory_order_relaxed) || told_of_missing_ ||
+      stack_->task == &nothing_)
+    return;
+  told_of_missing_ = true;
+  if (options_.records) stack_->task->buffer.leave_out(0, clock_.now());
 }
 
 void CallTracker::write_entry(Task& task, std::uint64_t time, std::uint64_t function) {
-  if (options_.text != nullptr) options_.text->write(true, task.buffer.tid(), task.depth, function);
+  if (options_.text != nullptr && &task == &nothing_) options_.text->leave_out(1);
+  if (options_.text != nullptr && &task != &nothing_)
+    options_.text->write(true, task.buffer.tid(), task.depth, function);
   if (options_.records) task.buffer.add(RecordType::kEntry, time, task.depth, function);
   ++task.depth;
 }
 
 void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t function) {
   --task.depth;
-  if (options_.text != nullptr)
+  if (options_.text != nullptr && &task == &nothing_) options_.text->leave_out(1);
+  if (options_.text != nullptr && &task != &nothing_)
     options_.text->write(false, task.buffer.tid(), task.depth, function);
   if (options_.records) task.buffer.add(RecordType::kExit, time, task.depth, function);
+}
+
+// The stacks have all frames that they may have. Where returns do not tell their slot, they are
+// counted until the call's own is due.
+void CallTracker::leave_call_out(Stack& stack, std::uint64_t function, std::uint32_t flags) {
+  if (!options_.sites_know_slots && (flags & Frame::kTail) == 0) {
+    ++stack.missing;
+    resync_ = true;
+  }
+  if (!recording() || (flags & (Frame::kSilent | Frame::kTail)) != 0 || stack.task == &nothing_ ||
+      !filter_.recorded(function))
+    return;
+  stack.task->left_out += 2;  // its entry and its exit
+  if (options_.text != nullptr) options_.text->leave_out(2);
+}
+
+void CallTracker::tell_left_out(Task& task) {
+  if (options_.records) task.buffer.leave_out(task.left_out, clock_.now());
+  task.left_out = 0;
 }
 
 void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint64_t slot,
                             std::uint32_t flags) {
   Stack& stack = *stack_;
-  if (stack.top + 1 >= stack.limit) {
-    if (stack.frames.size() >= kMaxFrames) return;
-    stack.resize(stack.frames.size() * 2);
-  }
+  if (stack.top + 1 >= stack.limit && (&stack == &others_ || !pool_.grow(stack)))
+    return leave_call_out(stack, function, flags);
+  if (stack.task->left_out != 0) tell_left_out(*stack.task);
   Frame& frame = *++stack.top;
   frame = Frame{slot, function, ret, 0, flags, 0};
   Task& task = *stack.task;
@@ -167,6 +190,7 @@ void CallTracker::unwind_below(std::uint64_t slot) {
   }
   if (dead == nullptr) return;
   counters_.unwound += static_cast<std::uint64_t>(stack_->top - dead) + 1;
+  stack_->missing = 0;
   pop_through(dead);
 }
 
@@ -180,8 +204,9 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
     const std::uint64_t stack_pointer = guest_.stack_pointer();
     if (site.level != level_ || !same_stack(stack_pointer))
       resolve(site.level, stack_pointer, Via::kCall);
-    resync_ = false;
-    unwind_below(stack_pointer);
+    // Above frames whose place may not be known there is no end of looking.
+    if (stack_->missing == 0) unwind_below(stack_pointer);
+    resync_ = stack_->missing != 0;
   }
   push_slow(site.ret, function, slot, 0);
 }
@@ -219,7 +244,7 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
     return;
   if (!called_from_here) {
     // Nothing was called from here: a jump that is spelled as a return (retpolines).
-    if (target != 0 && (!options_.know_starts || filter_.is_start(target))) {
+    if (target != 0 && !calls_missing_ && (!options_.know_starts || filter_.is_start(target))) {
       tail_call(target, stack_->top->slot);
       arrived_ = target;
     }
@@ -235,7 +260,11 @@ void CallTracker::slow_return_plain(unsigned level, std::uint64_t target) {
   if (level != level_ || resync_) {
     stack_pointer = guest_.stack_pointer();
     if (level != level_ || !same_stack(stack_pointer)) resolve(level, stack_pointer, Via::kReturn);
-    resync_ = false;
+    resync_ = stack_->missing != 0;
+  }
+  if (stack_->missing != 0) {
+    if (--stack_->missing == 0) resync_ = false;
+    return;
   }
   for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
     if (frame->ret == target && (frame->flags & Frame::kTail) == 0) {

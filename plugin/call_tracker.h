@@ -92,6 +92,13 @@ class CallTracker {
   void system_return();
   void interrupt_return(unsigned level);
 
+  // Some calls will not be seen from now on: returns are held to what they return from, and what
+  // fits no call is none. From any thread.
+  void miss_calls() {
+    calls_missing_.store(true);
+    slow_.store(true);
+  }
+
   // At the end or when recording stops: closes what is open in the records.
   void close_all();
   void set_recording(bool on);
@@ -110,12 +117,25 @@ class CallTracker {
   [[nodiscard]] Task* task() { return stack_->task; }
 
   static constexpr std::uint64_t kNear = 4096;
-  static constexpr std::size_t kMaxFrames = 1U << 20;  // of one stack
   static constexpr std::size_t kMaxChain = 6;
   static constexpr std::uint32_t kMaxTails = 4096;
 
  private:
   enum class Via { kCall, kReturn, kEvent };
+  // Where the records of stacks without a task go.
+  class LeftOut final : public RecordSink {
+   public:
+    LeftOut(TaskChooser& tasks, unsigned vcpu) : tasks_(tasks), vcpu_(vcpu) {}
+    std::size_t append(std::uint32_t, std::span<const Record> records) override {
+      tasks_.left_out(vcpu_, records.size());
+      return records.size_bytes();
+    }
+    void release(std::uint32_t) override {}
+
+   private:
+    TaskChooser& tasks_;
+    unsigned vcpu_;
+  };
 
   [[nodiscard]] bool slow() const { return slow_.load(std::memory_order_relaxed); }
 
@@ -154,6 +174,9 @@ class CallTracker {
   void pop_rest_of_tail(Stack* stack);
   bool leave_event(std::uint64_t slot, std::uint64_t target);
   void take_request();
+  void leave_call_out(Stack& stack, std::uint64_t function, std::uint32_t flags);
+  void tell_left_out(Task& task);
+  [[nodiscard]] Stack* stack_without_task();
   void push_slow(std::uint64_t ret, std::uint64_t function, std::uint64_t slot,
                  std::uint32_t flags);
   void pop_slow();                 // the top frame only
@@ -190,6 +213,8 @@ class CallTracker {
   bool left_ = false;  // for a less privileged level; level_ stays until a function there is seen
   std::atomic<bool> recording_ = true;  // other vCPUs' threads look
   std::atomic<int> requested_ = 0;
+  std::atomic<bool> calls_missing_ = false;  // other vCPUs' threads set it
+  bool told_of_missing_ = false;
   RecordClock clock_;
   TrackerCounters counters_;
   unsigned vcpu_;
@@ -199,6 +224,8 @@ class CallTracker {
   TrackerOptions options_;
   StackPool& pool_;
   Stack nowhere_;  // until the first call
+  Stack others_;   // stands for each stack that has no task
+  LeftOut left_out_;
   Task nothing_;
 };
 

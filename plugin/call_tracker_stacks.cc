@@ -12,6 +12,15 @@ bool CallTracker::same_stack(std::uint64_t stack_pointer) const {
   return within_reach(place, stack_pointer);
 }
 
+// Nothing of such a stack is recorded, its calls are counted as lost. Each begins anew.
+Stack* CallTracker::stack_without_task() {
+  close_chain(nothing_, 0);
+  others_.top = others_.floor();
+  others_.missing = 0;
+  if (stack_ == &others_) stack_ = &nowhere_;
+  return &others_;
+}
+
 void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) {
   StackKey key{0, 0, level};
   if (is_kernel(stack_pointer))
@@ -19,6 +28,7 @@ void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) 
   else
     key.space = guest_.address_space();
   Stack* stack = pool_.find(key, stack_pointer, vcpu_, *stack_);
+  if (stack == nullptr) stack = stack_without_task();
   if (stack->task == nullptr) stack->task = tasks_.task_for(vcpu_, key, stack_pointer);
   if (stack->empty()) stack->hint = stack_pointer;
   if (level_ != ~0U && level != level_) {
@@ -33,7 +43,8 @@ void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) 
 
 void CallTracker::switch_to(Stack* stack, Via via) {
   ++counters_.stack_switches;
-  tasks_.entered(vcpu_, *stack->task);  // first: an idle task's buffer may be given back
+  if (stack != &others_)
+    tasks_.entered(vcpu_, *stack->task);  // first: an idle task's buffer may be given back
   auto& chain = stack->task->chain;
   std::size_t known = chain.size();
   while (known > 0 && chain[known - 1].stack != stack) --known;
@@ -76,6 +87,7 @@ void CallTracker::uncover() {
 // Closes what is open in the records; the frames stay, for their returns will come.
 void CallTracker::silence(Stack& stack, std::size_t base) {
   const std::uint64_t time = clock_.now();
+  if (stack.task->left_out != 0) tell_left_out(*stack.task);
   for (Frame* frame = stack.top; frame > stack.floor() + base; --frame) {
     if ((frame->flags & Frame::kPending) != 0) {
       if (time - frame->entered >= options_.min_duration)
@@ -105,6 +117,8 @@ void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
 }
 
 void CallTracker::close_all() {
+  close_chain(nothing_, 0);
+  nothing_.buffer.release();
   pool_.for_each([this](Stack& stack) {
     if (stack.task != nullptr && stack.task->chain.empty()) silence(stack);
   });

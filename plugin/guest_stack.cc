@@ -51,6 +51,10 @@ Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigne
     nearest->owner = vcpu;
     return nearest;
   }
+  if (shared_ && count_ >= kMostShared) {
+    if (stacks.empty()) stacks_.erase(key);
+    return nullptr;
+  }
   auto fresh = std::make_unique<Stack>();
   fresh->resize(kFirstFrames);
   fresh->key = key;
@@ -60,6 +64,12 @@ Stack* StackPool::find(const StackKey& key, std::uint64_t stack_pointer, unsigne
   Stack* result = stacks.back().get();
   if (++count_ > kMaxStacks) drop_oldest();
   return result;
+}
+
+bool StackPool::grow(Stack& stack) {
+  if (!budget_.take(stack.frames.size())) return false;
+  stack.resize(stack.frames.size() * 2);
+  return true;
 }
 
 // Half of those that are in no task's chain and have nothing open. Shared stacks stay: each has a
@@ -73,6 +83,7 @@ void StackPool::drop_oldest() {
       const auto& chain = stack->task->chain;
       for (const Task::Open& open : chain)
         if (open.stack == stack.get()) return false;
+      budget_.give(stack->frames.size() - kFirstFrames);
       --count_;
       return true;
     });

@@ -6,8 +6,11 @@
 //   call    pushed by a call instruction
 //   tail    reached by a jump; shares its caller's return, and goes with it
 //   event   interrupt, exception or system call; ends with the return from interrupt
+//
+// More than 150 lines: stacks, frames and tasks know each other.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,7 +41,8 @@ struct Task {
   Task(std::uint32_t tid, RecordSink& sink, std::size_t capacity = RecordBuffer::kLarge)
       : buffer(tid, sink, capacity) {}
   RecordBuffer buffer;
-  std::uint64_t depth = 0;  // open in the records
+  std::uint64_t depth = 0;     // open in the records
+  std::uint64_t left_out = 0;  // records of calls that had no room, not told yet
   // The stacks whose frames are open in the records, innermost last. One may be there twice: what a
   // kernel called before it went to user mode, and what it does in a system call from there. An
   // entry's frames are those above `base`.
@@ -72,9 +76,10 @@ struct Stack {
   std::vector<Frame> frames;
   Task* task = nullptr;
   StackKey key;
-  std::uint64_t hint = 0;    // a stack pointer that was on this stack
-  std::uint64_t used = 0;    // for the least recently used
-  unsigned owner = kNobody;  // the vCPU that is on it: nobody else reads or writes it meanwhile
+  std::uint64_t hint = 0;     // a stack pointer that was on this stack
+  std::uint64_t used = 0;     // for the least recently used
+  std::uint64_t missing = 0;  // frames above the top that had no room; where slots are not known
+  unsigned owner = kNobody;   // the vCPU that is on it: nobody else reads or writes it meanwhile
   static constexpr unsigned kNobody = ~0U;
 
   [[nodiscard]] Frame* floor() { return frames.data(); }
@@ -89,16 +94,37 @@ struct Stack {
   void resize(std::size_t count);
 };
 
+// The frames that all stacks together have: a guest recurses as deep, on as many stacks, as it
+// likes. Those that each stack begins with are not counted.
+class FrameBudget {
+ public:
+  static constexpr std::size_t kMost = 400'000;  // 19 MB
+  [[nodiscard]] bool take(std::size_t count) {
+    if (used_.fetch_add(count) + count <= kMost) return true;
+    give(count);
+    return false;
+  }
+  void give(std::size_t count) { used_.fetch_sub(count); }
+
+ private:
+  std::atomic<std::size_t> used_ = 0;
+};
+
 // The stacks that are known: one pool per vCPU or, when stacks have tasks of their own and wander
 // from vCPU to vCPU, one for all.
 class StackPool {
  public:
-  explicit StackPool(bool shared) : shared_(shared) {}
+  // Without a budget, of several pools, it has one of its own.
+  explicit StackPool(bool shared, FrameBudget* budget = nullptr)
+      : shared_(shared), budget_(budget != nullptr ? *budget : own_budget_) {}
   // The stack that the stack pointer is on; a new one (without task) when there is none. From now
   // on it is the vCPU's, and `left`, where the vCPU was, is nobody's. What another vCPU is on is
-  // not looked at: two that start with the same stack pointer do not share a stack.
+  // not looked at: two that start with the same stack pointer do not share a stack. nullptr: there
+  // are kMostShared, and this is none of them.
   [[nodiscard]] Stack* find(const StackKey& key, std::uint64_t stack_pointer, unsigned vcpu,
                             Stack& left);
+  // Room for more frames; false where all stacks together have as many as they may.
+  [[nodiscard]] bool grow(Stack& stack);
   [[nodiscard]] bool shared() const { return shared_; }
   template <typename Visit>
   void for_each(Visit&& visit) {
@@ -108,6 +134,7 @@ class StackPool {
   }
 
   static constexpr std::size_t kMaxStacks = 768;
+  static constexpr std::size_t kMostShared = 8192;  // each has a task, and a file
 
  private:
   struct Hash {
@@ -121,6 +148,8 @@ class StackPool {
   std::size_t count_ = 0;
   std::uint64_t tick_ = 0;
   bool shared_;
+  FrameBudget own_budget_;
+  FrameBudget& budget_;
   std::mutex mutex_;
 };
 

@@ -227,24 +227,30 @@ void block_begins(unsigned index, void* data) {
     vcpu.tracker->frame_entered(one->frame, one->ret, one->function);
 }
 
+bool is_call(Flow flow) {
+  return flow == Flow::kCall || flow == Flow::kCallRegister || flow == Flow::kCallMemory ||
+         flow == Flow::kCallFar;
+}
+
 void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
                     const Site& site) {
-  const auto keep = [&site] { return const_cast<Site*>(session->sites.keep(site)); };
+  Site* const kept = is_call(what.flow) ? const_cast<Site*>(session->keep(site)) : nullptr;
+  if (is_call(what.flow) && kept == nullptr) return;  // too many
   switch (what.flow) {
     case Flow::kCall:
-      api.register_memory(insn, pushed, qemu::kReadRegisters, qemu::kWrite, keep());
+      api.register_memory(insn, pushed, qemu::kReadRegisters, qemu::kWrite, kept);
       break;
     case Flow::kCallRegister:
-      api.register_instruction(insn, call_register_x86, qemu::kReadRegisters, keep());
+      api.register_instruction(insn, call_register_x86, qemu::kReadRegisters, kept);
       api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
-                          keep());
+                          kept);
       break;
     case Flow::kCallMemory:
       api.register_memory(insn, read_target_then_pushed, qemu::kReadRegisters, qemu::kReadWrite,
-                          keep());
+                          kept);
       break;
     case Flow::kCallFar:
-      api.register_memory(insn, pushed_far, qemu::kReadRegisters, qemu::kReadWrite, keep());
+      api.register_memory(insn, pushed_far, qemu::kReadRegisters, qemu::kReadWrite, kept);
       break;
     // They only read; but QEMU 9.0 takes callbacks for reads to be for writes, and never calls
     // them.
@@ -263,13 +269,14 @@ void instrument_x86(const qemu::Api& api, qemu::Instruction* insn, const Instruc
 
 void instrument_linking(const qemu::Api& api, qemu::Instruction* insn, const Instruction& what,
                         const Site& site) {
-  const auto keep = [&site] { return const_cast<Site*>(session->sites.keep(site)); };
+  Site* const kept = is_call(what.flow) ? const_cast<Site*>(session->keep(site)) : nullptr;
+  if (is_call(what.flow) && kept == nullptr) return;  // too many
   switch (what.flow) {
     case Flow::kCall:
-      api.register_instruction(insn, linked, qemu::kReadRegisters, keep());
+      api.register_instruction(insn, linked, qemu::kReadRegisters, kept);
       break;
     case Flow::kCallRegister:
-      api.register_instruction(insn, linked_register, qemu::kReadRegisters, keep());
+      api.register_instruction(insn, linked_register, qemu::kReadRegisters, kept);
       break;
     case Flow::kReturn:
       api.register_instruction(insn, returned, qemu::kReadRegisters, level_data(site.level));
@@ -308,14 +315,13 @@ void instrument_block(qemu::Block* block, std::uint64_t address, unsigned level)
   Site site;
   site.function = address;
   site.level = static_cast<std::uint8_t>(level);
+  const auto keep = [&](qemu::VcpuDataCallback callback) {
+    if (const Site* kept = s.keep(site))
+      s.api.register_block(block, callback, qemu::kReadRegisters, const_cast<Site*>(kept));
+  };
   if (s.api.register_discontinuity == nullptr && s.translation_guest->is_vector(address))
-    s.api.register_block(block, at_vector, qemu::kReadRegisters,
-                         const_cast<Site*>(s.sites.keep(site)));
-  if (s.options.mode == Detection::kFramePointer) {
-    s.api.register_block(block, block_begins, qemu::kReadRegisters,
-                         const_cast<Site*>(s.sites.keep(site)));
-    return;
-  }
+    keep(at_vector);
+  if (s.options.mode == Detection::kFramePointer) return keep(block_begins);
   if (s.api.memory_value == nullptr && s.arch->link.empty())
     s.api.register_block(block, delayed_call, qemu::kReadRegisters,
                          reinterpret_cast<void*>(address));

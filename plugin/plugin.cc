@@ -29,6 +29,7 @@ namespace old_api {
 void started(PluginId, unsigned vcpu) { vcpu_started(vcpu); }
 void idle(PluginId, unsigned vcpu) { vcpu_idle(vcpu); }
 void translate(PluginId, qemu::Block* block) { translated(block); }
+void dropped(PluginId) { flushed(); }
 void discontinued(PluginId, unsigned vcpu, int type, std::uint64_t from, std::uint64_t to) {
   discontinuity(vcpu, type, from, to);
 }
@@ -38,6 +39,7 @@ namespace new_api {
 void started(unsigned vcpu, void*) { vcpu_started(vcpu); }
 void idle(unsigned vcpu, void*) { vcpu_idle(vcpu); }
 void translate(qemu::Block* block, void*) { translated(block); }
+void dropped(void*) { flushed(); }
 void discontinued(unsigned vcpu, int type, std::uint64_t from, std::uint64_t to, void*) {
   discontinuity(vcpu, type, from, to);
 }
@@ -58,6 +60,7 @@ void subscribe_to_all(PluginId id) {
   subscribe(api.register_vcpu_init, id, old_api::started, new_api::started);
   subscribe(api.register_vcpu_idle, id, old_api::idle, new_api::idle);
   subscribe(api.register_translation, id, old_api::translate, new_api::translate);
+  subscribe(api.register_flush, id, old_api::dropped, new_api::dropped);
   constexpr int kTraps = qemu::kInterrupt | qemu::kException;
   if (api.register_discontinuity != nullptr) {
     if (api.version >= 7)
@@ -233,7 +236,8 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
   s.tracker_options.min_duration = s.options.min_duration;
   s.tracker_options.max_depth = s.options.max_depth;
   s.tracker_options.records = s.options.to_directory;
-  if (s.options.contexts == Contexts::kStack) s.shared_stacks = std::make_unique<StackPool>(true);
+  if (s.options.contexts == Contexts::kStack)
+    s.shared_stacks = std::make_unique<StackPool>(true, &s.frames);
   s.recording->write_sync();
   if (s.markers) s.markers->begin();
   return {};

@@ -44,6 +44,12 @@ class RecordBuffer {
     *next_++ = Record(type, time, depth, address);
   }
 
+  // So many records were never made (0: nobody can tell); the reader is told by a LOST record.
+  void leave_out(std::uint64_t count, std::uint64_t time) {
+    lost_ += count;
+    add(RecordType::kLost, time, 0, count);
+  }
+
   // The clock of the vCPU that writes; it is adjusted now and then, when a buffer is full.
   void use_clock(RecordClock* clock) { clock_ = clock; }
   // Writes what there is.

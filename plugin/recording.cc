@@ -132,6 +132,23 @@ void Recording::entered(unsigned vcpu, Task& task) {
   }
 }
 
+void Recording::left_out(unsigned vcpu, std::uint64_t records) {
+  std::scoped_lock lock(mutex_);
+  const std::uint32_t tid = (vcpu + 1) * 100;
+  if (left_out_ == 0)
+    std::fprintf(stderr,
+                 "trapline plugin: the guest has more than %zu stacks; calls on others are counted "
+                 "as lost\n",
+                 StackPool::kMostShared);
+  left_out_ += records;
+  if (!directory_) return;
+  if (others_.insert(tid).second &&
+      !directory_->add_task(tid, fmt::format("cpu{}", vcpu), clock_.now()))
+    last_error_ = EIO;
+  const Record lost(RecordType::kLost, clock_.now(), 0, records);
+  (void)write_to_file(tid, {&lost, 1});
+}
+
 void Recording::write_sync() {
   if (!directory_) return;
   auto file = directory_->open_file("sync.txt");

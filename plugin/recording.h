@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "plugin/call_markers.h"
@@ -41,6 +42,8 @@ class Recording final : public RecordSink, public TaskChooser {
   // TaskChooser: a task per vCPU, per vCPU and level, or per guest stack.
   Task* task_for(unsigned vcpu, const StackKey& stack, std::uint64_t stack_pointer) override;
   void entered(unsigned vcpu, Task& task) override;
+  // Told by LOST records of a task of the vCPU's own, which has no others.
+  void left_out(unsigned vcpu, std::uint64_t records) override;
 
   // sync.txt: the records' clock beside all others.
   void write_sync();
@@ -61,6 +64,7 @@ class Recording final : public RecordSink, public TaskChooser {
     for (auto& task : tasks_) visit(*task);
   }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
   [[nodiscard]] int last_error() const { return last_error_; }
 
   // With contexts=stack: this many tasks have a buffer and an open file.
@@ -93,6 +97,8 @@ class Recording final : public RecordSink, public TaskChooser {
   bool not_replaced_ = false;  // a message said that the earlier recording stays
   bool told_of_syncs_ = false;
   std::uint64_t guest_syncs_ = 0;
+  std::unordered_set<std::uint32_t> others_;  // tasks of what is left out
+  std::atomic<std::uint64_t> left_out_ = 0;
 };
 
 }  // namespace trapline

@@ -29,9 +29,39 @@ const Site* SitePool::keep(const Site& site) {
         known.reg == site.reg && known.offset == site.offset)
       return &known;
   }
+  if (sites_.size() >= kMost) return nullptr;
   sites_.push_back(site);
   table_[at] = static_cast<std::uint32_t>(sites_.size());
   return &sites_.back();
+}
+
+void SitePool::clear() {
+  sites_.clear();
+  table_.clear();
+  grow();
+}
+
+// With `translation` held.
+const Site* Session::keep(const Site& site) {
+  const Site* kept = sites.keep(site);
+  if (kept != nullptr) return kept;
+  if (sites_left_out++ == 0) {
+    std::fprintf(stderr,
+                 "trapline plugin: the guest has made more than %zu places that call; calls at "
+                 "others are not seen until QEMU drops its translated code\n",
+                 SitePool::kMost);
+    for (const auto& one : vcpus)
+      if (Vcpu* vcpu = one.load(); vcpu != nullptr) vcpu->tracker->miss_calls();
+  }
+  return nullptr;
+}
+
+void flushed() {
+  Session& s = *session;
+  std::scoped_lock lock(s.translation);
+  for (const auto& one : s.vcpus)
+    if (Vcpu* vcpu = one.load(); vcpu != nullptr) vcpu->delayed = nullptr;
+  s.sites.clear();
 }
 
 void vcpu_started(unsigned index) {
@@ -41,7 +71,7 @@ void vcpu_started(unsigned index) {
   vcpu->guest.find_registers();
   StackPool* pool = s.shared_stacks.get();
   if (pool == nullptr) {
-    vcpu->own_stacks = std::make_unique<StackPool>(false);
+    vcpu->own_stacks = std::make_unique<StackPool>(false, &s.frames);
     pool = vcpu->own_stacks.get();
   }
   TrackerOptions options = s.tracker_options;
@@ -62,6 +92,7 @@ void vcpu_started(unsigned index) {
       s.translation_guest = std::make_unique<Guest>(*s.arch, s.api);
       s.translation_guest->share(vcpu->guest);
     }
+    if (s.sites_left_out != 0) vcpu->tracker->miss_calls();
   }
   s.vcpus[index].store(vcpu);
 }
@@ -120,13 +151,16 @@ void ended() {
     records += task.buffer.written();
     lost += task.buffer.lost();
   });
+  lost += s.recording->left_out();
   s.recording->finish(s.guest_ran);
   if (!s.guest_ran && !s.told_of_kvm)
     std::fputs(
         "trapline plugin: the guest ran no code that QEMU translated (-accel tcg), and a "
         "plugin sees no other: no function was recorded\n",
         stderr);
-  std::string of_markers;
+  std::string of_markers, of_sites;
+  if (s.sites_left_out != 0)
+    of_sites = fmt::format(", those at {} places not counted", s.sites_left_out);
   if (s.markers) {
     s.markers->end();
     records += s.markers->written();
@@ -135,9 +169,9 @@ void ended() {
         fmt::format(" ({} and {} of them markers)", s.markers->written(), s.markers->lost());
   }
   std::fputs(
-      fmt::format("trapline plugin: {} records, {} lost{}; {} calls, {} tail calls, {} events, "
+      fmt::format("trapline plugin: {} records, {} lost{}{}; {} calls, {} tail calls, {} events, "
                   "{} returns, {} unmatched, {} frames unwound, {} stack switches\n",
-                  records, lost, of_markers, total.calls, total.tail_calls, total.events,
+                  records, lost, of_markers, of_sites, total.calls, total.tail_calls, total.events,
                   total.returns, total.unmatched_returns, total.unwound, total.stack_switches)
           .c_str(),
       stderr);

@@ -48,10 +48,15 @@ struct alignas(64) Vcpu {
 };
 
 // Call sites, each kept once however often its block is translated. Addresses stay valid. Open
-// addressing over indices: a boot has some ten thousands, and memory counts.
+// addressing over indices: a boot has some ten thousands, and memory counts. A guest that makes code
+// as it goes has any number.
 class SitePool {
  public:
+  static constexpr std::size_t kMost = 1U << 18;  // 8 MB
+  // nullptr: there are kMost.
   const Site* keep(const Site& site);
+  // QEMU has dropped all code that refers to them.
+  void clear();
 
  private:
   [[nodiscard]] static std::size_t hash(const Site& site) {
@@ -72,6 +77,7 @@ struct Session {
   std::optional<SymbolFilter> filter;
   std::unique_ptr<CallMarkers> markers;  // output=ftrace
   std::unique_ptr<Recording> recording;
+  FrameBudget frames;
   std::unique_ptr<StackPool> shared_stacks;  // contexts=stack
   RecordClock clock;
   std::uint64_t start_address = 0;
@@ -89,6 +95,8 @@ struct Session {
 
   std::mutex translation;  // guards sites and translation_guest
   SitePool sites;
+  std::uint64_t sites_left_out = 0;
+  const Site* keep(const Site& site);
   std::unique_ptr<Guest> translation_guest;
   std::atomic<bool> guest_ran = false;  // some of its code was translated
   bool told_of_kvm = false;
@@ -107,6 +115,7 @@ void vcpu_started(unsigned index);
 void vcpu_idle(unsigned index);
 void write_syncs(Vcpu& vcpu);
 void translated(qemu::Block* block);
+void flushed();  // all translated code is gone; no vCPU runs
 void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t to);
 void ended();
 

@@ -24,6 +24,8 @@ class TaskChooser {
   virtual Task* task_for(unsigned vcpu, const StackKey& stack, std::uint64_t stack_pointer) = 0;
   // The vCPU writes to this task from now on.
   virtual void entered(unsigned /*vcpu*/, Task& /*task*/) {}
+  // So many records of a vCPU are of stacks that have no task, since there are too many.
+  virtual void left_out(unsigned /*vcpu*/, std::uint64_t /*records*/) {}
 };
 
 // Where calls are written as text as well (output=ftrace).
@@ -32,6 +34,8 @@ class CallText {
   virtual ~CallText() = default;
   virtual void write(bool entry, std::uint32_t task, std::uint64_t depth,
                      std::uint64_t function) = 0;
+  // So many are not written: what they are of had no room.
+  virtual void leave_out(std::uint64_t /*count*/) {}
 };
 
 // What the functions are; empty tables mean: everything is recorded, no starts are known.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace trapline {
@@ -18,9 +19,11 @@ class CallTrackerTest : public ::testing::Test,
   static constexpr std::uint64_t kStackA = 0xffff888000008000;  // two kernel stacks of 16 KiB
   static constexpr std::uint64_t kStackB = 0xffff888000010000;
 
-  void SetUp() override {
+  void SetUp() override { start(true); }
+  void start(bool sites_know_slots) {
     TrackerOptions options;
     options.know_starts = true;
+    options.sites_know_slots = sites_know_slots;
     tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, pool_, options);
     tracker_->clock().start(ClockChoice::kTsc);
   }
@@ -44,6 +47,17 @@ class CallTrackerTest : public ::testing::Test,
     }
     return text;
   }
+  // How many records a reader is told are lost; after records().
+  std::uint64_t lost() const {
+    std::uint64_t count = 0;
+    for (const Record& record : records_)
+      if (record.type() == RecordType::kLost) count += record.address();
+    return count;
+  }
+  std::size_t of_type(RecordType type) const {
+    const auto is = [type](const Record& record) { return record.type() == type; };
+    return static_cast<std::size_t>(std::count_if(records_.begin(), records_.end(), is));
+  }
   const TrackerCounters& counters() const { return tracker_->counters(); }
 
   std::uint64_t sp_ = 0;
@@ -56,6 +70,7 @@ class CallTrackerTest : public ::testing::Test,
   std::uint64_t address_space() override { return 0; }
   int interrupted_level_at(std::uint64_t) override { return interrupted_level_; }
   Task* task_for(unsigned, const StackKey&, std::uint64_t) override { return &task_; }
+  void left_out(unsigned, std::uint64_t records) override { without_task_ += records; }
   bool recorded(std::uint64_t) const override { return true; }
   bool is_start(std::uint64_t address) const override { return address < 100; }
   std::size_t append(std::uint32_t, std::span<const Record> records) override {
@@ -68,6 +83,7 @@ class CallTrackerTest : public ::testing::Test,
   Task task_{1, *this};
 
  protected:
+  std::uint64_t without_task_ = 0;
   StackPool pool_{false};
 };
 
@@ -233,6 +249,71 @@ TEST_F(CallTrackerTest, RecursionHasNoLimit) {
   for (int i = 0; i < 20000; ++i) ret(slot), slot += 16;
   EXPECT_EQ(counters().unmatched_returns, 0u);
   EXPECT_EQ(counters().unwound, 0u);
+}
+
+// A guest may recurse as deep as it likes: what has no room is counted, what has it stays balanced.
+TEST_F(CallTrackerTest, CallsBeyondTheBudgetOfFramesAreCounted) {
+  constexpr std::uint64_t kCalls = FrameBudget::kMost + 50'000;
+  std::uint64_t slot = 0x7fff0000;
+  for (std::uint64_t i = 0; i < kCalls; ++i) call(1, slot -= 16);
+  for (std::uint64_t i = 0; i < kCalls; ++i) ret(slot, 0x1001), slot += 16;
+  call(2, slot - 16), ret(slot - 16);
+  (void)records();
+  EXPECT_EQ(of_type(RecordType::kEntry) + of_type(RecordType::kExit) + lost(), 2 * kCalls + 2);
+  EXPECT_EQ(of_type(RecordType::kEntry), of_type(RecordType::kExit));
+  EXPECT_GT(lost(), 100'000u);
+}
+
+TEST_F(CallTrackerTest, WithoutSlotsTooTheReturnsOfCallsWithoutRoomAreTheirs) {
+  start(false);
+  site_.ret = 0x1001;
+  constexpr std::uint64_t kCalls = FrameBudget::kMost + 50'000;
+  sp_ = 0x7fff0000;
+  const auto step = [this](bool calls) {
+    if (!calls) {
+      tracker_->return_plain(0, [] { return std::uint64_t{0x1001}; });
+      sp_ += 16;
+      return;
+    }
+    tracker_->call(site_, 1, 0);
+    tracker_->return_address_saved(sp_ -= 16);
+  };
+  for (std::uint64_t i = 0; i < kCalls; ++i) step(true);
+  for (std::uint64_t i = 0; i < 50'000; ++i) step(false);
+  EXPECT_EQ(of_type(RecordType::kExit), 0u) << "of those that have room";
+  for (std::uint64_t i = 50'000; i < kCalls; ++i) step(false);
+  (void)records();
+  EXPECT_EQ(of_type(RecordType::kEntry), of_type(RecordType::kExit));
+  EXPECT_EQ(of_type(RecordType::kEntry) * 2 + lost(), 2 * kCalls);
+  EXPECT_EQ(counters().unmatched_returns, 0u);
+}
+
+TEST_F(CallTrackerTest, CallsOnStacksThatAreTooManyAreCounted) {
+  StackPool all(true);
+  Stack nowhere;
+  std::vector<Stack*> stacks;
+  for (std::uint64_t i = 0; i < StackPool::kMostShared; ++i) {
+    Stack& left = stacks.empty() ? nowhere : *stacks.back();
+    stacks.push_back(all.find({0, i + 10, 0}, kStackA, 0, left));
+    ASSERT_NE(stacks.back(), nullptr);
+  }
+  EXPECT_EQ(all.find({0, 5, 0}, kStackA, 0, *stacks.back()), nullptr);
+  EXPECT_EQ(all.find({0, 17, 0}, kStackA, 0, *stacks.back()), stacks[7]) << "known";
+  tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, all, TrackerOptions());
+  for (const std::uint64_t stack : {kStackA, kStackB, kStackA}) {
+    call(1, stack - 8), call(2, stack - 40), ret(stack - 40), ret(stack - 8);
+  }
+  EXPECT_EQ(records(), "");
+  EXPECT_EQ(without_task_, 12u);
+}
+
+TEST_F(CallTrackerTest, WhereCallsAreMissingAReturnIsNoJump) {
+  call(1, kStackA - 8);
+  tracker_->miss_calls();
+  ret(kStackA - 40, 2);  // of a call that was not seen
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 1)");
+  EXPECT_EQ(of_type(RecordType::kLost), 1u) << "how many, nobody can tell";
 }
 
 // Two harts of a machine start with the same stack pointer, 0; a thread goes from one to the other.

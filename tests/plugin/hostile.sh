@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=../system/lib.sh
+# hostile.sh [SECONDS] [LIMIT]: a guest that makes stacks, code and calls without end (tests/guest/plugin/hostile.c)
+# costs QEMU at most 64 MiB of memory more than without the plugin, and twice its records in writes; what is left out
+# is counted and told. LIMIT: of the records, as the plugin's option.
+set -euo pipefail
+source "$(dirname -- "$0")/../system/lib.sh"
+seconds=${1:-8} limit=${2:-2G}
+qemu=$(fetched qemu10)/bin/qemu-system-x86_64
+guest=$TRAPLINE_BINARY_DIR/tests/guest/plugin/x86_64-hostile-O1.elf
+trapline=$TRAPLINE_BINARY_DIR/merge/trapline
+running=
+trap '[ -z "$running" ] || kill -KILL "$running"; rm -rf -- "$work"' EXIT
+
+# measure FILE ARGUMENT...: runs QEMU; peak of its memory in KiB and the bytes that it wrote, in $memory and $written
+measure() {
+  local told=$1
+  shift
+  "$qemu" -accel tcg,tb-size=64 -m 64 -display none -nodefaults -no-reboot -kernel "$guest" "$@" 2>"$told" &
+  running=$!
+  sleep "$seconds"
+  memory=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$running/status")
+  written=$(sed -n 's/^wchar: //p' "/proc/$running/io")
+  kill -TERM "$running"
+  wait "$running" || true
+  running=
+}
+
+for contexts in stack vcpu; do
+  measure "$work/none"
+  without=$memory
+  data=$work/$contexts
+  measure "$work/stderr" -plugin "$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so,out=$data,contexts=$contexts,limit=$limit"
+  records=$(cat "$data"/*.dat | wc -c)
+  printf '%s: %d s: %d KiB without, %d with the plugin: %d MiB more; wrote %d, records %d; %d tasks\n' "$contexts" \
+    "$seconds" "$without" "$memory" $(((memory - without) / 1024)) "$written" "$records" "$(find "$data" -name '*.dat' | wc -l)"
+  cat "$work/stderr"
+  [ $((memory - without)) -le 65536 ] || fail "the plugin takes $(((memory - without) / 1024)) MiB"
+  [ "$written" -le $((2 * records)) ] || fail "$written bytes were written for records of $records"
+  if [ "$contexts" = stack ]; then
+    [ "$(find "$data" -name '*.dat' | wc -l)" -le 8200 ] || fail "there are more tasks than the plugin says"
+  fi
+  grep -Eq ' [1-9][0-9]* lost' "$work/stderr" || fail "nothing was counted"
+  run "$trapline" info "$data"
+  expect_contains "$work/stdout" "lost"
+  rm -r "$data"
+done

@@ -180,12 +180,14 @@ void CallTracker::pop_rest_of_tail(Stack* stack) {
 // this very stack.
 void CallTracker::unwind_below(std::uint64_t slot) {
   Frame* dead = nullptr;
+  std::ptrdiff_t leaves = 0;
   for (Frame* frame = stack_->top; frame != stack_->floor(); --frame) {
     if ((frame->flags & Frame::kEvent) != 0 && (!options_.sites_know_slots || !is_kernel(slot) ||
                                                 stack_block(frame->slot) != stack_block(slot)))
       break;
-    if (frame->slot == 0) continue;
-    if (frame->slot >= slot) break;
+    if (frame->slot == 0 && ++leaves <= kMostLeaves) continue;
+    if (frame->slot == 0 || frame->slot >= slot) break;
+    leaves = 0;
     dead = frame;
   }
   if (dead == nullptr) return;

@@ -1,5 +1,7 @@
 #include "plugin/guest_stack.h"
 
+#include <algorithm>
+
 namespace trapline {
 namespace {
 
@@ -8,7 +10,8 @@ constexpr std::size_t kFirstFrames = 24;
 }  // namespace
 
 std::uint64_t Stack::place() const {
-  for (const Frame* frame = top; frame != floor(); --frame)
+  const Frame* const last = top - std::min(kMostLeaves, top - floor());
+  for (const Frame* frame = top; frame != last; --frame)
     if (frame->slot != 0) return frame->slot;
   return hint;
 }

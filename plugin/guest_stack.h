@@ -25,6 +25,9 @@ namespace trapline {
 // Kernel stacks, in the upper half: 16 KiB, aligned. Others: this far is the same one.
 constexpr std::uint64_t kStackBlockBits = 14;
 constexpr std::uint64_t kStackReach = 1U << 20;
+// A function that calls saves its return address: more frames in a row without a slot are no
+// program's, and nobody looks beyond them.
+constexpr std::ptrdiff_t kMostLeaves = 64;
 
 [[nodiscard]] constexpr bool is_kernel(std::uint64_t address) { return address >> 63 != 0; }
 [[nodiscard]] constexpr std::uint64_t stack_block(std::uint64_t stack_pointer) {

@@ -6,8 +6,7 @@
 set -euo pipefail
 source "$(dirname -- "$0")/../system/lib.sh"
 seconds=${1:-8} limit=${2:-2G}
-qemu=$(fetched qemu10)/bin/qemu-system-x86_64
-guest=$TRAPLINE_BINARY_DIR/tests/guest/plugin/x86_64-hostile-O1.elf
+qemu=$(fetched qemu10)/bin/qemu-system
 trapline=$TRAPLINE_BINARY_DIR/merge/trapline
 running=
 trap '[ -z "$running" ] || kill -KILL "$running"; rm -rf -- "$work"' EXIT
@@ -16,7 +15,10 @@ trap '[ -z "$running" ] || kill -KILL "$running"; rm -rf -- "$work"' EXIT
 measure() {
   local told=$1
   shift
-  "$qemu" -accel tcg,tb-size=64 -m 64 -display none -nodefaults -no-reboot -kernel "$guest" "$@" 2>"$told" &
+  machine=()
+  [ "$arch" = x86_64 ] || machine=(-M virt -cpu cortex-a57)
+  "$qemu-$arch" -accel tcg,tb-size=64 -m 64 -display none -nodefaults -no-reboot "${machine[@]}" \
+    -kernel "$TRAPLINE_BINARY_DIR/tests/guest/plugin/$arch-hostile-O1.elf" "$@" 2>"$told" &
   running=$!
   sleep "$seconds"
   memory=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$running/status")
@@ -26,13 +28,14 @@ measure() {
   running=
 }
 
-for contexts in stack vcpu; do
+for case in x86_64/stack x86_64/vcpu aarch64/stack; do
+  arch=${case%/*} contexts=${case#*/}
   measure "$work/none"
   without=$memory
   data=$work/$contexts
   measure "$work/stderr" -plugin "$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so,out=$data,contexts=$contexts,limit=$limit"
   records=$(cat "$data"/*.dat | wc -c)
-  printf '%s: %d s: %d KiB without, %d with the plugin: %d MiB more; wrote %d, records %d; %d tasks\n' "$contexts" \
+  printf '%s %s: %d s: %d KiB without, %d with the plugin: %d MiB more; wrote %d, records %d; %d tasks\n' "$arch" "$contexts" \
     "$seconds" "$without" "$memory" $(((memory - without) / 1024)) "$written" "$records" "$(find "$data" -name '*.dat' | wc -l)"
   cat "$work/stderr"
   [ $((memory - without)) -le 65536 ] || fail "the plugin takes $(((memory - without) / 1024)) MiB"

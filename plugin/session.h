@@ -48,8 +48,8 @@ struct alignas(64) Vcpu {
 };
 
 // Call sites, each kept once however often its block is translated. Addresses stay valid. Open
-// addressing over indices: a boot has some ten thousands, and memory counts. A guest that makes code
-// as it goes has any number.
+// addressing over indices: a boot has some ten thousands, and memory counts. A guest that makes
+// code as it goes has any number.
 class SitePool {
  public:
   static constexpr std::size_t kMost = 1U << 18;  // 8 MB

@@ -1,9 +1,9 @@
-// A guest that wants to fill the memory and the disk of whoever follows its calls. In each round, which
-// repeats until it is ended:
-// - calls on stacks that were never used: on x86 every address of the upper half is one of two pages of
-//   2 MiB; on arm64 the stack pointer only says so, as nothing is stored;
-// - code that was just written, full of calls, at new addresses: the same page again (x86), or the next
-//   of 1,000 places (arm64);
+// A guest that wants to fill the memory and the disk of whoever follows its calls. In each round,
+// which repeats until it is ended:
+// - calls on stacks that were never used: on x86 every address of the upper half is one of two
+//   pages of 2 MiB; on arm64 the stack pointer only says so, as nothing is stored;
+// - code that was just written, full of calls, at new addresses: the same page again (x86), or the
+//   next of 1,000 places (arm64);
 // - a recursion that is deeper than any list of frames;
 // - jumps without calls, returns without calls, calls that never return.
 #include "guest.h"

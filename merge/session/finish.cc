@@ -161,6 +161,12 @@ Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& 
   plan_.parts = parts;
   plan_.into = start_.regions.any() ? kWhole : trace_dat::kStreamName;
   plan_.copied = plan_.begin();
+  // The plan says how long they are: after a power cut they must be.
+  for (const Part& part : parts) {
+    const auto source = session_.open_file("raw/" + part.file, O_RDWR);
+    if (!source) return tl::unexpected(source.error());
+    if (auto synced = sync_file(source->get(), path(part.file)); !synced) return synced;
+  }
   UniqueFd whole;
   if (start_.regions.any()) {
     if (auto removed = session_.remove(std::string("raw/") + kWhole); !removed) return removed;

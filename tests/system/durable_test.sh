@@ -55,6 +55,29 @@ a_power_cut_costs_the_last_second() {
 
 a_killed_recorder_leaves_what_it_had() { python_test kills.py --kills 12; }
 
+# What is copied when a recording ends (here as its files may not be long enough for one of all CPUs) is on the disk
+# before the plan that says how much it is: a power cut between them must not leave files that are shorter.
+what_is_copied_is_on_the_disk_before_the_plan() {
+  command -v strace >/dev/null || skip "needs strace"
+  run strace -f -y -o "$work/trace" -e trace=splice,write,pwrite64,fsync,fdatasync,renameat \
+    prlimit --fsize=33554432 "$trapline" record -o "$work/run" --no-kvm --events raw_syscalls -- \
+    "$TRAPLINE_BINARY_DIR/tests/bench/record/bench_record_load" 2000 1
+  expect_equal "exit status" 0 "$status"
+  python3 - "$work/trace" <<'END'
+import re
+import sys
+lines = open(sys.argv[1], errors="replace").read().splitlines()
+plan = next(i for i, line in enumerate(lines) if "renameat(" in line and '"plan.json"' in line)
+written, synced = {}, {}
+for i, line in enumerate(lines[:plan]):
+    call, file = re.search(r" (\w+)\(", line), re.findall(r"/raw/(cpu\d+)>", line)
+    for name in file if call else []:
+        (synced if call[1].endswith("sync") else written)[name] = i
+print(f"written {written}, synced {synced}, the plan {plan}")
+sys.exit(not written or any(synced.get(name, -1) < at for name, at in written.items()))
+END
+}
+
 # A disk that stands still: its image is on another one, which is frozen. A reader of the buffers that
 # waited for it would lose events: they hold half a second.
 a_disk_that_stalls_loses_nothing() {

@@ -79,8 +79,9 @@ void GuestStacks::cut(Frames& frames, std::uint32_t depth, const Event& event, s
     if (!keep_calls_ || !frame.seen) continue;
     const bool complete = is_return && frame.depth == depth;
     if (runs_ == GuestRuns::kOnThread && frame.losses != losses_) frame.own.cut = true;
+    // finish() may be told an end of the host's record that lies before the guest's.
     ended_.push_back({event.thread, event.machine, task, frame.stack, frame.depth, frame.begin,
-                      event.at, complete, frame.own});
+                      std::max(frame.begin, event.at), complete, frame.own});
     counters_.without_return += complete ? 0 : 1;
     counters_.cut_by_loss += frame.own.cut ? 1 : 0;
   }

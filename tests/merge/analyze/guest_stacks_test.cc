@@ -80,6 +80,14 @@ TEST_F(GuestStacksTest, TasksThatTakeTurnsOnAVcpuHaveStacksOfTheirOwn) {
   EXPECT_EQ(now(), "main;f");
 }
 
+TEST_F(GuestStacksTest, ACallThatBeganAfterTheHostsLastEventEndsNoEarlier) {
+  GuestStacks stacks(names_, true);
+  stacks.on(call(50, 0, "main"));
+  stacks.finish(Timestamp(40));
+  ASSERT_EQ(stacks.ended().size(), 1u);
+  EXPECT_EQ(stacks.ended()[0].end.ns(), 50u);
+}
+
 TEST_F(GuestStacksTest, ATaskTakesItsStackAlongToAnotherVcpu) {
   play({of_task(5, call(10, 0, "main")), of_task(5, off_cpu(20, true)),
         of_task(5, off_cpu(30, false), kVcpu1)});

@@ -26,7 +26,8 @@ std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, Sp
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns);
+  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
+                                     SpanClass::kWaits);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -68,6 +69,9 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       loss_sinks_(those_that_select(sinks_, SpanClass::kLosses)),
       call_sinks_(those_that_select(sinks_, SpanClass::kCalls)),
       state_sinks_(those_that_select(sinks_, SpanClass::kStateRuns)),
+      request_sinks_(those_that_select(sinks_, SpanClass::kRequests)),
+      interrupt_sinks_(those_that_select(sinks_, SpanClass::kInterrupts)),
+      wait_sinks_(those_that_select(sinks_, SpanClass::kWaits)),
       selected_(selection_of(sinks_)),
       reader_(names_, options_.declared),
       processes_(options_.processes),
@@ -83,13 +87,14 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     requests_ = std::make_unique<Requests>(options_, names_);
   if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
   if (has(selected_, SpanClass::kHalts)) halts_.emplace();
+  if (!wait_sinks_.empty()) waits_.emplace();
   const SpanClass spans = SpanClass::kSpans | SpanClass::kFunctions;
   if (has(selected_, spans)) {
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
   exits_only_ = !on_thread() && event_sinks_.empty() && loss_sinks_.empty() &&
                 state_sinks_.empty() && !builder_ && !requests_ && !interrupts_ && !halts_ &&
-                !placement_.checks();
+                !waits_ && !placement_.checks();
 }
 
 Pipeline::~Pipeline() = default;
@@ -203,6 +208,7 @@ void Pipeline::on_host(const Event& event) {
   tell_states();
   if (ended_ != nullptr) stack_.reset();
   if (on_thread()) stacks_.on_host(event, vmm_event());
+  if (waits_) on_waits(event);
   tell(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);
@@ -227,6 +233,7 @@ void Pipeline::tell(const Event& event) {
 
 void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
+  if (waits_) waits_->on_exit(exit);
   for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);
   if (builder_) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
@@ -267,19 +274,26 @@ void Pipeline::on_requests(const Event& event) {
     if (told == nullptr) return;
     const RequestSpan* ended = requests_->path.on_marker(event, *marker, told->name, process);
     if (ended == nullptr) return;
-    for (SpanSink* sink : sinks_) sink->request(*ended, *this);
+    for (SpanSink* sink : request_sinks_) sink->request(*ended, *this);
     if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);
     return;
   }
   requests_->vhost.on(event, process, processes_);
   if (const VhostTurn* turn = requests_->vhost.ended()) {
-    for (SpanSink* sink : sinks_) sink->turn(*turn, *this);
+    for (SpanSink* sink : request_sinks_) sink->turn(*turn, *this);
     if (builder_) builder_->on_turn(*turn);
   }
   for (const Delivered& delivered : requests_->path.on(event, process)) {
-    for (SpanSink* sink : sinks_) sink->delivered(delivered, *this);
+    for (SpanSink* sink : request_sinks_) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);
   }
+}
+
+void Pipeline::on_waits(const Event& event) {
+  waits_->on(event, *this);
+  const EndedWait* ended = waits_->ended();
+  if (ended == nullptr) return;
+  for (SpanSink* sink : wait_sinks_) sink->wait(*ended, *this);
 }
 
 void Pipeline::on_interrupts(const Event& event) {
@@ -289,7 +303,7 @@ void Pipeline::on_interrupts(const Event& event) {
 }
 
 void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
-  for (SpanSink* sink : sinks_) sink->interrupt(interrupt, *this);
+  for (SpanSink* sink : interrupt_sinks_) sink->interrupt(interrupt, *this);
   if (builder_) builder_->on_interrupt(interrupt, process);
 }
 

@@ -82,6 +82,7 @@ class Pipeline {
     return interrupts_ ? &*interrupts_ : nullptr;
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
+  [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
   // Whether events of logs can be where the clocks' relation puts them.
   [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
   [[nodiscard]] bool has_guest_records() const { return has_guest_; }
@@ -126,13 +127,15 @@ class Pipeline {
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
   void on_interrupts(const Event& event);
+  void on_waits(const Event& event);
   void tell(const Event& event);
   void tell(const IrqSpan& interrupt, ThreadId process);
 
   PipelineOptions options_;
   std::vector<SpanSink*> sinks_;
   // Those that select them.
-  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_, state_sinks_;
+  std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_, state_sinks_,
+      request_sinks_, interrupt_sinks_, wait_sinks_;
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;
@@ -147,6 +150,7 @@ class Pipeline {
   std::unique_ptr<SpanBuilder> builder_;  // where a sink selects spans
   std::optional<IrqTracker> interrupts_;
   std::optional<HaltTracker> halts_;
+  std::optional<WaitTracker> waits_;
   PlacementCheck placement_;
   bool has_guest_ = false;
   bool exits_only_ = false;  // no sink selects more

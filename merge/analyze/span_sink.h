@@ -10,6 +10,7 @@
 #include "merge/analyze/function_call.h"
 #include "merge/analyze/irq_tracker.h"
 #include "merge/analyze/request_path.h"
+#include "merge/analyze/wait_tracker.h"
 #include "merge/model/span.h"
 
 namespace trapline {
@@ -33,6 +34,7 @@ enum class SpanClass : std::uint16_t {
   kCalls = 512,       // call()
   kWakeups = 1024,    // with kSpans: span() for wake-ups of vCPUs
   kStateRuns = 2048,  // states(); implies kIntervals
+  kWaits = 4096,      // wait(), and exit() has its waits: Pipeline::waits(); implies kIntervals
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint16_t>(a) | static_cast<std::uint16_t>(b));
@@ -57,6 +59,8 @@ class SpanSink {
   // A guest function was called: span() follows when it ends, those that it calls before. On one
   // track the begins and ends come in their order.
   virtual void begin(const Span&, const Pipeline&) {}
+  // A wait ended: its thread, any of the host, runs again.
+  virtual void wait(const EndedWait&, const Pipeline&) {}
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}

@@ -31,7 +31,7 @@ class VcpuHistory {
   static constexpr std::size_t kMost = 1u << 14;
 
   void add(const GuestRun& run);
-  // `waits` are the exit's, by WaitTracker::of(), and `halts` the sleeps in its halted time; it
+  // `waits` are the exit's, by WaitTracker::shares(), and `halts` the sleeps in its halted time; it
   // needs its intervals. Halted time outside of the sleeps has no culprit.
   void add(const ExitSpan& exit, std::span<const WaitShare> waits,
            std::span<const WaitShare> halts = {});

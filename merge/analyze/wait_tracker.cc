@@ -239,13 +239,13 @@ void WaitTracker::add_halts(const PartInterval& halted, std::span<const WaitShar
   }
 }
 
-std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
+void WaitTracker::on_exit(const ExitSpan& exit) {
   of_exit_.clear();
   halts_.clear();
   if (exit.parts[static_cast<std::size_t>(Part::kPreempted)] == 0 &&
       exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0 &&
       exit.parts[static_cast<std::size_t>(Part::kHalted)] == 0) [[likely]]
-    return {};
+    return;
   Thread* thread = threads_.find(exit.thread);
   static const std::vector<WaitShare> kNone;
   const std::vector<WaitShare>& shares = thread == nullptr ? kNone : thread->shares;
@@ -277,7 +277,6 @@ std::span<const WaitShare> WaitTracker::of(const ExitSpan& exit) {
     clear(*thread);
     thread->dropped_from = thread->dropped_until = Timestamp();
   }
-  return of_exit_;
 }
 
 LargestCulprit largest(std::span<const WaitShare> shares, Part part) {

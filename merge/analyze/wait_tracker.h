@@ -28,6 +28,13 @@
 
 namespace trapline {
 
+class Pipeline;
+
+struct EndedWait {
+  ThreadId thread{};
+  std::span<const WaitShare> shares;  // in order of time; valid until the next event
+};
+
 class WaitTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
@@ -38,15 +45,13 @@ class WaitTracker {
   void on(const Event& event, const Pipeline& pipeline);
 
   // The wait that the last event ended: its thread runs again. Nothing where it ended none.
-  struct Ended {
-    ThreadId thread{};
-    std::span<const WaitShare> shares;  // in order of time; valid until the next event
-  };
-  [[nodiscard]] const Ended* ended() const { return has_ended_ ? &ended_ : nullptr; }
+  [[nodiscard]] const EndedWait* ended() const { return has_ended_ ? &ended_ : nullptr; }
 
-  // An exit's, in order of time; valid until the next call. It needs the exit's intervals.
-  [[nodiscard]] std::span<const WaitShare> of(const ExitSpan& exit);
-  // Of that exit the sleeps in its halted time, with what ended them; valid as long.
+  // Takes the shares of an exit from those of its thread. It needs the exit's intervals.
+  void on_exit(const ExitSpan& exit);
+  // Of the exit that was taken last, in order of time.
+  [[nodiscard]] std::span<const WaitShare> shares() const { return of_exit_; }
+  // The sleeps in its halted time, with what ended them.
   [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
 
@@ -103,7 +108,7 @@ class WaitTracker {
   Timestamp latest_loss_end_;
   std::size_t held_ = 0;  // shares
   std::vector<WaitShare> of_exit_, halts_, ended_shares_;
-  Ended ended_;
+  EndedWait ended_;
   bool has_ended_ = false;
 };
 

@@ -63,7 +63,7 @@ RowExporter::RowExporter(const ExportContext& context, const ExportOptions& opti
 SpanClass RowExporter::selects() const {
   switch (rows_) {
     case Rows::kExits:
-      return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
+      return SpanClass::kExits | SpanClass::kWaits;
     case Rows::kRequests:
       return SpanClass::kSpans | SpanClass::kRequests;
     case Rows::kInterrupts:
@@ -119,11 +119,10 @@ const std::string& RowExporter::detail(const KvmDetail& detail) {
 }
 
 const std::string& RowExporter::woken_by(const ExitSpan& exit, const Pipeline& pipeline) {
-  const auto shares = waits_.of(exit);
   if (exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
     return none_;
   std::uint64_t ns = 0;
-  const Culprit culprit = waker_of(shares, ns);
+  const Culprit culprit = waker_of(pipeline.waits()->shares(), ns);
   if (ns == 0) return none_;
   return culprits_.of(culprit, pipeline);
 }

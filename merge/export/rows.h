@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "merge/analyze/wait_tracker.h"
 #include "merge/export/culprit_texts.h"
 #include "merge/export/detail_cache.h"
 #include "merge/export/exporter.h"
@@ -23,7 +22,6 @@ class RowExporter : public Exporter {
               OutputFile output);
 
   [[nodiscard]] SpanClass selects() const override;
-  void event(const Event& event, const Pipeline& pipeline) override { waits_.on(event, pipeline); }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void span(const Span& span, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline&) override { request_ = request; }
@@ -69,7 +67,6 @@ class RowExporter : public Exporter {
   std::array<std::string, 4> nested_;  // of each NestedLevel
   DetailCache<std::string> details_;
   CulpritTexts culprits_;
-  WaitTracker waits_;
   RequestSpan request_;  // whose span comes next
   IrqSpan interrupt_;    // the same
 };

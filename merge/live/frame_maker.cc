@@ -37,19 +37,14 @@ FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
       keys_(dimensions_),
       words_(keys_.words()),
       requests_wanted_(options.requests),
-      index_(256) {
-  if (options.waits || keys_.needs_waits()) tracker_.emplace();
-}
+      needs_waits_(options.waits || keys_.needs_waits()),
+      index_(256) {}
 
 SpanClass FrameMaker::selects() const {
   SpanClass selected = SpanClass::kExits;
   if (requests_wanted_) selected = selected | SpanClass::kRequests;
-  if (tracker_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
+  if (needs_waits_) selected = selected | SpanClass::kWaits;
   return selected;
-}
-
-void FrameMaker::event(const Event& event, const Pipeline& pipeline) {
-  if (tracker_) tracker_->on(event, pipeline);
 }
 
 Cell* FrameMaker::cell(const GroupKey& key) {
@@ -72,7 +67,7 @@ Cell* FrameMaker::cell(const GroupKey& key) {
 void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
   std::span<const WaitShare> shares;
-  if (tracker_) shares = tracker_->of(exit);
+  if (needs_waits_) shares = pipeline.waits()->shares();
   waits_.add(shares);
   GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
   key.halted = exit.halt;
@@ -164,7 +159,7 @@ Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const CulpritNa
   frame.slow = std::exchange(slow_, {});
   close_vcpus(frame, pipeline);
   close_counts(frame);
-  if (tracker_) {
+  if (needs_waits_) {
     frame.waits = std::exchange(waits_, {}).report(names);
     for (WaitRows* rows : {&frame.waits.preempted, &frame.waits.blocked}) {
       if (rows->rows.size() > kMostCulprits) rows->rows.resize(kMostCulprits);

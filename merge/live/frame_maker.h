@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/analyze/wait_tracker.h"
 #include "merge/live/frame.h"
 #include "merge/model/flat_index.h"
 #include "merge/report/exit_keys.h"
@@ -30,7 +29,6 @@ class FrameMaker final : public SpanSink {
   FrameMaker& operator=(const FrameMaker&) = delete;
 
   [[nodiscard]] SpanClass selects() const override;
-  void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
 
@@ -43,7 +41,6 @@ class FrameMaker final : public SpanSink {
 
   // The dimensions of a cell's key.
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return dimensions_; }
-  [[nodiscard]] bool follows_waits() const { return tracker_.has_value(); }
 
  private:
   [[nodiscard]] Cell* cell(const GroupKey& key);
@@ -55,14 +52,13 @@ class FrameMaker final : public SpanSink {
   std::vector<Dimension> dimensions_;
   ExitKeys keys_;
   std::size_t words_;
-  bool requests_wanted_;
+  bool requests_wanted_, needs_waits_;
   Timestamp begin_;
   std::vector<Cell> cells_;
   FlatIndex index_;
   std::uint64_t folded_ = 0;
   std::vector<SlowExit> slow_;          // a heap with the fastest in front once it is full
   std::vector<Distribution> requests_;  // by spec
-  std::optional<WaitTracker> tracker_;
   WaitTable waits_;
   std::map<ThreadId, VcpuTotals> before_;  // at begin_
   Frame counted_;                          // the counters at begin_

@@ -44,28 +44,24 @@ Aggregator::Aggregator(const Timeline& timeline, const Input& input, const Repor
       options_(options),
       keys_(options.by),
       needs_stack_(keys_.needs_stack()),
+      needs_waits_(options.waits || options.steal || keys_.needs_waits()),
       groups_(keys_.words()),
-      slow_exits_(options.slower_than) {
-  if (options.waits || options.steal || keys_.needs_waits()) tracker_.emplace();
-}
+      slow_exits_(options.slower_than) {}
 
 SpanClass Aggregator::selects() const {
   // Of requests alone exits tell nothing.
-  const bool exits = !options_.requests || options_.slower_than || tracker_;
+  const bool exits = !options_.requests || options_.slower_than || needs_waits_;
   SpanClass selected = exits ? SpanClass::kExits : SpanClass::kNone;
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
   if (options_.halt) selected = selected | SpanClass::kHalts;
   if (options_.calls) selected = selected | SpanClass::kCalls;
-  if (tracker_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
+  if (needs_waits_) selected = selected | SpanClass::kWaits;
   return selected;
 }
 
-void Aggregator::event(const Event& event, const Pipeline& pipeline) {
-  if (!tracker_) return;
-  tracker_->on(event, pipeline);
-  const WaitTracker::Ended* ended = tracker_->ended();
-  if (options_.steal && ended != nullptr) steal_.add(*ended);
+void Aggregator::wait(const EndedWait& wait, const Pipeline&) {
+  if (options_.steal) steal_.add(wait);
 }
 
 void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
@@ -74,10 +70,10 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const StackId stack = needs_stack ? pipeline.stack_of(exit) : kNoStack;
   if (slow) slow_exits_.add(exit, pipeline.stacks().innermost(stack));
   std::span<const WaitShare> waits;
-  if (tracker_) waits = tracker_->of(exit);
+  if (needs_waits_) waits = pipeline.waits()->shares();
   if (options_.waits) {
     waits_.add(waits);
-    waits_.add(tracker_->halts());
+    waits_.add(pipeline.waits()->halts());
   }
   groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit);
 }
@@ -114,13 +110,13 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   slow_exits_.report(report, timeline_, pipeline.names(), vcpus);
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
   if (options_.halt) report_halts(report, pipeline, vcpus);
-  if (tracker_) report_waits(report, pipeline, vcpus);
+  if (needs_waits_) report_waits(report, pipeline, vcpus);
   if (options_.guest || report.rows_of == RowsOf::kCalls) report_guest(report, pipeline);
   report.notes = input_.notes;
   for (std::string& note : notes_of(report, input_.capabilities, vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
   }
-  if (tracker_) note_quotas(report, pipeline);
+  if (needs_waits_) note_quotas(report, pipeline);
   return report;
 }
 
@@ -240,7 +236,7 @@ void Aggregator::report_waits(Report& report, const Pipeline& pipeline,
     report.steal = steal_.rows(pipeline, names);
     for (StealRow& row : *report.steal) row.by.keep(options_.top);
   }
-  report.wait_counters = tracker_->counters();
+  report.wait_counters = pipeline.waits()->counters();
 }
 
 // Once each, where a vCPU is in such a cgroup.

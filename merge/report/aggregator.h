@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/analyze/wait_tracker.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
 #include "merge/report/irq_table.h"
@@ -27,7 +26,7 @@ class Aggregator : public SpanSink {
   Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options);
 
   [[nodiscard]] SpanClass selects() const override;
-  void event(const Event& event, const Pipeline& pipeline) override;
+  void wait(const EndedWait& wait, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
@@ -51,12 +50,11 @@ class Aggregator : public SpanSink {
   const Input& input_;
   const ReportOptions& options_;
   ExitKeys keys_;
-  bool needs_stack_;
+  bool needs_stack_, needs_waits_;
   Groups groups_;
   SlowExits slow_exits_;
   RequestTable requests_;
   IrqTable irqs_;
-  std::optional<WaitTracker> tracker_;  // where waits are asked for
   WaitTable waits_;
   StealTable steal_;
 };

@@ -46,17 +46,18 @@ void add_parts(RecordedRow& row, const Parts& parts) {
 
 CompareSink::CompareSink(const Timeline& timeline, const std::vector<Dimension>& by,
                          CompareRows rows)
-    : timeline_(timeline), keys_(by), what_(rows) {
-  const bool of_exits = rows == CompareRows::kExits && keys_.needs_waits();
-  if (rows == CompareRows::kWaits || of_exits) waits_.emplace();
-}
+    : timeline_(timeline),
+      keys_(by),
+      what_(rows),
+      needs_waits_(rows == CompareRows::kWaits ||
+                   (rows == CompareRows::kExits && keys_.needs_waits())) {}
 
 SpanClass CompareSink::selects() const {
   SpanClass selected = SpanClass::kExits | SpanClass::kLosses;
   if (what_ == CompareRows::kRequests) selected = selected | SpanClass::kRequests;
   if (what_ == CompareRows::kFunctions) selected = selected | SpanClass::kCalls;
   if (what_ == CompareRows::kInterrupts) selected = selected | SpanClass::kInterrupts;
-  if (waits_) selected = selected | SpanClass::kEvents | SpanClass::kIntervals;
+  if (needs_waits_) selected = selected | SpanClass::kWaits;
   return selected;
 }
 
@@ -89,10 +90,6 @@ void CompareSink::start(const Pipeline& pipeline) {
   origin_ = origin;
 }
 
-void CompareSink::event(const Event& event, const Pipeline& pipeline) {
-  if (waits_) waits_->on(event, pipeline);
-}
-
 void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   start(pipeline);
   const auto [last, is_first] = last_exit_.try_emplace(exit.thread, exit.end);
@@ -101,7 +98,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     last->second = exit.end;
   }
   std::span<const WaitShare> shares;
-  if (waits_) shares = waits_->of(exit);
+  if (needs_waits_) shares = pipeline.waits()->shares();
   if (what_ == CompareRows::kWaits) {
     for (const WaitShare& share : shares) {
       add({{pack(share.culprit), share.part == Part::kBlocked ? 1u : 0u}}, share.begin, share.end);

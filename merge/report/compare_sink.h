@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/analyze/wait_tracker.h"
 #include "merge/report/compare.h"
 #include "merge/report/exit_keys.h"
 
@@ -22,7 +21,6 @@ class CompareSink : public SpanSink {
   CompareSink(const Timeline& timeline, const std::vector<Dimension>& by, CompareRows rows);
 
   [[nodiscard]] SpanClass selects() const override;
-  void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
   void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;
@@ -47,7 +45,7 @@ class CompareSink : public SpanSink {
   const Timeline& timeline_;
   ExitKeys keys_;
   CompareRows what_;
-  std::optional<WaitTracker> waits_;
+  bool needs_waits_;
   std::optional<Timestamp> origin_;
   std::uint64_t guest_ns_ = 0;
   std::vector<Row> rows_;  // the one at kMostRows is [other]

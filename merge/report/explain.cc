@@ -99,7 +99,6 @@ ExitPicker::ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around)
     : timeline_(timeline), around_(around) {}
 
 void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
-  tracker_.on(event, pipeline);
   const bool of_host = !is_guest(event.machine);
   const VmmEvent* told = pipeline.vmm_event();
   if (of_host) activity_.on(event, told == nullptr ? kNoName : told->name);
@@ -119,15 +118,15 @@ bool ExitPicker::is_better(const ExitSpan& exit, Timestamp first) const {
 }
 
 void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  const std::span<const WaitShare> waits = tracker_.of(exit);
   if (!is_better(exit, pipeline.begin().value_or(Timestamp()))) return;
   found_ = true;
   exit_ = exit;
   exit_.intervals = {};
   exit_.handlers = {};
   intervals_.assign(exit.intervals.begin(), exit.intervals.end());
-  waits_.assign(waits.begin(), waits.end());
-  waits_.insert(waits_.end(), tracker_.halts().begin(), tracker_.halts().end());
+  const auto shares = pipeline.waits()->shares(), halts = pipeline.waits()->halts();
+  waits_.assign(shares.begin(), shares.end());
+  waits_.insert(waits_.end(), halts.begin(), halts.end());
   const auto run = guest_.find(exit.thread);
   guest_ns_ = run == guest_.end() ? 0 : run->second;
   waker_ = {};

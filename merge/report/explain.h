@@ -8,7 +8,6 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/thread_activity.h"
-#include "merge/analyze/wait_tracker.h"
 #include "merge/report/causes.h"
 #include "merge/report/run.h"
 
@@ -55,7 +54,7 @@ class ExitPicker : public SpanSink {
   ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around);
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
@@ -76,7 +75,6 @@ class ExitPicker : public SpanSink {
 
   const Timeline& timeline_;
   std::optional<TimeSpec> around_;
-  WaitTracker tracker_;
   ThreadActivity activity_;
   std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
   bool found_ = false;

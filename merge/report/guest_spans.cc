@@ -127,7 +127,6 @@ bool GuestSpans::is(const Event& event, const std::string& wanted) const {
 
 void GuestSpans::event(const Event& event, const Pipeline& pipeline) {
   pipeline_ = &pipeline;
-  tracker_.on(event, pipeline);
   if (const GuestRun* run = pipeline.exits().guest_run()) {
     history_.add(*run);
     settle(run->thread);
@@ -141,8 +140,7 @@ void GuestSpans::event(const Event& event, const Pipeline& pipeline) {
 
 void GuestSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   pipeline_ = &pipeline;
-  const std::span<const WaitShare> waits = tracker_.of(exit);
-  history_.add(exit, waits, tracker_.halts());
+  history_.add(exit, pipeline.waits()->shares(), pipeline.waits()->halts());
   settle(exit.thread);
 }
 

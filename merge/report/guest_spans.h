@@ -67,7 +67,7 @@ class GuestSpans : public SpanSink {
 
   GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst);
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
@@ -113,7 +113,6 @@ class GuestSpans : public SpanSink {
   std::size_t most_;
   GuestSpanTaker* taker_ = nullptr;
   const Pipeline* pipeline_ = nullptr;  // that told last
-  WaitTracker tracker_;
   VcpuHistory history_;
   std::map<Key, Timestamp> open_;
   std::map<ThreadId, std::deque<Interval>> pending_;  // until their vCPU is known up to their end

@@ -5,7 +5,7 @@
 
 namespace trapline {
 
-void StealTable::add(const WaitTracker::Ended& wait) {
+void StealTable::add(const EndedWait& wait) {
   Vcpu& vcpu = vcpus_[wait.thread];
   bool waited = false;
   for (const WaitShare& share : wait.shares) {

@@ -12,7 +12,7 @@ namespace trapline {
 
 class StealTable {
  public:
-  void add(const WaitTracker::Ended& wait);
+  void add(const EndedWait& wait);
   // A row of each vCPU thread that counts, in order of VM and vCPU.
   [[nodiscard]] std::vector<StealRow> rows(const Pipeline& pipeline,
                                            const CulpritNames& names) const;

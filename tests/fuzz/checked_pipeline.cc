@@ -66,13 +66,12 @@ void broken(const char* what) {
 }
 
 SpanClass CheckedSpans::selects() const {
-  return static_cast<SpanClass>(2 * static_cast<unsigned>(SpanClass::kStateRuns) - 1);
+  return static_cast<SpanClass>(2 * static_cast<unsigned>(SpanClass::kWaits) - 1);
 }
 
-void CheckedSpans::event(const Event& event, const Pipeline& pipeline) {
+void CheckedSpans::event(const Event& event, const Pipeline&) {
   in_order_ &= event.at >= last_;
   last_ = std::max(last_, event.at);
-  waits_.on(event, pipeline);
   if (is_guest(event.machine)) return;
   if (std::holds_alternative<KvmExit>(event.payload)) ++kvm_exits_;
   if (std::holds_alternative<KvmEntry>(event.payload)) ++kvm_entries_;
@@ -85,7 +84,7 @@ void CheckedSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   hold(!in_order_ || exit.start >= thread.exit_end, "two exits of a thread overlap");
   thread.exit_end = exit.end;
   thread.ns += exit.total();
-  const auto shares = waits_.of(exit);
+  const auto shares = pipeline.waits()->shares();
   if (!in_order_ || pipeline.exits().counters().intervals_left_out != 0) return;
   check_intervals(exit);
   if (pipeline.exits().model().sched_switch) check_waits(exit, shares);

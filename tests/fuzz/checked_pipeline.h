@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/analyze/wait_tracker.h"
 #include "merge/source/source.h"
 
 namespace trapline::fuzz {
@@ -47,7 +46,6 @@ class CheckedSpans : public SpanSink {
     Timestamp exit_end;    // of the last exit
     Timestamp span_end;    // of the last one on its track
   };
-  WaitTracker waits_;
   Timestamp last_;
   bool in_order_ = true;  // else intervals may overlap, and only sums and counters are held
   std::map<ThreadId, Lived> threads_;

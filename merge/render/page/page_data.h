@@ -47,12 +47,11 @@ class PageData : public SpanSink, public ReportCompanion {
   [[nodiscard]] std::string_view option() const override { return "--format html"; }
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals | SpanClass::kStateRuns |
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits | SpanClass::kStateRuns |
            SpanClass::kLosses;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     shares_.event(event, pipeline);
-    waits_.event(event, pipeline);
     worst_.event(event, pipeline);
     guest_.event(event, pipeline);
     if (phases_) phases_->event(event, pipeline);
@@ -93,7 +92,7 @@ class PageData : public SpanSink, public ReportCompanion {
   page::Exits exits_;
   page::Shares shares_;
   page::Waits waits_;
-  page::WorstExits worst_{waits_, exits_};
+  page::WorstExits worst_{exits_};
   page::GuestTimes guest_;
   std::optional<PhaseTable> phases_;
   std::optional<GuestSpans> guest_spans_;

@@ -11,8 +11,7 @@ void Waits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     started_ = true;
     bins_.first = pipeline.begin().value_or(exit.start).ns();
   }
-  shares_ = tracker_.of(exit);
-  for (const WaitShare& share : shares_) add(share);
+  for (const WaitShare& share : pipeline.waits()->shares()) add(share);
 }
 
 void Waits::add(const WaitShare& share) {

@@ -1,17 +1,13 @@
-// Who kept the vCPUs waiting inside their exits: the sums of report --waits, also by time bin; and
-// the shares of the last exit, for who keeps single exits.
-//
-// A pipeline's list of sinks has it before those that ask for shares().
+// Who kept the vCPUs waiting inside their exits: the sums of report --waits, also by time bin.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "merge/analyze/wait_tracker.h"
+#include "merge/analyze/pipeline.h"
 #include "merge/render/page/cells.h"
 #include "merge/render/report_json.h"
 #include "merge/report/culprit_text.h"
@@ -22,11 +18,8 @@ class Waits {
  public:
   static constexpr std::size_t kMostCulprits = 4096, kMostBins = 256, kMostRows = 30;
 
-  void event(const Event& event, const Pipeline& pipeline) { tracker_.on(event, pipeline); }
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
 
-  // Of the exit that came last; valid until the next one comes.
-  [[nodiscard]] std::span<const WaitShare> shares() const { return shares_; }
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   void coarsen();
   // {"preempted": …, "blocked": …}: docs/formats/page.md.
@@ -40,8 +33,6 @@ class Waits {
   void add(const WaitShare& share);
   [[nodiscard]] Json json(const std::map<Culprit, Sum>& sums, const CulpritNames& names) const;
 
-  WaitTracker tracker_;
-  std::span<const WaitShare> shares_;
   TimeBins bins_;
   bool started_ = false;
   std::map<Culprit, Sum> preempted_, blocked_;

@@ -71,8 +71,7 @@ const std::vector<Dimension>& WorstExits::row() {
   return kRow;
 }
 
-WorstExits::WorstExits(const Waits& waits, const Exits& exits)
-    : waits_(waits), exits_(exits), keys_(row()) {}
+WorstExits::WorstExits(const Exits& exits) : exits_(exits), keys_(row()) {}
 
 void WorstExits::keep(std::vector<Kept>& ring, std::size_t most, std::uint64_t number,
                       const Event& event) {
@@ -141,7 +140,7 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   made->exit.intervals = {};
   made->exit.handlers = {};
   made->stack = pipeline.stack_of(exit);
-  made->waits = longest_of(waits_.shares());
+  made->waits = longest_of(pipeline.waits()->shares());
   const std::uint64_t context = context_of(exit);
   made->from = Timestamp(exit.start.ns() > context ? exit.start.ns() - context : 0);
   made->to = Timestamp(exit.end.ns() + context);

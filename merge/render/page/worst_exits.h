@@ -16,7 +16,6 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
 #include "merge/render/page/exits.h"
-#include "merge/render/page/waits.h"
 #include "merge/report/exit_keys.h"
 
 namespace trapline::page {
@@ -28,8 +27,8 @@ class WorstExits {
   static constexpr std::size_t kMostEvents = 160, kMostSpans = 96, kMostThreads = 1024,
                                kMostOpen = 8, kMostWaits = 12;
 
-  // Borrows both, which have the exit before.
-  WorstExits(const Waits& waits, const Exits& exits);
+  // Borrows them, which have the exit before.
+  explicit WorstExits(const Exits& exits);
 
   void event(const Event& event, const Pipeline& pipeline);
   void exit(const ExitSpan& exit, const Pipeline& pipeline);
@@ -90,7 +89,6 @@ class WorstExits {
   [[nodiscard]] Pointer* row_of(const ExitSpan& exit, const Pipeline& pipeline);
   void go_on(Thread& thread, const Event& event);
 
-  const Waits& waits_;
   const Exits& exits_;
   ExitKeys keys_;
   ThreadTable<Thread> threads_;  // that run vCPUs

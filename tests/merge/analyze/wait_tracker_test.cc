@@ -122,17 +122,14 @@ class WaitTrackerTest : public testing::Test {
   struct Sink : SpanSink {
     explicit Sink(WaitTrackerTest& owner) : test(owner) {}
     [[nodiscard]] SpanClass selects() const override {
-      return SpanClass::kEvents | SpanClass::kExits | SpanClass::kIntervals;
+      return SpanClass::kExits | SpanClass::kWaits;
     }
-    void event(const Event& event, const Pipeline& pipeline) override {
-      test.tracker_.on(event, pipeline);
-      if (const auto* ended = test.tracker_.ended()) {
-        for (const WaitShare& share : ended->shares) test.waits_.push_back(text_of(share));
-      }
+    void wait(const EndedWait& wait, const Pipeline&) override {
+      for (const WaitShare& share : wait.shares) test.waits_.push_back(text_of(share));
     }
-    void exit(const ExitSpan& exit, const Pipeline&) override {
+    void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
       Parts sums{};
-      for (const WaitShare& share : test.tracker_.of(exit)) {
+      for (const WaitShare& share : pipeline.waits()->shares()) {
         test.shares_.push_back(text_of(share));
         sums[static_cast<std::size_t>(share.part)] += share.length();
       }
@@ -142,7 +139,6 @@ class WaitTrackerTest : public testing::Test {
     WaitTrackerTest& test;
   };
 
-  WaitTracker tracker_;
   std::vector<std::string> shares_, waits_;
   Sink sink_;
   Pipeline pipeline_;
@@ -243,7 +239,7 @@ TEST_F(WaitTrackerTest, BlockedTimeIsTheWakersAndTheRestThatOfTheTargetCpu) {
   play({exit(100), sched(200, kVcpu0, ThreadId{0}, false), waking(260), wakeup(270, 0),
         sched(300, ThreadId{0}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
-  EXPECT_EQ(tracker_.counters().cpu_assumed, 0u);
+  EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 0u);
 }
 
 TEST_F(WaitTrackerTest, WithoutSchedWakeupTheCpuIsTheOneItRanOnNext) {
@@ -251,7 +247,7 @@ TEST_F(WaitTrackerTest, WithoutSchedWakeupTheCpuIsTheOneItRanOnNext) {
         sched(200, kVcpu0, ThreadId{0}, false), waking(260), on(1, sched(300, ThreadId{8}, kVcpu0)),
         on(1, entry(400))});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "8 40"));
-  EXPECT_EQ(tracker_.counters().cpu_assumed, 1u);
+  EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 1u);
 }
 
 TEST_F(WaitTrackerTest, ASleepThatNoWakeUpEndedIsUnknown) {
@@ -481,7 +477,7 @@ TEST_F(WaitTrackerTest, NoWaitBridgesALoss) {
         sched(300, ThreadId{7}, kVcpu0), entry(400)});
   EXPECT_THAT(shares_, IsEmpty());
   EXPECT_THAT(waits_, IsEmpty());
-  EXPECT_EQ(tracker_.counters().cut_by_loss, 1u);
+  EXPECT_EQ(pipeline_.waits()->counters().cut_by_loss, 1u);
 }
 
 TEST_F(WaitTrackerTest, AfterALossTheThreadThatLeavesHasRunSince) {

@@ -87,9 +87,10 @@ InputOptions recordings_among(const Values& words) {
 
 // The report of the recordings among the words: `row` takes one value out of it.
 Values of_report(const Values& words, const std::function<void(const Report&, Values&)>& row) {
-  const InputOptions input = recordings_among(words);
-  if (input.paths.empty()) return {};
-  const auto run = run_report(input, ReportOptions(), VcpuFilter(), {});
+  PassOptions what;
+  what.input = recordings_among(words);
+  if (what.input.paths.empty()) return {};
+  const auto run = run_report(what, ReportOptions(), {});
   Values values;
   if (run) row(run->report, values);
   return values;

@@ -29,13 +29,13 @@ Result<std::string> diff_page(const SideOptions& sides, const Comparison& compar
   std::array<std::string, 2> recordings;
   const std::string* paths[] = {&sides.before.front(), &sides.after.front()};
   for (std::size_t i = 0; i < recordings.size(); ++i) {
-    InputOptions input = sides.common;
-    input.paths = files_of(*paths[i]);
-    PageData page(page_options(input, {}, {}, {}));
-    auto run = run_report(input, PageData::report_options({}), {}, progress, &page);
+    PassOptions pass;
+    pass.input = sides.common;
+    pass.input.paths = files_of(*paths[i]);
+    auto run = run_page(pass, page_options(pass.input, {}, {}, {}), progress);
     if (!run) return tl::unexpected(std::move(run).error());
     if (!run->status) return tl::unexpected(std::move(run->status).error());
-    recordings[i] = page.recording();
+    recordings[i] = std::move(run->recording);
   }
   std::ostringstream json;
   print_json(comparison, json);

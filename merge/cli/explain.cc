@@ -2,14 +2,12 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/render/explanation.h"
-#include "merge/report/options.h"
 
 namespace trapline::cli {
 namespace {
 
 struct ExplainArguments {
-  InputOptions input;
-  VcpuFilter filter;
+  PassOptions pass;
   std::string around = "max", guest_span, format = "text", output;
   std::size_t worst = 10;
 };
@@ -19,7 +17,7 @@ int run_spans(const ExplainArguments& options) {
   if (!spec) return fail_with(spec.error());
   auto explained = [&] {
     ProgressLine progress;
-    return run_guest_spans(options.input, *spec, options.worst, progress.callback());
+    return run_guest_spans(options.pass.input, *spec, options.worst, progress.callback());
   }();
   if (!explained) return fail_with(explained.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
@@ -35,7 +33,7 @@ int run_spans(const ExplainArguments& options) {
 }
 
 int run_explain(const ExplainArguments& options) {
-  if (!options.guest_span.empty() && !options.filter.empty()) {
+  if (!options.guest_span.empty() && !options.pass.look.filter.empty()) {
     return fail_with({"--vcpu and --vm choose an exit and cannot be given with --guest-span",
                       ErrorKind::kUsage});
   }
@@ -52,7 +50,7 @@ int run_explain(const ExplainArguments& options) {
   }
   auto explained = [&] {
     ProgressLine progress;
-    return run_explain(options.input, around, options.filter, progress.callback());
+    return run_explain(options.pass, around, progress.callback());
   }();
   if (!explained) return fail_with(explained.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
@@ -71,8 +69,8 @@ void add_explain(CLI::App& app, int& status) {
   auto options = std::make_shared<ExplainArguments>();
   CLI::App* command =
       app.add_subcommand("explain", "Explain why one exit took so long, and who kept it waiting");
-  add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter, "Choose among the exits of this vCPU",
+  add_input_options(*command, options->pass.input);
+  add_vcpu_options(*command, options->pass.look.filter, "Choose among the exits of this vCPU",
                    "Choose among the exits of this VM: its name or process id");
   command
       ->add_option("--around", options->around,

@@ -7,21 +7,16 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
 #include "merge/export/exporter.h"
-#include "merge/report/aggregator.h"
-#include "merge/report/feed.h"
+#include "merge/pass/pass.h"
 #include "merge/report/guest_spans.h"
 #include "merge/report/options.h"
-#include "merge/report/placement.h"
-#include "merge/report/run.h"
-#include "merge/report/window.h"
 #include "merge/session/host_facts.h"
 
 namespace trapline::cli {
 namespace {
 
 struct ExportArguments {
-  InputOptions input;
-  VcpuFilter filter;
+  PassOptions pass;
   ExportOptions how;
   std::string from, to, window;
   bool list = false;
@@ -35,7 +30,7 @@ void print_formats() {
 
 // The machine and the folder that rows are labelled with, where the user gives no other.
 void complete_labels(ExportArguments& options, const Timeline& timeline) {
-  if (options.how.session.empty()) options.how.session = options.input.paths.front();
+  if (options.how.session.empty()) options.how.session = options.pass.input.paths.front();
   if (!options.how.host.empty()) return;
   for (const auto& [name, text] : timeline.source(0).facts()) {
     if (name != "host") continue;
@@ -46,17 +41,15 @@ void complete_labels(ExportArguments& options, const Timeline& timeline) {
 }
 
 // What needs more than a number, checked before anything is read.
-Result<void> complete_export(ExportArguments& options, PipelineOptions& wanted,
-                             std::optional<GuestSpanSpec>& guest) {
+Result<void> complete_export(ExportArguments& options, std::optional<GuestSpanSpec>& guest) {
   if (const auto format = find_export_format(options.how.format); !format)
     return tl::unexpected(format.error());
   if (options.how.output.empty()) {
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
   }
-  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &wanted.from},
-                                          std::tuple{&options.to, "--until", &wanted.to}}) {
-    if (text->empty()) continue;
-    auto time = parse_time_spec(name, *text);
+  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.pass.from},
+                                          std::tuple{&options.to, "--until", &options.pass.to}}) {
+    auto time = parse_named_time(name, *text);
     if (!time) return tl::unexpected(std::move(time).error());
     *place = *time;
   }
@@ -89,37 +82,20 @@ Result<void> complete_export(ExportArguments& options, PipelineOptions& wanted,
 }
 
 Result<void> run_export(ExportArguments& options) {
-  PipelineOptions wanted;
   std::optional<GuestSpanSpec> guest;
-  if (auto checked = complete_export(options, wanted, guest); !checked) return checked;
+  if (auto checked = complete_export(options, guest); !checked) return checked;
   ProgressLine progress;
-  const Progress tell = progress.callback();
-  auto opened = open_and_look(options.input, {options.filter}, tell);
-  if (!opened) return tl::unexpected(std::move(opened).error());
-  Input* input = &opened->input;
-  // --from and --until count from the first event of all.
-  const bool is_part = wanted.from || wanted.to;
-  for (auto& source : input->sources)
-    source->select(is_part || (guest && source->info().role != Role::kHostKernel)
-                       ? EventClass::kAll
-                       : events_of(options.how));
-  Timeline timeline(std::move(input->sources));
-  if (auto window = check_window(timeline, {"--from", wanted.from}, {"--until", wanted.to});
-      !window) {
-    return window;
-  }
+  auto pass = Pass::open(options.pass, progress.callback());
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  const Timeline& timeline = pass->timeline();
   complete_labels(options, timeline);
   HostFacts host = host_facts_of(timeline.source(0));
-  std::vector<std::string> notes = input->notes;
+  std::vector<std::string> notes = pass->input().notes;
   for (const auto& [name, text] : host.of_session) notes.push_back(name + ": " + text);
   auto exporter = make_exporter(
       {timeline, std::move(notes), std::move(host.wall_clock), std::move(host.boot_id)},
       options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
-  PipelineOptions how = pipeline_options(timeline, *input);
-  how.from = wanted.from;
-  how.to = wanted.to;
-  how.threads = std::move(opened->found.threads);
   std::vector<SpanSink*> sinks = {exporter->get()};
   std::optional<GuestSpans> spans;
   if (guest) {
@@ -127,16 +103,15 @@ Result<void> run_export(ExportArguments& options) {
     spans->tell(exporter->get());
     sinks.push_back(&*spans);
   }
-  Pipeline pipeline(std::move(how), std::move(sinks));
-  feed(timeline, pipeline, tell, [&] { return (*exporter)->failed(); });
-  if (auto placed = check_placement(timeline, pipeline); !placed) return placed;
-  finish(timeline, pipeline);
+  auto read =
+      pass->run(std::move(sinks), progress.callback(), [&] { return (*exporter)->failed(); });
+  if (!read) return read;
   if (spans) {
-    spans->flush(pipeline);
+    spans->flush(pass->pipeline());
     if (auto found = spans->check_found(); !found) return found;
   }
-  if (auto finished = (*exporter)->finish(pipeline); !finished) return finished;
-  return timeline.status();
+  if (auto finished = (*exporter)->finish(pass->pipeline()); !finished) return finished;
+  return pass->status();
 }
 
 void add_row_options(CLI::App& command, ExportArguments& options) {
@@ -179,9 +154,10 @@ void add_export(CLI::App& app, int& status) {
   auto options = std::make_shared<ExportArguments>();
   CLI::App* command =
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
-  add_input_options(*command, options->input);
+  add_input_options(*command, options->pass.input);
   command->get_option("recording")->required(false);
-  add_vcpu_options(*command, options->filter, "Only this vCPU (applies to exits and functions)",
+  add_vcpu_options(*command, options->pass.look.filter,
+                   "Only this vCPU (applies to exits and functions)",
                    "Only this VM: name or process id (as for --vcpu)");
   command->add_option("--to", options->how.format, "The format: see --list")->type_name("FORMAT");
   command->add_flag("--list", options->list, "List the formats");
@@ -200,7 +176,7 @@ void add_export(CLI::App& app, int& status) {
   command->add_flag("--force", options->how.force, "Replace the file if it exists");
   command->callback([options, &status] {
     if (options->list) return print_formats();
-    if (options->input.paths.empty() || options->how.format.empty()) {
+    if (options->pass.input.paths.empty() || options->how.format.empty()) {
       status =
           fail_with({"export: name a recording and a format, as in: trapline export run --to "
                      "perfetto -o run.pftrace",

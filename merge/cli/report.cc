@@ -7,7 +7,6 @@
 #include "merge/render/explanation.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/render.h"
-#include "merge/render/side_tables.h"
 #include "merge/report/phase_spec.h"
 #include "merge/report/run.h"
 
@@ -15,13 +14,11 @@ namespace trapline::cli {
 namespace {
 
 struct ReportArguments {
-  InputOptions input;
-  VcpuFilter filter;
+  PassOptions pass;
   ReportOptions report;
   std::string sort = "total", slower_than, from, to, guest_span;
   std::vector<std::string> spans, phases;
   bool with_phases = false;
-  std::optional<std::vector<PhaseSpec>> phase_specs;
   std::optional<GuestSpanSpec> guest_spec;
   std::string format = "text", detail, output;
   bool strict = false;
@@ -45,7 +42,7 @@ Result<void> complete_guest_spans(ReportArguments& options) {
     options.report.by_text = "reason";
   }
   if (options.guest_span.empty()) return {};
-  if (!options.filter.empty()) {
+  if (!options.pass.look.filter.empty()) {
     return fail(ErrorKind::kUsage,
                 "--guest-span with --vcpu or --vm: the guest's intervals may end on any vCPU; give "
                 "one without the other");
@@ -70,7 +67,7 @@ Result<void> complete(ReportArguments& options) {
   for (const std::string& text : options.spans) {
     auto spec = parse_request_spec(text);
     if (!spec) return tl::unexpected(std::move(spec).error());
-    options.report.request_specs.push_back(std::move(*spec));
+    options.pass.requests.push_back(std::move(*spec));
   }
   if (!options.spans.empty() && !options.report.requests) {
     return fail(ErrorKind::kUsage, "--span needs --by span");
@@ -81,7 +78,7 @@ Result<void> complete(ReportArguments& options) {
     options.report.by = std::move(*dimensions);
   }
   if (options.with_phases || !options.phases.empty()) {
-    auto& phases = options.phase_specs.emplace();
+    auto& phases = options.report.phases.emplace();
     for (const std::string& text : options.phases) {
       auto phase = parse_phase_spec(text);
       if (!phase) return tl::unexpected(std::move(phase).error());
@@ -97,31 +94,30 @@ Result<void> complete(ReportArguments& options) {
     if (!least) return tl::unexpected(std::move(least).error());
     options.report.slower_than = *least;
   }
-  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.report.from},
-                                          std::tuple{&options.to, "--to", &options.report.to}}) {
-    if (text->empty()) continue;
-    auto time = parse_time_spec(name, *text);
+  options.report.halt_costs = options.report.halt;
+  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.pass.from},
+                                          std::tuple{&options.to, "--to", &options.pass.to}}) {
+    auto time = parse_named_time(name, *text);
     if (!time) return tl::unexpected(std::move(time).error());
     *place = *time;
   }
   return {};
 }
 
-Result<void> print_report(const Report& report, const std::string& page, const SideTables& tables,
+// `recording` is the page's data, where that is asked for.
+Result<void> print_report(const Report& report, const std::string& recording,
                           const ReportArguments& options) {
   return print_to(options.output, [&](std::ostream& out) {
     if (options.format == "html") {
-      print_page(page, out);
+      print_page(page_json({&recording, 1}), out);
     } else if (options.detail == "page") {
-      out << page << '\n';
+      out << page_json({&recording, 1}) << '\n';
     } else if (options.format == "json") {
-      print_json(report, tables, out);
+      print_json(report, out);
     } else if (options.format == "csv") {
       print_csv(report, out);
-      print_side_tables_csv(report, tables, out);
     } else {
-      const TextStyle style = options.output.empty() ? stdout_style() : TextStyle{};
-      print_text(report, out, style, [&] { print_side_tables(report, tables, out, style); });
+      print_text(report, out, options.output.empty() ? stdout_style() : TextStyle{});
     }
   });
 }
@@ -134,8 +130,8 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   const ReportOptions& report = options.report;
   if (!options.detail.empty() || options.with_phases || !options.phases.empty() ||
       !options.spans.empty() || !options.slower_than.empty() || !options.from.empty() ||
-      !options.to.empty() || !options.filter.empty() || report.irq || report.halt || report.guest ||
-      report.waits || report.steal) {
+      !options.to.empty() || !options.pass.look.filter.empty() || report.irq || report.halt ||
+      report.guest || report.waits || report.steal) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
                 "--format html has other tables beside it");
@@ -148,7 +144,7 @@ int run_guest_spans(const ReportArguments& options) {
   if (!spec) return fail_with(spec.error());
   auto spans = [&] {
     ProgressLine progress;
-    return trapline::run_guest_spans(options.input, *spec, 0, progress.callback());
+    return trapline::run_guest_spans(options.pass.input, *spec, 0, progress.callback());
   }();
   if (!spans) return fail_with(spans.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
@@ -164,36 +160,31 @@ int run_guest_spans(const ReportArguments& options) {
   return printed ? 0 : fail_with(printed.error());
 }
 
+Result<PageRun> run_page(const ReportArguments& options, const Progress& progress) {
+  PageOptions about =
+      page_options(options.pass.input, options.pass.look.filter, options.from, options.to);
+  about.phases = options.report.phases;
+  about.guest_span = options.guest_spec;
+  if (options.phases.empty() && about.phases) about.command.push_back("--phases");
+  for (const std::string& phase : options.phases) {
+    about.command.insert(about.command.end(), {"--phase", phase});
+  }
+  return run_page(options.pass, std::move(about), progress);
+}
+
 int run_report(ReportArguments& options) {
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
   if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
-  std::optional<PageData> page;
-  if (wants_page(options)) {
-    PageOptions about = page_options(options.input, options.filter, options.from, options.to);
-    about.phases = options.phase_specs;
-    about.guest_span = options.guest_spec;
-    if (options.phases.empty() && about.phases) about.command.push_back("--phases");
-    for (const std::string& phase : options.phases) {
-      about.command.insert(about.command.end(), {"--phase", phase});
-    }
-    page.emplace(std::move(about));
-    options.report = PageData::report_options(options.report);
-  }
-  SideTablesPass tables(options.report.halt, options.phase_specs);
-  ReportCompanion* companion = page ? static_cast<ReportCompanion*>(&*page)
-                               : options.report.halt || options.phase_specs ? &tables
-                                                                            : nullptr;
-  auto run = [&] {
+  auto run = [&]() -> Result<PageRun> {
     ProgressLine progress;
-    return run_report(options.input, options.report, options.filter, progress.callback(),
-                      companion);
+    if (wants_page(options)) return run_page(options, progress.callback());
+    auto report = run_report(options.pass, options.report, progress.callback());
+    if (!report) return tl::unexpected(std::move(report).error());
+    return PageRun{std::move(report->report), {}, std::move(report->status)};
   }();
   if (!run) return fail_with(run.error());
-  if (page && !page->status()) return fail_with(page->status().error());
-  if (auto printed =
-          print_report(run->report, page ? page->json() : std::string(), tables.tables(), options);
-      !printed)
+  if (auto printed = print_report(run->report, run->recording, options); !printed)
     return fail_with(printed.error());
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
@@ -233,8 +224,9 @@ void add_tables(CLI::App& command, ReportArguments& options) {
 void add_report(CLI::App& app, int& status) {
   auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
-  add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter, "Only this vCPU (except --irq, --by span, counters)",
+  add_input_options(*command, options->pass.input);
+  add_vcpu_options(*command, options->pass.look.filter,
+                   "Only this vCPU (except --irq, --by span, counters)",
                    "Only this VM: name or process id (same exceptions)");
   options->by =
       command

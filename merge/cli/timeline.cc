@@ -6,52 +6,18 @@
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/pass/pass.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/timeline_page.h"
 #include "merge/render/timeline_view.h"
-#include "merge/report/feed.h"
-#include "merge/report/first_look.h"
-#include "merge/report/placement.h"
-#include "merge/report/window.h"
 
 namespace trapline::cli {
 namespace {
 
 struct TimelineArguments {
-  InputOptions input;
-  VcpuFilter filter;
+  PassOptions pass;
   std::string from, to, around, context, reason, format = "text", output;
 };
-
-// The times of --from, --to and --around, and how far --around looks.
-struct Window {
-  std::optional<TimeSpec> from, to, around;
-  std::optional<std::uint64_t> context;
-};
-
-Result<Window> parse_window(const TimelineArguments& options) {
-  Window window;
-  const std::string around = options.around == "max" ? "" : options.around;
-  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &window.from},
-                                          std::tuple{&options.to, "--to", &window.to},
-                                          std::tuple{&around, "--around", &window.around}}) {
-    if (text->empty()) continue;
-    auto time = parse_time_spec(name, *text);
-    if (!time) return tl::unexpected(std::move(time).error());
-    *place = *time;
-  }
-  if (!options.context.empty()) {
-    auto context = parse_duration("--context", options.context);
-    if (!context) return tl::unexpected(std::move(context).error());
-    window.context = *context;
-  }
-  return window;
-}
-
-Result<void> check(const Timeline& timeline, const Window& window) {
-  if (!window.around) return check_window(timeline, {"--from", window.from}, {"--to", window.to});
-  return check_window(timeline, {"--around", window.around}, {"--around", window.around});
-}
 
 // What is printed, both included.
 struct Interval {
@@ -65,95 +31,100 @@ Interval around(TimeSpec first, TimeSpec last, std::uint64_t margin) {
   return {first, last};
 }
 
-// Of --from, --to and --around; the longest exit is there where --around max asked for it.
-Result<Interval> interval_of(const TimelineArguments& options, const Window& window,
-                             const std::optional<ExitSpan>& longest) {
-  if (options.around == "max") {
-    if (!longest) return fail("{}: no exit matches", options.input.paths.front());
-    return around({longest->start.ns(), false}, {longest->end.ns(), false},
-                  window.context.value_or(200'000));
+// --from and --to, or --around, and how far that looks.
+Result<std::optional<std::uint64_t>> parse_window(TimelineArguments& options) {
+  std::string around = options.around == "max" ? "" : options.around;
+  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.pass.from},
+                                          std::tuple{&options.to, "--to", &options.pass.to},
+                                          std::tuple{&around, "--around", &options.pass.from},
+                                          std::tuple{&around, "--around", &options.pass.to}}) {
+    if (text->empty()) continue;
+    auto time = parse_named_time(name, *text);
+    if (!time) return tl::unexpected(std::move(time).error());
+    *place = *time;
   }
-  if (window.around)
-    return around(*window.around, *window.around, window.context.value_or(1'000'000));
-  return Interval{window.from.value_or(TimeSpec{}), window.to};
+  if (options.context.empty()) return std::nullopt;
+  return parse_duration("--context", options.context);
 }
 
-// The recording on its way to be printed.
-struct Reading {
-  Timeline timeline;
-  PipelineOptions how;
-  Interval interval;
-};
+// The longest exit is there where --around max asked for it.
+Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
+                             std::optional<std::uint64_t> context) {
+  const auto& [from, to] = std::pair{options.pass.from.time, options.pass.to.time};
+  if (options.around == "max") {
+    const std::optional<ExitSpan>& longest = pass.longest();
+    if (!longest) return fail("{}: no exit matches", options.pass.input.paths.front());
+    return around({longest->start.ns(), false}, {longest->end.ns(), false},
+                  context.value_or(200'000));
+  }
+  if (!options.around.empty()) return around(*from, *to, context.value_or(1'000'000));
+  return Interval{from.value_or(TimeSpec{}), to};
+}
 
 // The interval as a page. Exits that begin in it are drawn where they end soon after it.
-Result<void> print_page_of(const TimelineArguments& options, Reading& reading) {
+Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const Interval& interval) {
   constexpr std::uint64_t kAfter = 100'000'000;
-  const auto& [from, to] = reading.interval;
-  PageOptions about = page_options(options.input, options.filter, options.from, options.to);
+  const auto& [from, to] = interval;
+  PageOptions about =
+      page_options(options.pass.input, options.pass.look.filter, options.from, options.to);
   about.command.front() = "timeline";
   for (const auto& [name, text] :
        {std::pair{"--around", &options.around}, std::pair{"--context", &options.context}}) {
     if (!text->empty()) about.command.insert(about.command.end(), {name, *text});
   }
-  page::TimelinePage page(reading.timeline, {from, to, about.command, about.tool});
-  if (to) reading.how.to = TimeSpec{to->ns + kAfter, to->relative};
-  Pipeline pipeline(std::move(reading.how), {&page});
+  page::TimelinePage page(pass.timeline(), {from, to, about.command, about.tool});
+  // What came before the interval tells where the vCPUs are in it.
+  pass.look_at({}, to ? std::optional(TimeSpec{to->ns + kAfter, to->relative}) : std::nullopt);
   {
     ProgressLine progress;
-    feed(reading.timeline, pipeline, progress.callback());
+    if (auto read = pass.run({&page}, progress.callback()); !read) return read;
   }
-  finish(reading.timeline, pipeline);
-  const std::string json = page.json(pipeline);
+  const std::string json = page.json(pass.pipeline());
   auto printed = print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
   if (!printed) return printed;
-  if (!reading.timeline.status()) return reading.timeline.status();
-  if (auto placed = check_placement(reading.timeline, pipeline); !placed) return placed;
-  if (page.empty()) say(nothing_in_window(reading.timeline));
+  if (!pass.status()) return pass.status();
+  if (page.empty()) say(nothing_in_window(pass.timeline()));
   return {};
 }
 
-Result<void> print_text(const TimelineArguments& options, Reading& reading) {
-  const TimelineOptions view{reading.interval.from, options.reason,
+Result<void> print_text(const TimelineArguments& options, Pass& pass, const Interval& interval) {
+  const TimelineOptions view{interval.from, options.reason,
                              options.output.empty() ? stdout_style() : TextStyle{}};
   std::uint64_t lines = 0;
-  Result<void> placed;
+  Result<void> read;
   auto printed = print_to(options.output, [&](std::ostream& out) {
-    TimelineView view_of(reading.timeline, view, out);
-    reading.how.to = reading.interval.to;
-    Pipeline pipeline(std::move(reading.how), {&view_of});
-    feed(reading.timeline, pipeline, {}, [&out] { return !out; });
+    TimelineView view_of(pass.timeline(), view, out);
+    pass.look_at({}, interval.to);
+    read = pass.run({&view_of}, {}, [&out] { return !out; });
     lines = view_of.lines();
-    placed = check_placement(reading.timeline, pipeline);
   });
   if (!printed) return printed;
-  if (!reading.timeline.status()) return reading.timeline.status();
-  if (!placed) return placed;
-  if (lines == 0) say(nothing_in_window(reading.timeline));
+  if (!pass.status()) return pass.status();
+  if (!read) return read;
+  if (lines == 0) say(nothing_in_window(pass.timeline()));
   return {};
 }
 
-Result<void> print_timeline(const TimelineArguments& options) {
+Result<void> print_timeline(TimelineArguments& options) {
   if (options.format == "html") {
     if (!options.reason.empty()) {
       return fail(ErrorKind::kUsage, "--reason needs --format text; the page shows all exits");
     }
     if (auto checked = check_page(); !checked) return checked;
   }
-  auto window = parse_window(options);
-  if (!window) return tl::unexpected(std::move(window).error());
-  const LookFor wanted{options.filter, options.around == "max", options.reason};
-  auto opened = [&] {
+  auto context = parse_window(options);
+  if (!context) return tl::unexpected(std::move(context).error());
+  options.pass.look.longest = options.around == "max";
+  options.pass.look.reason = options.reason;
+  auto pass = [&] {
     ProgressLine progress;
-    return open_and_look(options.input, wanted, progress.callback());
+    return Pass::open(options.pass, progress.callback());
   }();
-  if (!opened) return tl::unexpected(std::move(opened).error());
-  auto interval = interval_of(options, *window, opened->found.longest);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  auto interval = interval_of(options, *pass, *context);
   if (!interval) return tl::unexpected(std::move(interval).error());
-  Reading reading{Timeline(std::move(opened->input.sources)), {}, *interval};
-  if (auto checked = check(reading.timeline, *window); !checked) return checked;
-  reading.how = pipeline_options(reading.timeline, opened->input);
-  reading.how.threads = std::move(opened->found.threads);
-  return options.format == "html" ? print_page_of(options, reading) : print_text(options, reading);
+  return options.format == "html" ? print_page_of(options, *pass, *interval)
+                                  : print_text(options, *pass, *interval);
 }
 
 }  // namespace
@@ -162,8 +133,8 @@ void add_timeline(CLI::App& app, int& status) {
   auto options = std::make_shared<TimelineArguments>();
   CLI::App* command =
       app.add_subcommand("timeline", "Print the events of kernel, QEMU and guest in order of time");
-  add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter,
+  add_input_options(*command, options->pass.input);
+  add_vcpu_options(*command, options->pass.look.filter,
                    "Only this vCPU (html: also other threads' events, and requests)",
                    "Only this VM: its name or process id (html: as for --vcpu)");
   auto* from =

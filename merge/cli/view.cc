@@ -21,8 +21,7 @@ namespace trapline::cli {
 namespace {
 
 struct ViewArguments {
-  InputOptions input;
-  VcpuFilter filter;
+  PassOptions pass;
   std::string output;
   bool only_write = false;
 };
@@ -56,22 +55,22 @@ bool open_in_browser(const std::string& path) {
 
 Result<int> view(const ViewArguments& options) {
   if (auto checked = check_page(); !checked) return tl::unexpected(checked.error());
-  PageData page(page_options(options.input, options.filter, {}, {}));
-  const ReportOptions report = PageData::report_options({});
   auto run = [&] {
     ProgressLine progress;
-    return run_report(options.input, report, options.filter, progress.callback(), &page);
+    return run_page(options.pass,
+                    page_options(options.pass.input, options.pass.look.filter, {}, {}),
+                    progress.callback());
   }();
   if (!run) return tl::unexpected(std::move(run).error());
+  const std::string json = page_json({&run->recording, 1});
   std::string path = options.output;
   if (path.empty()) {
     std::ostringstream text;
-    print_page(page.json(), text);
+    print_page(json, text);
     auto written = write_temporary(text.str());
     if (!written) return tl::unexpected(std::move(written).error());
     path = *written;
-  } else if (auto printed =
-                 print_to(path, [&](std::ostream& out) { print_page(page.json(), out); });
+  } else if (auto printed = print_to(path, [&](std::ostream& out) { print_page(json, out); });
              !printed) {
     return tl::unexpected(std::move(printed).error());
   }
@@ -88,8 +87,8 @@ Result<int> view(const ViewArguments& options) {
 void add_view(CLI::App& app, int& status) {
   auto options = std::make_shared<ViewArguments>();
   CLI::App* command = app.add_subcommand("view", "Open the report as a page in a browser");
-  add_input_options(*command, options->input);
-  add_vcpu_options(*command, options->filter,
+  add_input_options(*command, options->pass.input);
+  add_vcpu_options(*command, options->pass.look.filter,
                    "Only this vCPU (except requests, vhost, interrupts, counters)",
                    "Only this VM: name or process id (same exceptions)");
   command

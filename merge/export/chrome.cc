@@ -15,7 +15,7 @@
 #include "merge/export/culprit_texts.h"
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
-#include "merge/report/exit_text.h"
+#include "merge/pass/exit_text.h"
 
 namespace trapline {
 namespace {

@@ -16,13 +16,6 @@ const std::vector<ExportFormat>& export_formats() {
   return kFormats;
 }
 
-EventClass events_of(const ExportOptions& options) {
-  if (options.format == "jsonl" || options.format == "csv") return row_events(options);
-  if (options.format == "folded") return EventClass::kExits;
-  if (options.events) return EventClass::kAll;
-  return EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts | EventClass::kRequests;
-}
-
 Result<const ExportFormat*> find_export_format(std::string_view name) {
   std::vector<std::string_view> names;
   std::string all;

@@ -62,10 +62,6 @@ struct ExportFormat {
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_exporter(const ExportContext& context,
                                                               const ExportOptions& options);
 
-// What the format's sources are to be read for.
-[[nodiscard]] EventClass events_of(const ExportOptions& options);
-[[nodiscard]] EventClass row_events(const ExportOptions& options);  // of jsonl and csv
-
 // One file each.
 [[nodiscard]] Result<std::unique_ptr<Exporter>> make_perfetto(const ExportContext&,
                                                               const ExportOptions&);

@@ -65,7 +65,8 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
 
 SpanClass PerfettoExporter::selects() const {
   return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions |
-         SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups;
+         SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups |
+         (events_ ? SpanClass::kAllEvents : SpanClass::kNone);
 }
 
 std::uint64_t PerfettoExporter::vm_track(ThreadId process) {

@@ -1,6 +1,6 @@
 #include "merge/export/row_labels.h"
 
-#include "merge/report/exit_text.h"
+#include "merge/pass/exit_text.h"
 
 namespace trapline {
 

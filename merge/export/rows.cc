@@ -7,7 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/export/side_rows.h"
 #include "merge/export/summary_rows.h"
-#include "merge/report/exit_text.h"
+#include "merge/pass/exit_text.h"
 
 namespace trapline {
 namespace {
@@ -281,12 +281,6 @@ Result<std::unique_ptr<Exporter>> make_jsonl(const ExportContext& context,
 Result<std::unique_ptr<Exporter>> make_csv(const ExportContext& context,
                                            const ExportOptions& options) {
   return make_rows(context, options, RowForm::kCsv);
-}
-
-EventClass row_events(const ExportOptions& options) {
-  if (options.rows == "exits" || options.rows == kGuestSpanRows)
-    return EventClass::kExits | EventClass::kHalts;
-  return options.rows == kSummaryRows ? EventClass::kExits : EventClass::kAll;
 }
 
 }  // namespace trapline

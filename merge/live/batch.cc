@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/pass/exit_text.h"
 #include "merge/render/report_json.h"
-#include "merge/report/exit_text.h"
 
 namespace trapline::live {
 namespace {

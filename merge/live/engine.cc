@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "merge/report/aggregator.h"
+#include "merge/pass/pass.h"
 
 namespace trapline::live {
 namespace {

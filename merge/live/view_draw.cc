@@ -4,9 +4,9 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/live/view.h"
+#include "merge/pass/exit_text.h"
 #include "merge/render/text_table.h"
 #include "merge/render/units.h"
-#include "merge/report/exit_text.h"
 
 namespace trapline::live {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/render.h"
+#include "merge/render/side_tables.h"
 #include "merge/render/units.h"
 #include "merge/render/waits.h"
 
@@ -30,6 +31,7 @@ void print_csv(const Report& report, std::ostream& out) {
     out << '\n';
   }
   print_waits_csv(report, out);
+  print_side_tables_csv(report, out);
 }
 
 }  // namespace trapline

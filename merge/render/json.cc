@@ -2,6 +2,7 @@
 #include "merge/render/render.h"
 #include "merge/render/report_json.h"
 #include "merge/render/request_way.h"
+#include "merge/render/side_tables.h"
 
 namespace trapline {
 namespace {
@@ -293,6 +294,8 @@ Json report_json(const Report& report) {
     json["counters"]["bios_ambiguous"] = report.counters.bios_ambiguous;
   }
   json["notes"] = report.notes;
+  if (report.halt_costs) json["halt_costs"] = halt_costs_json(*report.halt_costs, report.cycles);
+  if (report.phases) json["phases"] = phases_json(*report.phases, report);
   return json;
 }
 

@@ -1,7 +1,6 @@
 // The forms a report is printed in. docs/formats/report.md describes them.
 #pragma once
 
-#include <functional>
 #include <ostream>
 
 #include "merge/render/text_table.h"
@@ -9,9 +8,7 @@
 
 namespace trapline {
 
-// `more` prints tables beside those of the report, before its counters.
-void print_text(const Report& report, std::ostream& out, const TextStyle& style,
-                const std::function<void()>& more = {});
+void print_text(const Report& report, std::ostream& out, const TextStyle& style);
 // Version 1 of the schema.
 void print_json(const Report& report, std::ostream& out);
 // The groups, a row each, with the columns of the JSON rows.

@@ -25,7 +25,9 @@ Json replay_json(const HaltCostRow& row) {
           {"settings", std::move(settings)}};
 }
 
-Json halts_json(const std::vector<HaltCostRow>& halts, bool cycles) {
+}  // namespace
+
+Json halt_costs_json(const std::vector<HaltCostRow>& halts, bool cycles) {
   Json rows = Json::array();
   for (const HaltCostRow& row : halts) {
     rows.push_back({{"vm", row.vm},
@@ -40,6 +42,8 @@ Json halts_json(const std::vector<HaltCostRow>& halts, bool cycles) {
   }
   return rows;
 }
+
+namespace {
 
 Json shares_json(const std::vector<PhaseShare>& shares) {
   Json rows = Json::array();
@@ -67,22 +71,14 @@ Json phases_json(const PhaseReport& phases, const Report& report) {
   return {{"rows", std::move(rows)}, {"never", phases.never}};
 }
 
-void print_side_tables(const Report& report, const SideTables& tables, std::ostream& out,
-                       const TextStyle& style) {
-  if (tables.halts) print_halt_costs(report, *tables.halts, out, style);
-  if (tables.phases) print_phases(report, *tables.phases, out, style);
+void print_side_tables(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.halt_costs) print_halt_costs(report, *report.halt_costs, out, style);
+  if (report.phases) print_phases(report, *report.phases, out, style);
 }
 
-void print_side_tables_csv(const Report& report, const SideTables& tables, std::ostream& out) {
-  if (tables.halts) print_halt_costs_csv(*tables.halts, out);
-  if (tables.phases) print_phases_csv(report, *tables.phases, out);
-}
-
-void print_json(const Report& report, const SideTables& tables, std::ostream& out) {
-  Json json = report_json(report);
-  if (tables.halts) json["halt_costs"] = halts_json(*tables.halts, report.cycles);
-  if (tables.phases) json["phases"] = phases_json(*tables.phases, report);
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+void print_side_tables_csv(const Report& report, std::ostream& out) {
+  if (report.halt_costs) print_halt_costs_csv(*report.halt_costs, out);
+  if (report.phases) print_phases_csv(report, *report.phases, out);
 }
 
 }  // namespace trapline

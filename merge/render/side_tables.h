@@ -6,16 +6,13 @@
 #include "merge/render/report_json.h"
 #include "merge/render/text_table.h"
 #include "merge/report/report.h"
-#include "merge/report/side_tables.h"
 
 namespace trapline {
 
 // Each after an empty line.
-void print_side_tables(const Report& report, const SideTables& tables, std::ostream& out,
-                       const TextStyle& style);
-void print_side_tables_csv(const Report& report, const SideTables& tables, std::ostream& out);
+void print_side_tables(const Report& report, std::ostream& out, const TextStyle& style);
+void print_side_tables_csv(const Report& report, std::ostream& out);
 [[nodiscard]] Json phases_json(const PhaseReport& phases, const Report& report);
-// The report with them: keys `halt_costs` and `phases`.
-void print_json(const Report& report, const SideTables& tables, std::ostream& out);
+[[nodiscard]] Json halt_costs_json(const std::vector<HaltCostRow>& halts, bool cycles);
 
 }  // namespace trapline

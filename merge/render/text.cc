@@ -7,6 +7,7 @@
 #include "merge/render/percentiles.h"
 #include "merge/render/render.h"
 #include "merge/render/request_way.h"
+#include "merge/render/side_tables.h"
 #include "merge/render/units.h"
 #include "merge/render/waits.h"
 
@@ -355,8 +356,7 @@ void print_counters(const Report& report, std::ostream& out) {
 
 }  // namespace
 
-void print_text(const Report& report, std::ostream& out, const TextStyle& style,
-                const std::function<void()>& more) {
+void print_text(const Report& report, std::ostream& out, const TextStyle& style) {
   print_head(report, out, style);
   print_vcpus(report, out, style);
   print_groups(report, out, style);
@@ -366,7 +366,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style,
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
   print_halts(report, out, style);
-  if (more) more();
+  print_side_tables(report, out, style);
   print_waits(report, out, style);
   print_steal(report, out, style);
   print_guest_functions(report, out, style);

@@ -7,8 +7,8 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
+#include "merge/pass/exit_text.h"
 #include "merge/render/units.h"
-#include "merge/report/exit_text.h"
 
 namespace trapline {
 namespace {

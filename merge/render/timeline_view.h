@@ -32,7 +32,9 @@ class TimelineView : public SpanSink {
   // Borrows everything.
   TimelineView(const Timeline& timeline, const TimelineOptions& options, std::ostream& out);
 
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kEvents; }
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kEvents | SpanClass::kAllEvents;
+  }
   void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
 

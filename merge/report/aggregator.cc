@@ -8,36 +8,12 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/pass/feed.h"
 #include "merge/report/causes.h"
-#include "merge/report/feed.h"
 #include "merge/report/notes.h"
 #include "merge/report/top_rows.h"
 
 namespace trapline {
-PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
-  PipelineOptions options;
-  options.model = choose_exit_model(input.capabilities,
-                                    timeline.size() != 0 && timeline.source(0).info().cycles);
-  options.guest_runs = choose_guest_runs(input.capabilities);
-  options.declared = input.declared;
-  options.symbols = &input.symbols;
-  options.processes = input.processes;
-  std::vector<std::optional<std::uint64_t>> errors(timeline.size());
-  bool related = false;
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    const SourceInfo& info = timeline.source(i).info();
-    options.roles.push_back(info.role);
-    // A log's times are whole microseconds. What the user said with --offset is not checked.
-    constexpr std::uint64_t kResolution = 1000;
-    const auto error = info.error_ns ? info.error_ns : info.one_boot_error_ns;
-    if (info.role != Role::kHostProgram || info.method == "same clock" || !error) continue;
-    errors[i] = *error + kResolution;
-    related = true;
-  }
-  if (related) options.placement_errors = std::move(errors);
-  return options;
-}
-
 Aggregator::Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options)
     : timeline_(timeline),
       input_(input),
@@ -46,18 +22,27 @@ Aggregator::Aggregator(const Timeline& timeline, const Input& input, const Repor
       needs_stack_(keys_.needs_stack()),
       needs_waits_(options.waits || options.steal || keys_.needs_waits()),
       groups_(keys_.words()),
-      slow_exits_(options.slower_than) {}
+      slow_exits_(options.slower_than) {
+  if (options.phases) phases_.emplace(*options.phases);
+}
 
 SpanClass Aggregator::selects() const {
   // Of requests alone exits tell nothing.
-  const bool exits = !options_.requests || options_.slower_than || needs_waits_;
+  const bool exits = !options_.requests || options_.slower_than || needs_waits_ || phases_;
   SpanClass selected = exits ? SpanClass::kExits : SpanClass::kNone;
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
   if (options_.halt) selected = selected | SpanClass::kHalts;
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
+  if (options_.halt_costs || phases_)
+    selected = selected | SpanClass::kEvents | SpanClass::kAllEvents;
   return selected;
+}
+
+void Aggregator::event(const Event& event, const Pipeline& pipeline) {
+  if (phases_) phases_->event(event, pipeline);
+  if (options_.halt_costs && !is_guest(event.machine)) halt_costs_.on(event);
 }
 
 void Aggregator::wait(const EndedWait& wait, const Pipeline&) {
@@ -75,7 +60,8 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     waits_.add(waits);
     waits_.add(pipeline.waits()->halts());
   }
-  groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit);
+  if (!options_.requests) groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit);
+  if (phases_) phases_->exit(exit, pipeline);
 }
 
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
@@ -110,6 +96,8 @@ Report Aggregator::snapshot(const Pipeline& pipeline) const {
   slow_exits_.report(report, timeline_, pipeline.names(), vcpus);
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
   if (options_.halt) report_halts(report, pipeline, vcpus);
+  if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, pipeline, timeline_);
+  if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
   if (needs_waits_) report_waits(report, pipeline, vcpus);
   if (options_.guest || report.rows_of == RowsOf::kCalls) report_guest(report, pipeline);
   report.notes = input_.notes;

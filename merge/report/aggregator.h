@@ -5,15 +5,16 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/pass/vcpu_names.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
 #include "merge/report/irq_table.h"
 #include "merge/report/options.h"
+#include "merge/report/phase_table.h"
 #include "merge/report/report.h"
 #include "merge/report/request_table.h"
 #include "merge/report/slow_exits.h"
 #include "merge/report/steal_table.h"
-#include "merge/report/vcpu_names.h"
 #include "merge/report/wait_table.h"
 #include "merge/session/input.h"
 #include "merge/source/timeline.h"
@@ -26,6 +27,7 @@ class Aggregator : public SpanSink {
   Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options);
 
   [[nodiscard]] SpanClass selects() const override;
+  void event(const Event& event, const Pipeline& pipeline) override;
   void wait(const EndedWait& wait, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
@@ -57,9 +59,8 @@ class Aggregator : public SpanSink {
   IrqTable irqs_;
   WaitTable waits_;
   StealTable steal_;
+  HaltCosts halt_costs_;
+  std::optional<PhaseTable> phases_;
 };
-
-// What a pipeline needs to know of an opened input.
-[[nodiscard]] PipelineOptions pipeline_options(const Timeline& timeline, const Input& input);
 
 }  // namespace trapline

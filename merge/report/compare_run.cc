@@ -7,9 +7,6 @@
 
 #include "backend_ftrace/base/paths.h"
 #include "merge/report/compare_sink.h"
-#include "merge/report/feed.h"
-#include "merge/report/no_exits.h"
-#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -97,23 +94,6 @@ void warn_of_facts(const Recorded& a, const Recorded& b, std::vector<std::string
   }
 }
 
-// The kernel's events that the rows need.
-EventClass classes_for(CompareRows rows, const std::vector<Dimension>& by) {
-  switch (rows) {
-    case CompareRows::kExits:
-      return ExitKeys(by).needs_waits() ? EventClass::kExits | EventClass::kHalts
-                                        : EventClass::kExits;
-    case CompareRows::kRequests:
-    case CompareRows::kInterrupts:
-      return EventClass::kExits | EventClass::kInterrupts;
-    case CompareRows::kFunctions:
-      return EventClass::kAll;
-    case CompareRows::kWaits:
-      break;
-  }
-  return EventClass::kExits | EventClass::kHalts;
-}
-
 // A run counts once: given twice, it would look like two that agree.
 Result<void> check_distinct(const std::vector<Recorded>& side) {
   for (auto a = side.begin(); a != side.end(); ++a) {
@@ -152,9 +132,8 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
 }
 
 // Whether there can be rows at all.
-Result<void> check_found(const Timeline& timeline, const Input& input, CompareRows rows,
-                         const Recorded& recorded) {
-  const std::string& path = timeline.source(0).info().path;
+Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& recorded) {
+  const std::string& path = pass.path();
   if (rows == CompareRows::kFunctions) {
     if (!recorded.rows.empty()) return {};
     return fail(
@@ -162,14 +141,14 @@ Result<void> check_found(const Timeline& timeline, const Input& input, CompareRo
         "uftrace (docs/plugin.md)",
         path);
   }
-  if (!has_exits(input.capabilities)) return tl::unexpected(no_exits(timeline));
+  if (auto found = pass.check_exits(); !found) return found;
   if (rows == CompareRows::kInterrupts && recorded.rows.empty()) {
     return fail(
         "{}: holds no interrupt of a guest that can be followed; record with trace-cmd "
         "record -e kvm, which has kvm_set_irq, kvm_inj_virq and kvm_eoi",
         path);
   }
-  if (rows == CompareRows::kWaits && !input.capabilities.sched_switch) {
+  if (rows == CompareRows::kWaits && !pass.input().capabilities.sched_switch) {
     return fail(
         "{}: does not tell who kept the vCPUs waiting; record sched:sched_switch and "
         "sched:sched_waking as well",
@@ -247,30 +226,20 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
 
 Result<Recorded> read_for_comparison(const InputOptions& options, const std::vector<Dimension>& by,
                                      CompareRows rows, bool flame, const Progress& progress) {
-  auto input = open_input(options);
-  if (!input) return tl::unexpected(std::move(input).error());
-  for (auto& source : input->sources) {
-    source->select(flame ? EventClass::kAll : classes_for(rows, by));
-  }
-  Timeline timeline(std::move(input->sources));
-  CompareSink sink(timeline, by, rows);
-  FoldedStacks stacks(timeline);
+  auto pass = Pass::open({options, {}, {}, {}, {}}, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  CompareSink sink(pass->timeline(), by, rows);
+  FoldedStacks stacks(pass->timeline());
   std::vector<SpanSink*> sinks = {&sink};
   if (flame) sinks.push_back(&stacks);
-  Pipeline pipeline(pipeline_options(timeline, *input), std::move(sinks));
-  feed(timeline, pipeline, progress);
-  if (auto status = timeline.status(); !status) return tl::unexpected(status.error());
-  if (has_exits(input->capabilities)) {
-    if (auto placed = check_placement(timeline, pipeline); !placed)
-      return tl::unexpected(std::move(placed).error());
-  }
-  finish(timeline, pipeline);
-  Recorded recorded = sink.take(pipeline);
-  if (auto found = check_found(timeline, *input, rows, recorded); !found) {
-    return tl::unexpected(found.error());
-  }
-  if (flame) recorded.flame = stacks.take(pipeline);
-  recorded.markers = input->capabilities.markers;
+  if (auto read = pass->run(std::move(sinks), progress); !read)
+    return tl::unexpected(std::move(read).error());
+  if (auto status = pass->status(); !status) return tl::unexpected(status.error());
+  Recorded recorded = sink.take(pass->pipeline());
+  if (auto found = check_found(*pass, rows, recorded); !found)
+    return tl::unexpected(std::move(found).error());
+  if (flame) recorded.flame = stacks.take(pass->pipeline());
+  recorded.markers = pass->input().capabilities.markers;
   return recorded;
 }
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "merge/pass/pass.h"
 #include "merge/report/compare.h"
 #include "merge/report/groups.h"
-#include "merge/report/run.h"
 
 namespace trapline {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/exit_text.h"
-#include "merge/report/vcpu_names.h"
+#include "merge/pass/exit_text.h"
+#include "merge/pass/vcpu_names.h"
 
 namespace trapline {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "merge/analyze/culprit.h"
 #include "merge/model/processes.h"
-#include "merge/report/vcpu_names.h"
+#include "merge/pass/vcpu_names.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {

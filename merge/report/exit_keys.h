@@ -7,9 +7,9 @@
 
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
+#include "merge/pass/vcpu_names.h"
 #include "merge/report/culprit_text.h"
 #include "merge/report/groups.h"
-#include "merge/report/vcpu_names.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {

@@ -6,11 +6,8 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/exit_text.h"
-#include "merge/report/feed.h"
-#include "merge/report/no_exits.h"
+#include "merge/pass/exit_text.h"
 #include "merge/report/notes.h"
-#include "merge/report/placement.h"
 
 namespace trapline {
 namespace {
@@ -290,43 +287,30 @@ std::optional<Explanation> ExitPicker::explain(const Pipeline& pipeline) const {
   return explanation;
 }
 
-Result<Explanation> run_explain(const InputOptions& options, std::optional<TimeSpec> around,
-                                const VcpuFilter& filter, const Progress& progress) {
-  auto opened = open_and_look(options, {filter}, progress);
-  if (!opened) return tl::unexpected(std::move(opened).error());
-  Input* input = &opened->input;
-  for (auto& source : input->sources) {
-    source->select(around ? EventClass::kAll : EventClass::kExits | EventClass::kHalts);
-  }
-  Timeline timeline(std::move(input->sources));
-  ExitPicker picker(timeline, around);
-  PipelineOptions how = pipeline_options(timeline, *input);
-  how.threads = std::move(opened->found.threads);
-  Pipeline pipeline(std::move(how), {&picker});
-  feed(timeline, pipeline, progress);
-  if (!timeline.status()) return tl::unexpected(timeline.status().error());
-  if (auto placed = check_placement(timeline, pipeline); !placed)
-    return tl::unexpected(std::move(placed).error());
-  if (!input->capabilities.kvm_exit && !input->capabilities.kvm_userspace_exit)
-    return tl::unexpected(no_exits(timeline));
-  finish(timeline, pipeline);
-  if (!pipeline.exits().model().durations()) {
+Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec> around,
+                                const Progress& progress) {
+  auto pass = Pass::open(what, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  ExitPicker picker(pass->timeline(), around);
+  if (auto read = pass->run({&picker}, progress); !read)
+    return tl::unexpected(std::move(read).error());
+  if (!pass->status()) return tl::unexpected(pass->status().error());
+  if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
+  const ExitModel& model = pass->pipeline().exits().model();
+  if (!model.durations()) {
     return fail(ErrorKind::kUsage,
                 "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",
-                timeline.source(0).info().path);
+                pass->path());
   }
-  auto explanation = picker.explain(pipeline);
+  auto explanation = picker.explain(pass->pipeline());
   if (!explanation) {
-    return fail(ErrorKind::kUsage, "{}: --around: {}", timeline.source(0).info().path,
+    return fail(ErrorKind::kUsage, "{}: --around: {}", pass->path(),
                 around ? "no exit ends after that time; trapline info says when the recording ends"
                        : "every exit is a halt; give a TIME");
   }
-  Report report;
-  report.model = pipeline.exits().model();
-  report.cycles = explanation->cycles;
-  explanation->notes = input->notes;
-  for (std::string& note : notes_of(report, input->capabilities, false))
-    explanation->notes.push_back(std::move(note));
+  explanation->notes = pass->input().notes;
+  for (std::string& note : notes_of(model)) explanation->notes.push_back(std::move(note));
+  if (explanation->cycles) explanation->notes.emplace_back(kCyclesNote);
   return std::move(*explanation);
 }
 

@@ -8,8 +8,9 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/thread_activity.h"
+#include "merge/pass/pass.h"
 #include "merge/report/causes.h"
-#include "merge/report/run.h"
+#include "merge/report/culprit_text.h"
 
 namespace trapline {
 
@@ -54,7 +55,9 @@ class ExitPicker : public SpanSink {
   ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around);
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits;
+    // A time may count from the first event of all.
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits |
+           (around_ ? SpanClass::kAllEvents : SpanClass::kNone);
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
@@ -85,8 +88,8 @@ class ExitPicker : public SpanSink {
   Activity waker_;  // of the one of most blocked time, in that time
 };
 
-[[nodiscard]] Result<Explanation> run_explain(const InputOptions& input,
+[[nodiscard]] Result<Explanation> run_explain(const PassOptions& what,
                                               std::optional<TimeSpec> around,
-                                              const VcpuFilter& filter, const Progress& progress);
+                                              const Progress& progress);
 
 }  // namespace trapline

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/feed.h"
+#include "merge/report/notes.h"
 
 namespace trapline {
 namespace {
@@ -359,6 +359,7 @@ GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
   const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
   const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
+  result_.clocks = guest_clocks(timeline_);
   result_.open = open_.size();
   result_.tree = tree(sums_, names);
   result_.tree.text = "all of them";
@@ -373,6 +374,39 @@ GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
   result_.worst.clear();
   for (const Interval& interval : worst_) result_.worst.push_back(explained(interval, names));
   return result_;
+}
+
+std::vector<std::string> guest_clocks(const Timeline& timeline) {
+  std::vector<std::string> clocks;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceInfo& info = timeline.source(i).info();
+    if (info.role == Role::kHostKernel) continue;
+    const std::string error =
+        info.error_ns ? fmt::format("± {} ns", *info.error_ns) : "error not known";
+    clocks.push_back(fmt::format("{}: {}, {}{}", info.path, error, info.method,
+                                 info.one_boot_error_ns ? ", one boot assumed" : ""));
+    if (info.rate_change_ppm)
+      clocks.back() += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
+                                   *info.rate_change_ppm);
+  }
+  return clocks;
+}
+
+Result<GuestSpansExplained> run_guest_spans(const InputOptions& input, const GuestSpanSpec& spec,
+                                            std::size_t worst, const Progress& progress) {
+  auto pass = Pass::open({input, {}, {}, {}, {}}, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  GuestSpans spans(pass->timeline(), spec, worst);
+  if (auto read = pass->run({&spans}, progress); !read)
+    return tl::unexpected(std::move(read).error());
+  if (!pass->status()) return tl::unexpected(pass->status().error());
+  if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
+  GuestSpansExplained explained = spans.explain(pass->pipeline());
+  if (auto found = spans.check_found(); !found) return tl::unexpected(std::move(found).error());
+  explained.notes = pass->input().notes;
+  for (std::string& note : notes_of(pass->pipeline().exits().model()))
+    explained.notes.push_back(std::move(note));
+  return explained;
 }
 
 }  // namespace trapline

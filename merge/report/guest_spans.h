@@ -67,7 +67,7 @@ class GuestSpans : public SpanSink {
 
   GuestSpans(const Timeline& timeline, GuestSpanSpec spec, std::size_t worst);
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits;
+    return SpanClass::kEvents | SpanClass::kGuestEvents | SpanClass::kExits | SpanClass::kWaits;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;

@@ -1,6 +1,12 @@
 #include "merge/report/halt_cost_report.h"
 
+#include <algorithm>
+#include <tuple>
+
+#include "merge/pass/vcpu_names.h"
+
 namespace trapline {
+namespace {
 
 HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
   HaltCostRow row;
@@ -16,6 +22,29 @@ HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
   row.saw_shrinking = costs.replays.saw_shrinking();
   row.replay = costs.replays.rows(row.halves);
   return row;
+}
+
+}  // namespace
+
+std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Pipeline& pipeline,
+                                        const Timeline& timeline) {
+  std::vector<HaltCostRow> rows;
+  const std::vector<VcpuTotalsOf> totals = pipeline.exits().vcpus();
+  const std::vector<VcpuThread> threads = vcpu_threads(totals, timeline);
+  const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    const HaltCosts::Thread* thread = costs.find(threads[i].thread);
+    if (thread == nullptr || !pipeline.counts(threads[i].thread)) continue;
+    HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
+    row.vcpu = threads[i].vcpu;
+    row.vm = vms[i].id();
+    row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];
+    row.time_ns = totals[i].totals.time_ns();
+  }
+  std::sort(rows.begin(), rows.end(), [](const HaltCostRow& a, const HaltCostRow& b) {
+    return std::tie(a.vm, a.vcpu) < std::tie(b.vm, b.vcpu);
+  });
+  return rows;
 }
 
 }  // namespace trapline

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "merge/analyze/halt_costs.h"
+#include "merge/analyze/pipeline.h"
+#include "merge/source/timeline.h"
 
 namespace trapline {
 
@@ -28,7 +31,9 @@ struct HaltCostRow {
   HaltReplays::Rows replay{};
 };
 
-// Without what other events tell: vcpu, vm, halted_ns.
-[[nodiscard]] HaltCostRow halt_cost_row(const HaltCosts::Thread& costs);
+// Of the vCPUs that count, in order of VM and vCPU.
+[[nodiscard]] std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs,
+                                                      const Pipeline& pipeline,
+                                                      const Timeline& timeline);
 
 }  // namespace trapline

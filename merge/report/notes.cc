@@ -63,16 +63,8 @@ bool saw_halts(const Report& report) {
 
 }  // namespace
 
-// More than 60 lines: the notes in the order in which they are printed.
-std::vector<std::string> notes_of(const Report& report, const Capabilities& capabilities,
-                                  bool several_vms) {
+std::vector<std::string> notes_of(const ExitModel& model) {
   std::vector<std::string> notes;
-  const ExitModel& model = report.model;
-  if (report.rows_of == RowsOf::kCalls) return notes_of_calls(report, capabilities);
-  if (!has_exits(capabilities)) {
-    notes.push_back("no VM exits were recorded: only QEMU's events are counted");
-    return notes;
-  }
   if (model.from_userspace_exit) {
     notes.push_back(model.durations()
                         ? "no kvm_exit was recorded: exits are those to user space, and their time "
@@ -102,6 +94,18 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
         "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "
         "its wait for a CPU is in that");
   }
+  return notes;
+}
+
+std::vector<std::string> notes_of(const Report& report, const Capabilities& capabilities,
+                                  bool several_vms) {
+  std::vector<std::string> notes;
+  if (report.rows_of == RowsOf::kCalls) return notes_of_calls(report, capabilities);
+  if (!has_exits(capabilities)) {
+    notes.push_back("no VM exits were recorded: only QEMU's events are counted");
+    return notes;
+  }
+  notes = notes_of(report.model);
   if (report.knows(State::kGuest) && !report.vcpus.empty() && !saw_halts(report)) {
     notes.push_back(
         "no halt was recorded: guest time may include idle time, and exits cost at least their "
@@ -118,11 +122,7 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
     notes.push_back("waits during which events were lost are left out: " +
                     std::to_string(report.wait_counters->cut_by_loss));
   }
-  if (report.cycles) {
-    notes.push_back(
-        "times are cycles of the TSC: the recording does not tell its frequency; give "
-        "--tsc-khz");
-  }
+  if (report.cycles) notes.emplace_back(kCyclesNote);
   if (!report.irq_events_missing.empty()) {
     notes.push_back("interrupts are followed in part: the recording has no " +
                     report.irq_events_missing);

@@ -9,15 +9,11 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/analyze/request_spans.h"
 #include "merge/model/event.h"
-#include "merge/model/time_spec.h"
 #include "merge/report/groups.h"
+#include "merge/report/phase_report.h"
 
 namespace trapline {
-
-// `option` is the name that an Error gives.
-[[nodiscard]] Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text);
 
 enum class SortBy : std::uint8_t { kTotal, kCount, kMean, kMax, kP99, kKey };
 [[nodiscard]] Result<SortBy> parse_sort(std::string_view text);
@@ -50,11 +46,11 @@ struct ReportOptions {
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;  // 0: all
   std::optional<std::uint64_t> slower_than;
-  // --by span: requests instead of exits; empty specs: those QEMU's own devices trace.
-  bool requests = false;
-  std::vector<RequestSpec> request_specs;
+  bool requests = false;  // --by span: requests instead of exits
   bool irq = false, halt = false, guest = false, waits = false, steal = false;
-  std::optional<TimeSpec> from, to;
+  bool halt_costs = false;  // beside `halt`
+  std::optional<std::vector<PhaseSpec>> phases;
+  bool page = false;  // the report is that of a page, which has other tables beside it
 };
 
 }  // namespace trapline

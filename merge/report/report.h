@@ -15,6 +15,8 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
+#include "merge/report/halt_cost_report.h"
+#include "merge/report/phase_report.h"
 #include "merge/report/request_report.h"
 #include "merge/report/wait_report.h"
 
@@ -159,6 +161,8 @@ struct Report {
   // and would tell more. Either may be empty.
   std::string irq_events, irq_events_missing;
   std::optional<std::vector<HaltRow>> halts;
+  std::optional<std::vector<HaltCostRow>> halt_costs;  // in order of VM and vCPU
+  std::optional<PhaseReport> phases;
   std::optional<WaitReport> waits;
   std::optional<WaitCounters> wait_counters;  // where waits were followed
   std::optional<std::vector<StealRow>> steal;

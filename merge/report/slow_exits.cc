@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/exit_text.h"
+#include "merge/pass/exit_text.h"
 
 namespace trapline {
 

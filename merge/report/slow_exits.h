@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "merge/model/exit_span.h"
+#include "merge/pass/vcpu_names.h"
 #include "merge/report/report.h"
-#include "merge/report/vcpu_names.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {

@@ -26,6 +26,8 @@ class Timeline {
   [[nodiscard]] Result<void> status() const;
   [[nodiscard]] double progress() const;
 
+  // Source::select(), before the first next().
+  void select(std::size_t i, EventClass events) { lanes_[i].source->select(events); }
   [[nodiscard]] std::size_t size() const { return lanes_.size(); }
   [[nodiscard]] const Source& source(std::size_t i) const { return *lanes_[i].source; }
   // The source that an event came from: names and texts are its.

@@ -1,85 +1,132 @@
 #!/usr/bin/env python3
 """compare_builds.py OLD NEW [PATH...]: the output of two builds of trapline on every recording.
 
-For each recording of tests/ (or each PATH) both run the same reports as JSON, CSV and text, and the
-timeline. JSON (but for its sentences: notes, methods) and CSV must be the same byte for byte; of the
-texts the lines that differ are counted. Exit status 1 when a figure, a key or an exit status differs.
+For each recording of tests/ (or each PATH) both run the same commands: reports as text, JSON and CSV,
+the page's data, explanations, the timeline, every export, comparisons. What they print, their messages
+and their exit statuses must be the same byte for byte. With KEPT=FOLDER in the environment the output
+of OLD is kept there, for the next comparison with it. Exit status 1 where something differs.
 """
 import glob
-import json
+import hashlib
 import os
+import pickle
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BY = ["reason", "detail", "device", "reason,device", "qemu-event", "function", "stack", "vcpu", "vm",
-      "span", "reason,detail,device,vcpu"]
-REPORTS = [["--by", by] for by in BY] + [
-    ["--irq"], ["--halt"], ["--slower-than", "1ms"], ["--guest"], ["--guest", "--by", "function,device"],
-    ["--from", "+100ms", "--to", "+400ms"], ["--vcpu", "0"], ["--sort", "max", "--top", "3"]]
-TIMELINES = [["--around", "max", "--context", "2ms"], ["--from", "+100ms", "--to", "+105ms"],
-             ["--around", "max", "--vcpu", "0", "--reason", "io"]]
+      "span", "preempted-by,blocked-on", "cpu,nested"]
+TABLES = [[], ["--irq", "--halt", "--guest", "--waits", "--steal", "--slower-than", "1ms"],
+          ["--halt"], ["--phases"], ["--waits", "--top", "3"],
+          ["--from", "+100ms", "--to", "+400ms", "--by", "reason"],
+          ["--vcpu", "0", "--halt", "--by", "span"], ["--sort", "max", "--top", "3"]]
+SPANS = ["sched_waking:pid..sched_switch:next_pid", "irq_handler_entry:irq..irq_handler_exit:irq",
+         "marker:took", "function:main"]
+FORMS = ["text", "json", "csv"]
+ROWS = ["exits", "requests", "vhost", "interrupts", "functions", "summary"]
 
 
 def inputs():
-    found = sorted(glob.glob(ROOT + "/tests/data/*.dat") + glob.glob(ROOT + "/tests/data/*/*.dat"))
-    sets = [[path] for path in found]
-    for folder in ("guest-clock", "guest-clock-arm64", "guest-clock-vmx"):
-        at = f"{ROOT}/tests/merge/{folder}/"
+    merge = ROOT + "/tests/merge/"
+    sets = [[path] for path in sorted(glob.glob(ROOT + "/tests/data/*.dat") + glob.glob(ROOT + "/tests/data/*/*.dat"))]
+    for folder in ("guest-clock", "guest-clock-arm64", "guest-clock-vmx", "cyclictest"):
+        at = merge + folder + "/"
         if os.path.isdir(at + "uftrace.data"):
             sets.append([at + "host.dat", at + "uftrace.data"])
         sets.append([at + "host.dat", at + "guest.dat"])
-    sets += [[path] for path in sorted(glob.glob(ROOT + "/tests/merge/source/uftrace-*"))]
-    sets.append([ROOT + "/tests/merge/kernel-calls/uftrace.data"])
-    return sets
+    for pattern in ("source/uftrace-*", "kernel-calls/uftrace.data", "requests/*.dat", "planted/*.dat", "planted/*/trace.dat",
+                    "preempted/*.dat", "*.trapline", "tcg/*.trapline"):
+        sets += [[path] for path in sorted(glob.glob(merge + pattern))]
+    sets.append([merge + "tcg/both.trapline/trace.dat", merge + "tcg/uftrace.trapline/uftrace.data"])
+    return [paths for paths in sets if all(os.path.exists(path) for path in paths)]
+
+
+def commands(paths):
+    """The words of each command; OUT stands for a file or folder that it writes."""
+    for words in [["--by", by] for by in BY] + TABLES:
+        for form in FORMS:
+            yield ["report", *paths, *words, "--format", form]
+    page = ["report", *paths, "--format", "json", "--detail", "page"]
+    yield from (page, [*page, "--phases", "--vcpu", "0"], [*page, "--from", "+100ms", "--span", "a:b..c:b"])
+    yield ["info", *paths]
+    for words in ([], ["--around", "+200ms"], ["--vcpu", "1"]):
+        for form in FORMS[:2]:
+            yield ["explain", *paths, *words, "--format", form]
+    for words in (["--around", "max", "--context", "2ms"], ["--from", "+100ms", "--to", "+105ms"],
+                  ["--around", "+1s"], ["--around", "max", "--vcpu", "0", "--reason", "io"], ["--from", "+1h"],
+                  ["--from", "+100ms", "--to", "+105ms", "--format", "html"], ["--around", "max", "--format", "html"]):
+        yield ["timeline", *paths, *words]
+    for words in (["perfetto"], ["perfetto", "--events"], ["chrome"], ["folded"], ["folded", "--weight", "user"],
+                  ["chrome", "--from", "+100ms", "--until", "+200ms", "--vcpu", "0"], ["uftrace"],
+                  *(["csv", "--rows", rows] for rows in ROWS), ["jsonl"]):
+        yield ["export", *paths, "--to", *words, "-o", "OUT"]
+    if len(paths) > 1:
+        for span in SPANS:
+            yield ["explain", *paths, "--guest-span", span, "--format", "json"]
+            yield ["explain", *paths, "--guest-span", span, "--worst", "3"]
+            for form in FORMS:
+                yield ["report", *paths, "--by", "guest-span", "--guest-span", span, "--format", form]
+            yield [*page, "--guest-span", span]
+            for words in (["perfetto"], ["chrome"], ["csv", "--rows", "guest-spans"]):
+                yield ["export", *paths, "--guest-span", span, "--to", *words, "-o", "OUT"]
+    for other in (ROOT + "/tests/data/svm-linux-2vcpu.dat", ROOT + "/tests/data/box/demo-ioctl.dat"):
+        for words in (["--by", "reason,device"], ["--by", "span"], ["--rows", "functions"], ["--rows", "interrupts"],
+                      ["--rows", "waits"], ["--by", "preempted-by"], ["--flame", "OUT"], ["--format", "json"]):
+            yield ["diff", ",".join(paths), other, *words]
+
+
+def written(path):
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            return file.read()
+    names = sorted(os.path.relpath(os.path.join(at, name), path)
+                   for at, _, names in os.walk(path) for name in names)
+    return [(name, written(os.path.join(path, name))) for name in names]
 
 
 def run(binary, arguments):
-    done = subprocess.run([binary, *arguments], capture_output=True, timeout=300, check=False)
-    return done.returncode, done.stdout, done.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        out = folder + "/out"
+        words = [out if word == "OUT" else word for word in arguments]
+        done = subprocess.run([binary, *words], capture_output=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
+        strip = lambda text: text.replace(folder.encode(), b"FOLDER")
+        return done.returncode, strip(done.stdout), strip(done.stderr), written(out)
 
 
-def without_sentences(text):
-    try:
-        report = json.loads(text)
-    except ValueError:
-        return text
-    report.pop("notes", None)
-    for source in report.get("sources", []):
-        source.pop("method", None)
-    return json.dumps(report)
+def run_old(binary, arguments):
+    kept = os.environ.get("KEPT")
+    if not kept:
+        return run(binary, arguments)
+    path = os.path.join(kept, hashlib.sha256(repr(arguments).encode()).hexdigest())
+    if not os.path.exists(path):
+        result = run(binary, arguments)
+        with open(path, "wb") as file:
+            pickle.dump([hashlib.sha256(pickle.dumps(part)).hexdigest() for part in result], file)
+    with open(path, "rb") as file:
+        return pickle.load(file)
 
 
 def main():
     old, new = sys.argv[1:3]
     sets = [[path] for path in sys.argv[3:]] or inputs()
-    compared = differ = reworded = 0
-    for paths in sets:
-        for arguments in REPORTS:
-            for form in ("json", "csv", "text"):
-                command = ["report", *paths, *arguments, "--format", form]
-                a, b = run(old, command), run(new, command)
-                compared += 1
-                if form == "text":
-                    lines = set(a[1].splitlines()) ^ set(b[1].splitlines())
-                    reworded += bool(lines)
-                    same = a[0] == b[0]
-                else:
-                    same = a[0] == b[0] and without_sentences(a[1]) == without_sentences(b[1])
-                if not same:
-                    differ += 1
-                    print("differ:", " ".join(command), f"(exit {a[0]} and {b[0]})")
-        for arguments in TIMELINES:
-            command = ["timeline", *paths, *arguments]
-            a, b = run(old, command), run(new, command)
-            compared += 1
-            reworded += a[1] != b[1]
-            if a[0] != b[0]:
+    all_of_them = [arguments for paths in sets for arguments in commands(paths)]
+
+    def compare(arguments):
+        a, b = run_old(old, arguments), run(new, arguments)
+        if os.environ.get("KEPT"):
+            b = [hashlib.sha256(pickle.dumps(part)).hexdigest() for part in b]
+        names = ("exit status", "output", "messages", "file")
+        return [name for name, x, y in zip(names, a, b) if x != y]
+
+    differ = 0
+    with ThreadPoolExecutor(2) as pool:
+        for arguments, what in zip(all_of_them, pool.map(compare, all_of_them)):
+            if what:
                 differ += 1
-                print("differ:", " ".join(command), f"(exit {a[0]} and {b[0]})")
-            elif a[1] != b[1]:
-                print("reworded:", " ".join(command))
-    print(f"{compared} outputs of {len(sets)} inputs: {differ} differ, {reworded} texts reworded")
+                print("differ in", ", ".join(what) + ":", " ".join(arguments), flush=True)
+    print(f"{len(all_of_them)} commands on {len(sets)} inputs: {differ} differ")
     return 1 if differ else 0
 
 

@@ -6,7 +6,8 @@ Each row names a folder, the folders that it may include, and the libraries of o
 rows stand in order: a folder includes only folders of rows above its own. A row must be exact: an include
 that the row does not name fails, and so does a name that nothing needs. What a CMake library links is in
 its row too. The second part checks the lines of a file, of a header and of a function; the third, that
-only those folders name a VMM which have to; the last, that no test has a folder of a fixed name.
+only those folders name a VMM which have to; the fourth, that a Pipeline is made where it may be; the last, that
+no test has a folder of a fixed name.
 """
 import re
 import sys
@@ -213,6 +214,19 @@ def check_vmms():
                 fail(f"{path}:{number}: `{name}` names a VMM: what is known of one is in merge/analyze/vmm")
 
 
+# Who may make a Pipeline: the pass of every command, top, whose sources never end, and the recorder's trigger.
+MAKE_A_PIPELINE = ("merge/analyze/pipeline", "merge/pass/", "merge/live/engine.", "merge/record/snapshot/trigger_matcher.")
+
+
+def check_pipelines():
+    for path in sources():
+        if str(path).startswith(MAKE_A_PIPELINE):
+            continue
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"\bPipeline(>| \w+\s*[;({=])", line.split("//")[0]):
+                fail(f"{path}:{number}: makes a Pipeline: let Pass (merge/pass/pass.h) read the recording")
+
+
 def check_temporary_folders():
     for path in (ROOT / "tests").rglob("*.[ch]*"):
         # Fuzz targets are no GoogleTest programs and have a folder of their own kind.
@@ -232,6 +246,7 @@ def main():
     check_includes(rows)
     check_sizes()
     check_vmms()
+    check_pipelines()
     check_temporary_folders()
     for text in failures:
         print(f"FAILED: {text}")

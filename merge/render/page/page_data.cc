@@ -29,35 +29,55 @@ std::string joined(const nlohmann::json& words) {
 
 }  // namespace
 
-PageData::PageData(PageOptions options) : options_(std::move(options)) {
+namespace {
+
+ReportOptions options_of_requests() {
+  ReportOptions options;
+  options.requests = true;
+  options.by_text = "span";
+  return options;
+}
+
+}  // namespace
+
+PageData::PageData(const Pass& pass, PageOptions options)
+    : options_(std::move(options)),
+      pass_(pass),
+      asked_requests_(options_of_requests()),
+      requests_(pass.timeline(), pass.input(), asked_requests_) {
   if (options_.phases) phases_.emplace(*options_.phases);
+  if (options_.guest_span)
+    guest_spans_.emplace(pass.timeline(), *options_.guest_span, kWorstGuestSpans);
 }
 PageData::~PageData() = default;
 
-ReportOptions PageData::report_options(const ReportOptions& asked) {
+ReportOptions PageData::report_options() {
   ReportOptions options;
-  options.from = asked.from;
-  options.to = asked.to;
-  options.request_specs = asked.request_specs;
-  options.by_default = true;
+  options.by_default = options.page = true;
   options.irq = options.halt = options.guest = true;
   return options;
 }
 
-std::vector<SpanSink*> PageData::sinks(const Timeline& timeline, const Input& input,
-                                       const ReportOptions& options) {
-  timeline_ = &timeline;
-  asked_requests_ = report_options(options);
-  asked_requests_.irq = asked_requests_.halt = asked_requests_.guest = false;
-  asked_requests_.requests = true;
-  asked_requests_.by_text = "span";
-  requests_ = std::make_unique<Aggregator>(timeline, input, asked_requests_);
-  std::vector<SpanSink*> sinks = {this, requests_.get()};
-  if (options_.guest_span) {
-    guest_spans_.emplace(timeline, *options_.guest_span, kWorstGuestSpans);
-    sinks.push_back(&*guest_spans_);
-  }
+std::vector<SpanSink*> PageData::sinks() {
+  std::vector<SpanSink*> sinks = {this, &requests_};
+  if (guest_spans_) sinks.push_back(&*guest_spans_);
   return sinks;
+}
+
+Result<PageRun> run_page(const PassOptions& what, PageOptions options, const Progress& progress) {
+  auto pass = Pass::open(what, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  const ReportOptions asked = options_for(PageData::report_options(), pass->input());
+  Aggregator aggregator(pass->timeline(), pass->input(), asked);
+  PageData page(*pass, std::move(options));
+  std::vector<SpanSink*> sinks = page.sinks();
+  sinks.insert(sinks.begin(), &aggregator);
+  if (auto read = read_report(*pass, asked, std::move(sinks), progress); !read)
+    return tl::unexpected(std::move(read).error());
+  Report report = aggregator.snapshot(pass->pipeline());
+  auto recording = page.recording(report);
+  if (!recording) return tl::unexpected(std::move(recording).error());
+  return PageRun{std::move(report), std::move(*recording), pass->status()};
 }
 
 void PageData::lost(const Event& event, const Lost& lost, const Pipeline&) {

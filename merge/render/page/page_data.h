@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,30 +24,32 @@
 #include "merge/render/page/waits.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/report/aggregator.h"
+#include "merge/report/guest_spans.h"
 #include "merge/report/phase_table.h"
 #include "merge/report/run.h"
 
 namespace trapline {
 
-class PageData : public SpanSink, public ReportCompanion {
+class PageData : public SpanSink {
  public:
   static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10;
 
-  explicit PageData(PageOptions options);
+  // Of the pass; borrows it.
+  PageData(const Pass& pass, PageOptions options);
   ~PageData() override;
 
-  // Of what was asked for; the report that it accompanies has few tables, for the page has its own.
-  [[nodiscard]] static ReportOptions report_options(const ReportOptions& asked);
+  // Of the report that it accompanies, which has few tables, for the page has its own.
+  [[nodiscard]] static ReportOptions report_options();
 
-  // ReportCompanion
-  [[nodiscard]] std::vector<SpanSink*> sinks(const Timeline& timeline, const Input& input,
-                                             const ReportOptions& options) override;
-  void finish(const Pipeline& pipeline, const Aggregator& report) override;
-  [[nodiscard]] std::string_view option() const override { return "--format html"; }
+  // All that take part in the pass.
+  [[nodiscard]] std::vector<SpanSink*> sinks();
+  // After the pass. The recording's part of the page's data, one line of JSON, ASCII only, without
+  // '<' and '>'; at most kMostBytes. An Error where --guest-span found no interval.
+  [[nodiscard]] Result<std::string> recording(const Report& report);
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits | SpanClass::kStateRuns |
-           SpanClass::kLosses;
+    return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kExits | SpanClass::kWaits |
+           SpanClass::kStateRuns | SpanClass::kLosses;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     shares_.event(event, pipeline);
@@ -69,14 +70,6 @@ class PageData : public SpanSink, public ReportCompanion {
   }
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 
-  // After the pass: an Error where --guest-span found no interval.
-  [[nodiscard]] const Result<void>& status() const { return status_; }
-  // After the pass: the recording's part of the page's data, one line of JSON, ASCII only, without
-  // '<' and '>'. At most kMostBytes.
-  [[nodiscard]] const std::string& recording() const { return json_; }
-  // The data of a page of this recording alone.
-  [[nodiscard]] std::string json() const { return page_json({&json_, 1}); }
-
  private:
   struct Writer;
   struct Loss {
@@ -86,9 +79,9 @@ class PageData : public SpanSink, public ReportCompanion {
   };
 
   PageOptions options_;
-  const Timeline* timeline_ = nullptr;
+  const Pass& pass_;
   ReportOptions asked_requests_;
-  std::unique_ptr<Aggregator> requests_;
+  Aggregator requests_;
   page::Exits exits_;
   page::Shares shares_;
   page::Waits waits_;
@@ -97,10 +90,17 @@ class PageData : public SpanSink, public ReportCompanion {
   std::optional<PhaseTable> phases_;
   std::optional<GuestSpans> guest_spans_;
   std::optional<GuestSpansExplained> guest_spans_explained_;
-  Result<void> status_;
   std::vector<Loss> losses_;
   std::uint64_t losses_left_out_ = 0;
-  std::string json_;
 };
+
+// A report with the page's data of its recording.
+struct PageRun {
+  Report report;
+  std::string recording;
+  Result<void> status;  // as ReportRun's
+};
+[[nodiscard]] Result<PageRun> run_page(const PassOptions& what, PageOptions options,
+                                       const Progress& progress);
 
 }  // namespace trapline

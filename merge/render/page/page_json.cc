@@ -128,7 +128,7 @@ struct PageData::Writer {
   }
 
   Json requests() const {
-    const Report table = data.requests_->snapshot(pipeline);
+    const Report table = data.requests_.snapshot(pipeline);
     const Json all = report_json(table);
     Json rows = Json::array();
     for (const GroupRow& row : table.rows) {
@@ -225,15 +225,15 @@ std::string without_markup(const std::string& json) {
   return text;
 }
 
-void PageData::finish(const Pipeline& pipeline, const Aggregator& aggregator) {
+Result<std::string> PageData::recording(const Report& report) {
+  const Pipeline& pipeline = pass_.pipeline();
   if (guest_spans_) {
     guest_spans_explained_ = guest_spans_->explain(pipeline);
-    guest_spans_explained_->clocks = guest_clocks(*timeline_);
-    status_ = guest_spans_->check_found();
+    if (auto found = guest_spans_->check_found(); !found)
+      return tl::unexpected(std::move(found).error());
   }
-  const Report report = aggregator.snapshot(pipeline);
-  Writer writer{*this, pipeline, *timeline_, report, {}, report.start_ns, {}, {}};
-  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), *timeline_);
+  Writer writer{*this, pipeline, pass_.timeline(), report, {}, report.start_ns, {}, {}};
+  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), writer.timeline);
   writer.vcpus = VcpuNames(threads, find_vms(threads, pipeline.processes()));
   const std::uint64_t first = pipeline.begin().value_or(Timestamp(writer.start)).ns();
   Cells& cells = exits_.cells;
@@ -256,8 +256,8 @@ void PageData::finish(const Pipeline& pipeline, const Aggregator& aggregator) {
     while (cells.bins().shift < shift) cells.coarsen();
     while (waits_.bins().shift < shift) waits_.coarsen();
     writer.bins = cells.bins();
-    json_ = without_markup(writer.print(neighbourhoods));
-    if (json_.size() <= PageOptions::kMostBytes) return;
+    std::string json = without_markup(writer.print(neighbourhoods));
+    if (json.size() <= PageOptions::kMostBytes) return json;
     if (neighbourhoods > 2 * page::kFirst) {
       neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {
@@ -265,7 +265,7 @@ void PageData::finish(const Pipeline& pipeline, const Aggregator& aggregator) {
     } else if (neighbourhoods != 0) {
       neighbourhoods = 0;
     } else {
-      return;
+      return json;
     }
   }
 }

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/pass/exit_text.h"
 #include "merge/render/page/page_data.h"
-#include "merge/report/exit_text.h"
 
 namespace trapline::page {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
+#include "merge/pass/vcpu_names.h"
 #include "merge/render/page/texts.h"
 #include "merge/render/report_json.h"
-#include "merge/report/vcpu_names.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::page {
@@ -37,8 +37,8 @@ class TimelinePage : public SpanSink {
   TimelinePage(const Timeline& timeline, TimelinePageOptions options);
 
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents | SpanClass::kSpans |
-           SpanClass::kRequests;
+    return SpanClass::kExits | SpanClass::kIntervals | SpanClass::kEvents | SpanClass::kAllEvents |
+           SpanClass::kSpans | SpanClass::kRequests;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;

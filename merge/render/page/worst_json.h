@@ -1,10 +1,10 @@
 // The longest exits and their neighbourhoods as the page's JSON.
 #pragma once
 
+#include "merge/pass/vcpu_names.h"
 #include "merge/render/page/texts.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/render/report_json.h"
-#include "merge/report/vcpu_names.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::page {

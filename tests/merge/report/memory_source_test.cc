@@ -1,7 +1,7 @@
 // Events of KVM from a source that is no trace.dat: the whole pipeline takes them.
 #include <gmock/gmock.h>
 
-#include "merge/analyze/pipeline.h"
+#include "merge/pass/pass.h"
 #include "merge/report/aggregator.h"
 #include "merge/source/timeline.h"
 #include "tests/merge/analyze/events.h"

@@ -1,4 +1,4 @@
-#include "merge/report/exit_text.h"
+#include "merge/pass/exit_text.h"
 
 #include <fmt/format.h>
 

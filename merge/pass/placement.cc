@@ -1,4 +1,4 @@
-#include "merge/report/placement.h"
+#include "merge/pass/placement.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "merge/model/exit_span.h"
-#include "merge/report/feed.h"
+#include "merge/pass/feed.h"
 #include "merge/session/input.h"
 
 namespace trapline {

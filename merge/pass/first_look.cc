@@ -1,4 +1,4 @@
-#include "merge/report/first_look.h"
+#include "merge/pass/first_look.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/aggregator.h"
-#include "merge/report/exit_text.h"
-#include "merge/report/no_exits.h"
-#include "merge/report/vcpu_names.h"
+#include "merge/pass/exit_text.h"
+#include "merge/pass/no_exits.h"
+#include "merge/pass/pass.h"
+#include "merge/pass/vcpu_names.h"
 
 namespace trapline {
 namespace {

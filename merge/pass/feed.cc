@@ -1,4 +1,4 @@
-#include "merge/report/feed.h"
+#include "merge/pass/feed.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "merge/report/window.h"
+#include "merge/pass/window.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "backend_ftrace/base/duration.h"
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {
@@ -45,6 +46,26 @@ std::string sentence(const std::optional<Interval>& interval) {
 }
 
 }  // namespace
+
+Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text) {
+  const bool relative = !text.empty() && text.front() == '+';
+  const auto ns = parse_duration(option, relative ? text.substr(1) : text, BareNumber::kSeconds);
+  if (!ns) {
+    return fail(
+        ErrorKind::kUsage,
+        "{}: '{}' is not a time; use seconds of the recording's clock (12.5), or a time from "
+        "its start (+500ms)",
+        option, text);
+  }
+  return TimeSpec{*ns, relative};
+}
+
+Result<NamedTime> parse_named_time(std::string_view option, std::string_view text) {
+  if (text.empty()) return NamedTime{option, {}};
+  const auto time = parse_time_spec(option, text);
+  if (!time) return tl::unexpected(time.error());
+  return NamedTime{option, *time};
+}
 
 Result<void> check_window(const Timeline& timeline, const NamedTime& from, const NamedTime& to) {
   if (!from.time && !to.time) return {};

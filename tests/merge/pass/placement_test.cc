@@ -1,7 +1,7 @@
 // A log of QEMU beside the host's recording: a session made from a real recording, whose own
 // markers are the log's lines, on the wall clock. Its sync records are right, or those of another
 // run.
-#include "merge/report/placement.h"
+#include "merge/pass/placement.h"
 
 #include <gmock/gmock.h>
 
@@ -63,9 +63,9 @@ class PlacementTest : public testing::Test {
       session.sync.push_back(sync);
     }
     EXPECT_TRUE(write_session_json(*Folder::open(folder_), session));
-    InputOptions options;
-    options.paths = {folder_};
-    return run_report(options, {}, {}, {});
+    PassOptions what;
+    what.input.paths = {folder_};
+    return run_report(what, {}, {});
   }
 
   test::TemporaryFolder temporary_;

@@ -1,11 +1,10 @@
 // What is found before the result is read, against a plain pass over the same recording.
-#include "merge/report/first_look.h"
+#include "merge/pass/first_look.h"
 
 #include <gmock/gmock.h>
 
-#include "merge/report/aggregator.h"
-#include "merge/report/vcpu_names.h"
-#include "merge/source/timeline.h"
+#include "merge/pass/pass.h"
+#include "merge/pass/vcpu_names.h"
 
 namespace trapline::test {
 namespace {
@@ -28,14 +27,11 @@ struct Expected {
 };
 
 Expected read_whole(const InputOptions& options) {
-  auto input = open_input(options);
-  EXPECT_TRUE(input) << input.error().message;
-  Timeline timeline(std::move(input->sources));
+  auto pass = Pass::open({options, {}, {}, {}, {}}, {});
+  EXPECT_TRUE(pass) << pass.error().message;
   Longest longest;
-  Pipeline pipeline(pipeline_options(timeline, *input), {&longest});
-  feed(timeline, pipeline, {});
-  pipeline.finish();
-  return {vcpu_threads(pipeline.vcpus(), timeline), longest.longest};
+  EXPECT_TRUE(pass->run({&longest}, {}));
+  return {vcpu_threads(pass->pipeline().vcpus(), pass->timeline()), longest.longest};
 }
 
 class FirstLookTest : public testing::TestWithParam<const char*> {};

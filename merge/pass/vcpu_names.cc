@@ -1,4 +1,4 @@
-#include "merge/report/vcpu_names.h"
+#include "merge/pass/vcpu_names.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "merge/report/no_exits.h"
+#include "merge/pass/no_exits.h"
 
 #include <fmt/format.h>
 

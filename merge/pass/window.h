@@ -16,6 +16,9 @@ struct NamedTime {
   std::string_view option;
   std::optional<TimeSpec> time;
 };
+[[nodiscard]] Result<TimeSpec> parse_time_spec(std::string_view option, std::string_view text);
+// The same; without text there is no time.
+[[nodiscard]] Result<NamedTime> parse_named_time(std::string_view option, std::string_view text);
 
 // Call before the timeline is read. Errors (kUsage): `from` is after `to`; `from` is after the
 // recording's end or `to` before its start: these print the recording's interval. Where a source

@@ -1,0 +1,126 @@
+#include "merge/pass/pass.h"
+
+#include <utility>
+
+#include "merge/pass/no_exits.h"
+#include "merge/pass/placement.h"
+
+namespace trapline {
+namespace {
+
+// What a source of that role has to decode for sinks that select these.
+EventClass events_for(SpanClass selected, Role role) {
+  const SpanClass whole = role == Role::kHostKernel
+                              ? SpanClass::kAllEvents | SpanClass::kCalls
+                              : SpanClass::kAllEvents | SpanClass::kCalls | SpanClass::kGuestEvents;
+  if (has(selected, whole)) return EventClass::kAll;
+  EventClass events = EventClass::kExits;
+  if (has(selected, SpanClass::kInterrupts | SpanClass::kRequests))
+    events = events | EventClass::kInterrupts;
+  if (has(selected, SpanClass::kRequests)) events = events | EventClass::kRequests;
+  if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups))
+    events = events | EventClass::kHalts;
+  return events;
+}
+
+}  // namespace
+
+PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
+  PipelineOptions options;
+  options.model = choose_exit_model(input.capabilities,
+                                    timeline.size() != 0 && timeline.source(0).info().cycles);
+  options.guest_runs = choose_guest_runs(input.capabilities);
+  options.declared = input.declared;
+  options.symbols = &input.symbols;
+  options.processes = input.processes;
+  std::vector<std::optional<std::uint64_t>> errors(timeline.size());
+  bool related = false;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceInfo& info = timeline.source(i).info();
+    options.roles.push_back(info.role);
+    // A log's times are whole microseconds. What the user said with --offset is not checked.
+    constexpr std::uint64_t kResolution = 1000;
+    const auto error = info.error_ns ? info.error_ns : info.one_boot_error_ns;
+    if (info.role != Role::kHostProgram || info.method == "same clock" || !error) continue;
+    errors[i] = *error + kResolution;
+    related = true;
+  }
+  if (related) options.placement_errors = std::move(errors);
+  return options;
+}
+
+struct Pass::State {
+  State(LookedAt opened, PassOptions&& options)
+      : input(std::move(opened.input)),
+        timeline(std::move(input.sources)),
+        found(std::move(opened.found)),
+        from(options.from.time),
+        to(options.to.time),
+        requests(std::move(options.requests)) {}
+
+  Input input;
+  Timeline timeline;
+  FirstLook found;
+  std::optional<TimeSpec> from, to;
+  std::vector<RequestSpec> requests;
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+Pass::Pass(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Pass::Pass(Pass&& other) noexcept = default;
+Pass& Pass::operator=(Pass&& other) noexcept = default;
+Pass::~Pass() = default;
+
+const Timeline& Pass::timeline() const { return state_->timeline; }
+const Input& Pass::input() const { return state_->input; }
+const std::optional<ExitSpan>& Pass::longest() const { return state_->found.longest; }
+const std::string& Pass::path() const { return timeline().source(0).info().path; }
+const Pipeline& Pass::pipeline() const { return *state_->pipeline; }
+Result<void> Pass::status() const { return timeline().status(); }
+
+Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
+  auto opened = open_and_look(options.input, options.look, progress);
+  if (!opened) return tl::unexpected(std::move(opened).error());
+  const NamedTime from = options.from, to = options.to;
+  Pass pass(std::make_unique<State>(std::move(*opened), std::move(options)));
+  if (auto window = check_window(pass.timeline(), from, to); !window)
+    return tl::unexpected(std::move(window).error());
+  return pass;
+}
+
+void Pass::look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to) {
+  state_->from = from;
+  state_->to = to;
+}
+
+Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
+                       const std::function<bool()>& stop) {
+  State& state = *state_;
+  SpanClass selected = SpanClass::kNone;
+  for (const SpanSink* sink : sinks) selected = selected | sink->selects();
+  // Relative times count from the first event of all.
+  if (state.from || state.to) selected = selected | SpanClass::kAllEvents;
+  for (std::size_t i = 0; i < state.timeline.size(); ++i)
+    state.timeline.select(i, events_for(selected, state.timeline.source(i).info().role));
+  PipelineOptions how = pipeline_options(state.timeline, state.input);
+  how.requests = state.requests;
+  how.from = state.from;
+  how.to = state.to;
+  how.threads = state.found.threads;
+  state.pipeline = std::make_unique<Pipeline>(std::move(how), std::move(sinks));
+  if (stop) {
+    feed(state.timeline, *state.pipeline, progress, stop);
+  } else {
+    feed(state.timeline, *state.pipeline, progress);
+  }
+  if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
+  finish(state.timeline, *state.pipeline);
+  return {};
+}
+
+Result<void> Pass::check_exits() const {
+  if (has_exits(input().capabilities)) return {};
+  return tl::unexpected(no_exits(timeline()));
+}
+
+}  // namespace trapline

@@ -1,0 +1,71 @@
+// The way of every command from the recordings that the user named to its sinks.
+//
+//   Pass::open(): files on one clock ──> which vCPUs count, the longest exit ──> the interval's check
+//                                                                                        │
+//        sinks are made, of what the recording is  <─────────────────────────────────────┘
+//                   │
+//   Pass::run():  decoding of what they select: Timeline ──> Pipeline ──> sinks ──> check of clocks,
+//                 end of the recording
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "merge/pass/feed.h"
+#include "merge/pass/first_look.h"
+#include "merge/pass/window.h"
+#include "merge/session/input.h"
+
+namespace trapline {
+
+struct PassOptions {
+  InputOptions input;
+  LookFor look;
+  NamedTime from, to;                 // nothing before and after is looked at
+  std::vector<RequestSpec> requests;  // PipelineOptions::requests
+};
+
+class Pass {
+ public:
+  // Errors: those of open_input(), of a filter that nothing matches, of an interval that lies
+  // outside the recording.
+  [[nodiscard]] static Result<Pass> open(PassOptions options, const Progress& progress);
+  Pass(Pass&& other) noexcept;
+  Pass& operator=(Pass&& other) noexcept;
+  ~Pass();
+
+  // They stay where they are.
+  [[nodiscard]] const Timeline& timeline() const;
+  [[nodiscard]] const Input& input() const;  // its sources are the timeline's
+  [[nodiscard]] const std::optional<ExitSpan>& longest() const;
+  // The first recording's, for messages.
+  [[nodiscard]] const std::string& path() const;
+
+  // Looks at this interval, in place of the options'.
+  void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
+
+  // Call once. Reads until the end, or until `stop` says so. An Error where the recordings
+  // contradict the alignment of their clocks. Where they end early, the sinks have what came
+  // before and status() says why.
+  [[nodiscard]] Result<void> run(std::vector<SpanSink*> sinks, const Progress& progress,
+                                 const std::function<bool()>& stop = {});
+
+  // Of what run() has read.
+  [[nodiscard]] const Pipeline& pipeline() const;
+  [[nodiscard]] Result<void> status() const;
+  // An Error where there are no VM exits: says which events there are.
+  [[nodiscard]] Result<void> check_exits() const;
+
+ private:
+  struct State;
+  explicit Pass(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// What a pipeline needs to know of an opened input.
+[[nodiscard]] PipelineOptions pipeline_options(const Timeline& timeline, const Input& input);
+
+}  // namespace trapline

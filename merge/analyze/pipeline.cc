@@ -27,7 +27,7 @@ std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, Sp
 
 Detail detail_of(SpanClass selected) {
   const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
-                                     SpanClass::kWaits);
+                                     SpanClass::kWaits | SpanClass::kGuestIntervals);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -72,6 +72,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       request_sinks_(those_that_select(sinks_, SpanClass::kRequests)),
       interrupt_sinks_(those_that_select(sinks_, SpanClass::kInterrupts)),
       wait_sinks_(those_that_select(sinks_, SpanClass::kWaits)),
+      interval_sinks_(those_that_select(sinks_, SpanClass::kGuestIntervals)),
       selected_(selection_of(sinks_)),
       reader_(names_, options_.declared),
       processes_(options_.processes),
@@ -87,7 +88,10 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     requests_ = std::make_unique<Requests>(options_, names_);
   if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
   if (has(selected_, SpanClass::kHalts)) halts_.emplace();
-  if (!wait_sinks_.empty()) waits_.emplace();
+  if (has(selected_, SpanClass::kWaits | SpanClass::kGuestIntervals)) waits_.emplace();
+  if (options_.guest_intervals && !interval_sinks_.empty()) {
+    guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
+  }
   const SpanClass spans = SpanClass::kSpans | SpanClass::kFunctions;
   if (has(selected_, spans)) {
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
@@ -229,12 +233,30 @@ void Pipeline::on_host(const Event& event) {
 
 void Pipeline::tell(const Event& event) {
   for (SpanSink* sink : event_sinks_) sink->event(event, *this);
+  if (guest_intervals_) on_guest_intervals(event);
+}
+
+void Pipeline::on_guest_intervals(const Event& event) {
+  if (const GuestRun* run = tracker_.guest_run()) guest_intervals_->on(*run);
+  guest_intervals_->on(event);
+  tell_guest_intervals();
+}
+
+void Pipeline::tell_guest_intervals() {
+  if (!guest_intervals_->has_ended()) return;
+  for (const GuestInterval& interval : guest_intervals_->take_ended()) {
+    for (SpanSink* sink : interval_sinks_) sink->guest_interval(interval, *this);
+  }
 }
 
 void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
   for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);
+  if (guest_intervals_) {
+    guest_intervals_->on(exit, waits_->shares(), waits_->halts());
+    tell_guest_intervals();
+  }
   if (builder_) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
@@ -320,6 +342,10 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   stacks_.finish(end_);
   tell_calls();
   if (builder_) builder_->on_calls(stacks_.ended());
+  if (guest_intervals_) {
+    guest_intervals_->finish();
+    tell_guest_intervals();
+  }
 }
 
 }  // namespace trapline

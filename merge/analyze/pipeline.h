@@ -20,6 +20,7 @@
 
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/guest_intervals.h"
 #include "merge/analyze/guest_stacks.h"
 #include "merge/analyze/halt_tracker.h"
 #include "merge/analyze/kernel_threads.h"
@@ -42,6 +43,10 @@ struct PipelineOptions {
   Processes processes;                         // known beforehand
   // Which requests are followed; empty: those that QEMU's own devices trace.
   std::vector<RequestSpec> requests;
+  // Which intervals of the guest are followed, where a sink selects them, and how their events are
+  // read.
+  std::optional<GuestSpanSpec> guest_intervals;
+  GuestIntervals::TextOf event_name, event_text;
   // What each source of the timeline records; sources beyond the list are the host kernel's.
   std::vector<Role> roles;
   // By source, of those whose clock had to be related: PlacementCheck.
@@ -83,6 +88,9 @@ class Pipeline {
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
+  [[nodiscard]] const GuestIntervals* guest_intervals() const {
+    return guest_intervals_ ? &*guest_intervals_ : nullptr;
+  }
   // Whether events of logs can be where the clocks' relation puts them.
   [[nodiscard]] const PlacementCheck& placement() const { return placement_; }
   [[nodiscard]] bool has_guest_records() const { return has_guest_; }
@@ -128,6 +136,8 @@ class Pipeline {
   void on_requests(const Event& event);
   void on_interrupts(const Event& event);
   void on_waits(const Event& event);
+  void on_guest_intervals(const Event& event);
+  void tell_guest_intervals();
   void tell(const Event& event);
   void tell(const IrqSpan& interrupt, ThreadId process);
 
@@ -135,7 +145,7 @@ class Pipeline {
   std::vector<SpanSink*> sinks_;
   // Those that select them.
   std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_, state_sinks_,
-      request_sinks_, interrupt_sinks_, wait_sinks_;
+      request_sinks_, interrupt_sinks_, wait_sinks_, interval_sinks_;
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;
@@ -151,6 +161,7 @@ class Pipeline {
   std::optional<IrqTracker> interrupts_;
   std::optional<HaltTracker> halts_;
   std::optional<WaitTracker> waits_;
+  std::optional<GuestIntervals> guest_intervals_;
   PlacementCheck placement_;
   bool has_guest_ = false;
   bool exits_only_ = false;  // no sink selects more

@@ -16,27 +16,29 @@
 namespace trapline {
 
 class Pipeline;
+struct GuestInterval;
 struct StateRun;
 struct VhostTurn;
 
 // What a sink asks for. The pipeline makes nothing that no sink asks for.
 enum class SpanClass : std::uint32_t {
   kNone = 0,
-  kEvents = 1,           // event() for those that are decoded for what else is selected
-  kExits = 2,            // exit()
-  kIntervals = 4,        // exit() has its intervals and handlers
-  kSpans = 8,            // span() for guest runs, exits, parts and handlers; implies kIntervals
-  kFunctions = 16,       // span() for guest functions
-  kRequests = 32,        // request(), delivered(), turn(); with kSpans also span()
-  kInterrupts = 64,      // interrupt(); with kSpans also span()
-  kHalts = 128,          // halt polling is followed: Pipeline::halts()
-  kLosses = 256,         // lost()
-  kCalls = 512,          // call()
-  kWakeups = 1024,       // with kSpans: span() for wake-ups of vCPUs
-  kStateRuns = 2048,     // states(); implies kIntervals
-  kWaits = 4096,         // wait(), and exit() has its waits: Pipeline::waits(); implies kIntervals
-  kAllEvents = 8192,     // with kEvents: event() for every event, decoded
-  kGuestEvents = 16384,  // the same for what the host's kernel did not record
+  kEvents = 1,        // event() for those that are decoded for what else is selected
+  kExits = 2,         // exit()
+  kIntervals = 4,     // exit() has its intervals and handlers
+  kSpans = 8,         // span() for guest runs, exits, parts and handlers; implies kIntervals
+  kFunctions = 16,    // span() for guest functions
+  kRequests = 32,     // request(), delivered(), turn(); with kSpans also span()
+  kInterrupts = 64,   // interrupt(); with kSpans also span()
+  kHalts = 128,       // halt polling is followed: Pipeline::halts()
+  kLosses = 256,      // lost()
+  kCalls = 512,       // call()
+  kWakeups = 1024,    // with kSpans: span() for wake-ups of vCPUs
+  kStateRuns = 2048,  // states(); implies kIntervals
+  kWaits = 4096,      // wait(), and exit() has its waits: Pipeline::waits(); implies kIntervals
+  kAllEvents = 8192,  // with kEvents: event() for every event, decoded
+  // guest_interval(): PipelineOptions::guest_intervals; implies kWaits
+  kGuestIntervals = 16384,
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
@@ -63,6 +65,8 @@ class SpanSink {
   virtual void begin(const Span&, const Pipeline&) {}
   // A wait ended: its thread, any of the host, runs again.
   virtual void wait(const EndedWait&, const Pipeline&) {}
+  // In the order in which their vCPUs are known up to their ends.
+  virtual void guest_interval(const GuestInterval&, const Pipeline&) {}
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}

@@ -12,12 +12,13 @@ struct ExplainArguments {
   std::size_t worst = 10;
 };
 
-int run_spans(const ExplainArguments& options) {
+int run_spans(ExplainArguments& options) {
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return fail_with(spec.error());
+  options.pass.guest_intervals = std::move(*spec);
   auto explained = [&] {
     ProgressLine progress;
-    return run_guest_spans(options.pass.input, *spec, options.worst, progress.callback());
+    return run_guest_spans(options.pass, options.worst, progress.callback());
   }();
   if (!explained) return fail_with(explained.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
@@ -32,7 +33,7 @@ int run_spans(const ExplainArguments& options) {
   return printed ? 0 : fail_with(printed.error());
 }
 
-int run_explain(const ExplainArguments& options) {
+int run_explain(ExplainArguments& options) {
   if (!options.guest_span.empty() && !options.pass.look.filter.empty()) {
     return fail_with({"--vcpu and --vm choose an exit and cannot be given with --guest-span",
                       ErrorKind::kUsage});

@@ -41,7 +41,7 @@ void complete_labels(ExportArguments& options, const Timeline& timeline) {
 }
 
 // What needs more than a number, checked before anything is read.
-Result<void> complete_export(ExportArguments& options, std::optional<GuestSpanSpec>& guest) {
+Result<void> complete_export(ExportArguments& options) {
   if (const auto format = find_export_format(options.how.format); !format)
     return tl::unexpected(format.error());
   if (options.how.output.empty()) {
@@ -77,13 +77,12 @@ Result<void> complete_export(ExportArguments& options, std::optional<GuestSpanSp
   }
   auto spec = parse_guest_span(options.how.guest_span);
   if (!spec) return tl::unexpected(std::move(spec).error());
-  guest = std::move(*spec);
+  options.pass.guest_intervals = std::move(*spec);
   return {};
 }
 
 Result<void> run_export(ExportArguments& options) {
-  std::optional<GuestSpanSpec> guest;
-  if (auto checked = complete_export(options, guest); !checked) return checked;
+  if (auto checked = complete_export(options); !checked) return checked;
   ProgressLine progress;
   auto pass = Pass::open(options.pass, progress.callback());
   if (!pass) return tl::unexpected(std::move(pass).error());
@@ -96,19 +95,13 @@ Result<void> run_export(ExportArguments& options) {
       {timeline, std::move(notes), std::move(host.wall_clock), std::move(host.boot_id)},
       options.how);
   if (!exporter) return tl::unexpected(std::move(exporter).error());
-  std::vector<SpanSink*> sinks = {exporter->get()};
-  std::optional<GuestSpans> spans;
-  if (guest) {
-    spans.emplace(timeline, *guest, 0);
-    spans->tell(exporter->get());
-    sinks.push_back(&*spans);
+  if (auto read =
+          pass->run({exporter->get()}, progress.callback(), [&] { return (*exporter)->failed(); });
+      !read) {
+    return read;
   }
-  auto read =
-      pass->run(std::move(sinks), progress.callback(), [&] { return (*exporter)->failed(); });
-  if (!read) return read;
-  if (spans) {
-    spans->flush(pass->pipeline());
-    if (auto found = spans->check_found(); !found) return found;
+  if (options.pass.guest_intervals) {
+    if (auto found = check_guest_intervals(*pass); !found) return found;
   }
   if (auto finished = (*exporter)->finish(pass->pipeline()); !finished) return finished;
   return pass->status();

@@ -19,7 +19,6 @@ struct ReportArguments {
   std::string sort = "total", slower_than, from, to, guest_span;
   std::vector<std::string> spans, phases;
   bool with_phases = false;
-  std::optional<GuestSpanSpec> guest_spec;
   std::string format = "text", detail, output;
   bool strict = false;
   const CLI::Option* by = nullptr;
@@ -49,7 +48,7 @@ Result<void> complete_guest_spans(ReportArguments& options) {
   }
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return tl::unexpected(std::move(spec).error());
-  options.guest_spec = std::move(*spec);
+  options.pass.guest_intervals = std::move(*spec);
   return {};
 }
 
@@ -139,12 +138,13 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   return parse_guest_span(options.guest_span);
 }
 
-int run_guest_spans(const ReportArguments& options) {
+int run_guest_spans(ReportArguments& options) {
   auto spec = guest_spans_of(options);
   if (!spec) return fail_with(spec.error());
+  options.pass.guest_intervals = std::move(*spec);
   auto spans = [&] {
     ProgressLine progress;
-    return trapline::run_guest_spans(options.pass.input, *spec, 0, progress.callback());
+    return trapline::run_guest_spans(options.pass, 0, progress.callback());
   }();
   if (!spans) return fail_with(spans.error());
   const auto printed = print_to(options.output, [&](std::ostream& out) {
@@ -164,7 +164,6 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
   PageOptions about =
       page_options(options.pass.input, options.pass.look.filter, options.from, options.to);
   about.phases = options.report.phases;
-  about.guest_span = options.guest_spec;
   if (options.phases.empty() && about.phases) about.command.push_back("--phases");
   for (const std::string& phase : options.phases) {
     about.command.insert(about.command.end(), {"--phase", phase});

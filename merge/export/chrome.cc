@@ -31,7 +31,8 @@ class ChromeExporter final : public Exporter {
   }
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions | SpanClass::kRequests |
-           SpanClass::kInterrupts;
+           SpanClass::kInterrupts |
+           (guest_span_.empty() ? SpanClass::kNone : SpanClass::kGuestIntervals);
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     write_open_exit(pipeline);
@@ -57,7 +58,7 @@ class ChromeExporter final : public Exporter {
     if (span.kind != SpanKind::kFunction) write('B', span, span.begin, pipeline);
     write('E', span, span.end, pipeline);
   }
-  void guest_span(const GuestInterval& interval, const Pipeline& pipeline) override {
+  void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override {
     write_open_exit(pipeline);
     Span span;
     span.kind = SpanKind::kGuest;

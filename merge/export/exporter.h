@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "merge/analyze/guest_intervals.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/export/output_file.h"
 #include "merge/model/wall_clock.h"
-#include "merge/report/guest_interval.h"
 #include "merge/source/source.h"
 #include "merge/source/timeline.h"
 
@@ -40,8 +40,7 @@ struct ExportContext {
   }
 };
 
-// guest_span() is called where --guest-span asks for the guest's intervals.
-class Exporter : public SpanSink, public GuestSpanTaker {
+class Exporter : public SpanSink {
  public:
   // After Pipeline::finish(): writes what is left, and gives the output its name.
   [[nodiscard]] virtual Result<void> finish(const Pipeline& pipeline) = 0;

@@ -66,7 +66,8 @@ PerfettoExporter::PerfettoExporter(const ExportContext& context, const ExportOpt
 SpanClass PerfettoExporter::selects() const {
   return SpanClass::kEvents | SpanClass::kExits | SpanClass::kSpans | SpanClass::kFunctions |
          SpanClass::kRequests | SpanClass::kInterrupts | SpanClass::kLosses | SpanClass::kWakeups |
-         (events_ ? SpanClass::kAllEvents : SpanClass::kNone);
+         (events_ ? SpanClass::kAllEvents : SpanClass::kNone) |
+         (guest_span_.empty() ? SpanClass::kNone : SpanClass::kGuestIntervals);
 }
 
 std::uint64_t PerfettoExporter::vm_track(ThreadId process) {

@@ -44,7 +44,7 @@ class PerfettoExporter : public Exporter {
   void begin(const Span& span, const Pipeline& pipeline) override;
   void flow(SpanId from, SpanId to, FlowKind kind) override;
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
-  void guest_span(const GuestInterval& interval, const Pipeline& pipeline) override;
+  void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override;
 
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override;
   [[nodiscard]] bool failed() const override { return writer_.failed(); }

@@ -74,7 +74,7 @@ void PerfettoExporter::write_turn(const Span& span, const std::vector<Span>& par
 }
 
 // In lanes, as they overlap: those of two tasks, and interrupts in other interrupts.
-void PerfettoExporter::guest_span(const GuestInterval& interval, const Pipeline& pipeline) {
+void PerfettoExporter::guest_interval(const GuestInterval& interval, const Pipeline& pipeline) {
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
   const ThreadId process = pipeline.processes().of(interval.thread, {});

@@ -69,7 +69,7 @@ void GuestSpanRowExporter::largest_of(const GuestInterval& interval, Part part,
   }
 }
 
-void GuestSpanRowExporter::guest_span(const GuestInterval& interval, const Pipeline& pipeline) {
+void GuestSpanRowExporter::guest_interval(const GuestInterval& interval, const Pipeline& pipeline) {
   const auto vcpu = pipeline.vcpu(interval.thread);
   begin_row(pipeline.processes().of(interval.thread, {}), vcpu ? vcpu->vcpu : kNoVcpu,
             interval.thread, interval.begin, interval.end);

@@ -40,8 +40,8 @@ class GuestSpanRowExporter final : public SideRowExporter {
  public:
   GuestSpanRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,
                        OutputFile output);
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
-  void guest_span(const GuestInterval& interval, const Pipeline& pipeline) override;
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kGuestIntervals; }
+  void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override;
 
  private:
   void largest_of(const GuestInterval& interval, Part part, const Pipeline& pipeline);

@@ -10,15 +10,15 @@ namespace {
 
 // What a source of that role has to decode for sinks that select these.
 EventClass events_for(SpanClass selected, Role role) {
-  const SpanClass whole = role == Role::kHostKernel
-                              ? SpanClass::kAllEvents | SpanClass::kCalls
-                              : SpanClass::kAllEvents | SpanClass::kCalls | SpanClass::kGuestEvents;
-  if (has(selected, whole)) return EventClass::kAll;
+  if (has(selected, SpanClass::kAllEvents | SpanClass::kCalls)) return EventClass::kAll;
+  if (has(selected, SpanClass::kGuestIntervals) && role != Role::kHostKernel)
+    return EventClass::kAll;
   EventClass events = EventClass::kExits;
   if (has(selected, SpanClass::kInterrupts | SpanClass::kRequests))
     events = events | EventClass::kInterrupts;
   if (has(selected, SpanClass::kRequests)) events = events | EventClass::kRequests;
-  if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups))
+  if (has(selected,
+          SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups | SpanClass::kGuestIntervals))
     events = events | EventClass::kHalts;
   return events;
 }
@@ -33,6 +33,12 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   options.declared = input.declared;
   options.symbols = &input.symbols;
   options.processes = input.processes;
+  options.event_name = [&timeline](const Event& event) {
+    return timeline.source_of(event).event_name(event);
+  };
+  options.event_text = [&timeline](const Event& event) {
+    return timeline.source_of(event).event_text(event);
+  };
   std::vector<std::optional<std::uint64_t>> errors(timeline.size());
   bool related = false;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
@@ -56,13 +62,15 @@ struct Pass::State {
         found(std::move(opened.found)),
         from(options.from.time),
         to(options.to.time),
-        requests(std::move(options.requests)) {}
+        requests(std::move(options.requests)),
+        guest_intervals(std::move(options.guest_intervals)) {}
 
   Input input;
   Timeline timeline;
   FirstLook found;
   std::optional<TimeSpec> from, to;
   std::vector<RequestSpec> requests;
+  std::optional<GuestSpanSpec> guest_intervals;
   std::unique_ptr<Pipeline> pipeline;
 };
 
@@ -76,6 +84,7 @@ const Input& Pass::input() const { return state_->input; }
 const std::optional<ExitSpan>& Pass::longest() const { return state_->found.longest; }
 const std::string& Pass::path() const { return timeline().source(0).info().path; }
 const Pipeline& Pass::pipeline() const { return *state_->pipeline; }
+bool Pass::has_guest_intervals() const { return state_->guest_intervals.has_value(); }
 Result<void> Pass::status() const { return timeline().status(); }
 
 Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
@@ -104,6 +113,7 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
     state.timeline.select(i, events_for(selected, state.timeline.source(i).info().role));
   PipelineOptions how = pipeline_options(state.timeline, state.input);
   how.requests = state.requests;
+  how.guest_intervals = state.guest_intervals;
   how.from = state.from;
   how.to = state.to;
   how.threads = state.found.threads;

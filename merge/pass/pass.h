@@ -26,6 +26,7 @@ struct PassOptions {
   LookFor look;
   NamedTime from, to;                 // nothing before and after is looked at
   std::vector<RequestSpec> requests;  // PipelineOptions::requests
+  std::optional<GuestSpanSpec> guest_intervals;
 };
 
 class Pass {
@@ -44,6 +45,8 @@ class Pass {
   // The first recording's, for messages.
   [[nodiscard]] const std::string& path() const;
 
+  // Whether intervals of the guest are asked for.
+  [[nodiscard]] bool has_guest_intervals() const;
   // Looks at this interval, in place of the options'.
   void look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to);
 

@@ -226,7 +226,9 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
 
 Result<Recorded> read_for_comparison(const InputOptions& options, const std::vector<Dimension>& by,
                                      CompareRows rows, bool flame, const Progress& progress) {
-  auto pass = Pass::open({options, {}, {}, {}, {}}, progress);
+  PassOptions what;
+  what.input = options;
+  auto pass = Pass::open(std::move(what), progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   CompareSink sink(pass->timeline(), by, rows);
   FoldedStacks stacks(pass->timeline());

@@ -46,8 +46,7 @@ PageData::PageData(const Pass& pass, PageOptions options)
       asked_requests_(options_of_requests()),
       requests_(pass.timeline(), pass.input(), asked_requests_) {
   if (options_.phases) phases_.emplace(*options_.phases);
-  if (options_.guest_span)
-    guest_spans_.emplace(pass.timeline(), *options_.guest_span, kWorstGuestSpans);
+  if (pass.has_guest_intervals()) guest_spans_.emplace(pass.timeline(), kWorstGuestSpans);
 }
 PageData::~PageData() = default;
 

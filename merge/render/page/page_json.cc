@@ -228,9 +228,9 @@ std::string without_markup(const std::string& json) {
 Result<std::string> PageData::recording(const Report& report) {
   const Pipeline& pipeline = pass_.pipeline();
   if (guest_spans_) {
-    guest_spans_explained_ = guest_spans_->explain(pipeline);
-    if (auto found = guest_spans_->check_found(); !found)
+    if (auto found = check_guest_intervals(pass_); !found)
       return tl::unexpected(std::move(found).error());
+    guest_spans_explained_ = guest_spans_->explain(pipeline);
   }
   Writer writer{*this, pipeline, pass_.timeline(), report, {}, report.start_ns, {}, {}};
   const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), writer.timeline);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/report/guest_spans.h"
 #include "merge/report/phase_report.h"
 
 namespace trapline {
@@ -23,7 +22,6 @@ struct PageOptions {
   // What the recording says of itself: {"host", "Linux …"}, {"command", …}.
   std::vector<std::pair<std::string, std::string>> recorded;
   std::optional<std::vector<PhaseSpec>> phases;  // nothing: none are asked for
-  std::optional<GuestSpanSpec> guest_span;       // the same
 };
 
 // What session.json tells, where one of the paths is a session; else nothing.

@@ -27,7 +27,9 @@ struct Expected {
 };
 
 Expected read_whole(const InputOptions& options) {
-  auto pass = Pass::open({options, {}, {}, {}, {}}, {});
+  PassOptions what;
+  what.input = options;
+  auto pass = Pass::open(what, {});
   EXPECT_TRUE(pass) << pass.error().message;
   Longest longest;
   EXPECT_TRUE(pass->run({&longest}, {}));

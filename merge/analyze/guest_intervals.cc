@@ -1,0 +1,227 @@
+#include "merge/analyze/guest_intervals.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+namespace trapline {
+namespace {
+
+// "irq_handler_entry" of "irq:irq_handler_entry" as well as of itself.
+bool names_event(std::string_view full, std::string_view wanted) {
+  return full == wanted || (full.size() > wanted.size() && full.ends_with(wanted) &&
+                            full[full.size() - wanted.size() - 1] == ':');
+}
+
+// The value of "field=value" in an event's text; empty where it has none.
+std::string value_of(std::string_view text, const std::string& field) {
+  const std::string key = field + '=';
+  for (auto at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    if (at != 0 && text[at - 1] != ' ' && text[at - 1] != ',' && text[at - 1] != '[') continue;
+    const std::string_view value = text.substr(at + key.size());
+    return std::string(value.substr(0, value.find_first_of(" ,]")));
+  }
+  return {};
+}
+
+// "next_pid=12 (cyclictest)": a task with its name, where the event has it beside.
+std::string value_with_name(std::string_view text, const std::string& field,
+                            const std::string& value) {
+  constexpr std::string_view kPid = "pid";
+  std::string what = field + '=' + value;
+  if (!field.ends_with(kPid)) return what;
+  const std::string comm = value_of(text, field.substr(0, field.size() - kPid.size()) + "comm");
+  return comm.empty() ? what : what + " (" + comm + ')';
+}
+
+// START or END with its field.
+bool parse_event(std::string_view text, std::string& name, std::string& field) {
+  const auto colon = text.rfind(':');
+  name = text.substr(0, colon);
+  if (colon != std::string_view::npos) field = text.substr(colon + 1);
+  return !name.empty() && (colon == std::string_view::npos || !field.empty());
+}
+
+}  // namespace
+
+Result<GuestSpanSpec> parse_guest_span(std::string_view text) {
+  constexpr std::string_view kFunction = "function:";
+  GuestSpanSpec spec;
+  spec.text = text;
+  if (text.starts_with(kFunction) && text.size() > kFunction.size()) {
+    spec.function = text.substr(kFunction.size());
+    return spec;
+  }
+  constexpr std::string_view kMarker = "marker:";
+  if (text.starts_with(kMarker) && text.size() > kMarker.size()) {
+    spec.marker = text.substr(kMarker.size());
+    return spec;
+  }
+  const auto dots = text.find("..");
+  if (dots == std::string_view::npos ||
+      !parse_event(text.substr(0, dots), spec.start, spec.start_field) ||
+      !parse_event(text.substr(dots + 2), spec.end, spec.end_field) ||
+      spec.start_field.empty() != spec.end_field.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--guest-span: '{}' is not START[:FIELD]..END[:FIELD]; use "
+                "irq_handler_entry:irq..irq_handler_exit:irq, sched_waking:pid..sched_switch:"
+                "next_pid, function:NAME, or marker:TEXT",
+                text);
+  }
+  return spec;
+}
+
+std::optional<std::uint64_t> told_length(std::string_view marker, std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  const auto found = marker.find(text);
+  if (found == std::string_view::npos) return std::nullopt;
+  marker.remove_prefix(found + text.size());
+  marker.remove_prefix(std::min(marker.find_first_of(kDigits), marker.size()));
+  std::uint64_t value = 0;
+  const auto parsed = std::from_chars(marker.data(), marker.data() + marker.size(), value);
+  if (parsed.ec != std::errc()) return std::nullopt;
+  marker.remove_prefix(static_cast<std::size_t>(parsed.ptr - marker.data()));
+  marker.remove_prefix(std::min(marker.find_first_not_of(' '), marker.size()));
+  constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
+      {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
+  std::uint64_t size = 1'000;
+  for (const auto& [name, ns] : kUnits) {
+    const bool word = marker.size() == name.size() ||
+                      (marker.size() > name.size() &&
+                       std::isalpha(static_cast<unsigned char>(marker[name.size()])) == 0);
+    if (marker.starts_with(name) && word) size = ns;
+  }
+  const bool fits = value <= std::numeric_limits<std::uint64_t>::max() / size;
+  return fits ? std::optional(value * size) : std::nullopt;
+}
+
+GuestIntervals::GuestIntervals(GuestSpanSpec spec, TextOf event_name, TextOf event_text)
+    : spec_(std::move(spec)),
+      event_name_(std::move(event_name)),
+      event_text_(std::move(event_text)) {}
+
+void GuestIntervals::on(const Event& event) {
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    if (!spec_.function.empty()) on_call(event, *call);
+  } else if (is_guest(event.machine) && spec_.function.empty()) {
+    on_guest(event);
+  }
+}
+
+void GuestIntervals::on(const GuestRun& run) {
+  history_.add(run);
+  settle(run.thread);
+}
+
+void GuestIntervals::on(const ExitSpan& exit, std::span<const WaitShare> waits,
+                        std::span<const WaitShare> halts) {
+  history_.add(exit, waits, halts);
+  settle(exit.thread);
+}
+
+void GuestIntervals::on_call(const Event& event, const GuestCall& call) {
+  if (call.off_cpu || call.name != spec_.function) return;
+  const std::int64_t task = call.task != 0 ? call.task : static_cast<std::int64_t>(event.thread);
+  const Key key{event.machine, task, std::to_string(call.depth)};
+  if (call.entry) {
+    begin_span(key, event.at);
+  } else {
+    end(key, event, "");
+  }
+}
+
+// An END that also is a START (sched_switch) ends before it begins the next.
+void GuestIntervals::on_guest(const Event& event) {
+  if (std::holds_alternative<Lost>(event.payload)) {
+    open_.clear();
+    return;
+  }
+  if (!spec_.marker.empty()) {
+    if (const auto* marker = std::get_if<Marker>(&event.payload)) on_marker(event, marker->text);
+    return;
+  }
+  const std::string name = event_name_(event);
+  const bool starts = names_event(name, spec_.start), ends = names_event(name, spec_.end);
+  if (!starts && !ends) return;
+  const std::string text = event_text_(event);
+  const auto key_of = [&](const std::string& field) {
+    return field.empty() ? Key{event.machine, event.cpu, ""}
+                         : Key{event.machine, -1, value_of(text, field)};
+  };
+  if (ends) {
+    const Key key = key_of(spec_.end_field);
+    end(key, event,
+        spec_.end_field.empty() ? "" : value_with_name(text, spec_.end_field, std::get<2>(key)));
+  }
+  if (starts) begin_span(key_of(spec_.start_field), event.at);
+}
+
+void GuestIntervals::on_marker(const Event& event, std::string_view text) {
+  const auto length = told_length(text, spec_.marker);
+  if (!length || *length > event.at.ns()) return;
+  take({event.thread, Timestamp(event.at.ns() - *length), event.at, "", {}});
+}
+
+void GuestIntervals::begin_span(Key key, Timestamp at) {
+  const auto found = open_.find(key);
+  if (found != open_.end()) {
+    ++counters_.restarted;
+    found->second = at;
+  } else if (open_.size() < kMostOpen) {
+    open_.emplace(std::move(key), at);
+  }
+}
+
+void GuestIntervals::end(const Key& key, const Event& event, std::string what) {
+  const auto found = open_.find(key);
+  if (found == open_.end()) {
+    ++counters_.end_only;
+    return;
+  }
+  GuestInterval interval{event.thread, found->second, event.at, std::move(what), {}};
+  open_.erase(found);
+  if (interval.end >= interval.begin) take(std::move(interval));
+}
+
+void GuestIntervals::take(GuestInterval interval) {
+  if (interval.thread == ThreadId{}) {
+    ++counters_.unplaced;
+    return;
+  }
+  const auto known = history_.known_until(interval.thread);
+  std::deque<GuestInterval>& pending = pending_[interval.thread];
+  if (known && *known >= interval.end && pending.empty()) {
+    tell(std::move(interval));
+  } else if (pending.size() < kMostPending) {
+    pending.push_back(std::move(interval));
+  } else {
+    ++counters_.unplaced;
+  }
+}
+
+void GuestIntervals::settle(ThreadId thread) {
+  const auto found = pending_.find(thread);
+  if (found == pending_.end()) return;
+  const auto known = history_.known_until(thread);
+  while (known && !found->second.empty() && found->second.front().end <= *known) {
+    tell(std::move(found->second.front()));
+    found->second.pop_front();
+  }
+}
+
+void GuestIntervals::tell(GuestInterval interval) {
+  interval.pieces = history_.between(interval.thread, interval.begin, interval.end);
+  ++counters_.intervals;
+  ended_.push_back(std::move(interval));
+}
+
+void GuestIntervals::finish() {
+  for (auto& [thread, pending] : pending_) {
+    for (GuestInterval& interval : pending) tell(std::move(interval));
+    pending.clear();
+  }
+}
+
+}  // namespace trapline

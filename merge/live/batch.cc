@@ -45,7 +45,7 @@ Json live_row_json(const LiveRow& row, const States& known) {
 Json slow_json(const SlowExit& exit, const Engine& engine) {
   static const std::vector<Dimension> kReason = {Dimension::kReason},
                                       kDevice = {Dimension::kDevice};
-  const ExitKeys::Namer namer = engine.naming().namer();
+  const Naming& names = engine.naming();
   GroupKey reason, device;
   reason.words[0] = exit.key.words[kReasonWord];
   device.words[0] = exit.key.words[kDeviceWord];
@@ -53,9 +53,9 @@ Json slow_json(const SlowExit& exit, const Engine& engine) {
   add_parts(json, exit.parts, engine.model().known_states());
   json["tid"] = static_cast<std::int32_t>(exit.thread);
   json["vcpu"] = engine.naming().vcpus.vcpu(exit.thread, false);
-  json["reason"] = ExitKeys(kReason).text(reason, namer);
+  json["reason"] = ExitKeys(kReason).text(reason, names);
   json["detail"] = detail_text(exit.detail);
-  json["device"] = ExitKeys(kDevice).text(device, namer);
+  json["device"] = ExitKeys(kDevice).text(device, names);
   return json;
 }
 

@@ -31,8 +31,10 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
   maker_->start(begin);
   pipeline_ = std::make_unique<Pipeline>(pipeline_options(timeline_, input_),
                                          std::vector<SpanSink*>{maker_.get()});
-  naming_.pipeline = pipeline_.get();
-  naming_.timeline = &timeline_;
+  // The vCPUs keep their names until the next frame tells of them.
+  Naming naming(timeline_, *pipeline_, processes_, {});
+  if (naming_) naming.vcpus = naming_->vcpus;
+  naming_.emplace(std::move(naming));
 }
 
 // Events that nobody selected are counted, not handed out: the first of all may be one.
@@ -104,18 +106,14 @@ void Engine::finish() {
 }
 
 void Engine::name_all() {
-  naming_.processes = pipeline_->processes();
-  naming_.processes.merge(known_);
-  const std::vector<VcpuThread> threads = vcpu_threads(pipeline_->exits().vcpus(), timeline_);
-  const std::vector<Vm> vms = find_vms(threads, naming_.processes);
-  naming_.vms.clear();
-  for (std::size_t i = 0; i < threads.size(); ++i) naming_.vms[threads[i].thread] = vms[i].id();
-  naming_.vcpus = VcpuNames(threads, vms);
+  processes_ = pipeline_->processes();
+  processes_.merge(known_);
+  naming_.emplace(timeline_, *pipeline_, processes_, pipeline_->exits().vcpus());
 }
 
 void Engine::close(Timestamp end) {
   name_all();
-  Frame frame = maker_->close(end, *pipeline_, naming_.culprits());
+  Frame frame = maker_->close(end, *pipeline_, *naming_);
   frame_end_ = Timestamp(end.ns() + options_.interval_ns);
   rows_ += frame.vcpus.size() + 1;
   on_frame_(std::move(frame));

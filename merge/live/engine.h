@@ -10,11 +10,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "merge/live/frame_maker.h"
+#include "merge/pass/naming.h"
 #include "merge/session/input.h"
 
 namespace trapline::live {
@@ -22,21 +23,6 @@ namespace trapline::live {
 struct EngineOptions {
   FrameOptions frames;
   std::uint64_t interval_ns = 1'000'000'000;
-};
-
-// What the numbers of a frame are called.
-struct Naming {
-  const Pipeline* pipeline = nullptr;
-  const Timeline* timeline = nullptr;
-  VcpuNames vcpus;
-  std::map<ThreadId, std::string> vms;  // each thread's VM
-  Processes processes;
-  [[nodiscard]] ExitKeys::Namer namer() const {
-    return {pipeline->names(), pipeline->stacks(), *timeline, vcpus, processes};
-  }
-  [[nodiscard]] CulpritNames culprits() const {
-    return {pipeline->names(), *timeline, vcpus, processes};
-  }
 };
 
 class Engine {
@@ -68,7 +54,7 @@ class Engine {
   // The first event's time, nothing before it came.
   [[nodiscard]] std::optional<Timestamp> first() const { return first_; }
   // Of the last frame that was closed.
-  [[nodiscard]] const Naming& naming() const { return naming_; }
+  [[nodiscard]] const Naming& naming() const { return *naming_; }
   [[nodiscard]] std::uint64_t model_changes() const { return model_changes_; }
 
  private:
@@ -86,8 +72,8 @@ class Engine {
   Capabilities capabilities_;
   std::unique_ptr<FrameMaker> maker_;
   std::unique_ptr<Pipeline> pipeline_;
-  Naming naming_;
-  Processes known_;
+  std::optional<Naming> naming_;
+  Processes known_, processes_;  // processes_: with those of the pipeline
   Event next_;
   bool has_next_ = false, model_is_fixed_ = false, caught_up_ = false;
   std::optional<Timestamp> first_;

@@ -146,7 +146,7 @@ void FrameMaker::close_counts(Frame& frame) {
   counted_ = std::move(now);
 }
 
-Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const CulpritNames& names) {
+Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const Naming& names) {
   Frame frame;
   frame.begin = begin_;
   frame.end = begin_ = end;

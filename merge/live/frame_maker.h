@@ -37,7 +37,7 @@ class FrameMaker final : public SpanSink {
   [[nodiscard]] Timestamp begun() const { return begin_; }
   // The frame up to `end`, before an event of that time or later is pushed; the next one begins
   // there. `waits` names the culprits.
-  [[nodiscard]] Frame close(Timestamp end, const Pipeline& pipeline, const CulpritNames& waits);
+  [[nodiscard]] Frame close(Timestamp end, const Pipeline& pipeline, const Naming& waits);
 
   // The dimensions of a cell's key.
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return dimensions_; }

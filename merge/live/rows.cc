@@ -52,8 +52,8 @@ void add(LiveRow& row, const Cell& cell) {
 bool Scope::holds(ThreadId thread, const Naming& naming) const {
   if (vcpu && thread != *vcpu) return false;
   if (vm.empty()) return true;
-  const auto found = naming.vms.find(thread);
-  return found != naming.vms.end() && (found->second == vm || found->second == "~" + vm);
+  const std::string id = naming.vcpus.vm_id(thread);
+  return id == vm || id == "~" + vm;
 }
 
 bool Scope::holds(const GroupKey& key, const Naming& naming) const {
@@ -65,11 +65,10 @@ bool Scope::holds(const GroupKey& key, const Naming& naming) const {
 std::vector<LiveRow> rows_of(const Frame& frame, const std::vector<Dimension>& by,
                              const Scope& scope, SortBy sort, const Engine& engine) {
   const ExitKeys keys(by);
-  const ExitKeys::Namer namer = engine.naming().namer();
   std::map<std::string, LiveRow> by_name;  // two numbers may have one name
   for (const Cell& cell : frame.cells) {
     if (!scope.holds(cell.key, engine.naming())) continue;
-    add(by_name[keys.text(project(cell.key, by, engine.dimensions()), namer)], cell);
+    add(by_name[keys.text(project(cell.key, by, engine.dimensions()), engine.naming())], cell);
   }
   std::vector<LiveRow> rows;
   for (auto& [key, row] : by_name) {
@@ -88,13 +87,12 @@ std::vector<VcpuRow> vcpus_of(const Frame& frame, const Scope& scope, const Engi
   std::vector<VcpuRow> rows;
   for (const VcpuUse& use : frame.vcpus) {
     if (!scope.holds(use.thread, naming)) continue;
-    const auto vm = naming.vms.find(use.thread);
     VcpuRow row;
-    row.vm = vm == naming.vms.end() ? "?" : vm->second;
+    row.vm = naming.vcpus.vm_id(use.thread);
     row.vm_inferred = row.vm.starts_with('~');
     row.vcpu = use.totals.vcpu;
     row.tid = static_cast<std::int32_t>(use.thread);
-    row.comm = naming.timeline->source(use.totals.source).comm(use.thread);
+    row.comm = naming.timeline.source(use.totals.source).comm(use.thread);
     row.totals = use.totals;
     rows.push_back(std::move(row));
   }

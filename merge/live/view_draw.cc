@@ -197,15 +197,15 @@ View::Table View::slow_table(const Frame& frame, std::size_t width) const {
     table.titles = {"", "total", "kernel", "user", "preempted", "blocked", "halted", "at"};
   static const std::vector<Dimension> kWhat = {Dimension::kReason};
   static const std::vector<Dimension> kWho = {Dimension::kDevice};
-  const ExitKeys::Namer namer = engine_.naming().namer();
+  const Naming& names = engine_.naming();
   for (const SlowExit& exit : slow_of(frame, here().scope, engine_)) {
     GroupKey reason, device;
     reason.words[0] = exit.key.words[kReasonWord];
     device.words[0] = exit.key.words[kDeviceWord];
     std::string what =
-        engine_.naming().vcpus.vcpu(exit.thread, true) + " " + ExitKeys(kWhat).text(reason, namer);
+        engine_.naming().vcpus.vcpu(exit.thread, true) + " " + ExitKeys(kWhat).text(reason, names);
     if (exit.detail.kind != DetailKind::kNone) what += ", " + detail_text(exit.detail);
-    if (device.words[0] != kNoName) what += ", " + ExitKeys(kWho).text(device, namer);
+    if (device.words[0] != kNoName) what += ", " + ExitKeys(kWho).text(device, names);
     if (!fits_filter(what)) continue;
     std::vector<std::string> cells{what, short_time(exit.total)};
     for (std::size_t part = 0; part < kParts && !narrow; ++part) {

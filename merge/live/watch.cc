@@ -84,7 +84,7 @@ Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::On
 
 void Watch::learn() {
   std::vector<ThreadId> threads;
-  for (const auto& [thread, vm] : engine_->naming().vms) threads.push_back(thread);
+  for (const VcpuThread& vcpu : engine_->naming().threads) threads.push_back(vcpu.thread);
   live_->feed().look_at_threads(threads);
   for (const auto& [thread, process] : live_->feed().threads()) engine_->learn(thread, process);
 }

@@ -85,6 +85,7 @@ const std::optional<ExitSpan>& Pass::longest() const { return state_->found.long
 const std::string& Pass::path() const { return timeline().source(0).info().path; }
 const Pipeline& Pass::pipeline() const { return *state_->pipeline; }
 bool Pass::has_guest_intervals() const { return state_->guest_intervals.has_value(); }
+Naming Pass::naming() const { return {timeline(), pipeline()}; }
 Result<void> Pass::status() const { return timeline().status(); }
 
 Result<Pass> Pass::open(PassOptions options, const Progress& progress) {

@@ -16,6 +16,7 @@
 
 #include "merge/pass/feed.h"
 #include "merge/pass/first_look.h"
+#include "merge/pass/naming.h"
 #include "merge/pass/window.h"
 #include "merge/session/input.h"
 
@@ -58,6 +59,7 @@ class Pass {
 
   // Of what run() has read.
   [[nodiscard]] const Pipeline& pipeline() const;
+  [[nodiscard]] Naming naming() const;
   [[nodiscard]] Result<void> status() const;
   // An Error where there are no VM exits: says which events there are.
   [[nodiscard]] Result<void> check_exits() const;

@@ -14,9 +14,8 @@
 #include "merge/report/top_rows.h"
 
 namespace trapline {
-Aggregator::Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options)
-    : timeline_(timeline),
-      input_(input),
+Aggregator::Aggregator(const Input& input, const ReportOptions& options)
+    : input_(input),
       options_(options),
       keys_(options.by),
       needs_stack_(keys_.needs_stack()),
@@ -76,41 +75,44 @@ void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
 
 void Aggregator::interrupt(const IrqSpan& interrupt, const Pipeline&) { irqs_.add(interrupt); }
 
-Report Aggregator::snapshot(const Pipeline& pipeline) const {
+Report Aggregator::snapshot(const Naming& names) const {
+  const Pipeline& pipeline = names.pipeline;
   Report report;
   report.model = pipeline.exits().model();
   report.by = options_.by_text;
-  const RecordedInterval interval = recorded_interval(timeline_, pipeline);
+  const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   report.start_ns = interval.begin.ns();
   report.end_ns = interval.end.ns();
-  report.cycles = timeline_.source(0).info().cycles;
-  report_sources(report, pipeline);
+  report.cycles = names.timeline.source(0).info().cycles;
+  report_sources(report, names);
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
-  const VcpuNames vcpus = report_vcpus(report, pipeline);
+  report_vcpus(report, names);
   if (options_.requests) {
     requests_.report(report, pipeline);
   } else {
-    report_groups(report, pipeline, vcpus);
+    report_groups(report, names);
   }
   report_vmm_events(report, pipeline);
-  slow_exits_.report(report, timeline_, pipeline.names(), vcpus);
+  slow_exits_.report(report, names);
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
-  if (options_.halt) report_halts(report, pipeline, vcpus);
-  if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, pipeline, timeline_);
+  if (options_.halt) report_halts(report, names);
+  if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, names);
   if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
-  if (needs_waits_) report_waits(report, pipeline, vcpus);
+  if (needs_waits_) report_waits(report, names);
   if (options_.guest || report.rows_of == RowsOf::kCalls) report_guest(report, pipeline);
   report.notes = input_.notes;
-  for (std::string& note : notes_of(report, input_.capabilities, vcpus.several_vms())) {
+  for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
   }
   if (needs_waits_) note_quotas(report, pipeline);
   return report;
 }
 
-void Aggregator::report_sources(Report& report, const Pipeline& pipeline) const {
-  for (std::size_t i = 0; i < timeline_.size(); ++i) {
-    const Source& source = timeline_.source(i);
+void Aggregator::report_sources(Report& report, const Naming& names) const {
+  const Timeline& timeline = names.timeline;
+  const Pipeline& pipeline = names.pipeline;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const Source& source = timeline.source(i);
     const SourceCounters& counters = source.counters();
     SourceRow row;
     row.path = source.info().path;
@@ -137,12 +139,11 @@ void Aggregator::report_sources(Report& report, const Pipeline& pipeline) const 
   report.counters.groups_folded = groups_.folded();
 }
 
-VcpuNames Aggregator::report_vcpus(Report& report, const Pipeline& pipeline) const {
+void Aggregator::report_vcpus(Report& report, const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
   const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
-  const std::vector<VcpuThread> threads = vcpu_threads(all, timeline_);
-  const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
-  for (std::size_t i = 0; i < threads.size(); ++i) {
-    const VcpuThread& thread = threads[i];
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const VcpuThread& thread = names.threads[i];
     if (!pipeline.counts(thread.thread)) continue;
     VcpuTotals totals = all[i].totals;
     if (report.rows_of == RowsOf::kCalls) {
@@ -153,23 +154,19 @@ VcpuNames Aggregator::report_vcpus(Report& report, const Pipeline& pipeline) con
       if (!report.overhead) report.overhead.emplace();
       report.overhead->add(totals);
     }
-    report.vcpus.push_back({vms[i].id(), vms[i].given, vms[i].inferred, thread.vcpu,
-                            static_cast<std::int32_t>(thread.thread),
-                            timeline_.source(totals.source).comm(thread.thread), totals});
+    report.vcpus.push_back({names.vms[i].id(), names.vms[i].given, names.vms[i].inferred,
+                            thread.vcpu, static_cast<std::int32_t>(thread.thread),
+                            names.timeline.source(totals.source).comm(thread.thread), totals});
   }
   std::sort(report.vcpus.begin(), report.vcpus.end(), [](const VcpuRow& a, const VcpuRow& b) {
     return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
   });
-  return VcpuNames(threads, vms);
 }
 
-void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
-                               const VcpuNames& vcpus) const {
-  const ExitKeys::Namer namer{pipeline.names(), pipeline.stacks(), timeline_, vcpus,
-                              pipeline.processes()};
+void Aggregator::report_groups(Report& report, const Naming& names) const {
   std::map<std::string, GroupRow> rows;  // two numbers may have one name
   for (const Groups::Group& group : groups_.groups()) {
-    const auto [place, is_new] = rows.try_emplace(keys_.text(group.key, namer), group.row);
+    const auto [place, is_new] = rows.try_emplace(keys_.text(group.key, names), group.row);
     if (!is_new) place->second.merge(group.row);
   }
   for (auto& [key, row] : rows) {
@@ -188,7 +185,7 @@ void Aggregator::report_groups(Report& report, const Pipeline& pipeline,
   }
 }
 
-void Aggregator::report_vmm_events(Report& report, const Pipeline& pipeline) const {
+void Aggregator::report_vmm_events(Report& report, const Pipeline& pipeline) {
   const auto& counts = pipeline.exits().vmm_events();
   for (NameId name = 1; name < counts.size(); ++name) {
     if (counts[name].count != 0) {
@@ -201,8 +198,9 @@ void Aggregator::report_vmm_events(Report& report, const Pipeline& pipeline) con
             });
 }
 
-void Aggregator::report_halts(Report& report, const Pipeline& pipeline,
-                              const VcpuNames& vcpus) const {
+void Aggregator::report_halts(Report& report, const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
+  const VcpuNames& vcpus = names.vcpus;
   auto& rows = report.halts.emplace();
   for (const auto& [thread, state] : pipeline.halts()->threads()) {
     if (!pipeline.counts(thread)) continue;
@@ -211,9 +209,7 @@ void Aggregator::report_halts(Report& report, const Pipeline& pipeline,
   }
 }
 
-void Aggregator::report_waits(Report& report, const Pipeline& pipeline,
-                              const VcpuNames& vcpus) const {
-  const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
+void Aggregator::report_waits(Report& report, const Naming& names) const {
   if (options_.waits) {
     report.waits = waits_.report(names);
     report.waits->preempted.keep(options_.top);
@@ -221,10 +217,10 @@ void Aggregator::report_waits(Report& report, const Pipeline& pipeline,
     report.waits->halted.keep(options_.top);
   }
   if (options_.steal) {
-    report.steal = steal_.rows(pipeline, names);
+    report.steal = steal_.rows(names);
     for (StealRow& row : *report.steal) row.by.keep(options_.top);
   }
-  report.wait_counters = pipeline.waits()->counters();
+  report.wait_counters = names.pipeline.waits()->counters();
 }
 
 // Once each, where a vCPU is in such a cgroup.

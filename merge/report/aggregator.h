@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/pass/vcpu_names.h"
+#include "merge/pass/naming.h"
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
 #include "merge/report/irq_table.h"
@@ -17,14 +17,13 @@
 #include "merge/report/steal_table.h"
 #include "merge/report/wait_table.h"
 #include "merge/session/input.h"
-#include "merge/source/timeline.h"
 
 namespace trapline {
 
 class Aggregator : public SpanSink {
  public:
-  // Borrows all three for as long as it lives.
-  Aggregator(const Timeline& timeline, const Input& input, const ReportOptions& options);
+  // Borrows both for as long as it lives.
+  Aggregator(const Input& input, const ReportOptions& options);
 
   [[nodiscard]] SpanClass selects() const override;
   void event(const Event& event, const Pipeline& pipeline) override;
@@ -36,19 +35,18 @@ class Aggregator : public SpanSink {
   void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;
 
   // The report of what came so far; once Pipeline::finish() was called, of all.
-  [[nodiscard]] Report snapshot(const Pipeline& pipeline) const;
+  [[nodiscard]] Report snapshot(const Naming& names) const;
 
  private:
-  void report_sources(Report& report, const Pipeline& pipeline) const;
-  [[nodiscard]] VcpuNames report_vcpus(Report& report, const Pipeline& pipeline) const;
-  void report_groups(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
-  void report_vmm_events(Report& report, const Pipeline& pipeline) const;
-  void report_halts(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
-  void report_waits(Report& report, const Pipeline& pipeline, const VcpuNames& vcpus) const;
+  void report_sources(Report& report, const Naming& names) const;
+  static void report_vcpus(Report& report, const Naming& names);
+  void report_groups(Report& report, const Naming& names) const;
+  static void report_vmm_events(Report& report, const Pipeline& pipeline);
+  static void report_halts(Report& report, const Naming& names);
+  void report_waits(Report& report, const Naming& names) const;
   static void note_quotas(Report& report, const Pipeline& pipeline);
   void report_guest(Report& report, const Pipeline& pipeline) const;
 
-  const Timeline& timeline_;
   const Input& input_;
   const ReportOptions& options_;
   ExitKeys keys_;

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/report/culprit_text.h"
+#include "merge/pass/naming.h"
 
 namespace trapline {
 namespace {
@@ -119,7 +119,7 @@ bool can_have_iothread(std::string_view name) {
   });
 }
 
-Circumstances circumstances_of(const Culprit& culprit, const CulpritNames& names) {
+Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
   Circumstances around;
   if (!culprit.is_thread()) return around;
   around.by_vcpu = names.is_vcpu(culprit.thread);

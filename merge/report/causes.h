@@ -27,8 +27,8 @@ struct Circumstances {
 };
 // virtio-blk and virtio-scsi, in the name of a device or of a QEMU event.
 [[nodiscard]] bool can_have_iothread(std::string_view name);
-struct CulpritNames;
-[[nodiscard]] Circumstances circumstances_of(const Culprit& culprit, const CulpritNames& names);
+struct Naming;
+[[nodiscard]] Circumstances circumstances_of(const Culprit& culprit, const Naming& names);
 // How often and how long a quota throttled a cgroup, and what that leaves open.
 [[nodiscard]] std::string quota_sentence(const CpuQuota& quota);
 

@@ -230,17 +230,17 @@ Result<Recorded> read_for_comparison(const InputOptions& options, const std::vec
   what.input = options;
   auto pass = Pass::open(std::move(what), progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  CompareSink sink(pass->timeline(), by, rows);
-  FoldedStacks stacks(pass->timeline());
+  CompareSink sink(by, rows);
+  FoldedStacks stacks;
   std::vector<SpanSink*> sinks = {&sink};
   if (flame) sinks.push_back(&stacks);
   if (auto read = pass->run(std::move(sinks), progress); !read)
     return tl::unexpected(std::move(read).error());
   if (auto status = pass->status(); !status) return tl::unexpected(status.error());
-  Recorded recorded = sink.take(pass->pipeline());
+  Recorded recorded = sink.take(pass->naming());
   if (auto found = check_found(*pass, rows, recorded); !found)
     return tl::unexpected(std::move(found).error());
-  if (flame) recorded.flame = stacks.take(pass->pipeline());
+  if (flame) recorded.flame = stacks.take(pass->naming());
   recorded.markers = pass->input().capabilities.markers;
   return recorded;
 }

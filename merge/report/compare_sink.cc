@@ -7,7 +7,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
-#include "merge/pass/vcpu_names.h"
+#include "merge/pass/feed.h"
 
 namespace trapline {
 namespace {
@@ -44,10 +44,8 @@ void add_parts(RecordedRow& row, const Parts& parts) {
 
 }  // namespace
 
-CompareSink::CompareSink(const Timeline& timeline, const std::vector<Dimension>& by,
-                         CompareRows rows)
-    : timeline_(timeline),
-      keys_(by),
+CompareSink::CompareSink(const std::vector<Dimension>& by, CompareRows rows)
+    : keys_(by),
       what_(rows),
       needs_waits_(rows == CompareRows::kWaits ||
                    (rows == CompareRows::kExits && keys_.needs_waits())) {}
@@ -78,20 +76,8 @@ void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
   row.durations.add(elapsed(begin, end));
 }
 
-// Time counts from the first event of the host's recordings.
-void CompareSink::start(const Pipeline& pipeline) {
-  if (origin_) return;
-  Timestamp origin = pipeline.begin().value_or(Timestamp());
-  for (std::size_t i = 0; i < timeline_.size(); ++i) {
-    const SourceCounters& counters = timeline_.source(i).counters();
-    if (timeline_.source(i).info().role != Role::kHostKernel || counters.events == 0) continue;
-    origin = std::min(origin, counters.first);
-  }
-  origin_ = origin;
-}
-
 void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  start(pipeline);
+  counts_something_ = true;
   const auto [last, is_first] = last_exit_.try_emplace(exit.thread, exit.end);
   if (!is_first) {
     guest_ns_ += elapsed(last->second, exit.start);
@@ -113,7 +99,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 }
 
 void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
-  start(pipeline);
+  counts_something_ = true;
   RecordedRow& row = rows_[row_of({{pipeline.stacks().innermost(call.stack)}})].recorded;
   row.halts = false;
   row.durations.add(call.own.total());
@@ -121,8 +107,8 @@ void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
   if (last_exit_.empty()) guest_ns_ += call.own.guest_ns;
 }
 
-void CompareSink::interrupt(const IrqSpan& irq, const Pipeline& pipeline) {
-  start(pipeline);
+void CompareSink::interrupt(const IrqSpan& irq, const Pipeline&) {
+  counts_something_ = true;
   const auto add_step = [&](Step step, Timestamp from, const std::optional<Timestamp>& to) {
     if (!to) return;
     const bool line = irq.origin == IrqSpan::Origin::kLine;
@@ -135,69 +121,65 @@ void CompareSink::interrupt(const IrqSpan& irq, const Pipeline& pipeline) {
   add_step(Step::kEnd, irq.injected.value_or(irq.raised), irq.ended);
 }
 
-void CompareSink::request(const RequestSpan& request, const Pipeline& pipeline) {
-  start(pipeline);
+void CompareSink::request(const RequestSpan& request, const Pipeline&) {
+  counts_something_ = true;
   add({{request.spec}}, request.start, request.end);
 }
 
 void CompareSink::lost(const Event&, const Lost&, const Pipeline&) { last_exit_.clear(); }
 
-std::string CompareSink::text_of(const GroupKey& key, const Pipeline& pipeline,
-                                 const VcpuNames& names) const {
+std::string CompareSink::text_of(const GroupKey& key, const Naming& names) const {
   switch (what_) {
     case CompareRows::kExits: {
-      std::string text = keys_.text(
-          key, {pipeline.names(), pipeline.stacks(), timeline_, names, pipeline.processes()});
+      std::string text = keys_.text(key, names);
       return keys_.needs_waits() ? short_culprits(std::move(text)) : text;
     }
     case CompareRows::kRequests:
-      return printable(pipeline.requests()->specs()[static_cast<std::size_t>(key.words[0])].name());
+      return printable(
+          names.pipeline.requests()->specs()[static_cast<std::size_t>(key.words[0])].name());
     case CompareRows::kFunctions:
-      return function_text(pipeline.names(), static_cast<NameId>(key.words[0]));
+      return function_text(names.names, static_cast<NameId>(key.words[0]));
     case CompareRows::kInterrupts:
       return interrupt_text(key);
     case CompareRows::kWaits:
       break;
   }
-  const CulpritNames culprits{pipeline.names(), timeline_, names, pipeline.processes()};
   const Culprit culprit = unpack_culprit(key.words[0]);
-  return short_culprits(key.words[1] != 0 ? "blocked on " + culprits.text(culprit)
-                                          : culprits.step(Part::kPreempted, culprit));
+  return short_culprits(key.words[1] != 0 ? "blocked on " + names.text(culprit)
+                                          : names.step(Part::kPreempted, culprit));
 }
 
 // All but the rows.
-void CompareSink::describe(Recorded& recorded, const Pipeline& pipeline) const {
-  Timestamp end = pipeline.end();
-  for (std::size_t i = 0; i < timeline_.size(); ++i) {
-    const Source& source = timeline_.source(i);
+void CompareSink::describe(Recorded& recorded, const Naming& names) const {
+  const Timeline& timeline = names.timeline;
+  const Pipeline& pipeline = names.pipeline;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const Source& source = timeline.source(i);
     recorded.events += source.counters().events;
     recorded.lost += source.counters().lost_events;
     recorded.losses_uncounted += source.counters().gaps_uncounted;
     if (source.info().role != Role::kHostKernel || source.counters().events == 0) continue;
-    end = std::max(end, source.counters().last);
     for (auto& [name, text] : source.facts()) recorded.facts.try_emplace(name, printable(text));
   }
-  const SourceInfo& info = timeline_.source(0).info();
+  const SourceInfo& info = timeline.source(0).info();
   recorded.path = info.path;
   recorded.clock = info.clock;
   recorded.cycles = info.cycles;
   recorded.model = pipeline.exits().model();
   recorded.exits = pipeline.exits().counters().exits;
-  const Timestamp origin = origin_.value_or(end);
+  const RecordedInterval interval = recorded_interval(timeline, pipeline);
+  const Timestamp end = interval.end, origin = counts_something_ ? interval.begin : end;
   recorded.begin_ns = origin.ns();
   recorded.wall_ns = std::max<std::uint64_t>(1, elapsed(origin, end));
   recorded.guest_ns = guest_ns_;
 }
 
-Recorded CompareSink::take(const Pipeline& pipeline) {
+Recorded CompareSink::take(const Naming& names) {
   Recorded recorded;
-  describe(recorded, pipeline);
-  const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
-  const std::vector<VcpuThread> threads = vcpu_threads(all, timeline_);
-  recorded.vcpus = threads.size();
-  const VcpuNames names(threads, find_vms(threads, pipeline.processes()));
+  describe(recorded, names);
+  recorded.vcpus = names.threads.size();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const std::string key = i == kMostRows ? "[other]" : text_of(rows_[i].key, pipeline, names);
+    const std::string key = i == kMostRows ? "[other]" : text_of(rows_[i].key, names);
     const auto [place, is_new] = recorded.rows.try_emplace(key, std::move(rows_[i].recorded));
     if (is_new) continue;
     RecordedRow& row = place->second;

@@ -17,8 +17,8 @@ class CompareSink : public SpanSink {
   // Rows beyond this many are one, "[other]".
   static constexpr std::size_t kMostRows = 256;
 
-  // Borrows both for as long as it lives.
-  CompareSink(const Timeline& timeline, const std::vector<Dimension>& by, CompareRows rows);
+  // Borrows the dimensions for as long as it lives.
+  CompareSink(const std::vector<Dimension>& by, CompareRows rows);
 
   [[nodiscard]] SpanClass selects() const override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
@@ -28,7 +28,7 @@ class CompareSink : public SpanSink {
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 
   // Call once, after Pipeline::finish().
-  [[nodiscard]] Recorded take(const Pipeline& pipeline);
+  [[nodiscard]] Recorded take(const Naming& names);
 
  private:
   struct Row {
@@ -37,16 +37,13 @@ class CompareSink : public SpanSink {
   };
   [[nodiscard]] std::size_t row_of(const GroupKey& key);
   void add(const GroupKey& key, Timestamp begin, Timestamp end);
-  [[nodiscard]] std::string text_of(const GroupKey& key, const Pipeline& pipeline,
-                                    const VcpuNames& names) const;
-  void describe(Recorded& recorded, const Pipeline& pipeline) const;
-  void start(const Pipeline& pipeline);
+  [[nodiscard]] std::string text_of(const GroupKey& key, const Naming& names) const;
+  void describe(Recorded& recorded, const Naming& names) const;
 
-  const Timeline& timeline_;
   ExitKeys keys_;
   CompareRows what_;
   bool needs_waits_;
-  std::optional<Timestamp> origin_;
+  bool counts_something_ = false;
   std::uint64_t guest_ns_ = 0;
   std::vector<Row> rows_;  // the one at kMostRows is [other]
   struct Less {

@@ -117,7 +117,7 @@ const GroupKey& ExitKeys::of(const FunctionCall& call, const GuestStacks& stacks
   return key_;
 }
 
-std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
+std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
   if (key.halted && !by_reason_) return std::string(Report::kHaltedKey);
   std::string text;
   std::size_t at = 0;
@@ -127,7 +127,7 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
     const ThreadId thread{static_cast<std::int32_t>(word)};
     switch (dimension) {
       case Dimension::kReason:
-        text += printable(reason_text(namer.timeline.source(word & 0xff), unpack_reason(word)));
+        text += printable(reason_text(names.timeline.source(word & 0xff), unpack_reason(word)));
         break;
       case Dimension::kDetail:
         text += detail_text(unpack_detail(word, key.words[at++]));
@@ -135,19 +135,19 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
       case Dimension::kDevice:
       case Dimension::kVmmEvent:
         text += word == kSeveralDevices ? "[several]"
-                                        : name_or_dash(namer.names, static_cast<NameId>(word));
+                                        : name_or_dash(names.names, static_cast<NameId>(word));
         break;
       case Dimension::kFunction:
-        text += function_text(namer.names, static_cast<NameId>(word));
+        text += function_text(names.names, static_cast<NameId>(word));
         break;
       case Dimension::kStack:
-        text += printable(namer.stacks.text(static_cast<StackId>(word)));
+        text += printable(names.pipeline.stacks().text(static_cast<StackId>(word)));
         break;
       case Dimension::kVcpu:
-        text += namer.vcpus.vcpu(thread, !has(Dimension::kVm));
+        text += names.vcpus.vcpu(thread, !has(Dimension::kVm));
         break;
       case Dimension::kVm:
-        text += namer.vcpus.vm(thread);
+        text += names.vcpus.vm(thread);
         break;
       case Dimension::kCpu:
         text += fmt::format("host CPU {}", word);
@@ -156,11 +156,9 @@ std::string ExitKeys::text(const GroupKey& key, const Namer& namer) const {
         text += nested_text(static_cast<NestedLevel>(word));
         break;
       case Dimension::kPreemptedBy:
-      case Dimension::kBlockedOn: {
-        const CulpritNames names{namer.names, namer.timeline, namer.vcpus, namer.processes};
+      case Dimension::kBlockedOn:
         text += word == kNoCulprit ? "-" : names.text(unpack_culprit(word));
         break;
-      }
       case Dimension::kCount:
         break;
     }

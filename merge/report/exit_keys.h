@@ -7,10 +7,8 @@
 
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
-#include "merge/pass/vcpu_names.h"
-#include "merge/report/culprit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/groups.h"
-#include "merge/source/timeline.h"
 
 namespace trapline {
 
@@ -41,18 +39,10 @@ class ExitKeys {
   }
   // Of a call: check_dimensions_of_calls().
   [[nodiscard]] const GroupKey& of(const FunctionCall& call, const GuestStacks& stacks);
-  // What the words of a key are called.
-  struct Namer {
-    const Names& names;
-    const GuestStacks& stacks;
-    const Timeline& timeline;  // its sources name their own reasons
-    const VcpuNames& vcpus;
-    const Processes& processes;
-  };
   // The device of calls that accessed more than one.
   static constexpr std::uint64_t kSeveralDevices = ~std::uint64_t{0};
   // "io / rtc"
-  [[nodiscard]] std::string text(const GroupKey& key, const Namer& namer) const;
+  [[nodiscard]] std::string text(const GroupKey& key, const Naming& names) const;
 
  private:
   const std::vector<Dimension>& dimensions_;

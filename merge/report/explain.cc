@@ -62,7 +62,7 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
 
 // Sums by culprit, the largest first.
 std::vector<ExplainNode> by_culprit(const std::vector<WaitShare>& waits, Part part,
-                                    const CulpritNames& names) {
+                                    const Naming& names) {
   std::map<Culprit, ExplainNode> sums;
   for (const WaitShare& share : waits) {
     if (share.part != part) continue;
@@ -91,9 +91,6 @@ Part slept_part(const ExitSpan& exit) {
 }
 
 }  // namespace
-
-ExitPicker::ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around)
-    : timeline_(timeline), around_(around) {}
 
 void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
   const bool of_host = !is_guest(event.machine);
@@ -134,7 +131,7 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
 }
 
-std::optional<WakerTimes> ExitPicker::waker(const CulpritNames& names) const {
+std::optional<WakerTimes> ExitPicker::waker(const Naming& names) const {
   const Culprit woke = largest(waits_, slept_part(exit_)).culprit;
   if (!woke.is_thread()) return std::nullopt;
   Culprit plain;
@@ -148,8 +145,8 @@ std::optional<WakerTimes> ExitPicker::waker(const CulpritNames& names) const {
   return times;
 }
 
-std::string ExitPicker::what(const CulpritNames& names) const {
-  std::string text = printable(reason_text(timeline_.source(exit_.source), exit_.reason));
+std::string ExitPicker::what(const Naming& names) const {
+  std::string text = printable(reason_text(names.timeline.source(exit_.source), exit_.reason));
   if (exit_.detail.kind != DetailKind::kNone) text += ", " + detail_text(exit_.detail);
   if (exit_.device != kNoName) text += ", " + name_or_dash(names.names, exit_.device);
   return text;
@@ -171,7 +168,7 @@ void ExitPicker::add_awake(ExplainNode& halted) {
     halted.children.push_back({"awake in between, or polling", halted.ns - slept, 0, {}});
 }
 
-ExplainNode ExitPicker::tree(const CulpritNames& names) const {
+ExplainNode ExitPicker::tree(const Naming& names) const {
   ExplainNode root{what(names), exit_.total(), 0, {}};
   for (std::size_t i = 0; i < kParts; ++i) {
     const auto part = static_cast<Part>(i);
@@ -186,7 +183,7 @@ ExplainNode ExitPicker::tree(const CulpritNames& names) const {
   return root;
 }
 
-void ExitPicker::add_steps(Explanation& explanation, const CulpritNames& names) const {
+void ExitPicker::add_steps(Explanation& explanation, const Naming& names) const {
   std::vector<ExplainStep> steps;
   for (const PartInterval& interval : intervals_) {
     if (interval.part == Part::kPreempted || interval.part == Part::kBlocked) continue;
@@ -216,7 +213,7 @@ void ExitPicker::add_steps(Explanation& explanation, const CulpritNames& names) 
   explanation.steps = std::move(steps);
 }
 
-void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& names) const {
+void ExitPicker::add_sentences(Explanation& explanation, const Naming& names) const {
   const bool cycles = explanation.cycles;
   const Part part = largest_part();
   explanation.sentences.push_back(fmt::format("{} left the guest for {}: {}.",
@@ -270,17 +267,14 @@ void ExitPicker::add_sentences(Explanation& explanation, const CulpritNames& nam
   explanation.source = cause->source;
 }
 
-std::optional<Explanation> ExitPicker::explain(const Pipeline& pipeline) const {
+std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
   if (!found_) return std::nullopt;
-  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
-  const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
-  const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
   Explanation explanation;
-  explanation.cycles = timeline_.source(0).info().cycles;
+  explanation.cycles = names.timeline.source(0).info().cycles;
   explanation.start_ns = exit_.start.ns();
   explanation.guest_ns = guest_ns_;
   explanation.tree = tree(names);
-  explanation.tree.text = fmt::format("{}, {}", vcpus.vcpu(exit_.thread, true), what(names));
+  explanation.tree.text = fmt::format("{}, {}", names.vcpus.vcpu(exit_.thread, true), what(names));
   add_steps(explanation, names);
   explanation.waker = waker(names);
   add_sentences(explanation, names);
@@ -291,7 +285,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
                                 const Progress& progress) {
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  ExitPicker picker(pass->timeline(), around);
+  ExitPicker picker(around);
   if (auto read = pass->run({&picker}, progress); !read)
     return tl::unexpected(std::move(read).error());
   if (!pass->status()) return tl::unexpected(pass->status().error());
@@ -302,7 +296,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
                 "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",
                 pass->path());
   }
-  auto explanation = picker.explain(pass->pipeline());
+  auto explanation = picker.explain(pass->naming());
   if (!explanation) {
     return fail(ErrorKind::kUsage, "{}: --around: {}", pass->path(),
                 around ? "no exit ends after that time; trapline info says when the recording ends"

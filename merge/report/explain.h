@@ -8,9 +8,9 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/thread_activity.h"
+#include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
 #include "merge/report/causes.h"
-#include "merge/report/culprit_text.h"
 
 namespace trapline {
 
@@ -52,7 +52,7 @@ struct Explanation {
 class ExitPicker : public SpanSink {
  public:
   // No time: the longest. An exit that holds it is taken, else the first that begins after it.
-  ExitPicker(const Timeline& timeline, std::optional<TimeSpec> around);
+  explicit ExitPicker(std::optional<TimeSpec> around) : around_(around) {}
 
   [[nodiscard]] SpanClass selects() const override {
     // A time may count from the first event of all.
@@ -63,20 +63,19 @@ class ExitPicker : public SpanSink {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
 
   // Once the pipeline has finished; nothing where no exit was found.
-  [[nodiscard]] std::optional<Explanation> explain(const Pipeline& pipeline) const;
+  [[nodiscard]] std::optional<Explanation> explain(const Naming& names) const;
 
  private:
   static constexpr std::size_t kMostSteps = 20;
   [[nodiscard]] bool is_better(const ExitSpan& exit, Timestamp first) const;
-  [[nodiscard]] ExplainNode tree(const CulpritNames& names) const;
-  void add_steps(Explanation& explanation, const CulpritNames& names) const;
-  [[nodiscard]] std::optional<WakerTimes> waker(const CulpritNames& names) const;
-  void add_sentences(Explanation& explanation, const CulpritNames& names) const;
-  [[nodiscard]] std::string what(const CulpritNames& names) const;
+  [[nodiscard]] ExplainNode tree(const Naming& names) const;
+  void add_steps(Explanation& explanation, const Naming& names) const;
+  [[nodiscard]] std::optional<WakerTimes> waker(const Naming& names) const;
+  void add_sentences(Explanation& explanation, const Naming& names) const;
+  [[nodiscard]] std::string what(const Naming& names) const;
   [[nodiscard]] Part largest_part() const;
   static void add_awake(ExplainNode& halted);
 
-  const Timeline& timeline_;
   std::optional<TimeSpec> around_;
   ThreadActivity activity_;
   std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU

@@ -34,7 +34,8 @@ void FoldedStacks::call(const FunctionCall& call, const Pipeline&) {
   for (std::size_t i = 0; i < kParts; ++i) own.parts[i] += call.own.parts[i];
 }
 
-FoldedTimes FoldedStacks::take(const Pipeline& pipeline) const {
+FoldedTimes FoldedStacks::take(const Naming& names) const {
+  const Pipeline& pipeline = names.pipeline;
   constexpr std::size_t kMostText = 64u << 20;
   FoldedTimes times;
   std::size_t size = 0;
@@ -57,7 +58,7 @@ FoldedTimes FoldedStacks::take(const Pipeline& pipeline) const {
     const auto& [stack, source, isa, reason, exception_class, device] = key;
     std::string text;
     if (stack != kNoStack) text = printable(pipeline.stacks().text(stack)) + ';';
-    text += frame(reason_text(timeline_.source(source), {reason, isa, exception_class}));
+    text += frame(reason_text(names.timeline.source(source), {reason, isa, exception_class}));
     if (device != kNoName) text += ';' + frame(pipeline.names()[device]);
     add(text, ns);
   }

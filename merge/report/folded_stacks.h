@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/source/timeline.h"
+#include "merge/pass/naming.h"
 
 namespace trapline {
 
@@ -23,15 +23,12 @@ class FoldedStacks : public SpanSink {
  public:
   static constexpr std::size_t kMost = std::size_t{1} << 16;  // further ones are "[other]"
 
-  // Borrows it for as long as it lives.
-  explicit FoldedStacks(const Timeline& timeline) : timeline_(timeline) {}
-
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kCalls; }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
 
   // After Pipeline::finish().
-  [[nodiscard]] FoldedTimes take(const Pipeline& pipeline) const;
+  [[nodiscard]] FoldedTimes take(const Naming& names) const;
 
  private:
   struct Own {
@@ -41,7 +38,6 @@ class FoldedStacks : public SpanSink {
   using Key =
       std::tuple<StackId, std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, NameId>;
 
-  const Timeline& timeline_;
   bool exits_ = false;
   std::map<Key, std::uint64_t> causes_;
   std::map<StackId, Own> own_;  // GuestStacks bounds them

@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,7 +59,7 @@ GuestSpans::Sums GuestSpans::sums_of(const GuestInterval& interval) {
   return sums;
 }
 
-ExplainNode GuestSpans::tree(const Sums& sums, const CulpritNames& names) {
+ExplainNode GuestSpans::tree(const Sums& sums, const Naming& names) {
   ExplainNode root;
   std::vector<std::size_t> order{kGuest};
   for (std::size_t part = 0; part < kParts; ++part) order.push_back(part);
@@ -92,8 +88,7 @@ ExplainNode GuestSpans::tree(const Sums& sums, const CulpritNames& names) {
 }
 
 // The largest of the host's causes: a part, of waits its largest culprit.
-ExplainedSpan GuestSpans::explained(const GuestInterval& interval,
-                                    const CulpritNames& names) const {
+ExplainedSpan GuestSpans::explained(const GuestInterval& interval, const Naming& names) const {
   ExplainedSpan span;
   span.start_ns = interval.begin.ns();
   const Sums sums = sums_of(interval);
@@ -132,17 +127,14 @@ ExplainedSpan GuestSpans::explained(const GuestInterval& interval,
   return span;
 }
 
-GuestSpansExplained GuestSpans::explain(const Pipeline& pipeline) {
-  const GuestIntervals& intervals = *pipeline.guest_intervals();
+GuestSpansExplained GuestSpans::explain(const Naming& names) {
+  const GuestIntervals& intervals = *names.pipeline.guest_intervals();
   const GuestIntervals::Counters& counters = intervals.counters();
   result_.spec = intervals.spec().text;
   result_.restarted = counters.restarted;
   result_.end_only = counters.end_only;
   result_.unplaced = counters.unplaced;
-  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), timeline_);
-  const VcpuNames vcpus(threads, find_vms(threads, pipeline.processes()));
-  const CulpritNames names{pipeline.names(), timeline_, vcpus, pipeline.processes()};
-  result_.clocks = guest_clocks(timeline_);
+  result_.clocks = guest_clocks(names.timeline);
   result_.open = intervals.open();
   result_.tree = tree(sums_, names);
   result_.tree.text = "all of them";
@@ -190,14 +182,14 @@ Result<GuestSpansExplained> run_guest_spans(const PassOptions& what, std::size_t
                                             const Progress& progress) {
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  GuestSpans spans(pass->timeline(), worst);
+  GuestSpans spans(worst);
   if (auto read = pass->run({&spans}, progress); !read)
     return tl::unexpected(std::move(read).error());
   if (!pass->status()) return tl::unexpected(pass->status().error());
   if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
   if (auto found = check_guest_intervals(*pass); !found)
     return tl::unexpected(std::move(found).error());
-  GuestSpansExplained explained = spans.explain(pass->pipeline());
+  GuestSpansExplained explained = spans.explain(pass->naming());
   explained.notes = pass->input().notes;
   for (std::string& note : notes_of(pass->pipeline().exits().model()))
     explained.notes.push_back(std::move(note));

@@ -2,11 +2,8 @@
 // summed up by what its host did in them and by their values.
 #pragma once
 
-#include <deque>
 #include <map>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "merge/analyze/guest_intervals.h"
@@ -43,12 +40,12 @@ class GuestSpans : public SpanSink {
  public:
   static constexpr std::size_t kMostGroups = 4096;  // further ones are one, "[other]"
 
-  GuestSpans(const Timeline& timeline, std::size_t worst) : timeline_(timeline), most_(worst) {}
+  explicit GuestSpans(std::size_t worst) : most_(worst) {}
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kGuestIntervals; }
   void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override;
 
   // Once the pipeline has finished: what came of all of them.
-  [[nodiscard]] GuestSpansExplained explain(const Pipeline& pipeline);
+  [[nodiscard]] GuestSpansExplained explain(const Naming& names);
 
  private:
   // Sums by part (kParts: the guest, kParts + 1: not known) and culprit.
@@ -61,11 +58,9 @@ class GuestSpans : public SpanSink {
     Sums sums;
   };
   [[nodiscard]] static Sums sums_of(const GuestInterval& interval);
-  [[nodiscard]] static ExplainNode tree(const Sums& sums, const CulpritNames& names);
-  [[nodiscard]] ExplainedSpan explained(const GuestInterval& interval,
-                                        const CulpritNames& names) const;
+  [[nodiscard]] static ExplainNode tree(const Sums& sums, const Naming& names);
+  [[nodiscard]] ExplainedSpan explained(const GuestInterval& interval, const Naming& names) const;
 
-  const Timeline& timeline_;
   std::size_t most_;
   Sums sums_;
   std::map<std::string, Group> groups_;

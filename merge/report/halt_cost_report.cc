@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "merge/pass/vcpu_names.h"
-
 namespace trapline {
 namespace {
 
@@ -26,18 +24,16 @@ HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
 
 }  // namespace
 
-std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Pipeline& pipeline,
-                                        const Timeline& timeline) {
+std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& names) {
   std::vector<HaltCostRow> rows;
-  const std::vector<VcpuTotalsOf> totals = pipeline.exits().vcpus();
-  const std::vector<VcpuThread> threads = vcpu_threads(totals, timeline);
-  const std::vector<Vm> vms = find_vms(threads, pipeline.processes());
-  for (std::size_t i = 0; i < threads.size(); ++i) {
-    const HaltCosts::Thread* thread = costs.find(threads[i].thread);
-    if (thread == nullptr || !pipeline.counts(threads[i].thread)) continue;
+  const std::vector<VcpuTotalsOf> totals = names.pipeline.vcpus();
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    const VcpuThread& vcpu = names.threads[i];
+    const HaltCosts::Thread* thread = costs.find(vcpu.thread);
+    if (thread == nullptr || !names.pipeline.counts(vcpu.thread)) continue;
     HaltCostRow& row = rows.emplace_back(halt_cost_row(*thread));
-    row.vcpu = threads[i].vcpu;
-    row.vm = vms[i].id();
+    row.vcpu = vcpu.vcpu;
+    row.vm = names.vms[i].id();
     row.halted_ns = totals[i].totals.parts[static_cast<std::size_t>(Part::kHalted)];
     row.time_ns = totals[i].totals.time_ns();
   }

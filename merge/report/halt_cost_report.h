@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "merge/analyze/halt_costs.h"
-#include "merge/analyze/pipeline.h"
-#include "merge/source/timeline.h"
+#include "merge/pass/naming.h"
 
 namespace trapline {
 
@@ -32,8 +31,6 @@ struct HaltCostRow {
 };
 
 // Of the vCPUs that count, in order of VM and vCPU.
-[[nodiscard]] std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs,
-                                                      const Pipeline& pipeline,
-                                                      const Timeline& timeline);
+[[nodiscard]] std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& names);
 
 }  // namespace trapline

@@ -70,10 +70,10 @@ Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   const ReportOptions options = options_for(asked, pass->input());
-  Aggregator aggregator(pass->timeline(), pass->input(), options);
+  Aggregator aggregator(pass->input(), options);
   if (auto read = read_report(*pass, options, {&aggregator}, progress); !read)
     return tl::unexpected(std::move(read).error());
-  return ReportRun{aggregator.snapshot(pass->pipeline()), pass->status()};
+  return ReportRun{aggregator.snapshot(pass->naming()), pass->status()};
 }
 
 }  // namespace trapline

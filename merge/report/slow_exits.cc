@@ -25,8 +25,7 @@ void SlowExits::add(const ExitSpan& span, NameId function) {
   std::push_heap(kept_.begin(), kept_.end(), faster_last);
 }
 
-void SlowExits::report(Report& report, const Timeline& timeline, const Names& names,
-                       const VcpuNames& vcpus) const {
+void SlowExits::report(Report& report, const Naming& naming) const {
   if (!at_least_ns_) return;
   report.slower_than_ns = *at_least_ns_;
   report.slow_left_out = added_ - kept_.size();
@@ -37,13 +36,13 @@ void SlowExits::report(Report& report, const Timeline& timeline, const Names& na
   auto& rows = report.slow_exits.emplace();
   for (const SlowExit& slow : kept) {
     const ExitSpan& span = slow.span;
-    const Source& source = timeline.source(span.source);
+    const Source& source = naming.timeline.source(span.source);
     ExitRow row{span,
-                vcpus.vcpu(span.thread, true),
-                function_text(names, slow.function),
+                naming.vcpus.vcpu(span.thread, true),
+                function_text(naming.names, slow.function),
                 printable(reason_text(source, span.reason)),
                 detail_text(span.detail),
-                name_or_dash(names, span.device),
+                name_or_dash(naming.names, span.device),
                 "-"};
     if (span.preempted_by != ThreadId{}) {
       row.preempted_by = fmt::format("{}-{}", printable(source.comm(span.preempted_by)),

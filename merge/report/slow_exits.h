@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "merge/model/exit_span.h"
-#include "merge/pass/vcpu_names.h"
+#include "merge/pass/naming.h"
 #include "merge/report/report.h"
-#include "merge/source/timeline.h"
 
 namespace trapline {
 
@@ -25,8 +24,7 @@ class SlowExits {
   // `function` is the guest's, kNoName where it is not known.
   void add(const ExitSpan& span, NameId function);
   // In the order of time; nothing where the option was not given.
-  void report(Report& report, const Timeline& timeline, const Names& names,
-              const VcpuNames& vcpus) const;
+  void report(Report& report, const Naming& names) const;
 
  private:
   struct SlowExit {

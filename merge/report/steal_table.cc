@@ -18,10 +18,10 @@ void StealTable::add(const EndedWait& wait) {
   if (waited) ++vcpu.waits;
 }
 
-std::vector<StealRow> StealTable::rows(const Pipeline& pipeline, const CulpritNames& names) const {
+std::vector<StealRow> StealTable::rows(const Naming& names) const {
   std::vector<StealRow> rows;
-  for (const VcpuThread& vcpu : vcpu_threads(pipeline.exits().vcpus(), names.timeline)) {
-    if (!pipeline.counts(vcpu.thread)) continue;
+  for (const VcpuThread& vcpu : names.threads) {
+    if (!names.pipeline.counts(vcpu.thread)) continue;
     StealRow row;
     row.vm = names.vcpus.vm_id(vcpu.thread);
     row.vm_name = names.vcpus.vm_name(vcpu.thread);

@@ -14,8 +14,7 @@ class StealTable {
  public:
   void add(const EndedWait& wait);
   // A row of each vCPU thread that counts, in order of VM and vCPU.
-  [[nodiscard]] std::vector<StealRow> rows(const Pipeline& pipeline,
-                                           const CulpritNames& names) const;
+  [[nodiscard]] std::vector<StealRow> rows(const Naming& names) const;
 
  private:
   struct Vcpu {

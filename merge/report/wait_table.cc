@@ -17,7 +17,7 @@ void CulpritSums::add(const WaitShare& share, std::size_t most) {
   sum.max_ns = std::max(sum.max_ns, share.length());
 }
 
-WaitRows CulpritSums::rows(const CulpritNames& names) const {
+WaitRows CulpritSums::rows(const Naming& names) const {
   WaitRows result;
   for (const auto& [culprit, sum] : sums_) {
     WaitRow row;

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "merge/analyze/culprit.h"
-#include "merge/report/culprit_text.h"
+#include "merge/pass/naming.h"
 #include "merge/report/wait_report.h"
 
 namespace trapline {
@@ -18,7 +18,7 @@ class CulpritSums {
 
   void add(const WaitShare& share, std::size_t most = kMost);
   [[nodiscard]] std::size_t size() const { return sums_.size(); }
-  [[nodiscard]] WaitRows rows(const CulpritNames& names) const;
+  [[nodiscard]] WaitRows rows(const Naming& names) const;
 
  private:
   struct Sum {
@@ -36,7 +36,7 @@ class WaitTable {
                                       : halted_)
           .add(share);
   }
-  [[nodiscard]] WaitReport report(const CulpritNames& names) const {
+  [[nodiscard]] WaitReport report(const Naming& names) const {
     return {preempted_.rows(names), blocked_.rows(names), halted_.rows(names)};
   }
 

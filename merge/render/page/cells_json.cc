@@ -17,7 +17,7 @@ constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event
 
 using Combo = std::vector<std::size_t>;  // of each dimension, the number of its text; 1 of halts
 
-Combo combo_of(const GroupKey& key, const ExitKeys::Namer& namer, std::vector<Texts>& texts) {
+Combo combo_of(const GroupKey& key, const Naming& names, std::vector<Texts>& texts) {
   const std::vector<Dimension>& dimensions = Combos::dimensions();
   Combo combo;
   std::size_t word = 0;
@@ -27,7 +27,7 @@ Combo combo_of(const GroupKey& key, const ExitKeys::Namer& namer, std::vector<Te
     GroupKey part;
     part.words[0] = key.words[word++];
     if (is_detail) part.words[1] = key.words[word++];
-    std::string text = ExitKeys(one).text(part, namer);
+    std::string text = ExitKeys(one).text(part, names);
     if (is_detail && text.starts_with("page-fault")) text = "page-fault";
     combo.push_back(texts[i].number(std::move(text)));
   }
@@ -83,7 +83,7 @@ std::string print_cells(const Exits& exits, const std::vector<std::size_t>& comb
 
 }  // namespace
 
-CellsJson cells_json(const Exits& exits, const ExitKeys::Namer& namer) {
+CellsJson cells_json(const Exits& exits, const Naming& names) {
   const std::size_t dimensions = Combos::dimensions().size();
   std::vector<Texts> texts(dimensions);
   // Two keys may have one text; they are one combination then.
@@ -92,7 +92,7 @@ CellsJson cells_json(const Exits& exits, const ExitKeys::Namer& namer) {
   const auto add = [&](Combo combo) {
     combo_of_key.push_back(merged.emplace(std::move(combo), merged.size()).first->second);
   };
-  for (const GroupKey& key : exits.combos.keys()) add(combo_of(key, namer, texts));
+  for (const GroupKey& key : exits.combos.keys()) add(combo_of(key, names, texts));
   if (exits.cells.folded() != 0) {
     Combo other;
     for (Texts& of : texts) other.push_back(of.number(std::string(Report::kFoldedKey)));

@@ -12,6 +12,6 @@ struct CellsJson {
   Json values, combos;
   std::string cells;  // JSON: as a tree of values it would be most of the work
 };
-[[nodiscard]] CellsJson cells_json(const Exits& exits, const ExitKeys::Namer& namer);
+[[nodiscard]] CellsJson cells_json(const Exits& exits, const Naming& names);
 
 }  // namespace trapline::page

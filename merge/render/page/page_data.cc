@@ -44,9 +44,9 @@ PageData::PageData(const Pass& pass, PageOptions options)
     : options_(std::move(options)),
       pass_(pass),
       asked_requests_(options_of_requests()),
-      requests_(pass.timeline(), pass.input(), asked_requests_) {
+      requests_(pass.input(), asked_requests_) {
   if (options_.phases) phases_.emplace(*options_.phases);
-  if (pass.has_guest_intervals()) guest_spans_.emplace(pass.timeline(), kWorstGuestSpans);
+  if (pass.has_guest_intervals()) guest_spans_.emplace(kWorstGuestSpans);
 }
 PageData::~PageData() = default;
 
@@ -67,13 +67,13 @@ Result<PageRun> run_page(const PassOptions& what, PageOptions options, const Pro
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   const ReportOptions asked = options_for(PageData::report_options(), pass->input());
-  Aggregator aggregator(pass->timeline(), pass->input(), asked);
+  Aggregator aggregator(pass->input(), asked);
   PageData page(*pass, std::move(options));
   std::vector<SpanSink*> sinks = page.sinks();
   sinks.insert(sinks.begin(), &aggregator);
   if (auto read = read_report(*pass, asked, std::move(sinks), progress); !read)
     return tl::unexpected(std::move(read).error());
-  Report report = aggregator.snapshot(pass->pipeline());
+  Report report = aggregator.snapshot(pass->naming());
   auto recording = page.recording(report);
   if (!recording) return tl::unexpected(std::move(recording).error());
   return PageRun{std::move(report), std::move(*recording), pass->status()};

@@ -25,10 +25,8 @@ constexpr std::size_t kAimCells = 10'000, kFewestBins = 64;
 
 struct PageData::Writer {
   const PageData& data;
-  const Pipeline& pipeline;
-  const Timeline& timeline;
   const Report& report;
-  VcpuNames vcpus;
+  const Naming names;
   std::uint64_t start = 0;
   page::TimeBins bins{};
   Json sets_json{};  // they do not depend on the bins
@@ -36,14 +34,11 @@ struct PageData::Writer {
   [[nodiscard]] std::int64_t relative(std::uint64_t ns) const {
     return static_cast<std::int64_t>(ns - start);
   }
-  [[nodiscard]] ExitKeys::Namer namer() const {
-    return {pipeline.names(), pipeline.stacks(), timeline, vcpus, pipeline.processes()};
-  }
 
   Json sets() const {
     Json sets = Json::array();
     for (const auto& table :
-         data.exits_.tables.tables(data.exits_.combos, namer(), report.model.durations())) {
+         data.exits_.tables.tables(data.exits_.combos, names, report.model.durations())) {
       Json rows = Json::array();
       for (const GroupRow& row : table.rows) {
         if (rows.size() >= kMostRows) break;
@@ -65,7 +60,7 @@ struct PageData::Writer {
     for (std::size_t i = 0; i < report.vcpus.size(); ++i) {
       const ThreadId thread{report.vcpus[i].tid};
       Json& row = json[i];
-      row["name"] = vcpus.vcpu(thread, true);
+      row["name"] = names.vcpus.vcpu(thread, true);
       const std::vector<Shares::Bin>* shares = data.shares_.of(thread);
       for (std::size_t state = 0; state < kStates; ++state) {
         Json values = Json::array();
@@ -119,7 +114,7 @@ struct PageData::Writer {
   }
 
   Json phases() const {
-    Json json = phases_json(data.phases_->report(pipeline, report.end_ns), report);
+    Json json = phases_json(data.phases_->report(names.pipeline, report.end_ns), report);
     for (Json& row : json["rows"]) {
       row["start"] = relative(row["start_ns"].get<std::uint64_t>());
       row.erase("start_ns");
@@ -128,7 +123,7 @@ struct PageData::Writer {
   }
 
   Json requests() const {
-    const Report table = data.requests_.snapshot(pipeline);
+    const Report table = data.requests_.snapshot(names);
     const Json all = report_json(table);
     Json rows = Json::array();
     for (const GroupRow& row : table.rows) {
@@ -180,7 +175,7 @@ struct PageData::Writer {
     json["overhead"] = base["overhead"];
     json["lost"] = losses();
     json["lost_left_out"] = data.losses_left_out_;
-    page::CellsJson cells = page::cells_json(data.exits_, namer());
+    page::CellsJson cells = page::cells_json(data.exits_, names);
     json["values"] = std::move(cells.values);
     json["combos"] = std::move(cells.combos);
     json["cells"] = kCellsPlace;
@@ -192,13 +187,13 @@ struct PageData::Writer {
     json["irqs"] = base["irqs"];
     json["halts"] = base["halts"];
     json["guest_functions"] = base.value("guest_functions", Json::array());
-    json["guest_stacks"] = data.guest_.json(pipeline);
+    json["guest_stacks"] = data.guest_.json(names.pipeline);
     if (data.phases_) json["phases"] = phases();
     if (data.guest_spans_explained_) json["guest_spans"] = guest_spans();
     page::Texts texts;
-    page::add_worst(json, data.worst_, {pipeline, timeline, vcpus, start}, neighbourhoods, texts);
+    page::add_worst(json, data.worst_, {names, start}, neighbourhoods, texts);
     json["texts"] = texts.all();
-    json["waits"] = data.waits_.json({pipeline.names(), timeline, vcpus, pipeline.processes()});
+    json["waits"] = data.waits_.json(names);
     json["left_out"] = left_out();
     std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
     // No name can look like it: the quotes of a text are escaped.
@@ -230,11 +225,9 @@ Result<std::string> PageData::recording(const Report& report) {
   if (guest_spans_) {
     if (auto found = check_guest_intervals(pass_); !found)
       return tl::unexpected(std::move(found).error());
-    guest_spans_explained_ = guest_spans_->explain(pipeline);
+    guest_spans_explained_ = guest_spans_->explain(pass_.naming());
   }
-  Writer writer{*this, pipeline, pass_.timeline(), report, {}, report.start_ns, {}, {}};
-  const std::vector<VcpuThread> threads = vcpu_threads(pipeline.exits().vcpus(), writer.timeline);
-  writer.vcpus = VcpuNames(threads, find_vms(threads, pipeline.processes()));
+  Writer writer{*this, report, pass_.naming(), report.start_ns, {}, {}};
   const std::uint64_t first = pipeline.begin().value_or(Timestamp(writer.start)).ns();
   Cells& cells = exits_.cells;
   cells.begin_at(first);

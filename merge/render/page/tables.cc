@@ -83,18 +83,18 @@ void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
   count(combos_[combo], exit);
 }
 
-std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos,
-                                   const ExitKeys::Namer& namer, bool durations) const {
+std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const Naming& names,
+                                   bool durations) const {
   std::map<std::string, GroupRow> sums;
   const auto add = [&](const GroupKey& key, const GroupRow& row) {
-    sums[own.keys.text(key, namer)].merge(row);
+    sums[own.keys.text(key, names)].merge(row);
   };
   for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
   for (std::size_t i = 0; i < combos_.size(); ++i) {
     if (own.details && has_address_[i]) continue;
     const GroupKey& combo = combos.keys()[i];
     const GroupKey* halted = own.keys.halted_row(combo.halted);
-    add(halted != nullptr ? *halted : part_of(combo, own.by, namer.stacks), combos_[i]);
+    add(halted != nullptr ? *halted : part_of(combo, own.by, names.pipeline.stacks()), combos_[i]);
   }
   std::vector<GroupRow> rows;
   for (auto& [key, row] : sums) {
@@ -113,10 +113,10 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos,
   return rows;
 }
 
-std::vector<Tables::Table> Tables::tables(const Combos& combos, const ExitKeys::Namer& namer,
+std::vector<Tables::Table> Tables::tables(const Combos& combos, const Naming& names,
                                           bool durations) const {
   std::vector<Table> tables;
-  for (const Own& own : own_) tables.push_back({own.text, rows(own, combos, namer, durations)});
+  for (const Own& own : own_) tables.push_back({own.text, rows(own, combos, names, durations)});
   return tables;
 }
 

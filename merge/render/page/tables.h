@@ -29,7 +29,7 @@ class Tables {
     std::vector<GroupRow> rows;
   };
   // In the report's order, the largest first: by total where `durations`, else by count.
-  [[nodiscard]] std::vector<Table> tables(const Combos& combos, const ExitKeys::Namer& namer,
+  [[nodiscard]] std::vector<Table> tables(const Combos& combos, const Naming& names,
                                           bool durations) const;
 
  private:
@@ -42,7 +42,7 @@ class Tables {
     Groups groups;
   };
   [[nodiscard]] std::vector<GroupRow> rows(const Own& own, const Combos& combos,
-                                           const ExitKeys::Namer& namer, bool durations) const;
+                                           const Naming& names, bool durations) const;
 
   std::deque<Own> own_;
   std::vector<GroupRow> combos_;   // by number

@@ -53,7 +53,7 @@ void Waits::coarsen() {
   ++bins_.shift;
 }
 
-Json Waits::json(const std::map<Culprit, Sum>& sums, const CulpritNames& names) const {
+Json Waits::json(const std::map<Culprit, Sum>& sums, const Naming& names) const {
   struct Row {
     std::string culprit, vm;
     const Sum* sum;
@@ -90,7 +90,7 @@ Json Waits::json(const std::map<Culprit, Sum>& sums, const CulpritNames& names) 
   return {{"total_ns", total}, {"rows", std::move(list)}, {"rows_left_out", left_out}};
 }
 
-Json Waits::json(const CulpritNames& names) const {
+Json Waits::json(const Naming& names) const {
   return {{"preempted", json(preempted_, names)}, {"blocked", json(blocked_, names)}};
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/pass/naming.h"
 #include "merge/render/page/cells.h"
 #include "merge/render/report_json.h"
-#include "merge/report/culprit_text.h"
 
 namespace trapline::page {
 
@@ -23,7 +23,7 @@ class Waits {
   [[nodiscard]] const TimeBins& bins() const { return bins_; }
   void coarsen();
   // {"preempted": …, "blocked": …}: docs/formats/page.md.
-  [[nodiscard]] Json json(const CulpritNames& names) const;
+  [[nodiscard]] Json json(const Naming& names) const;
 
  private:
   struct Sum {
@@ -31,7 +31,7 @@ class Waits {
     std::vector<std::uint64_t> time;  // ns by bin
   };
   void add(const WaitShare& share);
-  [[nodiscard]] Json json(const std::map<Culprit, Sum>& sums, const CulpritNames& names) const;
+  [[nodiscard]] Json json(const std::map<Culprit, Sum>& sums, const Naming& names) const;
 
   TimeBins bins_;
   bool started_ = false;

@@ -14,7 +14,7 @@ std::size_t lane_number(std::string_view lane) {
 }
 
 std::string text_of(const Event& event, const PageNames& names) {
-  const Source& source = names.timeline.source_of(event);
+  const Source& source = names.naming.timeline.source_of(event);
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     return printable(event_part(marker->text));
   }
@@ -32,9 +32,9 @@ std::string_view lane_of_event(const Event& event, ThreadId thread) {
 
 std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
   const bool of_guest = is_guest(event.machine);
-  if (event.thread == thread && !of_guest) return names.vcpus.vcpu(event.thread, true);
+  if (event.thread == thread && !of_guest) return names.naming.vcpus.vcpu(event.thread, true);
   const ThreadId task = of_guest ? event.task : event.thread;
-  return printable(fmt::format("{}-{}", names.timeline.source_of(event).comm(task),
+  return printable(fmt::format("{}-{}", names.naming.timeline.source_of(event).comm(task),
                                static_cast<std::int32_t>(task)));
 }
 
@@ -47,7 +47,7 @@ void add_span(Json& spans, const WorstExits::Near& span, std::int64_t& last,
   spans.push_back(begin - last);
   spans.push_back(std::max<std::int64_t>(0, end - begin));
   if (span.kind == WorstExits::Kind::kHandler) {
-    spans.push_back(texts.number(name_or_dash(names.pipeline.names(), span.name)));
+    spans.push_back(texts.number(name_or_dash(names.naming.names, span.name)));
   }
   last = begin;
 }
@@ -103,28 +103,28 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
   Json exits = Json::array(), near = Json::array();
   for (const auto& capture : worst.sorted()) {
     const ExitSpan& exit = capture->exit;
-    const Source& source = names.timeline.source(exit.source);
+    const Source& source = names.naming.timeline.source(exit.source);
     ExitRow row{
         exit,
         {},
-        function_text(names.pipeline.names(), names.pipeline.stacks().innermost(capture->stack)),
+        function_text(names.naming.names, names.naming.pipeline.stacks().innermost(capture->stack)),
         printable(reason_text(source, exit.reason)),
         detail_text(exit.detail),
-        name_or_dash(names.pipeline.names(), exit.device),
+        name_or_dash(names.naming.names, exit.device),
         "-"};
     if (exit.preempted_by != ThreadId{}) {
       row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
                                                static_cast<std::int32_t>(exit.preempted_by)));
     }
-    Json one = exit_json(row, names.pipeline.exits().model().known_states());
+    Json one = exit_json(row, names.naming.pipeline.exits().model().known_states());
     one.erase("start_ns");
     if (exit.injected == kNoVector) one["injected_vector"] = Json();
     one["start"] = names.relative(exit.start.ns());
-    one["vcpu"] = names.vcpus.vcpu(exit.thread, true);
+    one["vcpu"] = names.naming.vcpus.vcpu(exit.thread, true);
     one["waits"] = Json::array();
     for (const WaitShare& share : capture->waits) {
       one["waits"].push_back({static_cast<unsigned>(share.part),
-                              texts.number(names.culprits().text(share.culprit)),
+                              texts.number(names.naming.text(share.culprit)),
                               names.relative(share.begin.ns()), share.length()});
     }
     one["neighbourhood"] = near.size() < neighbourhoods ? Json(near.size()) : Json();

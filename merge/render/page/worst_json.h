@@ -1,23 +1,17 @@
 // The longest exits and their neighbourhoods as the page's JSON.
 #pragma once
 
-#include "merge/pass/vcpu_names.h"
+#include "merge/pass/naming.h"
 #include "merge/render/page/texts.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/render/report_json.h"
-#include "merge/source/timeline.h"
 
 namespace trapline::page {
 
-// What numbers in an exit or an event are called, and what times count from.
+// What numbers are called, and what times count from.
 struct PageNames {
-  const Pipeline& pipeline;
-  const Timeline& timeline;
-  const VcpuNames& vcpus;
+  const Naming& naming;
   std::uint64_t start = 0;
-  [[nodiscard]] CulpritNames culprits() const {
-    return {pipeline.names(), timeline, vcpus, pipeline.processes()};
-  }
   [[nodiscard]] std::int64_t relative(std::uint64_t ns) const {
     return static_cast<std::int64_t>(ns - start);
   }

@@ -40,12 +40,12 @@ TEST(MemorySourceTest, ItsExitsAreReported) {
       all_of_kvm()));
   Timeline timeline(std::move(sources));
   const ReportOptions options;
-  Aggregator aggregator(timeline, input, options);
+  Aggregator aggregator(input, options);
   Pipeline pipeline(pipeline_options(timeline, input), {&aggregator});
   Event event;
   while (timeline.next(event) == Read::kEvent) ASSERT_TRUE(pipeline.push(event));
   pipeline.finish();
-  const Report report = aggregator.snapshot(pipeline);
+  const Report report = aggregator.snapshot(Naming(timeline, pipeline));
   ASSERT_EQ(report.rows.size(), 1u);
   const GroupRow& row = report.rows[0];
   EXPECT_EQ(row.key, "reason 123");

@@ -1,4 +1,4 @@
-#include "merge/report/culprit_text.h"
+#include "merge/pass/naming.h"
 
 #include <fmt/format.h>
 
@@ -60,7 +60,19 @@ std::string unknown_text(Missing missing) {
   return "unknown";
 }
 
-std::string comm_of(const Timeline& timeline, ThreadId thread) {
+}  // namespace
+
+Naming::Naming(const Timeline& from, const Pipeline& of, const Processes& known,
+               const std::vector<VcpuTotalsOf>& all)
+    : timeline(from),
+      pipeline(of),
+      names(of.names()),
+      processes(known),
+      threads(vcpu_threads(all, from)),
+      vms(find_vms(threads, known)),
+      vcpus(threads, vms) {}
+
+std::string Naming::comm(ThreadId thread) const {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     if (timeline.source(i).info().role != Role::kHostKernel) continue;
     std::string comm = timeline.source(i).comm(thread);
@@ -68,8 +80,6 @@ std::string comm_of(const Timeline& timeline, ThreadId thread) {
   }
   return {};
 }
-
-}  // namespace
 
 std::uint64_t pack(const Culprit& culprit) {
   const std::uint32_t low =
@@ -95,7 +105,7 @@ Culprit unpack_culprit(std::uint64_t word) {
   return culprit;
 }
 
-std::string CulpritNames::vm(ThreadId thread) const {
+std::string Naming::vm(ThreadId thread) const {
   if (is_vcpu(thread)) return vcpus.vm_id(thread);
   const ThreadId process = processes.of(thread, ThreadId{});
   if (process == ThreadId{}) return {};
@@ -103,7 +113,7 @@ std::string CulpritNames::vm(ThreadId thread) const {
   return vcpus.vm_of(name) != nullptr ? name : std::string();
 }
 
-std::string CulpritNames::text(const Culprit& culprit) const {
+std::string Naming::text(const Culprit& culprit) const {
   switch (culprit.kind) {
     case CulpritKind::kIdle:
       return "idle";
@@ -136,9 +146,9 @@ std::string CulpritNames::text(const Culprit& culprit) const {
   if (is_vcpu(culprit.thread)) {
     text = vcpus.vcpu(culprit.thread, true);
   } else {
-    const std::string comm = comm_of(timeline, culprit.thread);
+    const std::string name = comm(culprit.thread);
     const auto tid = static_cast<std::int32_t>(culprit.thread);
-    text = comm.empty() ? fmt::format("tid {}", tid) : fmt::format("{} (tid {})", comm, tid);
+    text = name.empty() ? fmt::format("tid {}", tid) : fmt::format("{} (tid {})", name, tid);
     if (!vm(culprit.thread).empty()) text = "QEMU thread " + text;
   }
   if (culprit.handler != kNoName)
@@ -149,7 +159,7 @@ std::string CulpritNames::text(const Culprit& culprit) const {
                                                : text;
 }
 
-std::string CulpritNames::ran_instead(const Culprit& culprit) const {
+std::string Naming::ran_instead(const Culprit& culprit) const {
   switch (culprit.kind) {
     case CulpritKind::kIdle:
       return "its CPU was idle and had yet to wake up";
@@ -165,7 +175,7 @@ std::string CulpritNames::ran_instead(const Culprit& culprit) const {
   }
 }
 
-std::string CulpritNames::slept_for(const Culprit& culprit) const {
+std::string Naming::slept_for(const Culprit& culprit) const {
   switch (culprit.kind) {
     case CulpritKind::kLock:
       return "waiting for a " + text(culprit);
@@ -178,7 +188,7 @@ std::string CulpritNames::slept_for(const Culprit& culprit) const {
   }
 }
 
-std::string CulpritNames::step(Part part, const Culprit& culprit) const {
+std::string Naming::step(Part part, const Culprit& culprit) const {
   const std::string who = text(culprit);
   const bool ran = culprit.kind == CulpritKind::kThread ||
                    culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq;

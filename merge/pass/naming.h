@@ -1,11 +1,13 @@
-// The words for whom a vCPU waited for.
+// What the numbers of threads, exits and culprits are called: of what a pass has met so far. A vCPU
+// that has had no exit yet is named as a thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "merge/analyze/culprit.h"
-#include "merge/model/processes.h"
+#include "merge/analyze/pipeline.h"
 #include "merge/pass/vcpu_names.h"
 #include "merge/source/timeline.h"
 
@@ -17,11 +19,19 @@ namespace trapline {
 // The key of an exit that waited for nobody.
 inline constexpr std::uint64_t kNoCulprit = ~std::uint64_t{0};
 
-struct CulpritNames {
+struct Naming {
+  // Borrows what it is made of.
+  Naming(const Timeline& from, const Pipeline& of) : Naming(from, of, of.processes(), of.vcpus()) {}
+  Naming(const Timeline& from, const Pipeline& of, const Processes& known,
+         const std::vector<VcpuTotalsOf>& all);
+
+  const Timeline& timeline;  // its sources name reasons and threads
+  const Pipeline& pipeline;
   const Names& names;
-  const Timeline& timeline;  // of the threads' names
-  const VcpuNames& vcpus;
   const Processes& processes;
+  std::vector<VcpuThread> threads;  // in the pipeline's order
+  std::vector<Vm> vms;              // of each
+  VcpuNames vcpus;
 
   // "stress-ng (tid 412)", "vcpu 1", "QEMU thread CPU 0/KVM (tid 9)", "idle", "timer",
   // "IPI from vcpu 1", "not allowed to run: CPU quota", "unknown (record sched:sched_waking)".
@@ -36,6 +46,8 @@ struct CulpritNames {
   [[nodiscard]] bool is_vcpu(ThreadId thread) const { return vcpus.vm(thread) != "?"; }
   // The VM that the thread belongs to; empty: to none, or it is not known.
   [[nodiscard]] std::string vm(ThreadId thread) const;
+  // The name of a thread of the host, printable; empty where no source knows it.
+  [[nodiscard]] std::string comm(ThreadId thread) const;
 };
 
 }  // namespace trapline

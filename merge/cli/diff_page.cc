@@ -1,7 +1,6 @@
 #include "merge/cli/diff_page.h"
 
 #include <array>
-#include <filesystem>
 #include <sstream>
 #include <utility>
 
@@ -10,19 +9,6 @@
 #include "merge/render/page/page_data.h"
 
 namespace trapline::cli {
-
-namespace {
-
-// The files of a recording, as run_compare() takes them: one path, or several with commas.
-std::vector<std::string> files_of(const std::string& recording) {
-  if (std::filesystem::exists(recording)) return {recording};
-  std::vector<std::string> files;
-  std::istringstream rest(recording);
-  for (std::string file; std::getline(rest, file, ',');) files.push_back(file);
-  return files;
-}
-
-}  // namespace
 
 Result<std::string> diff_page(const SideOptions& sides, const Comparison& comparison,
                               const Progress& progress) {

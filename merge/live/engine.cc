@@ -33,7 +33,10 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
                                          std::vector<SpanSink*>{maker_.get()});
   // The vCPUs keep their names until the next frame tells of them.
   Naming naming(timeline_, *pipeline_, processes_, {});
-  if (naming_) naming.vcpus = naming_->vcpus;
+  if (naming_) {
+    naming.vcpus = naming_->vcpus;
+    naming.threads = naming_->threads;
+  }
   naming_.emplace(std::move(naming));
 }
 

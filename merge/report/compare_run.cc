@@ -157,7 +157,8 @@ Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& rec
   return {};
 }
 
-// "host.dat,uftrace.data,sync.txt": several files are one recording, unless a file has that name.
+}  // namespace
+
 std::vector<std::string> files_of(const std::string& recording) {
   std::vector<std::string> files;
   std::string_view rest = recording;
@@ -170,6 +171,8 @@ std::vector<std::string> files_of(const std::string& recording) {
   files.emplace_back(rest);
   return files;
 }
+
+namespace {
 
 Result<std::vector<Recorded>> read_side(const std::vector<std::string>& paths,
                                         const SideOptions& sides, CompareRows rows,

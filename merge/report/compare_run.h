@@ -17,6 +17,9 @@ namespace trapline {
                                                    CompareRows rows, bool flame,
                                                    const Progress& progress);
 
+// "host.dat,uftrace.data,sync.txt": several files are one recording, unless a file has that name.
+[[nodiscard]] std::vector<std::string> files_of(const std::string& recording);
+
 struct SideOptions {
   std::vector<std::string> before, after;  // a recording each: a path, or several with commas
   InputOptions common;                     // without paths

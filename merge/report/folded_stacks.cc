@@ -17,15 +17,29 @@ std::string frame(std::string_view name) {
 
 }  // namespace
 
-void FoldedStacks::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  exits_ = true;
+void ExitStacks::add(const ExitSpan& exit, std::uint64_t weight, const Pipeline& pipeline) {
   const Key key{pipeline.stack_of(exit),     exit.source, exit.reason.isa, exit.reason.reason,
                 exit.reason.exception_class, exit.device};
-  if (causes_.size() >= kMost && !causes_.contains(key)) {
-    other_ += exit.total();
-    return;
+  const bool fits = weights_.size() < most_ || weights_.contains(key);
+  (fits ? weights_[key] : other_) += weight;
+}
+
+void ExitStacks::each(const Naming& names,
+                      const std::function<void(const std::string&, std::uint64_t)>& take) const {
+  for (const auto& [key, weight] : weights_) {
+    const auto& [stack, source, isa, reason, exception_class, device] = key;
+    std::string text;
+    if (stack != kNoStack) text = printable(names.pipeline.stacks().text(stack)) + ';';
+    text += frame(reason_text(names.timeline.source(source), {reason, isa, exception_class}));
+    if (device != kNoName) text += ';' + frame(names.names[device]);
+    take(text, weight);
   }
-  causes_[key] += exit.total();
+  take("[other]", other_);
+}
+
+void FoldedStacks::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  exits_ = true;
+  causes_.add(exit, exit.total(), pipeline);
 }
 
 void FoldedStacks::call(const FunctionCall& call, const Pipeline&) {
@@ -54,15 +68,7 @@ FoldedTimes FoldedStacks::take(const Naming& names) const {
       add(fmt::format("{};[{}]", text, part), own.parts[i]);
     }
   }
-  for (const auto& [key, ns] : causes_) {
-    const auto& [stack, source, isa, reason, exception_class, device] = key;
-    std::string text;
-    if (stack != kNoStack) text = printable(pipeline.stacks().text(stack)) + ';';
-    text += frame(reason_text(names.timeline.source(source), {reason, isa, exception_class}));
-    if (device != kNoName) text += ';' + frame(pipeline.names()[device]);
-    add(text, ns);
-  }
-  add("[other]", other_);
+  causes_.each(names, add);
   return times;
 }
 

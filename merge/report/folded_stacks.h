@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -19,10 +20,26 @@ namespace trapline {
 
 using FoldedTimes = std::map<std::string, std::uint64_t>;  // ns by stack
 
+// Weights of exits by guest stack, reason and device.
+class ExitStacks {
+ public:
+  // Further stacks than `most` are "[other]".
+  explicit ExitStacks(std::size_t most) : most_(most) {}
+  void add(const ExitSpan& exit, std::uint64_t weight, const Pipeline& pipeline);
+  // "main;draw;io;rtc", with its weight.
+  void each(const Naming& names,
+            const std::function<void(const std::string&, std::uint64_t)>& take) const;
+
+ private:
+  using Key =
+      std::tuple<StackId, std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, NameId>;
+  std::size_t most_;
+  std::map<Key, std::uint64_t> weights_;
+  std::uint64_t other_ = 0;
+};
+
 class FoldedStacks : public SpanSink {
  public:
-  static constexpr std::size_t kMost = std::size_t{1} << 16;  // further ones are "[other]"
-
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits | SpanClass::kCalls; }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
@@ -35,13 +52,10 @@ class FoldedStacks : public SpanSink {
     std::uint64_t guest_ns = 0;
     Parts parts{};
   };
-  using Key =
-      std::tuple<StackId, std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, NameId>;
 
   bool exits_ = false;
-  std::map<Key, std::uint64_t> causes_;
+  ExitStacks causes_{std::size_t{1} << 16};
   std::map<StackId, Own> own_;  // GuestStacks bounds them
-  std::uint64_t other_ = 0;
 };
 
 // A stack of both sides, in time for each recording of a side.

@@ -191,8 +191,9 @@ Result<GuestSpansExplained> run_guest_spans(const PassOptions& what, std::size_t
     return tl::unexpected(std::move(found).error());
   GuestSpansExplained explained = spans.explain(pass->naming());
   explained.notes = pass->input().notes;
-  for (std::string& note : notes_of(pass->pipeline().exits().model()))
-    explained.notes.push_back(std::move(note));
+  const ExitModel& model = pass->pipeline().exits().model();
+  for (std::string& note : notes_of(model)) explained.notes.push_back(std::move(note));
+  if (model.cycles) explained.notes.emplace_back(kCyclesNote);
   return explained;
 }
 

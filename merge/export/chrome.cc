@@ -93,7 +93,6 @@ class ChromeExporter final : public Exporter {
     return output_.commit();
   }
   [[nodiscard]] bool failed() const override { return output_.failed(); }
-  [[nodiscard]] std::uint64_t written() const override { return written_; }
 
  private:
   // Threads keep their number; what has none gets one that no thread has.
@@ -126,7 +125,6 @@ class ChromeExporter final : public Exporter {
         separator(), phase, process, lane_, ns / 1000, ns % 1000, category, json_string(name),
         span.kind == SpanKind::kExit ? arguments_ : "");
     output_.write(text_);
-    if (phase == 'B') ++written_;
   }
   [[nodiscard]] static std::int32_t process_of(const Track& track, const Pipeline& pipeline) {
     if (track.kind == TrackKind::kVcpu || track.kind == TrackKind::kGuestTask)
@@ -213,7 +211,6 @@ class ChromeExporter final : public Exporter {
       tasks_;
   std::map<std::pair<TrackKind, ThreadId>, std::vector<Timestamp>> async_;
   std::map<std::pair<std::int32_t, std::uint64_t>, std::string> lane_names_;
-  std::uint64_t written_ = 0;
 };
 
 }  // namespace

@@ -46,8 +46,6 @@ class Exporter : public SpanSink {
   [[nodiscard]] virtual Result<void> finish(const Pipeline& pipeline) = 0;
   // Whether writing failed: nothing more needs to be read.
   [[nodiscard]] virtual bool failed() const = 0;
-  // How many slices or rows were written.
-  [[nodiscard]] virtual std::uint64_t written() const = 0;
 };
 
 struct ExportFormat {

@@ -24,12 +24,10 @@ class FoldedExporter final : public Exporter {
                  [this](const std::string& stack, std::uint64_t weight) {
                    if (weight == 0) return;
                    output_.write(fmt::format("{} {}\n", stack, weight));
-                   ++written_;
                  });
     return output_.commit();
   }
   [[nodiscard]] bool failed() const override { return output_.failed(); }
-  [[nodiscard]] std::uint64_t written() const override { return written_; }
 
  private:
   [[nodiscard]] std::uint64_t weight_of(const ExitSpan& exit) const {
@@ -41,7 +39,6 @@ class FoldedExporter final : public Exporter {
   std::size_t weight_;
   OutputFile output_;
   ExitStacks stacks_{std::size_t{1} << 18};
-  std::uint64_t written_ = 0;
 };
 
 }  // namespace

@@ -48,7 +48,6 @@ class PerfettoExporter : public Exporter {
 
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override;
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
-  [[nodiscard]] std::uint64_t written() const override { return writer_.slices(); }
 
  private:
   static constexpr std::uint64_t kWindow = 100'000'000;  // of the counters, ns

@@ -136,7 +136,6 @@ void Writer::event(std::uint64_t track, std::uint64_t at, std::uint64_t type, co
 }
 
 void Writer::begin(std::uint64_t track, std::uint64_t at, const Slice& slice) {
-  ++slices_;
   event(track, at, kBegin, slice);
 }
 
@@ -151,7 +150,6 @@ void Writer::end(std::uint64_t track, std::uint64_t at) {
 }
 
 void Writer::instant(std::uint64_t track, std::uint64_t at, const Slice& slice) {
-  ++slices_;
   event(track, at, kInstant, slice);
 }
 

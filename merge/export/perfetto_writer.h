@@ -82,7 +82,6 @@ class Writer {
   void add_system(std::uint32_t machine, std::string_view sysname, std::string_view release,
                   std::string_view version, std::string_view hardware);
 
-  [[nodiscard]] std::uint64_t slices() const { return slices_; }
   [[nodiscard]] bool failed() const { return output_.failed(); }
   [[nodiscard]] Result<void> finish();
 
@@ -115,7 +114,7 @@ class Writer {
   ProtoBuffer out_;
   Interned categories_{1}, names_{2}, keys_{3}, values_{29};
   std::unordered_map<std::uint64_t, ProtoBuffer> bundles_;  // by machine and CPU
-  std::uint64_t last_track_ = 0, slices_ = 0;
+  std::uint64_t last_track_ = 0;
 };
 
 }  // namespace trapline::perfetto

@@ -29,7 +29,6 @@ class RowExporter : public Exporter {
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
   [[nodiscard]] Result<void> finish(const Pipeline&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
-  [[nodiscard]] std::uint64_t written() const override { return writer_.rows(); }
 
  private:
   // The cells of host, session, VM, vCPU and thread, which the rows of a vCPU share.

@@ -20,7 +20,6 @@ class SideRowExporter : public Exporter {
  public:
   [[nodiscard]] Result<void> finish(const Pipeline&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
-  [[nodiscard]] std::uint64_t written() const override { return writer_.rows(); }
 
  protected:
   SideRowExporter(const ExportContext& context, const ExportOptions& options, RowForm form,

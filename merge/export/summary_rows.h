@@ -25,7 +25,6 @@ class SummaryExporter : public Exporter {
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override;
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
-  [[nodiscard]] std::uint64_t written() const override { return writer_.rows(); }
 
  private:
   // Of one window. More are [other], whose reason and device are null.

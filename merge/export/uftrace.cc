@@ -139,7 +139,6 @@ class UftraceExporter final : public Exporter {
     return directory_.commit();
   }
   [[nodiscard]] bool failed() const override { return !status_; }
-  [[nodiscard]] std::uint64_t written() const override { return written_; }
 
  private:
   static constexpr std::size_t kBuffer = std::size_t{64} << 10;
@@ -206,7 +205,6 @@ class UftraceExporter final : public Exporter {
   void enter(Task& task, Timestamp at, std::uint64_t address, std::string_view arguments) {
     write(task, RecordType::kEntry, at, address, arguments);
     task.stack.push_back(address);
-    ++written_;
   }
   void leave(Task& task, Timestamp at) {
     if (task.stack.empty()) return;
@@ -253,7 +251,6 @@ class UftraceExporter final : public Exporter {
   std::string arguments_;
   std::uint32_t guest_tasks_ = 0;
   Result<void> status_;
-  std::uint64_t written_ = 0;
 };
 
 }  // namespace

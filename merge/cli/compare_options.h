@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "merge/report/compare_fail_if.h"
-#include "merge/report/compare_run.h"
+#include "merge/compare/compare_fail_if.h"
+#include "merge/compare/compare_run.h"
 
 namespace trapline::cli {
 

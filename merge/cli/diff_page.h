@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backend_ftrace/base/result.h"
-#include "merge/report/compare_run.h"
+#include "merge/compare/compare_run.h"
 
 namespace trapline::cli {
 

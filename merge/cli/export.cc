@@ -6,9 +6,9 @@
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"
 #include "merge/pass/pass.h"
-#include "merge/report/guest_spans.h"
 #include "merge/report/options.h"
 #include "merge/session/host_facts.h"
 

@@ -4,8 +4,8 @@
 #include <ostream>
 #include <string>
 
+#include "merge/compare/compare.h"
 #include "merge/render/text_table.h"
-#include "merge/report/compare.h"
 
 namespace trapline {
 

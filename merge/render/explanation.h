@@ -3,10 +3,10 @@
 
 #include <ostream>
 
+#include "merge/explain/explain.h"
+#include "merge/explain/guest_spans.h"
 #include "merge/render/ordered_json.h"
 #include "merge/render/text_table.h"
-#include "merge/report/explain.h"
-#include "merge/report/guest_spans.h"
 
 namespace trapline {
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/explain/guest_spans.h"
 #include "merge/render/page/exits.h"
 #include "merge/render/page/guest_times.h"
 #include "merge/render/page/page_options.h"
@@ -24,7 +25,6 @@
 #include "merge/render/page/waits.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/report/aggregator.h"
-#include "merge/report/guest_spans.h"
 #include "merge/report/phase_table.h"
 #include "merge/report/run.h"
 

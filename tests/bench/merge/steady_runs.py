@@ -9,7 +9,7 @@ and at random of 4, 3 and 1, and compares 5 of them, chosen at random, with 5 de
 `trapline diff` itself. Prints a line for each: in how many comparisons anything was claimed to be proven; with a
 delay, in how many of them ROW was (p50, mean or time in QEMU), and in how many a duration of anything else. A slow
 device makes the guest's rounds longer, so rates and shares of all rows do change.
---figures: writes every run's figures, for tests/merge/report/compare_stats_test.cc, as lines GROUP,ROW,METRIC,VALUE...
+--figures: writes every run's figures, for tests/merge/compare/compare_stats_test.cc, as lines GROUP,ROW,METRIC,VALUE...
 """
 import itertools
 import json

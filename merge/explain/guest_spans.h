@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "merge/analyze/guest_intervals.h"
-#include "merge/report/explain.h"
+#include "merge/explain/explain.h"
 
 namespace trapline {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/report/compare.h"
+#include "merge/compare/compare.h"
 #include "merge/report/exit_keys.h"
 
 namespace trapline {

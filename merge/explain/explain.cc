@@ -1,4 +1,4 @@
-#include "merge/report/explain.h"
+#include "merge/explain/explain.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "merge/report/compare_sink.h"
+#include "merge/compare/compare_sink.h"
 
 #include <fmt/format.h>
 

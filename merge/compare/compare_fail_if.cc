@@ -1,4 +1,4 @@
-#include "merge/report/compare_fail_if.h"
+#include "merge/compare/compare_fail_if.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "merge/report/compare_stats.h"
+#include "merge/compare/compare_stats.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "merge/report/compare.h"
+#include "merge/compare/compare.h"
 
 namespace trapline {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "merge/compare/compare.h"
 #include "merge/pass/pass.h"
-#include "merge/report/compare.h"
 #include "merge/report/groups.h"
 
 namespace trapline {

@@ -11,9 +11,9 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/analyze/exit_model.h"
+#include "merge/compare/compare_stats.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
-#include "merge/report/compare_stats.h"
 #include "merge/report/folded_stacks.h"
 
 namespace trapline {

@@ -1,4 +1,4 @@
-#include "merge/report/compare.h"
+#include "merge/compare/compare.h"
 
 #include <fmt/format.h>
 

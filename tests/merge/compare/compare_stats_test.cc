@@ -1,5 +1,5 @@
 // The statistics of runs: how often they claim falsely, and what they find.
-#include "merge/report/compare_stats.h"
+#include "merge/compare/compare_stats.h"
 
 #include <gtest/gtest.h>
 

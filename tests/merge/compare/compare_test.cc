@@ -1,12 +1,12 @@
 // A comparison of runs, and its conditions. The statistics are those of compare_stats_test.cc.
-#include "merge/report/compare.h"
+#include "merge/compare/compare.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "merge/report/compare_fail_if.h"
+#include "merge/compare/compare_fail_if.h"
 
 namespace trapline {
 namespace {

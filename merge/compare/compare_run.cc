@@ -1,4 +1,4 @@
-#include "merge/report/compare_run.h"
+#include "merge/compare/compare_run.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backend_ftrace/base/paths.h"
-#include "merge/report/compare_sink.h"
+#include "merge/compare/compare_sink.h"
 
 namespace trapline {
 namespace {

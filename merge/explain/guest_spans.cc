@@ -1,4 +1,4 @@
-#include "merge/report/guest_spans.h"
+#include "merge/explain/guest_spans.h"
 
 #include <fmt/format.h>
 

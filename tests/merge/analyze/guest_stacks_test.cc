@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+#include <string>
+
 #include "tests/merge/analyze/events.h"
 
 namespace trapline::test {
@@ -137,11 +140,23 @@ TEST_F(GuestStacksTest, TheRipsFunctionIsInnermost) {
 }
 
 TEST_F(GuestStacksTest, MoreStacksThanAreKeptBecomeTheirCaller) {
-  for (std::uint64_t i = 0; i < GuestStacks::kMostNodes + 5; ++i) {
-    const std::string name = "f" + std::to_string(i % 1000);
-    play({call(i, static_cast<std::uint32_t>(i % 1024), name)});
+  play({call(10, 0, "main")});
+  const StackId main = stacks_.stack_of(kVcpu0);
+  const StackId first = stacks_.with_innermost(main, names_.id("first"));
+  std::set<StackId> numbers;
+  for (int i = 0; i < 300; ++i) {
+    const StackId caller = stacks_.with_innermost(main, names_.id("f" + std::to_string(i)));
+    for (int j = 0; j < 300; ++j)
+      numbers.insert(stacks_.with_innermost(caller, names_.id("g" + std::to_string(j))));
   }
-  EXPECT_FALSE(now().empty());
+  EXPECT_LT(numbers.size(), GuestStacks::kMostNodes);
+  EXPECT_GT(numbers.size(), GuestStacks::kMostNodes * 9 / 10);
+  // Those that are known keep their number; a new one is its caller.
+  EXPECT_EQ(stacks_.with_innermost(main, names_.id("first")), first);
+  EXPECT_EQ(stacks_.text(first), "main;first");
+  EXPECT_EQ(stacks_.with_innermost(first, names_.id("new")), first);
+  play({call(20, 1, "new")});
+  EXPECT_EQ(now(), "main");
 }
 
 }  // namespace

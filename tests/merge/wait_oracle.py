@@ -417,7 +417,7 @@ def main():
     wrong = []
     for part in ("preempted", "blocked"):
         table = got["waits"][part]
-        in_exits = sum(row[f"{part}_ns"] for row in got["groups"]["rows"])
+        in_exits = sum(row[f"{part}_ns"] or 0 for row in got["groups"]["rows"])
         if not sum(row["ns"] for row in table["rows"]) == table["total_ns"] == in_exits:
             wrong.append(f"{part}: rows do not sum to {in_exits}: {table['total_ns']}")
         wrong += differences(part, rows_of(table), wanted[part])
@@ -426,10 +426,10 @@ def main():
         wrong += differences(f"steal of {vcpu['tid']}", rows_of(vcpu), mine)
     for by, part in (("preempted-by", "preempted"), ("blocked-on", "blocked")):
         rows = report(trapline, path, "--by", by)["groups"]["rows"]
-        halts = sum(row[f"{part}_ns"] for row in rows if row["key"] == "[halted]")
-        nobody = sum(row[f"{part}_ns"] for row in rows if row["key"] == "-")
+        halts = sum(row[f"{part}_ns"] or 0 for row in rows if row["key"] == "[halted]")
+        nobody = sum(row[f"{part}_ns"] or 0 for row in rows if row["key"] == "-")
         in_halts = sum(span.parts[part] for span in model.spans if span.is_halt)
-        if nobody or halts != in_halts or sum(row[f"{part}_ns"] for row in rows) != got["waits"][part]["total_ns"]:
+        if nobody or halts != in_halts or sum(row[f"{part}_ns"] or 0 for row in rows) != got["waits"][part]["total_ns"]:
             wrong.append(f"--by {by}: the groups do not hold the {part} time")
     wrong += check_explained(trapline, path, got)
     asleep = charge(model.spans, waits, "halted")

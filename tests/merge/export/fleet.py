@@ -91,7 +91,7 @@ def sums_of_reports():
                                            capture_output=True, check=True).stdout)
         for row in report["groups"]["rows"]:
             sums[row["key"]][0] += row["count"]
-            sums[row["key"]][1] += row["total_ns"]
+            sums[row["key"]][1] += row["total_ns"] or 0
     return {key: tuple(value) for key, value in sums.items()}
 
 

@@ -122,7 +122,7 @@ def check_states(rows, report, expect):
     found = collections.defaultdict(dict)
     for part, state, total in rows["states"]:
         found[part][state] = int(total)
-    sums = {part: sum(row[part + "_ns"] for row in report["groups"]["rows"]) for part in ("preempted", "blocked")}
+    sums = {part: sum(row[part + "_ns"] or 0 for row in report["groups"]["rows"]) for part in ("preempted", "blocked")}
     for part, state in (("preempted", "R"), ("blocked", "S")):
         expect(f"states while {part}", found[part], {state: sums[part]} if sums[part] else {})
     # From the first poll or sleep to the last wake-up: between, it may wake and sleep again.
@@ -184,14 +184,14 @@ def check(trapline, processor, recording, work):
         if int(shortest) < 0:
             problems.append(f"{category}: a slice without an end")
     expect("exits", {name: (int(count), int(total)) for name, count, total in rows["exits"]},
-           {key: (row["count"], row["total_ns"]) for key, row in wanted.items()})
+           {key: (row["count"], row["total_ns"] or 0) for key, row in wanted.items()})
     parts = {(exit_name, part): int(total) for exit_name, part, total in rows["parts"]}
     expect("parts", parts, {(key, part): row[part + "_ns"] for key, row in wanted.items()
                             for part in ("kernel", "user", "preempted", "blocked", "halted") if row[part + "_ns"]})
     if int(rows["switches"][0][0]) > 100:
         count, shortest = (int(cell) for cell in rows["host cpus"][0])
         expect("vCPUs on the host's CPUs, and their shortest time", (count > 0, shortest >= 0), (True, True))
-    guest = sum(vcpu["guest_ns"] for vcpu in report["vcpus"])
+    guest = sum(vcpu["guest_ns"] or 0 for vcpu in report["vcpus"])
     found = sum(int(total) for category, _, total, _ in rows["categories"] if category == "guest")
     expect("guest time", found, guest)
     check_states(rows, report, expect)

@@ -42,7 +42,7 @@ def sums_of_summary(rows):
     for row in rows:
         for i, value in enumerate([row["count"], row["total_ns"], *(row[part] for part in PARTS)]):
             sums[row["reason"]][i] += value or 0
-        assert sum(row["counts"]) == row["count"] and row["values"] == sorted(set(row["values"])), row
+        assert sum(row["counts"]) == (0 if row["total_ns"] is None else row["count"]) and row["values"] == sorted(set(row["values"])), row
         histograms[row["reason"]].update(dict(zip(row["values"], row["counts"])))
     return dict(sums), histograms
 
@@ -66,7 +66,7 @@ def sums_of_wakers(rows, vcpus):
         if thread and int(thread[1]) in names:
             waker = names[int(thread[1])]
         sums[waker][0] += 1
-        sums[waker][1] += row["total_ns"]
+        sums[waker][1] += row["total_ns"] or 0
     return dict(sums)
 
 
@@ -75,7 +75,7 @@ def sums_of_nested(rows):
     for row in rows:
         key = "[halted]" if row["halt"] else row["nested"]
         sums[key][0] += 1
-        sums[key][1] += row["total_ns"]
+        sums[key][1] += row["total_ns"] or 0
     return dict(sums)
 
 
@@ -151,11 +151,11 @@ def check(trapline, speedscope, recording):
     by_waker = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "blocked-on"],
                                          capture_output=True, check=True).stdout)
     expect("jsonl, woken_by", sums_of_wakers(rows, by_waker["vcpus"]),
-           {row["key"]: [row["count"], row["total_ns"]] for row in by_waker["groups"]["rows"]})
+           {row["key"]: [row["count"], row["total_ns"] or 0] for row in by_waker["groups"]["rows"]})
     by_nested = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "nested"],
                                           capture_output=True, check=True).stdout)
     expect("jsonl, nested", sums_of_nested(rows),
-           {row["key"]: [row["count"], row["total_ns"]] for row in by_nested["groups"]["rows"]})
+           {row["key"]: [row["count"], row["total_ns"] or 0] for row in by_nested["groups"]["rows"]})
     for window in ("1h", "10ms"):
         lines = export(trapline, recording, "--to", "jsonl", "--rows", "summary", "--window", window).splitlines()
         found, histograms = sums_of_summary(map(json.loads, lines))

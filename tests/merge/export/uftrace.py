@@ -62,7 +62,7 @@ def check(trapline, programs, recording, work):
     if report["user_end"] == "none":
         print(f"{recording}: left out: its exits have no duration, and uftrace shows no call without one")
         return True
-    wanted = {row["key"]: [row["count"], row["total_ns"]] for row in report["groups"]["rows"]}
+    wanted = {row["key"]: [row["count"], row["total_ns"] or 0] for row in report["groups"]["rows"]}
     return all([check_with(program, directory, recording, wanted) for program in programs])
 
 

@@ -90,7 +90,8 @@ export async function dataOf(page) {
 
 // What the table shows: the key and, by column, the exact figures of the cells' hover texts.
 export const rowsOf = (page) => page.evaluate(() => [...document.querySelectorAll("#table tbody tr[data-key]")].map((row) => {
-  const number = (cell) => Number((cell.title || cell.textContent).replace(/[^\d.]/g, ""));
+  // "–": not known.
+  const number = (cell) => (cell.textContent.endsWith("–") ? null : Number((cell.title || cell.textContent).replace(/[^\d.]/g, "")));
   const [count, total, , mean, p50, p90, p99, max] = [...row.querySelectorAll("td.number")].map(number);
   return { key: row.querySelector("th .name").textContent, count, total, mean, p50, p90, p99, max };
 }));

@@ -79,7 +79,7 @@ function sums_are_the_report(words, data) {
   for (const [i, vcpu] of whole.vcpus.entries()) {
     const sum = (state) => data.vcpus[i].shares[state].reduce((a, b) => a + b, 0);
     for (const state of ["guest", "kernel", "user", "preempted", "blocked", "halted", "paused", "offline", "not_seen"]) {
-      assert.equal(sum(state), vcpu[`${state}_ns`], `${text}: ${state}`);
+      assert.equal(sum(state), vcpu[`${state}_ns`] ?? 0, `${text}: ${state}`);
     }
   }
   // The cells hold every exit once.
@@ -102,7 +102,7 @@ function sums_are_the_report(words, data) {
   for (const [name, sums] of own) {
     const row = data.guest_functions.find((one) => one.name === name);
     assert.ok(row, `${text}: ${name}`);
-    for (const [key, ns] of Object.entries(sums)) assert.equal(ns, row[key], `${text}: ${key} of ${name}`);
+    for (const [key, ns] of Object.entries(sums)) assert.equal(ns, row[key] ?? 0, `${text}: ${key} of ${name}`);
   }
   for (const row of data.guest_functions) assert.ok(own.has(row.name) || row.own_ns === 0, `${text}: ${row.name}`);
   return data.guest_functions.length > 0 ? 1 : 0;
@@ -213,12 +213,12 @@ const cases = {
         await page.locator(`[data-sort="${sort}"]`).focus();
         await page.keyboard.press("Enter");
         await page.waitForFunction((s) => document.querySelector(`th[aria-sort] [data-sort="${s}"]`), sort);
-        const down = (await rowsOf(page)).map((row) => row[of]);
+        const down = (await rowsOf(page)).map((row) => row[of] ?? 0);
         const ascending = (await page.locator("th[aria-sort]").getAttribute("aria-sort")) === "ascending";
         assert.deepEqual(down, [...down].sort((a, b) => (ascending ? a - b : b - a)), sort);
         await page.keyboard.press("Enter");
         await page.waitForFunction((was) => document.querySelector("th[aria-sort]").getAttribute("aria-sort") !== was, ascending ? "ascending" : "descending");
-        const up = (await rowsOf(page)).map((row) => row[of]);
+        const up = (await rowsOf(page)).map((row) => row[of] ?? 0);
         assert.deepEqual(up, [...up].sort((a, b) => (ascending ? b - a : a - b)), `${sort} the other way`);
       }
       // Finding.
@@ -632,7 +632,7 @@ const cases = {
         const lines = await page.locator(`#${section} tbody tr`).evaluateAll((rows, of_disk) => rows
           .filter((row) => !of_disk || /^2[a-d]\./.test(row.querySelector("td").textContent))
           .map((row) => [...row.querySelectorAll("td.number")].map((cell) => (cell.title || cell.textContent).replace(/[^\d–]/g, ""))), section === "requests");
-        assert.deepEqual(lines, expected.map((d) => [d.count, ...(d.count ? [d.p50_ns, d.p90_ns, d.p99_ns, d.max_ns] : Array(4).fill("–"))].map(String)), file);
+        assert.deepEqual(lines, expected.map((d) => [d.count, ...(d.count ? [d.p50_ns, d.p90_ns, d.p99_ns, d.max_ns] : Array(4).fill("–"))].map((n) => (n === null ? "–" : String(n)))), file);
         if (section === "vhost") assert.match(await page.locator("#vhost").textContent(), new RegExp(`${vhost[0].notified} of ${vhost[0].turns} turns began with a guest's notify; ${vhost[0].interrupts} interrupts`));
         else assert.match(await page.locator("#requests").textContent(), /came through an eventfd \(irqfd\)/);
         await page.setViewportSize({ width: 390, height: 900 });

@@ -38,6 +38,7 @@ void CpuRunners::add(Cpu& cpu, const Run& run) {
     cpu.runs[cpu.added % kMost] = run;
   }
   ++cpu.added;
+  pieces_ += kPieces;
 }
 
 void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, ThreadId prev, ThreadId next) {
@@ -106,14 +107,16 @@ void join_not_allowed(std::span<WaitShare> pieces) {
 
 }  // namespace
 
-void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitShare>& shares) const {
+void CpuRunners::divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitShare>& shares) {
   const auto [begin, end] = std::pair(wait.begin, wait.end);
   const std::size_t before = shares.size();
   static const Cpu kNone;
   const Cpu& record = cpu < cpus_.size() ? cpus_[cpu] : kNone;
-  const std::uint64_t oldest = record.added - record.runs.size();
+  const std::uint64_t kept = std::min<std::uint64_t>(record.runs.size(), pieces_);
+  const std::uint64_t oldest = record.added - kept;
   std::uint64_t run = record.added;  // the first one after `begin`
   while (run > oldest && record.at(run - 1).begin > begin) --run;
+  pieces_ -= record.added - run;
   Timestamp at = begin;
   Culprit culprit = unknown_for(oldest == 0 ? Missing::kSwitches : Missing::kRoom);
   if (run > oldest) culprit = culprit_of(record.at(run - 1), wait);

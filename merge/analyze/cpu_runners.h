@@ -1,6 +1,7 @@
 // Who ran on each CPU of the host, from sched_switch, and the interrupts that took its time. The
 // latest kMost switches of a CPU are kept: a wait that is longer than those is divided as far as
-// they reach back.
+// they reach back. All waits together are divided into at most kPieces for each switch: many that
+// are long at once are divided as far back as that goes.
 //
 //   first switch      switch        loss          event after it      switch
 //   ─── not known ────┼── thread ───┼─ lost ──────┼── its `prev` ─────┼── thread …
@@ -17,6 +18,7 @@ namespace trapline {
 class CpuRunners {
  public:
   static constexpr std::size_t kMost = 1u << 14;  // switches of a CPU, a power of two
+  static constexpr std::uint64_t kPieces = 64, kFirstPieces = 1u << 16;
   static constexpr std::uint32_t kMostCpus = 1u << 12;
   // No sleep state of a CPU takes as long to leave.
   static constexpr std::uint64_t kLongestWakeUp = 5'000'000;
@@ -35,7 +37,7 @@ class CpuRunners {
     bool woken = false;  // it waits since a wake-up: else it was switched out runnable, or moved
   };
   // Adds it in pieces to `shares`, without a gap.
-  void divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitShare>& shares) const;
+  void divide(std::uint32_t cpu, const Wait& wait, std::vector<WaitShare>& shares);
 
  private:
   struct Run {
@@ -57,9 +59,10 @@ class CpuRunners {
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   [[nodiscard]] static Culprit culprit_of(const Run& run);
   [[nodiscard]] static Culprit culprit_of(const Run& run, const Wait& wait);
-  static void add(Cpu& cpu, const Run& run);
+  void add(Cpu& cpu, const Run& run);
 
   std::vector<Cpu> cpus_;
+  std::uint64_t pieces_ = kFirstPieces;  // that waits may still be divided into
 };
 
 }  // namespace trapline

@@ -87,10 +87,19 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
 
 // The command that shows the session: opened as the command will open it, what it suggests works.
 // Empty where nothing is in it. It is read by its descriptor and with its owner's rights.
-std::string next_command(const Session& session, const Folder& folder) {
+std::string next_command(const Session& session, const Outcome& outcome) {
+  const Folder& folder = outcome.folder;
   const std::string report = fmt::format("trapline report {}", folder.path());
   // The functions are in a folder that --user's programs write into: root does not go there.
   if (!session.user.empty() && session.out_in_session) return report;
+  // Without exits or guest calls nothing has to be looked for: to open a recording without exits
+  // reads all of it.
+  const bool may_have_exits =
+      std::ranges::find(session.events, EventName{"kvm", "kvm_exit"}) != session.events.end();
+  if (!may_have_exits && session.functions == Functions::kNone && session.qemu_version.empty() &&
+      outcome.written != 0) {
+    return fmt::format("trapline timeline {}", folder.path());
+  }
   const ActAs as(folder.identity());
   InputOptions how;
   how.paths = {fmt::format("/proc/self/fd/{}", folder.fd())};
@@ -120,7 +129,7 @@ std::vector<std::string> summary(const Session& session, const Outcome& outcome)
     add_snapshot(session, outcome, seconds, lines);
   }
   add_losses(session, outcome.whole, lines);
-  if (const std::string next = next_command(session, outcome.folder); !next.empty()) {
+  if (const std::string next = next_command(session, outcome); !next.empty()) {
     lines.push_back("next: " + next);
   } else if (session.snapshot_on.empty()) {
     lines.emplace_back("no events were recorded");

@@ -100,11 +100,14 @@ void ThreadTable::add_names(std::string_view saved_cmdlines) {
     const auto tid = parse_number(line.substr(0, blank));
     if (!tid || blank == std::string_view::npos || line.substr(blank + 1) == "<...>") continue;
     const auto thread = static_cast<pid_t>(*tid);
-    if (names_.size() >= kMostThreads && !names_.contains(thread)) {
+    const auto known = names_.find(thread);
+    if (known != names_.end()) {
+      known->second = line.substr(blank + 1);
+    } else if (names_.size() < kMostThreads) {
+      names_.emplace(thread, line.substr(blank + 1));
+    } else {
       leave_out(thread);
-      continue;
     }
-    names_[thread] = line.substr(blank + 1);
   }
 }
 

@@ -38,6 +38,19 @@ Json overhead_json(const std::optional<Overhead>& overhead, const Report& report
           {"not_run_share", knows_not_run ? share(overhead->not_run_ns) : Json()}};
 }
 
+void add_distribution(Json& json, const Histogram& histogram) {
+  const auto known = [&](std::uint64_t ns) { return histogram.count() == 0 ? Json() : Json(ns); };
+  json["min_ns"] = known(histogram.min());
+  json["mean_ns"] = known(histogram.mean());
+  json["p50_ns"] = value_or_null(histogram.percentile(500));
+  json["p90_ns"] = value_or_null(histogram.percentile(900));
+  json["p99_ns"] = value_or_null(histogram.percentile(990));
+  json["p999_ns"] = value_or_null(histogram.percentile(999));
+  json["max_ns"] = known(histogram.max());
+}
+
+}  // namespace
+
 Json vcpu_json(const VcpuRow& row, const Report& report) {
   const VcpuTotals& totals = row.totals;
   Json json = {{"vm", row.vm},
@@ -57,19 +70,6 @@ Json vcpu_json(const VcpuRow& row, const Report& report) {
   json["overhead"] = overhead_json(overhead, report);
   return json;
 }
-
-void add_distribution(Json& json, const Histogram& histogram) {
-  const auto known = [&](std::uint64_t ns) { return histogram.count() == 0 ? Json() : Json(ns); };
-  json["min_ns"] = known(histogram.min());
-  json["mean_ns"] = known(histogram.mean());
-  json["p50_ns"] = value_or_null(histogram.percentile(500));
-  json["p90_ns"] = value_or_null(histogram.percentile(900));
-  json["p99_ns"] = value_or_null(histogram.percentile(990));
-  json["p999_ns"] = value_or_null(histogram.percentile(999));
-  json["max_ns"] = known(histogram.max());
-}
-
-}  // namespace
 
 void add_parts(Json& json, const Parts& parts, const States& known) {
   for (std::size_t i = 0; i < kParts; ++i)
@@ -232,23 +232,19 @@ Json steal_json(const Report& report) {
   return rows;
 }
 
-Json halts_json(const Report& report) {
-  Json rows = Json::array();
-  for (const HaltRow& row : *report.halts) {
-    rows.push_back({{"vm", row.vm},
-                    {"vm_name", name_or_null(row.vm_name)},
-                    {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
-                    {"polls_won", distribution_json(row.polls_won)},
-                    {"slept", distribution_json(row.slept)},
-                    {"wake_to_run", distribution_json(row.wake_to_run)},
-                    {"invalid", row.invalid}});
-  }
-  return rows;
-}
-
 }  // namespace
 
-Json report_json(const Report& report) {
+Json halt_json(const HaltRow& row) {
+  return {{"vm", row.vm},
+          {"vm_name", name_or_null(row.vm_name)},
+          {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
+          {"polls_won", distribution_json(row.polls_won)},
+          {"slept", distribution_json(row.slept)},
+          {"wake_to_run", distribution_json(row.wake_to_run)},
+          {"invalid", row.invalid}};
+}
+
+Json report_json(const Report& report, VcpuRows vcpus) {
   Json json = {{"version", 2}};
   for (const SourceRow& source : report.sources) json["sources"].push_back(source_json(source));
   json["interval"] = {{"start_ns", report.start_ns}, {"end_ns", report.end_ns}};
@@ -256,7 +252,9 @@ Json report_json(const Report& report) {
   json["user_end"] = name_of(report.model.user_end);
   json["from_userspace_exit"] = report.model.from_userspace_exit;
   json["vcpus"] = Json::array();
-  for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row, report));
+  const bool inside = vcpus == VcpuRows::kInside;
+  if (inside)
+    for (const VcpuRow& row : report.vcpus) json["vcpus"].push_back(vcpu_json(row, report));
   json["overhead"] = overhead_json(report.overhead, report);
   Json rows = Json::array();
   for (const GroupRow& row : report.rows) rows.push_back(row_json(row, report));
@@ -278,7 +276,9 @@ Json report_json(const Report& report) {
   if (report.rows_of == RowsOf::kRequests) json["request_paths"] = request_paths_json(report);
   if (!report.vhost.empty()) json["vhost"] = vhost_json(report);
   if (report.irqs) json["irqs"] = irqs_json(report);
-  if (report.halts) json["halts"] = halts_json(report);
+  if (report.halts) json["halts"] = Json::array();
+  if (report.halts && inside)
+    for (const HaltRow& row : *report.halts) json["halts"].push_back(halt_json(row));
   if (report.waits) {
     json["waits"] = {{"preempted", wait_rows_json(report.waits->preempted)},
                      {"blocked", wait_rows_json(report.waits->blocked)},
@@ -294,13 +294,75 @@ Json report_json(const Report& report) {
     json["counters"]["bios_ambiguous"] = report.counters.bios_ambiguous;
   }
   json["notes"] = report.notes;
-  if (report.halt_costs) json["halt_costs"] = halt_costs_json(*report.halt_costs, report.cycles);
+  if (report.halt_costs) json["halt_costs"] = Json::array();
+  if (report.halt_costs && inside)
+    for (const HaltCostRow& row : *report.halt_costs)
+      json["halt_costs"].push_back(halt_cost_json(row, report.cycles));
   if (report.phases) json["phases"] = phases_json(*report.phases, report);
   return json;
 }
 
+namespace {
+
+// An object, member by member and row by row: of ten thousands of vCPUs all rows would take
+// hundreds of megabytes as one tree, and again as one text.
+class ObjectWriter {
+ public:
+  explicit ObjectWriter(std::ostream& out) : out_(out) {}
+  void add(const std::string& key, const Json& value) {
+    if (!value.is_array()) return begin(key), print(value, 2);
+    add_rows(key, value, [](const Json& row) -> const Json& { return row; });
+  }
+  template <typename Rows, typename ToJson>
+  void add_rows(const std::string& key, const Rows& rows, const ToJson& to_json) {
+    begin(key);
+    const char* separator = "\n    ";
+    out_ << '[';
+    for (const auto& row : rows) {
+      out_ << std::exchange(separator, ",\n    ");
+      print(to_json(row), 4);
+    }
+    out_ << (rows.empty() ? "]" : "\n  ]");
+  }
+  void end() { out_ << "\n}\n"; }
+
+ private:
+  void begin(const std::string& key) {
+    out_ << std::exchange(separator_, ",\n  ") << Json(key).dump() << ": ";
+  }
+  // No text in it has a line's end: that is written as an escape.
+  void print(const Json& value, std::size_t indent) {
+    std::string_view text = text_ = value.dump(2, ' ', false, Json::error_handler_t::replace);
+    for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+      out_ << text.substr(0, end + 1) << std::string_view("    ").substr(0, indent);
+      text.remove_prefix(end + 1);
+    }
+    out_ << text;
+  }
+  std::ostream& out_;
+  const char* separator_ = "{\n  ";
+  std::string text_;
+};
+
+}  // namespace
+
 void print_json(const Report& report, std::ostream& out) {
-  out << report_json(report).dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  ObjectWriter object(out);
+  const Json json = report_json(report, VcpuRows::kApart);
+  for (const auto& [key, value] : json.items()) {
+    if (key == "vcpus") {
+      object.add_rows(key, report.vcpus,
+                      [&](const VcpuRow& row) { return vcpu_json(row, report); });
+    } else if (key == "halts") {
+      object.add_rows(key, *report.halts, [](const HaltRow& row) { return halt_json(row); });
+    } else if (key == "halt_costs") {
+      object.add_rows(key, *report.halt_costs,
+                      [&](const HaltCostRow& row) { return halt_cost_json(row, report.cycles); });
+    } else {
+      object.add(key, value);
+    }
+  }
+  object.end();
 }
 
 }  // namespace trapline

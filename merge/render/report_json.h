@@ -9,7 +9,12 @@
 
 namespace trapline {
 
-[[nodiscard]] Json report_json(const Report& report);
+// The rows of vCPUs and of their halts are many on large hosts: kApart leaves their lists empty,
+// for those who write them one by one.
+enum class VcpuRows : std::uint8_t { kInside, kApart };
+[[nodiscard]] Json report_json(const Report& report, VcpuRows vcpus = VcpuRows::kInside);
+[[nodiscard]] Json vcpu_json(const VcpuRow& row, const Report& report);
+[[nodiscard]] Json halt_json(const HaltRow& row);
 [[nodiscard]] Json row_json(const GroupRow& row, const Report& report);
 // "user_ns": 12, or null where the events do not tell it.
 void add_parts(Json& json, const Parts& parts, const States& known);

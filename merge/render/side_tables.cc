@@ -25,26 +25,6 @@ Json replay_json(const HaltCostRow& row) {
           {"settings", std::move(settings)}};
 }
 
-}  // namespace
-
-Json halt_costs_json(const std::vector<HaltCostRow>& halts, bool cycles) {
-  Json rows = Json::array();
-  for (const HaltCostRow& row : halts) {
-    rows.push_back({{"vm", row.vm},
-                    {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
-                    {"exits", row.exits},
-                    {"halt_exits", row.halt_exits},
-                    {"halted_ns", row.halted_ns},
-                    {"polling_ns", row.polling_ns},
-                    {"polling_bounded", row.halts_bounded},
-                    {"polling_unknown", row.halts_unknown}});
-    if (!cycles) rows.back()["replay"] = replay_json(row);
-  }
-  return rows;
-}
-
-namespace {
-
 Json shares_json(const std::vector<PhaseShare>& shares) {
   Json rows = Json::array();
   for (const PhaseShare& share : shares)
@@ -53,6 +33,19 @@ Json shares_json(const std::vector<PhaseShare>& shares) {
 }
 
 }  // namespace
+
+Json halt_cost_json(const HaltCostRow& row, bool cycles) {
+  Json json = {{"vm", row.vm},
+               {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
+               {"exits", row.exits},
+               {"halt_exits", row.halt_exits},
+               {"halted_ns", row.halted_ns},
+               {"polling_ns", row.polling_ns},
+               {"polling_bounded", row.halts_bounded},
+               {"polling_unknown", row.halts_unknown}};
+  if (!cycles) json["replay"] = replay_json(row);
+  return json;
+}
 
 Json phases_json(const PhaseReport& phases, const Report& report) {
   Json rows = Json::array();

@@ -13,6 +13,6 @@ namespace trapline {
 void print_side_tables(const Report& report, std::ostream& out, const TextStyle& style);
 void print_side_tables_csv(const Report& report, std::ostream& out);
 [[nodiscard]] Json phases_json(const PhaseReport& phases, const Report& report);
-[[nodiscard]] Json halt_costs_json(const std::vector<HaltCostRow>& halts, bool cycles);
+[[nodiscard]] Json halt_cost_json(const HaltCostRow& row, bool cycles);
 
 }  // namespace trapline

@@ -18,7 +18,7 @@ using page::Cells;
 using page::Shares;
 using page::WorstExits;
 
-constexpr std::string_view kCellsPlace = "@cells@";
+constexpr std::string_view kPlace = "@place@";
 constexpr std::size_t kAimCells = 10'000, kFewestBins = 64;
 
 }  // namespace
@@ -56,21 +56,36 @@ struct PageData::Writer {
     return sets;
   }
 
-  Json vcpu_rows(Json json) const {
-    for (std::size_t i = 0; i < report.vcpus.size(); ++i) {
-      const ThreadId thread{report.vcpus[i].tid};
-      Json& row = json[i];
-      row["name"] = names.vcpus.vcpu(thread, true);
-      const std::vector<Shares::Bin>* shares = data.shares_.of(thread);
-      for (std::size_t state = 0; state < kStates; ++state) {
-        Json values = Json::array();
-        for (std::size_t bin = 0; shares != nullptr && bin < shares->size(); ++bin) {
-          values.push_back((*shares)[bin][state]);
-        }
-        row["shares"][std::string(kStateKeys[state])] = std::move(values);
+  Json vcpu_row(const VcpuRow& vcpu) const {
+    const ThreadId thread{vcpu.tid};
+    Json row = vcpu_json(vcpu, report);
+    row["name"] = names.vcpus.vcpu(thread, true);
+    const std::vector<Shares::Bin>* shares = data.shares_.of(thread);
+    for (std::size_t state = 0; state < kStates; ++state) {
+      Json values = Json::array();
+      for (std::size_t bin = 0; shares != nullptr && bin < shares->size(); ++bin) {
+        values.push_back((*shares)[bin][state]);
       }
+      row["shares"][std::string(kStateKeys[state])] = std::move(values);
     }
-    return json;
+    return row;
+  }
+
+  // One by one: there may be ten thousands of vCPUs.
+  template <typename Rows, typename ToJson>
+  static std::string rows_text(const Rows& rows, const ToJson& to_json) {
+    std::string text = "[";
+    for (const auto& row : rows) {
+      if (text.size() > 1) text += ',';
+      text += to_json(row).dump(-1, ' ', true, Json::error_handler_t::replace);
+    }
+    return text += ']';
+  }
+
+  // No name can look like it: the quotes of a text are escaped.
+  static void put(std::string& text, std::string_view key, const std::string& value) {
+    const std::string place = fmt::format("\"{}\":\"{}\"", key, kPlace);
+    text.replace(text.find(place) + key.size() + 3, kPlace.size() + 2, value);
   }
 
   Json losses() const {
@@ -148,7 +163,7 @@ struct PageData::Writer {
   }
 
   std::string print(std::size_t neighbourhoods) {
-    const Json base = report_json(report);
+    const Json base = report_json(report, VcpuRows::kApart);
     Json json;
     json["recorded"] = data.options_.recorded;
     json["tool"] = data.options_.tool;
@@ -171,21 +186,21 @@ struct PageData::Writer {
                     {"bin_ns", std::uint64_t{1} << bins.shift},
                     {"bins", bins.bin(std::max(report.end_ns, report.start_ns)) + 1}};
     json["latency"] = {{"per_octave", 4}};
-    json["vcpus"] = vcpu_rows(base["vcpus"]);
+    json["vcpus"] = kPlace;
     json["overhead"] = base["overhead"];
     json["lost"] = losses();
     json["lost_left_out"] = data.losses_left_out_;
     page::CellsJson cells = page::cells_json(data.exits_, names);
     json["values"] = std::move(cells.values);
     json["combos"] = std::move(cells.combos);
-    json["cells"] = kCellsPlace;
+    json["cells"] = kPlace;
     if (sets_json.is_null()) sets_json = sets();
     json["sets"] = sets_json;
     json["requests"] = std::move(asked["rows"]);
     json["request_paths"] = std::move(asked["paths"]);
     json["vhost"] = std::move(asked["vhost"]);
     json["irqs"] = base["irqs"];
-    json["halts"] = base["halts"];
+    json["halts"] = report.halts ? Json(kPlace) : Json();
     json["guest_functions"] = base.value("guest_functions", Json::array());
     json["guest_stacks"] = data.guest_.json(names.pipeline);
     if (data.phases_) json["phases"] = phases();
@@ -196,9 +211,10 @@ struct PageData::Writer {
     json["waits"] = data.waits_.json(names);
     json["left_out"] = left_out();
     std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-    // No name can look like it: the quotes of a text are escaped.
-    const std::string place = fmt::format("\"cells\":\"{}\"", kCellsPlace);
-    text.replace(text.find(place) + 8, place.size() - 8, cells.cells);
+    put(text, "vcpus",
+        rows_text(report.vcpus, [this](const VcpuRow& row) { return vcpu_row(row); }));
+    put(text, "cells", cells.cells);
+    if (report.halts) put(text, "halts", rows_text(*report.halts, halt_json));
     return text;
   }
 };
@@ -241,7 +257,7 @@ Result<std::string> PageData::recording(const Report& report) {
   };
   while (!few()) cells.coarsen();
   while (!fits(cells.bins())) cells.coarsen();
-  std::size_t neighbourhoods = WorstExits::kMost + WorstExits::kMostRows;
+  std::size_t neighbourhoods = WorstExits::kMost + WorstExits::kMostRows, before = 0;
   while (true) {
     const unsigned shift =
         std::max({shares_.bins().shift, cells.bins().shift, waits_.bins().shift});
@@ -254,7 +270,14 @@ Result<std::string> PageData::recording(const Report& report) {
     if (neighbourhoods > 2 * page::kFirst) {
       neighbourhoods = 2 * page::kFirst;
     } else if (writer.bins.bin(writer.report.end_ns) > 2) {
-      cells.coarsen();
+      // What depends on the bins is halved each time: where as much again as was saved is not
+      // enough, only the fewest bins are worth another attempt.
+      const std::size_t saved = before > json.size() ? before - json.size() : 0;
+      const bool helps = before == 0 || json.size() - saved <= PageOptions::kMostBytes;
+      before = json.size();
+      do {
+        cells.coarsen();
+      } while (!helps && cells.bins().bin(writer.report.end_ns) > 2);
     } else if (neighbourhoods != 0) {
       neighbourhoods = 0;
     } else {

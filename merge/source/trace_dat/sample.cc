@@ -1,5 +1,6 @@
 #include "merge/source/trace_dat/sample.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "merge/source/trace_dat/cpu_events.h"
@@ -17,7 +18,16 @@ class Looker {
     for (std::size_t type = 0; type < schemas_.size(); ++type) {
       const auto name = formats.name(static_cast<std::uint16_t>(type));
       by_type_.push_back(capability_of(name));
+      if (by_type_.back() == nullptr) continue;
+      possible_.push_back(by_type_.back());
+      if (name.starts_with("kvm:")) possible_.push_back(&Capabilities::any_kvm);
     }
+  }
+
+  // Whether all has been seen that events of these formats can add.
+  [[nodiscard]] bool is_complete() const {
+    return std::ranges::all_of(
+        possible_, [this](bool Capabilities::*capability) { return capabilities.*capability; });
   }
 
   void look(const RecordedEvent& event) {
@@ -58,7 +68,7 @@ class Looker {
   }
 
   std::span<const Schema> schemas_;
-  std::vector<bool Capabilities::*> by_type_;
+  std::vector<bool Capabilities::*> by_type_, possible_;
 };
 
 Result<void> look_at(const File& file, const Layout& layout, Looker& looker,
@@ -100,7 +110,7 @@ Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                          const Formats& formats) {
   Looker looker(formats);
   auto looked = look_at(file, layout, looker, {0, 0.5, 0.98}, kEventsPerLook);
-  if (looked && !looker.capabilities.kvm_exit) {
+  if (looked && !looker.capabilities.kvm_exit && !looker.is_complete()) {
     looked = look_at(file, layout, looker, {0}, std::numeric_limits<std::uint64_t>::max());
   }
   if (!looked) return tl::unexpected(std::move(looked).error());

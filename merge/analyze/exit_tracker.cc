@@ -1,3 +1,4 @@
+// More than 400 lines: what each event means for the exit of its thread, one after the other.
 #include "merge/analyze/exit_tracker.h"
 
 #include <utility>
@@ -40,6 +41,7 @@ void ExitTracker::close_for_loss(Thread& thread) {
   if (thread.phase != Thread::Phase::kEnded && thread.phase != Thread::Phase::kGone)
     thread.phase = Thread::Phase::kUnknown;
   thread.sealed = true;
+  thread.back = false;
   thread.waiting = kNoDetail;
   thread.off_cpu = thread.asleep = thread.stopped = thread.in_user = false;
 }
@@ -132,6 +134,10 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     begin(*thread, event);
   } else if (thread->phase == Thread::Phase::kLeft) {
     account(*thread, event.at);
+  } else if (thread->phase == Thread::Phase::kUnknown && thread->back) {
+    account(*thread, event.at);
+    ++counters_.closed_by_loss;
+    return;
   } else {
     const bool open = thread->phase == Thread::Phase::kExit;
     if (open) ++counters_.exit_without_entry;

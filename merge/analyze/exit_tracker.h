@@ -12,7 +12,9 @@
 //
 //   Off the CPU, wherever in a span: runnable -> preempted; asleep -> blocked until it is woken, in
 //   a halt halted. A switch in the guest ends the guest's run: the exit that it begins is named by
-//   the next kvm_exit, which some kernels write after the thread was switched out.
+//   the next kvm_exit, which some kernels write after the thread was switched out. After a loss a
+//   kvm_exit that follows a switch to the thread, without an entry between them, is such a one: its
+//   beginning was lost.
 //
 //   exit by a halt   kernel │ polls, sleeps, wakes, sleeps │ preempted │ kernel
 //                           └──────────── halted ──────────┘ the last wake-up
@@ -115,6 +117,7 @@ class ExitTracker {
     bool goes_offline = false;  // in this exit
     bool was_stopped = false;   // in this exit it was paused or offline: it will be no span
     bool keeps = false;         // the intervals of this exit
+    bool back = false;          // kUnknown: it was switched in, so what it left ended before
     bool sealed = false;        // fallback: events were lost, so no later one is the span's detail
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;

@@ -211,6 +211,7 @@ void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
   if (Thread* next = threads_.find(sched.next); next != nullptr) {
     seen(*next, event);
     runs(*next, event.at);
+    next->back = true;
   }
 }
 

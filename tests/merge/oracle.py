@@ -304,6 +304,7 @@ class Vcpu:
         self.vmm_stopped = False
         self.off_at = None       # since when
         self.off = None          # preempted, blocked or paused, while it is off the CPU
+        self.back = False        # it was switched in since the last loss
         self.span = None
         self.last, self.cpu = begin, None
         self.totals = collections.Counter()
@@ -450,7 +451,7 @@ class Model:
             vcpu.fold(self)
         if vcpu.phase not in ("ended", "gone"):
             vcpu.phase = "unknown"
-        vcpu.off = None
+        vcpu.off, vcpu.back = None, False
         self.waiting.pop(vcpu.tid, None)
 
     # -- threads
@@ -511,6 +512,7 @@ class Model:
                 self.leave(leaving, event)
             if coming:
                 self.is_back(coming, event.at)
+                coming.back = True
         elif event.name in ("sched_waking", "sched_wakeup"):
             woken = self.vcpus.get(number(event.fields, "pid"))
             if woken and woken.off in ("blocked", "paused"):
@@ -576,6 +578,11 @@ class Model:
             self.thread(event, runs=False)
 
     def on_exit(self, event, vcpu):
+        if vcpu.phase == "unknown" and vcpu.back:
+            # Not entered since it was switched in: the exit began before, where events were lost.
+            vcpu.account(event.at)
+            self.counters["closed_by_loss"] += 1
+            return
         if vcpu.phase == "exit":
             self.counters["exit_without_entry"] += 1
             vcpu.forget(event.at)

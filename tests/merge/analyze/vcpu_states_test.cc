@@ -270,6 +270,16 @@ TEST_P(VcpuStatesTest, FromALossToTheNextEventNothingIsSeen) {
   EXPECT_EQ(totals.not_seen_ns, 770u);
 }
 
+TEST_P(VcpuStatesTest, AnExitWhoseBeginningALossHidIsNone) {
+  play({entry(50), switch_out(60, true), lost(0, 60, 800), switch_in(900, kVcpu0, 1),
+        exit(905, kSvmNpf, kVcpu0, 1), entry(920, kVcpu0, 1), exit(930, kSvmNpf, kVcpu0, 1),
+        entry(940, kVcpu0, 1)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].start.ns(), 930u);
+  EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
+  EXPECT_EQ(tracker_->counters().entry_without_exit, 2u);
+}
+
 TEST_P(VcpuStatesTest, WithoutSwitchesALossClosesEveryThread) {
   model_.sched_switch = false;
   play({entry(50), exit(100), lost(1, 130, 800), entry(900)});

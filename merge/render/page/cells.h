@@ -8,6 +8,7 @@
 // become too many.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -36,6 +37,12 @@ struct TimeBins {
   // Times before the first are in its bin.
   [[nodiscard]] std::uint64_t bin(std::uint64_t ns) const {
     return ns < first ? 0 : (ns >> shift) - base();
+  }
+  // Where the bin of `at` ends, or `end`, which comes after `at`, where that is before. The last
+  // bin of all ends beyond the last time there is.
+  [[nodiscard]] std::uint64_t until(std::uint64_t at, std::uint64_t end) const {
+    const std::uint64_t edge = (base() + bin(at) + 1) << shift;
+    return edge > at ? std::min(end, edge) : end;
   }
   // Where bin `bin` goes when bins become twice as long.
   [[nodiscard]] std::uint64_t doubled(std::uint64_t bin) const {

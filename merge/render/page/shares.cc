@@ -16,8 +16,7 @@ void Shares::add(ThreadId thread, State state, Timestamp begin, Timestamp end,
   if (shares == nullptr) return;
   for (std::uint64_t at = begin.ns(); at < end.ns();) {
     const std::uint64_t bin = bins_.bin(at);
-    const std::uint64_t edge = (bins_.base() + bin + 1) << bins_.shift;
-    const std::uint64_t to = std::min(end.ns(), edge);
+    const std::uint64_t to = bins_.until(at, end.ns());
     if (shares->size() <= bin) shares->resize(bin + 1);
     (*shares)[bin][static_cast<std::size_t>(state)] += to - at;
     at = to;

@@ -30,8 +30,7 @@ void Waits::add(const WaitShare& share) {
   sum.max_ns = std::max(sum.max_ns, share.length());
   for (std::uint64_t at = share.begin.ns(); at < share.end.ns();) {
     const std::uint64_t bin = bins_.bin(at);
-    const std::uint64_t edge = (bins_.base() + bin + 1) << bins_.shift;
-    const std::uint64_t to = std::min(share.end.ns(), edge);
+    const std::uint64_t to = bins_.until(at, share.end.ns());
     if (sum.time.size() <= bin) sum.time.resize(bin + 1);
     sum.time[bin] += to - at;
     at = to;

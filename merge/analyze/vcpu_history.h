@@ -21,9 +21,13 @@ namespace trapline {
 
 struct VcpuPiece {
   std::optional<Part> part;  // nothing: the guest ran
-  Culprit culprit;           // kPreempted, kBlocked, kHalted
+  Culprit culprit;           // kPreempted, kBlocked, sleeps of kHalted
   Timestamp begin, end;
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+  [[nodiscard]] bool has_culprit() const {
+    return part == Part::kPreempted || part == Part::kBlocked ||
+           (part == Part::kHalted && culprit != Culprit());
+  }
 };
 
 class VcpuHistory {

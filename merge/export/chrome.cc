@@ -71,8 +71,8 @@ class ChromeExporter final : public Exporter {
     const std::uint64_t lane = lane_;
     for (const VcpuPiece& piece : interval.pieces) {
       text_of_span_ = piece.part ? kPartNames[static_cast<std::size_t>(*piece.part)] : "guest";
-      const bool waits = piece.part == Part::kPreempted || piece.part == Part::kBlocked;
-      if (waits) text_of_span_ += ": " + printable(culprits_.of(piece.culprit, pipeline));
+      if (piece.has_culprit())
+        text_of_span_ += ": " + printable(culprits_.of(piece.culprit, pipeline));
       write('B', span, piece.begin, pipeline, lane);
       write('E', span, piece.end, pipeline, lane);
     }

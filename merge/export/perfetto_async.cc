@@ -91,13 +91,12 @@ void PerfettoExporter::guest_interval(const GuestInterval& interval, const Pipel
   writer_.begin(track, interval.begin.ns(),
                 {writer_.name(name), words_.of_guest_span, {&where, 1}, {}, {}});
   for (const VcpuPiece& piece : interval.pieces) {
-    const bool waits = piece.part == Part::kPreempted || piece.part == Part::kBlocked;
-    const Annotation who{
-        words_.culprit, Annotation::Kind::kText, 0,
-        waits ? writer_.value(culprits_.of(piece.culprit, pipeline)) : perfetto::Text{}};
+    const Annotation who{words_.culprit, Annotation::Kind::kText, 0,
+                         piece.has_culprit() ? writer_.value(culprits_.of(piece.culprit, pipeline))
+                                             : perfetto::Text{}};
     Slice slice{piece.part ? words_.parts[static_cast<std::size_t>(*piece.part)] : words_.guest,
                 words_.of_guest_span_part};
-    if (waits) slice.annotations = {&who, 1};
+    if (piece.has_culprit()) slice.annotations = {&who, 1};
     writer_.begin(track, piece.begin.ns(), slice);
     writer_.end(track, piece.end.ns());
   }

@@ -44,7 +44,7 @@ GUEST_QUERIES = {
     "parts": "select p.name, s.name, sum(s.dur) from slice s join slice p on s.parent_id = p.id "
              "where s.category = 'guest span part' and p.category = 'guest span' group by 1, 2",
     "culprits": "select name, extract_arg(arg_set_id, 'debug.culprit'), sum(dur), count(*) from slice "
-                "where category = 'guest span part' and name in ('preempted', 'blocked') group by 1, 2",
+                "where category = 'guest span part' and extract_arg(arg_set_id, 'debug.culprit') is not null group by 1, 2",
 }
 
 

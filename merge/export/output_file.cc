@@ -32,7 +32,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool force) {
     return OutputFile("standard output", UniqueFd(::dup(STDOUT_FILENO)));
   }
   auto at = Folder::open_parent(path);
-  if (!at) return tl::unexpected(std::move(at).error());
+  if (!at) return fail(at.error().kind, "{}: {}", path, at.error().message);
   return create_in(std::move(at->first), at->second, force, 0);
 }
 

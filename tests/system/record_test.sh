@@ -439,9 +439,9 @@ a_low_limit_of_open_files_is_raised_and_the_command_has_it_back() {
 a_qemu_that_is_killed_ends_the_recording() {
   demo_qemu -accel tcg
   start_recorder -- "${qemu_command[@]}" -S
-  wait_for QEMU pgrep -P "$recorder"
+  wait_for QEMU pgrep -P "$recorder" "qemu|ld-linux"
   sleep 1
-  kill -KILL "$(pgrep -P "$recorder")"
+  kill -KILL "$(pgrep -P "$recorder" "qemu|ld-linux")"
   end_recorder
   expect_equal "exit status" 137 "$status"
   expect_equal "closed" True "$(json 's["closed"]')"
@@ -573,7 +573,7 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
 a_snapshot_keeps_what_is_around_the_slow_exits() {
   [ -w /dev/kvm ] || skip "needs /dev/kvm"
   demo_qemu -accel kvm -cpu host,-arch-capabilities
-  start_recorder --snapshot-on 'exit > 20us' --around 2ms --duration 4 -- "${qemu_command[@]}"
+  start_recorder --snapshot-on 'exit > 20us' --around 2ms --duration 2 -- "${qemu_command[@]}"
   end_recorder
   cat "$work/stderr"
   nothing_left "$recorder"

@@ -67,10 +67,18 @@ Recorded record(const std::string& clock, int series, unsigned pause_us) {
   return recorded;
 }
 
-// As if the recording were on mono: it is the first clock that is read after the marker.
-std::vector<SyncEntry> on_mono(std::vector<SyncEntry> syncs) {
+// A recording as if it were on mono, which is the first clock that is read after the marker, and a
+// source on `clock` that has no records of its own.
+std::vector<SourceClock> mono_and(std::string_view clock, std::vector<SyncEntry> syncs) {
   for (SyncEntry& entry : syncs) entry.point.stamp = entry.point.after.at(ClockId::kMono);
-  return syncs;
+  std::vector<SourceClock> sources(2);
+  sources[0].path = "trace.dat";
+  sources[0].clock = "mono";
+  sources[0].syncs = std::move(syncs);
+  sources[1].path = "qemu.log";
+  sources[0].boot.id = sources[1].boot.id = "this one";
+  sources[1].clock = clock;
+  return sources;
 }
 
 class RealClock : public ::testing::TestWithParam<const char*> {};
@@ -126,14 +134,7 @@ TEST(RealClocks, ReadableOnesAgreeWithClockGettimeThroughAnInstanceOnLocal) {
   const Recorded recorded = record("local", 5, 400'000);
   ASSERT_GE(recorded.syncs.size(), 50u);
   for (const ClockId clock : {ClockId::kMonoRaw, ClockId::kBoot, ClockId::kTai, ClockId::kReal}) {
-    std::vector<SourceClock> sources(2);
-    sources[0].path = "a";
-    sources[0].clock = "mono";
-    sources[0].syncs = on_mono(recorded.syncs);
-    sources[1].path = "b";
-    sources[0].boot.id = sources[1].boot.id = "this one";
-    sources[1].clock = clock_name(clock);
-    const auto related = align(sources);
+    const auto related = align(mono_and(clock_name(clock), recorded.syncs));
     ASSERT_TRUE(related) << related.error().message;
     const AlignedSource& found = related->sources[1];
     // Readings right now, a moment after the recording: the drift's uncertainty grows a little.
@@ -318,14 +319,7 @@ TEST(RealClocks, OfAWallClockThatIsSetTheTruthIsInsideTheErrorOrItIsRefused) {
     done = true;
     setting.join();
     if (moved != 0) step(-moved);
-    std::vector<SourceClock> sources(2);
-    sources[0].path = "trace.dat";
-    sources[0].clock = "mono";
-    sources[0].syncs = on_mono(recorded.syncs);
-    sources[1].path = "qemu.log";
-    sources[0].boot.id = sources[1].boot.id = "this one";
-    sources[1].clock = "real";
-    const auto related = align(sources);
+    const auto related = align(mono_and("real", recorded.syncs));
     if (!related) {
       ++refused;
       std::printf("[ refused  ] %s\n", related.error().message.c_str());

@@ -235,6 +235,7 @@ void Recorder::stop_tracing() {
     session_.ended_by = broken_->message;
     say(broken_->message + "; the recording lacks its end");
   }
+  disk_->ask(streams_->sync_job());  // what fails only now is cut off like what failed before
   disk_->stop();
   if (const auto failed = disk_->error()) {
     const std::uint64_t dropped = streams_->keep_only(disk_->durable());

@@ -46,6 +46,29 @@ std::string make_name() {
 // same one the slower gets ENODEV (instance_rmdir, kernel/trace/trace.c).
 bool is_gone(int cause) { return cause == ENOENT || cause == ENODEV; }
 
+tl::unexpected<Error> cannot_make(const std::string& root, const std::string& name, int cause) {
+  const std::string folder = root + "/instances/" + name;
+  if (cause == EEXIST) {
+    return fail(ErrorKind::kUsage,
+                "--instance {}: there is an ftrace instance of that name; choose another name, or "
+                "remove it when nobody uses it: rmdir {}",
+                name, folder);
+  }
+  if (cause == EACCES || cause == EPERM) {
+    return fail(
+        "{}/instances: not permitted to make an instance; run as root, with --user NAME "
+        "for the command",
+        root);
+  }
+  if (cause == ENOENT) {
+    return fail(
+        "{}/instances: not there; this kernel lacks ftrace instances, or tracefs is not "
+        "mounted: mount -t tracefs nodev /sys/kernel/tracing",
+        root);
+  }
+  return fail("{}: {}", folder, std::strerror(cause));
+}
+
 std::string why_it_stays(int cause) {
   return cause == EBUSY ? "a process still holds its marker open" : std::strerror(cause);
 }
@@ -116,32 +139,12 @@ Result<Instance> Instance::create(const std::string& wanted) {
   }
   std::string name = wanted.empty() ? make_name() : wanted;
   const std::string folder = *root + "/instances/" + name;
-  if (::mkdir(folder.c_str(), 0750) != 0) {
-    const int cause = errno;
-    if (cause == EEXIST) {
-      return fail(
-          ErrorKind::kUsage,
-          "--instance {}: there is an ftrace instance of that name; choose another name, or "
-          "remove it when nobody uses it: rmdir {}",
-          name, folder);
-    }
-    if (cause == EACCES || cause == EPERM) {
-      return fail(
-          "{}/instances: not permitted to make an instance; run as root, with --user NAME "
-          "for the command",
-          *root);
-    }
-    if (cause == ENOENT) {
-      return fail(
-          "{}/instances: not there; this kernel lacks ftrace instances, or tracefs is not "
-          "mounted: mount -t tracefs nodev /sys/kernel/tracing",
-          *root);
-    }
-    return fail("{}: {}", folder, std::strerror(cause));
-  }
-  Instance instance(std::move(*root), std::move(name));
+  // Somebody else's is not the watchdog's concern.
+  if (::access(folder.c_str(), F_OK) == 0) return cannot_make(*root, name, EEXIST);
   auto watchdog = start_watchdog(folder);
   if (!watchdog) return tl::unexpected(std::move(watchdog).error());
+  if (::mkdir(folder.c_str(), 0750) != 0) return cannot_make(*root, name, errno);
+  Instance instance(std::move(*root), std::move(name));
   instance.watchdog_.emplace(std::move(*watchdog));
   if (auto off = instance.set("tracing_on", "0"); !off) {
     return tl::unexpected(std::move(off).error());

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,11 +16,6 @@ namespace {
 
 constexpr unsigned kTries = 200;  // 10 ms apart: the maker's files are closed one after the other
 
-ino_t inode_of(const std::string& folder) {
-  struct stat status {};
-  return ::stat(folder.c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
 void take_away(const std::string& folder) {
   switch_off_instance(folder);
   for (unsigned tries = 0; tries < kTries; ++tries) {
@@ -31,7 +25,7 @@ void take_away(const std::string& folder) {
   shrink_instance(folder);  // the command holds its marker: the next start removes it
 }
 
-int watch(const std::string& folder, ino_t inode, int pipe) {
+int watch(const std::string& folder, int pipe) {
   (void)::setsid();
   sigset_t all;
   ::sigfillset(&all);
@@ -42,15 +36,14 @@ int watch(const std::string& folder, ino_t inode, int pipe) {
   close_all_from(1);
   pollfd maker{0, 0, 0};  // no reader is an error, which is always told
   while (::poll(&maker, 1, -1) < 0 && errno == EINTR) continue;
-  if (inode_of(folder) == inode) take_away(folder);
+  take_away(folder);
   return 0;
 }
 
 }  // namespace
 
 Result<Child> start_watchdog(const std::string& folder) {
-  const ino_t inode = inode_of(folder);
-  return Child::start([&](UniqueFd& pipe) { return watch(folder, inode, pipe.get()); });
+  return Child::start([&](UniqueFd& pipe) { return watch(folder, pipe.get()); });
 }
 
 void switch_off_instance(const std::string& folder) {

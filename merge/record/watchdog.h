@@ -1,13 +1,16 @@
 // What ends an instance when the process that made it dies of a signal that it cannot see.
 //
+// It is there before the instance, which records from its first moment and takes the kernel a while
+// to make: a kill meanwhile must not leave it.
+//
 //   maker ──── reads a pipe that nobody writes into ────── watchdog, asleep at the other end
 //     │ killed, crashed: the kernel closes its end ──────────> tracing off, instance removed, end
 //     │ ends well: removes the instance ─────────────────────> killed
 //
 // Guarantees: in a session of its own, deaf to every signal that can be ignored, so that what ends
 // the maker does not end it; holds no file but the pipe, and works in /; costs nothing while the
-// maker lives; an instance that somebody made anew with the same name is not touched. What kills
-// both (SIGKILL to a whole cgroup) leaves the instance to remove_leftovers().
+// maker lives. What kills both (SIGKILL to a whole cgroup) leaves the instance to
+// remove_leftovers().
 #pragma once
 
 #include <string>
@@ -16,7 +19,8 @@
 
 namespace trapline::record {
 
-// Of this process, for the instance in this folder; it ends with the object.
+// Of this process, for the instance that it is about to make in this folder, which is not there; it
+// ends with the object.
 [[nodiscard]] Result<Child> start_watchdog(const std::string& folder);
 
 // Records nothing more. For an instance that cannot be removed yet, `shrink` gives its memory back.

@@ -391,12 +391,23 @@ killed() {  # killed SIGNAL COMMAND...; with what it was asked, no instance of i
 }
 
 no_instance_outlives_what_made_it() {
-  local signal
+  local signal process
+  command -v strace >/dev/null || skip "needs strace"
   for signal in KILL SEGV INT; do
     killed "$signal" "$trapline" record -o "$session" --no-kvm --sched --duration 60
   done
   killed KILL "$trapline" record --flight 2s -o "$session" --no-kvm --sched
   killed KILL "$trapline" top --batch
+  # One that is killed while the kernel makes its instance, which records from its first moment.
+  setsid strace -o "$work/trace" -e trace=mkdir -e inject=mkdir:delay_exit=3000000 \
+    "$trapline" record -o "$session" --no-kvm --sched --duration 60 2>"$work/stderr" &
+  process=$!
+  wait_for "recorder" pgrep -P "$process" -x trapline
+  recorder=$(pgrep -P "$process" -x trapline)
+  wait_for "instance in the making" records "$recorder"
+  kill -KILL "$recorder"
+  wait "$process" || true
+  wait_for "end of the instance in the making" has_no_instance "$recorder"
   # One that the user named, too.
   "$trapline" record -o "$session" --instance "mine-$$" --no-kvm --sched --duration 60 2>"$work/stderr" &
   recorder=$!

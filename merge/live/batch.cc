@@ -1,73 +1,82 @@
 #include "merge/live/batch.h"
 
-#include <algorithm>
+#include <vector>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
 #include "merge/render/report_json.h"
+#include "merge/render/tables.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/tables.h"
+#include "merge/report/top_rows.h"
 
 namespace trapline::live {
 namespace {
 
-Json vcpu_json(const VcpuRow& row, std::uint64_t length, const States& known) {
-  Json json = {{"vm", row.vm},
-               {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
-               {"tid", row.tid},
-               {"exits", row.totals.exits}};
-  add_states(json, row.totals, known);
-  // With what came before the vCPU's time.
-  const std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
-  json["not_seen_ns"] = length > seen ? length - seen : 0;
-  return json;
-}
-
-void add_distribution(Json& json, const Distribution& times) {
-  json["min_ns"] = times.min();
-  json["mean_ns"] = times.mean();
-  json["p50_ns"] = value_or_null(times.percentile(500));
-  json["p90_ns"] = value_or_null(times.percentile(900));
-  json["p99_ns"] = value_or_null(times.percentile(990));
-  json["p999_ns"] = value_or_null(times.percentile(999));
-  json["max_ns"] = times.max();
-}
-
 // As in a report's JSON, and what began before the interval.
-Json live_row_json(const LiveRow& row, const States& known) {
-  Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
-  add_parts(json, row.parts, known);
-  add_distribution(json, row.total);
-  json["max_at_ns"] = row.max_at_ns;
-  json["carried"] = row.carried;
-  json["carried_ns"] = row.carried_ns;
-  return json;
+Table live_table(std::span<const LiveRow> rows, const States& known) {
+  TableOf<LiveRow> table(rows, &LiveRow::key);
+  table.add({"key"}, &LiveRow::key);
+  table.add({"count"}, [](const LiveRow& row) { return row.total.count(); });
+  table.add({"total_ns"}, [](const LiveRow& row) { return row.total.total(); });
+  add_parts(table, known, 0, {}, [](const LiveRow& row) {
+    return PartsOf{row.parts, row.total.total()};
+  });
+  add_percentiles(table, "", {}, [](const LiveRow& row) { return &row.total; });
+  table.add({"max_at_ns"}, &LiveRow::max_at_ns);
+  table.add({"carried"}, &LiveRow::carried);
+  table.add({"carried_ns"}, &LiveRow::carried_ns);
+  return table;
 }
 
-Json slow_json(const SlowExit& exit, const Engine& engine) {
-  static const std::vector<Dimension> kReason = {Dimension::kReason},
-                                      kDevice = {Dimension::kDevice};
+Table request_table(std::span<const Requests> rows) {
+  TableOf<Requests> table(rows, &Requests::key);
+  table.add({"key"}, &Requests::key);
+  table.add({"count"}, [](const Requests& row) { return row.total.count(); });
+  table.add({"total_ns"}, [](const Requests& row) { return row.total.total(); });
+  add_percentiles(table, "", {}, [](const Requests& row) { return &row.total; });
+  return table;
+}
+
+Table live_vcpu_table(std::span<const VcpuRow> rows, const States& known) {
+  TableOf<VcpuRow> table(rows, &VcpuRow::vm);
+  table.add({"vm"}, &VcpuRow::vm);
+  table.add({"vcpu"}, [](const VcpuRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"tid"}, &VcpuRow::tid);
+  table.add({"exits"}, [](const VcpuRow& row) { return row.totals.exits; });
+  table.add({"time_ns"}, [](const VcpuRow& row) { return row.totals.time_ns(); });
+  add_states(table, rows, known);
+  return table;
+}
+
+Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   const Naming& names = engine.naming();
-  GroupKey reason, device;
-  reason.words[0] = exit.key.words[kReasonWord];
-  device.words[0] = exit.key.words[kDeviceWord];
-  Json json = {{"start_ns", exit.start.ns()}, {"total_ns", exit.total}};
-  add_parts(json, exit.parts, engine.model().known_states());
-  json["tid"] = static_cast<std::int32_t>(exit.thread);
-  json["vcpu"] = engine.naming().vcpus.vcpu(exit.thread, false);
-  json["reason"] = ExitKeys(kReason).text(reason, names);
-  json["detail"] = detail_text(exit.detail);
-  json["device"] = ExitKeys(kDevice).text(device, names);
-  return json;
+  const auto word = [&names](std::size_t place, Dimension dimension) {
+    return [&names, place, dimension](const SlowExit& exit) {
+      const std::vector<Dimension> by = {dimension};
+      GroupKey key;
+      key.words[0] = exit.key.words[place];
+      return ExitKeys(by).text(key, names);
+    };
+  };
+  TableOf<SlowExit> table(exits, word(kReasonWord, Dimension::kReason));
+  table.add({"start_ns"}, [](const SlowExit& exit) { return exit.start.ns(); });
+  table.add({"total_ns"}, &SlowExit::total);
+  add_parts(table, engine.model().known_states(), 0, {}, [](const SlowExit& exit) {
+    return PartsOf{exit.parts, exit.total};
+  });
+  table.add({"tid"}, [](const SlowExit& exit) { return static_cast<std::int32_t>(exit.thread); });
+  table.add({"vcpu"},
+            [&names](const SlowExit& exit) { return names.vcpus.vcpu(exit.thread, false); });
+  table.add({"reason"}, word(kReasonWord, Dimension::kReason));
+  table.add({"detail"}, [](const SlowExit& exit) { return detail_text(exit.detail); });
+  table.add({"device"}, word(kDeviceWord, Dimension::kDevice));
+  return table;
 }
 
 Json waits_json(const WaitRows& waits) {
-  Json rows = Json::array();
-  for (const WaitRow& row : waits.rows) {
-    rows.push_back({{"culprit", row.culprit},
-                    {"tid", row.tid < 0 ? Json() : Json(row.tid)},
-                    {"ns", row.ns},
-                    {"count", row.count},
-                    {"max_ns", row.max_ns}});
-  }
+  Json rows = rows_json(wait_table(waits, {}, -1));
+  for (Json& row : rows)
+    for (const char* key : {"process", "vm", "vm_name"}) row.erase(key);
   return {{"total_ns", waits.total_ns}, {"rows", std::move(rows)}};
 }
 
@@ -82,39 +91,25 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
                {"gaps", frame.gaps},
                {"gaps_uncounted", frame.gaps_uncounted}};
   const States known = engine.model().known_states();
-  Json vcpus = Json::array();
-  for (const VcpuRow& row : vcpus_of(frame, options.scope, engine)) {
-    vcpus.push_back(vcpu_json(row, frame.length(), known));
+  const std::vector<VcpuRow> vcpus = vcpus_of(frame, options.scope, engine);
+  line["vcpus"] = rows_json(live_vcpu_table(vcpus, known));
+  for (std::size_t i = 0; i < vcpus.size(); ++i) {
+    // With what came before the vCPU's time.
+    const std::uint64_t seen = vcpus[i].totals.time_ns() - vcpus[i].totals.not_seen_ns;
+    line["vcpus"][i]["not_seen_ns"] = frame.length() > seen ? frame.length() - seen : 0;
   }
-  line["vcpus"] = std::move(vcpus);
   line["by"] = options.by_text;
-  Json rows = Json::array();
-  std::size_t left_out = 0;
-  for (const LiveRow& row : rows_of(frame, options.by, options.scope, options.sort, engine)) {
-    if (options.top != 0 && rows.size() >= options.top) {
-      ++left_out;
-      continue;
-    }
-    rows.push_back(live_row_json(row, known));
-  }
-  line["rows"] = std::move(rows);
+  std::vector<LiveRow> rows = rows_of(frame, options.by, options.scope, options.sort, engine);
+  const std::size_t left_out = keep_first(rows, options.top);
+  line["rows"] = rows_json(live_table(rows, known));
   line["rows_left_out"] = left_out;
   line["exits_folded"] = frame.folded;
   line["waits"] = {{"preempted", waits_json(frame.waits.preempted)},
                    {"blocked", waits_json(frame.waits.blocked)}};
-  Json requests = Json::array();
-  for (const Requests& row : frame.requests) {
-    Json json = {{"key", row.key}, {"count", row.total.count()}, {"total_ns", row.total.total()}};
-    add_distribution(json, row.total);
-    requests.push_back(std::move(json));
-  }
-  line["requests"] = std::move(requests);
-  Json slow = Json::array();
-  for (const SlowExit& exit : slow_of(frame, options.scope, engine)) {
-    if (slow.size() >= options.slow) break;
-    slow.push_back(slow_json(exit, engine));
-  }
-  line["slow_exits"] = std::move(slow);
+  line["requests"] = rows_json(request_table(frame.requests));
+  std::vector<SlowExit> slow = slow_of(frame, options.scope, engine);
+  if (slow.size() > options.slow) slow.resize(options.slow);
+  line["slow_exits"] = rows_json(slow_table(slow, engine));
   // Texts were made printable where they came from; what is not UTF-8 must not stop the view.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

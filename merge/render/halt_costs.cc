@@ -2,66 +2,29 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
+#include <vector>
 
-#include "backend_ftrace/base/quoted_text.h"
+#include "merge/render/tables.h"
 #include "merge/render/units.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 namespace {
 
-std::string name_of(const HaltCostRow& row) {
-  return row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu);
-}
-
-// How idle the guest was, and what KVM spent on polling for it.
-void print_idle(const Report& report, const std::vector<HaltCostRow>& rows, std::ostream& out,
-                const TextStyle& style) {
-  std::vector<std::uint64_t> halted, polling;
-  for (const HaltCostRow& row : rows) {
-    halted.push_back(row.halted_ns);
-    polling.push_back(row.polling_ns);
-  }
-  const Unit unit = choose_unit(halted, report.cycles), poll = choose_unit(polling, false);
-  TextTable table({"Idle", "exits", "halts", "of exits", fmt::format("halted/{}", unit.name),
-                   "of time", fmt::format("polled/{}", poll.name), "of time"});
-  for (const HaltCostRow& row : rows) {
-    const bool known = row.halts + row.wakes_unknown != row.halts_unknown;
-    const std::string most = row.halts_bounded == 0 ? "" : "<= ";
-    table.add({name_of(row), grouped(row.exits), grouped(row.halt_exits),
-               percent_text(row.halt_exits, row.exits), in_unit(row.halted_ns, unit),
-               percent_text(row.halted_ns, row.time_ns),
-               known ? most + in_unit(row.polling_ns, poll) : "-",
-               known && !report.cycles ? most + percent_text(row.polling_ns, row.time_ns) : "-"});
-  }
-  out << '\n';
-  table.print(out, style);
-}
-
-std::string setting_text(std::uint64_t ns) {
-  if (ns == 0) return "0 (off)";
-  return fmt::format("{}{}", ns,
-                     ns == 200'000   ? " (default on x86)"
-                     : ns == 500'000 ? " (arm64)"
-                                     : "");
-}
-
-std::string saved_text(std::uint64_t recorded, std::uint64_t replayed, const Unit& unit) {
-  if (recorded >= replayed) return in_unit(recorded - replayed, unit);
-  return "-" + in_unit(replayed - recorded, unit);
-}
-
-// What one value of halt_poll_ns means for all vCPUs.
-HaltReplays::Rows sum_of_replays(const std::vector<HaltCostRow>& rows) {
-  HaltReplays::Rows sums;
+// What each value of halt_poll_ns means for all vCPUs.
+std::vector<ReplayRow> sum_of_replays(const std::vector<HaltCostRow>& costs) {
+  std::vector<ReplayRow> sums(HaltReplays::kSettings.size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    sums[i].halt_poll_ns = HaltReplays::kSettings[i];
-    for (const HaltCostRow& row : rows) {
-      sums[i].won += row.replay[i].won;
-      sums[i].lost += row.replay[i].lost;
-      sums[i].polling_ns += row.replay[i].polling_ns;
-      sums[i].late_ns += row.replay[i].late_ns;
+    HaltReplays::Row& sum = sums[i].setting;
+    sum.halt_poll_ns = HaltReplays::kSettings[i];
+    for (const HaltCostRow& row : costs) {
+      sum.won += row.replay[i].won;
+      sum.lost += row.replay[i].lost;
+      sum.polling_ns += row.replay[i].polling_ns;
+      sum.late_ns += row.replay[i].late_ns;
+      sums[i].late_ns += row.late_ns;
+      sums[i].time_ns += row.time_ns;
     }
   }
   return sums;
@@ -79,25 +42,7 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
     seen = seen || row.saw_shrinking;
   }
   if (halts == 0 || report.cycles) return;
-  const HaltReplays::Rows rows = sum_of_replays(costs);
-  std::uint64_t time = 0;
-  for (const HaltCostRow& cost : costs) time += cost.time_ns;
-  std::vector<std::uint64_t> polling, lates;
-  for (const HaltReplays::Row& row : rows) {
-    polling.push_back(row.polling_ns);
-    lates.push_back(row.late_ns);
-  }
-  const Unit poll = choose_unit(polling, false), wake = choose_unit(lates, false);
-  TextTable table({"halt_poll_ns replayed", "won", "lost", fmt::format("polled/{}", poll.name),
-                   "of time", fmt::format("wake-ups/{}", wake.name),
-                   fmt::format("saved/{}", wake.name)});
-  for (const HaltReplays::Row& row : rows) {
-    table.add({setting_text(row.halt_poll_ns), grouped(row.won), grouped(row.lost),
-               in_unit(row.polling_ns, poll), percent_text(row.polling_ns, time),
-               in_unit(row.late_ns, wake), saved_text(late, row.late_ns, wake)});
-  }
-  out << '\n';
-  table.print(out, style);
+  print_table(replay_table(sum_of_replays(costs)), "halt_poll_ns replayed", false, out, style);
   out << fmt::format("{} took {} as recorded. The polling interval doubles from 10 µs and {}.\n",
                      halts == 1 ? "1 halt was replayed; its wake-up"
                                 : grouped(halts) + " halts were replayed; their wake-ups",
@@ -116,20 +61,14 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
 void print_halt_costs(const Report& report, const std::vector<HaltCostRow>& rows, std::ostream& out,
                       const TextStyle& style) {
   if (rows.empty()) return;
-  print_idle(report, rows, out, style);
+  print_table(halt_cost_table(rows, report.cycles), "Idle", report.cycles, out, style);
   print_replay(report, rows, out, style);
 }
 
 void print_halt_costs_csv(const std::vector<HaltCostRow>& rows, std::ostream& out) {
-  out << "\nvm,vcpu,halt_poll_ns,won,lost,polling_ns,late_ns,saved_ns\n";
-  for (const HaltCostRow& row : rows) {
-    for (const HaltReplays::Row& replay : row.replay) {
-      out << fmt::format("{},{},{},{},{},{},{},{}\n", csv_cell(row.vm),
-                         row.vcpu == kNoVcpu ? "" : std::to_string(row.vcpu), replay.halt_poll_ns,
-                         replay.won, replay.lost, replay.polling_ns, replay.late_ns,
-                         static_cast<std::int64_t>(row.late_ns - replay.late_ns));
-    }
-  }
+  out << '\n';
+  print_csv_header(replay_table({}), out);
+  for (const HaltCostRow& row : rows) print_csv_rows(replay_table(replay_rows(row)), out);
 }
 
 }  // namespace trapline

@@ -6,33 +6,14 @@
 #include <string>
 
 #include "backend_ftrace/base/quoted_text.h"
+#include "merge/render/tables.h"
 #include "merge/render/units.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 namespace {
 
 constexpr std::size_t kShown = 3;  // devices, and functions, of a phase
-
-void print_times(const Report& report, const std::vector<PhaseRow>& phases, std::ostream& out,
-                 const TextStyle& style) {
-  std::vector<std::uint64_t> times;
-  for (const PhaseRow& row : phases) times.push_back(row.ns);
-  const Unit unit = choose_unit(times, report.cycles);
-  TextTable table({"Phases", fmt::format("from/{}", unit.name), fmt::format("time/{}", unit.name),
-                   "exits", "guest", "kernel", "user", "preempted", "blocked", "halted"});
-  for (const PhaseRow& row : phases) {
-    // The wall time of all vCPUs.
-    const std::uint64_t whole = row.ns * std::max<std::size_t>(report.vcpus.size(), 1);
-    std::vector<std::string> cells = {row.name, in_unit(row.start_ns - phases[0].start_ns, unit),
-                                      in_unit(row.ns, unit), grouped(row.exits)};
-    cells.push_back(report.knows(State::kGuest) ? percent_text(row.guest_ns, whole) : "-");
-    for (std::size_t i = 0; i < kParts; ++i)
-      cells.push_back(percent_text(told(report.known_states(), i, row.parts), whole));
-    table.add(std::move(cells));
-  }
-  out << '\n';
-  table.print(out, style);
-}
 
 void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std::ostream& out,
                   const TextStyle& style) {
@@ -44,7 +25,7 @@ void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std
     }
   }
   if (times.empty()) return;
-  const Unit unit = choose_unit(times, report.cycles);
+  const TimeUnit unit = choose_unit(times, report.cycles);
   TextTable table(
       {"Their exits without halts", "exits", fmt::format("time/{}", unit.name), "share"});
   for (const PhaseRow& row : phases) {
@@ -72,7 +53,7 @@ void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std
 void print_phases(const Report& report, const PhaseReport& phases, std::ostream& out,
                   const TextStyle& style) {
   if (phases.rows.empty()) return;
-  print_times(report, phases.rows, out, style);
+  print_table(phase_table(phases, report), "Phases", report.cycles, out, style);
   for (const std::string& phase : phases.never) out << fmt::format("Never began: {}\n", phase);
   print_shares(report, phases.rows, out, style);
 }

@@ -1,15 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/render/calls.h"
-#include "merge/render/percentiles.h"
+#include "merge/render/halt_costs.h"
+#include "merge/render/phases.h"
 #include "merge/render/render.h"
-#include "merge/render/request_way.h"
-#include "merge/render/side_tables.h"
+#include "merge/render/tables.h"
 #include "merge/render/units.h"
 #include "merge/render/waits.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 namespace {
@@ -72,97 +74,37 @@ void print_overhead(const Report& report, std::ostream& out) {
       report.knows(State::kPreempted) ? percent_text(overhead.not_run_ns, busy) : "-");
 }
 
-// Those that every vCPU has a column for, and those that some vCPU was in.
-std::vector<State> shown_states(const Report& report) {
-  std::vector<State> states = {State::kGuest};
-  for (std::size_t part = 0; part < kParts; ++part) states.push_back(static_cast<State>(part));
-  for (const State state : {State::kPaused, State::kOffline, State::kNotSeen}) {
-    const bool some = std::any_of(report.vcpus.begin(), report.vcpus.end(),
-                                  [&](VcpuRow row) { return row.totals.of(state) != 0; });
-    if (some) states.push_back(state);
-  }
-  return states;
+constexpr std::size_t kMostVcpuRows = 16;
+
+// Of many the busiest, in their order.
+std::vector<VcpuRow> shown_vcpus(const Report& report) {
+  std::vector<VcpuRow> rows = report.vcpus;
+  if (rows.size() <= kMostVcpuRows) return rows;
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return rows[a].totals.exits > rows[b].totals.exits;
+  });
+  order.resize(kMostVcpuRows);
+  std::sort(order.begin(), order.end());
+  std::vector<VcpuRow> busiest;
+  for (const std::size_t i : order) busiest.push_back(rows[i]);
+  return busiest;
 }
 
 void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.vcpus.empty()) return;
-  if (report.rows_of == RowsOf::kCalls) return print_call_vcpus(report, out, style);
-  const bool with_vm = shows_vms(report);
-  const std::vector<State> states = shown_states(report);
-  const States known = report.known_states();
-  std::vector<std::string> head = {"Share of the vCPU's time", "exits", "time"};
-  for (const State state : states) head.emplace_back(kStateNames[static_cast<std::size_t>(state)]);
-  TextTable table(std::move(head));
-  for (const VcpuRow& row : shown_vcpus(report)) {
-    VcpuTotals totals = row.totals;
-    const std::uint64_t time = totals.time_ns();
-    std::vector<std::string> cells = {vcpu_name(row, with_vm), grouped(totals.exits),
-                                      duration_text(time, report.cycles)};
-    for (const State state : states) {
-      cells.push_back(percent_text(told(known, state, totals.of(state)), time));
-    }
-    table.add(std::move(cells));
+  const bool calls = report.rows_of == RowsOf::kCalls;
+  print_table(vcpu_table(shown_vcpus(report), report),
+              calls ? "Share of wall time" : "Share of the vCPU's time", report.cycles, out, style);
+  if (report.vcpus.size() > kMostVcpuRows) {
+    out << fmt::format(
+        "and {} more with fewer {} (--by vm sums those of each VM, --vm shows one)\n",
+        report.vcpus.size() - kMostVcpuRows, name_of(report.rows_of));
   }
-  out << '\n';
-  table.print(out, style);
-  print_more_vcpus(report, out);
-  print_overhead(report, out);
-}
-
-template <typename Get>
-Unit unit_for(const std::vector<GroupRow>& rows, bool cycles, Get get) {
-  std::vector<std::uint64_t> values;
-  for (const GroupRow& row : rows) values.push_back(get(row));
-  return choose_unit(values, cycles);
-}
-
-void print_latency(const Report& report, std::ostream& out, const TextStyle& style) {
-  const bool cycles = report.cycles;
-  const Unit total = unit_for(report.rows, cycles, [](const auto& r) { return r.total.total(); });
-  const Unit middle = unit_for(report.rows, cycles,
-                               [](const auto& r) { return r.total.percentile(500).value_or(0); });
-  const Unit tail = unit_for(report.rows, cycles, [](const auto& r) { return r.total.max(); });
-  TextTable table({report.by, std::string(name_of(report.rows_of)),
-                   fmt::format("total/{}", total.name), "of time",
-                   fmt::format("p50/{}", middle.name), fmt::format("p90/{}", middle.name),
-                   fmt::format("p99/{}", tail.name), fmt::format("max/{}", tail.name)});
-  const std::uint64_t vcpu_time = report.vcpu_time();
-  for (const GroupRow& row : report.rows) {
-    if (!report.durations()) {
-      table.add({row.key, grouped(row.total.count()), "-", "-", "-", "-", "-", "-"});
-      continue;
-    }
-    table.add(
-        {row.key, grouped(row.total.count()), in_unit(row.total.total(), total),
-         report.rows_of == RowsOf::kRequests ? "-"
-         : row.halts                         ? "halt"
-                                             : percent_text(row.total.total(), vcpu_time),
-         in_unit(row.total.percentile(500), middle), in_unit(row.total.percentile(900), middle),
-         in_unit(row.total.percentile(990), tail), in_unit(row.total.max(), tail)},
-        row.halts);
-  }
-  out << '\n';
-  table.print(out, style);
-}
-
-// The parts' shares, "-" of those that the events do not tell.
-void add_parts(std::vector<std::string>& cells, const Parts& parts, std::uint64_t whole,
-               const States& known) {
-  for (std::size_t i = 0; i < kParts; ++i)
-    cells.push_back(percent_text(told(known, i, parts), whole));
-}
-
-void print_parts(const Report& report, std::ostream& out, const TextStyle& style) {
-  TextTable table(
-      {"Where their time went", "kernel", "user (QEMU)", "preempted", "blocked", "halted"});
-  const States known = report.known_states();
-  for (const GroupRow& row : report.rows) {
-    std::vector<std::string> cells = {row.key};
-    add_parts(cells, row.parts, row.total.total(), known);
-    table.add(std::move(cells), row.halts);
-  }
-  out << '\n';
-  table.print(out, style);
+  if (!calls) return print_overhead(report, out);
+  out << "The time elsewhere is in functions that were not recorded, before the first call and "
+         "after the last.\n";
 }
 
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
@@ -170,32 +112,36 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
     out << fmt::format("\nno {}\n", name_of(report.rows_of));
     return;
   }
-  print_latency(report, out, style);
-  print_left_out(report.rows_left_out, out);
-  if (report.rows_of == RowsOf::kCalls) return print_call_parts(report, out, style);
-  if (!report.model.durations() || report.rows_of == RowsOf::kRequests) return;
-  print_parts(report, out, style);
+  const Table table = group_table(report.rows, report);
+  print_table(table, report.by, report.cycles, out, style);
+  if (!report.durations() || report.rows_of == RowsOf::kRequests) return;
+  const bool calls = report.rows_of == RowsOf::kCalls;
+  print_table(table, calls ? "Where their own time went" : "Where their time went", report.cycles,
+              out, style, 1);
 }
 
-void print_request_paths(const Report& report, std::ostream& out, const TextStyle& style) {
-  if (report.rows_of != RowsOf::kRequests || report.rows.empty()) return;
-  const Unit unit = unit_of_medians(
-      report.request_paths,
-      {&RequestPathRow::from_notify, &RequestPathRow::to_injection, &RequestPathRow::whole},
-      report.cycles);
-  TextTable table({fmt::format("From notify to interrupt/{}", unit.name), "notified",
-                   "to start p50", "p99", "injected", "from end p50", "p99", "both", "in all p50",
-                   "p99"});
-  for (const RequestPathRow& row : report.request_paths) {
-    std::vector<std::string> cells = {row.key};
-    for (const Histogram* histogram : {&row.from_notify, &row.to_injection, &row.whole}) {
-      cells.push_back(grouped(histogram->count()));
-      add_percentiles(cells, *histogram, unit);
-    }
-    table.add(std::move(cells));
+// What comes before and after requests, and the kernel's threads that serve them.
+void print_requests(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (report.rows_of == RowsOf::kRequests && !report.rows.empty()) {
+    const Table table = request_path_table(report);
+    print_table(table, "From notify to interrupt/{}", report.cycles, out, style);
+    print_table(table, "From request to disk/{}", report.cycles, out, style, 1);
   }
-  out << '\n';
-  table.print(out, style);
+  std::uint64_t irqfd = 0, posted = 0;
+  // A request of a disk is part of its queue's: the largest row has all of them.
+  for (const RequestPathRow& row : report.request_paths) {
+    irqfd = std::max(irqfd, row.irqfd);
+    posted = std::max(posted, row.posted);
+  }
+  if (irqfd != 0) {
+    out << fmt::format("{} of a queue's interrupts came through an eventfd (irqfd).\n",
+                       grouped(irqfd));
+  }
+  if (posted != 0) {
+    out << fmt::format("{} of a queue's interrupts were posted: their injection is the post.\n",
+                       grouped(posted));
+  }
+  print_table(vhost_table(report), "vhost workers/{}", report.cycles, out, style);
 }
 
 void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& style) {
@@ -241,20 +187,7 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
     }
     return;
   }
-  const Unit unit = unit_of_medians(
-      *report.irqs, {&IrqRow::to_inject, &IrqRow::to_entry, &IrqRow::to_eoi}, report.cycles);
-  TextTable table({fmt::format("Interrupts/{}", unit.name), "raised", "inject p50", "p99",
-                   "entry p50", "p99", "eoi p50", "p99"});
-  for (const IrqRow& row : *report.irqs) {
-    std::vector<std::string> cells = {fmt::format("vector {} {}", row.vector, row.pin),
-                                      grouped(row.raised)};
-    for (const Histogram* histogram : {&row.to_inject, &row.to_entry, &row.to_eoi}) {
-      add_percentiles(cells, *histogram, unit);
-    }
-    table.add(std::move(cells));
-  }
-  out << '\n';
-  table.print(out, style);
+  print_table(irq_table(report), "Interrupts/{}", report.cycles, out, style);
   if (report.irqs_coalesced != 0) {
     out << fmt::format("{} interrupt{} raised again while {} pending.\n",
                        grouped(report.irqs_coalesced),
@@ -263,59 +196,15 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
   }
 }
 
-void print_halts(const Report& report, std::ostream& out, const TextStyle& style) {
-  if (!report.halts) return;
-  const Unit unit = unit_of_medians(
-      *report.halts, {&HaltRow::polls_won, &HaltRow::slept, &HaltRow::wake_to_run}, report.cycles);
-  TextTable table({fmt::format("Halts/{}", unit.name), "polls won", "p50", "slept", "p50", "p99",
-                   "wake-up p50", "p99"});
-  for (const HaltRow& row : *report.halts) {
-    const auto cell = [&](const Histogram& histogram, std::uint32_t per_mille) {
-      return in_unit(histogram.percentile(per_mille), unit);
-    };
-    table.add({row.vcpu == kNoVcpu ? "vCPU ?" : fmt::format("vCPU {}", row.vcpu),
-               grouped(row.polls_won.count()), cell(row.polls_won, 500), grouped(row.slept.count()),
-               cell(row.slept, 500), cell(row.slept, 990), cell(row.wake_to_run, 500),
-               cell(row.wake_to_run, 990)});
-  }
-  out << '\n';
-  table.print(out, style);
-}
-
 void print_guest_functions(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.guest_functions) return;
-  if (report.rows_of == RowsOf::kCalls) return print_call_functions(report, out, style);
-  if (report.counters.guest_records == 0) {
+  // Of calls by function the rows are the same.
+  if (report.rows_of == RowsOf::kCalls && report.by == "function") return;
+  if (report.rows_of != RowsOf::kCalls && report.counters.guest_records == 0) {
     out << "\nNo guest functions were recorded (docs/plugin.md).\n";
     return;
   }
-  std::vector<std::uint64_t> values;
-  for (const GuestFunctionRow& row : *report.guest_functions) values.push_back(row.times.own_ns());
-  const Unit unit = choose_unit(values, report.cycles);
-  TextTable table({"own time of", "calls", "exits", fmt::format("own/{}", unit.name), "guest",
-                   "kernel", "user", "preempted", "blocked", "halted"});
-  const States known = report.known_states();
-  for (const GuestFunctionRow& row : *report.guest_functions) {
-    const std::uint64_t own = row.times.own_ns();
-    std::vector<std::string> cells = {
-        row.name, grouped(row.times.calls), grouped(row.times.exits), in_unit(own, unit),
-        report.knows(State::kGuest) ? percent_text(row.times.guest_ns, own) : "-"};
-    add_parts(cells, row.times.parts, own, known);
-    table.add(std::move(cells));
-  }
-  out << '\n';
-  table.print(out, style);
-  print_left_out(report.guest_functions_left_out, out);
-}
-
-void print_vmm_events(const Report& report, std::ostream& out, const TextStyle& style) {
-  if (report.by.find("qemu-event") == std::string::npos || report.vmm_events.empty()) return;
-  TextTable table({"QEMU's events", "all", "in exits"});
-  for (const VmmEventRow& row : report.vmm_events) {
-    table.add({row.name, grouped(row.count.count), grouped(row.count.in_exits)});
-  }
-  out << '\n';
-  table.print(out, style);
+  print_table(guest_function_table(report), "own time of", report.cycles, out, style);
 }
 
 void print_counters(const Report& report, std::ostream& out) {
@@ -360,15 +249,15 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_head(report, out, style);
   print_vcpus(report, out, style);
   print_groups(report, out, style);
-  print_request_paths(report, out, style);
-  print_request_way(report, out, style);
-  print_vmm_events(report, out, style);
+  print_requests(report, out, style);
+  if (report.by.find("qemu-event") != std::string::npos)
+    print_table(vmm_event_table(report), "QEMU's events", report.cycles, out, style);
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
-  print_halts(report, out, style);
-  print_side_tables(report, out, style);
+  if (report.halts) print_table(halt_table(*report.halts), "Halts/{}", report.cycles, out, style);
+  if (report.halt_costs) print_halt_costs(report, *report.halt_costs, out, style);
+  if (report.phases) print_phases(report, *report.phases, out, style);
   print_waits(report, out, style);
-  print_steal(report, out, style);
   print_guest_functions(report, out, style);
   print_counters(report, out);
   if (!report.notes.empty()) out << '\n';

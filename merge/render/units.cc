@@ -10,14 +10,14 @@
 namespace trapline {
 namespace {
 
-constexpr Unit kTimeUnits[] = {{"ns", 1}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-constexpr Unit kCycleUnits[] = {{"cyc", 1}, {"kcyc", 1e3}, {"Mcyc", 1e6}, {"Gcyc", 1e9}};
+constexpr TimeUnit kTimeUnits[] = {{"ns", 1}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+constexpr TimeUnit kCycleUnits[] = {{"cyc", 1}, {"kcyc", 1e3}, {"Mcyc", 1e6}, {"Gcyc", 1e9}};
 
-std::span<const Unit> units(bool cycles) {
-  return cycles ? std::span<const Unit>(kCycleUnits) : std::span<const Unit>(kTimeUnits);
+std::span<const TimeUnit> units(bool cycles) {
+  return cycles ? std::span<const TimeUnit>(kCycleUnits) : std::span<const TimeUnit>(kTimeUnits);
 }
 
-const Unit& unit_of(std::uint64_t value, bool cycles) {
+const TimeUnit& unit_of(std::uint64_t value, bool cycles) {
   const auto all = units(cycles);
   std::size_t best = 0;
   for (std::size_t i = 1; i < all.size(); ++i) {
@@ -28,7 +28,7 @@ const Unit& unit_of(std::uint64_t value, bool cycles) {
 
 }  // namespace
 
-Unit choose_unit(std::span<const std::uint64_t> values, bool cycles) {
+TimeUnit choose_unit(std::span<const std::uint64_t> values, bool cycles) {
   std::vector<std::uint64_t> sorted;
   for (const std::uint64_t value : values) {
     if (value != 0) sorted.push_back(value);
@@ -39,7 +39,7 @@ Unit choose_unit(std::span<const std::uint64_t> values, bool cycles) {
   return unit_of(*middle, cycles);
 }
 
-std::string in_unit(std::uint64_t value, const Unit& unit) {
+std::string in_unit(std::uint64_t value, const TimeUnit& unit) {
   if (unit.size == 1) return grouped(value);
   const double number = static_cast<double>(value) / unit.size;
   if (value == 0) return "0";
@@ -49,11 +49,11 @@ std::string in_unit(std::uint64_t value, const Unit& unit) {
 }
 
 std::string duration_text(std::uint64_t value, bool cycles) {
-  const Unit& unit = unit_of(value, cycles);
+  const TimeUnit& unit = unit_of(value, cycles);
   return fmt::format("{} {}", in_unit(value, unit), unit.name);
 }
 
-std::string in_unit(std::optional<std::uint64_t> value, const Unit& unit) {
+std::string in_unit(std::optional<std::uint64_t> value, const TimeUnit& unit) {
   return value ? in_unit(*value, unit) : "-";
 }
 

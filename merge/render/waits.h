@@ -1,4 +1,4 @@
-// --waits and --steal, as text and as rows of CSV; the JSON is made beside the report's.
+// --waits and --steal, as text and as rows of CSV.
 #pragma once
 
 #include <ostream>
@@ -9,8 +9,7 @@
 namespace trapline {
 
 void print_waits(const Report& report, std::ostream& out, const TextStyle& style);
-void print_steal(const Report& report, std::ostream& out, const TextStyle& style);
-// part,vcpu_tid,culprit,tid,process,vm,ns,count,max_ns: the rows of both, after an empty line.
+// The rows of both, after an empty line.
 void print_waits_csv(const Report& report, std::ostream& out);
 
 }  // namespace trapline

@@ -4,16 +4,17 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/feed.h"
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"
+#include "merge/report/tables.h"
 #include "merge/report/top_rows.h"
 
 namespace trapline {
+
 Aggregator::Aggregator(const Input& input, const ReportOptions& options)
     : input_(input),
       options_(options),
@@ -86,20 +87,21 @@ Report Aggregator::snapshot(const Naming& names) const {
   report.cycles = names.timeline.source(0).info().cycles;
   report_sources(report, names);
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
-  report_vcpus(report, names);
+  fill_vcpus(report, names);
   if (options_.requests) {
     requests_.report(report, pipeline);
   } else {
     report_groups(report, names);
   }
-  report_vmm_events(report, pipeline);
+  fill_vmm_events(report, pipeline);
   slow_exits_.report(report, names);
   if (options_.irq) irqs_.report(report, *pipeline.interrupts());
-  if (options_.halt) report_halts(report, names);
+  if (options_.halt) fill_halts(report, names);
   if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, names);
   if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
   if (needs_waits_) report_waits(report, names);
-  if (options_.guest || report.rows_of == RowsOf::kCalls) report_guest(report, pipeline);
+  if (options_.guest || report.rows_of == RowsOf::kCalls)
+    fill_guest_functions(report, pipeline, options_.top);
   report.notes = input_.notes;
   for (std::string& note : notes_of(report, input_.capabilities, names.vcpus.several_vms())) {
     report.notes.push_back(std::move(note));
@@ -139,30 +141,6 @@ void Aggregator::report_sources(Report& report, const Naming& names) const {
   report.counters.groups_folded = groups_.folded();
 }
 
-void Aggregator::report_vcpus(Report& report, const Naming& names) {
-  const Pipeline& pipeline = names.pipeline;
-  const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const VcpuThread& thread = names.threads[i];
-    if (!pipeline.counts(thread.thread)) continue;
-    VcpuTotals totals = all[i].totals;
-    if (report.rows_of == RowsOf::kCalls) {
-      // The time outside of functions that were recorded.
-      const std::uint64_t known = totals.time_ns(), all_ns = report.end_ns - report.start_ns;
-      totals.not_seen_ns = all_ns > known ? all_ns - known : 0;
-    } else if (report.knows(State::kGuest)) {
-      if (!report.overhead) report.overhead.emplace();
-      report.overhead->add(totals);
-    }
-    report.vcpus.push_back({names.vms[i].id(), names.vms[i].given, names.vms[i].inferred,
-                            thread.vcpu, static_cast<std::int32_t>(thread.thread),
-                            names.timeline.source(totals.source).comm(thread.thread), totals});
-  }
-  std::sort(report.vcpus.begin(), report.vcpus.end(), [](const VcpuRow& a, const VcpuRow& b) {
-    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
-  });
-}
-
 void Aggregator::report_groups(Report& report, const Naming& names) const {
   std::map<std::string, GroupRow> rows;  // two numbers may have one name
   for (const Groups::Group& group : groups_.groups()) {
@@ -182,30 +160,6 @@ void Aggregator::report_groups(Report& report, const Naming& names) const {
   if (groups_.other().total.count() != 0) {
     report.rows.push_back(groups_.other());
     report.rows.back().key = Report::kFoldedKey;
-  }
-}
-
-void Aggregator::report_vmm_events(Report& report, const Pipeline& pipeline) {
-  const auto& counts = pipeline.exits().vmm_events();
-  for (NameId name = 1; name < counts.size(); ++name) {
-    if (counts[name].count != 0) {
-      report.vmm_events.push_back({printable(pipeline.names()[name]), counts[name]});
-    }
-  }
-  std::sort(report.vmm_events.begin(), report.vmm_events.end(),
-            [](const VmmEventRow& a, const VmmEventRow& b) {
-              return std::tie(b.count.count, a.name) < std::tie(a.count.count, b.name);
-            });
-}
-
-void Aggregator::report_halts(Report& report, const Naming& names) {
-  const Pipeline& pipeline = names.pipeline;
-  const VcpuNames& vcpus = names.vcpus;
-  auto& rows = report.halts.emplace();
-  for (const auto& [thread, state] : pipeline.halts()->threads()) {
-    if (!pipeline.counts(thread)) continue;
-    rows.push_back({vcpus.number(thread), vcpus.vm_id(thread), vcpus.vm_name(thread),
-                    state.polls_won, state.slept, state.wake_to_run, state.invalid});
   }
 }
 
@@ -231,20 +185,6 @@ void Aggregator::note_quotas(Report& report, const Pipeline& pipeline) {
       if (told.insert(quota).second) report.notes.push_back(quota_sentence(*quota));
     }
   }
-}
-
-void Aggregator::report_guest(Report& report, const Pipeline& pipeline) const {
-  auto& rows = report.guest_functions.emplace();
-  const auto& functions = pipeline.stacks().functions();
-  for (NameId name = 1; name < functions.size(); ++name) {
-    const GuestFunctionTimes& times = functions[name];
-    if (times.calls != 0 || times.exits != 0)
-      rows.push_back({printable(pipeline.names()[name]), times});
-  }
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.times.own_ns() > b.times.own_ns();
-  });
-  report.guest_functions_left_out = keep_first(rows, options_.top);
 }
 
 }  // namespace trapline

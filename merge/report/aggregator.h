@@ -39,13 +39,9 @@ class Aggregator : public SpanSink {
 
  private:
   void report_sources(Report& report, const Naming& names) const;
-  static void report_vcpus(Report& report, const Naming& names);
   void report_groups(Report& report, const Naming& names) const;
-  static void report_vmm_events(Report& report, const Pipeline& pipeline);
-  static void report_halts(Report& report, const Naming& names);
   void report_waits(Report& report, const Naming& names) const;
   static void note_quotas(Report& report, const Pipeline& pipeline);
-  void report_guest(Report& report, const Pipeline& pipeline) const;
 
   const Input& input_;
   const ReportOptions& options_;

@@ -4,6 +4,9 @@
 
 #include <utility>
 
+#include "merge/report/common_columns.h"
+#include "merge/report/tables.h"
+
 namespace trapline {
 namespace {
 
@@ -71,6 +74,23 @@ void IrqTable::report(Report& report, const IrqTracker& tracker) const {
                                                 : "local";
     rows.push_back(std::move(row));
   }
+}
+
+Table irq_table(const Report& report) {
+  TableOf<IrqRow> table(*report.irqs, [](const IrqRow& row) {
+    return fmt::format("vector {} {}", row.vector, row.pin);
+  });
+  table.add({"vector"}, &IrqRow::vector);
+  table.add({"pin"}, &IrqRow::pin);
+  table.add({"raised", "raised"}, &IrqRow::raised);
+  table.add({"injected"}, &IrqRow::injected);
+  add_distribution(table, "raise_to_inject", {.p50 = {"inject p50", 0, true}, .p99 = {"p99"}},
+                   &IrqRow::to_inject);
+  add_distribution(table, "raise_to_entry", {.p50 = {"entry p50", 0, true}, .p99 = {"p99"}},
+                   &IrqRow::to_entry);
+  add_distribution(table, "inject_to_eoi", {.p50 = {"eoi p50", 0, true}, .p99 = {"p99"}},
+                   &IrqRow::to_eoi);
+  return table;
 }
 
 }  // namespace trapline

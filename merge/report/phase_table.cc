@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 namespace {
@@ -164,6 +166,33 @@ PhaseReport PhaseTable::report(const Pipeline& pipeline, std::uint64_t end_ns) c
     if (!began) report.never.push_back(spec.name + ": " + spec.pattern);
   }
   return report;
+}
+
+Table phase_table(const PhaseReport& phases, const Report& report) {
+  using Row = PhaseRow;
+  const std::span<const Row> rows = phases.rows;
+  const std::uint64_t begin = rows.empty() ? 0 : rows.front().start_ns;
+  const bool guest = report.knows(State::kGuest);
+  // The wall time of all vCPUs.
+  const auto whole = [vcpus = std::max<std::size_t>(report.vcpus.size(), 1)](const Row& row) {
+    return row.ns * vcpus;
+  };
+  TableOf<Row> table(rows, &Row::name);
+  table.add({"name"}, &Row::name);
+  table.add({"pattern"}, [](const Row& row) { return text_or_null(row.pattern); });
+  table.add({"start_ns"}, &Row::start_ns);
+  table.add({"", "from/{}", Unit::kDuration, 0, 0, false},
+            [begin](const Row& row) { return row.start_ns - begin; });
+  table.add({"ns", "time/{}", Unit::kDuration}, &Row::ns);
+  table.add({"exits", "exits"}, &Row::exits);
+  table.add({"guest_ns", "guest", Unit::kShare}, [=](const Row& row) {
+    return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
+  });
+  add_parts(table, report.known_states(), 0, {"kernel", "user", "preempted", "blocked", "halted"},
+            [whole](const Row& row) {
+              return PartsOf{row.parts, whole(row)};
+            });
+  return table;
 }
 
 }  // namespace trapline

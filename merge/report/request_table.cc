@@ -1,8 +1,12 @@
 #include "merge/report/request_table.h"
 
+#include <fmt/format.h>
+
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/vhost_tracker.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 
@@ -79,6 +83,69 @@ void RequestTable::report(Report& report, const Pipeline& pipeline) const {
     report.request_paths.push_back(std::move(row.path));
     report.rows.push_back(std::move(row.request));
   }
+}
+
+Table request_path_table(const Report& report) {
+  using Row = RequestPathRow;
+  TableOf<Row> table(report.request_paths, &Row::key);
+  table.add({"key"}, &Row::key);
+  table.add({"requests"}, &Row::requests);
+  add_distribution(table, "notify_to_start",
+                   {.count = {"notified"}, .p50 = {"to start p50", 0, true}, .p99 = {"p99"}},
+                   &Row::from_notify);
+  add_distribution(table, "end_to_injection",
+                   {.count = {"injected"}, .p50 = {"from end p50", 0, true}, .p99 = {"p99"}},
+                   &Row::to_injection);
+  add_distribution(table, "notify_to_injection",
+                   {.count = {"both"}, .p50 = {"in all p50", 0, true}, .p99 = {"p99"}},
+                   &Row::whole);
+  // Of rows with events of block devices.
+  const auto if_disk = [](Histogram Row::*part) {
+    return [part](const Row& row) { return row.in_disk.count() == 0 ? nullptr : &(row.*part); };
+  };
+  table.add({"", "known", Unit::kCount, 1}, [](const Row& row) {
+    return row.in_disk.count() == 0 ? CellValue(Absent()) : to_value(row.in_disk.count());
+  });
+  const auto titles = [](std::string_view p50) {
+    return DistributionTitles{.p50 = {p50, 1, true}, .p99 = {"p99", 1}, .block = 1};
+  };
+  add_distribution(table, "block.start_to_bio", titles("to bio p50"), if_disk(&Row::to_block));
+  add_distribution(table, "block.bio_to_issue", titles("block layer p50"),
+                   if_disk(&Row::in_block_layer));
+  add_distribution(table, "block.issue_to_complete", titles("disk p50"), if_disk(&Row::in_disk));
+  add_distribution(table, "block.complete_to_end", titles("to end p50"), if_disk(&Row::from_disk));
+  const auto if_any = [](std::uint64_t Row::*count) {
+    return [count](const Row& row) {
+      return row.*count == 0 ? CellValue(Absent()) : to_value(row.*count);
+    };
+  };
+  table.add({"irqfd"}, if_any(&Row::irqfd));
+  table.add({"posted"}, if_any(&Row::posted));
+  return table;
+}
+
+Table vhost_table(const Report& report) {
+  using Row = VhostRow;
+  TableOf<Row> table(
+      report.vhost, [](const Row& row) { return fmt::format("{} (tid {})", row.worker, row.tid); });
+  table.add({"worker"}, &Row::worker);
+  table.add({"tid"}, &Row::tid);
+  table.add({"process"}, [](const Row& row) { return number_or_null(row.process, 0); });
+  table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"turns", "turns"}, &Row::turns);
+  table.add({"notified", "by notify"}, &Row::notified);
+  table.add({"interrupts"}, &Row::interrupts);
+  table.add({"preempted_ns"}, &Row::preempted_ns);
+  add_distribution(table, "woken_to_run", {.p50 = {"to run p50", 0, true}, .p99 = {"p99"}},
+                   &Row::to_run);
+  add_distribution(table, "ran", {.p50 = {"ran p50", 0, true}, .p99 = {"p99"}}, &Row::ran);
+  table.add({"", "interrupts"}, &Row::interrupts);
+  add_distribution(table, "notify_to_interrupt",
+                   {.p50 = {"from notify p50", 0, true}, .p99 = {"p99"}},
+                   &Row::notify_to_interrupt);
+  add_distribution(table, "raise_to_injection", {.p50 = {"to injection p50"}, .p99 = {"p99"}},
+                   &Row::to_injection);
+  return table;
 }
 
 }  // namespace trapline

@@ -6,6 +6,8 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 
@@ -50,6 +52,28 @@ void SlowExits::report(Report& report, const Naming& naming) const {
     }
     rows.push_back(std::move(row));
   }
+}
+
+Table slow_exit_table(std::span<const ExitRow> rows, const States& known) {
+  using Row = ExitRow;
+  TableOf<Row> table(rows, &Row::vcpu);
+  table.add({"start_ns"}, [](const Row& row) { return row.span.start.ns(); });
+  table.add({"total_ns"}, [](const Row& row) { return row.span.total(); });
+  add_parts(table, known, 0, {}, [](const Row& row) {
+    return PartsOf{row.span.parts, row.span.total()};
+  });
+  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.span.vcpu, kNoVcpu); });
+  table.add({"tid"}, [](const Row& row) { return static_cast<std::int32_t>(row.span.thread); });
+  table.add({"reason"}, &Row::reason);
+  table.add({"detail"}, &Row::detail);
+  table.add({"device"}, &Row::device);
+  table.add({"function"}, &Row::function);
+  table.add({"preempted_by"}, &Row::preempted_by);
+  table.add({"qemu_events"}, [](const Row& row) { return row.span.vmm_events; });
+  table.add({"injected_vector"}, [](const Row& row) {
+    return row.span.injected == kNoVector ? CellValue(Absent()) : to_value(row.span.injected);
+  });
+  return table;
 }
 
 }  // namespace trapline

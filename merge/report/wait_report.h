@@ -12,10 +12,10 @@ namespace trapline {
 
 struct WaitRow {
   std::string culprit;
-  std::int32_t tid = -1;  // -1: not a thread
-  std::string process;    // its number; empty: not known
-  std::string vm;         // that it belongs to; empty: to none, or not known
-  std::string vm_name;    // the VM's, by its owner; empty: it has none
+  std::int32_t tid = -1;      // -1: not a thread
+  std::int32_t process = -1;  // -1: not known
+  std::string vm;             // that it belongs to; empty: to none, or not known
+  std::string vm_name;        // the VM's, by its owner; empty: it has none
   std::uint64_t ns = 0;
   std::uint64_t count = 0;   // pieces of waits
   std::uint64_t max_ns = 0;  // the longest piece

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "merge/report/tables.h"
+
 namespace trapline {
 
 void CulpritSums::add(const WaitShare& share, std::size_t most) {
@@ -27,7 +29,7 @@ WaitRows CulpritSums::rows(const Naming& names) const {
       row.vm = names.vm(culprit.thread);
       if (const Vm* vm = names.vcpus.vm_of(row.vm)) row.vm_name = vm->given;
       const ThreadId process = names.processes.of(culprit.thread, ThreadId{});
-      if (process != ThreadId{}) row.process = std::to_string(static_cast<std::int32_t>(process));
+      if (process != ThreadId{}) row.process = static_cast<std::int32_t>(process);
     }
     row.ns = sum.ns;
     row.count = sum.count;
@@ -39,6 +41,33 @@ WaitRows CulpritSums::rows(const Naming& names) const {
     return std::tie(b.ns, a.culprit, a.tid) < std::tie(a.ns, b.culprit, b.tid);
   });
   return result;
+}
+
+Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu_tid) {
+  using Row = WaitRow;
+  TableOf<Row> table(waits.rows, [](const Row& row) {
+    const bool named = row.vm.empty() || row.culprit.find("vm ") != std::string::npos;
+    return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
+  });
+  table.left_out = waits.rows_left_out;
+  table.add({.key = "part", .unit = Unit::kWord, .json = false},
+            [part](const Row&) { return part; });
+  table.add({.key = "vcpu_tid", .json = false},
+            [vcpu_tid](const Row&) { return number_or_null(vcpu_tid, -1); });
+  table.add({"culprit"}, &Row::culprit);
+  table.add({"tid"}, [](const Row& row) { return number_or_null(row.tid, -1); });
+  table.add({"process"}, [](const Row& row) { return number_or_null(row.process, -1); });
+  table.add({.key = "vm", .unit = Unit::kWord},
+            [](const Row& row) { return text_or_null(row.vm); });
+  table.add({.key = "vm_name", .csv = false},
+            [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"ns", "time/{}", Unit::kDuration}, &Row::ns);
+  table.add({"", "share", Unit::kShare}, [whole = waits.total_ns](const Row& row) {
+    return Share{row.ns, whole};
+  });
+  table.add({"count", "times"}, &Row::count);
+  table.add({"max_ns", "max/{}", Unit::kDuration, 0, 1}, &Row::max_ns);
+  return table;
 }
 
 }  // namespace trapline

@@ -9,7 +9,8 @@
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_json.h"
 #include "merge/render/report_json.h"
-#include "merge/render/side_tables.h"
+#include "merge/render/tables.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 namespace {
@@ -39,14 +40,14 @@ struct PageData::Writer {
     Json sets = Json::array();
     for (const auto& table :
          data.exits_.tables.tables(data.exits_.combos, names, report.model.durations())) {
+      const Table groups = group_table(table.rows, report);
       Json rows = Json::array();
-      for (const GroupRow& row : table.rows) {
-        if (rows.size() >= kMostRows) break;
-        Json json = row_json(row, report);
+      for (std::size_t i = 0; i < std::min(kMostRows, groups.rows); ++i) {
+        Json json = row_json(groups, i);
         json.erase("max_at_ns");
-        json["max_at"] = report.durations() ? Json(relative(row.max_at_ns)) : Json();
+        json["max_at"] = report.durations() ? Json(relative(table.rows[i].max_at_ns)) : Json();
         json.erase("halts");
-        json["halt"] = row.halts ? 1 : 0;
+        json["halt"] = table.rows[i].halts ? 1 : 0;
         rows.push_back(std::move(json));
       }
       Json set = {{"by", table.by}, {"rows_left_out", table.rows.size() - rows.size()}};
@@ -56,9 +57,9 @@ struct PageData::Writer {
     return sets;
   }
 
-  Json vcpu_row(const VcpuRow& vcpu) const {
-    const ThreadId thread{vcpu.tid};
-    Json row = vcpu_json(vcpu, report);
+  Json vcpu_row(const Table& table, std::size_t i) const {
+    const ThreadId thread{report.vcpus[i].tid};
+    Json row = row_json(table, i);
     row["name"] = names.vcpus.vcpu(thread, true);
     const std::vector<Shares::Bin>* shares = data.shares_.of(thread);
     for (std::size_t state = 0; state < kStates; ++state) {
@@ -72,12 +73,12 @@ struct PageData::Writer {
   }
 
   // One by one: there may be ten thousands of vCPUs.
-  template <typename Rows, typename ToJson>
-  static std::string rows_text(const Rows& rows, const ToJson& to_json) {
+  template <typename ToJson>
+  static std::string rows_text(const Table& table, const ToJson& to_json) {
     std::string text = "[";
-    for (const auto& row : rows) {
-      if (text.size() > 1) text += ',';
-      text += to_json(row).dump(-1, ' ', true, Json::error_handler_t::replace);
+    for (std::size_t row = 0; row < table.rows; ++row) {
+      if (row != 0) text += ',';
+      text += to_json(table, row).dump(-1, ' ', true, Json::error_handler_t::replace);
     }
     return text += ']';
   }
@@ -140,12 +141,8 @@ struct PageData::Writer {
   Json requests() const {
     const Report table = data.requests_.snapshot(names);
     const Json all = report_json(table);
-    Json rows = Json::array();
-    for (const GroupRow& row : table.rows) {
-      Json json = row_json(row, table);
-      json.erase("max_at_ns");
-      rows.push_back(std::move(json));
-    }
+    Json rows = all["groups"]["rows"];
+    for (Json& row : rows) row.erase("max_at_ns");
     Json counters = all["counters"];
     return {{"rows", std::move(rows)},
             {"paths", all.value("request_paths", Json::array())},
@@ -163,7 +160,7 @@ struct PageData::Writer {
   }
 
   std::string print(std::size_t neighbourhoods) {
-    const Json base = report_json(report, VcpuRows::kApart);
+    const Json base = report_json(report);
     Json json;
     json["recorded"] = data.options_.recorded;
     json["tool"] = data.options_.tool;
@@ -212,9 +209,10 @@ struct PageData::Writer {
     json["left_out"] = left_out();
     std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
     put(text, "vcpus",
-        rows_text(report.vcpus, [this](const VcpuRow& row) { return vcpu_row(row); }));
+        rows_text(vcpu_table(report.vcpus, report),
+                  [this](const Table& table, std::size_t row) { return vcpu_row(table, row); }));
     put(text, "cells", cells.cells);
-    if (report.halts) put(text, "halts", rows_text(*report.halts, halt_json));
+    if (report.halts) put(text, "halts", rows_text(halt_table(*report.halts), row_json));
     return text;
   }
 };

@@ -4,6 +4,8 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
+#include "merge/render/tables.h"
+#include "merge/report/tables.h"
 
 namespace trapline::page {
 namespace {
@@ -116,7 +118,8 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
       row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
                                                static_cast<std::int32_t>(exit.preempted_by)));
     }
-    Json one = exit_json(row, names.naming.pipeline.exits().model().known_states());
+    Json one = row_json(
+        slow_exit_table({&row, 1}, names.naming.pipeline.exits().model().known_states()), 0);
     one.erase("start_ns");
     if (exit.injected == kNoVector) one["injected_vector"] = Json();
     one["start"] = names.relative(exit.start.ns());

@@ -1,0 +1,160 @@
+#include "merge/render/tables.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "backend_ftrace/base/quoted_text.h"
+#include "merge/render/units.h"
+
+namespace trapline {
+namespace {
+
+// The time that a duration or a share is; nothing of what is not known.
+std::optional<std::uint64_t> time_of(const CellValue& value) {
+  if (const auto* share = std::get_if<Share>(&value)) return share->ns;
+  if (const auto* ns = std::get_if<std::uint64_t>(&value)) return *ns;
+  return std::nullopt;
+}
+
+std::string cell(const CellValue& value, const Column& column, const TimeUnit& unit, bool cycles) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  const auto* share = std::get_if<Share>(&value);
+  const std::string most = share != nullptr && share->at_most && share->ns ? "<= " : "";
+  if (column.unit == Unit::kShare)
+    return share == nullptr ? "-" : most + percent_text(share->ns, share->whole);
+  if (column.unit == Unit::kOneDuration) return duration_text(time_of(value), cycles);
+  if (column.unit == Unit::kDuration || column.unit == Unit::kNanoseconds) {
+    // A time that was longer in another case, and is saved, may be less than nothing.
+    if (const auto* saved = std::get_if<std::int64_t>(&value)) {
+      const auto ns = static_cast<std::uint64_t>(*saved);
+      return *saved < 0 ? "-" + in_unit(-ns, unit) : in_unit(ns, unit);
+    }
+    return most + in_unit(time_of(value), unit);
+  }
+  if (const auto* number = std::get_if<std::uint64_t>(&value)) return grouped(*number);
+  return "-";
+}
+
+// Of each scale: one unit for the values of the columns that say so.
+std::vector<TimeUnit> units_of(const Table& table, bool cycles) {
+  struct Scale {
+    std::vector<std::uint64_t> values;
+    bool cycles = false;
+  };
+  std::vector<Scale> scales(1);
+  for (const Table::Described& column : table.columns) {
+    const bool time = column.unit == Unit::kDuration || column.unit == Unit::kNanoseconds;
+    if (!time || column.title.empty() || !column.scales) continue;
+    if (column.scale >= scales.size()) scales.resize(column.scale + 1u);
+    Scale& scale = scales[column.scale];
+    scale.cycles = column.unit == Unit::kDuration && cycles;
+    for (std::size_t row = 0; row < table.rows; ++row)
+      scale.values.push_back(time_of(column.value(row)).value_or(0));
+  }
+  std::vector<TimeUnit> units;
+  for (const Scale& scale : scales) units.push_back(choose_unit(scale.values, scale.cycles));
+  return units;
+}
+
+std::string with_unit(std::string_view title, const TimeUnit& unit) {
+  std::string text(title);
+  if (const auto place = text.find("{}"); place != text.npos) text.replace(place, 2, unit.name);
+  return text;
+}
+
+Json json_of(const CellValue& value) {
+  return std::visit(
+      [](const auto& held) -> Json {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, Share>) {
+          return held.ns ? Json(*held.ns) : Json();
+        } else if constexpr (std::is_same_v<Held, std::monostate> || std::is_same_v<Held, Absent>) {
+          return {};
+        } else {
+          return held;
+        }
+      },
+      value);
+}
+
+}  // namespace
+
+void print_table(const Table& table, std::string_view title, bool cycles, std::ostream& out,
+                 const TextStyle& style, unsigned block) {
+  const std::vector<TimeUnit> units = units_of(table, cycles);
+  std::vector<std::string> titles = {
+      with_unit(title, units[std::min<std::size_t>(block, units.size() - 1)])};
+  std::vector<const Table::Described*> columns;
+  for (const Table::Described& column : table.columns) {
+    if (column.title.empty() || column.block != block) continue;
+    columns.push_back(&column);
+    titles.push_back(with_unit(column.title, units[column.scale]));
+  }
+  TextTable text(std::move(titles));
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    std::vector<std::string> cells = {table.name(row)};
+    for (const Table::Described* column : columns) {
+      const CellValue value = column->value(row);
+      if (std::holds_alternative<Absent>(value)) break;
+      cells.push_back(cell(value, *column, units[column->scale], cycles));
+    }
+    if (cells.size() > columns.size()) text.add(std::move(cells), table.dim && table.dim(row));
+  }
+  if (text.empty()) return;
+  out << '\n';
+  text.print(out, style);
+  if (block == 0) print_left_out(table.left_out, out);
+}
+
+Json row_json(const Table& table, std::size_t row) {
+  Json json = Json::object();
+  for (const Table::Described& column : table.columns) {
+    if (column.key.empty() || !column.json) continue;
+    const CellValue value = column.value(row);
+    if (std::holds_alternative<Absent>(value)) continue;
+    Json* at = &json;
+    std::string_view key = column.key;
+    for (auto dot = key.find('.'); dot != key.npos; dot = key.find('.')) {
+      at = &(*at)[std::string(key.substr(0, dot))];
+      key.remove_prefix(dot + 1);
+    }
+    (*at)[std::string(key)] = json_of(value);
+  }
+  return json;
+}
+
+Json rows_json(const Table& table) {
+  Json rows = Json::array();
+  for (std::size_t row = 0; row < table.rows; ++row) rows.push_back(row_json(table, row));
+  return rows;
+}
+
+void print_csv_header(const Table& table, std::ostream& out) {
+  const char* separator = "";
+  for (const Table::Described& column : table.columns) {
+    if (column.key.empty() || !column.csv) continue;
+    out << std::exchange(separator, ",") << column.key;
+  }
+  out << '\n';
+}
+
+void print_csv_rows(const Table& table, std::ostream& out) {
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    const char* separator = "";
+    for (const Table::Described& column : table.columns) {
+      if (column.key.empty() || !column.csv) continue;
+      out << std::exchange(separator, ",");
+      const Json json = json_of(column.value(row));
+      if (json.is_string() && column.unit == Unit::kWord) {
+        out << json.get_ref<const std::string&>();
+      } else if (json.is_string()) {
+        out << csv_cell(json.get_ref<const std::string&>());
+      } else if (!json.is_null()) {
+        out << json.dump();
+      }
+    }
+    out << '\n';
+  }
+}
+
+}  // namespace trapline

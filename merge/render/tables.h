@@ -1,0 +1,27 @@
+// A Table as text, JSON and CSV.
+#pragma once
+
+#include <ostream>
+#include <string_view>
+
+#include "merge/render/ordered_json.h"
+#include "merge/render/text_table.h"
+#include "merge/report/table.h"
+
+namespace trapline {
+
+// A block of it after an empty line, without the rows that are absent from the block's first
+// column, and below it how many were left out; nothing where there is no row. `title`: of the rows'
+// names; "{}" is the unit of scale 0.
+void print_table(const Table& table, std::string_view title, bool cycles, std::ostream& out,
+                 const TextStyle& style, unsigned block = 0);
+
+// An object for a row.
+[[nodiscard]] Json row_json(const Table& table, std::size_t row);
+[[nodiscard]] Json rows_json(const Table& table);
+
+// A line with the columns' keys, then a line for each row.
+void print_csv_header(const Table& table, std::ostream& out);
+void print_csv_rows(const Table& table, std::ostream& out);
+
+}  // namespace trapline

@@ -1,0 +1,111 @@
+// Columns that several tables have: the parts of a time, and the figures of a distribution.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "merge/model/exit_span.h"
+#include "merge/model/histogram.h"
+#include "merge/report/table.h"
+
+namespace trapline {
+
+// The parts of a time, "kernel_ns" and so on, as shares of it.
+struct PartsOf {
+  Parts parts;
+  std::uint64_t whole;
+};
+inline constexpr std::array<std::string_view, kParts> kPartTitles = {
+    "kernel", "user (QEMU)", "preempted", "blocked", "halted"};
+template <typename Row, typename Get>
+void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column column, Get get) {
+  column.key = std::string(kPartNames[part]) + "_ns";
+  column.unit = Unit::kShare;
+  table.add(std::move(column), [known, part, get](const Row& row) {
+    const PartsOf of = get(row);
+    return Share{told(known, part, of.parts), of.whole};
+  });
+}
+template <typename Row, typename Get>
+void add_parts(TableOf<Row>& table, const States& known, std::uint8_t block,
+               const std::array<std::string_view, kParts>& titles, Get get) {
+  for (std::size_t i = 0; i < kParts; ++i)
+    add_part(table, known, i, {.title = std::string(titles[i]), .block = block}, get);
+}
+// Of calls of guest functions, which have no time in the kernel: QEMU's part is its devices', and
+// `at_most` stands beside it in text.
+template <typename Row, typename Get, typename AtMost>
+void add_call_parts(TableOf<Row>& table, const States& known, std::uint8_t block, Get get,
+                    AtMost at_most) {
+  constexpr std::array<std::string_view, kParts> kTitles = {"", "devices", "preempted", "blocked",
+                                                            ""};
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (static_cast<Part>(i) == Part::kPreempted)
+      table.add({"", "at most", Unit::kShare, block}, at_most);
+    add_part(table, known, i, {.title = std::string(kTitles[i]), .block = block}, get);
+  }
+}
+
+// The columns of a distribution that text shows.
+struct Title {
+  std::string_view text{};
+  std::uint8_t scale = 0;
+  bool scales = false;
+};
+struct DistributionTitles {
+  Title count{}, p50{}, p90{}, p99{}, max{};
+  std::uint8_t block = 0;
+};
+
+// min_ns, mean_ns, the percentiles and max_ns of a Histogram, or of what has the same figures.
+// `get` gives a pointer to it; of a row without one, nullptr, they are absent.
+template <typename Row, typename Get>
+void add_percentiles(TableOf<Row>& table, const std::string& prefix,
+                     const DistributionTitles& titles, Get get) {
+  const auto add = [&](std::string_view key, const Title& title, auto figure) {
+    table.add({prefix + std::string(key), std::string(title.text), Unit::kDuration, titles.block,
+               title.scale, title.scales},
+              [get, figure](const Row& row) -> CellValue {
+                const auto* histogram = get(row);
+                if (histogram == nullptr) return Absent();
+                return histogram->count() == 0 ? CellValue() : to_value(figure(*histogram));
+              });
+  };
+  const auto percentile = [](std::uint32_t per_mille) {
+    return [per_mille](const auto& histogram) { return histogram.percentile(per_mille); };
+  };
+  add("min_ns", {}, [](const auto& histogram) { return histogram.min(); });
+  add("mean_ns", {}, [](const auto& histogram) { return histogram.mean(); });
+  add("p50_ns", titles.p50, percentile(500));
+  add("p90_ns", titles.p90, percentile(900));
+  add("p99_ns", titles.p99, percentile(990));
+  add("p999_ns", {}, percentile(999));
+  add("max_ns", titles.max, [](const auto& histogram) { return histogram.max(); });
+}
+
+// The same as an object, "raise_to_inject", with how many there were and how long together.
+template <typename Row, typename Get>
+void add_distribution(TableOf<Row>& table, std::string_view key, const DistributionTitles& titles,
+                      Get get) {
+  const std::string prefix = std::string(key) + '.';
+  const auto add = [&](std::string_view name, const Title& title, auto figure) {
+    table.add({prefix + std::string(name), std::string(title.text), Unit::kCount, titles.block},
+              [get, figure](const Row& row) -> CellValue {
+                const auto* histogram = get(row);
+                return histogram == nullptr ? CellValue(Absent()) : to_value(figure(*histogram));
+              });
+  };
+  add("count", titles.count, [](const auto& histogram) { return histogram.count(); });
+  add("total_ns", {}, [](const auto& histogram) { return histogram.total(); });
+  add_percentiles(table, prefix, titles, get);
+}
+template <typename Row>
+void add_distribution(TableOf<Row>& table, std::string_view key, const DistributionTitles& titles,
+                      Histogram Row::*histogram) {
+  add_distribution(table, key, titles, [histogram](const Row& row) { return &(row.*histogram); });
+}
+
+}  // namespace trapline

@@ -1,0 +1,33 @@
+#include "merge/analyze/halt_tracker.h"
+#include "merge/report/common_columns.h"
+#include "merge/report/tables.h"
+
+namespace trapline {
+
+void fill_halts(Report& report, const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
+  auto& rows = report.halts.emplace();
+  for (const auto& [thread, state] : pipeline.halts()->threads()) {
+    if (!pipeline.counts(thread)) continue;
+    rows.push_back({names.vcpus.number(thread), names.vcpus.vm_id(thread),
+                    names.vcpus.vm_name(thread), state.polls_won, state.slept, state.wake_to_run,
+                    state.invalid});
+  }
+}
+
+Table halt_table(std::span<const HaltRow> rows) {
+  TableOf<HaltRow> table(rows, [](const HaltRow& row) { return vcpu_text(row.vcpu); });
+  table.add({"vm"}, &HaltRow::vm);
+  table.add({"vm_name"}, [](const HaltRow& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const HaltRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  add_distribution(table, "polls_won", {.count = {"polls won"}, .p50 = {"p50", 0, true}},
+                   &HaltRow::polls_won);
+  add_distribution(table, "slept", {.count = {"slept"}, .p50 = {"p50", 0, true}, .p99 = {"p99"}},
+                   &HaltRow::slept);
+  add_distribution(table, "wake_to_run", {.p50 = {"wake-up p50", 0, true}, .p99 = {"p99"}},
+                   &HaltRow::wake_to_run);
+  table.add({"invalid"}, &HaltRow::invalid);
+  return table;
+}
+
+}  // namespace trapline

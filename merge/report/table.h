@@ -1,0 +1,113 @@
+// A table of a report: its columns are described once, and text, JSON, CSV, `top --batch` and the
+// page print the description.
+//
+//   std::vector<Row> ──> TableOf<Row>, a line for each column ──> Table ──> render/tables.h
+//
+// A table borrows its rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace trapline {
+
+// How text writes a number; JSON and CSV have it as it is.
+enum class Unit : std::uint8_t {
+  kText,
+  kWord,         // a text of ours, which CSV need not quote
+  kCount,        // thousands apart
+  kDuration,     // in the unit of its scale
+  kNanoseconds,  // the same, whatever the clock of the recording
+  kOneDuration,  // in the unit that suits it alone
+  kShare         // a percentage
+};
+
+// A time that is part of another one.
+struct Share {
+  std::optional<std::uint64_t> ns;
+  std::uint64_t whole = 0;
+  bool at_most = false;  // no more than this
+};
+struct Absent {};  // the row has no such column: not in JSON, and in text without it
+// std::monostate: not known, "-" in text, null in JSON, nothing in CSV.
+using CellValue = std::variant<std::monostate, Absent, bool, std::int64_t, std::uint64_t, double,
+                               std::string, Share>;
+
+template <typename T>
+[[nodiscard]] CellValue to_value(const T& value) {
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, double>) {
+    return value;
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>{value};
+  } else if constexpr (std::is_convertible_v<T, std::string_view>) {
+    return std::string(std::string_view(value));
+  } else {
+    return value;
+  }
+}
+template <typename T>
+[[nodiscard]] CellValue to_value(const std::optional<T>& value) {
+  return value ? to_value(*value) : CellValue();
+}
+// Nothing of an empty text.
+[[nodiscard]] inline CellValue text_or_null(std::string_view text) {
+  return text.empty() ? CellValue() : to_value(text);
+}
+// Nothing of a number that stands for none.
+[[nodiscard]] inline CellValue number_or_null(std::int32_t number, std::int32_t none) {
+  return number == none ? CellValue() : to_value(number);
+}
+
+struct Column {
+  std::string key{};    // JSON and CSV; "a.b": b of the object a. Empty: not there
+  std::string title{};  // text; "{}" is the unit of its scale. Empty: not there
+  Unit unit = Unit::kCount;
+  std::uint8_t block = 0;  // of the text: a table may stand in several, one below the other
+  std::uint8_t scale = 0;  // durations of one scale have one unit,
+  bool scales = true;      // which suits the values of these columns
+  bool csv = true, json = true;
+};
+
+class Table {
+ public:
+  struct Described : Column {
+    std::function<CellValue(std::size_t row)> value;
+  };
+  std::vector<Described> columns;
+  std::size_t rows = 0, left_out = 0;
+  // The first column of the text, and the rows that it shows as less important.
+  std::function<std::string(std::size_t row)> name;
+  std::function<bool(std::size_t row)> dim;
+};
+
+template <typename Row>
+class TableOf : public Table {
+ public:
+  // `name`: a row's first column in text; a member or a function of the row.
+  template <typename Name>
+  TableOf(std::span<const Row> all, Name named) : all_(all) {
+    rows = all.size();
+    name = [all, named](std::size_t row) -> std::string { return std::invoke(named, all[row]); };
+  }
+  // `value`: a member of the row, or a function of it.
+  template <typename Get>
+  void add(Column column, Get value) {
+    columns.push_back({std::move(column), [all = all_, value](std::size_t row) {
+                         return to_value(std::invoke(value, all[row]));
+                       }});
+  }
+
+ private:
+  std::span<const Row> all_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,76 @@
+// The tables of a report. Each source fills its rows and describes its columns: a new column is a
+// line there, and a line in docs/formats/report.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/pass/naming.h"
+#include "merge/report/report.h"
+#include "merge/report/table.h"
+
+namespace trapline {
+
+[[nodiscard]] inline std::string vcpu_text(std::int32_t vcpu) {
+  return vcpu == kNoVcpu ? "vCPU ?" : "vCPU " + std::to_string(vcpu);
+}
+
+// vcpu_table.cc
+void fill_vcpus(Report& report, const Naming& names);
+[[nodiscard]] Table vcpu_table(std::span<const VcpuRow> rows, const Report& report);
+// "VM 7 vCPU 0 (tid 123)", the VM where `with_vm`.
+[[nodiscard]] std::string vcpu_name(const VcpuRow& row, bool with_vm);
+// A column for each state, with its share of the vCPU's time, or of the interval where the rows are
+// of calls.
+void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const States& known,
+                std::optional<std::uint64_t> interval = std::nullopt);
+// The top level's "overhead": a row, the report.
+[[nodiscard]] Table overhead_table(const Report& report);
+
+// group_table.cc
+[[nodiscard]] Table group_table(std::span<const GroupRow> rows, const Report& report);
+
+// guest_table.cc
+void fill_guest_functions(Report& report, const Pipeline& pipeline, std::size_t top);
+[[nodiscard]] Table guest_function_table(const Report& report);
+
+// qemu_event_table.cc
+void fill_vmm_events(Report& report, const Pipeline& pipeline);
+[[nodiscard]] Table vmm_event_table(const Report& report);
+
+// halt_table.cc
+void fill_halts(Report& report, const Naming& names);
+[[nodiscard]] Table halt_table(std::span<const HaltRow> rows);
+
+// halt_cost_table.cc
+[[nodiscard]] Table halt_cost_table(std::span<const HaltCostRow> rows, bool cycles);
+// What another value of halt_poll_ns means for a vCPU, or for all of them.
+struct ReplayRow {
+  std::string vm;
+  std::int32_t vcpu = kNoVcpu;
+  HaltReplays::Row setting{};
+  std::uint64_t late_ns = 0, time_ns = 0;  // as recorded, of the vCPU
+};
+[[nodiscard]] std::vector<ReplayRow> replay_rows(const HaltCostRow& costs);
+[[nodiscard]] Table replay_table(std::span<const ReplayRow> rows);
+
+// irq_table.cc, request_table.cc
+[[nodiscard]] Table irq_table(const Report& report);
+[[nodiscard]] Table request_path_table(const Report& report);
+[[nodiscard]] Table vhost_table(const Report& report);
+
+// phase_table.cc
+[[nodiscard]] Table phase_table(const PhaseReport& phases, const Report& report);
+
+// slow_exits.cc
+[[nodiscard]] Table slow_exit_table(std::span<const ExitRow> rows, const States& known);
+
+// wait_table.cc; `part` and the thread of the vCPU are columns of CSV alone.
+[[nodiscard]] Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu_tid);
+
+}  // namespace trapline

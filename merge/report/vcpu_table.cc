@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "merge/report/tables.h"
+
+namespace trapline {
+namespace {
+
+template <typename Row, typename Get>
+void add_overhead(TableOf<Row>& table, const Report& report, Get get) {
+  table.add({"overhead"},
+            [get](const Row& row) { return get(row) ? CellValue(Absent()) : CellValue(); });
+  const auto add = [&](const std::string& key, auto figure) {
+    table.add({"overhead." + key}, [get, figure](const Row& row) {
+      const std::optional<Overhead> overhead = get(row);
+      return overhead ? figure(*overhead) : CellValue(Absent());
+    });
+  };
+  const auto share = [](std::uint64_t ns, const Overhead& overhead) -> CellValue {
+    if (overhead.busy_ns() == 0) return {};
+    return static_cast<double>(ns) / static_cast<double>(overhead.busy_ns());
+  };
+  const bool known = report.knows(State::kPreempted);
+  add("guest_ns", [](const Overhead& all) { return to_value(all.guest_ns); });
+  add("exit_ns", [](const Overhead& all) { return to_value(all.exit_ns); });
+  add("not_run_ns",
+      [known](const Overhead& all) { return known ? to_value(all.not_run_ns) : CellValue(); });
+  add("share", [share](const Overhead& all) { return share(all.exit_ns, all); });
+  add("not_run_share", [share, known](const Overhead& all) {
+    return known ? share(all.not_run_ns, all) : CellValue();
+  });
+}
+
+bool shows_vms(const Report& report) {
+  return std::any_of(report.vcpus.begin(), report.vcpus.end(), [&](const VcpuRow& row) {
+    return row.vm != report.vcpus.front().vm || !row.vm_name.empty();
+  });
+}
+
+std::uint64_t time_in(State state, const VcpuRow& row) { return VcpuTotals(row.totals).of(state); }
+
+}  // namespace
+
+void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const States& known,
+                std::optional<std::uint64_t> interval) {
+  constexpr State kStatesInOrder[] = {State::kGuest,     State::kKernel,  State::kUser,
+                                      State::kPreempted, State::kBlocked, State::kHalted,
+                                      State::kPaused,    State::kOffline, State::kNotSeen};
+  const bool calls = interval.has_value();
+  for (const State state : kStatesInOrder) {
+    const auto i = static_cast<std::size_t>(state);
+    const bool of_all = i < kParts || state == State::kGuest;
+    std::string title(kStateNames[i]);
+    if (calls && state == State::kUser) title = "devices";
+    if (calls && state == State::kNotSeen) title = "elsewhere";
+    const bool never = std::none_of(rows.begin(), rows.end(),
+                                    [&](const VcpuRow& row) { return time_in(state, row) != 0; });
+    // Calls have no time in the kernel; states that are rare are shown where a vCPU was in them.
+    const bool of_calls = state == State::kGuest || state == State::kUser ||
+                          state == State::kPreempted || state == State::kBlocked ||
+                          state == State::kNotSeen;
+    if (calls ? !of_calls : !of_all && never) title.clear();
+    table.add({std::string(kStateKeys[i]) + "_ns", title, Unit::kShare},
+              [=](const VcpuRow& row) -> CellValue {
+                const std::uint64_t ns = time_in(state, row);
+                return Share{of_all ? told(known, state, ns) : ns,
+                             calls ? *interval : row.totals.time_ns()};
+              });
+  }
+}
+
+std::string vcpu_name(const VcpuRow& row, bool with_vm) {
+  std::string name = vcpu_text(row.vcpu);
+  if (with_vm) name = fmt::format("VM {} {}", vm_text(row.vm, row.vm_name), name);
+  return fmt::format("{} (tid {})", name, row.tid);
+}
+
+void fill_vcpus(Report& report, const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
+  const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const VcpuThread& thread = names.threads[i];
+    if (!pipeline.counts(thread.thread)) continue;
+    VcpuTotals totals = all[i].totals;
+    if (report.rows_of == RowsOf::kCalls) {
+      // The time outside of functions that were recorded.
+      const std::uint64_t known = totals.time_ns(), all_ns = report.end_ns - report.start_ns;
+      totals.not_seen_ns = all_ns > known ? all_ns - known : 0;
+    } else if (report.knows(State::kGuest)) {
+      if (!report.overhead) report.overhead.emplace();
+      report.overhead->add(totals);
+    }
+    report.vcpus.push_back({names.vms[i].id(), names.vms[i].given, names.vms[i].inferred,
+                            thread.vcpu, static_cast<std::int32_t>(thread.thread),
+                            names.timeline.source(totals.source).comm(thread.thread), totals});
+  }
+  std::sort(report.vcpus.begin(), report.vcpus.end(), [](const VcpuRow& a, const VcpuRow& b) {
+    return std::tie(a.vm, a.vcpu, a.tid) < std::tie(b.vm, b.vcpu, b.tid);
+  });
+}
+
+Table vcpu_table(std::span<const VcpuRow> rows, const Report& report) {
+  const bool calls = report.rows_of == RowsOf::kCalls, with_vm = shows_vms(report);
+  TableOf<VcpuRow> table(rows, [with_vm](const VcpuRow& row) { return vcpu_name(row, with_vm); });
+  table.add({"vm"}, &VcpuRow::vm);
+  table.add({"vm_name"}, [](const VcpuRow& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const VcpuRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"tid"}, &VcpuRow::tid);
+  const std::string counted = calls ? "calls" : "exits";
+  table.add({counted, counted}, [](const VcpuRow& row) { return row.totals.exits; });
+  table.add({"time_ns", calls ? "" : "time", Unit::kOneDuration},
+            [](const VcpuRow& row) { return row.totals.time_ns(); });
+  add_states(table, report.vcpus, report.known_states(),
+             calls ? std::optional(report.end_ns - report.start_ns) : std::nullopt);
+  if (calls) return table;
+  table.add({"start_ns"}, [](const VcpuRow& row) { return row.totals.begin.ns(); });
+  table.add({"end_ns"}, [](const VcpuRow& row) { return row.totals.end.ns(); });
+  table.add({"open"},
+            [](const VcpuRow& row) { return row.totals.open ? CellValue(Absent()) : CellValue(); });
+  table.add({"open.state"}, [](const VcpuRow& row) {
+    return row.totals.open ? to_value(kStateKeys[static_cast<std::size_t>(*row.totals.open)])
+                           : CellValue(Absent());
+  });
+  table.add({"open.ns"}, [](const VcpuRow& row) {
+    return row.totals.open ? to_value(row.totals.open_ns) : CellValue(Absent());
+  });
+  const bool known = report.knows(State::kGuest);
+  add_overhead(table, report, [known](const VcpuRow& row) {
+    std::optional<Overhead> overhead;
+    if (known) overhead.emplace().add(row.totals);
+    return overhead;
+  });
+  return table;
+}
+
+Table overhead_table(const Report& report) {
+  TableOf<Report> table({&report, 1}, [](const Report&) { return std::string(); });
+  add_overhead(table, report, [](const Report& all) { return all.overhead; });
+  return table;
+}
+
+}  // namespace trapline

@@ -41,20 +41,40 @@ void CpuRunners::add(Cpu& cpu, const Run& run) {
   pieces_ += kPieces;
 }
 
-void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, ThreadId prev, ThreadId next) {
+// Those that the CPU's last switch began: others came between it and the one after it.
+void CpuRunners::doubt_last(Cpu& cpu) {
+  const std::uint64_t oldest = cpu.added - cpu.runs.size();
+  for (std::uint64_t i = cpu.added; i > oldest; --i) {
+    Run& run = cpu.runs[(i - 1) % kMost];
+    if (run.begin < cpu.thread.chosen) break;
+    if (run.kind == CulpritKind::kThread && run.missing == Missing::kNone)
+      run.missing = Missing::kSelected;
+  }
+}
+
+void CpuRunners::on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& sched,
+                           const Processes& processes) {
+  switches_.on_switch(cpu, sched, processes);
   Cpu* record = cpu_of(cpu);
   if (record == nullptr) return;
+  const auto missing = [this](ThreadId thread) {
+    return thread == ThreadId{} || switches_.has_all_of(thread) ? Missing::kNone
+                                                                : Missing::kSelected;
+  };
+  if (switches_.skipped()) doubt_last(*record);
   // After a loss nothing is missing up to here: the thread that leaves has run since.
   const std::uint64_t oldest = record->added - record->runs.size();
   for (std::uint64_t i = record->added; i > oldest && record->thread.missing != Missing::kNone;
        --i) {
     Run& run = record->runs[(i - 1) % kMost];
     if (run.missing == Missing::kLost) break;
-    if (run.missing == Missing::kSwitches) run = {.begin = run.begin, .thread = prev};
+    if (run.missing == Missing::kSwitches)
+      run = {.begin = run.begin, .thread = sched.prev, .missing = missing(sched.prev)};
   }
   record->irq.reset();
   record->softirq.reset();
-  record->thread = {.begin = at, .thread = next, .chosen = at};
+  record->thread = {
+      .begin = at, .thread = sched.next, .missing = missing(sched.next), .chosen = at};
   add(*record, record->thread);
 }
 
@@ -81,6 +101,7 @@ void CpuRunners::on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind,
 }
 
 void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
+  switches_.on_lost(cpu);
   Cpu* record = cpu_of(cpu);
   if (record == nullptr) return;
   record->irq.reset();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "merge/analyze/culprit.h"
+#include "merge/analyze/recorded_switches.h"
 
 namespace trapline {
 
@@ -23,11 +24,14 @@ class CpuRunners {
   // No sleep state of a CPU takes as long to leave.
   static constexpr std::uint64_t kLongestWakeUp = 5'000'000;
 
-  void on_switch(Timestamp at, std::uint32_t cpu, ThreadId prev, ThreadId next);
+  void on_switch(Timestamp at, std::uint32_t cpu, const SchedSwitch& sched,
+                 const Processes& processes);
   // A hard interrupt's handler, or a softirq, begins or ends.
   void on_interrupt(Timestamp at, std::uint32_t cpu, CulpritKind kind, bool begins,
                     std::uint32_t number);
   void on_lost(std::uint32_t cpu, Timestamp from, Timestamp to);
+
+  [[nodiscard]] const RecordedSwitches& switches() const { return switches_; }
 
   // A thread's wait on that CPU. A CPU that switches to its idle thread while the thread is in its
   // queue does not run it because it may not; one that was idle already has yet to take it up.
@@ -60,7 +64,9 @@ class CpuRunners {
   [[nodiscard]] static Culprit culprit_of(const Run& run);
   [[nodiscard]] static Culprit culprit_of(const Run& run, const Wait& wait);
   void add(Cpu& cpu, const Run& run);
+  static void doubt_last(Cpu& cpu);
 
+  RecordedSwitches switches_;
   std::vector<Cpu> cpus_;
   std::uint64_t pieces_ = kFirstPieces;  // that waits may still be divided into
 };

@@ -32,6 +32,7 @@ enum class Missing : std::uint8_t {
   kContext,     // which interrupt woke it: irq and timer events
   kLost,        // events that were lost
   kRoom,        // the CPU's record, or the exit's, is longer than what is kept
+  kSelected,    // how long who ran on the CPU: only some threads' switches are recorded
 };
 
 struct Culprit {

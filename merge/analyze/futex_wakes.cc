@@ -52,6 +52,8 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
     case kFutexWait:
     case kFutexWaitBitset:
       thread->kind = Kind::kWait;
+      if (call.number != kLockedAndWaitedFor && others_.size() < kMostOthers)
+        others_.insert(call.address);
       break;
     case kFutexWake:
     case kFutexWakeBitset:
@@ -125,7 +127,8 @@ bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) 
   waiting->got_wake = true;
   const bool pi = waking->kind == Kind::kUnlockPi;
   const bool like_a_lock = waking->value == kOneThread && waiting->value == kLockedAndWaitedFor;
-  const bool held = !pi && like_a_lock && waking->held == waking->address;
+  const bool held =
+      !pi && like_a_lock && waking->held == waking->address && may_be_lock(waking->address);
   const Wake wake{
       waking->address, at, waking_id, waiting_id, held ? waking->held_since : Timestamp(), pi};
   if (waking->held == waking->address) waking->held = 0;

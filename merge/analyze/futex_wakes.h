@@ -8,12 +8,14 @@
 //
 // A call of FUTEX_WAKE does not prove that its caller held a lock: it may signal an event. "Held"
 // is said from the caller's own acquisition on: where it waited for the same lock itself, was woken
-// by a wake-up for it, ran, and did not wait for it again before it let go; where QEMU traced
-// qemu_mutex_locked; or where the lock is of FUTEX_LOCK_PI, which only its owner can let go.
+// by a wake-up for it, ran, and did not wait for it again before it let go, and nobody waited there
+// for another value than a lock's; where QEMU traced qemu_mutex_locked; or where the lock is of
+// FUTEX_LOCK_PI, which only its owner can let go.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "merge/analyze/culprit.h"
@@ -47,7 +49,7 @@ class FutexWakes {
   [[nodiscard]] const std::vector<Piece>& pieces(Timestamp since);
 
  private:
-  static constexpr std::size_t kMostThreads = 1u << 12;
+  static constexpr std::size_t kMostThreads = 1u << 12, kMostOthers = 1u << 16;
   enum class Kind : std::uint8_t { kOther, kWait, kWake, kLockPi, kUnlockPi };
   struct Thread {
     Timestamp called;
@@ -74,7 +76,12 @@ class FutexWakes {
   }
 
   ThreadTable<Thread> threads_;
-  std::vector<Wake> wakes_;  // a ring once it is full
+  [[nodiscard]] bool may_be_lock(std::uint64_t address) const {
+    return others_.size() < kMostOthers && !others_.contains(address);
+  }
+
+  std::unordered_set<std::uint64_t> others_;  // futexes that are no locks: counters, states
+  std::vector<Wake> wakes_;                   // a ring once it is full
   std::uint64_t added_ = 0;
   std::vector<Piece> pieces_;
   std::vector<std::uint64_t> chain_;

@@ -40,10 +40,14 @@ void ThreadActivity::on_hole(Timestamp at) {
   }
 }
 
-void ThreadActivity::on(const Event& event, NameId vmm_event) {
+void ThreadActivity::on(const Event& event, NameId vmm_event, const RecordedSwitches& switches) {
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
-    add(sched->prev, event.at, sched->runnable ? State::kReady : State::kSlept);
-    add(sched->next, event.at, State::kRan);
+    const auto known = [&](ThreadId thread, State state) {
+      add(thread, event.at, switches.has_all_of(thread) ? state : State::kUnknown);
+    };
+    if (switches.skipped()) add(*switches.skipped(), event.at, State::kUnknown);
+    known(sched->prev, sched->runnable ? State::kReady : State::kSlept);
+    known(sched->next, State::kRan);
   } else if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     const Thread* thread = threads_.find(wakeup->thread);
     if (thread != nullptr && thread->state == State::kSlept) {

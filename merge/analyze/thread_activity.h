@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "merge/analyze/recorded_switches.h"
 #include "merge/model/names.h"
 #include "merge/model/thread_table.h"
 
@@ -31,8 +32,9 @@ class ThreadActivity {
  public:
   static constexpr std::size_t kMost = 256, kMostThreads = 1u << 12;
 
-  // An event of the host; `vmm_event` is the VMM's event that it is, or kNoName.
-  void on(const Event& event, NameId vmm_event);
+  // An event of the host, which `switches` has taken; `vmm_event` is the VMM's event that it is, or
+  // kNoName.
+  void on(const Event& event, NameId vmm_event, const RecordedSwitches& switches);
   // Its times sum to the interval.
   [[nodiscard]] Activity between(ThreadId thread, Timestamp begin, Timestamp end) const;
 

@@ -28,7 +28,7 @@ void WaitTracker::divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timesta
   std::uint64_t not_allowed = 0;
   for (const WaitShare& piece : pieces)
     not_allowed += piece.culprit.kind == CulpritKind::kNotAllowed ? piece.length() : 0;
-  if (not_allowed == 0 || !quotas_ || !quotas_->take(id, not_allowed)) return;
+  if (not_allowed == 0 || !thread.fair || !quotas_ || !quotas_->take(id, not_allowed)) return;
   for (WaitShare& piece : pieces) {
     if (piece.culprit.kind == CulpritKind::kNotAllowed) piece.culprit.kind = CulpritKind::kQuota;
   }
@@ -58,7 +58,7 @@ void WaitTracker::make_room() {
   }
 }
 
-void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) {
+void WaitTracker::leave(Thread& thread, const Event& event, const SchedSwitch& sched) {
   if (thread.shares.size() >= kMostShares) {  // of a long exit, or of exits that nobody asked for
     drop(thread, thread.shares.front().begin, event.at);
     clear(thread);
@@ -69,9 +69,10 @@ void WaitTracker::leave(Thread& thread, const Event& event, bool runnable) {
   thread.queue_known = true;
   thread.queued = event.at;
   thread.woken = false;
+  thread.fair = sched.fair;
   // While another CPU's loss lasts, the thread may run there unseen.
   thread.state = event.at < latest_loss_end_ ? Thread::State::kRunning
-                 : runnable                  ? Thread::State::kWaiting
+                 : sched.runnable            ? Thread::State::kWaiting
                                              : Thread::State::kAsleep;
 }
 
@@ -97,10 +98,10 @@ void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
 void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
                             const Pipeline& pipeline) {
   cause_.on_switch(event, sched);
-  runners_.on_switch(event.at, event.cpu, sched.prev, sched.next);
+  runners_.on_switch(event.at, event.cpu, sched, pipeline.processes());
   Thread* prev = threads_.find(sched.prev);
   if (prev == nullptr && pipeline.vcpu(sched.prev)) prev = threads_.get(sched.prev, kMostThreads);
-  if (prev != nullptr) leave(*prev, event, sched.runnable);
+  if (prev != nullptr) leave(*prev, event, sched);
   if (!sched.runnable) {
     if (Sleep* sleep = sleeps_.get(sched.prev, kMostThreads)) *sleep = {true, event.at, {}, {}};
   }

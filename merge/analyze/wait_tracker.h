@@ -12,7 +12,9 @@
 //            was switched out, or to which sched_wakeup or sched_migrate_task says it went;
 //            without those of a wake-up, the one that it ran on next. A CPU that went idle with the
 //            thread in its queue was not allowed to run it: by a CPU quota as far as cpu.stat of
-//            the thread's cgroups counts throttled time (CpuQuotas)
+//            the thread's cgroups counts throttled time (CpuQuotas) and its policy is not a
+//            real-time one. Where not all threads' switches are recorded (RecordedSwitches), those
+//            who ran are not known
 //
 // The shares of an exit sum to its preempted and blocked parts exactly; what nothing proves is
 // unknown and says which event would tell.
@@ -54,6 +56,7 @@ class WaitTracker {
   // The sleeps in its halted time, with what ended them.
   [[nodiscard]] std::span<const WaitShare> halts() const { return halts_; }
   [[nodiscard]] const WaitCounters& counters() const { return counters_; }
+  [[nodiscard]] const RecordedSwitches& switches() const { return runners_.switches(); }
 
  private:
   struct Thread {
@@ -61,6 +64,7 @@ class WaitTracker {
     State state = State::kRunning;
     bool queue_known = true;  // kWaiting: cpu is the one whose queue it is in
     bool woken = false;       // kWaiting: since a wake-up, and not moved after it
+    bool fair = true;         // a CPU quota applies to it
     Timestamp queued;         // kWaiting: in that queue at the latest
     std::uint32_t cpu = 0;
     Timestamp since;                // of the state, or of the last move between queues
@@ -89,7 +93,7 @@ class WaitTracker {
   void charge_sleep(Thread& thread, const Event& event, const Culprit& by);
   [[nodiscard]] CulpritKind root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
   void on_lost(const Event& event, const Lost& lost);
-  void leave(Thread& thread, const Event& event, bool runnable);
+  void leave(Thread& thread, const Event& event, const SchedSwitch& sched);
   void run(ThreadId id, Thread& thread, const Event& event);
   void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end);
   void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);

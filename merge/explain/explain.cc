@@ -95,7 +95,8 @@ Part slept_part(const ExitSpan& exit) {
 void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
   const bool of_host = !is_guest(event.machine);
   const VmmEvent* told = pipeline.vmm_event();
-  if (of_host) activity_.on(event, told == nullptr ? kNoName : told->name);
+  if (of_host)
+    activity_.on(event, told == nullptr ? kNoName : told->name, pipeline.waits()->switches());
   if (const GuestRun* run = pipeline.exits().guest_run())
     guest_[run->thread] = elapsed(run->begin, run->end);
 }

@@ -97,6 +97,9 @@ struct SchedSwitch {
   bool runnable;  // prev could have gone on: it was preempted
   std::string_view next_comm;
   Left left = Left::kOther;  // why prev sleeps
+  // Whether prev is of the fair class, to which alone a cgroup's CPU quota applies: not of a
+  // real-time or deadline policy.
+  bool fair = true;
 };
 struct SchedWakeup {
   enum class Context : std::uint8_t { kUnknown, kThread, kInterrupt };

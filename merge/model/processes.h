@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,11 +36,19 @@ class Processes {
   // The CPU quotas of the threads' cgroups, as far as they throttled them.
   void set_quotas(CpuQuotas quotas) { quotas_ = std::move(quotas); }
   [[nodiscard]] const CpuQuotas& quotas() const { return quotas_; }
+  // The process of which alone switches between threads were recorded, where it was one.
+  void set_selected(ThreadId process) { selected_ = process; }
+  [[nodiscard]] const std::optional<ThreadId>& selected() const { return selected_; }
+  // The recorder, whose threads' switches among themselves are left out.
+  void set_recorder(ThreadId process) { recorder_ = process; }
+  [[nodiscard]] const std::optional<ThreadId>& recorder() const { return recorder_; }
   // What the other one knows as well; where both know a thread, the other one is right.
   void merge(const Processes& other) {
     for (const auto& [thread, process] : other.process_) set(thread, process);
     for (const auto& [process, name] : other.names_) set_name(process, name);
     if (!other.quotas_.empty()) quotas_ = other.quotas_;
+    if (other.selected_) selected_ = other.selected_;
+    if (other.recorder_) recorder_ = other.recorder_;
   }
   // The thread's process, or `otherwise`.
   [[nodiscard]] ThreadId of(ThreadId thread, ThreadId otherwise) const {
@@ -52,6 +61,7 @@ class Processes {
   std::map<ThreadId, ThreadId> process_;
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;
+  std::optional<ThreadId> selected_, recorder_;
 };
 
 struct VcpuThread {

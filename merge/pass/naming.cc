@@ -43,6 +43,8 @@ std::string unknown_text(Missing missing) {
   switch (missing) {
     case Missing::kSwitches:
       return "unknown (before the CPU's first sched:sched_switch)";
+    case Missing::kSelected:
+      return "unknown (only some threads' sched:sched_switch are recorded)";
     case Missing::kWakeups:
       return "unknown (record sched:sched_waking)";
     case Missing::kMigrations:

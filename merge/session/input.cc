@@ -41,6 +41,8 @@ void read_session(const std::string& folder, Input& input) {
   for (const SessionThread& thread : session->threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }
+  if (session->recorder_pid != 0) input.processes.set_recorder(ThreadId{session->recorder_pid});
+  if (session->pid != 0) input.processes.set_selected(ThreadId{session->pid});
   std::vector<CpuQuota> quotas;
   for (const SessionCgroup& cgroup : session->cgroups) {
     quotas.push_back({cgroup.path, cgroup.throttled_after - cgroup.throttled_before,

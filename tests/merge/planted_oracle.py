@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Planted causes are found: recordings of guests that wait for what was planted beside them.
 
-  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm, halt, convoy: FOLDER/NAME.dat;
-                                            quota/trace, quota-tasks/trace: of a session
+  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm, halt, convoy, relay: FOLDER/NAME.dat;
+                                            quota/trace, quota-tasks/trace, realtime/trace, own/trace: of a session
 
 scripts/box/record-planted made the recordings; their lines "schedstat TID RUN DELAY TIMES" are
 /proc/TID/schedstat of that moment. Who kept a vCPU waiting is computed here from trace-cmd's text, from
@@ -290,7 +290,56 @@ def check_quota(check, recording):
         check.wrong.append(f"more is charged to the quota than cpu.stat counts: {throttled}")
 
 
-CHECKS = {"convoy": check_convoy, "quota/trace": check_quota, "quota-tasks/trace": check_quota, "halt": check_halt, "hog": check_hog, "vm": check_vm, "lock": check_lock, "disk": check_disk,
+def steal_rows(check, path, vcpu):
+    report = subprocess.run([check.trapline, "report", path, "--steal", "--format", "json"], stdout=subprocess.PIPE,
+                            check=True)
+    return next(row for row in json.loads(report.stdout)["steal"] if row["tid"] == vcpu)["rows"]
+
+
+def check_relay(check, recording):
+    """A state is passed on from thread to thread; no program of the recording has a lock."""
+    rows = check.report("--waits")["waits"]["blocked"]["rows"]
+    relay = recording.planted("relay")
+    if not sum(row["ns"] for row in rows if row["tid"] == relay and row["culprit"].startswith("futex of")):
+        check.wrong.append("no wait for the relay's futex")
+    check.wrong += [f"there is no lock: {row['culprit']}" for row in rows if "lock" in row["culprit"]]
+
+
+def check_realtime(check, recording):
+    """A real-time vCPU that used up its time, in a cgroup whose quota throttles another thread."""
+    vcpu = recording.vcpus[0]
+    folder = check.path.replace("/trace.dat", "")
+    rows = {row["culprit"]: row["ns"] for row in steal_rows(check, folder, vcpu)}
+    first = recording.exits[vcpu][0][0]
+    last = recording.runs[vcpu][-1][0]  # a wait that the recording's end cuts short is none
+    planted = 0  # from where the CPU is idle first to where it is last: who ran between did not keep it waiting
+    for begin, end in recording.ready[vcpu]:
+        idle = cut(recording.runs[0], [(begin, end)]) if first <= begin < last else []
+        planted += idle[-1][1] - idle[0][0] if idle else 0
+    with open(f"{folder}/session.json", encoding="utf-8") as file:
+        groups = json.load(file)["cgroups"]
+    if sum(after - before for before, after in (group["throttled_ns"] for group in groups)) < planted / 2:
+        check.wrong.append("the quota throttled nothing: this proves nothing")
+    check.close("not allowed to run", rows.get("not allowed to run", 0), planted, SHARE)
+    check.wrong += [f"no quota applies: {name}" for name in rows if "quota" in name]
+
+
+def check_own(check, recording):
+    """What a recording of one process's switches charges to other threads is not more than they ran, by a recording
+    of all switches; with the session, and without it, where only the events tell."""
+    everything = Recording(check.path.replace("/trace.dat", "-all.dat"))
+    for path in (check.path.replace("/trace.dat", ""), check.path):
+        for vcpu in recording.vcpus:
+            ready = everything.ready[vcpu]
+            for row in steal_rows(check, path, vcpu):
+                ran = sum(overlap(everything.runs[row["tid"]], *wait) for wait in ready) if row["tid"] else 0
+                print(f"{path}: {row['culprit']}: {row['ns']} ns, it ran for {ran} ns")
+                if row["tid"] and row["ns"] > (1 + WRONG) * ran:
+                    check.wrong.append(f"{row['culprit']} is charged with {row['ns']} ns, and ran for {ran}")
+
+
+CHECKS = {"relay": check_relay, "realtime/trace": check_realtime, "own/trace": check_own,
+          "convoy": check_convoy, "quota/trace": check_quota, "quota-tasks/trace": check_quota, "halt": check_halt, "hog": check_hog, "vm": check_vm, "lock": check_lock, "disk": check_disk,
           "storm": check_storm}
 
 

@@ -159,13 +159,17 @@ void vgic_pending(const Schema& s, const RecordedEvent& e, Payload& out) {
 void sched_switch(const Schema& s, const RecordedEvent& e, Payload& out) {
   // The states of a sleeping thread are in the low eight bits; above stands "preempted" (R+).
   constexpr std::uint64_t kSleeping = 0xff, kStopped = 0x4 | 0x8, kDead = 0x10 | 0x20;
+  constexpr std::int32_t kFirstFairPriority = 100;  // MAX_RT_PRIO
   using Left = SchedSwitch::Left;
   const std::uint64_t state = s.get(e, 1);
-  out = SchedSwitch{ThreadId{i32(s, e, 0)}, ThreadId{i32(s, e, 2)}, (state & kSleeping) == 0,
+  out = SchedSwitch{ThreadId{i32(s, e, 0)},
+                    ThreadId{i32(s, e, 2)},
+                    (state & kSleeping) == 0,
                     text_at(e, s.fields[3].offset, 16),
                     (state & kDead) != 0      ? Left::kDead
                     : (state & kStopped) != 0 ? Left::kStopped
-                                              : Left::kOther};
+                                              : Left::kOther,
+                    i32(s, e, 4, kFirstFairPriority) >= kFirstFairPriority};
 }
 // From common_flags. A hard interrupt may have come in a soft one: both bits are set then.
 InterruptLevel level_of(const Schema& s, const RecordedEvent& e, std::size_t flags) {
@@ -269,7 +273,9 @@ constexpr KnownEvent kKnown[] = {
      {"vcpu_id", "irq", "level"},
      vgic_pending,
      EventClass::kInterrupts},
-    {"sched:sched_switch", {"prev_pid", "prev_state", "next_pid", "next_comm"}, sched_switch},
+    {"sched:sched_switch",
+     {"prev_pid", "prev_state", "next_pid", "next_comm", "prev_prio"},
+     sched_switch},
     {"sched:sched_wakeup", {"pid", "target_cpu", "common_flags"}, sched_wakeup<false>},
     {"sched:sched_waking", {"pid", "target_cpu", "common_flags"}, sched_wakeup<true>},
     {"sched:sched_migrate_task", {"pid", "dest_cpu"}, sched_migrate_task, EventClass::kHalts},

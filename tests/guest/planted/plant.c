@@ -3,6 +3,7 @@
 //
 //   plant hog BUSY-MS IDLE-MS           uses the CPU for BUSY, sleeps for IDLE, until SIGTERM
 //   plant storm DEVICE                  writes to a serial line: an interrupt for each few bytes
+//   plant realtime PID                  gives its threads a real-time policy (SCHED_FIFO)
 //   plant watch MARKER MS PID...        until the first of them ends, each MS milliseconds, of each
 //                                       thread "schedstat TID RUN DELAY TIMES" (Documentation/
 //                                       scheduler/sched-stats.rst) into MARKER
@@ -71,6 +72,22 @@ static void write_stat(int marker, const char* task) {
   if (write(marker, line, (size_t)length) < 0) perror("trace_marker");
 }
 
+static int realtime(const char* pid) {
+  char path[300];
+  snprintf(path, sizeof path, "/proc/%s/task", pid);
+  DIR* tasks = opendir(path);
+  if (tasks == NULL) return perror(path), 1;
+  const struct dirent* entry;
+  const struct sched_param priority = {.sched_priority = 10};
+  while ((entry = readdir(tasks)) != NULL) {
+    if (entry->d_name[0] != '.' &&
+        sched_setscheduler(atoi(entry->d_name), SCHED_FIFO, &priority) != 0)
+      return perror("sched_setscheduler"), 1;
+  }
+  closedir(tasks);
+  return 0;
+}
+
 // False once the process is gone.
 static int write_stats(int marker, const char* pid) {
   char path[300];
@@ -102,8 +119,11 @@ int main(int count, char** arguments) {
   if (strcmp(what, "hog") == 0 && count == 4)
     hog(strtoull(arguments[2], NULL, 10) * kMs, strtoull(arguments[3], NULL, 10) * kMs);
   if (strcmp(what, "storm") == 0 && count == 3) return storm(arguments[2]);
+  if (strcmp(what, "realtime") == 0 && count == 3) return realtime(arguments[2]);
   if (strcmp(what, "watch") == 0 && count > 4)
     return watch(arguments[2], strtoull(arguments[3], NULL, 10) * kMs, arguments + 4);
-  fprintf(stderr, "usage: plant hog BUSY-MS IDLE-MS | storm DEVICE | watch MARKER MS PID...\n");
+  fprintf(
+      stderr,
+      "usage: plant hog BUSY-MS IDLE-MS | storm DEVICE | realtime PID | watch MARKER MS PID...\n");
   return 2;
 }

@@ -10,9 +10,15 @@ namespace {
 class ThreadActivityTest : public testing::Test {
  protected:
   void play(std::initializer_list<Event> events) {
-    for (const Event& event : events) activity_.on(event, kNoName);
+    for (const Event& event : events) {
+      if (const auto* sched = std::get_if<SchedSwitch>(&event.payload))
+        switches_.on_switch(event.cpu, *sched, processes_);
+      activity_.on(event, kNoName, switches_);
+    }
   }
-  void mark(std::uint64_t at, NameId event) { activity_.on(marker(at, "", kVcpu0), event); }
+  void mark(std::uint64_t at, NameId event) {
+    activity_.on(marker(at, "", kVcpu0), event, switches_);
+  }
   // "ran ready slept unknown" of kVcpu0.
   std::string between(std::uint64_t begin, std::uint64_t end) const {
     const Activity did = activity_.between(kVcpu0, Timestamp(begin), Timestamp(end));
@@ -20,6 +26,8 @@ class ThreadActivityTest : public testing::Test {
     return std::to_string(did.ran_ns) + " " + std::to_string(did.ready_ns) + " " +
            std::to_string(did.slept_ns) + " " + std::to_string(did.unknown_ns);
   }
+  Processes processes_;
+  RecordedSwitches switches_;
   ThreadActivity activity_;
 };
 
@@ -37,6 +45,20 @@ TEST_F(ThreadActivityTest, BeforeItsFirstSwitchAndInALossNothingIsKnown) {
   EXPECT_EQ(between(0, 100), "0 0 50 50");
   play({lost(0, 80, 90), switch_in(95)});
   EXPECT_EQ(between(0, 100), "5 0 30 65");
+}
+
+TEST_F(ThreadActivityTest, OfAThreadWhoseSwitchesAreNotAllRecordedNothingIsKnown) {
+  processes_.set_selected(kOtherThread);
+  play({switch_in(100), switch_out(130, true), switch_in(150)});
+  EXPECT_EQ(between(100, 160), "0 0 0 60");
+  processes_.set(kVcpu0, kOtherThread);
+  play({switch_out(170, true), switch_in(180)});
+  EXPECT_EQ(between(160, 190), "10 10 0 10");
+}
+
+TEST_F(ThreadActivityTest, AThreadThatAnotherOneLeftIsNotKnown) {
+  play({switch_in(100), make(150, 0, kVcpu1, SchedSwitch{kVcpu1, kOtherThread, true, "other"})});
+  EXPECT_EQ(between(100, 200), "50 0 0 50");
 }
 
 TEST_F(ThreadActivityTest, EventsOfTheIntervalAreCounted) {

@@ -139,6 +139,8 @@ class WaitTrackerTest : public testing::Test {
     WaitTrackerTest& test;
   };
 
+  const std::string selected_ =
+      "unknown " + std::to_string(static_cast<int>(Missing::kSelected)) + " ";
   std::vector<std::string> shares_, waits_;
   Sink sink_;
   Pipeline pipeline_;
@@ -192,6 +194,76 @@ TEST_F(WaitTrackerTest, OnlyAWakeUpExplainsAnIdleCpuAndNoneTakesLong) {
   EXPECT_THAT(shares_, ElementsAre("blocked 7 100", "idle, why is not known 9000000"));
 }
 
+// Others came between: how long the first one ran is not known.
+TEST_F(WaitTrackerTest, SwitchesThatDoNotFollowEachOtherTellNotWhoRan) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), sched(300, ThreadId{9}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre(selected_ + "100"));
+}
+
+TEST_F(WaitTrackerTest, WhereSwitchesAreLeftOutOnlyThreadsSeenWithAnIdleOneAreKnownToRun) {
+  play({sched(10, kVcpu0, ThreadId{7}), sched(20, ThreadId{9}, kVcpu0),
+        sched(30, kVcpu0, ThreadId{7}), sched(40, kIdle, kVcpu0), exit(100),
+        sched(200, kVcpu0, ThreadId{7}), sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre(selected_ + "100"));
+  shares_.clear();
+  play({exit(500), sched(600, kVcpu0, ThreadId{8}), sched(610, ThreadId{8}, kIdle),
+        sched(620, kIdle, ThreadId{8}), sched(700, ThreadId{8}, kVcpu0), entry(800)});
+  EXPECT_THAT(shares_, ElementsAre(selected_ + "10", "not allowed 10", "8 80"));
+}
+
+TEST_F(WaitTrackerTest, ARecorderThatLeavesItsThreadsOutIsNoSelection) {
+  play({sched(10, kVcpu0, ThreadId{5}), sched(20, ThreadId{6}, kVcpu0),
+        sched(30, kVcpu0, ThreadId{6}), sched(40, ThreadId{5}, kVcpu0), exit(100),
+        sched(200, kVcpu0, ThreadId{7}), sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("7 100"));
+}
+
+// Two in 3,000 switches: tracing was off for a while, or a thread took its process's id.
+TEST_F(WaitTrackerTest, AFewSkipsDoNotMakeASelection) {
+  for (std::uint64_t at = 1; at < 3000; at += 2)
+    play({sched(at, kIdle, ThreadId{7}), sched(at + 1, ThreadId{7}, kIdle)});
+  play({sched(3001, ThreadId{5}, ThreadId{7}), sched(3002, ThreadId{5}, kVcpu0), exit(3100),
+        sched(3200, kVcpu0, ThreadId{7}), sched(3300, ThreadId{7}, kVcpu0), entry(3400)});
+  EXPECT_THAT(shares_, ElementsAre("7 100"));
+}
+
+class SelectedTest : public WaitTrackerTest {
+ protected:
+  SelectedTest() : selected_pipeline_(options(), {&sink_}) {}
+  static PipelineOptions options() {
+    PipelineOptions options;
+    options.processes.set_selected(ThreadId{1});
+    options.processes.set(ThreadId{8}, ThreadId{1});
+    return options;
+  }
+  void wait_for(std::uint64_t at, ThreadId other) {
+    for (const Event& event :
+         {exit(at), sched(at + 10, kVcpu0, other), sched(at + 50, other, kVcpu0), entry(at + 60)})
+      ASSERT_TRUE(selected_pipeline_.push(event));
+  }
+  Pipeline selected_pipeline_;
+};
+
+// What the recorder's threads do among themselves is the recorder's.
+TEST(RecorderTest, ItsTimeIsItsOwn) {
+  Processes processes;
+  processes.set_recorder(ThreadId{5});
+  RecordedSwitches switches;
+  for (int i = 0; i < 3; ++i) {
+    switches.on_switch(0, {kVcpu0, ThreadId{5}, true, ""}, processes);
+    switches.on_switch(0, {ThreadId{6}, kVcpu0, true, ""}, processes);
+    EXPECT_EQ(switches.skipped(), std::nullopt);
+  }
+  EXPECT_TRUE(switches.has_all_of(ThreadId{7}));
+}
+
+TEST_F(SelectedTest, ASessionOfOneProcessKnowsHowLongItsOwnThreadsRan) {
+  wait_for(100, ThreadId{7});
+  wait_for(200, ThreadId{8});
+  wait_for(300, kIdle);
+  EXPECT_THAT(shares_, ElementsAre(selected_ + "40", "8 40", "not allowed 40"));
+}
+
 class QuotaTest : public WaitTrackerTest {
  protected:
   QuotaTest() : quota_pipeline_(options(), {&sink_}) {}
@@ -201,9 +273,11 @@ class QuotaTest : public WaitTrackerTest {
         CpuQuotas({{"/vm", 3, 100, {}}, {"/vm/cpu0", 2, 50, {100}}, {"/other", 9, 9000, {5}}}));
     return options;
   }
-  void wait(std::uint64_t at, std::uint64_t ns) {
-    for (const Event& event : {exit(at), sched(at + 10, kVcpu0, kIdle),
-                               sched(at + 10 + ns, kIdle, kVcpu0), entry(at + 20 + ns)})
+  void wait(std::uint64_t at, std::uint64_t ns, bool fair = true) {
+    Event leaves = sched(at + 10, kVcpu0, kIdle);
+    std::get<SchedSwitch>(leaves.payload).fair = fair;
+    for (const Event& event :
+         {exit(at), leaves, sched(at + 10 + ns, kIdle, kVcpu0), entry(at + 20 + ns)})
       ASSERT_TRUE(quota_pipeline_.push(event));
   }
   Pipeline quota_pipeline_;
@@ -215,6 +289,12 @@ TEST_F(QuotaTest, AQuotaIsSaidAsFarAsCpuStatCountsThrottledTime) {
   wait(2000, 20);
   wait(3000, 10);
   EXPECT_THAT(shares_, ElementsAre("quota 60", "quota 80", "not allowed 20", "quota 10"));
+}
+
+TEST_F(QuotaTest, NoQuotaAppliesToARealTimePolicy) {
+  wait(100, 60, false);
+  wait(1000, 60);
+  EXPECT_THAT(shares_, ElementsAre("not allowed 60", "quota 60"));
 }
 
 TEST_F(WaitTrackerTest, OtherCpusDoNotMatter) {
@@ -392,6 +472,17 @@ TEST_F(WaitTrackerTest, ALockIsHeldByWhoAcquiredItAndBeforeByTheHolderBefore) {
         entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 40", "blocked futex of 8 10",
                                    "blocked lock of 8 10", "idle 40"));
+}
+
+// A state or a counter may have a lock's value for a while.
+TEST_F(WaitTrackerTest, WhereSomebodyWaitedForAnotherValueThereIsNoLock) {
+  play({futex(50, kOtherThread, 0x1000, kWait, 1), exit(100),
+        on(2, futex(150, kHolder, 0x1000, kWait)), on(2, sched(151, kHolder, kIdle, false)),
+        futex(190, kVcpu0, 0x1000, kWait), sched(200, kVcpu0, kIdle, false),
+        futex(239, kOtherThread, 0x1000, kWake), wakes(240, kHolder, kOtherThread),
+        on(2, sched(250, kIdle, kHolder)), futex(259, kHolder, 0x1000, kWake), waking(260, kHolder),
+        sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 40", "blocked futex of 8 20", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, WhoWaitedForItAgainDidNotHoldIt) {

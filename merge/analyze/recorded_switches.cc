@@ -1,0 +1,52 @@
+#include "merge/analyze/recorded_switches.h"
+
+namespace trapline {
+
+void RecordedSwitches::note(ThreadId thread, bool surely, const Processes& processes) {
+  if (thread == ThreadId{} || whole_.size() >= kMostThreads) return;
+  const auto process = processes.selected();
+  if (surely || (process && processes.of(thread, ThreadId{}) == *process)) whole_.insert(thread);
+}
+
+// Two of the few threads of a recorder that leaves itself out have one in common, and none is idle.
+void RecordedSwitches::note_skip(Cpu& cpu, const Skip& skip) {
+  const auto in_first = [&](ThreadId thread) {
+    return thread == cpu.first.to || thread == cpu.first.from;
+  };
+  const bool idle = skip.to == ThreadId{} || skip.from == ThreadId{};
+  if (cpu.skips == 0) {
+    cpu.first = skip;
+  } else if (!idle && (in_first(skip.to) || in_first(skip.from))) {
+    return;
+  }
+  ++cpu.skips;
+  if (cpu.skips >= kLeastSkips && cpu.skips * kMostBetweenSkips >= cpu.switches) selected_ = true;
+}
+
+void RecordedSwitches::on_switch(std::uint32_t number, const SchedSwitch& sched,
+                                 const Processes& processes) {
+  skipped_.reset();
+  if (number >= kMostCpus) return;
+  if (number >= cpus_.size()) cpus_.resize(number + 1);
+  Cpu& cpu = cpus_[number];
+  ++cpu.switches;
+  if (processes.selected()) selected_ = true;
+  const auto& recorder = processes.recorder();
+  if (cpu.thread && *cpu.thread != sched.prev &&
+      (selected_ || (recorder != cpu.thread && recorder != sched.prev))) {
+    skipped_ = cpu.thread;
+    note_skip(cpu, {*cpu.thread, sched.prev});
+  }
+  cpu.thread = sched.next;
+  if (!selected_) [[likely]]
+    return;
+  note(sched.prev, sched.next == ThreadId{}, processes);
+  note(sched.next, sched.prev == ThreadId{}, processes);
+}
+
+void RecordedSwitches::on_lost(std::uint32_t number) {
+  skipped_.reset();
+  if (number < cpus_.size()) cpus_[number].thread.reset();
+}
+
+}  // namespace trapline

@@ -44,7 +44,10 @@ int open_beneath(int folder, const std::string& name, int flags, mode_t mode = 0
   how.flags = static_cast<__u64>(flags | O_NOFOLLOW | O_CLOEXEC);
   how.mode = mode;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  const auto fd = static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how));
+  int fd = -1;
+  do {
+    fd = static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how));
+  } while (fd < 0 && errno == EINTR);
   if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return fd;
   return walk_beneath(folder, name, flags, mode);
 }
@@ -409,6 +412,13 @@ std::optional<struct stat> Folder::look_at(const std::string& name) const {
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
   return status;
+}
+
+Result<bool> Folder::finds(const std::string& name) const {
+  const ActAs as(who_);
+  if (as && UniqueFd(open_beneath(fd_.get(), name, O_PATH))) return true;
+  if (as && (errno == ENOENT || errno == ENOTDIR)) return false;
+  return failure(name, as ? errno : EPERM);
 }
 
 bool Folder::has_file(const std::string& name) const {

@@ -76,6 +76,9 @@ class Folder {
   [[nodiscard]] bool has(const std::string& name) const { return look_at(name).has_value(); }
   [[nodiscard]] bool has_file(const std::string& name) const;
   [[nodiscard]] bool has_folder(const std::string& name) const;
+  // Whether there is anything of that name: an error where that cannot be known, as on a failing
+  // disk, for whoever would write over or leave out what he does not see.
+  [[nodiscard]] Result<bool> finds(const std::string& name) const;
   // Where a link leads that only its own user, or root, can have put there; for a user any link.
   [[nodiscard]] std::optional<std::string> followed(const std::string& name) const;
   [[nodiscard]] Result<std::vector<std::string>> names() const;

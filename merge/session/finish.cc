@@ -130,7 +130,9 @@ Result<void> Finisher::bring_to_disk() const {
   if (auto asked = ask_the_disk(stream_.get(), session_.path_of(kStream)); !asked) return asked;
   for (unsigned cpu = 0; cpu < start_.cpus; ++cpu) {
     const std::string name = trace_dat::cpu_name(cpu);
-    if (!session_.has_file("raw/" + name)) continue;
+    const auto is_there = session_.finds("raw/" + name);
+    if (!is_there) return tl::unexpected(is_there.error());
+    if (!*is_there) continue;
     const auto pages = session_.open_file("raw/" + name, O_RDWR);
     if (!pages) return tl::unexpected(pages.error());
     if (auto asked = ask_the_disk(pages->get(), path(name)); !asked) return asked;
@@ -141,13 +143,15 @@ Result<void> Finisher::bring_to_disk() const {
 Result<void> Finisher::make_plan(const std::vector<std::string>& cpu_stats) {
   if (auto on_disk = bring_to_disk(); !on_disk) return on_disk;
   const auto pages = trace_dat::look_at_pages(session_, start_, stream_.get());
-  const Tail tail = trace_dat::tail_of(session_, start_, pages, cpu_stats);
-  plan_.areas = tail.areas;
+  if (!pages) return tl::unexpected(pages.error());
+  const auto tail = trace_dat::tail_of(session_, start_, *pages, cpu_stats);
+  if (!tail) return tl::unexpected(tail.error());
+  plan_.areas = tail->areas;
   const bool in_regions =
       start_.regions.any() && plan_.begin() <= start_.regions.first &&
-      std::ranges::all_of(pages, [](const StreamedPages& cpu) { return cpu.in_file == 0; });
-  if (auto begun = in_regions ? begin_closing(tail, pages)
-                              : begin_copying(tail, parts_of(start_, tail, pages));
+      std::ranges::all_of(*pages, [](const StreamedPages& cpu) { return cpu.in_file == 0; });
+  if (auto begun = in_regions ? begin_closing(*tail, *pages)
+                              : begin_copying(*tail, parts_of(start_, *tail, *pages));
       !begun) {
     return begun;
   }
@@ -172,7 +176,9 @@ Result<void> Finisher::begin_closing(const Tail& tail, const std::vector<Streame
 }
 
 Result<void> Finisher::make_hole(std::uint64_t from, std::uint64_t to) const {
-  if (!trace_dat::next_run(stream_.get(), from, to, start_.page_size)) return {};
+  const auto run = trace_dat::next_run(stream_.get(), from, to, start_.page_size);
+  if (!run) return fail("{}: {}", session_.path_of(kStream), run.error().message);
+  if (!*run) return {};
   if (::fallocate(stream_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(from), static_cast<off_t>(to - from)) != 0) {
     return failed(session_.path_of(kStream), errno);
@@ -212,8 +218,8 @@ Result<void> Finisher::begin_copying(const Tail& tail, const std::vector<Part>& 
 
 // Where the file system refuses, what is left is copied.
 Result<void> Finisher::close_holes() {
-  const auto parts = trace_dat::find_parts(plan_, stream_.get(), start_.page_size);
-  if (!parts) return trace_dat::damaged_session(session_.path_of(kStream));
+  const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
+  if (!parts) return tl::unexpected(parts.error());
   std::uint64_t closed = 0;
   for (std::size_t i = 0; i < parts->size(); ++i) {
     const Part& part = (*parts)[i];
@@ -236,12 +242,13 @@ Result<void> Finisher::close_holes() {
 }
 
 Result<void> Finisher::copy_instead() {
-  const auto parts = trace_dat::find_parts(plan_, stream_.get(), start_.page_size);
+  const auto parts = trace_dat::find_parts(session_, plan_, stream_.get(), start_.page_size);
+  if (!parts) return tl::unexpected(parts.error());
   Tail tail;
   tail.bytes.resize(plan_.begin() - std::min(plan_.begin(), start_.head_bytes));
   const auto got = ::pread(stream_.get(), tail.bytes.data(), tail.bytes.size(),
                            static_cast<off_t>(start_.head_bytes));
-  if (!parts || got != static_cast<ssize_t>(tail.bytes.size())) {
+  if (got != static_cast<ssize_t>(tail.bytes.size())) {
     return trace_dat::damaged_session(session_.path_of(kStream));
   }
   if (auto begun = begin_copying(tail, *parts); !begun) return begun;
@@ -301,7 +308,9 @@ Result<void> Finisher::run(const std::vector<std::string>& cpu_stats) {
   auto stream = session_.open_file(kStream, O_RDWR);
   if (!stream) return tl::unexpected(std::move(stream).error());
   stream_ = std::move(*stream);
-  if (session_.has_file("raw/plan.json")) {
+  const auto planned = session_.finds("raw/plan.json");
+  if (!planned) return tl::unexpected(planned.error());
+  if (*planned) {
     auto plan = trace_dat::read_plan(session_);
     if (!plan) return tl::unexpected(std::move(plan).error());
     plan_ = std::move(*plan);
@@ -321,7 +330,9 @@ Result<void> Finisher::run(const std::vector<std::string>& cpu_stats) {
 
 Result<void> finish_locked(const Folder& session, const std::vector<std::string>& cpu_stats) {
   if (auto removed = session.remove("raw/reserve"); !removed) return removed;
-  if (session.has_file("trace.dat")) return session.remove_tree("raw");
+  const auto whole = session.finds("trace.dat");
+  if (!whole) return tl::unexpected(whole.error());
+  if (*whole) return session.remove_tree("raw");
   auto start = trace_dat::read_start(session);
   if (!start) return tl::unexpected(std::move(start).error());
   return Finisher(session, std::move(*start)).run(cpu_stats);
@@ -330,21 +341,29 @@ Result<void> finish_locked(const Folder& session, const std::vector<std::string>
 Result<Finish> finish_session(const std::string& path) {
   const auto session = open_session_folder(path);
   if (!session) return tl::unexpected(session.error());
-  if (!session->has_folder("raw")) {
+  auto unfinished = session->finds("raw");
+  if (!unfinished) return tl::unexpected(unfinished.error());
+  if (!*unfinished) {
     if (session->has_file("session.json")) return Finish::kNothingToDo;
     return fail(ErrorKind::kUsage, "{}: not a session folder; it has no session.json", path);
   }
   auto lock = lock_session(*session);
   if (!lock) return tl::unexpected(std::move(lock).error());
   // Another reader may have finished it, and gone, before this one had the lock.
-  if (!session->has_folder("raw")) return Finish::kNothingToDo;
-  if (session->has_file("trace.dat")) {
+  unfinished = session->finds("raw");
+  if (!unfinished) return tl::unexpected(unfinished.error());
+  if (!*unfinished) return Finish::kNothingToDo;
+  const auto whole = session->finds("trace.dat");
+  if (!whole) return tl::unexpected(whole.error());
+  if (*whole) {
     if (auto removed = session->remove_tree("raw"); !removed) {
       return tl::unexpected(removed.error());
     }
     return Finish::kNothingToDo;
   }
-  if (!session->has_file("raw/start.json")) {
+  const auto begun = session->finds("raw/start.json");
+  if (!begun) return tl::unexpected(begun.error());
+  if (!*begun) {
     return fail(ErrorKind::kDamaged, "{}: the recorder was killed before it recorded anything",
                 path);
   }

@@ -84,16 +84,18 @@ Result<FinishPlan> read_plan(const Folder& session) {
   return damaged_session(session.path_of(kPlan));
 }
 
-std::optional<std::vector<FinishPlan::Part>> find_parts(const FinishPlan& plan, int fd,
-                                                        std::size_t page_size) {
+Result<std::vector<FinishPlan::Part>> find_parts(const Folder& session, const FinishPlan& plan,
+                                                 int fd, std::size_t page_size) {
+  const std::string name = session.path_of(kStream);
   const auto runs = runs_in(fd, plan.begin(), kMostBytes, page_size, 2 * kMostCpus);
-  if (!runs) return std::nullopt;
+  if (!runs && runs.error().kind == ErrorKind::kDamaged) return damaged_session(name);
+  if (!runs) return fail("{}: {}", name, runs.error().message);
   std::vector<FinishPlan::Part> parts;
   auto run = runs->begin();
   std::uint64_t taken = 0;  // of the run
   for (const CpuArea& area : plan.areas) {
     for (std::uint64_t done = 0; done < area.size;) {
-      if (run == runs->end()) return std::nullopt;
+      if (run == runs->end()) return damaged_session(name);
       const std::uint64_t size = std::min(area.size - done, run->size - taken);
       parts.push_back({area.offset + done, size, kStreamName, run->offset + taken});
       done += size;

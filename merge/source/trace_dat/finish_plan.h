@@ -39,9 +39,9 @@ struct FinishPlan {
 [[nodiscard]] Result<FinishPlan> read_plan(const Folder& session);
 
 // Where the plan's pages lie now, in raw/trace.dat (`fd`), of a plan that closes holes: as parts
-// to copy. Nothing where they are not all there.
-[[nodiscard]] std::optional<std::vector<FinishPlan::Part>> find_parts(const FinishPlan& plan,
-                                                                      int fd,
-                                                                      std::size_t page_size);
+// to copy. Errors: kDamaged where they are not all there.
+[[nodiscard]] Result<std::vector<FinishPlan::Part>> find_parts(const Folder& session,
+                                                               const FinishPlan& plan, int fd,
+                                                               std::size_t page_size);
 
 }  // namespace trapline::trace_dat

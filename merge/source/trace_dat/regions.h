@@ -11,6 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "backend_ftrace/base/result.h"
+
 namespace trapline::trace_dat {
 
 struct Regions {
@@ -26,16 +28,17 @@ struct Run {
   auto operator<=>(const Run&) const = default;
 };
 
-// The first part of [from, to) that holds data, rounded outwards to whole pages.
-[[nodiscard]] std::optional<Run> next_run(int fd, std::uint64_t from, std::uint64_t to,
-                                          std::size_t page_size);
+// The first part of [from, to) that holds data, rounded outwards to whole pages. Errors, here and
+// below: the file system does not say where data is, which is not the same as that there is none.
+[[nodiscard]] Result<std::optional<Run>> next_run(int fd, std::uint64_t from, std::uint64_t to,
+                                                  std::size_t page_size);
 
-// All of them in order; nothing where there are more than `most`.
-[[nodiscard]] std::optional<std::vector<Run>> runs_in(int fd, std::uint64_t from, std::uint64_t to,
-                                                      std::size_t page_size, std::size_t most);
+// All of them in order; kDamaged: there are more than `most`.
+[[nodiscard]] Result<std::vector<Run>> runs_in(int fd, std::uint64_t from, std::uint64_t to,
+                                               std::size_t page_size, std::size_t most);
 
 // The bytes of the whole pages that begin at `from`, up to the first that was not written.
-[[nodiscard]] std::uint64_t pages_at(int fd, std::uint64_t from, std::uint64_t to,
-                                     std::size_t page_size);
+[[nodiscard]] Result<std::uint64_t> pages_at(int fd, std::uint64_t from, std::uint64_t to,
+                                             std::size_t page_size);
 
 }  // namespace trapline::trace_dat

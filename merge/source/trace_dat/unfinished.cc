@@ -48,14 +48,16 @@ bool is_sane(const StartFacts& facts) {
 Result<File> compose_streamed(const Folder& session, const StartFacts& start,
                               const Descriptor& stream) {
   const File::Guard guard = guard_of(stream);
-  const std::vector<StreamedPages> streamed = look_at_pages(session, start, stream->get());
-  const Tail tail = tail_of(session, start, streamed, {});
+  const auto streamed = look_at_pages(session, start, stream->get());
+  if (!streamed) return tl::unexpected(streamed.error());
+  const auto tail = tail_of(session, start, *streamed, {});
+  if (!tail) return tl::unexpected(tail.error());
   std::vector<File::Piece> pieces;
   pieces.push_back({0, start.head_bytes, stream, 0, {}});
-  pieces.push_back({start.head_bytes, tail.bytes.size(), nullptr, 0, tail.bytes});
-  for (std::size_t cpu = 0; cpu < streamed.size(); ++cpu) {
-    const std::uint64_t at = tail.areas[cpu].offset;
-    const auto& [in_region, in_file] = streamed[cpu];
+  pieces.push_back({start.head_bytes, tail->bytes.size(), nullptr, 0, tail->bytes});
+  for (std::size_t cpu = 0; cpu < streamed->size(); ++cpu) {
+    const std::uint64_t at = tail->areas[cpu].offset;
+    const auto& [in_region, in_file] = (*streamed)[cpu];
     if (in_region > 0) pieces.push_back({at, in_region, stream, start.regions.at(cpu), {}});
     if (in_file == 0) continue;
     auto pages = open_piece(session, "raw/" + cpu_name(cpu));
@@ -69,8 +71,8 @@ Result<File> compose_streamed(const Folder& session, const StartFacts& start,
 Result<File> compose_closing(const Folder& session, const StartFacts& start, const FinishPlan& plan,
                              const Descriptor& stream) {
   const File::Guard guard = guard_of(stream);
-  const auto parts = find_parts(plan, stream->get(), start.page_size);
-  if (!parts) return damaged_session(session.path_of(kStream));
+  const auto parts = find_parts(session, plan, stream->get(), start.page_size);
+  if (!parts) return tl::unexpected(parts.error());
   std::vector<File::Piece> pieces;
   pieces.push_back({0, plan.begin(), stream, 0, {}});
   for (const FinishPlan::Part& part : *parts) {
@@ -143,30 +145,51 @@ Result<StartFacts> read_start(const Folder& session) {
   return damaged_session(session.path_of(kStart));
 }
 
-std::vector<StreamedPages> look_at_pages(const Folder& session, const StartFacts& start,
-                                         int stream) {
+Result<std::vector<StreamedPages>> look_at_pages(const Folder& session, const StartFacts& start,
+                                                 int stream) {
   std::vector<StreamedPages> all(start.cpus);
+  const auto pages_of = [&](const std::string& name, int fd, std::uint64_t from,
+                            std::uint64_t to) -> Result<std::uint64_t> {
+    auto pages = pages_at(fd, from, to, start.page_size);
+    if (!pages) return fail("{}: {}", session.path_of(name), pages.error().message);
+    return pages;
+  };
   for (std::size_t cpu = 0; cpu < all.size(); ++cpu) {
     const std::uint64_t from = start.regions.at(cpu);
-    StreamedPages& pages = all[cpu];
     if (start.regions.any()) {
-      pages.in_region = pages_at(stream, from, from + start.regions.bytes, start.page_size);
+      const auto in_region = pages_of(kStream, stream, from, from + start.regions.bytes);
+      if (!in_region) return tl::unexpected(in_region.error());
+      all[cpu].in_region = *in_region;
       // The file is begun when the region is full: anything else is a cut before what it holds.
-      if (pages.in_region != start.regions.bytes) continue;
+      if (*in_region != start.regions.bytes) continue;
     }
-    if (const auto file = session.open_file("raw/" + cpu_name(cpu), O_RDONLY)) {
-      pages.in_file = pages_at(file->get(), 0, kMostBytes, start.page_size);
-    }
+    const std::string name = "raw/" + cpu_name(cpu);
+    const auto is_there = session.finds(name);
+    if (!is_there) return tl::unexpected(is_there.error());
+    if (!*is_there) continue;
+    const auto file = session.open_file(name, O_RDONLY);
+    if (!file) return tl::unexpected(file.error());
+    const auto in_file = pages_of(name, file->get(), 0, kMostBytes);
+    if (!in_file) return tl::unexpected(in_file.error());
+    all[cpu].in_file = *in_file;
   }
   return all;
 }
 
-Tail tail_of(const Folder& session, const StartFacts& start,
-             const std::vector<StreamedPages>& pages, const std::vector<std::string>& cpu_stats) {
+Result<Tail> tail_of(const Folder& session, const StartFacts& start,
+                     const std::vector<StreamedPages>& pages,
+                     const std::vector<std::string>& cpu_stats) {
   std::vector<std::uint64_t> sizes;
   for (const StreamedPages& cpu : pages) sizes.push_back(cpu.in_region + cpu.in_file);
-  const TailFacts facts{session.read("raw/cmdlines").value_or(""), start.clocks, start.uname,
-                        start.version, cpu_stats};
+  std::string names;
+  const auto named = session.finds("raw/cmdlines");
+  if (!named) return tl::unexpected(named.error());
+  if (*named) {
+    auto text = session.read("raw/cmdlines");
+    if (!text) return tl::unexpected(std::move(text).error());
+    names = std::move(*text);
+  }
+  const TailFacts facts{names, start.clocks, start.uname, start.version, cpu_stats};
   return trace_dat_tail(facts, start.head_bytes, start.page_size, sizes);
 }
 
@@ -192,7 +215,9 @@ Result<File> open_unfinished(const std::string& session) {
   if (!start) return tl::unexpected(std::move(start).error());
   auto stream = open_piece(*folder, kStream);
   if (!stream) return tl::unexpected(std::move(stream).error());
-  if (!folder->has_file("raw/plan.json")) return compose_streamed(*folder, *start, *stream);
+  const auto planned = folder->finds("raw/plan.json");
+  if (!planned) return tl::unexpected(planned.error());
+  if (!*planned) return compose_streamed(*folder, *start, *stream);
   auto plan = read_plan(*folder);
   if (!plan) return tl::unexpected(std::move(plan).error());
   return plan->copies() ? compose_copied(*folder, *plan)

@@ -47,14 +47,14 @@ struct StartFacts {
 struct StreamedPages {
   std::uint64_t in_region = 0, in_file = 0;
 };
-// Of each CPU; `stream` is raw/trace.dat.
-[[nodiscard]] std::vector<StreamedPages> look_at_pages(const Folder& session,
-                                                       const StartFacts& start, int stream);
+// Of each CPU; `stream` is raw/trace.dat. What cannot be looked at is an error, and not missing.
+[[nodiscard]] Result<std::vector<StreamedPages>> look_at_pages(const Folder& session,
+                                                               const StartFacts& start, int stream);
 
 // The tail for these pages.
-[[nodiscard]] Tail tail_of(const Folder& session, const StartFacts& start,
-                           const std::vector<StreamedPages>& pages,
-                           const std::vector<std::string>& cpu_stats);
+[[nodiscard]] Result<Tail> tail_of(const Folder& session, const StartFacts& start,
+                                   const std::vector<StreamedPages>& pages,
+                                   const std::vector<std::string>& cpu_stats);
 
 // Whether the folder holds such a recording.
 [[nodiscard]] bool is_unfinished(const Folder& session);

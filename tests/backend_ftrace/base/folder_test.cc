@@ -133,6 +133,18 @@ TEST_F(FolderTest, NamesLeadNowhereAboveIt) {
   EXPECT_EQ(text(outside_), "outside");
 }
 
+TEST_F(FolderTest, WhatCannotBeLookedAtIsNotTakenForMissing) {
+  const Folder in = folder();
+  ASSERT_TRUE(in.replace("raw/file", "ours"));
+  EXPECT_TRUE(in.finds("raw").value());
+  EXPECT_TRUE(in.finds("raw/file").value());
+  EXPECT_FALSE(in.finds("raw/other").value());
+  EXPECT_FALSE(in.finds("raw/file/below").value());
+  const std::string long_name(300, 'x');
+  EXPECT_FALSE(in.has(long_name));
+  EXPECT_THAT(in.finds(long_name).error().message, HasSubstr("File name too long"));
+}
+
 TEST_F(FolderTest, AFifoIsRefusedWithoutAWait) {
   ASSERT_EQ(::mkfifo((temporary_ / "in/fifo").c_str(), 0600), 0);
   const auto file = folder().open_file("fifo", O_RDONLY);

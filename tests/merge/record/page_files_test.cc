@@ -30,7 +30,7 @@ class PageFilesTest : public ::testing::Test {
   }
   [[nodiscard]] std::vector<trace_dat::StreamedPages> on_disk() const {
     const auto stream = session_.open_file(trace_dat::kStream, O_RDONLY);
-    return trace_dat::look_at_pages(session_, *trace_dat::read_start(session_), stream->get());
+    return *trace_dat::look_at_pages(session_, *trace_dat::read_start(session_), stream->get());
   }
 
   test::TemporaryFolder temporary_;

@@ -159,7 +159,8 @@ TEST_P(FinishTest, AHoleThatIsHalfClosedIsReadAndClosed) {
   ASSERT_TRUE(stream);
   const auto streamed = trace_dat::look_at_pages(session_, start, stream->get());
   trace_dat::FinishPlan plan;
-  plan.areas = trace_dat::tail_of(session_, start, streamed, {}).areas;
+  ASSERT_TRUE(streamed);
+  plan.areas = trace_dat::tail_of(session_, start, *streamed, {})->areas;
   ASSERT_TRUE(trace_dat::write_plan(session_, plan));
   const std::uint64_t begin = plan.begin(), big = plan.areas[2].offset;
   constexpr std::uint64_t kMoved = 217 * kPage;

@@ -15,6 +15,7 @@ namespace {
 
 unsigned char
     buffer[1 << 16];  // not a member: a static object with -1 in it would hold it in .data
+std::uint32_t ends[sizeof buffer / sizeof(RecordHeader)];  // of the entries in it
 
 }  // namespace
 
@@ -39,6 +40,7 @@ bool TraceFile::open(int fd, bool rfc, pid_t process) {
   process_ = process;
   mapped_ = 0;
   size_ = 0;
+  buffered_ = 0;
   has_entries_.store(false, std::memory_order_relaxed);
   // Only now: it may be the file that was written until now. A device cannot be cut, and need not
   // be.
@@ -83,19 +85,31 @@ bool TraceFile::switch_to(int fd, bool rfc) {
   return false;
 }
 
+// A write failed after so many bytes of the buffer: the entries that end after them are not in the
+// file.
+void TraceFile::fail_buffered(std::size_t written) {
+  const int cause = errno;  // switch_to() tells it
+  failed_ = true;
+  std::uint64_t lost = 0;
+  for (std::size_t i = buffered_; i > 0 && ends[i - 1] > written; --i) ++lost;
+  dropped_.fetch_add(lost, std::memory_order_relaxed);
+  errno = cause;
+}
+
 void TraceFile::drain() {
   const unsigned char* at = buffer;
   while (size_ > 0 && !failed_) {
     const ssize_t written = ::write(fd_, at, size_);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      failed_ = true;
+      fail_buffered(static_cast<std::size_t>(at - buffer));
       break;
     }
     at += written;
     size_ -= static_cast<std::size_t>(written);
   }
   size_ = 0;
+  buffered_ = 0;
 }
 
 void TraceFile::put(const void* data, std::size_t size) {
@@ -143,12 +157,20 @@ void TraceFile::put_header(const Entry& entry, std::size_t length) {
 }
 
 void TraceFile::put_entry(const unsigned char* payload) {
-  Entry entry;
-  std::memcpy(&entry, payload, sizeof entry);
+  if (!failed_) [[likely]] {
+    write_entry(payload);
+    ends[buffered_] = static_cast<std::uint32_t>(size_);
+  }
   if (failed_) [[unlikely]] {
     dropped_.fetch_add(1, std::memory_order_relaxed);
-    return;
+  } else {
+    ++buffered_;
   }
+}
+
+void TraceFile::write_entry(const unsigned char* payload) {
+  Entry entry;
+  std::memcpy(&entry, payload, sizeof entry);
   has_entries_.store(true, std::memory_order_relaxed);
   // Events of a library that was loaded after the file was opened.
   if (!rfc_ && entry.id >= mapped_) [[unlikely]]

@@ -39,7 +39,8 @@ class TraceFile {
   // closed, the present file stays as it is, and the result is false, with errno.
   bool switch_to(int fd, bool rfc);
 
-  // An Entry and its arguments. After a failed write (a full disk) entries are counted as dropped.
+  // An Entry and its arguments. After a failed write (a full disk) entries are counted as dropped,
+  // those that it had not yet written as well.
   void put_entry(const unsigned char* payload);
   // Says in the file, too, that so many events found no place in the rings.
   void put_dropped(std::uint64_t count);
@@ -59,6 +60,8 @@ class TraceFile {
   void put_header(const Entry& entry, std::size_t length);
   void put_mapping(const trapline_event& event);
   void put_mappings();
+  void write_entry(const unsigned char* payload);
+  void fail_buffered(std::size_t written);
 
   int fd_ = -1;
   bool rfc_ = false;
@@ -67,7 +70,8 @@ class TraceFile {
   std::uint32_t mapped_ = 0;  // ids below have their mapping record
   std::atomic<bool> has_entries_{false};
   std::atomic<std::uint64_t> dropped_{0};
-  std::size_t size_ = 0;  // of what is buffered
+  std::size_t size_ = 0;      // of what is buffered
+  std::size_t buffered_ = 0;  // entries that end in it
 };
 
 }  // namespace trapline::simpletrace

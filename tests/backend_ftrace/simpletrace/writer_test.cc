@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -231,6 +232,25 @@ TEST_F(WriterTest, AFullDiskIsCountedAndTheProgramRunsOn) {
   open();
   EXPECT_EQ(trapline_simple_open(&options, error, sizeof error), -1);
   EXPECT_THAT(error, HasSubstr("close it first"));
+}
+
+// A disk that is full after some of the events: what was buffered then is counted as well.
+TEST_F(WriterTest, EventsThatADiskRefusedAreCounted) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{100'000, limit.rlim_max};
+  const auto before_signal = ::signal(SIGXFSZ, SIG_IGN);
+  const std::uint64_t before = trapline_simple_dropped();
+  open();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  constexpr std::uint64_t kEvents = 5000;
+  for (std::uint64_t i = 0; i < kEvents; ++i) trace_beta_numbers(0, i);
+  trapline_simple_close();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  ::signal(SIGXFSZ, before_signal);
+  const Read result = read();
+  EXPECT_GT(result.lines.size(), 1000u);
+  EXPECT_EQ(result.lines.size() + trapline_simple_dropped() - before, kEvents);
 }
 
 TEST_F(WriterTest, ALinkAndAPipeAreRefusedAndWhatTheLinkNamesStays) {

@@ -65,15 +65,18 @@ Result<bool> FlightPages::read() {
   return false;
 }
 
-// What was read when every CPU was found empty is older than what comes later.
+// Once every CPU was found empty, all that was made before this call has been read. What is newest
+// then is complete when every CPU was found empty again: later events of another may be older.
 Result<std::uint64_t> FlightPages::read_all() {
   std::uint64_t complete = 0;
+  bool drained = false;
   for (unsigned rounds = 0; rounds < kRoundsForAll; ++rounds) {
     const std::uint64_t before = ring_.newest();
     const auto all = round();
     if (!all) return tl::unexpected(all.error());
     complete = before;
-    if (*all && rounds > 0) break;
+    if (*all && drained) break;
+    drained |= *all;
   }
   return complete;
 }

@@ -71,6 +71,21 @@ writes_nothing_until_asked_and_then_a_session_with_its_reason() {
   expect_contains "$work/stderr" "no flight recorder is at work there"
 }
 
+# Also where the buffers hold more than is read at once, and the newest events are the last of a long row.
+holds_all_that_was_made_before_it_was_asked() {
+  needs_tracefs
+  [ -x "$TRAPLINE_BINARY_DIR/tests/system/fault" ] || skip "needs tests/system/fault"
+  local event=sys_enter_sched_rr_get_interval session
+  [ -d "/sys/kernel/tracing/events/syscalls/$event" ] || skip "needs the events of system calls"
+  start_flight --spacing 0s --events "syscalls:$event"
+  for made in 20,000 40,000 60,000 80,000 100,000; do
+    "$TRAPLINE_BINARY_DIR/tests/system/fault" --calls 20000
+    session=$("$trapline" snapshot "$flight")
+    expect_equal "calls" "$made" "$("$trapline" info "$session" | sed -n "s/^ *syscalls:$event *//p")"
+  done
+  end_flight
+}
+
 holds_what_came_after_a_snapshot_too_and_keeps_to_its_budget() {
   needs_tracefs
   start_flight --spacing 0s --ring-size 16 --disk-budget 64

@@ -651,6 +651,59 @@ a_killed_recorder_leaves_the_hits_that_it_had_kept() {
 }
 
 # In the box, where kvm_exit fires: the recorder at work on a KVM host.
+# A CPU is taken away and comes back while a guest runs and programs count their own calls on both CPUs: every one is
+# in the recording, or told as lost.
+a_cpu_that_goes_and_comes_back_loses_nothing_silently() {
+  for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
+  command_for_box
+  box_files+=(--file "$TRAPLINE_BINARY_DIR/tests/system/fault")
+  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >"$work/inside"
+  cat >>"$work/inside" <<'END'
+cat >load <<'LOAD'
+#!/bin/sh
+set -e
+cpu1=/sys/devices/system/cpu/cpu1/online
+qemu-system-x86_64 -accel kvm -cpu host,-arch-capabilities -display none -nodefaults -boot reboot-timeout=100 &
+guest=$!
+tries=200
+until ls -d /sys/kernel/debug/kvm/$guest-*/vcpu0 >/dev/null 2>&1 || [ $((tries -= 1)) = 0 ]; do usleep 100000; done
+for round in 1 2 3; do
+  ./fault --calls 20000 &
+  calls=$!
+  taskset 2 ./fault --calls 20000 &
+  usleep 200000
+  echo 0 >$cpu1
+  cat /sys/devices/system/cpu/online
+  ./fault --calls 10000
+  wait $calls
+  wait $!
+  echo 1 >$cpu1
+  taskset 2 ./fault --calls 10000
+done
+kill $guest
+LOAD
+chmod +x load
+./trapline record -o "$OUT/run" --sched --events syscalls:sys_enter_sched_rr_get_interval -- ./load
+END
+  chmod +x "$work/inside"
+  run "$scripts/kvm-box" --cpus 2 --out "$work/out" --timeout 150 "${box_files[@]}" "$work/inside"
+  cat "$work/out/output.txt"
+  expect_equal "exit status of the box" 0 "$status"
+  # It was away.
+  expect_equal "rounds on one CPU" 3 "$(grep -cx 0 "$work/out/output.txt")"
+  session=$work/out/run
+  expect_equal "closed" True "$(json 's["closed"]')"
+  expect_equal "losses" "[]" "$(json '[l for l in s["losses"] if l["overwritten"] or l["dropped"] or l["unwritten_pages"]]')"
+  run "$trapline" info "$session"
+  expect_equal "exit status of info" 0 "$status"
+  expect_equal "calls" 180,000 "$(sed -n 's/^ *syscalls:sys_enter_sched_rr_get_interval  *//p' "$work/stdout")"
+  trace-cmd report -N "$session/trace.dat" 2>/dev/null | grep -c sched_rr_get_interval: >"$work/text"
+  expect_equal "calls by trace-cmd" 180000 "$(cat "$work/text")"
+  run "$trapline" report "$session" --strict
+  cat "$work/stdout"
+  expect_equal "exit status of report" 0 "$status"
+}
+
 a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
   command_for_box

@@ -284,8 +284,7 @@ const ExitSpan* ExitTracker::end_exit(Thread& thread) {
 // Sums up a span whose end is known.
 const ExitSpan* ExitTracker::emit(Thread& thread) {
   name_device(thread);
-  // Nothing tells when the halt slept: it is all of the exit.
-  if (thread.span.halt && !model_.sched_switch && thread.halted_from == Timestamp()) [[unlikely]]
+  if (is_all_halted(thread)) [[unlikely]]
     recut(thread, thread.span.start, thread.mark, State::kHalted);
   thread.phase = Thread::Phase::kUnknown;
   thread.span.end = thread.mark;

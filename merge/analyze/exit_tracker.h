@@ -148,6 +148,10 @@ class ExitTracker {
   void tally(Thread& thread, State state, Timestamp begin, Timestamp end);
   void keep(Thread& thread, Part part, Timestamp at);
   void keep_from_now(Thread& thread, Timestamp at);
+  // Nothing tells when the halt slept: it is all of the exit.
+  [[nodiscard]] bool is_all_halted(const Thread& thread) const {
+    return thread.span.halt && !model_.sched_switch && thread.halted_from == Timestamp();
+  }
   void recut(Thread& thread, Timestamp begin, Timestamp end, State to);
   void fold(Thread& thread);
   void forget(Thread& thread, Timestamp at);

@@ -38,9 +38,13 @@ std::vector<VcpuTotalsOf> ExitTracker::vcpus_at(Timestamp now) const {
   for (auto& [id, totals] : vcpus) {
     const Thread& thread = *threads_.find(id);
     if (thread.phase == Thread::Phase::kGone) continue;
-    totals.of(open_state(thread)) += elapsed(thread.mark, now);
+    const bool halted = in_exit(thread) && is_all_halted(thread);
+    totals.of(halted ? State::kHalted : open_state(thread)) += elapsed(thread.mark, now);
     if (!in_exit(thread) && thread.phase != Thread::Phase::kEnded) continue;
-    for (std::size_t i = 0; i < kParts; ++i) totals.parts[i] += thread.span.parts[i];
+    for (std::size_t i = 0; i < kParts; ++i) {
+      const State state = halted ? State::kHalted : static_cast<State>(i);
+      totals.of(state) += thread.span.parts[i];
+    }
   }
   return vcpus;
 }

@@ -169,6 +169,10 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open_parts = {};
   if (in_exit(thread)) {
     account(thread, end);
+    if (is_all_halted(thread)) {
+      recut(thread, thread.span.start, thread.mark, State::kHalted);
+      thread.totals.open = State::kHalted;
+    }
     thread.totals.open_ns = elapsed(thread.span.start, end);
     thread.totals.open_parts = thread.span.parts;
     fold(thread);

@@ -27,7 +27,8 @@ Clock clock_of(const SourceClock& source) {
   const auto id = clock_from_name(source.clock);
   if (id) clock.name = clock_name(*id);
   // The counter counts the events of its own instance.
-  if (id == ClockId::kCounter || source.nanoseconds_of_tsc || !id) clock.owner = source.path;
+  if (id == ClockId::kCounter || source.nanoseconds_of_tsc || !id)
+    clock.owner = source.owner.empty() ? source.path : source.owner;
   return clock;
 }
 
@@ -282,6 +283,7 @@ void take_peers_clocks(std::span<SourceClock> sources) {
     guest.machine = host->machine;
     guest.cycles = host->cycles;
     guest.nanoseconds_of_tsc = host->nanoseconds_of_tsc;
+    guest.owner = host->path;
   }
 }
 

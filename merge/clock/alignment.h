@@ -42,6 +42,7 @@ struct SourceClock {
   bool shifted = false;
   std::uint64_t trace_id = 0, peer_id = 0;
   std::vector<std::uint64_t> guest_trace_ids;
+  std::string owner;                   // of a shifted one: the host whose clock no other file has
   std::optional<Interval> interval;    // its times, where known
   std::vector<SyncEntry> syncs;        // stamps are on this source's clock
   std::optional<std::int64_t> offset;  // --offset: added to its times, ns

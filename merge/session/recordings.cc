@@ -1,3 +1,4 @@
+// More than 400 lines: what recordings that are given together say of each other, step by step.
 #include "merge/session/recordings.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/clock/alignment.h"
 #include "merge/clock/cpu_conflict.h"
+#include "merge/clock/shift_bound.h"
 #include "merge/session/guest_function_source.h"
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
@@ -278,9 +280,8 @@ MachineId machine_of(const std::map<std::int32_t, ThreadId>& threads,
 
 }  // namespace
 
-// Of a guest that trace-cmd recorded together with its host, and whose times it shifted: the host's
-// threads of its CPUs, as the host's recording names them. Nothing where that is not among these.
-std::optional<std::map<std::int32_t, ThreadId>> Recordings::threads_of_shifted(
+// Nothing where the host's recording is not among these.
+std::optional<Recordings::ShiftedGuest> Recordings::shifted_guest(
     const Recording& recording) const {
   if (!recording.is.shifted) return std::nullopt;
   for (const Recording& host : recordings_) {
@@ -293,9 +294,64 @@ std::optional<std::map<std::int32_t, ThreadId>> Recordings::threads_of_shifted(
     std::map<std::int32_t, ThreadId> threads;
     if (named)
       for (const auto& [cpu, thread] : guest->threads) threads.emplace(cpu, ThreadId{thread});
-    return threads;
+    return ShiftedGuest{host, std::move(threads)};
   }
   return std::nullopt;
+}
+
+// Among the sources of an alignment.
+std::size_t Recordings::aligned_place(const Recording& recording) const {
+  return static_cast<std::size_t>(std::count_if(recordings_.data(), &recording,
+                                                [](const Recording& one) { return !one.aligned; }));
+}
+
+// Reads a guest that trace-cmd shifted, and its host, once more, together: the guest's events lie
+// in the runs of its vCPUs, which shows how far the shift may be off.
+Result<void> Recordings::check_shift(const Recording& recording,
+                                     clocks::Alignment& alignment) const {
+  // A round trip of its protocol's messages takes less.
+  constexpr std::uint64_t kMostOff = 1'000'000;
+  const auto guest = shifted_guest(recording);
+  if (!guest || guest->threads.empty() || has_offset(options_, recording.part.path)) return {};
+  std::vector<std::unique_ptr<Source>> sources;
+  for (const Recording* one : {&guest->host, &recording}) {
+    auto again = open_part(one->part);
+    if (!again) return tl::unexpected(std::move(again).error());
+    if (one == &guest->host) (*again)->select(EventClass::kExits);
+    sources.push_back(
+        with_clock(std::move(*again), alignment.sources[aligned_place(*one)], alignment.clock));
+  }
+  Timeline timeline(std::move(sources));
+  ShiftBound bound(guest->threads);
+  for (Event event; timeline.next(event) == Read::kEvent;)
+    event.source == 0 ? bound.on_host(event) : bound.on_guest(event);
+  const auto found = bound.found();
+  if (!found) return {};
+  clocks::AlignedSource& aligned = alignment.sources[aligned_place(recording)];
+  if (found->off_ns > kMostOff) {
+    return fail(
+        "{} and {}: trace-cmd's time shift is not that of these recordings: the guest's event at "
+        "{} "
+        "would be {} ns outside of its vCPU's runs, which left the guest at {} and went back at "
+        "{}; "
+        "record both again, or give --offset {}=NS, the nanoseconds to add to its times",
+        recording.part.path, guest->host.part.path, seconds_text(found->farthest.ns()),
+        found->off_ns, seconds_text(found->exit.ns()), seconds_text(found->entry.ns()),
+        recording.part.path);
+  }
+  if (found->outside != 0) {
+    aligned.notes = {fmt::format(
+        "{}: trace-cmd's time shift is off by {} ns or more: {} of its {} events lie outside of "
+        "their vCPUs' runs",
+        recording.part.path, found->off_ns, found->outside, found->outside + found->events)};
+    return {};
+  }
+  aligned.notes.clear();
+  aligned.error_ns = static_cast<std::uint64_t>(std::max(-found->least, found->most));
+  aligned.rate_change_ppm = 0;  // the bound is of a shift that is off by one time throughout
+  aligned.method = fmt::format("time shift; all {} events lie in {} runs of the vCPUs",
+                               found->events, found->runs);
+  return {};
 }
 
 // Reads the kernel's recordings once more, together: two that put different threads on one CPU at
@@ -349,21 +405,25 @@ Result<void> Recordings::align_clocks() {
   }
   if (!aligned) return tl::unexpected(std::move(aligned).error());
   if (auto checked = check_cpus(*aligned); !checked) return checked;
+  for (const Recording& recording : recordings_)
+    if (auto checked = check_shift(recording, *aligned); !checked) return checked;
   std::vector<ThreadId> guests;  // one vCPU's thread of each
   std::size_t next = 0, kernels = 0;
   for (Recording& recording : recordings_) {
     if (recording.aligned) continue;
     const clocks::AlignedSource& one = aligned->sources[next++];
-    const auto threads = threads_of_shifted(recording);
-    if (!threads) input_.capabilities.merge(recording.is.has);
+    const auto guest = shifted_guest(recording);
+    if (!guest) input_.capabilities.merge(recording.is.has);
     for (const std::string& note : one.notes) input_.notes.push_back(note);
-    if (recording.is.witness == Witness::kKernel && !threads) ++kernels;
+    if (recording.is.witness == Witness::kKernel && !guest) ++kernels;
     if (next == 1) input_.observed = one.map.is_identity();
     auto source = with_clock(std::move(recording.source), one, aligned->clock);
     if (recording.part.kind == SourceKind::kUftrace)
       source = with_vcpu_threads(std::move(source), vcpu_threads_of(recording.part.path));
-    if (threads)
-      source = with_guest_threads(std::move(source), *threads, machine_of(*threads, guests));
+    if (guest) {
+      source =
+          with_guest_threads(std::move(source), guest->threads, machine_of(guest->threads, guests));
+    }
     input_.sources.push_back(std::move(source));
   }
   input_.observed &= options_.observer != nullptr && has_host() && kernels == 1;

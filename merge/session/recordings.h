@@ -61,8 +61,15 @@ class Recordings {
   Result<void> align_clocks();
   [[nodiscard]] Result<void> check_cpus(const clocks::Alignment& alignment) const;
   Result<std::vector<clocks::SourceClock>> read_clocks(bool with_syncs);
-  [[nodiscard]] std::optional<std::map<std::int32_t, ThreadId>> threads_of_shifted(
-      const Recording& recording) const;
+  // Of a guest that trace-cmd recorded together with its host, and whose times it shifted: that
+  // host, and its threads of the guest's CPUs.
+  struct ShiftedGuest {
+    const Recording& host;
+    std::map<std::int32_t, ThreadId> threads;
+  };
+  [[nodiscard]] std::optional<ShiftedGuest> shifted_guest(const Recording& recording) const;
+  Result<void> check_shift(const Recording& recording, clocks::Alignment& alignment) const;
+  [[nodiscard]] std::size_t aligned_place(const Recording& recording) const;
   bool leave_out_last(const std::string& why);
 
   [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }

@@ -93,7 +93,8 @@ class Recording:
             return
         names = re.split(r"  +", lines[at].strip())[3:]
         table = {}
-        for line in lines[at + 1:]:
+        # A name that is too long for its column stands on a line of its own.
+        for line in re.sub(r"(\(tid \d+\))\n", r"\1", "\n".join(lines[at + 1:])).split("\n"):
             tid = re.search(r"\(tid (\d+)\)", line)
             if not tid:
                 break

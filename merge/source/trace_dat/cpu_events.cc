@@ -24,7 +24,7 @@ bool CpuEvents::advance_page() {
       return false;
     }
     const std::int64_t lost = page_.lost();
-    if (page_.empty() && page_.time() >= next_.time) {
+    if (page_.empty() && shift_ == nullptr && page_.time() >= next_.time) {
       next_ = {page_.time(), nullptr, 0};
       lost_ = lost;
       after_marked_boundary_ = lost != RingPage::kNoneLost;

@@ -10,15 +10,18 @@
 
 #include "merge/source/trace_dat/cpu_pages.h"
 #include "merge/source/trace_dat/ring_page.h"
+#include "merge/source/trace_dat/time_shift.h"
 
 namespace trapline::trace_dat {
 
 class CpuEvents {
  public:
+  // Borrows both; `shift` of a guest's recording, else nullptr.
   CpuEvents(const File& file, const CpuPages& pages, std::uint32_t page_size,
-            std::uint32_t commit_size, std::size_t buffer_size)
+            std::uint32_t commit_size, std::size_t buffer_size, const TimeShift* shift)
       : cpu_(pages.cpu),
         file_(&file),
+        shift_(shift),
         commit_size_(commit_size),
         reader_(file, pages.pages, page_size, buffer_size) {}
 
@@ -35,9 +38,12 @@ class CpuEvents {
   // Moves to the next event: true when peek() has it, false at the end and on damage.
   [[nodiscard]] bool advance() {
     lost_ = RingPage::kNoneLost;
-    if (page_.next(next_)) [[likely]]
-      return true;
-    return advance_page();
+    if (!page_.next(next_)) [[unlikely]] {
+      if (!advance_page()) return false;
+    }
+    if (shift_ != nullptr) [[unlikely]]
+      next_.time = (*shift_)(cpu_, next_.time);
+    return true;
   }
   // A boundary page has no data and the size 0.
   [[nodiscard]] const RecordedEvent& peek() const { return next_; }
@@ -54,6 +60,7 @@ class CpuEvents {
 
   std::uint32_t cpu_;
   const File* file_;
+  const TimeShift* shift_;
   std::uint32_t commit_size_;
   PageReader reader_;
   RingPage page_;

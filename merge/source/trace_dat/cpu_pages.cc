@@ -36,7 +36,7 @@ Result<std::span<const std::byte>> PageReader::next() {
 
 Result<void> PageReader::refill() {
   buffer_at_ = buffer_end_ = 0;
-  if (extent_.compressed) return refill_block();
+  if (extent_.compression != Compression::kNone) return refill_block();
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_size_, end_ - at_));
   if (buffer_.size() < size) buffer_.resize(size);
   if (auto read = file_->read(at_, std::span(buffer_).first(size)); !read) return read;
@@ -91,7 +91,7 @@ Result<void> PageReader::read_block() {
   block_.resize(compressed_size);
   buffer_.resize(size);
   if (auto read = file_->read(at_ + sizeof head, block_); !read) return read;
-  const auto got = decompress(block_, buffer_);
+  const auto got = decompress(extent_.compression, block_, buffer_);
   if (!got || *got != size) return damaged();
   at_ += sizeof head + compressed_size;
   buffer_end_ = size;
@@ -101,7 +101,7 @@ Result<void> PageReader::read_block() {
 Result<void> PageReader::skip_to(double fraction) {
   const auto target =
       extent_.offset + static_cast<std::uint64_t>(fraction * static_cast<double>(extent_.size));
-  if (!extent_.compressed) {
+  if (extent_.compression == Compression::kNone) {
     const std::uint64_t pages = (target - extent_.offset) / page_size_;
     at_ = std::max(at_, std::min(extent_.offset + pages * page_size_, end_));
     buffer_at_ = buffer_end_ = 0;

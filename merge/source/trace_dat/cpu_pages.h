@@ -1,4 +1,4 @@
-// The pages of one CPU, in order, from raw or zstd-compressed data, through one bounded buffer.
+// The pages of one CPU, in order, from raw or compressed data, through one bounded buffer.
 #pragma once
 
 #include <cstddef>

@@ -39,8 +39,8 @@ Result<std::unique_ptr<TraceDatSource>> FallbackSource::open(TraceFile recording
       capabilities = *sampled;
     }
   }
-  const std::string& compression = recording.layout.compression;
-  auto worker = start_worker(recording.file, !compression.empty() && compression != "none");
+  const bool compressed = recording.layout.compression != Compression::kNone;
+  auto worker = start_worker(recording.file, compressed);
   if (!worker) return tl::unexpected(std::move(worker).error());
   return std::unique_ptr<TraceDatSource>(
       new FallbackSource(std::move(recording), capabilities, std::move(*worker)));

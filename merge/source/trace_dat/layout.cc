@@ -64,15 +64,22 @@ Result<Layout> LayoutReader::read() {
   }
   Result<void> rest;
   if (layout_.version == 6) {
-    layout_.compression = "none";
     rest = read_v6();
   } else {
-    layout_.compression = reader_.c_string();
+    const std::string compression = reader_.c_string();
+    if (!reader_.ok()) return tl::unexpected(reader_.status().error());
+    const auto algorithm = compression_named(compression);
+    if (!algorithm) {
+      return fail("{}: compressed with '{}', which is not read; record it with --compression zstd",
+                  file_.path(), printable(compression));
+    }
+    layout_.compression = *algorithm;
     (void)reader_.c_string();  // the library's version
     const auto options = reader_.number<std::uint64_t>();
     rest = reader_.status();
     if (rest) rest = read_v7(options);
   }
+  if (rest) rest = options_status_;
   if (rest) rest = check_buffers();
   if (!rest) return tl::unexpected(std::move(rest).error());
   return std::move(layout_);
@@ -133,7 +140,7 @@ void LayoutReader::read_event_formats(MetaReader& reader) {
 }
 
 Extent LayoutReader::sized_section(MetaReader& reader, std::uint64_t size) {
-  const Extent section{reader.position(), size, false};
+  const Extent section{reader.position(), size};
   reader.skip(size);
   return section;
 }
@@ -176,8 +183,14 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
       layout_.writer = text;
       break;
     case kTimeShift:
-      layout_.time_shift = body.size() >= 16;
+      if (body.size() < 16) break;
       layout_.peer_id = cursor.number<std::uint64_t>().value_or(0);
+      layout_.time_shift = TimeShift::parse(cursor);
+      if (!layout_.time_shift) {
+        options_status_ = fail(
+            ErrorKind::kDamaged,
+            "{}: damaged: the option TIME_SHIFT is cut off, or says what cannot be", file_.path());
+      }
       break;
     case kGuest:
       read_guest(cursor);
@@ -210,8 +223,7 @@ Result<std::string> read_section(const File& file, const Layout& layout, const E
   if (auto read = file.read(section.offset, std::as_writable_bytes(std::span(text))); !read) {
     return tl::unexpected(std::move(read).error());
   }
-  if (!section.compressed) return text;
-  if (layout.compression != "zstd") return unsupported_compression(file, layout.compression);
+  if (section.compression == Compression::kNone) return text;
   ByteCursor cursor(std::as_bytes(std::span(text)), layout.order);
   const auto compressed_size = cursor.number<std::uint32_t>();
   const auto size = cursor.number<std::uint32_t>();
@@ -221,7 +233,8 @@ Result<std::string> read_section(const File& file, const Layout& layout, const E
                 section.offset);
   }
   std::string plain(*size, '\0');
-  auto decompressed = decompress(*block, std::as_writable_bytes(std::span(plain)));
+  auto decompressed =
+      decompress(section.compression, *block, std::as_writable_bytes(std::span(plain)));
   if (!decompressed) {
     return fail(ErrorKind::kDamaged, "{}: damaged: the section at offset {} does not decompress",
                 file.path(), section.offset);

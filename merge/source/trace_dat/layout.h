@@ -18,6 +18,8 @@
 #include "merge/source/description.h"
 #include "merge/source/file.h"
 #include "merge/source/kernel_events/formats.h"
+#include "merge/source/trace_dat/compression.h"
+#include "merge/source/trace_dat/time_shift.h"
 
 namespace trapline::trace_dat {
 
@@ -26,7 +28,7 @@ namespace trapline::trace_dat {
 struct Extent {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
-  bool compressed = false;
+  Compression compression = Compression::kNone;
 };
 
 struct CpuPages {
@@ -50,7 +52,7 @@ struct Tsc2Nsec {
 struct Layout : FormatTexts {
   int version = 0;
   std::uint32_t page_size = 4096;
-  std::string compression;  // "none", "zstd", …
+  Compression compression = Compression::kNone;
 
   std::string header_page;
   Extent kallsyms, printk, cmdlines;
@@ -60,7 +62,7 @@ struct Layout : FormatTexts {
   std::string writer;          // trace-cmd's version
   std::int64_t offset_ns = 0;  // options DATE and OFFSET: added to every time
   std::optional<Tsc2Nsec> tsc2nsec;
-  bool time_shift = false;  // a guest's recording with TIME_SHIFT: libtracecmd applies it
+  std::optional<TimeShift> time_shift;  // of a guest's recording
   std::uint64_t trace_id = 0;
   std::uint64_t peer_id = 0;          // TIME_SHIFT: the host's trace id
   std::vector<RecordedGuest> guests;  // GUEST: recorded with this one
@@ -68,8 +70,8 @@ struct Layout : FormatTexts {
   std::vector<Buffer> buffers;
 };
 
-// Errors: not a trace file, a version that is not 6 or 7, a header or table that ends early or
-// points outside the file (kDamaged, with the offset).
+// Errors: not a trace file, a version that is not 6 or 7, a compression that is not read, a header
+// or table that ends early or points outside the file (kDamaged, with the offset).
 [[nodiscard]] Result<Layout> read_layout(const File& file);
 
 // The bytes of a metadata section, decompressed; at most 32 MiB.

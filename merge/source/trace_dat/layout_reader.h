@@ -85,6 +85,7 @@ class LayoutReader {
   std::uint64_t left_ = 64u << 20;  // what the sections of the header may have, decompressed
   MetaReader reader_;
   Layout layout_;
+  Result<void> options_status_;
 };
 
 }  // namespace trapline::trace_dat

@@ -65,7 +65,7 @@ Buffer LayoutReader::read_table_v6(MetaReader& reader, std::string name) {
     const auto offset = reader.number<std::uint64_t>();
     const auto size = reader.number<std::uint64_t>();
     if (size != 0 && !file_.holds(offset, size)) reader.fail_here("a CPU's data ends outside");
-    if (size != 0) buffer.cpus.push_back({cpu, {offset, size, false}});
+    if (size != 0) buffer.cpus.push_back({cpu, {offset, size}});
   }
   return buffer;
 }

@@ -16,7 +16,8 @@ Result<SectionHeader> LayoutReader::section_at(std::uint64_t offset) {
   MetaReader reader = at(offset);
   SectionHeader header;
   header.id = reader.number<std::uint16_t>();
-  header.body.compressed = (reader.number<std::uint16_t>() & 1) != 0;
+  const bool compressed = (reader.number<std::uint16_t>() & 1) != 0;
+  header.body.compression = compressed ? layout_.compression : Compression::kNone;
   reader.skip(4);  // the section's name in the string table
   header.body.size = reader.number<std::uint64_t>();
   header.body.offset = reader.position();
@@ -130,7 +131,7 @@ Result<void> LayoutReader::handle_buffer_v7(const std::string& body) {
                   "{}: damaged or cut off: the data of a CPU of buffer '{}' ends outside the file",
                   file_.path(), buffer.name);
     }
-    if (*size != 0) buffer.cpus.push_back({*cpu, {*offset, *size, section->body.compressed}});
+    if (*size != 0) buffer.cpus.push_back({*cpu, {*offset, *size, section->body.compression}});
   }
   layout_.cpu_count = std::max(layout_.cpu_count, *cpus);
   layout_.buffers.push_back(std::move(buffer));

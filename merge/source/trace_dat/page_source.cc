@@ -26,7 +26,8 @@ Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
   for (const Buffer& buffer : layout.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
       source->streams_.emplace_back(source->recording_.file, pages, buffer.page_size,
-                                    layout.long_size, size);
+                                    layout.long_size, size,
+                                    layout.time_shift ? &*layout.time_shift : nullptr);
     }
   }
   return source;

@@ -75,7 +75,7 @@ Result<void> look_at(const File& file, const Layout& layout, Looker& looker,
                      const std::vector<double>& places, std::uint64_t events_each) {
   for (const Buffer& buffer : layout.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
-      CpuEvents events(file, pages, buffer.page_size, layout.long_size, kBufferSize);
+      CpuEvents events(file, pages, buffer.page_size, layout.long_size, kBufferSize, nullptr);
       for (const double place : places) {
         if (place > 0) {
           if (auto skipped = events.skip_to(place); !skipped) return skipped;

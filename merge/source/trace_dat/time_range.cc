@@ -16,12 +16,15 @@ void widen(Range& range, std::uint64_t time) {
   range->second = std::max(range->second, time);
 }
 
-void widen(Range& range, std::span<const std::byte> page, std::uint32_t long_size) {
+void widen(Range& range, std::span<const std::byte> page, const Layout& layout, std::uint32_t cpu) {
   RingPage walk;
-  if (page.size() < 8 || !walk.load(page, long_size)) return;
+  if (page.size() < 8 || !walk.load(page, layout.long_size)) return;
+  const auto shifted = [&](std::uint64_t time) {
+    return layout.time_shift ? (*layout.time_shift)(cpu, time) : time;
+  };
   const auto own = load<std::uint64_t>(page.data());
-  if (own != 0) widen(range, own);  // 0: a page that was never written
-  for (RecordedEvent event; walk.next(event);) widen(range, event.time);
+  if (own != 0) widen(range, shifted(own));  // 0: a page that was never written
+  for (RecordedEvent event; walk.next(event);) widen(range, shifted(event.time));
 }
 
 // What comes after `fraction` of a CPU's data; of the beginning, one page.
@@ -33,7 +36,7 @@ void look(const File& file, const Layout& layout, const Buffer& buffer, const Cp
   for (bool more = true; more; more = fraction > 0) {
     const auto page = reader.next();
     if (!page || page->empty()) return;
-    widen(range, *page, layout.long_size);
+    widen(range, *page, layout, cpu.cpu);
   }
 }
 
@@ -41,10 +44,7 @@ void look(const File& file, const Layout& layout, const Buffer& buffer, const Cp
 
 Range time_range(const File& file, const Layout& layout) {
   Range range;
-  if (layout.order != std::endian::little || layout.time_shift) return range;
-  if (!layout.compression.empty() && layout.compression != "none" && layout.compression != "zstd") {
-    return range;
-  }
+  if (layout.order != std::endian::little) return range;
   for (const Buffer& buffer : layout.buffers) {
     if (buffer.page_size == 0) continue;
     for (const CpuPages& cpu : buffer.cpus) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/source/trace_dat/compression.h"
 #include "merge/source/trace_dat/fallback_source.h"
 #include "merge/source/trace_dat/page_source.h"
 #include "merge/source/trace_dat/time_range.h"
@@ -40,7 +39,7 @@ bool page_source_reads(const Layout& layout) {
   const bool plain_pages = std::all_of(
       layout.buffers.begin(), layout.buffers.end(),
       [](const Buffer& buffer) { return buffer.cpus.empty() || buffer.page_size == kPlainPage; });
-  return layout.order == std::endian::little && !layout.time_shift && plain_pages;
+  return layout.order == std::endian::little && plain_pages;
 }
 
 bool any_data(const Layout& layout) {
@@ -69,7 +68,7 @@ Description TraceDatSource::describe() const {
   is.machine.cpus = layout.cpu_count;
   is.witness = Witness::kKernel;
   is.has = capabilities_;
-  is.shifted = layout.time_shift;
+  is.shifted = layout.time_shift.has_value();
   is.trace_id = layout.trace_id;
   is.peer_id = layout.peer_id;
   is.guests = layout.guests;
@@ -77,12 +76,11 @@ Description TraceDatSource::describe() const {
 }
 
 std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
+  constexpr std::string_view kCompressions[] = {"uncompressed", "zstd", "zlib"};
   const Layout& layout = recording_.layout;
   std::vector<std::pair<std::string, std::string>> facts = {
       {"format", fmt::format("trace.dat version {}, {}", layout.version,
-                             layout.compression == "none" || layout.compression.empty()
-                                 ? "uncompressed"
-                                 : layout.compression)},
+                             kCompressions[static_cast<std::size_t>(layout.compression)])},
       {"host", layout.uname},
       {"recorded by", layout.writer},
       {"CPUs", std::to_string(layout.cpu_count)}};
@@ -212,10 +210,6 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
   if (!file) return tl::unexpected(std::move(file).error());
   auto layout = read_layout(*file);
   if (!layout) return tl::unexpected(std::move(layout).error());
-  const std::string& compression = layout->compression;
-  if (compression != "none" && compression != "zstd" && compression != "") {
-    return unsupported_compression(*file, compression);
-  }
   if (!any_data(*layout)) {
     return fail(ErrorKind::kDamaged,
                 "{}: holds no events: every CPU's data is empty; was anything enabled while it was "

@@ -3,8 +3,8 @@
 //   file → Layout → per CPU: PageReader → RingPage → CpuEvents ─┐
 //                   Formats ───────────────────── decode ───────┴→ merge by time → Event
 //
-// This path reads little-endian recordings with raw or zstd data. The rest (big-endian hosts,
-// guests with a time shift) goes through libtracecmd: fallback_source.h; open_trace_dat() chooses.
+// This path reads little-endian recordings with pages of 4 KiB. The rest (big-endian hosts,
+// other pages) goes through libtracecmd: fallback_source.h; open_trace_dat() chooses.
 #pragma once
 
 #include <memory>
@@ -108,7 +108,7 @@ class TraceDatSource : public Source {
   Result<void> status_;
 };
 
-// Errors: those of read_layout and read_formats, compression other than zstd, no CPU data,
+// Errors: those of read_layout and read_formats, no CPU data,
 // --tsc-khz where the recording is in nanoseconds.
 [[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path,
                                                                      const Options& options);

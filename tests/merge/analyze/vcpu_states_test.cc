@@ -116,6 +116,20 @@ TEST_P(VcpuStatesTest, WhereNothingTellsOfItsSleepAHaltIsHaltedAsAWhole) {
   EXPECT_EQ(part(Part::kHalted, 1), 30u);
 }
 
+TEST_P(VcpuStatesTest, AHaltThatTheRecordingEndsInIsHaltedAsAWholeToo) {
+  model_.sched_switch = false;
+  play({entry(50), exit(100, kSvmHlt)});
+  const auto now = tracker_->vcpus_at(Timestamp(160));
+  ASSERT_THAT(now, SizeIs(1));
+  constexpr auto kHalted = static_cast<std::size_t>(State::kHalted);
+  EXPECT_EQ(now[0].totals.parts[kHalted], 60u);
+  EXPECT_EQ(now[0].totals.time_ns(), 110u);
+  const VcpuTotals totals = end(200);
+  EXPECT_EQ(totals.parts[kHalted], 100u);
+  EXPECT_EQ(totals.open, State::kHalted);
+  EXPECT_EQ(totals.open_ns, 100u);
+}
+
 TEST_P(VcpuStatesTest, WhereTimesAreCyclesTheTimeOfAPollIsNotPlaced) {
   model_.cycles = true;
   play({exit(100, kSvmHlt), halt_ended(160, 50, false), entry(170), exit(200, kSvmHlt),

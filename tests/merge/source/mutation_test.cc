@@ -60,7 +60,7 @@ std::vector<std::uint64_t> points_of(const std::string& path) {
   for (const Buffer& buffer : layout->buffers) {
     for (const CpuPages& cpu : buffer.cpus) {
       points.push_back(cpu.pages.offset);
-      if (cpu.pages.compressed) continue;
+      if (cpu.pages.compression != Compression::kNone) continue;
       for (std::uint64_t at = 0; at < cpu.pages.size; at += 16 * buffer.page_size) {
         points.push_back(cpu.pages.offset + at);
       }

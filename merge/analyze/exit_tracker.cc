@@ -37,11 +37,13 @@ void ExitTracker::runs(Thread& thread, Timestamp at) {
 void ExitTracker::close_for_loss(Thread& thread) {
   if (thread.phase == Thread::Phase::kExit) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
+  // Its kvm_exit may come yet.
+  thread.back &= thread.phase == Thread::Phase::kUnknown;
+  thread.back |= thread.phase == Thread::Phase::kLeft;
   // Keep the completed exit, but attach no detail seen after the loss.
   if (thread.phase != Thread::Phase::kEnded && thread.phase != Thread::Phase::kGone)
     thread.phase = Thread::Phase::kUnknown;
   thread.sealed = true;
-  thread.back = false;
   thread.waiting = kNoDetail;
   thread.off_cpu = thread.asleep = thread.stopped = thread.in_user = false;
 }
@@ -63,6 +65,7 @@ ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
     thread->id = event.thread;
     thread->phase = Thread::Phase::kOffline;
     thread->totals.begin = thread->mark = thread->last = created ? *created : event.at;
+    thread->back = event.cpu < back_.size() && back_[event.cpu] == event.thread;
   }
   thread->totals.source = event.source;
   seen(*thread, event);
@@ -134,7 +137,8 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     begin(*thread, event);
   } else if (thread->phase == Thread::Phase::kLeft) {
     account(*thread, event.at);
-  } else if (thread->phase == Thread::Phase::kUnknown && thread->back) {
+  } else if (thread->back && (thread->phase == Thread::Phase::kUnknown ||
+                              (thread->phase == Thread::Phase::kOffline && !hole_end_.empty()))) {
     account(*thread, event.at);
     ++counters_.closed_by_loss;
     return;

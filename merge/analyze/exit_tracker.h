@@ -117,7 +117,7 @@ class ExitTracker {
     bool goes_offline = false;  // in this exit
     bool was_stopped = false;   // in this exit it was paused or offline: it will be no span
     bool keeps = false;         // the intervals of this exit
-    bool back = false;          // kUnknown: it was switched in, so what it left ended before
+    bool back = false;          // kUnknown: it was switched in, so it had left the guest before
     bool sealed = false;        // fallback: events were lost, so no later one is the span's detail
     std::uint8_t accesses = 0;
     std::uint32_t cpu = 0;
@@ -198,6 +198,7 @@ class ExitTracker {
   ExitCounters counters_;
   std::vector<VmmEventCount> event_counts_;
   std::vector<Timestamp> hole_end_;  // by CPU
+  std::vector<ThreadId> back_;       // by CPU, once events were lost: who was switched in there
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false;

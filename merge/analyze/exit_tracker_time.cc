@@ -217,6 +217,11 @@ void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
     runs(*next, event.at);
     next->back = true;
   }
+  // It may turn out to be a vCPU's.
+  if (!hole_end_.empty() && event.cpu < kMostCpus) [[unlikely]] {
+    if (event.cpu >= back_.size()) back_.resize(event.cpu + 1);
+    back_[event.cpu] = sched.next;
+  }
 }
 
 void ExitTracker::leave_cpu(Thread& thread, const Event& event, const SchedSwitch& sched) {
@@ -282,6 +287,7 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
     hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
   }
   latest_hole_end_ = std::max(latest_hole_end_, lost.to);
+  if (event.cpu < back_.size()) back_[event.cpu] = {};
   for (auto& entry : threads_.entries()) {
     entry.state.vmm_stopped = false;  // that it runs again may be among them
     // Without sched_switch the recording does not tell where a thread went.

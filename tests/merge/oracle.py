@@ -374,6 +374,7 @@ class Model:
             self.unknown |= {"guest", *PARTS}
         self.names = userspace_names(events)
         self.vcpus, self.born, self.spans = {}, {}, []
+        self.lossy, self.came = False, {}  # once events were lost: who was switched in last, by CPU
         self.waiting, self.undecided = {}, {}
         self.process = {}  # by thread, as far as task_newtask tells
         self.counters = collections.Counter()
@@ -438,6 +439,8 @@ class Model:
         vcpu.last, vcpu.cpu = max(vcpu.last, event.at), event.cpu
 
     def on_hole(self, hole):
+        self.lossy = True
+        self.came.pop(hole.cpu, None)
         for vcpu in self.vcpus.values():
             vcpu.vmm_stopped = False
             if vcpu.cpu == hole.cpu or vcpu.off or not self.sched:
@@ -449,9 +452,10 @@ class Model:
             self.counters["closed_by_loss"] += 1
         if vcpu.phase in ("exit", "left"):
             vcpu.fold(self)
+        vcpu.back = vcpu.phase == "left" or vcpu.phase == "unknown" and vcpu.back
         if vcpu.phase not in ("ended", "gone"):
             vcpu.phase = "unknown"
-        vcpu.off, vcpu.back = None, False
+        vcpu.off = None
         self.waiting.pop(vcpu.tid, None)
 
     # -- threads
@@ -460,6 +464,7 @@ class Model:
         """Made when it is the thread's first event of KVM."""
         if event.tid not in self.vcpus:
             self.vcpus[event.tid] = Vcpu(event.tid, self.born.get(event.tid, event.at))
+            self.vcpus[event.tid].back = self.came.get(event.cpu) == event.tid
             self.see(self.vcpus[event.tid], event)
         vcpu = self.vcpus[event.tid]
         self.is_back(vcpu, event.at)
@@ -513,6 +518,8 @@ class Model:
             if coming:
                 self.is_back(coming, event.at)
                 coming.back = True
+            if self.lossy:
+                self.came[event.cpu] = number(event.fields, "next_pid")
         elif event.name in ("sched_waking", "sched_wakeup"):
             woken = self.vcpus.get(number(event.fields, "pid"))
             if woken and woken.off in ("blocked", "paused"):
@@ -578,7 +585,7 @@ class Model:
             self.thread(event, runs=False)
 
     def on_exit(self, event, vcpu):
-        if vcpu.phase == "unknown" and vcpu.back:
+        if vcpu.back and (vcpu.phase == "unknown" or vcpu.phase == "offline" and self.lossy):
             # Not entered since it was switched in: the exit began before, where events were lost.
             vcpu.account(event.at)
             self.counters["closed_by_loss"] += 1

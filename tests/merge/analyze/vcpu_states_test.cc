@@ -294,6 +294,35 @@ TEST_P(VcpuStatesTest, AnExitWhoseBeginningALossHidIsNone) {
   EXPECT_EQ(tracker_->counters().entry_without_exit, 2u);
 }
 
+// It was switched out in the guest and back before the loss: whether the kvm_exit is that one's or
+// a later one's is lost.
+TEST_P(VcpuStatesTest, AKvmExitThatWasOwedBeforeALossBeginsNoExit) {
+  play({entry(50), switch_out(60, true), switch_in(100), lost(0, 100, 800), exit(900), entry(950),
+        exit(960), entry(970)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].start.ns(), 960u);
+  EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
+}
+
+// The same where the thread was not known to be a vCPU's: its entry was lost as well.
+TEST_P(VcpuStatesTest, TheFirstExitOfAThreadIsNoneWhereALossHidItsBeginning) {
+  play({lost(0, 60, 800), switch_in(900, kVcpu0, 1), exit(905, kSvmNpf, kVcpu0, 1),
+        entry(920, kVcpu0, 1), exit(930, kSvmNpf, kVcpu0, 1), entry(940, kVcpu0, 1)});
+  ASSERT_THAT(spans_, SizeIs(1));
+  EXPECT_EQ(spans_[0].start.ns(), 930u);
+  EXPECT_EQ(tracker_->counters().closed_by_loss, 1u);
+}
+
+TEST_P(VcpuStatesTest, TheFirstExitOfAThreadCountsWhereItsSwitchIsNotTheLast) {
+  play({lost(0, 60, 800), switch_in(900, kVcpu0, 1), switch_out(902, true, kVcpu0, 1),
+        exit(905, kSvmNpf, kVcpu0, 1), entry(920, kVcpu0, 1)});
+  EXPECT_THAT(spans_, SizeIs(1));
+  spans_.clear();
+  play({switch_in(1900, kVcpu1, 1), lost(1, 1901, 1902), exit(1905, kSvmNpf, kVcpu1, 1),
+        entry(1920, kVcpu1, 1)});
+  EXPECT_THAT(spans_, SizeIs(1));
+}
+
 TEST_P(VcpuStatesTest, WithoutSwitchesALossClosesEveryThread) {
   model_.sched_switch = false;
   play({entry(50), exit(100), lost(1, 130, 800), entry(900)});

@@ -55,6 +55,10 @@ void CallTracker::start_recording_in(std::uint64_t function) {
   if (stack_->empty() || top.function != function || (top.flags & Frame::kSilent) == 0 ||
       !filter_.recorded(function))
     return;
+  auto& chain = stack_->task->chain;
+  if (chain.empty() || chain.back().stack != stack_) return;
+  // Closed long ago, when the guest went to another stack: it is this entry's now.
+  chain.back().base = std::min(chain.back().base, stack_->depth() - 1);
   top.flags &= ~std::uint32_t{Frame::kSilent};
   write_entry(*stack_->task, clock_.now(), function);
 }
@@ -235,10 +239,6 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
     if (frame->slot > slot) break;
     if (frame->slot != slot) continue;
     counters_.unwound += static_cast<std::uint64_t>(stack_->top - frame);
-    // Tail frames have their caller's slot.
-    while ((frame->flags & Frame::kTail) != 0 && (frame[-1].flags & Frame::kEvent) == 0 &&
-           frame[-1].slot == slot)
-      --frame;
     return return_from(frame);
   }
   const bool called_from_here = stack_->empty() || stack_->top->slot <= slot;

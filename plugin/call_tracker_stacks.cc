@@ -114,6 +114,7 @@ void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
   close_chain(*stack_->task, first);
   stack_->top = alive;
   chain.push_back({stack_, stack_->depth()});
+  alive->flags |= Frame::kCovered;
 }
 
 void CallTracker::close_all() {

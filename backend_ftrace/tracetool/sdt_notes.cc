@@ -39,7 +39,10 @@ void read_section(Elf_Data* data, std::vector<SdtProbe>& probes) {
   while ((at = gelf_getnote(data, at, &header, &name, &content)) > 0) {
     const auto* bytes = static_cast<const char*>(data->d_buf);
     constexpr GElf_Word kStapSdt = 3;
-    if (header.n_type != kStapSdt || std::string_view(bytes + name, 7) != "stapsdt") continue;
+    // Its name has a zero byte at its end, which is counted.
+    constexpr std::string_view kName("stapsdt\0", 8);
+    if (header.n_type != kStapSdt || std::string_view(bytes + name, header.n_namesz) != kName)
+      continue;
     SdtProbe probe;
     if (read_note({bytes + content, header.n_descsz}, probe)) probes.push_back(std::move(probe));
   }

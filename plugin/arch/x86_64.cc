@@ -58,13 +58,14 @@ Instruction group_ff(std::uint8_t modrm, std::uint8_t rex) {
   return out;
 }
 
+template <bool kHasRex>
 Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
   const std::uint64_t next = pc + bytes.size();
   std::size_t at = 0;
   std::uint8_t rex = 0;
   while (at < bytes.size() && is_prefix(bytes[at])) ++at;
   // In 32-bit code 0x40…0x4f are whole instructions, so one with more after it is a REX prefix.
-  if (at + 1 < bytes.size() && (bytes[at] & 0xf0) == 0x40) rex = bytes[at++];
+  if (kHasRex && at + 1 < bytes.size() && (bytes[at] & 0xf0) == 0x40) rex = bytes[at++];
   if (at >= bytes.size()) return {};
   const auto rest = bytes.subspan(at + 1);
   Instruction out;
@@ -149,7 +150,7 @@ constexpr std::string_view kReturnThunks[] = {"__x86_return_thunk", "zen_untrain
 
 constexpr Architecture common() {
   Architecture arch;
-  arch.decode = decode;
+  arch.decode = decode<true>;
   arch.address_space = "cr3";
   // Not the process-context identifier and its no-flush bit.
   arch.address_space_mask = ~std::uint64_t{0xfff} & ~(std::uint64_t{1} << 63);
@@ -176,6 +177,7 @@ constexpr Architecture x86_64() {
 
 constexpr Architecture i386() {
   Architecture arch = common();
+  arch.decode = decode<false>;
   arch.name = "i386";
   arch.stack_pointer = "esp";
   arch.frame_pointer = "ebp";

@@ -100,6 +100,69 @@ TEST_F(CallTrackerTest, ALongjmpClosesWhatItLeaves) {
   EXPECT_EQ(records(), "1( 2( 3( 3) 2) 4( 4) 1)");
 }
 
+// The function was called, and closed in the records, before another thread ran; the guest is back
+// at its first instruction.
+TEST_F(CallTrackerTest, RecordingStartsInAFunctionThatTheGuestCameBackTo) {
+  constexpr std::uint64_t kUser = 0x7fff00007ff8;
+  tracker_->call({0x5000, 7, 0, 3, 0}, 7, kUser);
+  tracker_->function_start(3, 7);
+  ret(kStackA - 8), ret(kStackB - 8);
+  tracker_->set_recording(false);
+  sp_ = kUser;
+  tracker_->function_start(3, 7);
+  tracker_->start_recording_in(7);
+  EXPECT_EQ(records(), "7( 7) 7( 7)");
+}
+
+// A kernel that called user mode: a system call from there ends, what the kernel did before goes on.
+TEST_F(CallTrackerTest, ASystemCallsReturnLeavesWhatTheKernelDidBeforeUserMode) {
+  constexpr std::uint64_t kUser = 0x7fff00007ff8;
+  call(1, kStackA - 8);
+  tracker_->call({0x5000, 7, 0, 3, 0}, 7, kUser);
+  tracker_->function_start(3, 7);
+  sp_ = kStackA - 64;
+  tracker_->system_call(3);
+  tracker_->function_start(0, 70);
+  tracker_->system_return();
+  tracker_->return_at(3, kUser, [] { return 0; });
+  EXPECT_EQ(counters().stack_switches, 4u);
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 7( 70( 70) 7) 1)");
+}
+
+// A handler that begins at the stack pointer of a frame has that frame's place.
+TEST_F(CallTrackerTest, AHandlersStackIsFreshFromItsStackPointerOn) {
+  constexpr std::uint64_t kUser = 0x7fff00007ff8;
+  call(1, kStackA - 8), call(2, kStackA - 64);
+  tracker_->call({0x5000, 7, 0, 3, 0}, 7, kUser);
+  tracker_->function_start(3, 7);
+  sp_ = kStackA - 64;
+  tracker_->event(0, 60);
+  tracker_->function_start(0, 60);
+  EXPECT_EQ(records(), "1( 2( 7( 7) 2) 1) 60( 60)");
+}
+
+// Nobody saw how the kernel was entered.
+TEST_F(CallTrackerTest, AReturnInTheKernelDoesNotEndWhatTheProgramWasDoing) {
+  constexpr std::uint64_t kUser = 0x7fff00007ff8;
+  tracker_->call({0x5000, 7, 0, 3, 0}, 7, kUser);
+  tracker_->function_start(3, 7);
+  ret(kStackA - 64), call(1, kStackA - 64), ret(kStackA - 64);
+  tracker_->return_at(3, kUser, [] { return 0; });
+  EXPECT_EQ(records(), "7( 1( 1) 7)");
+}
+
+TEST_F(CallTrackerTest, FramesAreKnownByTheirPointers) {
+  EXPECT_FALSE(tracker_->frame_known(0, kStackA - 16));
+  tracker_->frame_entered(kStackA - 16, 0x5000, 1);
+  EXPECT_TRUE(tracker_->frame_known(0, kStackA - 16));
+  EXPECT_FALSE(tracker_->frame_known(0, kStackA - 64));
+  tracker_->frame_entered(kStackA - 64, 0x5000, 2);
+  EXPECT_TRUE(tracker_->frame_known(0, kStackA - 64));
+  EXPECT_TRUE(tracker_->frame_known(0, kStackA - 16));
+  EXPECT_EQ(records(), "1( 2( 2) 1)");
+}
+
 TEST_F(CallTrackerTest, ATailCallGoesWithItsCaller) {
   call(1, kStackA - 8), call(2, kStackA - 40);
   sp_ = kStackA - 40;

@@ -314,13 +314,40 @@ def decoders():
     yield b"\0\xe8\x00\x00\x00\x00\xff\xd0\xc3\xff\x15\x00\x00\x00\x00\x0f\x05\x48\xcf\x0f\x07\xca\x00\x00"
 
 
-def pipeline():
+def choices():
+    """For targets that make something valid of any input."""
     for seed in range(8):
         state, data = seed + 1, bytearray()
         for _ in range(400):
             state = state * 1103515245 + 12345 & 0x7fffffff
             data.append(state >> 16 & 255)
         yield bytes(data)
+
+
+call_tracker = pipeline = simpletrace_written = choices
+
+
+def trace_records():
+    for data in trace_dat():
+        if len(data) <= 16384:
+            yield data
+
+
+def sdt_notes():
+    """An ELF file with nothing but probes."""
+    def note(name, description):
+        return (struct.pack("<III", len(name), len(description), 3) + name + b"\0" * (-len(name) % 4)
+                + description + b"\0" * (-len(description) % 4))
+
+    probe = struct.pack("<QQQ", 0x401000, 0x402000, 0x403000) + b"qemu\0memory_region_ops_read\0-4@%edi 8@%rsi\0"
+    notes = note(b"stapsdt\0", probe) + note(b"GNU\0", b"\1\2\3\4") + note(b"", b"") + note(b"stapsdt\0", probe[:20])
+    names = b"\0.note.stapsdt\0.shstrtab\0"
+    body = notes + names
+    header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, 3, 2)
+    sections = bytes(64)
+    for name, kind, at, size in ((1, 7, 64, len(notes)), (15, 3, 64 + len(notes), len(names))):
+        sections += struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, at, size, 0, 0, 4, 0)
+    yield header + body + sections
 
 
 def main():

@@ -42,7 +42,11 @@ Elf* open_elf(std::span<std::byte> bytes) {
   elf_version(EV_CURRENT);
   Elf* elf =
       bytes.empty() ? nullptr : elf_memory(reinterpret_cast<char*>(bytes.data()), bytes.size());
-  return elf != nullptr && elf_kind(elf) == ELF_K_ELF ? elf : nullptr;
+  GElf_Ehdr header{};
+  if (elf != nullptr && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) != nullptr)
+    return elf;
+  elf_end(elf);
+  return nullptr;
 }
 
 struct Section {
@@ -178,11 +182,10 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes) {
 void open_file(const UniqueFd& descriptor) {
   opened.bytes = mapped(descriptor.get());
   opened.elf = open_elf(opened.bytes);
-  GElf_Ehdr header{};
-  if (opened.elf == nullptr || gelf_getehdr(opened.elf, &header) == nullptr) {
-    opened.elf = nullptr;
+  if (opened.elf == nullptr)
     return refuse(ErrorKind::kDamaged, std::string("a damaged ELF file: ") + elf_errmsg(-1));
-  }
+  GElf_Ehdr header{};
+  gelf_getehdr(opened.elf, &header);
   if (header.e_type == ET_REL) {
     return refuse(
         ErrorKind::kUsage,

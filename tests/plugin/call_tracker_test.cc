@@ -142,6 +142,65 @@ TEST_F(CallTrackerTest, AHandlersStackIsFreshFromItsStackPointerOn) {
   EXPECT_EQ(records(), "1( 2( 7( 7) 2) 1) 60( 60)");
 }
 
+// But a system call goes on where the kernel called user mode.
+TEST_F(CallTrackerTest, ASystemCallsStackIsNotFresh) {
+  constexpr std::uint64_t kUser = 0x7fff00007ff8;
+  call(1, kStackA - 8), call(2, kStackA - 64);
+  tracker_->call({0x5000, 7, 0, 3, 0}, 7, kUser);
+  tracker_->function_start(3, 7);
+  sp_ = kStackA - 64;
+  tracker_->system_call(3);
+  tracker_->function_start(0, 60);
+  EXPECT_EQ(records(), "1( 2( 7( 60( 60) 7) 2) 1)");
+}
+
+TEST_F(CallTrackerTest, WhatAHandlersFreshStackLeftGoesWithItsCallersReturn) {
+  tracker_->system_return();
+  call(1, kStackA - 24), call(2, kStackA - 32);
+  sp_ = kStackA - 32;
+  tracker_->event(0, 60);
+  tracker_->function_start(0, 60);
+  call(3, kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 2) 1) 60( 60) 3( 3)");
+}
+
+TEST_F(CallTrackerTest, AnotherStackIsSeenHoweverTheGuestCameThere) {
+  call(1, kStackA - 8);
+  sp_ = kStackB - 8;
+  tracker_->function_start(0, 5);
+  EXPECT_EQ(counters().stack_switches, 2u);
+  EXPECT_FALSE(tracker_->frame_known(0, kStackA - 48));
+  EXPECT_EQ(counters().stack_switches, 3u);
+  start(false);
+  sp_ = kStackA - 8;
+  call(1, 0);
+  sp_ = kStackB - 8;
+  tracker_->stack_pointer_set();
+  call(2, 0);
+  EXPECT_EQ(counters().stack_switches, 2u);
+}
+
+// A return address may be that of a caller further out; the stack pointer tells.
+TEST_F(CallTrackerTest, AReturnIsNotThatOfACallerWhoseFramesAreAlive) {
+  start(false);
+  sp_ = kStackA - 8;
+  call(1, 0), tracker_->return_address_saved(kStackA - 8);
+  call(2, 0), tracker_->return_address_saved(kStackA - 40);
+  tracker_->stack_pointer_set();
+  sp_ = kStackA - 48;
+  tracker_->return_plain(0, [] { return 0x1001; });
+  call(3, 0);
+  EXPECT_EQ(records(), "1( 2( 3( 3) 2) 1)");
+}
+
+TEST_F(CallTrackerTest, FramesBelowAStackPointerAreUnwoundAndCounted) {
+  call(1, kStackA - 8), call(2, kStackA - 40), call(3, kStackA - 64);
+  sp_ = kStackA - 20;
+  tracker_->function_start(0, 5);
+  EXPECT_EQ(counters().unwound, 2u);
+  EXPECT_EQ(records(), "1( 2( 3( 3) 2) 5( 5) 1)");
+}
+
 // Nobody saw how the kernel was entered.
 TEST_F(CallTrackerTest, AReturnInTheKernelDoesNotEndWhatTheProgramWasDoing) {
   constexpr std::uint64_t kUser = 0x7fff00007ff8;
@@ -368,6 +427,18 @@ TEST_F(CallTrackerTest, CallsOnStacksThatAreTooManyAreCounted) {
   }
   EXPECT_EQ(records(), "");
   EXPECT_EQ(without_task_, 12u);
+  // As text, too.
+  struct Text : CallText {
+    void write(bool, std::uint32_t, std::uint64_t, std::uint64_t) override { ++written; }
+    void leave_out(std::uint64_t count) override { left_out += count; }
+    std::uint64_t written = 0, left_out = 0;
+  } text;
+  TrackerOptions options;
+  options.text = &text;
+  tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, all, options);
+  call(1, kStackA - 8), call(2, kStackA - 40), ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(text.written, 0u);
+  EXPECT_EQ(text.left_out, 4u);
 }
 
 TEST_F(CallTrackerTest, WhereCallsAreMissingAReturnIsNoJump) {

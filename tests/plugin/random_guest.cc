@@ -31,8 +31,8 @@ RandomGuest::RandomGuest(std::string_view input) : bytes_(input), input_(bytes_)
   if (choice >> 5 == 1) options_.max_depth = 1 + input_.up_to(7);
   if (choice >> 5 == 2) options_.min_duration = 1;  // every call lasts that long
   nothing_lasts_ = choice >> 5 == 3;
-  // Half as long again as the machine has run.
-  if (nothing_lasts_) options_.min_duration = RecordClock().now() / 2 * 3;
+  // Half as long as the machine has run.
+  if (nothing_lasts_) options_.min_duration = RecordClock().now() / 2;
   tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, pool_, options_);
 }
 

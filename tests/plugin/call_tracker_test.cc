@@ -124,10 +124,12 @@ TEST_F(CallTrackerTest, ASystemCallsReturnLeavesWhatTheKernelDidBeforeUserMode) 
   tracker_->system_call(3);
   tracker_->function_start(0, 70);
   tracker_->system_return();
+  tracker_->call({0x5010, 8, 0, 3, 0}, 8, kUser - 32);
+  tracker_->return_at(3, kUser - 32, [] { return 0; });
   tracker_->return_at(3, kUser, [] { return 0; });
   EXPECT_EQ(counters().stack_switches, 4u);
   ret(kStackA - 8);
-  EXPECT_EQ(records(), "1( 7( 70( 70) 7) 1)");
+  EXPECT_EQ(records(), "1( 7( 70( 70) 8( 8) 7) 1)");
 }
 
 // A handler that begins at the stack pointer of a frame has that frame's place.

@@ -1,5 +1,5 @@
 // A trace.dat by libtracecmd in the real worker, a process for each input: recordings of big-endian
-// hosts and of guests with a time shift are read so. Whatever becomes of the worker, what it sent
+// hosts, or with pages of other sizes, are read so. Whatever becomes of the worker, what it sent
 // goes through the pipeline, and an error names the file.
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/fuzz/bounded.h"

@@ -202,6 +202,7 @@ void ExitTracker::on_new_thread(const Event& event, const NewThread& made) {
 void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
   if (Thread* prev = threads_.find(sched.prev); prev != nullptr) {
     seen(*prev, event);
+    const bool in_guest = prev->phase == Thread::Phase::kGuest;
     // While another CPU's events are being lost, the thread may run there unseen.
     if (event.at < latest_hole_end_) [[unlikely]] {
       for (std::size_t cpu = 0; cpu < hole_end_.size(); ++cpu) {
@@ -209,6 +210,8 @@ void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
         account(*prev, event.at);
         close_for_loss(*prev);
       }
+      // Its kvm_exit may come yet.
+      if (in_guest && prev->phase == Thread::Phase::kUnknown) prev->back = true;
     }
     leave_cpu(*prev, event, sched);
   }

@@ -3,6 +3,23 @@
 #include <algorithm>
 
 namespace trapline {
+namespace {
+
+// What a row of records stands for: LOST records tell of those that are gone already.
+struct Content {
+  std::uint64_t records = 0;
+  std::uint64_t gone = 0;
+};
+Content content_of(std::span<const Record> records) {
+  Content content;
+  for (const Record& record : records) {
+    const bool is_lost = record.type() == RecordType::kLost;
+    (is_lost ? content.gone : content.records) += is_lost ? record.address() : 1;
+  }
+  return content;
+}
+
+}  // namespace
 
 std::vector<Record> thinned_out(std::span<const Record> records) {
   std::vector<Record> exits;   // of functions entered before this buffer
@@ -43,7 +60,7 @@ void RecordBuffer::flush() {
   if (!records_ || next_ == records_.get()) return;
   const std::size_t total = pending();
   if (stopped_) {
-    lost_ += total;
+    lost_ += content_of({records_.get(), total}).records;
     next_ = records_.get();
     return;
   }
@@ -60,16 +77,16 @@ void RecordBuffer::flush() {
 
 // After a failed write: room for what comes until the next try.
 void RecordBuffer::thin_out() {
+  const Content before = content_of({records_.get(), pending()});
   const std::vector<Record> kept = thinned_out({records_.get(), pending()});
   if (kept.size() > capacity_ / 2) {
     // Deeper than half a buffer: no balance to be had. The reader sees a LOST record.
-    lost_ += pending();
-    const Record lost(RecordType::kLost, last_time_, 0, pending());
-    records_[0] = lost;
+    lost_ += before.records;
+    records_[0] = Record(RecordType::kLost, last_time_, 0, before.records + before.gone);
     next_ = records_.get() + 1;
     return;
   }
-  lost_ += pending() > kept.size() ? pending() - kept.size() : 0;
+  lost_ += before.records - content_of(kept).records;
   next_ = std::copy(kept.begin(), kept.end(), records_.get());
 }
 
@@ -96,6 +113,7 @@ void RecordBuffer::release() {
 void RecordBuffer::stop() {
   flush();
   stopped_ = true;
+  flush();  // what could not be written is lost
 }
 
 }  // namespace trapline

@@ -67,9 +67,11 @@ Result<void> FlightRecorder::prepare() {
 }
 
 Result<void> FlightRecorder::open_pages(std::optional<TriggerMatcher> trigger) {
+  const auto cpus = count_cpus(*instance_);
+  if (!cpus) return tl::unexpected(cpus.error());
   const FlightRingOptions options{options_.flight->span_ns,
                                   std::size_t{options_.flight->ring_mb} << 20,
-                                  page_size_of(*instance_), count_cpus(*instance_)};
+                                  page_size_of(*instance_), *cpus};
   auto pages = FlightPages::open(*instance_, options);
   if (!pages) return tl::unexpected(std::move(pages).error());
   pages_.emplace(std::move(*pages));

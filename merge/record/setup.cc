@@ -49,15 +49,21 @@ std::size_t page_size_of(const Instance& instance) {
   return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
 }
 
-unsigned count_cpus(const Instance& instance) {
-  unsigned cpus = 0;
-  while (instance.has(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus))) ++cpus;
-  return cpus;
+// One that cannot be looked at is not taken for the end: its events would be missing.
+Result<unsigned> count_cpus(const Instance& instance) {
+  for (unsigned cpus = 0;; ++cpus) {
+    const std::string file = instance.path(fmt::format("per_cpu/cpu{}/trace_pipe_raw", cpus));
+    if (::access(file.c_str(), F_OK) == 0) continue;
+    if (errno == ENOENT && cpus > 0) return cpus;
+    return fail("{}: {}", file, std::strerror(errno));
+  }
 }
 
 Result<void> set_up(const Instance& instance, const RecordOptions& options,
                     const std::vector<EventName>& events) {
-  allow_streams(count_cpus(instance));
+  const auto cpus = count_cpus(instance);
+  if (!cpus) return tl::unexpected(cpus.error());
+  allow_streams(*cpus);
   if (auto set = set_clock(instance, options.clock); !set) return set;
   if (auto set = instance.set("buffer_size_kb", std::to_string(options.buffer_kb)); !set) {
     return fail("{}; give less: --buffer-size KIB", set.error().message);
@@ -161,7 +167,9 @@ Result<PageFiles> make_page_files(const Instance& instance, const Folder& sessio
                                   const std::vector<EventName>& events) {
   trace_dat::StartFacts facts;
   facts.page_size = page_size_of(instance);
-  facts.cpus = count_cpus(instance);
+  const auto cpus = count_cpus(instance);
+  if (!cpus) return tl::unexpected(cpus.error());
+  facts.cpus = *cpus;
   facts.clocks = std::string(trimmed(instance.get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
   facts.version = "trapline " + options.trapline_version;

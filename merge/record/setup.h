@@ -49,7 +49,7 @@ namespace trapline::record {
 
 // Of the instance's buffers.
 [[nodiscard]] std::size_t page_size_of(const Instance& instance);
-[[nodiscard]] unsigned count_cpus(const Instance& instance);
+[[nodiscard]] Result<unsigned> count_cpus(const Instance& instance);
 
 // Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT and those of `more`, and SIGPIPE for good; a descriptor
 // that tells them.

@@ -261,11 +261,29 @@ TEST(RecordBufferTest, AfterAFullDiskTheFileIsBalancedAndSaysWhatWasLost) {
   }
   EXPECT_TRUE(open.empty());
   EXPECT_GT(lost, 300u);
+  EXPECT_EQ(buffer.lost(), lost);
   EXPECT_EQ(lost + disk.written.size() -
                 static_cast<std::size_t>(
                     std::count_if(disk.written.begin(), disk.written.end(),
                                   [](const Record& r) { return r.type() == RecordType::kLost; })),
             3u + 400 + 3 + 80 + 2);
+}
+
+TEST(RecordBufferTest, CallsTooDeepToKeepAreCountedOnce) {
+  SmallDisk disk;  // full
+  RecordBuffer buffer(1, disk, 64);
+  for (std::uint64_t i = 0; i < 300; ++i) buffer.add(RecordType::kEntry, i, i, i);
+  disk.room = 1000;
+  buffer.flush();
+  const auto lost = disk.written.front();
+  ASSERT_EQ(lost.type(), RecordType::kLost);
+  EXPECT_EQ(buffer.lost(), lost.address());
+  EXPECT_EQ(disk.written.size() - 1 + lost.address(), 300u);
+  // At the end no record tells it any more.
+  disk.room = 0;
+  buffer.add(RecordType::kEntry, 300, 300, 300);
+  buffer.stop();
+  EXPECT_EQ(buffer.lost(), lost.address() + 1);
 }
 
 TEST(RecordBufferTest, AnIdleTaskGivesItsBufferBack) {

@@ -125,8 +125,8 @@ TEST_F(CallTrackerTest, ASystemCallsReturnLeavesWhatTheKernelDidBeforeUserMode) 
   tracker_->function_start(0, 70);
   tracker_->system_return();
   tracker_->call({0x5010, 8, 0, 3, 0}, 8, kUser - 32);
-  tracker_->return_at(3, kUser - 32, [] { return 0; });
-  tracker_->return_at(3, kUser, [] { return 0; });
+  tracker_->return_at(3, kUser - 32, [] { return std::uint64_t{0}; });
+  tracker_->return_at(3, kUser, [] { return std::uint64_t{0}; });
   EXPECT_EQ(counters().stack_switches, 4u);
   ret(kStackA - 8);
   EXPECT_EQ(records(), "1( 7( 70( 70) 8( 8) 7) 1)");
@@ -190,7 +190,7 @@ TEST_F(CallTrackerTest, AReturnIsNotThatOfACallerWhoseFramesAreAlive) {
   call(2, 0), tracker_->return_address_saved(kStackA - 40);
   tracker_->stack_pointer_set();
   sp_ = kStackA - 48;
-  tracker_->return_plain(0, [] { return 0x1001; });
+  tracker_->return_plain(0, [] { return std::uint64_t{0x1001}; });
   call(3, 0);
   EXPECT_EQ(records(), "1( 2( 3( 3) 2) 1)");
 }
@@ -209,7 +209,7 @@ TEST_F(CallTrackerTest, AReturnInTheKernelDoesNotEndWhatTheProgramWasDoing) {
   tracker_->call({0x5000, 7, 0, 3, 0}, 7, kUser);
   tracker_->function_start(3, 7);
   ret(kStackA - 64), call(1, kStackA - 64), ret(kStackA - 64);
-  tracker_->return_at(3, kUser, [] { return 0; });
+  tracker_->return_at(3, kUser, [] { return std::uint64_t{0}; });
   EXPECT_EQ(records(), "7( 1( 1) 7)");
 }
 

@@ -114,7 +114,8 @@ TEST_F(CallTrackerTest, RecordingStartsInAFunctionThatTheGuestCameBackTo) {
   EXPECT_EQ(records(), "7( 7) 7( 7)");
 }
 
-// A kernel that called user mode: a system call from there ends, what the kernel did before goes on.
+// A kernel that called user mode: a system call from there ends, what the kernel did before goes
+// on.
 TEST_F(CallTrackerTest, ASystemCallsReturnLeavesWhatTheKernelDidBeforeUserMode) {
   constexpr std::uint64_t kUser = 0x7fff00007ff8;
   call(1, kStackA - 8);

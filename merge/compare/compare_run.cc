@@ -231,15 +231,12 @@ Result<Recorded> read_for_comparison(const InputOptions& options, const std::vec
                                      CompareRows rows, bool flame, const Progress& progress) {
   PassOptions what;
   what.input = options;
-  auto pass = Pass::open(std::move(what), progress);
-  if (!pass) return tl::unexpected(std::move(pass).error());
   CompareSink sink(by, rows);
   FoldedStacks stacks;
   std::vector<SpanSink*> sinks = {&sink};
   if (flame) sinks.push_back(&stacks);
-  if (auto read = pass->run(std::move(sinks), progress); !read)
-    return tl::unexpected(std::move(read).error());
-  if (auto status = pass->status(); !status) return tl::unexpected(status.error());
+  auto pass = Pass::read(std::move(what), std::move(sinks), progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
   Recorded recorded = sink.take(pass->naming());
   if (auto found = check_found(*pass, rows, recorded); !found)
     return tl::unexpected(std::move(found).error());

@@ -284,12 +284,9 @@ std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
 
 Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec> around,
                                 const Progress& progress) {
-  auto pass = Pass::open(what, progress);
-  if (!pass) return tl::unexpected(std::move(pass).error());
   ExitPicker picker(around);
-  if (auto read = pass->run({&picker}, progress); !read)
-    return tl::unexpected(std::move(read).error());
-  if (!pass->status()) return tl::unexpected(pass->status().error());
+  auto pass = Pass::read(what, {&picker}, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
   if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
   const ExitModel& model = pass->pipeline().exits().model();
   if (!model.durations()) {
@@ -303,9 +300,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
                 around ? "no exit ends after that time; trapline info says when the recording ends"
                        : "every exit is a halt; give a TIME");
   }
-  explanation->notes = pass->input().notes;
-  for (std::string& note : notes_of(model)) explanation->notes.push_back(std::move(note));
-  if (explanation->cycles) explanation->notes.emplace_back(kCyclesNote);
+  explanation->notes = notes_of(*pass);
   return std::move(*explanation);
 }
 

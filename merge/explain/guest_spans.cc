@@ -180,20 +180,14 @@ Result<void> check_guest_intervals(const Pass& pass) {
 
 Result<GuestSpansExplained> run_guest_spans(const PassOptions& what, std::size_t worst,
                                             const Progress& progress) {
-  auto pass = Pass::open(what, progress);
-  if (!pass) return tl::unexpected(std::move(pass).error());
   GuestSpans spans(worst);
-  if (auto read = pass->run({&spans}, progress); !read)
-    return tl::unexpected(std::move(read).error());
-  if (!pass->status()) return tl::unexpected(pass->status().error());
+  auto pass = Pass::read(what, {&spans}, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
   if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
   if (auto found = check_guest_intervals(*pass); !found)
     return tl::unexpected(std::move(found).error());
   GuestSpansExplained explained = spans.explain(pass->naming());
-  explained.notes = pass->input().notes;
-  const ExitModel& model = pass->pipeline().exits().model();
-  for (std::string& note : notes_of(model)) explained.notes.push_back(std::move(note));
-  if (model.cycles) explained.notes.emplace_back(kCyclesNote);
+  explained.notes = notes_of(*pass);
   return explained;
 }
 

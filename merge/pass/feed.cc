@@ -4,8 +4,14 @@
 
 namespace trapline {
 
-void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress) {
-  feed(timeline, pipeline, progress, [] { return false; });
+void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
+          const std::function<bool()>& stop) {
+  Event event;
+  for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
+       ++events) {
+    if (stop && stop()) return;
+    if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
+  }
 }
 
 void finish(const Timeline& timeline, Pipeline& pipeline) {

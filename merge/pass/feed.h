@@ -14,16 +14,9 @@ using Progress = std::function<void(double)>;
 inline constexpr std::uint64_t kEventsPerProgress = 1u << 16;
 
 // Until the timeline ends or fails (its status() tells), the pipeline needs no more, or `stop` says
-// so. `progress` may be empty. Pipeline::finish() is the caller's.
-template <typename Stop>
-void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress, Stop&& stop) {
-  Event event;
-  for (std::uint64_t events = 1;
-       timeline.next(event) == Read::kEvent && pipeline.push(event) && !stop(); ++events) {
-    if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
-  }
-}
-void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress);
+// so. `progress` and `stop` may be empty. Pipeline::finish() is the caller's.
+void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
+          const std::function<bool()>& stop = {});
 // Pipeline::finish(), where the recordings of the host's kernels end.
 void finish(const Timeline& timeline, Pipeline& pipeline);
 

@@ -98,6 +98,16 @@ Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
   return pass;
 }
 
+Result<Pass> Pass::read(PassOptions options, std::vector<SpanSink*> sinks,
+                        const Progress& progress) {
+  auto pass = open(std::move(options), progress);
+  if (!pass) return pass;
+  if (auto read = pass->run(std::move(sinks), progress); !read)
+    return tl::unexpected(std::move(read).error());
+  if (auto status = pass->status(); !status) return tl::unexpected(std::move(status).error());
+  return pass;
+}
+
 void Pass::look_at(std::optional<TimeSpec> from, std::optional<TimeSpec> to) {
   state_->from = from;
   state_->to = to;
@@ -119,11 +129,7 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   how.to = state.to;
   how.threads = state.found.threads;
   state.pipeline = std::make_unique<Pipeline>(std::move(how), std::move(sinks));
-  if (stop) {
-    feed(state.timeline, *state.pipeline, progress, stop);
-  } else {
-    feed(state.timeline, *state.pipeline, progress);
-  }
+  feed(state.timeline, *state.pipeline, progress, stop);
   if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
   finish(state.timeline, *state.pipeline);
   return {};

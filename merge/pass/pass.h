@@ -35,6 +35,9 @@ class Pass {
   // Errors: those of open_input(), of a filter that nothing matches, of an interval that lies
   // outside the recording.
   [[nodiscard]] static Result<Pass> open(PassOptions options, const Progress& progress);
+  // open() and run() where only all of the recordings will do: one that ends early is an Error.
+  [[nodiscard]] static Result<Pass> read(PassOptions options, std::vector<SpanSink*> sinks,
+                                         const Progress& progress);
   Pass(Pass&& other) noexcept;
   Pass& operator=(Pass&& other) noexcept;
   ~Pass();

@@ -61,8 +61,10 @@ bool saw_halts(const Report& report) {
   });
 }
 
-}  // namespace
+constexpr std::string_view kCyclesNote =
+    "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
+// What the model makes of the times.
 std::vector<std::string> notes_of(const ExitModel& model) {
   std::vector<std::string> notes;
   if (model.from_userspace_exit) {
@@ -94,6 +96,16 @@ std::vector<std::string> notes_of(const ExitModel& model) {
         "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "
         "its wait for a CPU is in that");
   }
+  return notes;
+}
+
+}  // namespace
+
+std::vector<std::string> notes_of(const Pass& pass) {
+  std::vector<std::string> notes = pass.input().notes;
+  const ExitModel& model = pass.pipeline().exits().model();
+  for (std::string& note : notes_of(model)) notes.push_back(std::move(note));
+  if (model.cycles) notes.emplace_back(kCyclesNote);
   return notes;
 }
 

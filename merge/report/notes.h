@@ -3,18 +3,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "merge/model/capabilities.h"
+#include "merge/pass/pass.h"
 #include "merge/report/report.h"
 
 namespace trapline {
 
-// What the model makes of the times.
-[[nodiscard]] std::vector<std::string> notes_of(const ExitModel& model);
-inline constexpr std::string_view kCyclesNote =
-    "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
+// Notes for a result that is no report: those of the input, and what the model makes of the times.
+[[nodiscard]] std::vector<std::string> notes_of(const Pass& pass);
 
 // `report` has its model and its vCPUs.
 [[nodiscard]] std::vector<std::string> notes_of(const Report& report,

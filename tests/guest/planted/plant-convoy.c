@@ -14,7 +14,6 @@
 #include <linux/kvm.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +21,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "plant.h"
 
 enum { kRounds = 20, kHeldMs = 20, kSecondMs = 10, kSpans = 4 * kRounds };
 // A round's steps: phase is kSteps * round + step, and only grows.
@@ -36,17 +36,6 @@ static struct span {
   uint64_t from, to;
 } spans[kSpans];
 static atomic_int count;
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void sleep_us(long us) {
-  const struct timespec t = {0, us * 1000};
-  nanosleep(&t, NULL);
-}
 
 static void tell(const char* what, uint64_t from) {
   spans[atomic_fetch_add(&count, 1)] = (struct span){what, from, now()};

@@ -5,24 +5,13 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
+
+#include "plant.h"
 
 enum { kTimes = 20, kHeldMs = 20, kFreeMs = 15 };
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void sleep_ms(long ms) {
-  const struct timespec t = {0, ms * 1000000};
-  nanosleep(&t, NULL);
-}
 
 static void* hold(void* path) {
   void (*lock)(const char*, int) = (void (*)(const char*, int))dlsym(RTLD_DEFAULT, "bql_lock_impl");
@@ -30,15 +19,15 @@ static void* hold(void* path) {
   if (lock == NULL || unlock == NULL) return NULL;
   pthread_setname_np(pthread_self(), "plant-lock");
   struct stat file;
-  while (stat(path, &file) != 0 || file.st_size == 0) sleep_ms(kFreeMs);
+  while (stat(path, &file) != 0 || file.st_size == 0) sleep_us(1000 * kFreeMs);
   uint64_t begin[kTimes], end[kTimes];
   for (int i = 0; i < kTimes; ++i) {
     lock(__FILE__, __LINE__);
     begin[i] = now();
-    sleep_ms(kHeldMs);
+    sleep_us(1000 * kHeldMs);
     end[i] = now();
     unlock();
-    sleep_ms(kFreeMs);
+    sleep_us(1000 * kFreeMs);
   }
   FILE* out = fopen(path, "w");
   if (out == NULL) return NULL;

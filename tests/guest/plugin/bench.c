@@ -1,15 +1,8 @@
 // What the benchmark runs: WORK 1 nothing but calls (fib), WORK 2 no calls (a sieve). The same
 // machine parts as the other guest.
-#include "guest.h"
+#include "idle.h"
 
 static volatile u64 sink;
-volatile u64 second_done;
-
-u64 leaf(u64 value) { return value; }
-void handle_timer(void) {}
-void handle_exception(void) {}
-u64 handle_system_call(u64 number) { return number; }
-void second_main(void) {}
 
 NOINLINE u64 fib(u64 n) {
   if (n < 2) return n;

@@ -6,18 +6,11 @@
 //   next of 1,000 places (arm64);
 // - a recursion that is deeper than any list of frames;
 // - jumps without calls, returns without calls, calls that never return.
-#include "guest.h"
+#include "idle.h"
 
 enum { kBig = 1 << 21, kStacks = 512, kCalls = 4000 };
 static const u64 kUpper = 0xffff800000000000;
 static volatile u64 sink;
-volatile u64 second_done;
-
-u64 leaf(u64 value) { return value; }
-void handle_timer(void) {}
-void handle_exception(void) {}
-u64 handle_system_call(u64 number) { return number; }
-void second_main(void) {}
 
 NOINLINE void victim(void) { sink = leaf(sink); }
 

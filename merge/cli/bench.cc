@@ -202,36 +202,32 @@ void add_bench(CLI::App& app, int& status) {
   record::RecordOptions& record = options->record;
   CLI::App* command =
       app.add_subcommand("bench", "Record a command under two settings, and compare them");
-  command
-      ->add_option("--a", options->a,
-                   "The first setting: words that replace {} in COMMAND, or follow it")
-      ->type_name("WORDS");
-  command->add_option("--b", options->b, "The second setting")->type_name("WORDS");
-  command->add_option("-n,--pairs", options->pairs, "How often each setting is recorded")
-      ->check(CLI::Range(1, 1000))
+  const OptionGroup rest(*command, kRest);
+  rest.add("--a", options->a, "WORDS",
+           "The first setting: words that replace {} in COMMAND, or follow it");
+  rest.add("--b", options->b, "WORDS", "The second setting");
+  rest.add("-n,--pairs", options->pairs, "", "How often each setting is recorded")
+      ->transform(in_range(1, 1000))
       ->capture_default_str();
-  command
-      ->add_option("--warm-up", options->warm_up,
-                   "Recordings of each setting made first and not compared")
+  rest.add("--warm-up", options->warm_up, "",
+           "Recordings of each setting made first and not compared")
       ->capture_default_str();
-  command->add_option("--ok-status", options->ok_status, "COMMAND's exit status when it succeeds")
-      ->check(CLI::Range(0, 255))
+  rest.add("--ok-status", options->ok_status, "", "COMMAND's exit status when it succeeds")
+      ->transform(in_range(0, 255))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Seed of the random order within the pairs")
+  rest.add("--seed", options->seed, "", "Seed of the random order within the pairs")
       ->capture_default_str();
-  command->add_option("-o,--output", options->folder, "The folder for the sessions")
-      ->type_name("DIR")
+  OptionGroup(*command, kOutput)
+      .add("-o,--output", options->folder, "DIR", "The folder for the sessions")
       ->capture_default_str();
   add_compare_choice(*command, options->choice, options->compare);
-  command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
-  add_qemu_events(*command, record.qemu_events, options->no_qemu_events);
-  command->add_flag("--functions{uftrace}", options->functions,
-                    "Record guest functions, as trapline record does");
-  command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
-  command->add_option("--user", record.user, "Run COMMAND as this user")->type_name("NAME");
-  command->add_option("--clock", record.clock, "The recordings' clock")
-      ->type_name("NAME")
-      ->capture_default_str();
+  rest.flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
+  add_qemu_events(*command, kRest, record.qemu_events, options->no_qemu_events);
+  rest.flag("--functions{uftrace}", options->functions,
+            "Record guest functions, as trapline record does");
+  rest.flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
+  rest.add("--user", record.user, "NAME", "Run COMMAND as this user");
+  rest.add("--clock", record.clock, "NAME", "The recordings' clock")->capture_default_str();
   command->add_option("COMMAND", options->command,
                       "What to run and record, after --; must end by itself");
   command->callback([options, &status] {

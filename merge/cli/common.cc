@@ -11,56 +11,71 @@
 #include <cstring>
 #include <iostream>
 
+#include "backend_ftrace/base/message.h"
 #include "merge/cli/commands.h"
 #include "merge/export/output_file.h"
 
 namespace trapline::cli {
 
-void add_input_options(CLI::App& command, InputOptions& options) {
+void say(std::string_view message) { trapline::say("trapline", message); }
+
+int fail_with(const Error& error) {
+  say(error.message);
+  return static_cast<int>(error.kind);
+}
+
+void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
+  const OptionGroup how(command, kHow), seldom = rare ? how.rare() : how;
   command
       .add_option("recording", options.paths,
                   "trace.dat files, uftrace directories, simpletrace files, "
                   "QEMU logs, or session folders")
       ->required();
+  how.add("--symbols", options.symbols, "FILE[@OFFSET]",
+          "Guest symbols: ELF, kallsyms, System.map; repeatable");
+  how.add("--trace-events", options.trace_events, "FILE",
+          "The trace-events-all of the QEMU that was recorded");
+  seldom.add("--offset", options.offsets, "SOURCE=NS",
+             "Add NS to the times of recording SOURCE; repeatable");
+  seldom
+      .add("--rate-change", options.rate_change_ppm, "PPM",
+           "Assume that clocks' rates change by at most PPM")
+      ->transform(in_range(0.0, 1e5));
+  seldom.add("--tsc-khz", options.tsc_khz, "",
+             "The TSC's frequency in kHz, for x86-tsc recordings");
   command
-      .add_option("--symbols", options.symbols,
-                  "Guest symbols: ELF, kallsyms, System.map; repeatable")
-      ->type_name("FILE[@OFFSET]");
-  command
-      .add_option("--trace-events", options.trace_events,
-                  "The trace-events-all of the QEMU that was recorded")
-      ->type_name("FILE");
-  command
-      .add_option("--offset", options.offsets,
-                  "Add NS to the times of recording SOURCE; repeatable")
-      ->type_name("SOURCE=NS");
-  command
-      .add_option("--rate-change", options.rate_change_ppm,
-                  "Assume that clocks' rates change by at most PPM")
-      ->type_name("PPM")
-      ->check(CLI::Range(0.0, 1e5));
-  command.add_option("--tsc-khz", options.tsc_khz,
-                     "The TSC's frequency in kHz, for x86-tsc recordings");
-  command.add_flag_callback(
-      "-v,--verbose", [&options] { options.verbose = [](const std::string& line) { say(line); }; },
-      "Print the readers, clock evidence and symbols used");
+      .add_flag_callback(
+          "-v,--verbose",
+          [&options] { options.verbose = [](const std::string& line) { say(line); }; },
+          "Print the readers, clock evidence and symbols used")
+      ->group(std::string(kHow));
 }
 
 void add_vcpu_options(CLI::App& command, VcpuFilter& filter, const std::string& vcpu_text,
                       const std::string& vm_text) {
-  command.add_option("--vcpu", filter.vcpu, vcpu_text);
-  command.add_option("--vm", filter.vm, vm_text)->type_name("VM");
+  const OptionGroup which(command, kWhich);
+  which.add("--vcpu", filter.vcpu, "", vcpu_text);
+  which.add("--vm", filter.vm, "VM", vm_text);
 }
 
-void add_qemu_events(CLI::App& command, std::vector<std::string>& patterns, bool& none) {
-  CLI::Option* events = command
-                            .add_option("--qemu-events", patterns,
-                                        "For a COMMAND that is QEMU: its events, in place of "
-                                        "memory_region_ops_*; repeatable")
-                            ->type_name("PATTERN")
+std::pair<CLI::Option*, CLI::Option*> add_interval(CLI::App& command, std::string& from,
+                                                   std::string& to, const char* name_of_to) {
+  const OptionGroup which(command, kWhich);
+  return {which.add("--from", from, "TIME",
+                    "From this time on: seconds of the recording's clock, or +TIME after its "
+                    "first event"),
+          which.add(name_of_to, to, "TIME", "Up to this time, given in the same way")};
+}
+
+void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
+                     bool& none) {
+  const OptionGroup qemu(command, group);
+  CLI::Option* events = qemu.add("--qemu-events", patterns, "PATTERN",
+                                 "For a COMMAND that is QEMU: its events, in place of "
+                                 "memory_region_ops_*; repeatable")
                             ->delimiter(',')
                             ->allow_extra_args(false);
-  command.add_flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
+  qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
 }
 
 PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,

@@ -7,7 +7,9 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 
+#include "merge/cli/help.h"
 #include "merge/render/page/page_options.h"
 #include "merge/render/text_table.h"
 #include "merge/report/run.h"
@@ -15,13 +17,19 @@
 
 namespace trapline::cli {
 
-// The recordings and what helps to read them; `path` is filled by the user's words.
-void add_input_options(CLI::App& command, InputOptions& options);
+// The recordings and what helps to read them; `path` is filled by the user's words. `rare`: --help
+// leaves those for clocks to --help-all.
+void add_input_options(CLI::App& command, InputOptions& options, bool rare = false);
 // The texts say what of the command's output they narrow.
 void add_vcpu_options(CLI::App& command, VcpuFilter& filter, const std::string& vcpu_text,
                       const std::string& vm_text);
+// --from, and its end.
+std::pair<CLI::Option*, CLI::Option*> add_interval(CLI::App& command, std::string& from,
+                                                   std::string& to,
+                                                   const char* name_of_to = "--to");
 // --qemu-events and --no-qemu-events of what records a COMMAND.
-void add_qemu_events(CLI::App& command, std::vector<std::string>& patterns, bool& none);
+void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
+                     bool& none);
 
 // Share read, on stderr, once a second when that is a terminal; erased at the end.
 class ProgressLine {

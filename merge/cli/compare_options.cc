@@ -45,35 +45,32 @@ Result<void> choose_rows(const CompareChoice& choice, SideOptions& sides, Compar
 
 void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
                         bool with_page) {
-  command
-      .add_option("--by", choice.by,
-                  "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
-                  "cpu, nested, preempted-by, blocked-on, several with commas; or span: requests "
-                  "(default: reason)")
-      ->type_name("LIST");
-  command
-      .add_option("--top", compare.top,
-                  "Compare the N rows with the most time (0: all); the tests are corrected for "
-                  "their number")
+  const OptionGroup tables(command, kTables), rest(command, kRest);
+  tables.add("--by", choice.by, "LIST",
+             "Rows by reason, detail, device, qemu-event, function, stack, vcpu, vm, "
+             "cpu, nested, preempted-by, blocked-on, several with commas; or span: requests "
+             "(default: reason)");
+  tables
+      .add("--top", compare.top, "",
+           "Compare the N rows with the most time (0: all); the tests are corrected for "
+           "their number")
       ->capture_default_str();
-  command.add_flag("--guest", choice.guest, "Rows are guest functions: their calls and own time");
-  command.add_flag("--irq", choice.irq,
-                   "Rows are the steps of interrupts: to injection, to entry, to EOI");
-  command.add_flag("--waits", choice.waits,
-                   "Rows are what preempted or blocked the vCPUs inside their exits");
-  command
-      .add_option("--fail-if", choice.fail_if,
-                  "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
-                  "beyond it; repeatable")
-      ->type_name("CONDITION");
-  command.add_flag("--single-run", choice.single_run,
-                   "With fewer than three runs, --fail-if goes by values");
+  tables.flag("--guest", choice.guest, "Rows are guest functions: their calls and own time");
+  tables.flag("--irq", choice.irq,
+              "Rows are the steps of interrupts: to injection, to entry, to EOI");
+  tables.flag("--waits", choice.waits,
+              "Rows are what preempted or blocked the vCPUs inside their exits");
+  rest.add("--fail-if", choice.fail_if, "CONDITION",
+           "METRIC(ROW) > +N%: exit with status 4 when the whole confidence interval is "
+           "beyond it; repeatable");
+  rest.flag("--single-run", choice.single_run,
+            "With fewer than three runs, --fail-if goes by values");
   std::vector<std::string> formats = {"text", "json", "csv"};
   if (with_page) formats.push_back("html");
-  command
-      .add_option("--format", choice.format,
-                  with_page ? "html is a page of both sides" : "json and csv are for programs")
-      ->check(CLI::IsMember(formats))
+  OptionGroup(command, kOutput)
+      .add("--format", choice.format, "",
+           with_page ? "html is a page of both sides" : "json and csv are for programs")
+      ->check(one_of(formats))
       ->capture_default_str();
 }
 

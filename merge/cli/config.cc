@@ -11,7 +11,6 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/tracetool/trace_events.h"
-#include "merge/cli/usage_error.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
@@ -163,11 +162,11 @@ void set(CLI::Option& option, const Setting& setting) {
     for (const std::string& value : setting.values) option.add_result(value);
     option.run_callback();
   } catch (const CLI::Error& error) {
-    throw CLI::ConfigError(fmt::format("{}: {}", setting.origin, value_error(error.what())));
+    throw CLI::ConfigError(fmt::format("{}: {}", setting.origin, error.what()));
   }
 }
 
-// Whether a recording of the command line is a session with `part` in it.
+// True if a recording of the command line is a session with `part` in it.
 bool is_in_session(const CLI::App& command, const char* part) {
   for (const CLI::Option* option : command.get_options([](const CLI::Option* one) {
          return one->get_positional() || one->check_lname("before") || one->check_lname("after");

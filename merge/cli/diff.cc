@@ -112,38 +112,28 @@ void add_diff(CLI::App& app, int& status) {
   command->add_option("recordings", options->paths,
                       "BEFORE AFTER: two recordings or session folders; join the files of one "
                       "recording (the host's, the guest's) with commas. Or the folder of a bench");
-  command
-      ->add_option("--before", options->sides.before,
-                   "The runs of the first side, a recording each: --before run/a-*")
-      ->type_name("FILE...");
-  command->add_option("--after", options->sides.after, "The runs of the second side")
-      ->type_name("FILE...");
+  const OptionGroup rest(*command, kRest), how(*command, kHow);
+  rest.add("--before", options->sides.before, "FILE...",
+           "The runs of the first side, a recording each: --before run/a-*");
+  rest.add("--after", options->sides.after, "FILE...", "The runs of the second side");
   add_compare_choice(*command, options->choice, options->compare, true);
-  command
-      ->add_option("--confidence", options->confidence,
-                   "Confidence of all tests and intervals together, in percent")
-      ->check(CLI::Range(50.0, 99.99))
+  rest.add("--confidence", options->confidence, "",
+           "Confidence of all tests and intervals together, in percent")
+      ->transform(in_range(50.0, 99.99))
       ->capture_default_str();
-  command
-      ->add_option("--seed", options->compare.seed,
-                   "Seed of the splits, where there are too many to look at all")
+  rest.add("--seed", options->compare.seed, "",
+           "Seed of the splits, where there are too many to look at all")
       ->capture_default_str();
-  command
-      ->add_option("--flame", options->flame,
-                   "Write stacks with their nanoseconds on both sides into this file, for "
-                   "differential flame graphs")
-      ->type_name("FILE");
-  command
-      ->add_option("--symbols", options->sides.common.symbols,
-                   "Guest symbols: ELF, kallsyms, System.map; repeatable")
-      ->type_name("FILE[@OFFSET]");
-  command
-      ->add_option("--trace-events", options->sides.common.trace_events,
-                   "The trace-events-all of the QEMU that was recorded")
-      ->type_name("FILE");
-  command->add_option("--tsc-khz", options->sides.common.tsc_khz,
-                      "The TSC's frequency in kHz, for x86-tsc recordings");
-  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  rest.add("--flame", options->flame, "FILE",
+           "Write stacks with their nanoseconds on both sides into this file, for "
+           "differential flame graphs");
+  how.add("--symbols", options->sides.common.symbols, "FILE[@OFFSET]",
+          "Guest symbols: ELF, kallsyms, System.map; repeatable");
+  how.add("--trace-events", options->sides.common.trace_events, "FILE",
+          "The trace-events-all of the QEMU that was recorded");
+  how.add("--tsc-khz", options->sides.common.tsc_khz, "",
+          "The TSC's frequency in kHz, for x86-tsc recordings");
+  OptionGroup(*command, kOutput).add("-o,--output", options->output, "FILE", "Write to this file");
   command->callback([options, &status] { status = run_diff(*options); });
 }
 

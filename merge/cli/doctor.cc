@@ -89,16 +89,14 @@ std::string finding_text(const Finding& finding) {
 void add_doctor(CLI::App& app, int& status) {
   auto options = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "Check what this host can record, and how well");
-  command->add_flag("--json", options->json, "Print JSON");
-  command->add_option("--qemu", options->qemu, "The QEMU to check (default: the first in PATH)")
-      ->type_name("PROGRAM");
-  command
-      ->add_option("--buffer-size", options->buffer_kb,
-                   "Size of each CPU's buffer to judge, in KiB, as in trapline record")
-      ->type_name("KIB")
-      ->check(CLI::Range(64, 4 << 20))
+  const OptionGroup rest(*command, kRest), output(*command, kOutput);
+  output.flag("--json", options->json, "Print JSON");
+  rest.add("--qemu", options->qemu, "PROGRAM", "The QEMU to check (default: the first in PATH)");
+  rest.add("--buffer-size", options->buffer_kb, "KIB",
+           "Size of each CPU's buffer to judge, in KiB, as in trapline record")
+      ->transform(in_range(64, 4 << 20))
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  output.add("-o,--output", options->output, "FILE", "Write to this file");
   command->callback([options, &status] {
     const std::vector<Finding> findings = examine(*options);
     const auto printed = print_to(options->output, [&](std::ostream& out) {

@@ -8,6 +8,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/events/client.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/help.h"
 
 namespace trapline::cli {
 namespace {
@@ -59,17 +60,13 @@ void add_events(CLI::App& app, int& status) {
       app.add_subcommand("events", "List and switch the trace events of a running program");
   command->add_option("pattern", options->pattern, "Names to list or switch (* and ?)");
   command->add_option("state", options->state, "on or off; without it the events are listed");
-  command
-      ->add_option("--monitor", options->monitor,
-                   "Monitor socket of a program with Trapline's backend")
-      ->type_name("SOCKET");
-  command->add_option("--qmp", options->qmp, "QEMU's QMP socket")->type_name("SOCKET");
-  command
-      ->add_option(
-          "--trace-file", options->trace_file,
-          "Control the trace file: on, off, flush, status, layout=qemu|rfc (docs/backend.md), "
-          "or the path of a new one")
-      ->type_name("ACTION");
+  const OptionGroup rest(*command, kRest);
+  rest.add("--monitor", options->monitor, "SOCKET",
+           "Monitor socket of a program with Trapline's backend");
+  rest.add("--qmp", options->qmp, "SOCKET", "QEMU's QMP socket");
+  rest.add("--trace-file", options->trace_file, "ACTION",
+           "Control the trace file: on, off, flush, status, layout=qemu|rfc (docs/backend.md), "
+           "or the path of a new one");
   command->callback([options, &status] {
     if (auto done = control(*options); !done) status = fail_with(done.error());
   });

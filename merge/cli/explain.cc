@@ -73,27 +73,25 @@ void add_explain(CLI::App& app, int& status) {
   add_input_options(*command, options->pass.input);
   add_vcpu_options(*command, options->pass.look.filter, "Choose among the exits of this vCPU",
                    "Choose among the exits of this VM: its name or process id");
-  command
-      ->add_option("--around", options->around,
-                   "max: the longest exit, halts excepted; or the exit at this time: seconds of "
-                   "the recording's clock, or +TIME after its first event")
-      ->type_name("max|TIME")
+  const OptionGroup output(*command, kOutput);
+  OptionGroup(*command, kWhich)
+      .add("--around", options->around, "max|TIME",
+           "max: the longest exit, halts excepted; or the exit at this time: seconds of "
+           "the recording's clock, or +TIME after its first event")
       ->capture_default_str();
-  command
-      ->add_option("--guest-span", options->guest_span,
-                   "Explain, instead of an exit, intervals of the guest: START:FIELD..END:FIELD of "
-                   "its kernel's events, function:NAME, or marker:TEXT")
-      ->type_name("SPEC");
-  command
-      ->add_option("--worst", options->worst,
-                   "With --guest-span: the N longest intervals, one by one")
-      ->check(CLI::Range(0, 10000))
+  OptionGroup(*command, kTables)
+      .add("--guest-span", options->guest_span, "SPEC",
+           "Explain, instead of an exit, intervals of the guest: START:FIELD..END:FIELD of "
+           "its kernel's events, function:NAME, or marker:TEXT");
+  OptionGroup(*command, kRest)
+      .add("--worst", options->worst, "", "With --guest-span: the N longest intervals, one by one")
+      ->transform(in_range(0, 10000))
       ->needs("--guest-span")
       ->capture_default_str();
-  command->add_option("--format", options->format, "text or json; csv with --guest-span")
-      ->check(CLI::IsMember({"text", "json", "csv"}))
+  output.add("--format", options->format, "", "text or json; csv with --guest-span")
+      ->check(one_of({"text", "json", "csv"}))
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  output.add("-o,--output", options->output, "FILE", "Write to this file");
   command->callback([options, &status] { status = run_explain(*options); });
 }
 

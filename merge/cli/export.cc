@@ -108,37 +108,24 @@ Result<void> run_export(ExportArguments& options) {
 }
 
 void add_row_options(CLI::App& command, ExportArguments& options) {
-  command
-      .add_option(
-          "--rows", options.how.rows,
-          "With --to jsonl or csv, the rows: exits, requests, vhost, interrupts, functions, "
-          "guest-spans, summary")
-      ->type_name("ROWS")
+  const OptionGroup rest(command, kRest);
+  rest.add("--rows", options.how.rows, "ROWS",
+           "With --to jsonl or csv, the rows: exits, requests, vhost, interrupts, functions, "
+           "guest-spans, summary")
       ->capture_default_str();
-  command
-      .add_option("--guest-span", options.how.guest_span,
-                  "Export these intervals of the guest as well, with what the host did in each: "
-                  "START:FIELD..END:FIELD, function:NAME or marker:TEXT, as for report")
-      ->type_name("SPEC");
-  command
-      .add_option(
-          "--window", options.window,
-          "With --rows summary: a row for each group and window of this length (default: 60s)")
-      ->type_name("TIME");
-  command
-      .add_option(
-          "--weight", options.how.weight,
-          "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
-      ->type_name("WEIGHT")
+  OptionGroup(command, kTables)
+      .add("--guest-span", options.how.guest_span, "SPEC",
+           "Export these intervals of the guest as well, with what the host did in each: "
+           "START:FIELD..END:FIELD, function:NAME or marker:TEXT, as for report");
+  rest.add("--window", options.window, "TIME",
+           "With --rows summary: a row for each group and window of this length (default: 60s)");
+  rest.add("--weight", options.how.weight, "WEIGHT",
+           "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
       ->capture_default_str();
-  command
-      .add_option("--host", options.how.host,
-                  "Name of the host in the rows (default: that of the recorded host)")
-      ->type_name("NAME");
-  command
-      .add_option("--session", options.how.session,
-                  "The session's name in rows (default: the path)")
-      ->type_name("NAME");
+  rest.add("--host", options.how.host, "NAME",
+           "Name of the host in the rows (default: that of the recorded host)");
+  rest.add("--session", options.how.session, "NAME",
+           "The session's name in rows (default: the path)");
 }
 
 }  // namespace
@@ -152,21 +139,14 @@ void add_export(CLI::App& app, int& status) {
   add_vcpu_options(*command, options->pass.look.filter,
                    "Only this vCPU (applies to exits and functions)",
                    "Only this VM: name or process id (as for --vcpu)");
-  command->add_option("--to", options->how.format, "The format: see --list")->type_name("FORMAT");
-  command->add_flag("--list", options->list, "List the formats");
+  const OptionGroup rest(*command, kRest), output(*command, kOutput);
+  output.add("--to", options->how.format, "FORMAT", "The format: see --list");
+  rest.flag("--list", options->list, "List the formats");
   add_row_options(*command, *options);
-  command->add_flag("--events", options->how.events,
-                    "Export the kernel's events too (--to perfetto)");
-  command
-      ->add_option(
-          "--from", options->from,
-          "From this time on: seconds of the recording's clock, or +TIME after its first event")
-      ->type_name("TIME");
-  command->add_option("--until", options->to, "Up to this time, given in the same way")
-      ->type_name("TIME");
-  command->add_option("-o,--output", options->how.output, "Write to this file; - is stdout")
-      ->type_name("FILE");
-  command->add_flag("--force", options->how.force, "Replace the file if it exists");
+  rest.flag("--events", options->how.events, "Export the kernel's events too (--to perfetto)");
+  add_interval(*command, options->from, options->to, "--until");
+  output.add("-o,--output", options->how.output, "FILE", "Write to this file; - is stdout");
+  output.flag("--force", options->how.force, "Replace the file if it exists");
   command->callback([options, &status] {
     if (options->list) return print_formats();
     if (options->pass.input.paths.empty() || options->how.format.empty()) {

@@ -12,67 +12,11 @@ namespace {
 
 constexpr std::size_t kTextColumn = 28, kCommandColumn = 12;
 
-// In the order in which help prints them; before these an option's own group, after them the rest.
-constexpr std::string_view kHow = "How to read the recording",
-                           kWhich = "Which part of the recording", kOutput = "Output",
-                           kWhat = "What to record", kQemu = "QEMU and its guest",
-                           kSnapshot = "Snapshots of slow exits", kBuffer = "Clock and buffer",
-                           kRest = "Options";
-constexpr std::pair<std::string_view, std::string_view> kGroups[] = {
-    {"--by", "Tables"},    {"--span", "Tables"},  {"--guest-span", "Tables"},
-    {"--sort", "Tables"},  {"--top", "Tables"},   {"--slower-than", "Tables"},
-    {"--irq", "Tables"},   {"--halt", "Tables"},  {"--guest", "Tables"},
-    {"--waits", "Tables"}, {"--steal", "Tables"}, {"--phases", "Tables"},
-    {"--phase", "Tables"}, {"--verbose", kHow},   {"--vcpu", kWhich},
-    {"--vm", kWhich},      {"--from", kWhich},    {"--to", kWhich},
-    {"--until", kWhich},   {"--around", kWhich},  {"--context", kWhich},
-    {"--reason", kWhich},  {"--format", kOutput}, {"--detail", kOutput},
-    {"--output", kOutput}, {"--strict", kOutput}, {"--json", kOutput},
-    {"--force", kOutput},  {"--symbols", kHow},   {"--trace-events", kHow},
-    {"--offset", kHow},    {"--tsc-khz", kHow},   {"--rate-change", kHow}};
-// The same names mean something else in `trapline record`, and other ones are only there.
-constexpr std::pair<std::string_view, std::string_view> kRecordGroups[] = {
-    {"--output", kWhat},          {"--pid", kWhat},
-    {"--duration", kWhat},        {"--user", kWhat},
-    {"--kvm", "Events"},          {"--sched", "Events"},
-    {"--irq", "Events"},          {"--syscalls", "Events"},
-    {"--block", "Events"},        {"--events", "Events"},
-    {"--qemu-events", kQemu},     {"--no-qemu-events", kQemu},
-    {"--functions", kQemu},       {"--symbols", kQemu},
-    {"--snapshot-on", kSnapshot}, {"--around", kSnapshot},
-    {"--ring-size", kSnapshot},   {"--flight", kSnapshot},
-    {"--spacing", kSnapshot},     {"--disk-budget", kSnapshot},
-    {"--clock", kBuffer},         {"--buffer-size", kBuffer}};
-// Those that --help leaves to --help-all, so that it fits a screen of 50 lines.
-constexpr std::pair<std::string_view, std::string_view> kRare[] = {
-    {"report", "--phase"},      {"report", "--span"},     {"report", "--detail"},
-    {"report", "--tsc-khz"},    {"report", "--offset"},   {"report", "--rate-change"},
-    {"report", "--guest-span"}, {"record", "--instance"}, {"record", "--follow"},
-    {"record", "--finish"},     {"record", "--spacing"},  {"record", "--disk-budget"},
-    {"record", "--ring-size"}};
-constexpr std::string_view kOrder[] = {kWhat,     "Tables", kWhich,  "Events", kQemu,
-                                       kSnapshot, kHow,     kBuffer, kOutput,  kRest};
+// In the order in which help prints them; before these an option's own group.
+constexpr std::string_view kOrder[] = {kWhat,     kTables, kWhich,  kEvents, kQemu,
+                                       kSnapshot, kHow,    kBuffer, kOutput, kRest};
 
-std::string_view group_of(const CLI::App& command, const std::string& name) {
-  if (command.get_name() == "record") {
-    for (const auto& [option, group] : kRecordGroups) {
-      if (option == name) return group;
-    }
-    return {};
-  }
-  if (command.get_name() == "export" && name == "--to") return kOutput;  // elsewhere an end
-  for (const auto& [option, group] : kGroups) {
-    if (option == name) return group;
-  }
-  return {};
-}
-
-bool rare(const CLI::App& command, const CLI::Option& option) {
-  const std::pair name{std::string_view(command.get_name()), "--" + option.get_single_name()};
-  return std::any_of(std::begin(kRare), std::end(kRare), [&](const auto& row) {
-    return row.first == name.first && row.second == name.second;
-  });
-}
+bool is_rare(const CLI::Option& option) { return option.get_group().ends_with(kRareMark); }
 
 // "  HEAD" and `text` beside it, in lines of at most kHelpWidth.
 std::string entry(const std::string& head, std::string_view text,
@@ -140,8 +84,9 @@ std::string positionals(const CLI::App& app) {
 std::string group(const CLI::App& app, const std::string& name, bool with_rare) {
   std::string out;
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group() != name || !option->nonpositional()) continue;
-    if (!with_rare && rare(app, *option)) continue;
+    if (!option->nonpositional() || (!with_rare && is_rare(*option))) continue;
+    if (option->get_group() != name && option->get_group() != name + std::string(kRareMark))
+      continue;
     const std::string argument = argument_of(*option);
     out += entry(names_of(*option) + (argument.empty() ? "" : ' ' + argument), text_of(*option));
   }
@@ -161,7 +106,11 @@ std::string commands(const CLI::App& app) {
 std::string help_of(const CLI::App* app, std::string, CLI::AppFormatMode mode) {
   std::string out =
       app->get_description() + '\n' + usage(*app) + positionals(*app) + commands(*app);
-  std::vector<std::string> names = app->get_groups();
+  std::vector<std::string> names;
+  for (std::string name : app->get_groups()) {
+    if (name.ends_with(kRareMark)) name.resize(name.size() - kRareMark.size());
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
   const auto place = [](const std::string& name) {
     const auto at = std::find(std::begin(kOrder), std::end(kOrder), name);
     return at == std::end(kOrder) ? 0 : at - std::begin(kOrder) + 1;
@@ -203,15 +152,8 @@ void arrange_help(CLI::App& app) {
   app.formatter_fn(help_of);
   for (CLI::App* command : app.get_subcommands({})) {
     command->formatter_fn(help_of);
-    const std::string name = command->get_name();
-    if (std::any_of(std::begin(kRare), std::end(kRare),
-                    [&](const auto& row) { return row.first == name; })) {
+    if (!command->get_options([](const CLI::Option* one) { return is_rare(*one); }).empty())
       command->set_help_all_flag("--help-all", "Print all options, rarely used ones too");
-    }
-    for (CLI::Option* option : command->get_options()) {
-      const std::string_view group = group_of(*command, "--" + option->get_single_name());
-      if (!group.empty() && option->get_group() == kRest) option->group(std::string(group));
-    }
   }
 }
 

@@ -3,9 +3,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+
+#include "merge/cli/usage_error.h"
 
 namespace trapline::cli {
 
@@ -14,10 +18,53 @@ inline constexpr std::size_t kHelpWidth = 80;
 // The examples below a command's options (examples.cc); empty: there are none.
 [[nodiscard]] std::span<const std::string_view> examples_of(std::string_view command);
 
-// Puts options that mean the same in every command into the same group, and has `app` and its
-// commands print their help in our form. An option that the table does not name stays in its own
-// group.
+// Has `app` and its commands print their help in our form.
 void arrange_help(CLI::App& app);
+
+// The groups that options are printed in.
+inline constexpr std::string_view kWhat = "What to record", kTables = "Tables",
+                                  kWhich = "Which part of the recording", kEvents = "Events",
+                                  kQemu = "QEMU and its guest",
+                                  kSnapshot = "Snapshots of slow exits",
+                                  kHow = "How to read the recording", kBuffer = "Clock and buffer",
+                                  kOutput = "Output", kRest = "Options";
+inline constexpr std::string_view kRareMark = " (rare)";  // after the name of an option's group
+
+// Adds a command's options to a group. `argument` is how help writes an option's value; empty: by
+// its type.
+class OptionGroup {
+ public:
+  OptionGroup(CLI::App& command, std::string_view group) : command_(command), group_(group) {}
+
+  // The same group, for options that --help leaves to --help-all, so that it fits a screen of 50
+  // lines.
+  [[nodiscard]] OptionGroup rare() const { return {command_, group_ + std::string(kRareMark)}; }
+  template <typename Value>
+  CLI::Option* add(const std::string& names, Value& value, const std::string& argument,
+                   const std::string& text) const {
+    CLI::Option* option = command_.add_option(names, value, text)->group(group_);
+    using Number = typename NumberOf<Value>::type;
+    if constexpr (std::is_arithmetic_v<Number>) take_numbers<Number>(*option);
+    return argument.empty() ? option : option->type_name(argument);
+  }
+  template <typename Value>
+  CLI::Option* flag(const std::string& names, Value& value, const std::string& text) const {
+    return command_.add_flag(names, value, text)->group(group_);
+  }
+
+ private:
+  template <typename Value>
+  struct NumberOf {
+    using type = Value;
+  };
+  template <typename Value>
+  struct NumberOf<std::optional<Value>> {
+    using type = Value;
+  };
+
+  CLI::App& command_;
+  std::string group_;
+};
 
 // How help writes an option's argument: "FILE", "N", "text|json"; empty for a flag.
 [[nodiscard]] std::string argument_of(const CLI::Option& option);

@@ -87,7 +87,7 @@ void add_info(CLI::App& app, int& status) {
   auto options = std::make_shared<InfoArguments>();
   CLI::App* command = app.add_subcommand("info", "Print what is in a recording");
   add_input_options(*command, options->input);
-  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  OptionGroup(*command, kOutput).add("-o,--output", options->output, "FILE", "Write to this file");
   command->callback([options, &status] {
     if (auto done = print_info(*options); !done) status = fail_with(done.error());
   });

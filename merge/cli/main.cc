@@ -5,23 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "backend_ftrace/base/message.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/config.h"
 #include "merge/cli/help.h"
 #include "merge/cli/suggest.h"
 #include "merge/cli/usage_error.h"
-
-namespace trapline::cli {
-
-void say(std::string_view message) { trapline::say("trapline", message); }
-
-int fail_with(const Error& error) {
-  say(error.message);
-  return static_cast<int>(error.kind);
-}
-
-}  // namespace trapline::cli
 
 int main(int argc, char** argv) {
   using namespace trapline;
@@ -50,7 +38,6 @@ int main(int argc, char** argv) {
   cli::add_help(app, status);
   cli::add_complete(app, status);
   cli::arrange_help(app);
-  cli::refuse_negative_counts(app);
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
     fmt::print("{}", app.help());

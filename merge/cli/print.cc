@@ -9,6 +9,7 @@
 #include "backend_ftrace/tracetool/event_text.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/help.h"
 
 namespace trapline::cli {
 namespace {
@@ -64,12 +65,11 @@ void add_print(CLI::App& app, int& status) {
       ->add_option("file", options->file,
                    "A file written by QEMU's simple backend, or by Trapline's")
       ->required();
-  command
-      ->add_option("--events", options->events,
-                   "The trace-events-all that the program was built with")
-      ->type_name("FILE")
+  const OptionGroup rest(*command, kRest);
+  rest.add("--events", options->events, "FILE",
+           "The trace-events-all that the program was built with")
       ->capture_default_str();
-  command->add_flag("--text", options->text, "Print each event with its own format string");
+  rest.flag("--text", options->text, "Print each event with its own format string");
   command->callback([options, &status] {
     if (auto done = print(*options); !done) status = fail_with(done.error());
   });

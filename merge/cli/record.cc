@@ -134,95 +134,78 @@ Result<int> run_record(RecordArguments& options, bool folder_given) {
 
 // Which of the events are written: around slow exits, or the last minute on request.
 void add_snapshots(CLI::App& command, RecordArguments& options) {
-  auto* trigger = command
-                      .add_option("--snapshot-on", options.snapshot_on,
-                                  "Keep only the time around exits like 'exit > 500us'")
-                      ->type_name("EXPR");
-  command
-      .add_option("--around", options.around,
-                  "How much to keep before and after each exit of --snapshot-on (default: 1s)")
-      ->type_name("TIME")
+  const OptionGroup snapshots(command, kSnapshot);
+  auto* trigger = snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
+                                "Keep only the time around exits like 'exit > 500us'");
+  snapshots
+      .add("--around", options.around, "TIME",
+           "How much to keep before and after each exit of --snapshot-on (default: 1s)")
       ->needs(trigger);
-  auto* flight = command
-                     .add_option("--flight", options.flight,
-                                 "Keep the last TIME of events in memory, and write them only on "
-                                 "request: trapline snapshot, SIGUSR1, --snapshot-on")
-                     ->type_name("TIME");
-  command
-      .add_option("--spacing", options.spacing,
-                  "With --flight: at most one snapshot within this time (default: 5m)")
-      ->type_name("TIME")
+  auto* flight = snapshots.add("--flight", options.flight, "TIME",
+                               "Keep the last TIME of events in memory, and write them only on "
+                               "request: trapline snapshot, SIGUSR1, --snapshot-on");
+  snapshots.rare()
+      .add("--spacing", options.spacing, "TIME",
+           "With --flight: at most one snapshot within this time (default: 5m)")
       ->needs(flight);
-  command
-      .add_option(
-          "--disk-budget", options.budget_mb,
-          "With --flight: disk space for all snapshots, in MiB; beyond it the oldest is deleted")
-      ->type_name("MIB")
+  snapshots.rare()
+      .add("--disk-budget", options.budget_mb, "MIB",
+           "With --flight: disk space for all snapshots, in MiB; beyond it the oldest is deleted")
       ->capture_default_str()
       ->needs(flight);
-  command
-      .add_option("--ring-size", options.ring_mb,
-                  "Memory for events that may still be written, in MiB (default: 16 with "
-                  "--snapshot-on, 64 with --flight)")
-      ->type_name("MIB")
-      ->check(CLI::Range(1, 4096));
+  snapshots.rare()
+      .add("--ring-size", options.ring_mb, "MIB",
+           "Memory for events that may still be written, in MiB (default: 16 with "
+           "--snapshot-on, 64 with --flight)")
+      ->transform(in_range(1, 4096));
+}
+
+void add_kernel_events(CLI::App& command, record::EventChoice& choice) {
+  const OptionGroup events(command, kEvents);
+  events.flag("--kvm,!--no-kvm", choice.kvm, "KVM's events (on unless --no-kvm)");
+  events.flag("--sched", choice.sched, "Scheduler events: blocked and preempted time");
+  events.flag("--irq", choice.irq, "The host's interrupts");
+  events.flag("--syscalls", choice.syscalls, "All system calls");
+  events.flag("--block", choice.block, "Reads and writes of the host's disks");
+  events
+      .add("--events", choice.patterns, "PATTERN",
+           "More kernel events: SYSTEM or SYSTEM:NAME, with *")
+      ->delimiter(',')
+      ->allow_extra_args(false);
 }
 
 }  // namespace
 
-// More than 60 lines: the options of the command, one after the other.
 void add_record(CLI::App& app, int& status) {
   auto options = std::make_shared<RecordArguments>();
   record::RecordOptions& record = options->record;
   CLI::App* command = app.add_subcommand("record", "Record a session: kernel, QEMU and guest");
-  auto* folder =
-      command
-          ->add_option("-o,--output", record.folder,
-                       fmt::format("The session's folder (default: {}; with --flight: {})",
-                                   record.folder, record::kDefaultFlightFolder))
-          ->type_name("DIR")
-          ->capture_default_str();
-  command->add_option("--pid", record.pid, "Record this process, with all of its threads")
-      ->type_name("PID")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
-  command->add_option("--duration", options->duration, "Stop after this time (and end COMMAND)")
-      ->type_name("TIME");
-  command->add_flag("--kvm,!--no-kvm", record.events.kvm, "KVM's events (on unless --no-kvm)");
-  command->add_flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
-  command->add_flag("--irq", record.events.irq, "The host's interrupts");
-  command->add_flag("--syscalls", record.events.syscalls, "All system calls");
-  command->add_flag("--block", record.events.block, "Reads and writes of the host's disks");
-  command
-      ->add_option("--events", record.events.patterns,
-                   "More kernel events: SYSTEM or SYSTEM:NAME, with *")
-      ->type_name("PATTERN")
-      ->delimiter(',')
+  const OptionGroup what(*command, kWhat), qemu(*command, kQemu), buffer(*command, kBuffer);
+  const OptionGroup rare = OptionGroup(*command, kRest).rare();
+  auto* folder = what.add("-o,--output", record.folder, "DIR",
+                          fmt::format("The session's folder (default: {}; with --flight: {})",
+                                      record.folder, record::kDefaultFlightFolder))
+                     ->capture_default_str();
+  what.add("--pid", record.pid, "PID", "Record this process, with all of its threads")
+      ->transform(in_range(1, std::numeric_limits<int>::max()));
+  what.add("--duration", options->duration, "TIME", "Stop after this time (and end COMMAND)");
+  add_kernel_events(*command, record.events);
+  add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);
+  qemu.flag("--functions{uftrace}", options->functions,
+            "Record the guest's functions (QEMU under TCG) into uftrace.data; "
+            "--functions=ftrace: into the recording; --functions=both: into both");
+  rare.add("--instance", record.instance, "NAME", "The name of the ftrace instance to make");
+  rare.flag("--follow", record.follow,
+            "Write events within a tenth of a second, for readers of the growing session");
+  rare.add("--finish", options->finish, "DIR",
+           "Record nothing: complete trace.dat in the session of a recorder that was killed");
+  qemu.add("--symbols", record.symbols, "FILE",
+           "The guest's symbols, kept in the session (default: -kernel, if it is ELF)")
       ->allow_extra_args(false);
-  add_qemu_events(*command, record.qemu_events, options->no_qemu_events);
-  command->add_flag("--functions{uftrace}", options->functions,
-                    "Record the guest's functions (QEMU under TCG) into uftrace.data; "
-                    "--functions=ftrace: into the recording; --functions=both: into both");
-  command->add_option("--instance", record.instance, "The name of the ftrace instance to make")
-      ->type_name("NAME");
-  command->add_flag("--follow", record.follow,
-                    "Write events within a tenth of a second, for readers of the growing session");
-  command
-      ->add_option(
-          "--finish", options->finish,
-          "Record nothing: complete trace.dat in the session of a recorder that was killed")
-      ->type_name("DIR");
-  command
-      ->add_option("--symbols", record.symbols,
-                   "The guest's symbols, kept in the session (default: -kernel, if it is ELF)")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  command->add_option("--user", record.user, "Run COMMAND as this user")->type_name("NAME");
-  command->add_option("--clock", record.clock, "The recording's clock")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command->add_option("--buffer-size", record.buffer_kb, "Buffer for each CPU, in KiB")
-      ->type_name("KIB")
-      ->check(CLI::Range(64, 4 << 20))
+  what.add("--user", record.user, "NAME", "Run COMMAND as this user");
+  buffer.add("--clock", record.clock, "NAME", "The recording's clock")->capture_default_str();
+  buffer.add("--buffer-size", record.buffer_kb, "KIB", "Buffer for each CPU, in KiB")
+      ->transform(in_range(64, 4 << 20))
       ->capture_default_str();
   add_snapshots(*command, *options);
   command->add_option("COMMAND", record.command, "What to run and record, after --");

@@ -197,25 +197,23 @@ int run_report(ReportArguments& options) {
 }
 
 // The tables beside the groups.
-void add_tables(CLI::App& command, ReportArguments& options) {
-  command.add_flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
-  command.add_flag("--halt", options.report.halt,
-                   "Halts: KVM's polls won and lost, their cost, and the cost under other values "
-                   "of halt_poll_ns");
-  command.add_flag("--phases", options.with_phases,
-                   "Phases of the boot: time, exits, devices and functions of each");
-  command
-      .add_option("--phase", options.phases,
-                  "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
-                  "says PATTERN, at function:NAME, or at an exit from a guest address in "
-                  "0xFIRST..0xLAST; repeatable")
-      ->type_name("SPEC");
-  command.add_flag("--guest", options.report.guest,
-                   "Guest functions: own time, and the exits' part of it");
-  command.add_flag("--waits", options.report.waits,
-                   "Who preempted or blocked the vCPUs inside exits");
-  command.add_flag("--steal", options.report.steal,
-                   "Who ran while vCPUs were runnable, in exits or not");
+void add_tables(const OptionGroup& tables, ReportArguments& options) {
+  tables.flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
+  tables.flag("--halt", options.report.halt,
+              "Halts: KVM's polls won and lost, their cost, and the cost under other values "
+              "of halt_poll_ns");
+  tables.flag("--phases", options.with_phases,
+              "Phases of the boot: time, exits, devices and functions of each");
+  tables.rare().add(
+      "--phase", options.phases, "SPEC",
+      "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
+      "says PATTERN, at function:NAME, or at an exit from a guest address in "
+      "0xFIRST..0xLAST; repeatable");
+  tables.flag("--guest", options.report.guest,
+              "Guest functions: own time, and the exits' part of it");
+  tables.flag("--waits", options.report.waits, "Who preempted or blocked the vCPUs inside exits");
+  tables.flag("--steal", options.report.steal,
+              "Who ran while vCPUs were runnable, in exits or not");
 }
 
 }  // namespace
@@ -223,54 +221,39 @@ void add_tables(CLI::App& command, ReportArguments& options) {
 void add_report(CLI::App& app, int& status) {
   auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
-  add_input_options(*command, options->pass.input);
+  add_input_options(*command, options->pass.input, true);
   add_vcpu_options(*command, options->pass.look.filter,
                    "Only this vCPU (except --irq, --by span, counters)",
                    "Only this VM: name or process id (same exceptions)");
-  options->by =
-      command
-          ->add_option("--by", options->report.by_text,
-                       "Group by " + dimension_names() +
-                           ", several with commas; span: requests in QEMU; guest-span: see "
-                           "--guest-span in --help-all")
-          ->type_name("LIST")
-          ->capture_default_str();
-  command
-      ->add_option("--span", options->spans,
-                   "With --by span: a request is from event START to the END with the same FIELD: "
-                   "START:FIELD..END:FIELD")
-      ->type_name("SPEC");
-  command
-      ->add_option("--guest-span", options->guest_span,
-                   "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
-                   "of the guest kernel's recorded events, function:NAME, or marker:TEXT")
-      ->type_name("SPEC");
-  command->add_option("--sort", options->sort, "total, count, mean, p99, max, key")
-      ->type_name("KEY")
+  const OptionGroup tables(*command, kTables), output(*command, kOutput);
+  options->by = tables
+                    .add("--by", options->report.by_text, "LIST",
+                         "Group by " + dimension_names() +
+                             ", several with commas; span: requests in QEMU; guest-span: see "
+                             "--guest-span in --help-all")
+                    ->capture_default_str();
+  tables.rare().add("--span", options->spans, "SPEC",
+                    "With --by span: a request is from event START to the END with the same FIELD: "
+                    "START:FIELD..END:FIELD");
+  tables.rare().add("--guest-span", options->guest_span, "SPEC",
+                    "With --by guest-span or --format html, the intervals: START:FIELD..END:FIELD "
+                    "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
+  tables.add("--sort", options->sort, "KEY", "total, count, mean, p99, max, key")
       ->capture_default_str();
-  command->add_option("--top", options->report.top,
-                      "The first N rows of --by, --guest, --waits, --steal");
-  command
-      ->add_option("--slower-than", options->slower_than,
-                   "List the exits that took at least this long")
-      ->type_name("TIME");
-  add_tables(*command, *options);
-  command
-      ->add_option(
-          "--from", options->from,
-          "From this time on: seconds of the recording's clock, or +TIME after its first event")
-      ->type_name("TIME");
-  command->add_option("--to", options->to, "Up to this time, given in the same way")
-      ->type_name("TIME");
-  command->add_option("--format", options->format, "html is a page for a browser")
-      ->check(CLI::IsMember({"text", "json", "csv", "html"}))
+  tables.add("--top", options->report.top, "",
+             "The first N rows of --by, --guest, --waits, --steal");
+  tables.add("--slower-than", options->slower_than, "TIME",
+             "List the exits that took at least this long");
+  add_tables(tables, *options);
+  add_interval(*command, options->from, options->to);
+  output.add("--format", options->format, "", "html is a page for a browser")
+      ->check(one_of({"text", "json", "csv", "html"}))
       ->capture_default_str();
-  command
-      ->add_option("--detail", options->detail,
-                   "With --format json: print the data of the HTML page")
-      ->check(CLI::IsMember({"page"}));
-  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
-  command->add_flag("--strict", options->strict, "Exit with status 3 when events were lost");
+  output.rare()
+      .add("--detail", options->detail, "", "With --format json: print the data of the HTML page")
+      ->check(one_of({"page"}));
+  output.add("-o,--output", options->output, "FILE", "Write to this file");
+  output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });
 }
 

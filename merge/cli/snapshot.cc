@@ -3,6 +3,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/help.h"
 #include "merge/record/flight_control.h"
 #include "merge/record/flight_store.h"
 
@@ -20,7 +21,8 @@ void add_snapshot(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "snapshot", "Write to disk what a flight recorder (record --flight) holds");
   command->add_option("DIR", options->folder, "The recorder's folder")->capture_default_str();
-  command->add_option("--why", options->why, "The reason, kept in the session")->type_name("TEXT");
+  OptionGroup(*command, kRest)
+      .add("--why", options->why, "TEXT", "The reason, kept in the session");
   command->callback([options, &status] {
     const auto path = record::ask_for_snapshot(options->folder, options->why);
     status = path ? 0 : fail_with(path.error());

@@ -9,6 +9,7 @@
 #include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/help.h"
 #include "plugin/format/symbol_writer.h"
 
 namespace trapline::cli {
@@ -78,15 +79,14 @@ void add_symbols(CLI::App& app, int& status) {
       ->add_option("FILE[@OFFSET]", options->files,
                    "ELF file, System.map, kallsyms or .sym file; OFFSET is added to its addresses")
       ->required();
-  command->add_option("-o,--output", options->output, "The uftrace data directory")
-      ->type_name("DIR")
+  const OptionGroup rest(*command, kRest);
+  OptionGroup(*command, kOutput)
+      .add("-o,--output", options->output, "DIR", "The uftrace data directory")
       ->required();
-  command
-      ->add_option("--at", options->known,
-                   "The address of a function at run time; it gives the offset of its file (KASLR)")
-      ->type_name("SYMBOL=ADDRESS");
-  command->add_flag("--prefix", options->prefix, "Put the file's name before each function's name");
-  command->add_flag("!--no-lines", options->lines, "Write no source lines (.dbg)");
+  rest.add("--at", options->known, "SYMBOL=ADDRESS",
+           "The address of a function at run time; it gives the offset of its file (KASLR)");
+  rest.flag("--prefix", options->prefix, "Put the file's name before each function's name");
+  rest.flag("!--no-lines", options->lines, "Write no source lines (.dbg)");
   command->callback([options, &status] {
     if (auto done = run_symbols(*options); !done) status = fail_with(done.error());
   });

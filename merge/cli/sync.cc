@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "merge/cli/commands.h"
+#include "merge/cli/help.h"
 
 extern "C" int trapline_sync_main(int argc, char** argv);
 
@@ -46,28 +47,21 @@ void add_sync(CLI::App& app, int& status) {
   auto options = std::make_shared<SyncArguments>();
   CLI::App* command = app.add_subcommand(
       "sync", "In a guest: read its clocks, to align its recordings with the host's");
-  command->add_option("--port", options->port, "I/O port to write to (x86, as root); 0: none")
-      ->type_name("PORT")
-      ->check(CLI::Range(0U, 0xffffU))
+  const OptionGroup rest(*command, kRest);
+  rest.add("--port", options->port, "PORT", "I/O port to write to (x86, as root); 0: none")
+      ->transform(in_range(0U, 0xffffU))
       ->capture_default_str();
-  command
-      ->add_option("--mmio", options->mmio,
-                   "Physical address of a device register to write to, through /dev/mem; the write "
-                   "must be harmless")
-      ->type_name("ADDRESS");
-  command->add_option("--ptp", options->ptp, "The PTP_KVM device")
-      ->type_name("DEVICE")
+  rest.add("--mmio", options->mmio, "ADDRESS",
+           "Physical address of a device register to write to, through /dev/mem; the write "
+           "must be harmless");
+  rest.add("--ptp", options->ptp, "DEVICE", "The PTP_KVM device")->capture_default_str();
+  rest.add("--marker", options->marker, "FILE", "The guest's trace_marker")->capture_default_str();
+  rest.add("--interval", options->interval, "", "Milliseconds between two rounds")
       ->capture_default_str();
-  command->add_option("--marker", options->marker, "The guest's trace_marker")
-      ->type_name("FILE")
-      ->capture_default_str();
-  command->add_option("--interval", options->interval, "Milliseconds between two rounds")
-      ->capture_default_str();
-  command
-      ->add_option("--rounds", options->rounds,
-                   "How many rounds of readings; without it until it is ended (Ctrl-C, SIGTERM), "
-                   "and then one more")
-      ->check(CLI::Range(1U, 4294967295U));
+  rest.add("--rounds", options->rounds, "",
+           "How many rounds of readings; without it until it is ended (Ctrl-C, SIGTERM), "
+           "and then one more")
+      ->transform(in_range(1U, 4294967295U));
   command->callback([options, &status] { status = run_sync(*options); });
 }
 

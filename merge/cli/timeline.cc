@@ -137,31 +137,20 @@ void add_timeline(CLI::App& app, int& status) {
   add_vcpu_options(*command, options->pass.look.filter,
                    "Only this vCPU (html: also other threads' events, and requests)",
                    "Only this VM: its name or process id (html: as for --vcpu)");
-  auto* from =
-      command
-          ->add_option(
-              "--from", options->from,
-              "From this time on: seconds of the recording's clock, or +TIME after its first event")
-          ->type_name("TIME");
-  auto* to = command->add_option("--to", options->to, "Up to this time, given in the same way")
-                 ->type_name("TIME");
-  command
-      ->add_option("--around", options->around,
-                   "max: around the longest exit, halts excepted; or around this time")
-      ->type_name("max|TIME")
+  const OptionGroup which(*command, kWhich), output(*command, kOutput);
+  const auto [from, to] = add_interval(*command, options->from, options->to);
+  which
+      .add("--around", options->around, "max|TIME",
+           "max: around the longest exit, halts excepted; or around this time")
       ->excludes(from)
       ->excludes(to);
-  command
-      ->add_option(
-          "--context", options->context,
-          "How much --around shows before and after (default: 200us for max, 1ms for a time)")
-      ->type_name("TIME");
-  command->add_option("--reason", options->reason, "Only exits with this reason (* and ? match)")
-      ->type_name("PATTERN");
-  command->add_option("--format", options->format, "html is a page in which to zoom")
-      ->check(CLI::IsMember({"text", "html"}))
+  which.add("--context", options->context, "TIME",
+            "How much --around shows before and after (default: 200us for max, 1ms for a time)");
+  which.add("--reason", options->reason, "PATTERN", "Only exits with this reason (* and ? match)");
+  output.add("--format", options->format, "", "html is a page in which to zoom")
+      ->check(one_of({"text", "html"}))
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "Write to this file")->type_name("FILE");
+  output.add("-o,--output", options->output, "FILE", "Write to this file");
   command->callback([options, &status] {
     if (auto done = print_timeline(*options); !done) status = fail_with(done.error());
   });

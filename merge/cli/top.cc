@@ -59,50 +59,37 @@ void add_top(CLI::App& app, int& status) {
   command->add_option("session", top.input.paths,
                       "A session that is being written, or a recording (default: this host, "
                       "through an ftrace instance of its own)");
-  command->add_option("--instance", top.instance, "Read this ftrace instance")->type_name("NAME");
-  command->add_flag("--batch", top.to_batch, "Print a line of JSON for each interval");
-  command
-      ->add_option("--prometheus", top.prometheus,
-                   "Write the figures into this file, in Prometheus' text format, each interval")
-      ->type_name("FILE");
-  command->add_option("--interval", options->interval, "How long an interval is (default: 1s)")
-      ->type_name("TIME");
-  command
-      ->add_option("--count", top.count, "End after N intervals (--batch, --prometheus); 0: never")
+  const OptionGroup rest(*command, kRest), tables(*command, kTables), how(*command, kHow);
+  rest.add("--instance", top.instance, "NAME", "Read this ftrace instance");
+  rest.flag("--batch", top.to_batch, "Print a line of JSON for each interval");
+  rest.add("--prometheus", top.prometheus, "FILE",
+           "Write the figures into this file, in Prometheus' text format, each interval");
+  rest.add("--interval", options->interval, "TIME", "How long an interval is (default: 1s)");
+  rest.add("--count", top.count, "", "End after N intervals (--batch, --prometheus); 0: never")
       ->capture_default_str();
-  command->add_option("--by", options->by, kBy)->type_name("LIST")->capture_default_str();
-  command->add_option("--sort", options->sort, "By total, count, mean, max, p99 or key")
-      ->type_name("KEY")
+  tables.add("--by", options->by, "LIST", kBy)->capture_default_str();
+  tables.add("--sort", options->sort, "KEY", "By total, count, mean, max, p99 or key")
       ->capture_default_str();
-  command->add_option("--top", top.batch.top, "Rows to print with --batch; 0: all")
+  tables.add("--top", top.batch.top, "", "Rows to print with --batch; 0: all")
       ->capture_default_str();
-  command
-      ->add_option("--vm", top.batch.scope.vm,
-                   "This VM only, by its process id (except waits and requests)")
-      ->type_name("PID");
-  command->add_flag("--no-sched", options->no_sched,
-                    "Record no scheduler events: costs less, but preempted and blocked time "
-                    "counts as kernel or user time");
-  command
-      ->add_option("--save-last", options->save,
-                   "How much the key w saves, if --memory holds that much (default: 60s)")
-      ->type_name("TIME");
-  command->add_option("--buffer-size", top.record.buffer_kb, "Buffer for each CPU, in KiB")
-      ->type_name("KIB")
-      ->check(CLI::Range(64, 4 << 20))
+  OptionGroup(*command, kWhich)
+      .add("--vm", top.batch.scope.vm, "PID",
+           "This VM only, by its process id (except waits and requests)");
+  rest.flag("--no-sched", options->no_sched,
+            "Record no scheduler events: costs less, but preempted and blocked time "
+            "counts as kernel or user time");
+  rest.add("--save-last", options->save, "TIME",
+           "How much the key w saves, if --memory holds that much (default: 60s)");
+  rest.add("--buffer-size", top.record.buffer_kb, "KIB", "Buffer for each CPU, in KiB")
+      ->transform(in_range(64, 4 << 20))
       ->capture_default_str();
-  command->add_option("--memory", options->memory_mb, "Memory for the last events, in MiB")
-      ->type_name("MIB")
-      ->check(CLI::Range(1, 4096))
+  rest.add("--memory", options->memory_mb, "MIB", "Memory for the last events, in MiB")
+      ->transform(in_range(1, 4096))
       ->capture_default_str();
-  command
-      ->add_option("--symbols", top.input.symbols,
-                   "Guest symbols: ELF, kallsyms, System.map; repeatable")
-      ->type_name("FILE[@OFFSET]");
-  command
-      ->add_option("--trace-events", top.input.trace_events,
-                   "The trace-events-all of the running QEMU")
-      ->type_name("FILE");
+  how.add("--symbols", top.input.symbols, "FILE[@OFFSET]",
+          "Guest symbols: ELF, kallsyms, System.map; repeatable");
+  how.add("--trace-events", top.input.trace_events, "FILE",
+          "The trace-events-all of the running QEMU");
   top.say = top.record.say = [](const std::string& line) { say(line); };
   command->callback([options, &status] {
     if (auto ready = complete(*options); !ready) {

@@ -91,10 +91,10 @@ void add_view(CLI::App& app, int& status) {
   add_vcpu_options(*command, options->pass.look.filter,
                    "Only this vCPU (except requests, vhost, interrupts, counters)",
                    "Only this VM: name or process id (same exceptions)");
-  command
-      ->add_option("-o,--output", options->output, "Write the page here, not to a temporary file")
-      ->type_name("FILE");
-  command->add_flag("--no-open", options->only_write, "Write the page and print its name only");
+  OptionGroup(*command, kOutput)
+      .add("-o,--output", options->output, "FILE", "Write the page here, not to a temporary file");
+  OptionGroup(*command, kRest)
+      .flag("--no-open", options->only_write, "Write the page and print its name only");
   command->callback([options, &status] {
     auto done = view(*options);
     status = done ? *done : fail_with(done.error());

@@ -38,10 +38,10 @@ Values lines_of(const std::string& path) {
   return lines;
 }
 
-// --by's, from "reason, detail, …".
-Values dimensions() {
-  Values values{"span"};
-  for (const char c : ',' + dimension_names()) {
+// Of "reason, detail, …".
+Values values_of(std::string_view list) {
+  Values values(1);
+  for (const char c : list) {
     if (c == ',') {
       values.emplace_back();
     } else if (c != ' ') {
@@ -51,21 +51,36 @@ Values dimensions() {
   return values;
 }
 
-// Values that do not depend on anything but the program.
+std::string format_names() {
+  std::string names;
+  for (const ExportFormat& format : export_formats())
+    names += (names.empty() ? "" : ",") + std::string(format.name);
+  return names;
+}
+
+// Values that do not depend on anything but the program; of any command, where none is named.
+struct Fixed {
+  std::string_view command, option;
+  std::string values;
+};
+const std::vector<Fixed>& fixed() {
+  static const std::vector<Fixed> kFixed = {
+      {"", "--by", "span," + dimension_names()},
+      {"", "--sort", "total,count,mean,max,p99,key"},
+      {"explain", "--around", "max"},
+      {"timeline", "--around", "max"},
+      {"export", "--rows", std::string(kRowsValues)},
+      {"export", "--weight", std::string(kWeightValues)},
+      {"export", "--to", format_names()},
+      {"events", "--trace-file", "on,off,flush,status,layout=qemu,layout=rfc"}};
+  return kFixed;
+}
+
 Values fixed_values(const std::string& command, const std::string& option,
                     const std::string& argument) {
-  if (option == "--by") return dimensions();
-  if (option == "--sort") return {"total", "count", "mean", "max", "p99", "key"};
-  if (option == "--around" && command != "record") return {"max"};
-  if (option == "--rows")
-    return {"exits", "requests", "vhost", "interrupts", "functions", "summary"};
-  if (option == "--weight") return {"time", "count", "kernel", "user", "preempted", "blocked"};
-  if (option == "--trace-file")
-    return {"on", "off", "flush", "status", "layout=qemu", "layout=rfc"};
-  if (option == "--to" && command == "export") {
-    Values names;
-    for (const ExportFormat& format : export_formats()) names.emplace_back(format.name);
-    return names;
+  for (const Fixed& one : fixed()) {
+    if (one.option == option && (one.command.empty() || one.command == command))
+      return values_of(one.values);
   }
   Values values;
   for (std::size_t from = 0; argument.find('|') != std::string::npos && from <= argument.size();) {

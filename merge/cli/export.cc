@@ -110,8 +110,7 @@ Result<void> run_export(ExportArguments& options) {
 void add_row_options(CLI::App& command, ExportArguments& options) {
   const OptionGroup rest(command, kRest);
   rest.add("--rows", options.how.rows, "ROWS",
-           "With --to jsonl or csv, the rows: exits, requests, vhost, interrupts, functions, "
-           "guest-spans, summary")
+           fmt::format("With --to jsonl or csv, the rows: {}", kRowsValues))
       ->capture_default_str();
   OptionGroup(command, kTables)
       .add("--guest-span", options.how.guest_span, "SPEC",
@@ -120,7 +119,7 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
   rest.add("--window", options.window, "TIME",
            "With --rows summary: a row for each group and window of this length (default: 60s)");
   rest.add("--weight", options.how.weight, "WEIGHT",
-           "With --to folded, what the numbers are: time, count, kernel, user, preempted, blocked")
+           fmt::format("With --to folded, what the numbers are: {}", kWeightValues))
       ->capture_default_str();
   rest.add("--host", options.how.host, "NAME",
            "Name of the host in the rows (default: that of the recorded host)");

@@ -16,6 +16,11 @@
 
 namespace trapline {
 
+// The values of ExportOptions::rows and of weight, as help and messages list them.
+inline constexpr std::string_view
+    kRowsValues = "exits, requests, vhost, interrupts, functions, guest-spans, summary",
+    kWeightValues = "time, count, kernel, user, preempted, blocked";
+
 struct ExportOptions {
   std::string format;                        // a name of export_formats()
   std::string rows = "exits";                // rows of jsonl and csv

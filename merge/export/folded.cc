@@ -47,9 +47,8 @@ Result<std::unique_ptr<Exporter>> make_folded(const ExportContext& context,
                                               const ExportOptions& options) {
   const auto weight = std::find(std::begin(kWeights), std::end(kWeights), options.weight);
   if (weight == std::end(kWeights)) {
-    return fail(ErrorKind::kUsage,
-                "--weight: unknown '{}'; there are time, count, kernel, user, preempted, blocked",
-                options.weight);
+    return fail(ErrorKind::kUsage, "--weight: unknown '{}'; there are {}", options.weight,
+                kWeightValues);
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());

@@ -254,10 +254,7 @@ Result<std::unique_ptr<Exporter>> make_rows(const ExportContext& context,
   const bool is_summary = options.rows == kSummaryRows, is_vhost = options.rows == kVhostRows,
              is_guest_spans = options.rows == kGuestSpanRows;
   if (kind == std::end(kRowKinds) && !is_summary && !is_vhost && !is_guest_spans) {
-    return fail(ErrorKind::kUsage,
-                "--rows: unknown '{}'; there are exits, requests, vhost, interrupts, functions, "
-                "guest-spans, summary",
-                options.rows);
+    return fail(ErrorKind::kUsage, "--rows: unknown '{}'; there are {}", options.rows, kRowsValues);
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());

@@ -94,7 +94,7 @@ std::string usage_error(CLI::App& app, const std::vector<std::string>& words,
     return error.what();
   if (std::string message = wrong_combination(command, error); !message.empty()) return message;
   std::string fault = error.what();
-  if (error.get_name() == "ExtrasError") {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     std::vector<std::string> extra = command.remaining();
     std::ranges::reverse(extra);
     fault = fmt::format("unexpected argument '{}'", fmt::join(extra, " "));

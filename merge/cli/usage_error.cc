@@ -41,10 +41,6 @@ std::string wrong_combination(const CLI::App& command, const CLI::ParseError& er
         return fmt::format("{} was given {} times; give it once", name, given);
       return fmt::format("{} has no value; give {}", name, with_argument(*option));
     }
-    if (error.get_name() == "RequiredError" && option->get_required() && option->count() == 0 &&
-        option->nonpositional()) {
-      return fmt::format("{} is missing; give {}", name, with_argument(*option));
-    }
     if (option->count() == 0) continue;
     for (const CLI::Option* needed : option->get_needs()) {
       if (error.get_name() == "RequiresError" && needed->count() == 0)
@@ -99,9 +95,16 @@ std::string usage_error(CLI::App& app, const std::vector<std::string>& words,
     std::ranges::reverse(extra);
     fault = fmt::format("unexpected argument '{}'", fmt::join(extra, " "));
   }
-  for (const CLI::Option* option : command.get_options()) {
-    if (error.get_name() == "RequiredError" && option->get_required() && option->count() == 0)
-      fault = fmt::format("no {} was given", upper(option->get_name()));
+  const auto missing = command.get_options([&](const CLI::Option* option) {
+    return error.get_name() == "RequiredError" && option->get_required() && option->count() == 0;
+  });
+  const auto word = std::ranges::find_if(
+      missing, [](const CLI::Option* option) { return !option->nonpositional(); });
+  if (word != missing.end()) {
+    fault = fmt::format("no {} was given", upper((*word)->get_name()));
+  } else if (!missing.empty()) {
+    return fmt::format("{} is missing; give {}", missing[0]->get_name(),
+                       with_argument(*missing[0]));
   }
   return fmt::format("{}: {} (trapline {} --help prints the usage)", words[0], fault, words[0]);
 }

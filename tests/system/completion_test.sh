@@ -47,8 +47,12 @@ every_value_that_is_completed_is_taken() {
   for value in $(column report '^--sort$'); do
     "$trapline" report "$data/svm-mono.dat" --sort "$value" >/dev/null || fail "report --sort $value"
   done
+  local clock=$TRAPLINE_SOURCE_DIR/tests/merge/guest-clock of
   for value in $(column export '^--rows$'); do
-    "$trapline" export "$data/svm-mono.dat" --to csv --rows "$value" -o - >/dev/null || fail "export --rows $value"
+    of=("$data/svm-mono.dat")
+    [ "$value" != guest-spans ] || of=("$clock/host.dat" "$clock/guest.dat" "$clock/sync.txt" --rate-change 1
+      --guest-span sched_switch:next_pid..sched_switch:prev_pid)
+    "$trapline" export "${of[@]}" --to csv --rows "$value" -o - >/dev/null || fail "export --rows $value"
   done
   for value in $(column export '^--weight$'); do
     "$trapline" export "$data/svm-mono.dat" --to folded --weight "$value" -o - >/dev/null || fail "export --weight $value"

@@ -59,7 +59,7 @@ TEST(UsageErrorTest, SaysWhatIsWrongWithOptionsAndWords) {
             "--on was given 2 times; give it once");
   EXPECT_EQ(message({"run", "a", "--around", "1s"}), "--around needs --on; add --on EXPR");
   EXPECT_EQ(message({"run", "a", "--since", "1s", "--on", "x"}),
-            "--since and --on exclude each other; give one of them");
+            "--on and --since exclude each other; give one of them");
   EXPECT_EQ(message({"run", "a", "--cuont", "1"}),
             "run: there is no option --cuont, did you mean --count? (trapline run --help lists "
             "them)");

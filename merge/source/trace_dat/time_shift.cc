@@ -30,10 +30,10 @@ bool TimeShift::read_samples(ByteCursor& option, std::vector<Sample>& samples) c
 }
 
 std::optional<TimeShift> TimeShift::parse(ByteCursor& option) {
-  constexpr std::uint32_t kMostCpus = 8192;
+  constexpr std::uint32_t kMost = 8192;
   TimeShift shift;
   const auto flags = option.number<std::uint32_t>(), cpus = option.number<std::uint32_t>();
-  if (!flags || !cpus || *cpus > kMostCpus) return std::nullopt;
+  if (!flags || !cpus || *cpus > kMost) return std::nullopt;
   shift.interpolates_ = (*flags & kInterpolate) != 0;
   shift.cpus_.resize(*cpus);
   for (auto& samples : shift.cpus_)

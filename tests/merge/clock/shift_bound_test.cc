@@ -5,22 +5,22 @@
 namespace trapline {
 namespace {
 
-constexpr ThreadId kThread{7};
+constexpr ThreadId kVcpuThread{7};
 
 class ShiftBoundTest : public testing::Test {
  protected:
-  static Event at(std::uint64_t ns, ThreadId thread = kThread) {
+  static Event at(std::uint64_t ns, ThreadId thread = kVcpuThread) {
     Event event;
     event.at = Timestamp(ns);
     event.thread = thread;
     return event;
   }
-  void entry(std::uint64_t ns, ThreadId thread = kThread) {
+  void entry(std::uint64_t ns, ThreadId thread = kVcpuThread) {
     Event event = at(ns, thread);
     event.payload = KvmEntry{};
     bound_.on_host(event);
   }
-  void exit(std::uint64_t ns, ThreadId thread = kThread) {
+  void exit(std::uint64_t ns, ThreadId thread = kVcpuThread) {
     Event event = at(ns, thread);
     event.payload = KvmExit{};
     bound_.on_host(event);
@@ -35,7 +35,7 @@ class ShiftBoundTest : public testing::Test {
     event.payload = Lost{};
     bound_.on_host(event);
   }
-  ShiftBound bound_{{{0, kThread}, {1, ThreadId{8}}}};
+  ShiftBound bound_{{{0, kVcpuThread}, {1, ThreadId{8}}}};
 };
 
 TEST_F(ShiftBoundTest, TheNarrowestRunBounds) {

@@ -73,11 +73,13 @@ Table span_table(std::span<const GuestSpanGroup> groups) {
   table.add({"p99_ns"}, [](const Row& row) { return row.all.percentile(990); });
   table.add({"max_ns", "max/{}", Unit::kDuration, 0, 2},
             [](const Row& row) { return row.all.max(); });
-  for (const auto& [text, key] : kSpanParts) {
-    table.add({std::string(key), std::string(text == "not recorded" ? "" : text), Unit::kShare},
-              [text](const Row& row) {
-                return Share{part_of(row.tree, text), row.tree.ns};
-              });
+  for (const auto& part : kSpanParts) {
+    const std::string_view text = part.first;
+    table.add(
+        {std::string(part.second), std::string(text == "not recorded" ? "" : text), Unit::kShare},
+        [text](const Row& row) {
+          return Share{part_of(row.tree, text), row.tree.ns};
+        });
   }
   return table;
 }

@@ -71,7 +71,7 @@ Result<Layout> LayoutReader::read() {
     const auto algorithm = compression_named(compression);
     if (!algorithm) {
       return fail("{}: compressed with '{}', which is not read; record it with --compression zstd",
-                  file_.path(), printable(compression));
+                  file_.path(), printable(compression.substr(0, kLongestName)));
     }
     layout_.compression = *algorithm;
     (void)reader_.c_string();  // the library's version

@@ -47,8 +47,8 @@ std::optional<TimeShift> TimeShift::parse(ByteCursor& option) {
       sample.fraction = *fraction;
     }
     std::ranges::stable_sort(samples, {}, &Sample::time);
-    const auto same = std::ranges::unique(samples, {}, &Sample::time);
-    samples.erase(same.begin(), same.end());
+    const auto same = [](const Sample& a, const Sample& b) { return a.time == b.time; };
+    samples.erase(std::unique(samples.begin(), samples.end(), same), samples.end());
   }
   return shift;
 }

@@ -64,12 +64,15 @@ std::vector<NotedAdjustment> noted_in(std::span<const SyncEntry> entries) {
 Result<double> assumed_change(std::span<const std::vector<NotedAdjustment>> kernels,
                               std::optional<double> given) {
   double change = kSteadyPpm;
+  bool all_noted = true;
   for (const std::vector<NotedAdjustment>& notes : kernels) {
     // One note says nothing of the time after it.
     if (notes.size() < 2 || !std::ranges::all_of(notes, [](const NotedAdjustment& note) {
           return note.adjustment.has_value();
-        }))
-      return given.value_or(kSlewedPpm);
+        })) {
+      all_noted = false;
+      continue;
+    }
     const auto ppm = [](const NotedAdjustment& note) { return note.adjustment->ppm(); };
     const auto [least, most] = std::ranges::minmax_element(notes, {}, ppm);
     const double apart = ppm(*most) - ppm(*least);
@@ -82,7 +85,7 @@ Result<double> assumed_change(std::span<const std::vector<NotedAdjustment>> kern
     }
     change += apart;
   }
-  return given.value_or(std::min(change, kSlewedPpm + kSteadyPpm));
+  return given.value_or(all_noted ? change : std::max(change, kSlewedPpm));
 }
 
 Result<void> check_not_set(std::span<const SyncEntry> entries, ClockId from, ClockId to) {

@@ -53,6 +53,12 @@ TEST(AssumedChange, NotesOfBothKernelsAddUp) {
   EXPECT_EQ(assumed_change(Kernels{host}, std::nullopt), kSteadyPpm + 5);
   EXPECT_EQ(assumed_change(Kernels{host, guest}, std::nullopt), kSteadyPpm + 15);
   EXPECT_EQ(assumed_change(Kernels{host, Notes()}, std::nullopt), kSlewedPpm);
+  // More than is assumed without notes is what the notes say.
+  const Notes far{{5, at_ppm(0)}, {9, at_ppm(80)}};
+  EXPECT_EQ(assumed_change(Kernels{far, far}, std::nullopt), kSteadyPpm + 160);
+  // What one kernel's notes refute is refused, whether or not the other one has notes.
+  const Notes slewed{{5, at_ppm(0)}, {9, at_ppm(400)}};
+  EXPECT_FALSE(assumed_change(Kernels{Notes(), slewed}, std::nullopt));
 }
 
 TEST(AssumedChange, MoreThanIsAssumedIsRefusedWithTheTime) {

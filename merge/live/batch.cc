@@ -12,16 +12,25 @@
 namespace trapline::live {
 namespace {
 
+// The columns of rows that have a key and a histogram of totals.
+template <typename Row, typename AddParts>
+TableOf<Row> table_of_totals(std::span<const Row> rows, AddParts add_parts_to) {
+  TableOf<Row> table(rows, &Row::key);
+  table.add({"key"}, &Row::key);
+  table.add({"count"}, [](const Row& row) { return row.total.count(); });
+  table.add({"total_ns"}, [](const Row& row) { return row.total.total(); });
+  add_parts_to(table);
+  add_percentiles(table, "", {}, [](const Row& row) { return &row.total; });
+  return table;
+}
+
 // As in a report's JSON, and what began before the interval.
 Table live_table(std::span<const LiveRow> rows, const States& known) {
-  TableOf<LiveRow> table(rows, &LiveRow::key);
-  table.add({"key"}, &LiveRow::key);
-  table.add({"count"}, [](const LiveRow& row) { return row.total.count(); });
-  table.add({"total_ns"}, [](const LiveRow& row) { return row.total.total(); });
-  add_parts(table, known, 0, {}, [](const LiveRow& row) {
-    return PartsOf{row.parts, row.total.total()};
+  auto table = table_of_totals(rows, [&known](TableOf<LiveRow>& made) {
+    add_parts(made, known, 0, {}, [](const LiveRow& row) {
+      return PartsOf{row.parts, row.total.total()};
+    });
   });
-  add_percentiles(table, "", {}, [](const LiveRow& row) { return &row.total; });
   table.add({"max_at_ns"}, &LiveRow::max_at_ns);
   table.add({"carried"}, &LiveRow::carried);
   table.add({"carried_ns"}, &LiveRow::carried_ns);
@@ -29,12 +38,7 @@ Table live_table(std::span<const LiveRow> rows, const States& known) {
 }
 
 Table request_table(std::span<const Requests> rows) {
-  TableOf<Requests> table(rows, &Requests::key);
-  table.add({"key"}, &Requests::key);
-  table.add({"count"}, [](const Requests& row) { return row.total.count(); });
-  table.add({"total_ns"}, [](const Requests& row) { return row.total.total(); });
-  add_percentiles(table, "", {}, [](const Requests& row) { return &row.total; });
-  return table;
+  return table_of_totals(rows, [](TableOf<Requests>&) {});
 }
 
 Table live_vcpu_table(std::span<const VcpuRow> rows, const States& known) {

@@ -305,6 +305,17 @@ std::size_t Recordings::aligned_place(const Recording& recording) const {
                                                 [](const Recording& one) { return !one.aligned; }));
 }
 
+// Once more, on the timeline's clock; of the host only what exits need.
+Result<std::unique_ptr<Source>> Recordings::open_aligned(const Recording& recording,
+                                                         const clocks::Alignment& alignment,
+                                                         bool only_exits) const {
+  auto again = open_part(recording.part);
+  if (!again) return again;
+  if (only_exits) (*again)->select(EventClass::kExits);
+  return with_clock(std::move(*again), alignment.sources[aligned_place(recording)],
+                    alignment.clock);
+}
+
 // Reads a guest that trace-cmd shifted, and its host, once more, together: the guest's events lie
 // in the runs of its vCPUs, which shows how far the shift may be off.
 Result<void> Recordings::check_shift(const Recording& recording,
@@ -315,11 +326,9 @@ Result<void> Recordings::check_shift(const Recording& recording,
   if (!guest || guest->threads.empty() || has_offset(options_, recording.part.path)) return {};
   std::vector<std::unique_ptr<Source>> sources;
   for (const Recording* one : {&guest->host, &recording}) {
-    auto again = open_part(one->part);
+    auto again = open_aligned(*one, alignment, one == &guest->host);
     if (!again) return tl::unexpected(std::move(again).error());
-    if (one == &guest->host) (*again)->select(EventClass::kExits);
-    sources.push_back(
-        with_clock(std::move(*again), alignment.sources[aligned_place(*one)], alignment.clock));
+    sources.push_back(std::move(*again));
   }
   Timeline timeline(std::move(sources));
   ShiftBound bound(guest->threads);
@@ -331,10 +340,8 @@ Result<void> Recordings::check_shift(const Recording& recording,
   if (found->off_ns > kMostOff) {
     return fail(
         "{} and {}: trace-cmd's time shift is not that of these recordings: the guest's event at "
-        "{} "
-        "would be {} ns outside of its vCPU's runs, which left the guest at {} and went back at "
-        "{}; "
-        "record both again, or give --offset {}=NS, the nanoseconds to add to its times",
+        "{} would be {} ns outside of its vCPU's runs, which left the guest at {} and went back at "
+        "{}; record both again, or give --offset {}=NS, the nanoseconds to add to its times",
         recording.part.path, guest->host.part.path, seconds_text(found->farthest.ns()),
         found->off_ns, seconds_text(found->exit.ns()), seconds_text(found->entry.ns()),
         recording.part.path);
@@ -359,19 +366,16 @@ Result<void> Recordings::check_shift(const Recording& recording,
 Result<void> Recordings::check_cpus(const clocks::Alignment& alignment) const {
   std::vector<std::unique_ptr<Source>> sources;
   std::vector<CpuConflicts::Source> known;
-  std::size_t next = 0;
   for (const Recording& recording : recordings_) {
-    if (recording.aligned) continue;
-    const clocks::AlignedSource& one = alignment.sources[next++];
-    if (recording.is.witness != Witness::kKernel || recording.is.shifted ||
+    if (recording.aligned || recording.is.witness != Witness::kKernel || recording.is.shifted ||
         has_offset(options_, recording.part.path))
       continue;
-    auto again = open_part(recording.part);
-    if (!again) return tl::unexpected(std::move(again).error());
-    (*again)->select(EventClass::kExits);
+    const clocks::AlignedSource& one = alignment.sources[aligned_place(recording)];
     known.push_back(
         {recording.is.has.sched_switch, one.error_ns.value_or(one.one_boot_error_ns.value_or(0))});
-    sources.push_back(with_clock(std::move(*again), one, alignment.clock));
+    auto again = open_aligned(recording, alignment, true);
+    if (!again) return tl::unexpected(std::move(again).error());
+    sources.push_back(std::move(*again));
   }
   if (sources.size() < 2) return {};
   Timeline timeline(std::move(sources));
@@ -408,15 +412,16 @@ Result<void> Recordings::align_clocks() {
   for (const Recording& recording : recordings_)
     if (auto checked = check_shift(recording, *aligned); !checked) return checked;
   std::vector<ThreadId> guests;  // one vCPU's thread of each
-  std::size_t next = 0, kernels = 0;
+  std::size_t kernels = 0;
   for (Recording& recording : recordings_) {
     if (recording.aligned) continue;
-    const clocks::AlignedSource& one = aligned->sources[next++];
+    const std::size_t place = aligned_place(recording);
+    const clocks::AlignedSource& one = aligned->sources[place];
     const auto guest = shifted_guest(recording);
     if (!guest) input_.capabilities.merge(recording.is.has);
     for (const std::string& note : one.notes) input_.notes.push_back(note);
     if (recording.is.witness == Witness::kKernel && !guest) ++kernels;
-    if (next == 1) input_.observed = one.map.is_identity();
+    if (place == 0) input_.observed = one.map.is_identity();
     auto source = with_clock(std::move(recording.source), one, aligned->clock);
     if (recording.part.kind == SourceKind::kUftrace)
       source = with_vcpu_threads(std::move(source), vcpu_threads_of(recording.part.path));

@@ -70,6 +70,9 @@ class Recordings {
   [[nodiscard]] std::optional<ShiftedGuest> shifted_guest(const Recording& recording) const;
   Result<void> check_shift(const Recording& recording, clocks::Alignment& alignment) const;
   [[nodiscard]] std::size_t aligned_place(const Recording& recording) const;
+  [[nodiscard]] Result<std::unique_ptr<Source>> open_aligned(const Recording& recording,
+                                                             const clocks::Alignment& alignment,
+                                                             bool only_exits) const;
   bool leave_out_last(const std::string& why);
 
   [[nodiscard]] bool has_host() const { return recordings_.front().is.witness == Witness::kKernel; }

@@ -53,6 +53,15 @@ struct VcpuTotals {
     for (const std::uint64_t part : parts) sum += part;
     return sum;
   }
+  // The exits and states of another vCPU as well.
+  void add(const VcpuTotals& other) {
+    exits += other.exits;
+    guest_ns += other.guest_ns;
+    for (std::size_t i = 0; i < kParts; ++i) parts[i] += other.parts[i];
+    paused_ns += other.paused_ns;
+    offline_ns += other.offline_ns;
+    not_seen_ns += other.not_seen_ns;
+  }
 };
 
 // What exits cost, of the busy time. An exit that never ended is in neither cost.

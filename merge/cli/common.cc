@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "backend_ftrace/base/message.h"
+#include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/export/output_file.h"
 
@@ -83,10 +84,16 @@ PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
   PageOptions options;
   options.tool = "trapline " TRAPLINE_VERSION;
   options.recorded = session_facts(input.paths);
-  std::vector<std::string>& words = options.command;
-  words.push_back("report");
-  words.insert(words.end(), input.paths.begin(), input.paths.end());
-  const auto add = [&](const char* name, const std::string& text) {
+  options.command = recording_words(input, filter);
+  options.command.insert(options.command.begin(), "report");
+  for (const auto& [name, time] : {std::pair{"--from", from}, std::pair{"--to", to}})
+    if (!time.empty()) options.command.insert(options.command.end(), {name, time});
+  return options;
+}
+
+std::vector<std::string> recording_words(const InputOptions& input, const VcpuFilter& filter) {
+  std::vector<std::string> words = input.paths;
+  const auto add = [&words](const char* name, const std::string& text) {
     if (!text.empty()) words.insert(words.end(), {name, text});
   };
   for (const std::string& symbols : input.symbols) add("--symbols", symbols);
@@ -96,9 +103,24 @@ PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
   if (input.tsc_khz) add("--tsc-khz", std::to_string(*input.tsc_khz));
   if (filter.vcpu) add("--vcpu", std::to_string(*filter.vcpu));
   add("--vm", filter.vm);
-  add("--from", from);
-  add("--to", to);
-  return options;
+  return words;
+}
+
+std::string shell_text(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : printable(word)) text += c == '\'' ? "'\\''" : std::string(1, c);
+    text += '\'';
+  }
+  return text;
 }
 
 struct ProgressLine::State {
@@ -133,10 +155,15 @@ TextStyle stdout_style() {
   const std::string_view colours = setting == nullptr ? "auto" : setting;
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   style.colours = colours == "always" || (terminal && colours != "never");
-  if (!terminal) return style;
+  constexpr std::uint64_t kLeast = 40;
+  const char* columns = std::getenv("COLUMNS");
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
+  if (const auto wanted = columns == nullptr ? std::nullopt : parse_number(columns);
+      wanted.value_or(0) >= kLeast) {
+    style.width = *wanted;
+  } else if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= kLeast) {
     style.width = size.ws_col;
+  }
   return style;
 }
 

@@ -46,6 +46,11 @@ class ProgressLine {
 };
 
 // What a page of these recordings says of itself; `from` and `to` as the user gave them.
+// The words that name the recording, and how it is read, on the command line.
+[[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input,
+                                                       const VcpuFilter& filter);
+// As they are typed in a shell: "'a b' c".
+[[nodiscard]] std::string shell_text(const std::vector<std::string>& words);
 [[nodiscard]] PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
                                        const std::string& from, const std::string& to);
 

@@ -103,6 +103,15 @@ Result<void> complete(ReportArguments& options) {
   return {};
 }
 
+RecordingWords words_of(const ReportArguments& options) {
+  RecordingWords words = {shell_text(recording_words(options.pass.input, options.pass.look.filter)),
+                          {}};
+  for (const auto& [name, time] :
+       {std::pair{" --from ", options.from}, std::pair{" --to ", options.to}})
+    if (!time.empty()) words.interval += name + shell_text({time});
+  return words;
+}
+
 // `recording` is the page's data, where that is asked for.
 Result<void> print_report(const Report& report, const std::string& recording,
                           const ReportArguments& options) {
@@ -116,7 +125,8 @@ Result<void> print_report(const Report& report, const std::string& recording,
     } else if (options.format == "csv") {
       print_csv(report, out);
     } else {
-      print_text(report, out, options.output.empty() ? stdout_style() : TextStyle{});
+      print_text(report, words_of(options), out,
+                 options.output.empty() ? stdout_style() : TextStyle{});
     }
   });
 }

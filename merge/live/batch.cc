@@ -27,7 +27,7 @@ TableOf<Row> table_of_totals(std::span<const Row> rows, AddParts add_parts_to) {
 // As in a report's JSON, and what began before the interval.
 Table live_table(std::span<const LiveRow> rows, const States& known) {
   auto table = table_of_totals(rows, [&known](TableOf<LiveRow>& made) {
-    add_parts(made, known, 0, {}, [](const LiveRow& row) {
+    add_parts(made, known, kNoParts, 0, [](const LiveRow& row) {
       return PartsOf{row.parts, row.total.total()};
     });
   });
@@ -65,7 +65,7 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   TableOf<SlowExit> table(exits, word(kReasonWord, Dimension::kReason));
   table.add({"start_ns"}, [](const SlowExit& exit) { return exit.start.ns(); });
   table.add({"total_ns"}, &SlowExit::total);
-  add_parts(table, engine.model().known_states(), 0, {}, [](const SlowExit& exit) {
+  add_parts(table, engine.model().known_states(), kNoParts, 0, [](const SlowExit& exit) {
     return PartsOf{exit.parts, exit.total};
   });
   table.add({"tid"}, [](const SlowExit& exit) { return static_cast<std::int32_t>(exit.thread); });

@@ -32,15 +32,12 @@ std::uint64_t part_of(const ExplainNode& tree, std::string_view part) {
 void print_culprits(const ExplainNode& part, std::ostream& out, const TextStyle& style) {
   if (part.children.empty()) return;
   const std::string time = duration_text(part.ns, false);
-  std::vector<std::uint64_t> times;
-  for (const ExplainNode& culprit : part.children) times.push_back(culprit.ns);
-  const TimeUnit unit = choose_unit(times, false);
   TextTable table({part.text == "halted"    ? fmt::format("Halted {}, until", time)
                    : part.text == "blocked" ? fmt::format("Blocked {}, by", time)
                                             : fmt::format("Preempted {}, by", time),
-                   fmt::format("time/{}", unit.name), "share", "times"});
+                   "time", "share", "times"});
   for (const ExplainNode& culprit : part.children) {
-    table.add({culprit.text, in_unit(culprit.ns, unit), percent_text(culprit.ns, part.ns),
+    table.add({culprit.text, duration_text(culprit.ns, false), percent_text(culprit.ns, part.ns),
                grouped(culprit.count)});
   }
   out << '\n';
@@ -66,13 +63,11 @@ Table span_table(std::span<const GuestSpanGroup> groups) {
   table.add({.key = "key", .csv = false}, &Row::key);
   table.add({.key = "interval", .json = false}, &Row::key);
   table.add({"count", "count"}, [](const Row& row) { return row.all.count(); });
-  table.add({"total_ns", "total/{}", Unit::kDuration},
-            [](const Row& row) { return row.all.total(); });
-  table.add({"p50_ns", "p50/{}", Unit::kDuration, 0, 1},
+  table.add({"total_ns", "total", Unit::kDuration}, [](const Row& row) { return row.all.total(); });
+  table.add({"p50_ns", "p50", Unit::kDuration},
             [](const Row& row) { return row.all.percentile(500); });
   table.add({"p99_ns"}, [](const Row& row) { return row.all.percentile(990); });
-  table.add({"max_ns", "max/{}", Unit::kDuration, 0, 2},
-            [](const Row& row) { return row.all.max(); });
+  table.add({"max_ns", "max", Unit::kDuration}, [](const Row& row) { return row.all.max(); });
   for (const auto& part : kSpanParts) {
     const std::string_view text = part.first;
     table.add(

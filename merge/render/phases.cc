@@ -17,24 +17,14 @@ constexpr std::size_t kShown = 3;  // devices, and functions, of a phase
 
 void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std::ostream& out,
                   const TextStyle& style) {
-  std::vector<std::uint64_t> times;
-  for (const PhaseRow& row : phases) {
-    for (const auto* shares : {&row.devices, &row.functions}) {
-      for (std::size_t i = 0; i < std::min(kShown, shares->size()); ++i)
-        times.push_back((*shares)[i].ns);
-    }
-  }
-  if (times.empty()) return;
-  const TimeUnit unit = choose_unit(times, report.cycles);
-  TextTable table(
-      {"Their exits without halts", "exits", fmt::format("time/{}", unit.name), "share"});
+  TextTable table({"Their exits without halts", "exits", "time", "share"});
   for (const PhaseRow& row : phases) {
     std::uint64_t all = 0;
     for (const PhaseShare& share : row.functions) all += share.ns;
     const auto add = [&](const std::vector<PhaseShare>& shares, std::string_view what) {
       for (std::size_t i = 0; i < std::min(kShown, shares.size()); ++i) {
         table.add({fmt::format("{}: {} {}", row.name, what, shares[i].name),
-                   grouped(shares[i].exits), in_unit(shares[i].ns, unit),
+                   grouped(shares[i].exits), duration_text(shares[i].ns, report.cycles),
                    percent_text(shares[i].ns, all)});
       }
     };

@@ -4,11 +4,14 @@
 #include <ostream>
 
 #include "merge/render/text_table.h"
+#include "merge/report/next_steps.h"
 #include "merge/report/report.h"
 
 namespace trapline {
 
-void print_text(const Report& report, std::ostream& out, const TextStyle& style);
+// `words`: with which it says what to ask next.
+void print_text(const Report& report, const RecordingWords& words, std::ostream& out,
+                const TextStyle& style);
 // Version 1 of the schema.
 void print_json(const Report& report, std::ostream& out);
 // The groups, a row each, with the columns of the JSON rows.

@@ -1,5 +1,7 @@
 #include "merge/render/tables.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -16,50 +18,28 @@ std::optional<std::uint64_t> time_of(const CellValue& value) {
   return std::nullopt;
 }
 
-std::string cell(const CellValue& value, const Column& column, const TimeUnit& unit, bool cycles) {
+std::string cell(const CellValue& value, const Column& column, bool cycles) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   const auto* share = std::get_if<Share>(&value);
   const std::string most = share != nullptr && share->at_most && share->ns ? "<= " : "";
   if (column.unit == Unit::kShare)
     return share == nullptr ? "-" : most + percent_text(share->ns, share->whole);
-  if (column.unit == Unit::kOneDuration) return duration_text(time_of(value), cycles);
+  if (column.unit == Unit::kSubject) {
+    if (share == nullptr || share->ns.value_or(0) < share->whole / 10) return "";
+    return fmt::format("{} ({}{})", share->of, share->at_least ? ">= " : "",
+                       percent_text(share->ns, share->whole));
+  }
   if (column.unit == Unit::kDuration || column.unit == Unit::kNanoseconds) {
+    cycles = cycles && column.unit == Unit::kDuration;
     // A time that was longer in another case, and is saved, may be less than nothing.
     if (const auto* saved = std::get_if<std::int64_t>(&value)) {
       const auto ns = static_cast<std::uint64_t>(*saved);
-      return *saved < 0 ? "-" + in_unit(-ns, unit) : in_unit(ns, unit);
+      return *saved < 0 ? "-" + duration_text(-ns, cycles) : duration_text(ns, cycles);
     }
-    return most + in_unit(time_of(value), unit);
+    return most + duration_text(time_of(value), cycles);
   }
   if (const auto* number = std::get_if<std::uint64_t>(&value)) return grouped(*number);
   return "-";
-}
-
-// Of each scale: one unit for the values of the columns that say so.
-std::vector<TimeUnit> units_of(const Table& table, bool cycles) {
-  struct Scale {
-    std::vector<std::uint64_t> values;
-    bool cycles = false;
-  };
-  std::vector<Scale> scales(1);
-  for (const Table::Described& column : table.columns) {
-    const bool time = column.unit == Unit::kDuration || column.unit == Unit::kNanoseconds;
-    if (!time || column.title.empty() || !column.scales) continue;
-    if (column.scale >= scales.size()) scales.resize(column.scale + 1u);
-    Scale& scale = scales[column.scale];
-    scale.cycles = column.unit == Unit::kDuration && cycles;
-    for (std::size_t row = 0; row < table.rows; ++row)
-      scale.values.push_back(time_of(column.value(row)).value_or(0));
-  }
-  std::vector<TimeUnit> units;
-  for (const Scale& scale : scales) units.push_back(choose_unit(scale.values, scale.cycles));
-  return units;
-}
-
-std::string with_unit(std::string_view title, const TimeUnit& unit) {
-  std::string text(title);
-  if (const auto place = text.find("{}"); place != text.npos) text.replace(place, 2, unit.name);
-  return text;
 }
 
 Json json_of(const CellValue& value) {
@@ -77,18 +57,33 @@ Json json_of(const CellValue& value) {
       value);
 }
 
+// Shares of nothing, and subjects where there are none. What is not known is shown, as "-".
+bool says_nothing(const Table& table, const Table::Described& column) {
+  if (column.unit != Unit::kShare && column.unit != Unit::kSubject) return false;
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    const CellValue value = column.value(row);
+    if (column.unit == Unit::kSubject) {
+      if (!cell(value, column, false).empty()) return false;
+      continue;
+    }
+    const auto* share = std::get_if<Share>(&value);
+    if (share == nullptr || !share->ns || *share->ns != 0 || share->whole == 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void print_table(const Table& table, std::string_view title, bool cycles, std::ostream& out,
                  const TextStyle& style, unsigned block) {
-  const std::vector<TimeUnit> units = units_of(table, cycles);
-  std::vector<std::string> titles = {
-      with_unit(title, units[std::min<std::size_t>(block, units.size() - 1)])};
+  std::vector<TextTable::Column> titles = {title};
   std::vector<const Table::Described*> columns;
   for (const Table::Described& column : table.columns) {
-    if (column.title.empty() || column.block != block) continue;
+    if (column.title.empty() || column.block != block || says_nothing(table, column)) continue;
     columns.push_back(&column);
-    titles.push_back(with_unit(column.title, units[column.scale]));
+    TextTable::Column& shown = titles.emplace_back(column.title);
+    shown.text = column.unit == Unit::kText || column.unit == Unit::kSubject;
+    shown.goes = column.goes;
   }
   TextTable text(std::move(titles));
   for (std::size_t row = 0; row < table.rows; ++row) {
@@ -96,7 +91,7 @@ void print_table(const Table& table, std::string_view title, bool cycles, std::o
     for (const Table::Described* column : columns) {
       const CellValue value = column->value(row);
       if (std::holds_alternative<Absent>(value)) break;
-      cells.push_back(cell(value, *column, units[column->scale], cycles));
+      cells.push_back(cell(value, *column, cycles));
     }
     if (cells.size() > columns.size()) text.add(std::move(cells), table.dim && table.dim(row));
   }

@@ -12,7 +12,7 @@ namespace trapline {
 
 // A block of it after an empty line, without the rows that are absent from the block's first
 // column, and below it how many were left out; nothing where there is no row. `title`: of the rows'
-// names; "{}" is the unit of scale 0.
+// names.
 void print_table(const Table& table, std::string_view title, bool cycles, std::ostream& out,
                  const TextStyle& style, unsigned block = 0);
 

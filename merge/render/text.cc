@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
@@ -11,6 +12,7 @@
 #include "merge/render/tables.h"
 #include "merge/render/units.h"
 #include "merge/render/waits.h"
+#include "merge/report/next_steps.h"
 #include "merge/report/tables.h"
 
 namespace trapline {
@@ -30,13 +32,14 @@ void print_wrapped(std::string_view label, const std::string& text, std::ostream
       out << line << '\n';
       line.assign(label.size(), ' ');
     }
-    line += ' ' + word;
+    if (!line.empty()) line += ' ';
+    line += word;
     start = blank + 1;
   }
   out << line << '\n';
 }
 
-void print_head(const Report& report, std::ostream& out, const TextStyle& style) {
+void print_sources(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
     out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),
                        printable(source.clock));
@@ -55,6 +58,57 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
                           *source.rate_change_ppm);
     print_wrapped("  clock:", text, out, style);
   }
+}
+
+// Where the vCPUs' time went and what the exits cost, in one sentence or two.
+void print_finding(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.overhead || report.overhead->busy_ns() == 0) return;
+  const Overhead& overhead = *report.overhead;
+  const std::uint64_t busy = overhead.busy_ns();
+  const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
+  const std::string_view vcpus = report.vcpus.size() == 1 ? "The vCPU was" : "The vCPUs were";
+  const std::uint64_t halted = report.halted_ns();
+  std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
+  if (halted != 0) text += " and halted for " + time(halted);
+  // A guest that idles without a halt does so in its own time.
+  const std::string_view least = halted == 0 ? "at least " : "";
+  text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
+                      percent_text(overhead.guest_ns, busy), least,
+                      percent_text(overhead.exit_ns, busy));
+  // A key that begins with these names nothing: "-", "[unknown]", "[other]".
+  if (!report.largest.empty() && report.largest.find_first_of("-[") != 0)
+    text += fmt::format(" ({}: {} of the exits' time)", report.largest,
+                        percent_text(report.largest_ns, report.total.total.total()));
+  if (!report.knows(State::kPreempted)) {
+    text += "; whether a vCPU had to wait for a CPU was not recorded (sched:sched_switch).";
+  } else if (overhead.not_run_ns == 0) {
+    text += "; no vCPU had to wait for a CPU.";
+  } else {
+    text += fmt::format("; for {}{} a vCPU was ready and did not run.", least,
+                        percent_text(overhead.not_run_ns, busy));
+  }
+  if (style.colours) out << kBold;
+  print_wrapped("", text, out, style);
+  if (style.colours) out << kNormal;
+}
+
+void print_losses(const Report& report, std::ostream& out, const TextStyle& style) {
+  const ReportCounters& counters = report.counters;
+  if (counters.gaps == 0) return;
+  std::string text = fmt::format("{} events in {} {}", grouped(counters.lost_events),
+                                 grouped(counters.gaps), counters.gaps == 1 ? "loss" : "losses");
+  if (counters.gaps_uncounted != 0)
+    text += fmt::format(" ({} of them without a count)", grouped(counters.gaps_uncounted));
+  if (counters.exits.closed_by_loss != 0)
+    text += fmt::format("; left out: {} exits whose end may be among them",
+                        grouped(counters.exits.closed_by_loss));
+  print_wrapped("LOST:", text, out, style);
+}
+
+void print_head(const Report& report, std::ostream& out, const TextStyle& style) {
+  print_finding(report, out, style);
+  print_losses(report, out, style);
+  print_sources(report, out, style);
   const bool calls = report.rows_of == RowsOf::kCalls;
   out << fmt::format("{} {} in {}\n",
                      grouped(calls ? report.counters.calls.calls : report.counters.exits.exits),
@@ -62,49 +116,71 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
                      duration_text(interval_of(report), report.cycles));
 }
 
-// What the exits cost: two shares, and what they are shares of.
-void print_overhead(const Report& report, std::ostream& out) {
-  if (!report.overhead || report.overhead->busy_ns() == 0) return;
-  const Overhead& overhead = *report.overhead;
-  const std::uint64_t busy = overhead.busy_ns();
-  out << fmt::format(
-      "Of {} of busy time: guest {}, exits {}, waiting for a CPU {}.\n",
-      duration_text(busy, report.cycles), percent_text(overhead.guest_ns, busy),
-      percent_text(overhead.exit_ns, busy),
-      report.knows(State::kPreempted) ? percent_text(overhead.not_run_ns, busy) : "-");
-}
-
 constexpr std::size_t kMostVcpuRows = 16;
 
-// Of many the busiest, in their order.
+// Of many the busiest, in their order; then all of them in one row.
 std::vector<VcpuRow> shown_vcpus(const Report& report) {
   std::vector<VcpuRow> rows = report.vcpus;
-  if (rows.size() <= kMostVcpuRows) return rows;
-  std::vector<std::size_t> order(rows.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return rows[a].totals.exits > rows[b].totals.exits;
-  });
-  order.resize(kMostVcpuRows);
-  std::sort(order.begin(), order.end());
-  std::vector<VcpuRow> busiest;
-  for (const std::size_t i : order) busiest.push_back(rows[i]);
-  return busiest;
+  if (rows.size() > kMostVcpuRows) {
+    std::vector<std::size_t> order(rows.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return rows[a].totals.exits > rows[b].totals.exits;
+    });
+    order.resize(kMostVcpuRows);
+    std::sort(order.begin(), order.end());
+    std::vector<VcpuRow> busiest;
+    for (const std::size_t i : order) busiest.push_back(rows[i]);
+    rows = std::move(busiest);
+  }
+  if (report.vcpus.size() == 1 || report.rows_of == RowsOf::kCalls) return rows;
+  VcpuRow& all = rows.emplace_back();
+  for (const VcpuRow& row : report.vcpus) all.totals.add(row.totals);
+  return rows;
 }
 
 void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.vcpus.empty()) return;
   const bool calls = report.rows_of == RowsOf::kCalls;
-  print_table(vcpu_table(shown_vcpus(report), report),
-              calls ? "Share of wall time" : "Share of the vCPU's time", report.cycles, out, style);
+  const std::vector<VcpuRow> rows = shown_vcpus(report);
+  Table table = vcpu_table(rows, report);
+  if (report.vcpus.size() > 1 && !calls) {
+    const std::string all = fmt::format("all {} vCPUs", report.vcpus.size());
+    table.name = [all, name = table.name, last = rows.size() - 1](std::size_t row) {
+      return row == last ? all : name(row);
+    };
+  }
+  print_table(table, calls ? "Share of wall time" : "Share of the vCPU's time", report.cycles, out,
+              style);
   if (report.vcpus.size() > kMostVcpuRows) {
     out << fmt::format(
-        "and {} more with fewer {} (--by vm sums those of each VM, --vm shows one)\n",
+        "{} vCPUs with fewer {} are not shown (--by vm sums those of each VM, --vm shows one).\n",
         report.vcpus.size() - kMostVcpuRows, name_of(report.rows_of));
   }
-  if (!calls) return print_overhead(report, out);
-  out << "The time elsewhere is in functions that were not recorded, before the first call and "
-         "after the last.\n";
+  if (calls) {
+    out << "The time elsewhere is in functions that were not recorded, before the first call and "
+           "after the last.\n";
+  }
+}
+
+// The rows of exits, those that --top left out in one, all in one; then those of halts.
+std::vector<GroupRow> shown_rows(const Report& report) {
+  std::vector<GroupRow> rows = report.rows;
+  if (report.rows_of != RowsOf::kExits) return rows;
+  const auto halts =
+      std::find_if(rows.begin(), rows.end(), [](const auto& row) { return row.halts; });
+  const auto exits = halts - rows.begin();
+  std::vector<GroupRow> sums;
+  if (report.left_out.total.count() != 0) {
+    sums.push_back(report.left_out);
+    sums.back().key = fmt::format("{} more (--top)", report.rows_left_out);
+  }
+  if (exits + static_cast<std::ptrdiff_t>(sums.size()) > 1) {
+    sums.push_back(report.total);
+    sums.back().key = halts == rows.end() ? "all exits" : "all exits but halts";
+  }
+  rows.insert(halts, sums.begin(), sums.end());
+  return rows;
 }
 
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
@@ -112,20 +188,18 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
     out << fmt::format("\nno {}\n", name_of(report.rows_of));
     return;
   }
-  const Table table = group_table(report.rows, report);
+  const std::vector<GroupRow> rows = shown_rows(report);
+  Table table = group_table(rows, report);
+  if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
   print_table(table, report.by, report.cycles, out, style);
-  if (!report.durations() || report.rows_of == RowsOf::kRequests) return;
-  const bool calls = report.rows_of == RowsOf::kCalls;
-  print_table(table, calls ? "Where their own time went" : "Where their time went", report.cycles,
-              out, style, 1);
 }
 
 // What comes before and after requests, and the kernel's threads that serve them.
 void print_requests(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.rows_of == RowsOf::kRequests && !report.rows.empty()) {
     const Table table = request_path_table(report);
-    print_table(table, "From notify to interrupt/{}", report.cycles, out, style);
-    print_table(table, "From request to disk/{}", report.cycles, out, style, 1);
+    print_table(table, "From notify to interrupt", report.cycles, out, style);
+    print_table(table, "From request to disk", report.cycles, out, style, 1);
   }
   std::uint64_t irqfd = 0, posted = 0;
   // A request of a disk is part of its queue's: the largest row has all of them.
@@ -141,7 +215,7 @@ void print_requests(const Report& report, std::ostream& out, const TextStyle& st
     out << fmt::format("{} of a queue's interrupts were posted: their injection is the post.\n",
                        grouped(posted));
   }
-  print_table(vhost_table(report), "vhost workers/{}", report.cycles, out, style);
+  print_table(vhost_table(report), "vhost workers", report.cycles, out, style);
 }
 
 void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& style) {
@@ -187,7 +261,7 @@ void print_irqs(const Report& report, std::ostream& out, const TextStyle& style)
     }
     return;
   }
-  print_table(irq_table(report), "Interrupts/{}", report.cycles, out, style);
+  print_table(irq_table(report), "Interrupts", report.cycles, out, style);
   if (report.irqs_coalesced != 0) {
     out << fmt::format("{} interrupt{} raised again while {} pending.\n",
                        grouped(report.irqs_coalesced),
@@ -209,19 +283,19 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
 
 void print_counters(const Report& report, std::ostream& out) {
   const ReportCounters& counters = report.counters;
+  // One of each vCPU is cut at either edge of a recording.
+  const auto beyond_edges = [&report](std::uint64_t count) {
+    return count <= report.vcpus.size() ? 0 : count;
+  };
   const std::pair<std::uint64_t, std::string_view> kSentences[] = {
-      {counters.lost_events, "events lost"},
-      {counters.gaps, "losses of events, each on one CPU"},
-      {counters.gaps_uncounted, "of them without a count"},
       {counters.left_out_events, "events left out on purpose, by --snapshot-on"},
       {counters.left_out_pieces, "pieces of time that they lay in, on one CPU each"},
-      {counters.exits.closed_by_loss, "exits left out: a loss may hide their end"},
       {counters.exits.exits_stopped,
        "exits left out: their vCPU was paused or went offline in them"},
-      {counters.exits.exit_without_entry, report.model.from_userspace_exit
-                                              ? "exits to user space whose end was not recorded"
-                                              : "kvm_exit without a kvm_entry after it"},
-      {counters.exits.entry_without_exit, "kvm_entry without a kvm_exit before it"},
+      {beyond_edges(counters.exits.exit_without_entry),
+       report.model.from_userspace_exit ? "exits to user space whose end was not recorded"
+                                        : "kvm_exit without a kvm_entry after it"},
+      {beyond_edges(counters.exits.entry_without_exit), "kvm_entry without a kvm_exit before it"},
       {counters.exits.user_without_end, "user intervals that only kvm_entry ended"},
       {counters.exits.clock_went_back, "events stamped before their thread's last one"},
       {counters.exits.threads_left_out, "kvm events of threads beyond the most that are followed"},
@@ -243,9 +317,17 @@ void print_counters(const Report& report, std::ostream& out) {
   if (!text.empty()) out << "\nCounters\n" << text;
 }
 
+void print_next(const std::vector<NextStep>& steps, std::ostream& out) {
+  const char* label = "\nnext: ";
+  for (const NextStep& step : steps)
+    out << std::exchange(label, "      ")
+        << fmt::format("trapline {}  # {}\n", step.command, step.answers);
+}
+
 }  // namespace
 
-void print_text(const Report& report, std::ostream& out, const TextStyle& style) {
+void print_text(const Report& report, const RecordingWords& words, std::ostream& out,
+                const TextStyle& style) {
   print_head(report, out, style);
   print_vcpus(report, out, style);
   print_groups(report, out, style);
@@ -254,7 +336,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
     print_table(vmm_event_table(report), "QEMU's events", report.cycles, out, style);
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
-  if (report.halts) print_table(halt_table(*report.halts), "Halts/{}", report.cycles, out, style);
+  if (report.halts) print_table(halt_table(*report.halts), "Halts", report.cycles, out, style);
   if (report.halt_costs) print_halt_costs(report, *report.halt_costs, out, style);
   if (report.phases) print_phases(report, *report.phases, out, style);
   print_waits(report, out, style);
@@ -262,6 +344,7 @@ void print_text(const Report& report, std::ostream& out, const TextStyle& style)
   print_counters(report, out);
   if (!report.notes.empty()) out << '\n';
   for (const std::string& note : report.notes) print_wrapped("note:", note, out, style);
+  print_next(next_steps(report, words), out);
 }
 
 }  // namespace trapline

@@ -1,6 +1,7 @@
 #include "merge/render/text_table.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "merge/render/units.h"
 
@@ -19,25 +20,46 @@ std::size_t text_width(std::string_view text) {
   }));
 }
 
+std::vector<std::size_t> TextTable::shown(const std::vector<std::size_t>& widths,
+                                          std::size_t room) const {
+  std::vector<std::size_t> columns(widths.size());
+  std::iota(columns.begin(), columns.end(), std::size_t{0});
+  const auto goes = [this](std::size_t column) { return columns_[column].goes; };
+  while (true) {
+    std::size_t width = widths[columns.front()];
+    for (std::size_t i = 1; i < columns.size(); ++i) width += kGap + widths[columns[i]];
+    const auto first = std::ranges::max_element(columns, {}, goes);
+    if (width <= room || goes(*first) == 0) return columns;
+    columns.erase(first);
+  }
+}
+
 void TextTable::print(std::ostream& out, const TextStyle& style) const {
   std::vector<std::size_t> widths;
-  for (std::size_t column = 0; column < titles_.size(); ++column) {
-    std::size_t width = text_width(titles_[column]);
+  for (std::size_t column = 0; column < columns_.size(); ++column) {
+    std::size_t width = text_width(columns_[column].title);
     for (const Row& row : rows_) width = std::max(width, text_width(row.cells[column]));
     widths.push_back(width);
   }
+  const std::vector<std::size_t> columns = shown(widths, style.width);
   std::size_t numbers = 0;
-  for (std::size_t column = 1; column < widths.size(); ++column) numbers += kGap + widths[column];
+  for (std::size_t i = 1; i < columns.size(); ++i) numbers += kGap + widths[columns[i]];
   const std::size_t room = style.width > numbers ? style.width - numbers : 0;
-  widths[0] = std::min(widths[0], std::max(room, text_width(titles_[0])));
+  widths[0] = std::min(widths[0], std::max(room, text_width(columns_[0].title)));
 
-  const auto line_of = [&](const std::vector<std::string>& cells, bool first) {
-    std::string line = first ? cells[0] : std::string();
+  const auto line_of = [&](const auto& cell, bool first) {
+    std::string line = first ? cell(0) : std::string();
     pad(line, widths[0] - std::min(widths[0], text_width(line)));
-    for (std::size_t column = 1; column < cells.size(); ++column) {
-      pad(line, kGap + widths[column] - text_width(cells[column]));
-      line += cells[column];
+    for (std::size_t i = 1; i < columns.size(); ++i) {
+      const std::size_t column = columns[i];
+      const std::string& text = cell(column);
+      pad(line, kGap);
+      const std::size_t rest = widths[column] - text_width(text);
+      if (!columns_[column].text) pad(line, rest);
+      line += text;
+      if (columns_[column].text && i + 1 < columns.size()) pad(line, rest);
     }
+    line.erase(line.find_last_not_of(' ') + 1);
     return line;
   };
   const auto print_line = [&](const std::string& line, std::string_view colour) {
@@ -47,12 +69,18 @@ void TextTable::print(std::ostream& out, const TextStyle& style) const {
       out << line << '\n';
     }
   };
-  print_line(line_of(titles_, true), kBold);
+  const auto title = [this](std::size_t column) -> const std::string& {
+    return columns_[column].title;
+  };
+  print_line(line_of(title, true), kBold);
   for (const Row& row : rows_) {
     const std::string_view colour = row.dim ? kDim : std::string_view();
     const bool fits = text_width(row.cells[0]) <= widths[0];
     if (!fits) print_line(row.cells[0], colour);
-    print_line(line_of(row.cells, fits), colour);
+    const auto cell = [&row](std::size_t column) -> const std::string& {
+      return row.cells[column];
+    };
+    print_line(line_of(cell, fits), colour);
   }
 }
 

@@ -1,18 +1,22 @@
 // A table on a terminal: the first column is text on the left, the others are numbers on the right.
-// A first cell that is wider than what the numbers leave stands on a line of its own, whole.
+// Where the terminal is too narrow, columns that may go are left out; a first cell that is wider
+// than what is left then stands on a line of its own, whole.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trapline {
 
-// How a terminal is written to; plain text otherwise.
+// How a terminal is written to; a file or a pipe is as wide as its lines.
 struct TextStyle {
-  std::size_t width = 80;
+  std::size_t width = std::numeric_limits<std::size_t>::max();
   bool colours = false;
 };
 inline constexpr std::string_view kBold = "\x1b[1m";
@@ -21,7 +25,15 @@ inline constexpr std::string_view kNormal = "\x1b[0m";  // ends the others
 
 class TextTable {
  public:
-  explicit TextTable(std::vector<std::string> titles) : titles_(std::move(titles)) {}
+  struct Column {
+    // Implicit: a title is a column that stays.
+    template <typename Title>
+    Column(Title&& words) : title(std::forward<Title>(words)) {}  // NOLINT(bugprone-forwarding*)
+    std::string title;
+    bool text = false;      // on the left
+    std::uint8_t goes = 0;  // 0: it stays; where there is no room the highest goes first
+  };
+  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   // As many cells as titles. `dim`: less important than the others.
   void add(std::vector<std::string> cells, bool dim = false) {
@@ -35,7 +47,11 @@ class TextTable {
     std::vector<std::string> cells;
     bool dim;
   };
-  std::vector<std::string> titles_;
+  // The columns for which there is room, in their order.
+  [[nodiscard]] std::vector<std::size_t> shown(const std::vector<std::size_t>& widths,
+                                               std::size_t room) const;
+
+  std::vector<Column> columns_;
   std::vector<Row> rows_;
 };
 

@@ -1,6 +1,7 @@
 #include "merge/report/aggregator.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -11,7 +12,6 @@
 #include "merge/report/causes.h"
 #include "merge/report/notes.h"
 #include "merge/report/tables.h"
-#include "merge/report/top_rows.h"
 
 namespace trapline {
 
@@ -22,6 +22,7 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
       needs_stack_(keys_.needs_stack()),
       needs_waits_(options.waits || options.steal || keys_.needs_waits()),
       groups_(keys_.words()),
+      subjects_(options.by),
       slow_exits_(options.slower_than) {
   if (options.phases) phases_.emplace(*options.phases);
 }
@@ -60,7 +61,8 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     waits_.add(waits);
     waits_.add(pipeline.waits()->halts());
   }
-  if (!options_.requests) groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit);
+  if (!options_.requests)
+    subjects_.add(groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit), exit);
   if (phases_) phases_->exit(exit, pipeline);
 }
 
@@ -142,25 +144,59 @@ void Aggregator::report_sources(Report& report, const Naming& names) const {
 }
 
 void Aggregator::report_groups(Report& report, const Naming& names) const {
-  std::map<std::string, GroupRow> rows;  // two numbers may have one name
-  for (const Groups::Group& group : groups_.groups()) {
-    const auto [place, is_new] = rows.try_emplace(keys_.text(group.key, names), group.row);
-    if (!is_new) place->second.merge(group.row);
+  struct Named {
+    GroupRow row;
+    std::vector<std::uint32_t> places;
+  };
+  std::map<std::string, Named> rows;  // two numbers may have one name
+  for (std::uint32_t place = 0; place < groups_.groups().size(); ++place) {
+    const Groups::Group& group = groups_.groups()[place];
+    Named& named = rows[keys_.text(group.key, names)];
+    named.row.merge(group.row);
+    named.places.push_back(place);
   }
-  for (auto& [key, row] : rows) {
-    row.key = key;
-    report.rows.push_back(std::move(row));
+  for (auto& [key, named] : rows) {
+    named.row.key = key;
+    if (const auto most = subjects_.largest(named.places, names); most && report.durations()) {
+      named.row.mostly = most->text;
+      named.row.mostly_ns = most->ns;
+      named.row.mostly_at_least = most->at_least;
+    }
+    report.rows.push_back(std::move(named.row));
   }
+  sort_rows(report);
+}
+
+// --top is of both, exits and halts. What found no room among the groups is no row to leave out.
+void Aggregator::sort_rows(Report& report) const {
   std::stable_sort(report.rows.begin(), report.rows.end(),
                    [&](const GroupRow& a, const GroupRow& b) {
-                     return measure(a.total, options_.sort, report.durations()) >
-                            measure(b.total, options_.sort, report.durations());
+                     return comes_before(a, b, options_.sort, report.durations());
                    });
-  report.rows_left_out = keep_first(report.rows, options_.top);
-  if (groups_.other().total.count() != 0) {
-    report.rows.push_back(groups_.other());
-    report.rows.back().key = Report::kFoldedKey;
+  std::array<std::size_t, 2> kept{};
+  std::vector<GroupRow> rows;
+  for (GroupRow& row : report.rows) {
+    if (!row.halts) {
+      report.total.merge(row);
+      if (row.total.total() > report.largest_ns) {
+        report.largest = row.key;
+        report.largest_ns = row.total.total();
+      }
+    }
+    std::size_t& so_far = kept[row.halts ? 1 : 0];
+    if (options_.top == 0 || so_far < options_.top) {
+      ++so_far;
+      rows.push_back(std::move(row));
+      continue;
+    }
+    ++report.rows_left_out;
+    if (!row.halts) report.left_out.merge(row);
   }
+  report.rows = std::move(rows);
+  if (groups_.other().total.count() == 0) return;
+  report.total.merge(groups_.other());
+  const auto place = report.rows.begin() + static_cast<std::ptrdiff_t>(kept[0]);
+  report.rows.insert(place, groups_.other())->key = Report::kFoldedKey;
 }
 
 void Aggregator::report_waits(Report& report, const Naming& names) const {

@@ -15,6 +15,7 @@
 #include "merge/report/request_table.h"
 #include "merge/report/slow_exits.h"
 #include "merge/report/steal_table.h"
+#include "merge/report/subjects.h"
 #include "merge/report/wait_table.h"
 #include "merge/session/input.h"
 
@@ -40,6 +41,7 @@ class Aggregator : public SpanSink {
  private:
   void report_sources(Report& report, const Naming& names) const;
   void report_groups(Report& report, const Naming& names) const;
+  void sort_rows(Report& report) const;
   void report_waits(Report& report, const Naming& names) const;
   static void note_quotas(Report& report, const Pipeline& pipeline);
 
@@ -48,6 +50,7 @@ class Aggregator : public SpanSink {
   ExitKeys keys_;
   bool needs_stack_, needs_waits_;
   Groups groups_;
+  Subjects subjects_;
   SlowExits slow_exits_;
   RequestTable requests_;
   IrqTable irqs_;

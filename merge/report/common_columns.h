@@ -18,8 +18,8 @@ struct PartsOf {
   Parts parts;
   std::uint64_t whole;
 };
-inline constexpr std::array<std::string_view, kParts> kPartTitles = {
-    "kernel", "user (QEMU)", "preempted", "blocked", "halted"};
+inline constexpr std::array<std::string_view, kParts> kPartTitles = kPartNames;
+inline constexpr std::array<std::string_view, kParts> kNoParts = {};
 template <typename Row, typename Get>
 void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column column, Get get) {
   column.key = std::string(kPartNames[part]) + "_ns";
@@ -29,11 +29,15 @@ void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column
     return Share{told(known, part, of.parts), of.whole};
   });
 }
+// `goes`: as Column::goes of the first; the last of them go first.
 template <typename Row, typename Get>
-void add_parts(TableOf<Row>& table, const States& known, std::uint8_t block,
-               const std::array<std::string_view, kParts>& titles, Get get) {
+void add_parts(TableOf<Row>& table, const States& known,
+               const std::array<std::string_view, kParts>& titles, std::uint8_t goes, Get get) {
   for (std::size_t i = 0; i < kParts; ++i)
-    add_part(table, known, i, {.title = std::string(titles[i]), .block = block}, get);
+    add_part(table, known, i,
+             {.title = std::string(titles[i]),
+              .goes = static_cast<std::uint8_t>(goes == 0 ? 0 : goes + i)},
+             get);
 }
 // Of calls of guest functions, which have no time in the kernel: QEMU's part is its devices', and
 // `at_most` stands beside it in text.
@@ -44,19 +48,21 @@ void add_call_parts(TableOf<Row>& table, const States& known, std::uint8_t block
                                                             ""};
   for (std::size_t i = 0; i < kParts; ++i) {
     if (static_cast<Part>(i) == Part::kPreempted)
-      table.add({"", "at most", Unit::kShare, block}, at_most);
+      table.add({"", "devices at most", Unit::kShare, block}, at_most);
     add_part(table, known, i, {.title = std::string(kTitles[i]), .block = block}, get);
   }
 }
 
 // The columns of a distribution that text shows.
-struct Title {
-  std::string_view text{};
-  std::uint8_t scale = 0;
-  bool scales = false;
-};
 struct DistributionTitles {
-  Title count{}, p50{}, p90{}, p99{}, max{};
+  struct Title {
+    std::string_view text{};
+    std::uint8_t goes = 0;
+    Title() = default;
+    Title(const char* title, std::uint8_t when = 0) : text(title), goes(when) {}
+    Title(std::string_view title) : text(title) {}
+  };
+  Title count{}, mean{}, p50{}, p90{}, p99{}, max{};
   std::uint8_t block = 0;
 };
 
@@ -65,9 +71,9 @@ struct DistributionTitles {
 template <typename Row, typename Get>
 void add_percentiles(TableOf<Row>& table, const std::string& prefix,
                      const DistributionTitles& titles, Get get) {
-  const auto add = [&](std::string_view key, const Title& title, auto figure) {
+  const auto add = [&](std::string_view key, const DistributionTitles::Title& title, auto figure) {
     table.add({prefix + std::string(key), std::string(title.text), Unit::kDuration, titles.block,
-               title.scale, title.scales},
+               title.goes},
               [get, figure](const Row& row) -> CellValue {
                 const auto* histogram = get(row);
                 if (histogram == nullptr) return Absent();
@@ -78,7 +84,7 @@ void add_percentiles(TableOf<Row>& table, const std::string& prefix,
     return [per_mille](const auto& histogram) { return histogram.percentile(per_mille); };
   };
   add("min_ns", {}, [](const auto& histogram) { return histogram.min(); });
-  add("mean_ns", {}, [](const auto& histogram) { return histogram.mean(); });
+  add("mean_ns", titles.mean, [](const auto& histogram) { return histogram.mean(); });
   add("p50_ns", titles.p50, percentile(500));
   add("p90_ns", titles.p90, percentile(900));
   add("p99_ns", titles.p99, percentile(990));
@@ -91,7 +97,7 @@ template <typename Row, typename Get>
 void add_distribution(TableOf<Row>& table, std::string_view key, const DistributionTitles& titles,
                       Get get) {
   const std::string prefix = std::string(key) + '.';
-  const auto add = [&](std::string_view name, const Title& title, auto figure) {
+  const auto add = [&](std::string_view name, const DistributionTitles::Title& title, auto figure) {
     table.add({prefix + std::string(name), std::string(title.text), Unit::kCount, titles.block},
               [get, figure](const Row& row) -> CellValue {
                 const auto* histogram = get(row);

@@ -3,56 +3,86 @@
 
 namespace trapline {
 
+namespace {
+
+// What a narrow terminal leaves out, the highest first: the shape of a distribution, then how many
+// there were, then what it was about; the total and its share stay.
+enum Goes : std::uint8_t {
+  kOfParts = 1,
+  kMostly = kOfParts + kParts,
+  kCount,
+  kP99,
+  kMax,
+  kP50,
+  kP90,
+  kMean
+};
+
+}  // namespace
+
+// More than 60 lines: the columns, one after the other.
 Table group_table(std::span<const GroupRow> rows, const Report& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
   const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();
-  const std::uint64_t vcpu_time = report.vcpu_time();
+  const std::uint64_t whole = exits ? report.total.total.total() : report.vcpu_time();
   TableOf<GroupRow> table(rows, &GroupRow::key);
-  table.left_out = report.rows_left_out;
   table.dim = [rows](std::size_t row) { return rows[row].halts; };
   const auto timed = [durations](std::uint64_t ns) {
     return durations ? to_value(ns) : CellValue();
   };
   table.add({"key"}, &GroupRow::key);
-  table.add({"count", std::string(name_of(report.rows_of))},
+  table.add({.key = "count", .title = std::string(name_of(report.rows_of)), .goes = kCount},
             [](const GroupRow& row) { return row.total.count(); });
-  table.add({"total_ns", "total/{}", Unit::kDuration},
+  table.add({"total_ns", "total", Unit::kDuration},
             [timed](const GroupRow& row) { return timed(row.total.total()); });
   if (exits) table.add({.key = "halts", .csv = false}, &GroupRow::halts);
-  table.add({"", "of time", Unit::kShare}, [=](const GroupRow& row) -> CellValue {
-    if (requests || !durations) return {};
-    if (row.halts) return "halt";
-    return Share{row.total.total(), vcpu_time};
-  });
-  const auto guest = [](const GroupRow& row) { return Share{row.guest_ns(), row.total.total()}; };
-  const auto devices_at_most = [](const GroupRow& row) {
-    return Share{row.devices_at_most_ns, row.total.total()};
-  };
-  if (calls) {
-    table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .block = 1, .csv = false},
-              guest);
-    table.add({.key = "devices_at_most_ns", .csv = false}, devices_at_most);
-  }
-  const States known = requests ? States() : report.known_states();
-  const auto parts = [](const GroupRow& row) { return PartsOf{row.parts, row.total.total()}; };
-  if (calls) {
-    add_call_parts(table, known, 1, parts, devices_at_most);
-  } else {
-    add_parts(table, known, 1, kPartTitles, parts);
-  }
+  table.add({"",
+             requests ? ""
+             : exits  ? "of exits"
+                      : "of time",
+             Unit::kShare},
+            [=](const GroupRow& row) -> CellValue {
+              if (!durations) return {};
+              if (row.halts) return "halt";
+              return Share{row.total.total(), whole};
+            });
   add_percentiles(table, "",
-                  {.p50 = {"p50/{}", 1, true},
-                   .p90 = {"p90/{}", 1},
-                   .p99 = {"p99/{}", 2},
-                   .max = {"max/{}", 2, true}},
+                  {.mean = {"mean", kMean},
+                   .p50 = {"p50", kP50},
+                   .p90 = {requests || calls ? "p90" : "", kP90},
+                   .p99 = {"p99", kP99},
+                   .max = {"max", kMax}},
                   [durations](const GroupRow& row) {
                     static const Histogram kNone;
                     return durations ? &row.total : &kNone;
                   });
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
-  if (calls) {  // CSV has them at the end
-    table.add({.key = "guest_ns", .json = false}, guest);
-    table.add({.key = "devices_at_most_ns", .json = false}, devices_at_most);
+  const States known = requests ? States() : report.known_states();
+  const auto parts = [](const GroupRow& row) { return PartsOf{row.parts, row.total.total()}; };
+  if (calls) {
+    const auto at_most = [](const GroupRow& row) {
+      return Share{row.devices_at_most_ns, row.total.total()};
+    };
+    table.add({.key = "guest_ns", .title = "guest", .unit = Unit::kShare, .goes = kOfParts},
+              [](const GroupRow& row) {
+                return Share{row.guest_ns(), row.total.total()};
+              });
+    add_call_parts(table, known, 0, parts, at_most);
+    table.add({"devices_at_most_ns"}, at_most);
+  } else {
+    add_parts(table, known, requests ? kNoParts : kPartTitles, kOfParts, parts);
+  }
+  if (exits) {
+    table.add({.key = "mostly", .unit = Unit::kText},
+              [](const GroupRow& row) { return text_or_null(row.mostly); });
+    table.add({"mostly_ns", "mostly", Unit::kSubject, 0, kMostly},
+              [](const GroupRow& row) -> CellValue {
+                if (row.mostly.empty()) return {};
+                return Share{.ns = row.mostly_ns,
+                             .whole = row.total.total(),
+                             .at_least = row.mostly_at_least,
+                             .of = row.mostly};
+              });
   }
   return table;
 }

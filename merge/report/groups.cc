@@ -103,36 +103,37 @@ bool Groups::is_same(const GroupKey& a, const GroupKey& b) const {
   return a.halted == b.halted;
 }
 
-GroupRow& Groups::row_of(const GroupKey& key) {
-  if (last_ < groups_.size() && is_same(groups_[last_].key, key)) return groups_[last_].row;
+std::uint32_t Groups::place_of(const GroupKey& key) {
+  if (last_ < groups_.size() && is_same(groups_[last_].key, key)) return last_;
   const std::uint32_t at = hash(key);
   const std::uint32_t known =
       index_.find(at, [this, &key](std::uint32_t i) { return is_same(groups_[i].key, key); });
   if (known != FlatIndex::kNone) [[likely]] {
-    last_ = known;
-    return groups_[known].row;
+    return last_ = known;
   }
   if (groups_.size() == kMost) {
     ++folded_;
-    return other_;
+    return kOther;
   }
   groups_.push_back({key, {}});
   index_.add(at);
-  return groups_.back().row;
+  return last_ = static_cast<std::uint32_t>(groups_.size() - 1);
 }
 
-void Groups::add(const GroupKey& key, const ExitSpan& span) {
-  GroupRow& row = row_of(key);
+std::uint32_t Groups::add(const GroupKey& key, const ExitSpan& span) {
+  const std::uint32_t place = place_of(key);
+  GroupRow& row = row_at(place);
   const std::uint64_t total = span.total();
   if (row.total.count() == 0) row.halts = true;
   row.halts = row.halts && span.halt;
   if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = span.start.ns();
   row.total.add(total);
   for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += span.parts[i];
+  return place;
 }
 
 void Groups::add(const GroupKey& key, const FunctionCall& call) {
-  GroupRow& row = row_of(key);
+  GroupRow& row = row_at(place_of(key));
   const std::uint64_t total = call.own.total();
   if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = call.begin.ns();
   row.total.add(total);

@@ -54,7 +54,9 @@ class Groups {
 
   explicit Groups(std::size_t words) : words_(words), index_(256) {}
 
-  void add(const GroupKey& key, const ExitSpan& span);
+  static constexpr std::uint32_t kOther = kMost;
+  // The group's place, kOther where there was no more room.
+  std::uint32_t add(const GroupKey& key, const ExitSpan& span);
   void add(const GroupKey& key, const FunctionCall& call);
   [[nodiscard]] std::uint64_t folded() const { return folded_; }
 
@@ -69,8 +71,11 @@ class Groups {
  private:
   [[nodiscard]] std::uint32_t hash(const GroupKey& key) const;
   [[nodiscard]] bool is_same(const GroupKey& a, const GroupKey& b) const;
-  // The key's row; that of all others where there is no more room.
-  GroupRow& row_of(const GroupKey& key);
+  // The key's place, kOther where there is no more room.
+  std::uint32_t place_of(const GroupKey& key);
+  [[nodiscard]] GroupRow& row_at(std::uint32_t place) {
+    return place == kOther ? other_ : groups_[place].row;
+  }
 
   std::size_t words_;  // of a key that are used
   std::vector<Group> groups_;

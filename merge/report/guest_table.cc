@@ -35,14 +35,12 @@ Table guest_function_table(const Report& report) {
   table.add({"calls", "calls"}, [](const Row& row) { return row.times.calls; });
   table.add({"exits", calls ? "" : "exits"}, [](const Row& row) { return row.times.exits; });
   if (calls) table.add({"", "QEMU events"}, events);
-  table.add({"own_ns", "own/{}", Unit::kDuration},
-            [](const Row& row) { return row.times.own_ns(); });
+  table.add({"own_ns", "own", Unit::kDuration}, [](const Row& row) { return row.times.own_ns(); });
   table.add({"guest_ns", "guest", Unit::kShare}, [guest](const Row& row) {
     return guest ? CellValue(Share{row.times.guest_ns, row.times.own_ns()}) : CellValue();
   });
   if (!calls) {
-    add_parts(table, report.known_states(), 0, {"kernel", "user", "preempted", "blocked", "halted"},
-              parts);
+    add_parts(table, report.known_states(), kPartTitles, 0, parts);
     return table;
   }
   table.add({"qemu_events"}, events);

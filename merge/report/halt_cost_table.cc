@@ -59,11 +59,11 @@ Table halt_cost_table(std::span<const HaltCostRow> rows, bool cycles) {
   table.add({"", "of exits", Unit::kShare}, [](const Row& row) {
     return Share{row.halt_exits, row.exits};
   });
-  table.add({"halted_ns", "halted/{}", Unit::kDuration}, &Row::halted_ns);
+  table.add({"halted_ns", "halted", Unit::kDuration}, &Row::halted_ns);
   table.add({"", "of time", Unit::kShare}, [](const Row& row) {
     return Share{row.halted_ns, row.time_ns};
   });
-  table.add({"", "polled/{}", Unit::kNanoseconds, 0, 1}, polling);
+  table.add({"", "polled", Unit::kNanoseconds}, polling);
   table.add({"", "of time", Unit::kShare},
             [=](const Row& row) { return cycles ? CellValue() : polling(row); });
   table.add({"polling_ns"}, &Row::polling_ns);
@@ -98,14 +98,14 @@ Table replay_table(std::span<const ReplayRow> rows) {
   add({"halt_poll_ns"}, [](const HaltReplays::Row& row) { return row.halt_poll_ns; });
   add({"won", "won"}, [](const HaltReplays::Row& row) { return row.won; });
   add({"lost", "lost"}, [](const HaltReplays::Row& row) { return row.lost; });
-  add({"polling_ns", "polled/{}", Unit::kNanoseconds},
+  add({"polling_ns", "polled", Unit::kNanoseconds},
       [](const HaltReplays::Row& row) { return row.polling_ns; });
   table.add({"", "of time", Unit::kShare}, [](const Row& row) {
     return Share{row.setting.polling_ns, row.time_ns};
   });
-  add({"late_ns", "wake-ups/{}", Unit::kNanoseconds, 0, 1},
+  add({"late_ns", "wake-ups", Unit::kNanoseconds},
       [](const HaltReplays::Row& row) { return row.late_ns; });
-  table.add({"saved_ns", "saved/{}", Unit::kNanoseconds, 0, 1, false}, [](const Row& row) {
+  table.add({"saved_ns", "saved", Unit::kNanoseconds}, [](const Row& row) {
     return static_cast<std::int64_t>(row.late_ns - row.setting.late_ns);
   });
   return table;

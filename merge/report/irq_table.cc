@@ -84,12 +84,10 @@ Table irq_table(const Report& report) {
   table.add({"pin"}, &IrqRow::pin);
   table.add({"raised", "raised"}, &IrqRow::raised);
   table.add({"injected"}, &IrqRow::injected);
-  add_distribution(table, "raise_to_inject", {.p50 = {"inject p50", 0, true}, .p99 = {"p99"}},
+  add_distribution(table, "raise_to_inject", {.p50 = "inject p50", .p99 = "p99"},
                    &IrqRow::to_inject);
-  add_distribution(table, "raise_to_entry", {.p50 = {"entry p50", 0, true}, .p99 = {"p99"}},
-                   &IrqRow::to_entry);
-  add_distribution(table, "inject_to_eoi", {.p50 = {"eoi p50", 0, true}, .p99 = {"p99"}},
-                   &IrqRow::to_eoi);
+  add_distribution(table, "raise_to_entry", {.p50 = "entry p50", .p99 = "p99"}, &IrqRow::to_entry);
+  add_distribution(table, "inject_to_eoi", {.p50 = "eoi p50", .p99 = "p99"}, &IrqRow::to_eoi);
   return table;
 }
 

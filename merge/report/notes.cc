@@ -55,12 +55,6 @@ void note_hidden(const Report& report, std::vector<std::string>& notes) {
   }
 }
 
-bool saw_halts(const Report& report) {
-  return std::any_of(report.vcpus.begin(), report.vcpus.end(), [](const VcpuRow& row) {
-    return row.totals.parts[static_cast<std::size_t>(Part::kHalted)] != 0;
-  });
-}
-
 constexpr std::string_view kCyclesNote =
     "times are cycles of the TSC: the recording does not tell its frequency; give --tsc-khz";
 
@@ -118,7 +112,7 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
     return notes;
   }
   notes = notes_of(report.model);
-  if (report.knows(State::kGuest) && !report.vcpus.empty() && !saw_halts(report)) {
+  if (report.knows(State::kGuest) && !report.vcpus.empty() && report.halted_ns() == 0) {
     notes.push_back(
         "no halt was recorded: guest time may include idle time, and exits cost at least their "
         "share");

@@ -38,6 +38,13 @@ template <typename Total>
   return durations ? total.total() : total.count();
 }
 
+// The order of a report's rows: those of halts last, for they are the guest's own waiting.
+[[nodiscard]] inline bool comes_before(const GroupRow& a, const GroupRow& b, SortBy sort,
+                                       bool durations) {
+  if (a.halts != b.halts) return b.halts;
+  return measure(a.total, sort, durations) > measure(b.total, sort, durations);
+}
+
 struct ReportOptions {
   std::vector<Dimension> by = {Dimension::kReason};
   std::string by_text = "reason";

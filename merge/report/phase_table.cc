@@ -181,17 +181,16 @@ Table phase_table(const PhaseReport& phases, const Report& report) {
   table.add({"name"}, &Row::name);
   table.add({"pattern"}, [](const Row& row) { return text_or_null(row.pattern); });
   table.add({"start_ns"}, &Row::start_ns);
-  table.add({"", "from/{}", Unit::kDuration, 0, 0, false},
+  table.add({"", "from", Unit::kDuration},
             [begin](const Row& row) { return row.start_ns - begin; });
-  table.add({"ns", "time/{}", Unit::kDuration}, &Row::ns);
+  table.add({"ns", "time", Unit::kDuration}, &Row::ns);
   table.add({"exits", "exits"}, &Row::exits);
   table.add({"guest_ns", "guest", Unit::kShare}, [=](const Row& row) {
     return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
   });
-  add_parts(table, report.known_states(), 0, {"kernel", "user", "preempted", "blocked", "halted"},
-            [whole](const Row& row) {
-              return PartsOf{row.parts, whole(row)};
-            });
+  add_parts(table, report.known_states(), kPartTitles, 0, [whole](const Row& row) {
+    return PartsOf{row.parts, whole(row)};
+  });
   return table;
 }
 

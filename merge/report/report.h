@@ -49,6 +49,10 @@ struct GroupRow {
   Parts parts{};
   std::uint64_t devices_at_most_ns = 0;  // of calls: what of their guest's time may be devices'
   std::uint64_t max_at_ns = 0;           // when the longest began
+  // What most of its time was about, a device or a detail, and how much; of exits only.
+  std::string mostly;
+  std::uint64_t mostly_ns = 0;
+  bool mostly_at_least = false;
 
   void merge(const GroupRow& other);
   // Of calls: what the parts leave.
@@ -142,15 +146,25 @@ struct Report {
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
+  [[nodiscard]] std::uint64_t halted_ns() const {
+    std::uint64_t sum = 0;
+    for (const VcpuRow& row : vcpus)
+      sum += row.totals.parts[static_cast<std::size_t>(Part::kHalted)];
+    return sum;
+  }
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
   // Whether the rows have times.
   [[nodiscard]] bool durations() const { return rows_of != RowsOf::kExits || model.durations(); }
-  std::vector<GroupRow> rows;
-  std::vector<RequestPathRow>
-      request_paths;              // of the rows, in their order, where they are requests
-  std::vector<VhostRow> vhost;    // beside requests
+  std::vector<GroupRow> rows;     // those of halts last
   std::size_t rows_left_out = 0;  // by --top
+  GroupRow left_out, total;       // of exits but halts: those rows in one, and all in one
+  // The row of exits but halts that took longest.
+  std::string largest;
+  std::uint64_t largest_ns = 0;
+  std::vector<RequestPathRow>
+      request_paths;            // of the rows, in their order, where they are requests
+  std::vector<VhostRow> vhost;  // beside requests
   std::vector<VmmEventRow> vmm_events;
   std::optional<std::vector<ExitRow>> slow_exits;
   std::uint64_t slow_left_out = 0;

@@ -91,14 +91,11 @@ Table request_path_table(const Report& report) {
   table.add({"key"}, &Row::key);
   table.add({"requests"}, &Row::requests);
   add_distribution(table, "notify_to_start",
-                   {.count = {"notified"}, .p50 = {"to start p50", 0, true}, .p99 = {"p99"}},
-                   &Row::from_notify);
+                   {.count = "notified", .p50 = "to start p50", .p99 = "p99"}, &Row::from_notify);
   add_distribution(table, "end_to_injection",
-                   {.count = {"injected"}, .p50 = {"from end p50", 0, true}, .p99 = {"p99"}},
-                   &Row::to_injection);
+                   {.count = "injected", .p50 = "from end p50", .p99 = "p99"}, &Row::to_injection);
   add_distribution(table, "notify_to_injection",
-                   {.count = {"both"}, .p50 = {"in all p50", 0, true}, .p99 = {"p99"}},
-                   &Row::whole);
+                   {.count = "both", .p50 = "in all p50", .p99 = "p99"}, &Row::whole);
   // Of rows with events of block devices.
   const auto if_disk = [](Histogram Row::*part) {
     return [part](const Row& row) { return row.in_disk.count() == 0 ? nullptr : &(row.*part); };
@@ -107,7 +104,7 @@ Table request_path_table(const Report& report) {
     return row.in_disk.count() == 0 ? CellValue(Absent()) : to_value(row.in_disk.count());
   });
   const auto titles = [](std::string_view p50) {
-    return DistributionTitles{.p50 = {p50, 1, true}, .p99 = {"p99", 1}, .block = 1};
+    return DistributionTitles{.p50 = p50, .p99 = "p99", .block = 1};
   };
   add_distribution(table, "block.start_to_bio", titles("to bio p50"), if_disk(&Row::to_block));
   add_distribution(table, "block.bio_to_issue", titles("block layer p50"),
@@ -136,14 +133,12 @@ Table vhost_table(const Report& report) {
   table.add({"notified", "by notify"}, &Row::notified);
   table.add({"interrupts"}, &Row::interrupts);
   table.add({"preempted_ns"}, &Row::preempted_ns);
-  add_distribution(table, "woken_to_run", {.p50 = {"to run p50", 0, true}, .p99 = {"p99"}},
-                   &Row::to_run);
-  add_distribution(table, "ran", {.p50 = {"ran p50", 0, true}, .p99 = {"p99"}}, &Row::ran);
+  add_distribution(table, "woken_to_run", {.p50 = "to run p50", .p99 = "p99"}, &Row::to_run);
+  add_distribution(table, "ran", {.p50 = "ran p50", .p99 = "p99"}, &Row::ran);
   table.add({"", "interrupts"}, &Row::interrupts);
-  add_distribution(table, "notify_to_interrupt",
-                   {.p50 = {"from notify p50", 0, true}, .p99 = {"p99"}},
+  add_distribution(table, "notify_to_interrupt", {.p50 = "from notify p50", .p99 = "p99"},
                    &Row::notify_to_interrupt);
-  add_distribution(table, "raise_to_injection", {.p50 = {"to injection p50"}, .p99 = {"p99"}},
+  add_distribution(table, "raise_to_injection", {.p50 = "to injection p50", .p99 = "p99"},
                    &Row::to_injection);
   return table;
 }

@@ -25,17 +25,18 @@ enum class Unit : std::uint8_t {
   kText,
   kWord,         // a text of ours, which CSV need not quote
   kCount,        // thousands apart
-  kDuration,     // in the unit of its scale
+  kDuration,     // each in the unit that suits it
   kNanoseconds,  // the same, whatever the clock of the recording
-  kOneDuration,  // in the unit that suits it alone
-  kShare         // a percentage
+  kShare,        // a percentage
+  kSubject,      // what a share is of, and the percentage; nothing where that is less than 10
 };
 
 // A time that is part of another one.
 struct Share {
   std::optional<std::uint64_t> ns;
   std::uint64_t whole = 0;
-  bool at_most = false;  // no more than this
+  bool at_most = false, at_least = false;  // no more than this, or no less
+  std::string of{};
 };
 struct Absent {};  // the row has no such column: not in JSON, and in text without it
 // std::monostate: not known, "-" in text, null in JSON, nothing in CSV.
@@ -69,11 +70,10 @@ template <typename T>
 
 struct Column {
   std::string key{};    // JSON and CSV; "a.b": b of the object a. Empty: not there
-  std::string title{};  // text; "{}" is the unit of its scale. Empty: not there
+  std::string title{};  // text. Empty: not there
   Unit unit = Unit::kCount;
   std::uint8_t block = 0;  // of the text: a table may stand in several, one below the other
-  std::uint8_t scale = 0;  // durations of one scale have one unit,
-  bool scales = true;      // which suits the values of these columns
+  std::uint8_t goes = 0;   // 0: it stays; where a terminal is narrow the highest goes first
   bool csv = true, json = true;
 };
 

@@ -8,6 +8,10 @@
 namespace trapline {
 namespace {
 
+// What a narrow terminal leaves out, the highest first.
+constexpr std::uint8_t kStays = 0, kOfParts = 1, kRareState = kOfParts + kParts,
+                       kCount = kRareState + 1, kRate = kCount + 1;
+
 template <typename Row, typename Get>
 void add_overhead(TableOf<Row>& table, const Report& report, Get get) {
   table.add({"overhead"},
@@ -62,7 +66,13 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
                           state == State::kPreempted || state == State::kBlocked ||
                           state == State::kNotSeen;
     if (calls ? !of_calls : !of_all && never) title.clear();
-    table.add({std::string(kStateKeys[i]) + "_ns", title, Unit::kShare},
+    const std::size_t goes = state == State::kGuest ? kStays
+                             : i < kParts           ? kOfParts + i
+                                                    : kRareState;
+    table.add({.key = std::string(kStateKeys[i]) + "_ns",
+               .title = title,
+               .unit = Unit::kShare,
+               .goes = static_cast<std::uint8_t>(goes)},
               [=](const VcpuRow& row) -> CellValue {
                 const std::uint64_t ns = time_in(state, row);
                 return Share{of_all ? told(known, state, ns) : ns,
@@ -109,9 +119,19 @@ Table vcpu_table(std::span<const VcpuRow> rows, const Report& report) {
   table.add({"vcpu"}, [](const VcpuRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
   table.add({"tid"}, &VcpuRow::tid);
   const std::string counted = calls ? "calls" : "exits";
-  table.add({counted, counted}, [](const VcpuRow& row) { return row.totals.exits; });
-  table.add({"time_ns", calls ? "" : "time", Unit::kOneDuration},
-            [](const VcpuRow& row) { return row.totals.time_ns(); });
+  table.add({.key = counted, .title = counted, .goes = kCount},
+            [](const VcpuRow& row) { return row.totals.exits; });
+  if (!calls && !report.cycles) {
+    table.add({.title = "exits/s", .goes = kRate}, [](const VcpuRow& row) -> CellValue {
+      const std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
+      if (seen == 0) return {};
+      const double rate = static_cast<double>(row.totals.exits) * 1e9 / static_cast<double>(seen);
+      return static_cast<std::uint64_t>(rate + 0.5);
+    });
+  }
+  table.add(
+      {.key = "time_ns", .title = calls ? "" : "time", .unit = Unit::kDuration, .goes = kCount},
+      [](const VcpuRow& row) { return row.totals.time_ns(); });
   add_states(table, report.vcpus, report.known_states(),
              calls ? std::optional(report.end_ns - report.start_ns) : std::nullopt);
   if (calls) return table;

@@ -61,12 +61,12 @@ Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu
             [](const Row& row) { return text_or_null(row.vm); });
   table.add({.key = "vm_name", .csv = false},
             [](const Row& row) { return text_or_null(row.vm_name); });
-  table.add({"ns", "time/{}", Unit::kDuration}, &Row::ns);
+  table.add({"ns", "time", Unit::kDuration}, &Row::ns);
   table.add({"", "share", Unit::kShare}, [whole = waits.total_ns](const Row& row) {
     return Share{row.ns, whole};
   });
   table.add({"count", "times"}, &Row::count);
-  table.add({"max_ns", "max/{}", Unit::kDuration, 0, 1}, &Row::max_ns);
+  table.add({"max_ns", "max", Unit::kDuration}, &Row::max_ns);
   return table;
 }
 

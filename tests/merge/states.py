@@ -25,6 +25,11 @@ def known(ns):
     return ns or 0
 
 
+def percent(share):
+    """As the text prints it: nothing but 0 reads as 0."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}%"
+
+
 class Recording:
     def __init__(self, trapline, path):
         self.trapline, self.path, self.wrong = trapline, str(path), []
@@ -91,7 +96,8 @@ class Recording:
         if at is None:
             self.expect("a table of vCPUs", report["vcpus"], [])
             return
-        names = re.split(r"  +", lines[at].strip())[3:]
+        names = re.split(r"  +", lines[at].strip())
+        names = names[names.index("time") + 1:]
         table = {}
         # A name that is too long for its column stands on a line of its own.
         for line in re.sub(r"(\(tid \d+\))\n", r"\1", "\n".join(lines[at + 1:])).split("\n"):
@@ -102,16 +108,18 @@ class Recording:
         for vcpu in report["vcpus"]:
             for state in STATES:
                 ns = vcpu[state + "_ns"]
-                share = "-" if ns is None else f"{100 * ns / max(1, vcpu['time_ns']):.1f}%"
+                share = "-" if ns is None else percent(ns / max(1, vcpu["time_ns"]))
                 shown = table.get(vcpu["tid"], {}).get(state.replace("_", " "))
                 if shown is not None or vcpu[f"{state}_ns"] and vcpu["tid"] in table:
                     self.expect(f"text: {state} of thread {vcpu['tid']}", shown, share)
         of = report["overhead"]
-        said = re.search(r"busy time: guest [0-9.]+%, exits ([0-9.]+%), waiting for a CPU ([0-9.]+%|-)", text)
+        said = re.search(r"exits cost (?:at least )?(<?[0-9.]+%).*; (?:for (?:at least )?(<?[0-9.]+%) a vCPU was ready"
+                         r"|(no) vCPU had to wait|(whether) a vCPU had to wait)", text)
         if of and of["share"] is not None:
+            not_run = of["not_run_share"]
             self.expect("text: the share of exits", said and said.groups(),
-                        tuple("-" if share is None else f"{100 * share:.1f}%"
-                              for share in (of["share"], of["not_run_share"])))
+                        (percent(of["share"]), percent(not_run) if not_run else None,
+                         "no" if not_run == 0 else None, "whether" if not_run is None else None))
 
     def csv(self, report, rows):
         keys = ("count", "total_ns", *(f"{part}_ns" for part in PARTS), "p50_ns", "max_ns", "max_at_ns")

@@ -3,9 +3,10 @@
 usage: doc_examples.py TRAPLINE DOCUMENT...
 
 An example is a ```console block whose first line is `$ trapline …` with a recording of tests/data or
-tests/merge.
+tests/merge. It is printed as on a terminal of 100 columns.
 A line that is … alone stands for any lines. An error, which begins with `trapline: `, is compared too.
 """
+import os
 import re
 import shlex
 import subprocess
@@ -27,7 +28,8 @@ def main() -> None:
         for command, expected in BLOCK.findall(Path(document).read_text(encoding="utf-8")):
             ran += 1
             words = shlex.split(command)
-            done = subprocess.run([trapline, *words[1:]], capture_output=True, text=True)
+            done = subprocess.run([trapline, *words[1:]], capture_output=True, text=True,
+                                  env={**os.environ, "COLUMNS": "100"})
             refused = expected.startswith("trapline: ")  # the example shows an error
             printed = done.stderr if refused else done.stdout
             if (done.returncode != 0) != refused or not agrees(expected, printed):

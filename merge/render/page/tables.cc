@@ -101,11 +101,9 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const N
     row.key = key;
     rows.push_back(std::move(row));
   }
-  const auto measure = [durations](const GroupRow& row) {
-    return durations ? row.total.total() : row.total.count();
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const GroupRow& a, const GroupRow& b) { return measure(a) > measure(b); });
+  std::stable_sort(rows.begin(), rows.end(), [durations](const GroupRow& a, const GroupRow& b) {
+    return comes_before(a, b, SortBy::kTotal, durations);
+  });
   if (own.groups.other().total.count() != 0) {
     rows.push_back(own.groups.other());
     rows.back().key = Report::kFoldedKey;

@@ -144,26 +144,21 @@ void Aggregator::report_sources(Report& report, const Naming& names) const {
 }
 
 void Aggregator::report_groups(Report& report, const Naming& names) const {
-  struct Named {
-    GroupRow row;
-    std::vector<std::uint32_t> places;
-  };
-  std::map<std::string, Named> rows;  // two numbers may have one name
-  for (std::uint32_t place = 0; place < groups_.groups().size(); ++place) {
-    const Groups::Group& group = groups_.groups()[place];
-    Named& named = rows[keys_.text(group.key, names)];
-    named.row.merge(group.row);
-    named.places.push_back(place);
+  std::map<std::string, std::uint32_t> known;  // two numbers may have one name
+  std::vector<std::uint32_t> row_of_group;
+  for (const Groups::Group& group : groups_.groups()) {
+    const auto [place, is_new] = known.try_emplace(keys_.text(group.key, names), known.size());
+    if (is_new) report.rows.emplace_back().key = place->first;
+    report.rows[place->second].merge(group.row);
+    row_of_group.push_back(place->second);
   }
-  for (auto& [key, named] : rows) {
-    named.row.key = key;
-    if (const auto most = subjects_.largest(named.places, names); most && report.durations()) {
-      named.row.mostly = most->text;
-      named.row.mostly_ns = most->ns;
-      named.row.mostly_at_least = most->at_least;
-    }
-    report.rows.push_back(std::move(named.row));
+  const auto subjects = subjects_.of_rows(row_of_group, report.rows.size(), names);
+  for (std::size_t row = 0; row < subjects.size() && report.durations(); ++row) {
+    report.rows[row].mostly = subjects[row].text;
+    report.rows[row].mostly_ns = subjects[row].ns;
+    report.rows[row].mostly_at_least = subjects[row].at_least;
   }
+  std::ranges::sort(report.rows, {}, &GroupRow::key);
   sort_rows(report);
 }
 

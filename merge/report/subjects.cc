@@ -1,7 +1,7 @@
 #include "merge/report/subjects.h"
 
 #include <algorithm>
-#include <map>
+#include <tuple>
 
 #include "merge/pass/exit_text.h"
 
@@ -36,7 +36,7 @@ Subjects::Sum* Subjects::sum_of(const Sum& subject) {
 }
 
 void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
-  if (exit.halt) return;
+  if (exit.halt || group == Groups::kOther) return;
   Sum subject{.group = group};
   if (devices_ && exit.device != kNoName) {
     subject.device = exit.device;
@@ -55,19 +55,36 @@ void Subjects::add(std::uint32_t group, const ExitSpan& exit) {
   overflow_[group] = true;
 }
 
-std::optional<Subjects::Subject> Subjects::largest(const std::vector<std::uint32_t>& groups,
-                                                   const Naming& names) const {
-  std::map<std::string, std::uint64_t> sums;  // two numbers may have one name
-  for (const Sum& sum : sums_) {
-    if (std::ranges::find(groups, sum.group) == groups.end()) continue;
-    sums[sum.device != kNoName ? name_or_dash(names.names, sum.device) : detail_text(sum.detail)] +=
-        sum.ns;
+std::vector<Subjects::Subject> Subjects::of_rows(const std::vector<std::uint32_t>& row_of_group,
+                                                 std::size_t rows, const Naming& names) const {
+  std::vector<Sum> sums = sums_;
+  for (Sum& sum : sums) sum.group = row_of_group[sum.group];
+  const auto key = [](const Sum& sum) {
+    return std::tuple(sum.group, sum.device, sum.detail.kind, sum.detail.value, sum.detail.access);
+  };
+  std::ranges::sort(sums, {}, key);
+  std::vector<Subject> subjects(rows);
+  std::vector<const Sum*> most(rows, nullptr);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    // Several groups may be one row.
+    if (i + 1 < sums.size() && key(sums[i]) == key(sums[i + 1])) {
+      sums[i + 1].ns += sums[i].ns;
+      continue;
+    }
+    const Sum*& largest = most[sums[i].group];
+    if (largest == nullptr || sums[i].ns > largest->ns) largest = &sums[i];
   }
-  const auto most = std::ranges::max_element(sums, {}, [](const auto& sum) { return sum.second; });
-  if (most == sums.end()) return std::nullopt;
-  const bool at_least = std::ranges::any_of(
-      groups, [this](std::uint32_t group) { return group < overflow_.size() && overflow_[group]; });
-  return Subject{most->first, most->second, at_least};
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (most[row] == nullptr) continue;
+    const Sum& sum = *most[row];
+    subjects[row].ns = sum.ns;
+    subjects[row].text =
+        sum.device != kNoName ? name_or_dash(names.names, sum.device) : detail_text(sum.detail);
+  }
+  for (std::size_t group = 0; group < overflow_.size(); ++group)
+    if (overflow_[group] && group < row_of_group.size())
+      subjects[row_of_group[group]].at_least = true;
+  return subjects;
 }
 
 }  // namespace trapline

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,17 +19,17 @@ class Subjects {
 
   explicit Subjects(const std::vector<Dimension>& by);
 
-  // An exit of that group; halts are about nothing.
+  // An exit of that group, Groups::kOther excepted; halts are about nothing.
   void add(std::uint32_t group, const ExitSpan& exit);
 
   struct Subject {
-    std::string text;
+    std::string text;  // empty: no exit of the row was about anything
     std::uint64_t ns = 0;
     bool at_least = false;  // some of its exits found no place here
   };
-  // The one with the most time of these groups together; nothing where no exit had any.
-  [[nodiscard]] std::optional<Subject> largest(const std::vector<std::uint32_t>& groups,
-                                               const Naming& names) const;
+  // The one with the most time, of each row.
+  [[nodiscard]] std::vector<Subject> of_rows(const std::vector<std::uint32_t>& row_of_group,
+                                             std::size_t rows, const Naming& names) const;
 
  private:
   struct Sum {

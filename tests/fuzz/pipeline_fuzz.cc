@@ -64,6 +64,7 @@ class Host {
     bool in_exit = false, switched_out_of_guest = false;
     Timestamp entered, left, named;  // named: by its kvm_exit
     bool back_unseen = false;        // the last switch to it was lost
+    bool named_unseen = false;       // and its kvm_exit came after that
     std::uint64_t guest_ns = 0;
   };
   struct CpuRecord {
@@ -152,6 +153,7 @@ class Host {
     if (!thread.switched_out_of_guest) leave(thread);
     thread.switched_out_of_guest = false;
     thread.named = Timestamp(now_);
+    thread.named_unseen = thread.back_unseen;
   }
 
   void enter(unsigned cpu, int running) {
@@ -159,7 +161,7 @@ class Host {
     emit(cpu, id(running), KvmEntry{running});
     if (thread.in_exit) {
       exits_.emplace(id(running), thread.left, Timestamp(now_));
-      if (thread.back_unseen) short_exits_.emplace(id(running), thread.named, Timestamp(now_));
+      if (thread.named_unseen) short_exits_.emplace(id(running), thread.named, Timestamp(now_));
     }
     thread.in_exit = false;
     thread.mode = Mode::kGuest;

@@ -188,7 +188,7 @@ Result<int> run_bench(BenchArguments& options) {
   const auto comparison = run_compare(sides, options.compare, {});
   if (!comparison) return tl::unexpected(comparison.error());
   const auto printed =
-      print(*comparison, options.choice, "",
+      print(*comparison, options.choice, {},
             fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
                         options.seed, printable(options.folder)));
   if (!printed) return tl::unexpected(printed.error());

@@ -148,6 +148,8 @@ Progress ProgressLine::callback() {
   };
 }
 
+namespace {
+
 TextStyle stdout_style() {
   TextStyle style;
   // auto, always or never; main() has put the configuration file's there (config.h).
@@ -167,19 +169,35 @@ TextStyle stdout_style() {
   return style;
 }
 
-Result<void> print_to(const std::string& file, const std::function<void(std::ostream&)>& print) {
-  if (file.empty()) {
+}  // namespace
+
+void add_output(const OptionGroup& group, Output& output, const std::string& text) {
+  group.add("-o,--output", output.file, "FILE", text);
+  group.rare().flag("--force", output.force, "Replace the file if it exists");
+}
+
+TextStyle style_of(const Output& output) {
+  return output.file.empty() ? stdout_style() : TextStyle{};
+}
+
+Result<void> check(const Output& output, std::span<const std::string> recordings) {
+  if (output.file.empty()) return {};
+  return check_output(output.file, output.force, recordings);
+}
+
+Result<void> print_to(const Output& output, const std::function<void(std::ostream&)>& print) {
+  if (output.file.empty()) {
     print(std::cout);
     std::cout.flush();
     if (!std::cout) return fail("stdout: cannot write: {}", std::strerror(errno));
     return {};
   }
-  auto output = OutputFile::create(file, true);
-  if (!output) return tl::unexpected(std::move(output).error());
-  OutputBuffer buffer(*output);
+  auto file = OutputFile::create(output.file, output.force);
+  if (!file) return tl::unexpected(std::move(file).error());
+  OutputBuffer buffer(*file);
   std::ostream out(&buffer);
   print(out);
-  return output->commit();
+  return file->commit();
 }
 
 }  // namespace trapline::cli

@@ -31,6 +31,17 @@ std::pair<CLI::Option*, CLI::Option*> add_interval(CLI::App& command, std::strin
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
                      bool& none);
 
+// Where a command writes: a file, or where that has no name the standard output.
+struct Output {
+  std::string file;
+  bool force = false;
+};
+// -o and --force.
+void add_output(const OptionGroup& group, Output& output,
+                const std::string& text = "Write to this file");
+// stdout's width, and whether it takes colours (a terminal, and NO_COLOR is not set).
+[[nodiscard]] TextStyle style_of(const Output& output);
+
 // Share read, on stderr, once a second when that is a terminal; erased at the end.
 class ProgressLine {
  public:
@@ -54,11 +65,11 @@ class ProgressLine {
 [[nodiscard]] PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
                                        const std::string& from, const std::string& to);
 
-// stdout's width, and whether it takes colours (a terminal, and NO_COLOR is not set).
-[[nodiscard]] TextStyle stdout_style();
-
-// Prints to the file, or to stdout when it is empty; an Error when it cannot be written whole.
-[[nodiscard]] Result<void> print_to(const std::string& file,
+// Before the recordings are read for it; an Error where it would replace one of them, or a file
+// without --force.
+[[nodiscard]] Result<void> check(const Output& output, std::span<const std::string> recordings);
+// An Error when it cannot be written whole.
+[[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
 
 }  // namespace trapline::cli

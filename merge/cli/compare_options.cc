@@ -95,8 +95,8 @@ Result<void> check_runs(const CompareChoice& choice, std::size_t before, std::si
               kFewestRuns, before == 1 ? "is" : "are", before, after);
 }
 
-Result<void> print(const Comparison& comparison, const CompareChoice& choice,
-                   const std::string& output, const std::string& heading) {
+Result<void> print(const Comparison& comparison, const CompareChoice& choice, const Output& output,
+                   const std::string& heading) {
   return print_to(output, [&](std::ostream& out) {
     if (choice.format == "json") {
       print_json(comparison, out);
@@ -104,7 +104,7 @@ Result<void> print(const Comparison& comparison, const CompareChoice& choice,
       print_csv(comparison, out);
     } else {
       out << heading;
-      print_text(comparison, out, output.empty() ? stdout_style() : TextStyle{});
+      print_text(comparison, out, style_of(output));
     }
   });
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/cli/common.h"
 #include "merge/compare/compare_fail_if.h"
 #include "merge/compare/compare_run.h"
 
@@ -31,7 +32,7 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
                                       std::size_t after);
 // As text, JSON or CSV; `heading` comes before the text.
 [[nodiscard]] Result<void> print(const Comparison& comparison, const CompareChoice& choice,
-                                 const std::string& output, const std::string& heading = "");
+                                 const Output& output, const std::string& heading = "");
 // Says on stderr which conditions are met; the exit status.
 [[nodiscard]] int check_conditions(const Comparison& comparison, const CompareChoice& choice);
 

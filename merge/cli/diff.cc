@@ -21,7 +21,8 @@ struct DiffArguments {
   CompareOptions compare;
   CompareChoice choice;
   double confidence = 95;
-  std::string output, flame;
+  Output output;
+  std::string flame;
 };
 
 // The runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
@@ -68,6 +69,11 @@ Result<void> complete(DiffArguments& options) {
   if (options.choice.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
+  for (const Output& output :
+       {options.output, Output{options.flame == "-" ? "" : options.flame, options.output.force}}) {
+    for (const auto* runs : {&sides.before, &sides.after})
+      if (auto checked = check(output, *runs); !checked) return checked;
+  }
   if (auto checked = check_runs(options.choice, sides.before.size(), sides.after.size());
       !checked) {
     return checked;
@@ -96,7 +102,7 @@ int run_diff(DiffArguments& options) {
     return fail_with(printed.error());
   }
   if (!options.flame.empty()) {
-    const auto written = print_to(options.flame == "-" ? "" : options.flame,
+    const auto written = print_to({options.flame == "-" ? "" : options.flame, options.output.force},
                                   [&](std::ostream& out) { print_folded(*comparison, out); });
     if (!written) return fail_with(written.error());
   }
@@ -133,7 +139,7 @@ void add_diff(CLI::App& app, int& status) {
           "The trace-events-all of the QEMU that was recorded");
   how.add("--tsc-khz", options->sides.common.tsc_khz, "",
           "The TSC's frequency in kHz, for x86-tsc recordings");
-  OptionGroup(*command, kOutput).add("-o,--output", options->output, "FILE", "Write to this file");
+  add_output(OptionGroup(*command, kOutput), options->output);
   command->callback([options, &status] { status = run_diff(*options); });
 }
 

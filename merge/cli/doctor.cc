@@ -21,7 +21,8 @@ using record::Level;
 
 struct DoctorArguments {
   bool json = false;
-  std::string qemu, output;
+  std::string qemu;
+  Output output;
   std::uint64_t buffer_kb = 8192;
 };
 
@@ -96,7 +97,7 @@ void add_doctor(CLI::App& app, int& status) {
            "Size of each CPU's buffer to judge, in KiB, as in trapline record")
       ->transform(in_range(64, 4 << 20))
       ->capture_default_str();
-  output.add("-o,--output", options->output, "FILE", "Write to this file");
+  add_output(output, options->output);
   command->callback([options, &status] {
     const std::vector<Finding> findings = examine(*options);
     const auto printed = print_to(options->output, [&](std::ostream& out) {

@@ -23,7 +23,7 @@ constexpr Row kRows[] = {
       "trapline report run --slower-than 500us --from +1s --to +2s",
       "trapline report run --format html -o report.html"}},
     {"view",
-     {"trapline view run", "trapline view run --no-open -o report.html",
+     {"trapline view run", "trapline view run --no-open -o page.html",
       "trapline view trace.dat --vcpu 0"}},
     {"explain",
      {"trapline explain run", "trapline explain run --around +1.5s",

@@ -8,7 +8,8 @@ namespace {
 
 struct ExplainArguments {
   PassOptions pass;
-  std::string around = "max", guest_span, format = "text", output;
+  std::string around = "max", guest_span, format = "text";
+  Output output;
   std::size_t worst = 10;
 };
 
@@ -27,13 +28,15 @@ int run_spans(ExplainArguments& options) {
     } else if (options.format == "csv") {
       print_csv(*explained, out);
     } else {
-      print_text(*explained, out, options.output.empty() ? stdout_style() : TextStyle{});
+      print_text(*explained, out, style_of(options.output));
     }
   });
   return printed ? 0 : fail_with(printed.error());
 }
 
 int run_explain(ExplainArguments& options) {
+  if (auto checked = check(options.output, options.pass.input.paths); !checked)
+    return fail_with(checked.error());
   if (!options.guest_span.empty() && !options.pass.look.filter.empty()) {
     return fail_with({"--vcpu and --vm choose an exit and cannot be given with --guest-span",
                       ErrorKind::kUsage});
@@ -58,7 +61,7 @@ int run_explain(ExplainArguments& options) {
     if (options.format == "json") {
       print_json(*explained, out);
     } else {
-      print_text(*explained, out, options.output.empty() ? stdout_style() : TextStyle{});
+      print_text(*explained, out, style_of(options.output));
     }
   });
   return printed ? 0 : fail_with(printed.error());
@@ -91,7 +94,7 @@ void add_explain(CLI::App& app, int& status) {
   output.add("--format", options->format, "", "text or json; csv with --guest-span")
       ->check(one_of({"text", "json", "csv"}))
       ->capture_default_str();
-  output.add("-o,--output", options->output, "FILE", "Write to this file");
+  add_output(output, options->output);
   command->callback([options, &status] { status = run_explain(*options); });
 }
 

@@ -8,6 +8,7 @@
 #include "merge/cli/common.h"
 #include "merge/explain/guest_spans.h"
 #include "merge/export/exporter.h"
+#include "merge/export/output_file.h"
 #include "merge/pass/pass.h"
 #include "merge/report/options.h"
 #include "merge/session/host_facts.h"
@@ -46,6 +47,10 @@ Result<void> complete_export(ExportArguments& options) {
     return tl::unexpected(format.error());
   if (options.how.output.empty()) {
     return fail(ErrorKind::kUsage, "-o: name the file to write, or - for the standard output");
+  }
+  if (auto checked = check_output(options.how.output, options.how.force, options.pass.input.paths);
+      !checked) {
+    return checked;
   }
   for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.pass.from},
                                           std::tuple{&options.to, "--until", &options.pass.to}}) {

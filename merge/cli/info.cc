@@ -15,7 +15,7 @@ namespace {
 
 struct InfoArguments {
   InputOptions input;
-  std::string output;
+  Output output;
 };
 
 void print_source(const Source& source, std::ostream& out, const TextStyle& style) {
@@ -54,6 +54,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
 }
 
 Result<void> print_info(const InfoArguments& options) {
+  if (auto checked = check(options.output, options.input.paths); !checked) return checked;
   auto input = open_input(options.input);
   if (!input) return tl::unexpected(std::move(input).error());
   Timeline timeline(std::move(input->sources));
@@ -71,7 +72,7 @@ Result<void> print_info(const InfoArguments& options) {
     }
   }
   auto printed = print_to(options.output, [&](std::ostream& out) {
-    const TextStyle style = options.output.empty() ? stdout_style() : TextStyle{};
+    const TextStyle style = style_of(options.output);
     for (std::size_t i = 0; i < timeline.size(); ++i) print_source(timeline.source(i), out, style);
     if (!first) return;
     const bool cycles = timeline.source(0).info().cycles;
@@ -87,7 +88,7 @@ void add_info(CLI::App& app, int& status) {
   auto options = std::make_shared<InfoArguments>();
   CLI::App* command = app.add_subcommand("info", "Print what is in a recording");
   add_input_options(*command, options->input);
-  OptionGroup(*command, kOutput).add("-o,--output", options->output, "FILE", "Write to this file");
+  add_output(OptionGroup(*command, kOutput), options->output);
   command->callback([options, &status] {
     if (auto done = print_info(*options); !done) status = fail_with(done.error());
   });

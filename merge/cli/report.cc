@@ -19,7 +19,8 @@ struct ReportArguments {
   std::string sort = "total", slower_than, from, to, guest_span;
   std::vector<std::string> spans, phases;
   bool with_phases = false;
-  std::string format = "text", detail, output;
+  std::string format = "text", detail;
+  Output output;
   bool strict = false;
   const CLI::Option* by = nullptr;
 };
@@ -125,8 +126,7 @@ Result<void> print_report(const Report& report, const std::string& recording,
     } else if (options.format == "csv") {
       print_csv(report, out);
     } else {
-      print_text(report, words_of(options), out,
-                 options.output.empty() ? stdout_style() : TextStyle{});
+      print_text(report, words_of(options), out, style_of(options.output));
     }
   });
 }
@@ -163,7 +163,7 @@ int run_guest_spans(ReportArguments& options) {
     } else if (options.format == "csv") {
       print_span_table_csv(*spans, out);
     } else {
-      const TextStyle style = options.output.empty() ? stdout_style() : TextStyle{};
+      const TextStyle style = style_of(options.output);
       print_span_table(*spans, options.report.top, out, style);
     }
   });
@@ -182,6 +182,8 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
 }
 
 int run_report(ReportArguments& options) {
+  if (auto checked = check(options.output, options.pass.input.paths); !checked)
+    return fail_with(checked.error());
   const bool guest_spans = options.report.by_text == "guest-span" || !options.guest_span.empty();
   if (guest_spans && !wants_page(options)) return run_guest_spans(options);
   if (auto checked = complete(options); !checked) return fail_with(checked.error());
@@ -262,7 +264,7 @@ void add_report(CLI::App& app, int& status) {
   output.rare()
       .add("--detail", options->detail, "", "With --format json: print the data of the HTML page")
       ->check(one_of({"page"}));
-  output.add("-o,--output", options->output, "FILE", "Write to this file");
+  add_output(output, options->output);
   output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });
 }

@@ -16,7 +16,8 @@ namespace {
 
 struct TimelineArguments {
   PassOptions pass;
-  std::string from, to, around, context, reason, format = "text", output;
+  std::string from, to, around, context, reason, format = "text";
+  Output output;
 };
 
 // What is printed, both included.
@@ -88,8 +89,7 @@ Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const I
 }
 
 Result<void> print_text(const TimelineArguments& options, Pass& pass, const Interval& interval) {
-  const TimelineOptions view{interval.from, options.reason,
-                             options.output.empty() ? stdout_style() : TextStyle{}};
+  const TimelineOptions view{interval.from, options.reason, style_of(options.output)};
   std::uint64_t lines = 0;
   Result<void> read;
   auto printed = print_to(options.output, [&](std::ostream& out) {
@@ -106,6 +106,7 @@ Result<void> print_text(const TimelineArguments& options, Pass& pass, const Inte
 }
 
 Result<void> print_timeline(TimelineArguments& options) {
+  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   if (options.format == "html") {
     if (!options.reason.empty()) {
       return fail(ErrorKind::kUsage, "--reason needs --format text; the page shows all exits");
@@ -150,7 +151,7 @@ void add_timeline(CLI::App& app, int& status) {
   output.add("--format", options->format, "", "html is a page in which to zoom")
       ->check(one_of({"text", "html"}))
       ->capture_default_str();
-  output.add("-o,--output", options->output, "FILE", "Write to this file");
+  add_output(output, options->output);
   command->callback([options, &status] {
     if (auto done = print_timeline(*options); !done) status = fail_with(done.error());
   });

@@ -22,7 +22,7 @@ namespace {
 
 struct ViewArguments {
   PassOptions pass;
-  std::string output;
+  Output output;
   bool only_write = false;
 };
 
@@ -55,6 +55,8 @@ bool open_in_browser(const std::string& path) {
 
 Result<int> view(const ViewArguments& options) {
   if (auto checked = check_page(); !checked) return tl::unexpected(checked.error());
+  if (auto checked = check(options.output, options.pass.input.paths); !checked)
+    return tl::unexpected(checked.error());
   auto run = [&] {
     ProgressLine progress;
     return run_page(options.pass,
@@ -63,14 +65,15 @@ Result<int> view(const ViewArguments& options) {
   }();
   if (!run) return tl::unexpected(std::move(run).error());
   const std::string json = page_json({&run->recording, 1});
-  std::string path = options.output;
+  std::string path = options.output.file;
   if (path.empty()) {
     std::ostringstream text;
     print_page(json, text);
     auto written = write_temporary(text.str());
     if (!written) return tl::unexpected(std::move(written).error());
     path = *written;
-  } else if (auto printed = print_to(path, [&](std::ostream& out) { print_page(json, out); });
+  } else if (auto printed =
+                 print_to(options.output, [&](std::ostream& out) { print_page(json, out); });
              !printed) {
     return tl::unexpected(std::move(printed).error());
   }
@@ -91,8 +94,8 @@ void add_view(CLI::App& app, int& status) {
   add_vcpu_options(*command, options->pass.look.filter,
                    "Only this vCPU (except requests, vhost, interrupts, counters)",
                    "Only this VM: name or process id (same exceptions)");
-  OptionGroup(*command, kOutput)
-      .add("-o,--output", options->output, "FILE", "Write the page here, not to a temporary file");
+  add_output(OptionGroup(*command, kOutput), options->output,
+             "Write the page here, not to a temporary file");
   OptionGroup(*command, kRest)
       .flag("--no-open", options->only_write, "Write the page and print its name only");
   command->callback([options, &status] {

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
 #include "backend_ftrace/base/text_file.h"
 
@@ -72,6 +75,27 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
   made.name_ = name;
   made.beside_ = beside;
   return made;
+}
+
+Result<void> check_output(const std::string& path, bool force,
+                          std::span<const std::string> inputs) {
+  struct stat there {};
+  if (path == "-" || ::stat(path.c_str(), &there) != 0 || !S_ISREG(there.st_mode)) return {};
+  std::error_code none;
+  const std::filesystem::path output = std::filesystem::canonical(path, none);
+  for (const std::string& input : inputs) {
+    struct stat read {};
+    if (::stat(input.c_str(), &read) != 0) continue;
+    const std::filesystem::path folder = std::filesystem::canonical(input, none);
+    const bool is_it = read.st_dev == there.st_dev && read.st_ino == there.st_ino;
+    const bool is_in =
+        S_ISDIR(read.st_mode) && std::ranges::mismatch(folder, output).in1 == folder.end();
+    if (!is_it && !is_in) continue;
+    return fail(ErrorKind::kUsage, "{} {}; choose another name with -o", path,
+                is_it ? "is the recording that is read" : "is in the recording that is read");
+  }
+  if (force) return {};
+  return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
 }
 
 OutputFile::~OutputFile() {

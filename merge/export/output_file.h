@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <streambuf>
 #include <string>
 #include <string_view>
@@ -56,6 +57,11 @@ class OutputFile {
   std::string buffer_;
   Result<void> status_;
 };
+
+// Whether a file may be written there, before a recording is read for it. Errors (kUsage): it is one
+// of `inputs` or lies in one of them, `force` or not; it exists and `force` is false.
+[[nodiscard]] Result<void> check_output(const std::string& path, bool force,
+                                        std::span<const std::string> inputs);
 
 // One as a stream; commit() tells what failed.
 class OutputBuffer final : public std::streambuf {

@@ -18,7 +18,7 @@ const run = (...words) => execFileSync(trapline, words, { maxBuffer: 1 << 28, st
 const report = (file, by, ...more) => JSON.parse(run("report", join(recordings, file), "--by", by, "--format", "json", ...more));
 function write(file, ...more) {
   const out = join(folder, `${basename(file)}.html`);
-  run("report", join(recordings, file), "--format", "html", "-o", out, ...more);
+  run("report", join(recordings, file), "--format", "html", "-o", out, "--force", ...more);
   return out;
 }
 const linux = "svm-linux-2vcpu.dat";
@@ -118,7 +118,7 @@ const cases = {
       for (const words of recorded()) {
         const html = join(folder, "one.html");
         try {
-          run("report", ...words, "--format", "html", "-o", html);
+          run("report", ...words, "--format", "html", "-o", html, "--force");
         } catch {
           // Without exits there is no page; the report says so as well.
           assert.throws(() => run("report", ...words, "--by", "reason"), words.join(" "));
@@ -288,7 +288,7 @@ const cases = {
 
   async axe_finds_nothing_serious_in_both_themes() {
     const with_spans = join(folder, "spans.html");
-    run("report", ...cyclictest.files, "--format", "html", "--guest-span", cyclictest.spec, "-o", with_spans);
+    run("report", ...cyclictest.files, "--format", "html", "--guest-span", cyclictest.spec, "-o", with_spans, "--force");
     const chrome = await browser();
     try {
       for (const [theme, html] of [["light", write("box/linux-irq.dat")], ["dark", write("box/linux-irq.dat")], ["light", with_spans], ["dark", with_spans]]) {
@@ -367,9 +367,9 @@ const cases = {
     writeFileSync(join(session, "session.json"), JSON.stringify({ closed: true, host: { machine: "<svg onload=alert(3)>", kernel: "\u0000\u202e", cpus: 2 },
       versions: { qemu: "</script><script>alert(4)</script>" }, command: ["qemu", "<iframe src=javascript:alert(5)>", "\u2028'\"`${alert(6)}"] }));
     const html = join(folder, "hostile.html");
-    run("report", trace, "--symbols", elf, "--format", "html", "-o", html);
+    run("report", trace, "--symbols", elf, "--format", "html", "-o", html, "--force");
     const of_session = join(folder, "hostile-session.html");
-    run("report", session, "--symbols", elf, "--format", "html", "-o", of_session);
+    run("report", session, "--symbols", elf, "--format", "html", "-o", of_session, "--force");
     for (const file of [html, of_session]) {
       assert.equal(readFileSync(file, "utf8").match(/<script/g).length, 2, "the data ends no script and begins none");
       await with_page(file, { hash: "#by=function&exit=0" }, async (page) => {
@@ -388,7 +388,7 @@ const cases = {
     }
     // The comparison's page: the same bytes on both of its sides, in its rows and in what it was recorded with.
     const compared = join(folder, "hostile-diff.html");
-    run("diff", session, session, "--by", "device,function", "--symbols", elf, "--format", "html", "-o", compared);
+    run("diff", session, session, "--by", "device,function", "--symbols", elf, "--format", "html", "-o", compared, "--force");
     assert.equal(readFileSync(compared, "utf8").match(/<script/g).length, 2, "the data ends no script and begins none");
     await with_page(compared, {}, async (page) => {
       assert.equal(await page.evaluate(() => document.querySelectorAll("main :is(img, iframe, object, embed, script, b, a[href], [onerror], [onload])").length), 0);
@@ -444,7 +444,7 @@ const cases = {
   async a_part_of_the_timeline_is_a_page() {
     const html = join(folder, "timeline.html");
     const part = ["timeline", join(recordings, linux), "--around", "max"];
-    run(...part, "--format", "html", "-o", html);
+    run(...part, "--format", "html", "-o", html, "--force");
     const text = run(...part);
     await with_page(html, {}, async (page) => {
       const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
@@ -475,7 +475,7 @@ const cases = {
   async the_timeline_has_requests_and_workers() {
     for (const [file, rows] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
       const recording = join("tests/merge/requests", file), html = join(folder, `timeline-${file}.html`);
-      run("timeline", recording, "--from", "+0s", "--format", "html", "-o", html);
+      run("timeline", recording, "--from", "+0s", "--format", "html", "-o", html, "--force");
       const exported = run("export", recording, "--to", "jsonl", "--rows", rows, "-o", "-").trim().split("\n").map((line) => JSON.parse(line));
       await with_page(html, {}, async (page) => {
         const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
@@ -534,7 +534,7 @@ const cases = {
   async two_recordings_are_one_page() {
     const files = [linux, "box/linux-irq.dat"].map((file) => join(recordings, file));
     const html = join(folder, "diff.html");
-    run("diff", ...files, "--format", "html", "-o", html);
+    run("diff", ...files, "--format", "html", "-o", html, "--force");
     const expected = JSON.parse(run("diff", ...files, "--format", "json"));
     await with_page(html, {}, async (page) => {
       const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
@@ -578,7 +578,7 @@ const cases = {
     const [before, after] = [["hog", "lock", "vm"], ["disk", "halt", "storm"]].map((side) => side.map((name) => join(recordings, `../merge/planted/${name}.dat`)));
     const words = ["diff", "--before", ...before, "--after", ...after];
     const html = join(folder, "runs.html");
-    run(...words, "--format", "html", "-o", html);
+    run(...words, "--format", "html", "-o", html, "--force");
     const expected = JSON.parse(run(...words, "--format", "json"));
     assert.equal(expected.method, "student");
     await with_page(html, {}, async (page) => {
@@ -623,7 +623,7 @@ const cases = {
   async requests_and_workers_are_the_reports() {
     for (const [file, section] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
       const recording = join("tests/merge/requests", file), html = join(folder, `${file}.html`);
-      run("report", recording, "--format", "html", "-o", html);
+      run("report", recording, "--format", "html", "-o", html, "--force");
       const { request_paths: paths, vhost = [] } = json([recording], "--by", "span");
       const expected = section === "vhost" ? vhost.flatMap((row) => [row.woken_to_run, row.ran, row.notify_to_interrupt, row.raise_to_injection])
         : paths.flatMap(({ block }) => (block ? [block.start_to_bio, block.bio_to_issue, block.issue_to_complete, block.complete_to_end] : []));
@@ -644,7 +644,7 @@ const cases = {
   // The guest's intervals: rows, culprits and the longest are those of report --by guest-span and of explain.
   async guest_spans_are_the_reports() {
     const { files: words, spec } = cyclictest, html = join(folder, "cyclictest.html");
-    run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html);
+    run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html, "--force");
     const whole = json(words, "--by", "guest-span", "--guest-span", spec);
     const { worst } = JSON.parse(run("explain", ...words, "--guest-span", spec, "--worst", "10", "--format", "json"));
     await with_page(html, {}, async (page) => {
@@ -683,9 +683,9 @@ const cases = {
     mkdirSync(out, { recursive: true });
     const html = write(linux);
     const of_guest = join(folder, "guest.html"), of_both = join(folder, "diff.html"), of_spans = join(folder, "guest-spans.html");
-    run("report", ...cyclictest.files, "--guest-span", cyclictest.spec, "--format", "html", "-o", of_spans);
-    run("report", ...recorded().find(([file]) => file.includes("guest-clock")), "--format", "html", "-o", of_guest);
-    run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", of_both);
+    run("report", ...cyclictest.files, "--guest-span", cyclictest.spec, "--format", "html", "-o", of_spans, "--force");
+    run("report", ...recorded().find(([file]) => file.includes("guest-clock")), "--format", "html", "-o", of_guest, "--force");
+    run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", of_both, "--force");
     const chrome = await browser();
     try {
       for (const theme of ["light", "dark"]) {

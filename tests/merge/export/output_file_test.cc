@@ -1,0 +1,62 @@
+#include "merge/export/output_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temporary_folder.h"
+
+namespace trapline {
+namespace {
+
+class CheckOutputTest : public testing::Test {
+ protected:
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_ / name; }
+  void write(const std::string& name) const { std::ofstream(path(name)) << "recorded"; }
+  // Why it is refused; empty where it is not.
+  [[nodiscard]] std::string refused(const std::string& output, bool force,
+                                    const std::vector<std::string>& inputs) const {
+    const auto checked = check_output(output, force, inputs);
+    return checked ? std::string() : checked.error().message;
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(CheckOutputTest, TheRecordingIsNeverReplaced) {
+  write("a.dat");
+  std::filesystem::create_symlink("a.dat", path("link.dat"));
+  std::filesystem::create_hard_link(path("a.dat"), path("hard.dat"));
+  for (const char* name : {"a.dat", "link.dat", "hard.dat"}) {
+    for (const char* input : {"a.dat", "link.dat"}) {
+      EXPECT_NE(refused(path(name), true, {path("none"), path(input)}).find("is the recording"),
+                std::string::npos)
+          << name << " of " << input;
+    }
+  }
+}
+
+TEST_F(CheckOutputTest, NorIsAFileOfASession) {
+  std::filesystem::create_directories(path("run/raw"));
+  std::filesystem::create_directories(path("running"));
+  write("run/raw/trace.dat");
+  write("running/report.html");
+  const std::vector<std::string> inputs = {path("run")};
+  EXPECT_NE(refused(path("run/raw/trace.dat"), true, inputs).find("is in the recording"),
+            std::string::npos);
+  EXPECT_EQ(refused(path("run/report.html"), false, inputs), "") << "a new file beside it";
+  EXPECT_EQ(refused(path("running/report.html"), true, inputs), "") << "a name that begins alike";
+}
+
+TEST_F(CheckOutputTest, AFileIsReplacedOnlyWhereThatIsAskedFor) {
+  write("report.txt");
+  EXPECT_NE(refused(path("report.txt"), false, {}).find("--force"), std::string::npos);
+  EXPECT_EQ(refused(path("report.txt"), true, {}), "");
+  EXPECT_EQ(refused(path("new.txt"), false, {}), "");
+  EXPECT_EQ(refused("-", false, {}), "");
+  EXPECT_EQ(refused("/dev/null", false, {}), "");
+}
+
+}  // namespace
+}  // namespace trapline

@@ -171,9 +171,9 @@ TextStyle stdout_style() {
 
 }  // namespace
 
-void add_output(const OptionGroup& group, Output& output, const std::string& text) {
+void add_output(const OptionGroup& group, Output& output, const std::string& text, bool rare) {
   group.add("-o,--output", output.file, "FILE", text);
-  group.rare().flag("--force", output.force, "Replace the file if it exists");
+  (rare ? group.rare() : group).flag("--force", output.force, "Replace the file if it exists");
 }
 
 TextStyle style_of(const Output& output) {

@@ -36,9 +36,9 @@ struct Output {
   std::string file;
   bool force = false;
 };
-// -o and --force.
+// -o and --force. `rare`: --help leaves the latter to --help-all.
 void add_output(const OptionGroup& group, Output& output,
-                const std::string& text = "Write to this file");
+                const std::string& text = "Write to this file", bool rare = false);
 // stdout's width, and whether it takes colours (a terminal, and NO_COLOR is not set).
 [[nodiscard]] TextStyle style_of(const Output& output);
 

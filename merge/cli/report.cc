@@ -264,7 +264,7 @@ void add_report(CLI::App& app, int& status) {
   output.rare()
       .add("--detail", options->detail, "", "With --format json: print the data of the HTML page")
       ->check(one_of({"page"}));
-  add_output(output, options->output);
+  add_output(output, options->output, "Write to this file", true);
   output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });
 }

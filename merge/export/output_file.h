@@ -58,8 +58,8 @@ class OutputFile {
   Result<void> status_;
 };
 
-// Whether a file may be written there, before a recording is read for it. Errors (kUsage): it is one
-// of `inputs` or lies in one of them, `force` or not; it exists and `force` is false.
+// Whether a file may be written there, before a recording is read for it. Errors (kUsage): it is
+// one of `inputs` or lies in one of them, `force` or not; it exists and `force` is false.
 [[nodiscard]] Result<void> check_output(const std::string& path, bool force,
                                         std::span<const std::string> inputs);
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "backend_ftrace/clock.h"
-#include "merge/source/trace_dat/sample.h"
+#include "merge/source/kernel_events/capability_looker.h"
 
 namespace trapline::live {
 namespace {
@@ -30,20 +30,13 @@ Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> f
   info.clock = layout.clock;
   info.cycles = layout.clock == "x86-tsc" || layout.clock == "counter";
   const Capabilities has = trace_dat::capabilities_by_format(formats);
-  trace_dat::TraceFile recording{File::compose(feed->name(), {}, {}),
-                                 layout,
-                                 std::move(formats),
-                                 std::move(info),
-                                 trace_dat::TimeScale(1, 0, 0),
-                                 {},
-                                 true};
   return std::unique_ptr<LiveSource>(
-      new LiveSource(std::move(recording), has, std::move(feed), ring_bytes));
+      new LiveSource(std::move(formats), std::move(info), has, std::move(feed), ring_bytes));
 }
 
-LiveSource::LiveSource(trace_dat::TraceFile recording, Capabilities capabilities,
+LiveSource::LiveSource(trace_dat::Formats formats, SourceInfo info, Capabilities capabilities,
                        std::unique_ptr<PageFeed> feed, std::size_t ring_bytes)
-    : TraceDatSource(std::move(recording), capabilities),
+    : KernelEventSource(std::move(formats), std::move(info), capabilities, true),
       feed_(std::move(feed)),
       ring_bytes_(ring_bytes),
       cpus_(feed_->cpus()),
@@ -56,8 +49,8 @@ LiveSource::LiveSource(trace_dat::TraceFile recording, Capabilities capabilities
 Capabilities LiveSource::capabilities() const {
   Capabilities has = capabilities_;
   const auto came = [this](const char* name) {
-    const int type = recording_.formats.type(name);
-    return type >= 0 && recording_.counts[static_cast<std::size_t>(type)] != 0;
+    const int type = formats_.type(name);
+    return type >= 0 && count_of(static_cast<std::size_t>(type)) != 0;
   };
   if (came("kvm:kvm_userspace_exit") && !came("kvm:kvm_exit")) has.kvm_exit = false;
   return has;
@@ -65,7 +58,7 @@ Capabilities LiveSource::capabilities() const {
 
 std::string LiveSource::comm(ThreadId thread) const {
   std::string name = feed_->comm(thread);
-  return name.empty() ? TraceDatSource::comm(thread) : name;
+  return name.empty() ? KernelEventSource::comm(thread) : name;
 }
 
 Result<bool> LiveSource::fetch_cpu(std::size_t index) {
@@ -96,9 +89,8 @@ Result<bool> LiveSource::fetch() {
   if (ended_) return false;
   // What every CPU that has no more pages is complete to.
   std::uint64_t before = newest_;
-  if (const auto clock = clock_from_name(recording_.info.clock); clock && is_readable(*clock)) {
-    if (!recording_.info.cycles)
-      before = std::max(before, time_before(read_clock(*clock), kCommitTime));
+  if (const auto clock = clock_from_name(info_.clock); clock && is_readable(*clock)) {
+    if (!info_.cycles) before = std::max(before, time_before(read_clock(*clock), kCommitTime));
   }
   const std::uint64_t drained_to = time_before(before, feed_->latency_ns());
   const auto goes_on = feed_->begin_round();
@@ -132,7 +124,7 @@ Result<bool> LiveSource::fetch() {
   return more;
 }
 
-Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kNoEnd) : scaled(complete_); }
+Timestamp LiveSource::complete() const { return ended_ ? Timestamp(kNoEnd) : Timestamp(complete_); }
 
 void LiveSource::drop_oldest(std::size_t index) {
   Cpu& cpu = cpus_[index];
@@ -200,12 +192,16 @@ Read LiveSource::next(Event& event) {
   while (choose()) {
     const Cpu& cpu = cpus_[current_];
     if (cpu.next.data == nullptr) {
-      fill_lost(static_cast<std::uint32_t>(current_), scaled(cpu.next.time), scaled(cpu.lost_to),
-                cpu.lost, event);
+      fill_lost(static_cast<std::uint32_t>(current_), Timestamp(cpu.next.time),
+                Timestamp(cpu.lost_to), cpu.lost, event);
       return Read::kEvent;
     }
-    if (leave_out(cpu.next)) continue;
-    decode(cpu.next, static_cast<std::uint32_t>(current_), event);
+    const Timestamp at(cpu.next.time);
+    if (cpu.next.size >= sizeof(std::uint16_t) && is_unwanted(cpu.next)) {
+      count_unwanted(cpu.next, at);
+      continue;
+    }
+    decode(cpu.next, at, static_cast<std::uint32_t>(current_), event);
     return Read::kEvent;
   }
   return ended_ ? Read::kEnd : Read::kPending;

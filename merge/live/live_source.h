@@ -15,12 +15,13 @@
 
 #include "merge/live/page_feed.h"
 #include "merge/record/snapshot/page_cut.h"
+#include "merge/source/kernel_events/kernel_event_source.h"
 #include "merge/source/merge_heap.h"
-#include "merge/source/trace_dat/trace_dat_source.h"
+#include "merge/source/trace_dat/ring_page.h"
 
 namespace trapline::live {
 
-class LiveSource final : public trace_dat::TraceDatSource {
+class LiveSource final : public trace_dat::KernelEventSource {
  public:
   [[nodiscard]] static Result<std::unique_ptr<LiveSource>> open(std::unique_ptr<PageFeed> feed,
                                                                 std::size_t ring_bytes);
@@ -43,7 +44,7 @@ class LiveSource final : public trace_dat::TraceDatSource {
   using PageSink = std::function<Result<void>(std::size_t cpu, std::span<const std::byte> page,
                                               const record::PageFacts& facts)>;
   [[nodiscard]] Result<void> for_each_page(const PageSink& sink) const;
-  [[nodiscard]] Timestamp kept_from() const { return scaled(kept_from_); }
+  [[nodiscard]] Timestamp kept_from() const { return Timestamp(kept_from_); }
   [[nodiscard]] std::uint64_t raw_time(Timestamp at) const { return at.ns(); }
 
  private:
@@ -63,14 +64,13 @@ class LiveSource final : public trace_dat::TraceDatSource {
     std::uint64_t complete = 0;  // no older event comes
     bool in_heap = false;
   };
-  LiveSource(trace_dat::TraceFile recording, Capabilities capabilities,
+  LiveSource(trace_dat::Formats formats, SourceInfo info, Capabilities capabilities,
              std::unique_ptr<PageFeed> feed, std::size_t ring_bytes);
   [[nodiscard]] Result<bool> fetch_cpu(std::size_t cpu);
   void make_room();
   [[nodiscard]] bool to_next(std::size_t cpu);
   [[nodiscard]] bool choose();
   void drop_oldest(std::size_t cpu);
-  [[nodiscard]] Timestamp scaled(std::uint64_t stamp) const { return recording_.scale(stamp); }
 
   static constexpr std::size_t kNone = ~std::size_t{0};
   static constexpr std::size_t kLeastAhead = 4, kMostAhead = 64;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/trace_dat/layout_reader.h"
 #include "merge/source/trace_dat/sample.h"
 
@@ -83,9 +84,9 @@ Read FallbackSource::next(Event& event) {
     if (pending_.missed != 0) {
       // Only known when the record after the loss arrives: its event comes late in time.
       const Timestamp from = pending_.stream < last_time_.size() && last_time_[pending_.stream] != 0
-                                 ? recording_.scale(last_time_[pending_.stream])
+                                 ? scale_(last_time_[pending_.stream])
                                  : Timestamp(0);
-      fill_lost(pending_.cpu, from, recording_.scale(pending_.time), pending_.missed, event);
+      fill_lost(pending_.cpu, from, scale_(pending_.time), pending_.missed, event);
       return Read::kEvent;
     }
   }
@@ -94,7 +95,7 @@ Read FallbackSource::next(Event& event) {
   last_time_[pending_.stream] = pending_.time;
   decode({pending_.time, reinterpret_cast<const std::byte*>(pending_.data.data()),
           static_cast<std::uint32_t>(pending_.data.size())},
-         pending_.cpu, event);
+         scale_(pending_.time), pending_.cpu, event);
   return Read::kEvent;
 }
 

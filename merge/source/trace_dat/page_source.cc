@@ -18,15 +18,14 @@ Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
   // The file moves into the source's own recording: streams point to it there.
   auto source =
       std::unique_ptr<PageSource>(new PageSource(std::move(recording), *capabilities, {}));
-  const Layout& layout = source->recording_.layout;
+  const Layout& layout = source->layout_;
   std::size_t cpus = 0;
   for (const Buffer& buffer : layout.buffers) cpus += buffer.cpus.size();
   const std::size_t size = std::min(kLargestBuffer, kReadAhead / std::max<std::size_t>(cpus, 1));
   source->streams_.reserve(cpus);
   for (const Buffer& buffer : layout.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
-      source->streams_.emplace_back(source->recording_.file, pages, buffer.page_size,
-                                    layout.long_size, size,
+      source->streams_.emplace_back(source->file_, pages, buffer.page_size, layout.long_size, size,
                                     layout.time_shift ? &*layout.time_shift : nullptr);
     }
   }
@@ -63,7 +62,7 @@ bool PageSource::advance_current() {
   const std::uint64_t before = stream.peek().time;
   if (stream.advance()) [[likely]] {
     if (stream.lost_before() != RingPage::kNoneLost) [[unlikely]] {
-      losses_.push_back({current_, recording_.scale(before)});
+      losses_.push_back({current_, scale_(before)});
     }
     const std::uint64_t time = stream.peek().time;
     if (heap_.is_before_top(current_, time)) return true;
@@ -87,7 +86,7 @@ Read PageSource::next(Event& event) {
       const PendingLoss loss = losses_.back();
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
-      const Timestamp to = recording_.scale(stream.peek().time);
+      const Timestamp to = scale_(stream.peek().time);
       if (left_out(stream)) {
         fill_left_out(stream.cpu(), loss.from, to, stream.lost_before(), event);
       } else {
@@ -99,7 +98,7 @@ Read PageSource::next(Event& event) {
     const CpuEvents& stream = streams_[current_];
     consumed_ = true;
     if (leave_out(stream.peek())) continue;
-    decode(stream.peek(), stream.cpu(), event);
+    decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);
     return Read::kEvent;
   }
 }

@@ -11,7 +11,5 @@ namespace trapline::trace_dat {
 
 [[nodiscard]] Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                                        const Formats& formats);
-// Without a look at events: what the formats of the recording could hold.
-[[nodiscard]] Capabilities capabilities_by_format(const Formats& formats);
 
 }  // namespace trapline::trace_dat

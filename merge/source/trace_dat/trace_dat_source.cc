@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend_ftrace/base/text.h"
 #include "merge/source/trace_dat/fallback_source.h"
 #include "merge/source/trace_dat/page_source.h"
 #include "merge/source/trace_dat/time_range.h"
@@ -50,13 +49,13 @@ bool any_data(const Layout& layout) {
 }  // namespace
 
 std::optional<std::pair<Timestamp, Timestamp>> TraceDatSource::range() const {
-  const auto stamps = time_range(recording_.file, recording_.layout);
+  const auto stamps = time_range(file_, layout_);
   if (!stamps) return std::nullopt;
-  return std::pair(recording_.scale(stamps->first), recording_.scale(stamps->second));
+  return std::pair(scale_(stamps->first), scale_(stamps->second));
 }
 
 Description TraceDatSource::describe() const {
-  const Layout& layout = recording_.layout;
+  const Layout& layout = layout_;
   Description is = Source::describe();
   is.nanoseconds_of_tsc = is.clock == "x86-tsc" && !is.cycles;
   // "Linux NAME 6.1.0 …"
@@ -77,7 +76,7 @@ Description TraceDatSource::describe() const {
 
 std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   constexpr std::string_view kCompressions[] = {"uncompressed", "zstd", "zlib"};
-  const Layout& layout = recording_.layout;
+  const Layout& layout = layout_;
   std::vector<std::pair<std::string, std::string>> facts = {
       {"format", fmt::format("trace.dat version {}, {}", layout.version,
                              kCompressions[static_cast<std::size_t>(layout.compression)])},
@@ -98,111 +97,6 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
     facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
   }
   return facts;
-}
-
-std::vector<std::pair<std::string, std::uint64_t>> TraceDatSource::event_counts() const {
-  std::vector<std::pair<std::string, std::uint64_t>> counts;
-  for (std::size_t type = 0; type < recording_.counts.size(); ++type) {
-    if (recording_.counts[type] == 0) continue;
-    const auto name = recording_.formats.name(static_cast<std::uint16_t>(type));
-    counts.emplace_back(name.empty() ? fmt::format("type {}", type) : std::string(name),
-                        recording_.counts[type]);
-  }
-  return counts;
-}
-
-void TraceDatSource::decode(const RecordedEvent& recorded, std::uint32_t cpu, Event& event) {
-  event.at = recording_.scale(recorded.time);
-  event.cpu = cpu;
-  event.raw = {recorded.data, recorded.size};
-  count(event.at);
-  if (!recording_.formats.decode(recorded, event)) [[unlikely]]
-    ++counters_.damaged_events;
-  if (const auto* marker = std::get_if<Marker>(&event.payload);
-      marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) [[unlikely]] {
-    on_marker(event);
-  }
-  if (recorded.size >= kCommonFields) [[likely]]
-    ++recording_.counts[event.type];
-}
-
-void TraceDatSource::on_marker(Event& event) {
-  if (!recording_.marker_calls) return;
-  const std::uint64_t lost = marker_calls_.lost(), gaps = marker_calls_.gaps();
-  const std::uint64_t damaged = marker_calls_.damaged();
-  marker_calls_.on(event);
-  counters_.lost_events += marker_calls_.lost() - lost;
-  counters_.gaps += marker_calls_.gaps() - gaps;
-  counters_.damaged_events += marker_calls_.damaged() - damaged;
-}
-
-void TraceDatSource::select(EventClass events) {
-  const auto schemas = recording_.formats.schemas();
-  for (std::size_t type = 0; type < selected_.size(); ++type) {
-    selected_[type] =
-        has(events, type < schemas.size() ? schemas[type].events : EventClass::kOthers);
-  }
-}
-
-void TraceDatSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost,
-                               Event& event) {
-  const std::uint64_t count = lost > 0 ? static_cast<std::uint64_t>(lost) : 0;
-  event.at = from;
-  event.cpu = cpu;
-  event.thread = ThreadId{-1};
-  event.type = 0;
-  event.raw = {};
-  event.payload = Lost{from, to, count};
-  ++counters_.gaps;
-  counters_.lost_events += count;
-  if (count == 0) ++counters_.gaps_uncounted;
-}
-
-void TraceDatSource::fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to,
-                                   std::int64_t events, Event& event) {
-  const SourceCounters before = counters_;
-  fill_lost(cpu, from, to, events, event);
-  std::get<Lost>(event.payload).on_purpose = true;
-  counters_.left_out_events += counters_.lost_events - before.lost_events;
-  ++counters_.left_out_pieces;
-  counters_.lost_events = before.lost_events;
-  counters_.gaps = before.gaps;
-  counters_.gaps_uncounted = before.gaps_uncounted;
-}
-
-std::string TraceDatSource::event_name(const Event& event) const {
-  if (std::holds_alternative<Lost>(event.payload)) return "lost";
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
-    return call->entry ? "guest:entry" : "guest:exit";
-  }
-  return std::string(recording_.formats.name(event.type));
-}
-
-std::string TraceDatSource::event_text(const Event& event) const {
-  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    return (lost->count == 0 ? "events (count unknown)" : fmt::format("{} events", lost->count)) +
-           (lost->on_purpose ? ", left out by --snapshot-on" : "");
-  }
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
-    return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
-  }
-  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    return printable(trimmed(marker->text));
-  }
-  return recording_.formats.text(
-      event.type, event.raw, event.cpu,
-      [this](std::size_t most, std::vector<RecordedEvent>& events) { following(most, events); });
-}
-
-std::string TraceDatSource::comm(ThreadId thread) const { return recording_.formats.comm(thread); }
-
-std::string TraceDatSource::exit_reason(std::uint32_t isa, std::uint32_t reason,
-                                        std::uint32_t exception_class) const {
-  return reasons().of_exit(isa, reason, exception_class);
-}
-
-std::string TraceDatSource::userspace_reason(std::uint32_t reason) const {
-  return reasons().of_userspace(reason);
 }
 
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {
@@ -234,9 +128,8 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
     *scale = options.tsc_khz ? TimeScale::from_khz(*options.tsc_khz, options.offset_ns)
                              : TimeScale(1, 0, options.offset_ns);
   }
-  TraceFile recording{
-      std::move(*file),    std::move(*layout), std::move(*formats), std::move(info), *scale, {},
-      options.marker_calls};
+  TraceFile recording{std::move(*file), std::move(*layout),  std::move(*formats), std::move(info),
+                      *scale,           options.marker_calls};
   return pages ? PageSource::open(std::move(recording))
                : FallbackSource::open(std::move(recording));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline::live {
 namespace {

@@ -1,0 +1,32 @@
+// Finds which witnesses a recording holds, from its first events on, until nothing can be added.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "merge/model/capabilities.h"
+#include "merge/source/kernel_events/formats.h"
+
+namespace trapline::trace_dat {
+
+// Types are told apart by name once, by number for each event.
+class CapabilityLooker {
+ public:
+  // Borrows it.
+  explicit CapabilityLooker(const Formats& formats);
+  void look(const RecordedEvent& event);
+  [[nodiscard]] const Capabilities& found() const { return found_; }
+  // Whether all has been seen that events of these formats can add.
+  [[nodiscard]] bool is_complete() const;
+
+ private:
+  std::span<const Schema> schemas_;
+  std::vector<bool Capabilities::*> by_type_, possible_;
+  Capabilities found_;
+};
+
+// Without a look at events: what the formats of the recording could hold.
+[[nodiscard]] Capabilities capabilities_by_format(const Formats& formats);
+
+}  // namespace trapline::trace_dat

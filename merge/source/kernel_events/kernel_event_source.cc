@@ -1,0 +1,113 @@
+#include "merge/source/kernel_events/kernel_event_source.h"
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline::trace_dat {
+
+std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_counts() const {
+  std::vector<std::pair<std::string, std::uint64_t>> counts;
+  for (std::size_t type = 0; type < counts_.size(); ++type) {
+    if (counts_[type] == 0) continue;
+    const auto name = formats_.name(static_cast<std::uint16_t>(type));
+    counts.emplace_back(name.empty() ? fmt::format("type {}", type) : std::string(name),
+                        counts_[type]);
+  }
+  return counts;
+}
+
+void KernelEventSource::decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu,
+                               Event& event) {
+  event.at = at;
+  event.cpu = cpu;
+  event.raw = {recorded.data, recorded.size};
+  count(at);
+  if (!formats_.decode(recorded, event)) [[unlikely]]
+    ++counters_.damaged_events;
+  if (const auto* marker = std::get_if<Marker>(&event.payload);
+      marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) [[unlikely]] {
+    on_marker(event);
+  }
+  if (recorded.size >= kCommonFields) [[likely]]
+    ++counts_[event.type];
+}
+
+void KernelEventSource::on_marker(Event& event) {
+  if (!read_marker_calls_) return;
+  const std::uint64_t lost = marker_calls_.lost(), gaps = marker_calls_.gaps();
+  const std::uint64_t damaged = marker_calls_.damaged();
+  marker_calls_.on(event);
+  counters_.lost_events += marker_calls_.lost() - lost;
+  counters_.gaps += marker_calls_.gaps() - gaps;
+  counters_.damaged_events += marker_calls_.damaged() - damaged;
+}
+
+void KernelEventSource::select(EventClass events) {
+  const auto schemas = formats_.schemas();
+  for (std::size_t type = 0; type < selected_.size(); ++type) {
+    selected_[type] =
+        has(events, type < schemas.size() ? schemas[type].events : EventClass::kOthers);
+  }
+}
+
+void KernelEventSource::fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to,
+                                  std::int64_t lost, Event& event) {
+  const std::uint64_t count = lost > 0 ? static_cast<std::uint64_t>(lost) : 0;
+  event.at = from;
+  event.cpu = cpu;
+  event.thread = ThreadId{-1};
+  event.type = 0;
+  event.raw = {};
+  event.payload = Lost{from, to, count};
+  ++counters_.gaps;
+  counters_.lost_events += count;
+  if (count == 0) ++counters_.gaps_uncounted;
+}
+
+void KernelEventSource::fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to,
+                                      std::int64_t events, Event& event) {
+  const SourceCounters before = counters_;
+  fill_lost(cpu, from, to, events, event);
+  std::get<Lost>(event.payload).on_purpose = true;
+  counters_.left_out_events += counters_.lost_events - before.lost_events;
+  ++counters_.left_out_pieces;
+  counters_.lost_events = before.lost_events;
+  counters_.gaps = before.gaps;
+  counters_.gaps_uncounted = before.gaps_uncounted;
+}
+
+std::string KernelEventSource::event_name(const Event& event) const {
+  if (std::holds_alternative<Lost>(event.payload)) return "lost";
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    return call->entry ? "guest:entry" : "guest:exit";
+  }
+  return std::string(formats_.name(event.type));
+}
+
+std::string KernelEventSource::event_text(const Event& event) const {
+  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
+    return (lost->count == 0 ? "events (count unknown)" : fmt::format("{} events", lost->count)) +
+           (lost->on_purpose ? ", left out by --snapshot-on" : "");
+  }
+  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
+    return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
+  }
+  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
+    return printable(trimmed(marker->text));
+  }
+  return formats_.text(
+      event.type, event.raw, event.cpu,
+      [this](std::size_t most, std::vector<RecordedEvent>& events) { following(most, events); });
+}
+
+std::string KernelEventSource::comm(ThreadId thread) const { return formats_.comm(thread); }
+
+std::string KernelEventSource::exit_reason(std::uint32_t isa, std::uint32_t reason,
+                                           std::uint32_t exception_class) const {
+  return reasons().of_exit(isa, reason, exception_class);
+}
+
+std::string KernelEventSource::userspace_reason(std::uint32_t reason) const {
+  return reasons().of_userspace(reason);
+}
+
+}  // namespace trapline::trace_dat

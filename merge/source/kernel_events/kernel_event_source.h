@@ -1,0 +1,93 @@
+// Records of a kernel's events as a source: decoded by the recording's own formats, counted, named.
+//
+//   trace.dat (pages), live (pages of tracefs), perf.data (samples) ──> record, time, CPU ──> Event
+//
+// Where records come from and in which order is the derived class's; what one means is decided
+// here.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/model/capabilities.h"
+#include "merge/source/kernel_events/formats.h"
+#include "merge/source/marker_calls.h"
+#include "merge/source/source.h"
+
+namespace trapline::trace_dat {
+
+class KernelEventSource : public Source {
+ public:
+  [[nodiscard]] const ReasonNames& reasons() const { return formats_.reasons(); }
+  [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
+
+  void select(EventClass events) override;
+  [[nodiscard]] const Result<void>& status() const override {
+    return status_ ? formats_.text_status() : status_;
+  }
+  [[nodiscard]] const SourceInfo& info() const override { return info_; }
+  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  // Guest calls that trace_marker holds, of those events that were read.
+  [[nodiscard]] std::uint64_t marker_calls() const { return marker_calls_.calls(); }
+  [[nodiscard]] std::string event_name(const Event& event) const override;
+  [[nodiscard]] std::string event_text(const Event& event) const override;
+  [[nodiscard]] std::string comm(ThreadId thread) const override;
+  [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
+                                        std::uint32_t exception_class) const override;
+  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override;
+
+ protected:
+  static constexpr std::size_t kTypes = 1u << 16;  // common_type has 16 bits
+
+  // With `read_marker_calls`, guest calls in trace_marker are events of their own.
+  KernelEventSource(Formats formats, SourceInfo info, Capabilities capabilities,
+                    bool read_marker_calls)
+      : formats_(std::move(formats)),
+        info_(std::move(info)),
+        capabilities_(capabilities),
+        read_marker_calls_(read_marker_calls),
+        selected_(kTypes, true),
+        counts_(kTypes) {}
+
+  // Fills everything of `event` from a record of the time `at`; counts it.
+  void decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu, Event& event);
+  // Whether a record, which has two bytes or more, is one that was not selected.
+  [[nodiscard]] bool is_unwanted(const RecordedEvent& recorded) const {
+    return selected_[load<std::uint16_t>(recorded.data)] == 0;
+  }
+  // Counts such a record without decoding it.
+  void count_unwanted(const RecordedEvent& recorded, Timestamp at) {
+    count(at);
+    ++counts_[load<std::uint16_t>(recorded.data)];
+  }
+  // `lost`: how many, below 1 where that is not known.
+  void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event);
+  void fill_left_out(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t events,
+                     Event& event);
+  [[nodiscard]] std::uint64_t count_of(std::size_t type) const { return counts_[type]; }
+
+  // EventTexts::Following, of the event that next() gave last.
+  virtual void following(std::size_t, std::vector<RecordedEvent>&) const {}
+
+  Formats formats_;
+  SourceInfo info_;
+  Capabilities capabilities_;
+  SourceCounters counters_;
+  Result<void> status_;
+
+ private:
+  void on_marker(Event& event);
+  void count(Timestamp at) {
+    if (counters_.events++ == 0) counters_.first = at;
+    counters_.last = at;
+  }
+
+  bool read_marker_calls_;
+  std::vector<std::uint8_t> selected_;  // by type
+  std::vector<std::uint64_t> counts_;   // events read so far, by type
+  MarkerCalls marker_calls_;
+};
+
+}  // namespace trapline::trace_dat

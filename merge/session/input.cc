@@ -29,7 +29,7 @@ Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
     }
   }
   std::stable_partition(parts.begin(), parts.end(), [](const RecordingPart& part) {
-    return part.kind == SourceKind::kTraceDat;
+    return part.kind == SourceKind::kTraceDat || part.kind == SourceKind::kPerfData;
   });
   return parts;
 }

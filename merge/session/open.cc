@@ -11,6 +11,7 @@
 #include "merge/session/session_json.h"
 #include "merge/session/sync_records.h"
 #include "merge/source/file.h"
+#include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/qemu_log/qemu_log_source.h"
 #include "merge/source/simpletrace/simpletrace_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
@@ -27,7 +28,8 @@ constexpr std::array<const char*, 4> kParts{"trace.dat", "uftrace.data", "qemu.l
 constexpr std::string_view kTraceDatMagic = "\x17\x08\x44tracing";
 constexpr const char* kGuestSyncs = "sync.txt";  // beside them
 constexpr const char* kExpected =
-    "expected a trace.dat, a uftrace data directory, a simpletrace file, a QEMU log with "
+    "expected a trace.dat, a perf.data, a uftrace data directory, a simpletrace file, a QEMU log "
+    "with "
     "timestamps (-msg timestamp=on) or a session folder";
 
 bool has_log_line(std::string_view text) {
@@ -66,6 +68,10 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   // One that was cut in its first bytes, or is empty, is told so by its reader.
   if (kTraceDatMagic.starts_with(head.substr(0, kTraceDatMagic.size()))) {
     return SourceKind::kTraceDat;
+  }
+  // perf's magic in either byte order, and of its first version.
+  for (const std::string_view magic : {"PERFILE2", "2ELIFREP", "PERFFILE"}) {
+    if (head.starts_with(magic)) return SourceKind::kPerfData;
   }
   if (head.size() >= 16) {
     // QEMU's: the id -1 and the magic; as first proposed: the magic in either byte order.
@@ -137,6 +143,8 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
       if (!source) return tl::unexpected(std::move(source).error());
       return std::unique_ptr<Source>(std::move(*source));
     }
+    case SourceKind::kPerfData:
+      return open_perf_data(path);
     case SourceKind::kUftrace:
       return open_uftrace(path);
     case SourceKind::kSimpletrace:

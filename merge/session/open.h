@@ -18,6 +18,7 @@ namespace trapline {
 // kGuestSync: what `trapline sync` printed, which is no recording and relates others.
 enum class SourceKind : std::uint8_t {
   kTraceDat,
+  kPerfData,
   kUftrace,
   kSimpletrace,
   kQemuLog,

@@ -13,6 +13,7 @@
 #include "merge/session/guest_kernel_source.h"
 #include "merge/session/mapped_source.h"
 #include "merge/session/sync_records.h"
+#include "merge/source/perf_data/perf_data_source.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
@@ -418,7 +419,11 @@ Result<void> Recordings::align_clocks() {
     const std::size_t place = aligned_place(recording);
     const clocks::AlignedSource& one = aligned->sources[place];
     const auto guest = shifted_guest(recording);
-    if (!guest) input_.capabilities.merge(recording.is.has);
+    if (!guest) {
+      input_.capabilities.merge(recording.is.has);
+      if (recording.part.kind == SourceKind::kPerfData)
+        input_.processes.merge(perf_data_processes(recording.part.path));
+    }
     for (const std::string& note : one.notes) input_.notes.push_back(note);
     if (recording.is.witness == Witness::kKernel && !guest) ++kernels;
     if (place == 0) input_.observed = one.map.is_identity();

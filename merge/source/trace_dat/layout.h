@@ -74,6 +74,15 @@ struct Layout : FormatTexts {
 // or table that ends early or points outside the file (kDamaged, with the offset).
 [[nodiscard]] Result<Layout> read_layout(const File& file);
 
+// perf's TRACING_DATA: the beginning of a version 6 file, as far as the threads' names.
+struct TracingData {
+  FormatTexts texts;
+  std::string comms;  // Formats::read_comms()
+};
+// `size` bytes at `begin`, which lie in the file; an error says where it is damaged.
+[[nodiscard]] Result<TracingData> read_tracing_data(const File& file, std::uint64_t begin,
+                                                    std::uint64_t size);
+
 // The bytes of a metadata section, decompressed; at most 32 MiB.
 [[nodiscard]] Result<std::string> read_section(const File& file, const Layout& layout,
                                                const Extent& section);

@@ -54,6 +54,11 @@ class LayoutReader {
   explicit LayoutReader(const File& file) : file_(file), reader_(file, 0, file.size()) {}
 
   Result<Layout> read();
+  // The same of a piece of another file: its header, formats and thread names, without its CPUs'
+  // data. Nothing in it points to the rest of the file.
+  LayoutReader(const File& file, std::uint64_t begin, std::uint64_t size)
+      : file_(file), reader_(file, begin, begin + size) {}
+  Result<TracingData> read_tracing_data();
 
  private:
   Result<void> read_v6();

@@ -32,6 +32,29 @@ Result<void> LayoutReader::read_v6() {
   return {};
 }
 
+Result<TracingData> LayoutReader::read_tracing_data() {
+  reader_.expect("\x17\x08\x44tracing"sv);
+  const std::string version = reader_.c_string();
+  layout_.order = reader_.number<std::uint8_t>() == 0 ? std::endian::little : std::endian::big;
+  reader_.set_order(layout_.order);
+  layout_.long_size = reader_.number<std::uint8_t>();
+  layout_.page_size = reader_.number<std::uint32_t>();
+  read_header_info(reader_);
+  read_ftrace_formats(reader_);
+  read_event_formats(reader_);
+  if (!reader_.ok()) return tl::unexpected(reader_.status().error());
+  TracingData data{std::move(layout_), {}};
+  // What follows is of use, but not needed.
+  reader_.skip(reader_.number<std::uint32_t>());  // kallsyms
+  reader_.skip(reader_.number<std::uint32_t>());  // printk
+  if (version == "0.6") data.comms = reader_.bytes(reader_.number<std::uint64_t>());
+  return data;
+}
+
+Result<TracingData> read_tracing_data(const File& file, std::uint64_t begin, std::uint64_t size) {
+  return LayoutReader(file, begin, size).read_tracing_data();
+}
+
 // After the CPU count: "options  \0", the options, then "flyrecord\0"; either may be missing.
 void LayoutReader::read_options_v6(std::vector<InstanceTable>& instances) {
   std::string kind = reader_.bytes(10);

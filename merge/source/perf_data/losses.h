@@ -1,0 +1,72 @@
+// Losses of one CPU's record, told between the events around them.
+//
+//   LOST n         n records found no room before the next one of this CPU
+//   THROTTLE       events are left out until UNTHROTTLE
+//   LOST_SAMPLES   written at the end: how many of one event were lost in all, those included that
+//                  no LOST record tells, since nothing came after them
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace trapline::perf_data {
+
+struct Loss {
+  std::uint64_t from = 0, to = 0;
+  std::uint64_t count = 0;  // 0: not known
+};
+
+class Losses {
+ public:
+  static constexpr std::uint32_t kMostCpus = 1u << 16;
+
+  // The loss, if there is one, that lies between the CPU's last event and this one.
+  [[nodiscard]] std::optional<Loss> on_event(std::uint32_t cpu, std::uint64_t time) {
+    Cpu& one = of(cpu);
+    const std::uint64_t before = one.last;
+    one.last = time;
+    if (one.pending == 0) [[likely]]
+      return std::nullopt;
+    const Loss loss{before, time > before ? time : before, one.pending};
+    one.pending = 0;
+    return loss;
+  }
+  void on_lost(std::uint32_t cpu, std::uint64_t count) {
+    of(cpu).pending += count;
+    told_ += count;
+  }
+  // Of which CPU, perf does not say.
+  void on_lost_samples(std::uint64_t count) { in_all_ += count; }
+  void on_throttle(std::uint32_t cpu, std::uint64_t time) { of(cpu).throttled = time; }
+  [[nodiscard]] Loss on_unthrottle(std::uint32_t cpu, std::uint64_t time) {
+    const std::uint64_t from = of(cpu).throttled.value_or(of(cpu).last);
+    of(cpu).throttled.reset();
+    return {from, time > from ? time : from, 0};
+  }
+  // What remains of a CPU at the recording's end.
+  [[nodiscard]] std::optional<Loss> at_end(std::uint32_t cpu, std::uint64_t end) const {
+    const Cpu& one = cpus_[cpu];
+    if (one.pending == 0 && !one.throttled) return std::nullopt;
+    return Loss{one.pending == 0 ? *one.throttled : one.last, end, one.pending};
+  }
+  // Lost after the last event, and told by no LOST record.
+  [[nodiscard]] std::uint64_t untold() const { return in_all_ > told_ ? in_all_ - told_ : 0; }
+  [[nodiscard]] std::uint32_t cpus() const { return static_cast<std::uint32_t>(cpus_.size()); }
+
+ private:
+  struct Cpu {
+    std::uint64_t last = 0;  // its last event's time
+    std::uint64_t pending = 0;
+    std::optional<std::uint64_t> throttled;
+  };
+  [[nodiscard]] Cpu& of(std::uint32_t cpu) {
+    if (cpu >= cpus_.size()) [[unlikely]]
+      cpus_.resize(cpu + 1);
+    return cpus_[cpu];
+  }
+  std::vector<Cpu> cpus_;
+  std::uint64_t told_ = 0, in_all_ = 0;
+};
+
+}  // namespace trapline::perf_data

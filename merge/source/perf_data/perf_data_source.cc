@@ -1,0 +1,342 @@
+#include "merge/source/perf_data/perf_data_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "merge/source/kernel_events/capability_looker.h"
+#include "merge/source/kernel_events/kernel_event_source.h"
+#include "merge/source/perf_data/layout.h"
+#include "merge/source/perf_data/losses.h"
+#include "merge/source/perf_data/record_order.h"
+#include "merge/source/perf_data/record_reader.h"
+#include "merge/source/perf_data/threads.h"
+
+namespace trapline::perf_data {
+namespace {
+
+using trace_dat::RecordedEvent;
+
+// The attr of a record: its id is a sample's first field, and the last one of others.
+std::uint16_t attr_of(const Layout& layout, const Record& record) {
+  if ((layout.attrs.front().sample_type & kIdentifier) == 0) return 0;  // all have the same fields
+  if (record.bytes.size() < kRecordHeader + 8) return AttrsById::kNone;
+  const std::size_t at =
+      record.type == RecordType::kSample ? kRecordHeader : record.bytes.size() - 8;
+  const std::uint16_t attr = layout.by_id.find(load<std::uint64_t>(record.bytes.data() + at));
+  return attr == AttrsById::kNone && layout.attrs.size() == 1 ? 0 : attr;
+}
+
+enum class Look : std::uint8_t { kSample, kOther, kDamaged };
+
+// The sample of a tracepoint; kOther for another event's.
+Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
+  const std::uint16_t attr = attr_of(layout, record);
+  if (attr == AttrsById::kNone) return Look::kDamaged;
+  if (!layout.attrs[attr].tracepoint) return Look::kOther;
+  const auto found = layout.shapes[attr].sample(record.bytes);
+  if (!found || found->cpu >= Losses::kMostCpus) return Look::kDamaged;
+  sample = *found;
+  return sample.raw.empty() ? Look::kOther : Look::kSample;
+}
+
+RecordedEvent recorded_of(std::uint64_t time, const std::byte* data, std::size_t size) {
+  return {time, data, static_cast<std::uint32_t>(size)};
+}
+
+class PerfDataSource final : public trace_dat::KernelEventSource {
+ public:
+  PerfDataSource(File file, Layout layout, trace_dat::Formats formats, SourceInfo info)
+      : KernelEventSource(std::move(formats), std::move(info), {}, true),
+        file_(std::move(file)),
+        layout_(std::move(layout)),
+        records_(file_, pool_, layout_.begin, layout_.end),
+        order_(pool_) {}
+  ~PerfDataSource() override = default;
+
+  [[nodiscard]] Result<void> look();
+
+  [[nodiscard]] Read next(Event& event) override;
+  [[nodiscard]] double progress() const override {
+    const std::uint64_t all = std::min(layout_.end, file_.size()) - layout_.begin;
+    return all == 0 ? 1
+                    : static_cast<double>(records_.position() - layout_.begin) /
+                          static_cast<double>(all);
+  }
+  [[nodiscard]] Description describe() const override;
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    if (!layout_.sample_times) return std::nullopt;
+    return std::pair(Timestamp(layout_.sample_times->first),
+                     Timestamp(layout_.sample_times->second));
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
+  [[nodiscard]] std::string event_name(const Event& event) const override {
+    return std::holds_alternative<NewThread>(event.payload) && event.raw.empty()
+               ? "fork"
+               : KernelEventSource::event_name(event);
+  }
+  [[nodiscard]] std::string event_text(const Event& event) const override;
+  [[nodiscard]] std::string comm(ThreadId thread) const override {
+    if (thread == ThreadId{0}) return KernelEventSource::comm(thread);
+    std::string name = threads_.name_of(thread);
+    return name.empty() ? KernelEventSource::comm(thread) : name;
+  }
+
+ private:
+  [[nodiscard]] bool fill();
+  void on_sample(const Record& record);
+  void on_other(const Record& record);
+  void add_loss(std::uint32_t cpu, const Loss& loss);
+  void end();
+  [[nodiscard]] bool give_out(const Item& item, Event& event);
+
+  File file_;
+  Layout layout_;
+  BlockPool pool_;
+  RecordReader records_;
+  RecordOrder order_;
+  Losses losses_;
+  Threads threads_;
+  Processes processes_;     // of the threads that were there at the beginning
+  Block* facts_ = nullptr;  // of losses on their way; holds itself once
+  std::size_t facts_at_ = 0;
+  std::uint64_t newest_ = 0;
+  bool ended_ = false;
+};
+
+// Reads until it is known which witnesses the recording holds: the absence of kvm_exit, which
+// changes what a span is, only at its end.
+Result<void> PerfDataSource::look() {
+  constexpr std::uint64_t kLook = 1u << 16;
+  trace_dat::CapabilityLooker looker(formats_);
+  BlockPool pool;
+  RecordReader records(file_, pool, layout_.begin, layout_.end);
+  std::uint64_t events = 0;
+  for (Record record; records.next(record);) {
+    Sample sample;
+    if (record.type != RecordType::kSample) continue;
+    if (sample_of(layout_, record, sample) != Look::kSample) continue;
+    looker.look(recorded_of(sample.time, sample.raw.data(), sample.raw.size()));
+    ++events;
+    if (looker.is_complete() || (events >= kLook && looker.found().kvm_exit)) break;
+  }
+  capabilities_ = looker.found();
+  if (events != 0) return {};
+  if (!records.status()) return records.status();
+  return fail(ErrorKind::kDamaged,
+              "{}: holds no events of its tracepoints; did they occur while it was recorded?",
+              file_.path());
+}
+
+Description PerfDataSource::describe() const {
+  Description is = Source::describe();
+  is.machine.name = layout_.host;
+  is.machine.cpus = layout_.cpu_count;
+  is.witness = Witness::kKernel;
+  is.has = capabilities_;
+  return is;
+}
+
+std::vector<std::pair<std::string, std::string>> PerfDataSource::facts() const {
+  return {{"format", fmt::format("perf.data{}{}", layout_.from_pipe ? " from a pipe" : "",
+                                 layout_.compressed ? ", zstd" : "")},
+          {"host", fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch)},
+          {"recorded by", "perf " + layout_.writer},
+          {"CPUs", std::to_string(layout_.cpu_count)}};
+}
+
+std::string PerfDataSource::event_text(const Event& event) const {
+  const auto* made = std::get_if<NewThread>(&event.payload);
+  if (made == nullptr || !event.raw.empty()) return KernelEventSource::event_text(event);
+  return fmt::format("thread {} of {}", static_cast<std::int32_t>(made->child),
+                     made->same_process ? "the same process" : "a new process");
+}
+
+void PerfDataSource::on_sample(const Record& record) {
+  Sample sample;
+  const Look look = sample_of(layout_, record, sample);
+  if (look == Look::kOther) return;
+  if (look == Look::kDamaged || sample.raw.size() < sizeof(std::uint16_t) ||
+      sample.time < order_.limit()) {
+    ++counters_.damaged_events;
+    return;
+  }
+  if (const auto loss = losses_.on_event(sample.cpu, sample.time)) add_loss(sample.cpu, *loss);
+  newest_ = std::max(newest_, sample.time);
+  order_.add({sample.time, sample.raw.data(), record.block,
+              static_cast<std::uint32_t>(sample.raw.size()), static_cast<std::uint16_t>(sample.cpu),
+              Item::Kind::kEvent});
+}
+
+// A loss waits for its turn as a record does.
+void PerfDataSource::add_loss(std::uint32_t cpu, const Loss& loss) {
+  if (facts_ == nullptr || facts_at_ + sizeof loss > Block::kSize) {
+    if (facts_ != nullptr) pool_.release(facts_);
+    facts_ = pool_.take();
+    facts_at_ = 0;
+  }
+  std::byte* at = facts_->bytes.get() + facts_at_;
+  std::memcpy(at, &loss, sizeof loss);
+  facts_at_ += sizeof loss;
+  order_.add({std::max(loss.from, order_.limit()), at, facts_, sizeof loss,
+              static_cast<std::uint16_t>(cpu), Item::Kind::kLoss});
+}
+
+void PerfDataSource::on_other(const Record& record) {
+  constexpr std::uint16_t kOfBpf = 1u << 15;  // a filter's, which left them out on purpose
+  if (record.type == RecordType::kComm) return threads_.on_comm(record.bytes);
+  const std::uint16_t attr = attr_of(layout_, record);
+  if (attr == AttrsById::kNone) return;
+  const auto trailer = layout_.shapes[attr].trailer(record.bytes);
+  if (!trailer || trailer->cpu >= Losses::kMostCpus) return;
+  ByteCursor cursor(record.bytes.subspan(kRecordHeader));
+  switch (record.type) {
+    case RecordType::kLost:
+      (void)cursor.number<std::uint64_t>();  // the event's id
+      losses_.on_lost(trailer->cpu, cursor.number<std::uint64_t>().value_or(0));
+      break;
+    case RecordType::kLostSamples:
+      if ((record.misc & kOfBpf) != 0) break;
+      losses_.on_lost_samples(cursor.number<std::uint64_t>().value_or(0));
+      break;
+    case RecordType::kThrottle:
+      if (layout_.attrs[attr].tracepoint) losses_.on_throttle(trailer->cpu, trailer->time);
+      break;
+    case RecordType::kUnthrottle:
+      if (!layout_.attrs[attr].tracepoint) break;
+      add_loss(trailer->cpu, losses_.on_unthrottle(trailer->cpu, trailer->time));
+      break;
+    case RecordType::kFork: {
+      const auto fork = parse_fork(record.bytes);
+      if (!fork) break;
+      threads_.on_fork(*fork);
+      // Those of threads that were there before have no time.
+      if (trailer->time == 0 || trailer->time < order_.limit()) break;
+      order_.add({trailer->time, record.bytes.data(), record.block,
+                  static_cast<std::uint32_t>(record.bytes.size()),
+                  static_cast<std::uint16_t>(trailer->cpu), Item::Kind::kThread});
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+// Reads up to the end of a round; false at the end of the file, or where something failed.
+bool PerfDataSource::fill() {
+  if (ended_) return false;
+  for (Record record; records_.next(record);) {
+    if (record.type == RecordType::kSample) [[likely]] {
+      on_sample(record);
+    } else if (record.type == RecordType::kFinishedRound) {
+      order_.end_round();
+      return true;
+    } else {
+      on_other(record);
+    }
+    if (order_.is_full()) [[unlikely]] {
+      if (auto spilled = order_.spill(); !spilled) {
+        status_ = std::move(spilled);
+        return false;
+      }
+    }
+  }
+  end();
+  return true;
+}
+
+void PerfDataSource::end() {
+  ended_ = true;
+  for (std::uint32_t cpu = 0; cpu < losses_.cpus(); ++cpu) {
+    if (const auto loss = losses_.at_end(cpu, newest_)) add_loss(cpu, *loss);
+  }
+  if (const auto count = losses_.untold(); count != 0) add_loss(0, {newest_, newest_, count});
+  order_.end();
+}
+
+// Whether it is one that somebody wants.
+bool PerfDataSource::give_out(const Item& item, Event& event) {
+  const Timestamp at(item.time);
+  if (item.kind == Item::Kind::kEvent) [[likely]] {
+    const RecordedEvent recorded = recorded_of(item.time, item.data, item.size);
+    if (is_unwanted(recorded)) {
+      count_unwanted(recorded, at);
+      return false;
+    }
+    decode(recorded, at, item.cpu, event);
+    return true;
+  }
+  if (item.kind == Item::Kind::kLoss) {
+    Loss loss;
+    std::memcpy(&loss, item.data, sizeof loss);
+    fill_lost(item.cpu, Timestamp(loss.from), Timestamp(loss.to),
+              static_cast<std::int64_t>(std::min<std::uint64_t>(loss.count, INT64_MAX)), event);
+    event.at = at;  // not before what was given out already
+    return true;
+  }
+  const auto fork = parse_fork({item.data, item.size});
+  if (!fork) return false;
+  event.at = at;
+  event.cpu = item.cpu;
+  event.thread = fork->parent;
+  event.type = 0;
+  event.raw = {};
+  event.payload = NewThread{fork->thread, fork->same_process};
+  return true;
+}
+
+Read PerfDataSource::next(Event& event) {
+  while (status_) {
+    Item item;
+    while (order_.next(item)) {
+      if (give_out(item, event)) return Read::kEvent;
+    }
+    if (fill()) continue;
+    if (!status_) break;
+    status_ = !records_.status() ? records_.status()
+              : !order_.status() ? order_.status()
+                                 : layout_.damage;
+    break;
+  }
+  return Read::kEnd;
+}
+
+}  // namespace
+}  // namespace trapline::perf_data
+
+namespace trapline {
+
+Result<std::unique_ptr<Source>> open_perf_data(const std::string& path) {
+  auto file = File::open(path);
+  if (!file) return tl::unexpected(std::move(file).error());
+  auto layout = perf_data::read_layout(*file);
+  if (!layout) return tl::unexpected(std::move(layout).error());
+  auto formats = trace_dat::Formats::parse(path, std::move(layout->tracing.texts));
+  formats.read_comms(layout->tracing.comms);
+  SourceInfo info;
+  info.path = path;
+  info.kind = "perf.data";
+  info.clock = layout->clock;
+  auto source = std::make_unique<perf_data::PerfDataSource>(std::move(*file), std::move(*layout),
+                                                            std::move(formats), std::move(info));
+  if (auto looked = source->look(); !looked) return tl::unexpected(std::move(looked).error());
+  return source;
+}
+
+Processes perf_data_processes(const std::string& path) {
+  perf_data::Threads threads;
+  const auto file = File::open(path);
+  if (!file) return threads.processes();
+  const auto layout = perf_data::read_layout(*file);
+  if (!layout) return threads.processes();
+  perf_data::BlockPool pool;
+  perf_data::RecordReader records(*file, pool, layout->begin, layout->end);
+  for (perf_data::Record record;
+       records.next(record) && record.type != perf_data::RecordType::kSample;) {
+    if (record.type != perf_data::RecordType::kFork) continue;
+    if (const auto fork = perf_data::parse_fork(record.bytes)) threads.on_fork(*fork);
+  }
+  return threads.processes();
+}
+
+}  // namespace trapline

@@ -1,0 +1,77 @@
+// The records of a perf.data one after the other, decompressed. Records that were cut by the end of
+// the file, and what cannot be a record, end the reading with an error; all before are good.
+//
+//   file ──> block: records ──────────────────────────────┐
+//                    └─ COMPRESSED ─> zstd ─> block: records ─> next()
+//
+// The compressed records of a file are one zstd stream: a record may begin in one of them and end
+// in the next.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "backend_ftrace/base/result.h"
+#include "merge/source/file.h"
+#include "merge/source/perf_data/block_pool.h"
+#include "merge/source/perf_data/sample.h"
+
+struct ZSTD_DCtx_s;
+
+namespace trapline::perf_data {
+
+struct Record {
+  RecordType type{};
+  std::uint16_t misc = 0;
+  std::span<std::byte> bytes;  // with its header; in `block`
+  Block* block = nullptr;      // its reader's: to be held where the bytes are used later
+  // Of TRACING_DATA in a file that came from a pipe: where its payload is in the file.
+  std::uint64_t payload_at = 0, payload_size = 0;
+};
+
+class RecordReader {
+ public:
+  // From `begin` to `end`, which may lie after the end of a file that was cut. Borrows both.
+  RecordReader(const File& file, BlockPool& pool, std::uint64_t begin, std::uint64_t end);
+  RecordReader(const RecordReader&) = delete;
+  RecordReader& operator=(const RecordReader&) = delete;
+  ~RecordReader();
+
+  // False at the end and on damage. The bytes stay until the next call, or longer where they are
+  // held.
+  [[nodiscard]] bool next(Record& record);
+  [[nodiscard]] const Result<void>& status() const { return status_; }
+  // In the file: after the last record, a compressed one where the last came of one.
+  [[nodiscard]] std::uint64_t position() const { return read_to_ - outer_.left(); }
+
+ private:
+  // Bytes that were read and not yet given out.
+  struct Window {
+    Block* block = nullptr;
+    std::size_t at = 0, filled = 0;
+    [[nodiscard]] std::size_t left() const { return filled - at; }
+  };
+  [[nodiscard]] std::span<std::byte> make_room(Window& window);
+  [[nodiscard]] bool take(Window& window, Record& record);
+  [[nodiscard]] bool read_more();
+  [[nodiscard]] bool decompress_more();
+  [[nodiscard]] bool on_outer(Record& record);
+  [[nodiscard]] bool skip_payload(Record& record, std::uint64_t size);
+  bool damaged(std::string_view what);
+
+  struct FreeStream {
+    void operator()(ZSTD_DCtx_s* stream) const;
+  };
+
+  const File& file_;
+  BlockPool& pool_;
+  std::uint64_t read_to_, end_;
+  Window outer_, inner_;
+  std::span<const std::byte> compressed_;  // what is left of the compressed record
+  bool inner_full_ = false;                // the last call filled all the room: there may be more
+  std::unique_ptr<ZSTD_DCtx_s, FreeStream> stream_;
+  std::uint64_t compressed_bytes_ = 0, plain_bytes_ = 0;
+  Result<void> status_;
+};
+
+}  // namespace trapline::perf_data

@@ -1,0 +1,112 @@
+#include "merge/source/perf_data/sample.h"
+
+#include <bit>
+
+#include "backend_ftrace/base/bytes.h"
+
+namespace trapline::perf_data {
+namespace {
+
+constexpr std::uint64_t kReadEnabled = 1, kReadRunning = 2, kReadId = 4, kReadGroup = 8,
+                        kReadLost = 16;
+
+std::uint64_t count_of(std::uint64_t set, std::uint64_t bits) {
+  return static_cast<std::uint64_t>(std::popcount(set & bits));
+}
+
+// The bytes of the values that PERF_SAMPLE_READ adds at `at`; nothing where they do not fit.
+std::optional<std::uint64_t> read_values_size(std::uint64_t format,
+                                              std::span<const std::byte> rest) {
+  const std::uint64_t times = count_of(format, kReadEnabled | kReadRunning);
+  const std::uint64_t of_each = 1 + count_of(format, kReadId | kReadLost);
+  if ((format & kReadGroup) == 0) return 8 * (times + of_each);
+  if (rest.size() < 8) return std::nullopt;
+  const auto events = load<std::uint64_t>(rest.data());
+  if (events > rest.size() / 8) return std::nullopt;
+  return 8 * (1 + times + events * of_each);
+}
+
+}  // namespace
+
+std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
+  constexpr std::size_t kFirstVersion = 64, kClockAt = 92;
+  constexpr std::uint32_t kTracepoint = 2;
+  constexpr std::uint64_t kFrequency = 1u << 10, kSampleIdAll = 1u << 18, kUseClock = 1u << 25,
+                          kBackward = 1u << 27;
+  if (bytes.size() < kFirstVersion) return std::nullopt;
+  const auto u64 = [&](std::size_t at) { return load<std::uint64_t>(bytes.data() + at); };
+  Attr attr;
+  attr.tracepoint = load<std::uint32_t>(bytes.data()) == kTracepoint;
+  attr.config = u64(8);
+  attr.period = u64(16);
+  attr.sample_type = u64(24);
+  attr.read_format = u64(32);
+  const std::uint64_t flags = u64(40);
+  attr.frequency = (flags & kFrequency) != 0;
+  attr.sample_id_all = (flags & kSampleIdAll) != 0;
+  attr.backward = (flags & kBackward) != 0;
+  if ((flags & kUseClock) != 0 && bytes.size() >= kClockAt + 4) {
+    attr.clock = static_cast<std::int32_t>(load<std::uint32_t>(bytes.data() + kClockAt));
+  }
+  return attr;
+}
+
+RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
+    : sample_type_(sample_type),
+      read_format_(read_format),
+      has_place_((sample_type & kTime) != 0 && (sample_type & kCpu) != 0) {
+  const auto before = [&](std::uint64_t bits) {
+    return static_cast<std::uint32_t>(8 * count_of(sample_type, bits));
+  };
+  time_ = kRecordHeader + before(kIdentifier | kIp | kTid);
+  cpu_ = time_ + before(kTime | kAddr | kId | kStreamId);
+  rest_ = cpu_ + before(kCpu | kPeriod);
+  trailer_ = before(kTid | kTime | kId | kStreamId | kCpu | kIdentifier);
+  trailer_time_ = before(kTid);
+  trailer_cpu_ = before(kTid | kTime | kId | kStreamId);
+}
+
+std::optional<Sample> RecordShape::sample(std::span<std::byte> record) const {
+  if (!has_place_ || record.size() < rest_) return std::nullopt;
+  Sample sample;
+  sample.time = load<std::uint64_t>(record.data() + time_);
+  sample.cpu = load<std::uint32_t>(record.data() + cpu_);
+  std::uint64_t at = rest_;
+  if ((sample_type_ & kRead) != 0) {
+    const auto size = read_values_size(read_format_, record.subspan(at));
+    if (!size || *size > record.size() - at) return std::nullopt;
+    at += *size;
+  }
+  if ((sample_type_ & kCallchain) != 0) {
+    if (record.size() - at < 8) return std::nullopt;
+    const auto frames = load<std::uint64_t>(record.data() + at);
+    at += 8;
+    if (frames > (record.size() - at) / 8) return std::nullopt;
+    at += 8 * frames;
+  }
+  if (record.size() - at < 4) return std::nullopt;
+  const auto size = load<std::uint32_t>(record.data() + at);
+  at += 4;
+  if (size > record.size() - at) return std::nullopt;
+  sample.raw = record.subspan(at, size);
+  return sample;
+}
+
+std::optional<Trailer> RecordShape::trailer(std::span<const std::byte> record) const {
+  if (!has_place_ || record.size() < kRecordHeader + trailer_) return std::nullopt;
+  const std::byte* at = record.data() + record.size() - trailer_;
+  return Trailer{load<std::uint64_t>(at + trailer_time_), load<std::uint32_t>(at + trailer_cpu_)};
+}
+
+void AttrsById::add(std::uint64_t id, std::uint16_t attr) { added_.push_back({id, attr}); }
+
+void AttrsById::build() {
+  slots_.assign(std::bit_ceil(2 * added_.size() + 1), {});
+  for (const Slot& one : added_) {
+    std::size_t i = slot_of(one.id);
+    while (slots_[i].attr != kNone && slots_[i].id != one.id) i = (i + 1) & (slots_.size() - 1);
+    slots_[i] = one;
+  }
+}
+
+}  // namespace trapline::perf_data

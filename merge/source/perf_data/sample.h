@@ -1,0 +1,119 @@
+// The bytes of one record of perf.data: which fields it has, its event's attr says.
+//
+//   sample    header | id | ip | pid tid | time | addr | id | stream | cpu | period | read values |
+//             call chain | raw size, raw | …
+//   others    header | body | pid tid | time | id | stream | cpu | id      (sample_id_all)
+//
+// Each field is there where sample_type has its bit. Source: perf_event_open(2),
+// include/uapi/linux/perf_event.h; docs/formats/perf-data.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace trapline::perf_data {
+
+enum class RecordType : std::uint32_t {
+  kLost = 2,
+  kComm = 3,
+  kThrottle = 5,
+  kUnthrottle = 6,
+  kFork = 7,
+  kSample = 9,
+  kLostSamples = 13,
+  // perf's own, not the kernel's:
+  kHeaderAttr = 64,
+  kTracingData = 66,
+  kFinishedRound = 68,
+  kAuxtrace = 71,
+  kHeaderFeature = 80,
+  kCompressed = 81,
+  kCompressed2 = 83,
+};
+inline constexpr std::size_t kRecordHeader = 8;  // u32 type, u16 misc, u16 size
+
+enum SampleBit : std::uint64_t {
+  kIp = 1,
+  kTid = 1 << 1,
+  kTime = 1 << 2,
+  kAddr = 1 << 3,
+  kRead = 1 << 4,
+  kCallchain = 1 << 5,
+  kId = 1 << 6,
+  kCpu = 1 << 7,
+  kPeriod = 1 << 8,
+  kStreamId = 1 << 9,
+  kRaw = 1 << 10,
+  kIdentifier = 1 << 16,
+};
+
+// perf_event_attr, as far as a reader of tracepoints needs it.
+struct Attr {
+  bool tracepoint = false;
+  std::uint64_t config = 0;  // of a tracepoint its id, the events' common_type
+  std::uint64_t period = 1;  // or the frequency
+  std::uint64_t sample_type = 0;
+  std::uint64_t read_format = 0;
+  bool frequency = false, sample_id_all = false, backward = false;
+  std::optional<std::int32_t> clock;  // clockid_t, where -k chose one
+
+  // Nothing where it is shorter than its first version.
+  [[nodiscard]] static std::optional<Attr> parse(std::span<const std::byte> bytes);
+};
+
+struct Sample {
+  std::uint64_t time = 0;
+  std::uint32_t cpu = 0;
+  std::span<std::byte> raw;  // of a tracepoint the kernel's record of the event, as in ftrace
+};
+// Whose record it is, of those that are not samples.
+struct Trailer {
+  std::uint64_t time = 0;
+  std::uint32_t cpu = 0;
+};
+
+// Where the fields of one attr's records are.
+class RecordShape {
+ public:
+  RecordShape(std::uint64_t sample_type, std::uint64_t read_format);
+  // Of whole records with their headers; nothing where a field lies outside of the record.
+  [[nodiscard]] std::optional<Sample> sample(std::span<std::byte> record) const;
+  [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
+
+ private:
+  std::uint64_t sample_type_, read_format_;
+  bool has_place_;                               // time and CPU
+  std::uint32_t time_ = 0, cpu_ = 0, rest_ = 0;  // offsets in a sample; `rest_`: after the period
+  std::uint32_t trailer_ = 0, trailer_time_ = 0, trailer_cpu_ = 0;  // its size, and offsets in it
+};
+
+// The attr of each event's id: one id for each CPU or thread of an event.
+class AttrsById {
+ public:
+  void add(std::uint64_t id, std::uint16_t attr);
+  void build();  // after the last add()
+  // kNone where no attr has it.
+  static constexpr std::uint16_t kNone = 0xffff;
+  [[nodiscard]] std::uint16_t find(std::uint64_t id) const {
+    if (slots_.empty()) return kNone;
+    for (std::size_t i = slot_of(id);; i = (i + 1) & (slots_.size() - 1)) {
+      if (slots_[i].attr == kNone || slots_[i].id == id) return slots_[i].attr;
+    }
+  }
+  [[nodiscard]] bool empty() const { return added_.empty(); }
+
+ private:
+  struct Slot {
+    std::uint64_t id = 0;
+    std::uint16_t attr = kNone;
+  };
+  [[nodiscard]] std::size_t slot_of(std::uint64_t id) const {
+    return static_cast<std::size_t>((id * 0x9e3779b97f4a7c15u) >> 32) & (slots_.size() - 1);
+  }
+  std::vector<Slot> added_, slots_;
+};
+
+}  // namespace trapline::perf_data

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""A perf.data as perf itself reads it, and as trapline does.
+
+  perf_oracle.py TRAPLINE FILE… [--beside SIDE.perf.data SIDE.dat]
+
+Of each FILE:
+- `perf report -D`: the number of samples, and the time of each to the nanosecond, in order
+- `perf script`: the number of each event; it leaves out samples whose registers are the guest's
+  (its cpumode), which are counted apart
+- `perf kvm stat report`: count, minimum, maximum and sum of each exit reason, where no event was lost
+
+--beside: a recording by perf and one by trace-cmd of the same events on the same clock at the same time:
+of each kvm event both have as many in the interval of the shorter one; prints by how much the stamps of
+one event differ.
+"""
+import argparse
+import collections
+import csv
+import re
+import shutil
+import subprocess
+import sys
+
+DUMPED = re.compile(r"^(?:\d+ )?(\d+) 0x[0-9a-f]+(?:@\S+)? \[0x[0-9a-f]+\]: PERF_RECORD_SAMPLE\(IP, (0x[0-9a-f]+)\)")
+GUEST_MODES = (4, 5)  # PERF_RECORD_MISC_GUEST_KERNEL, _USER
+US = 1000
+
+
+def run(*command, status=(0,)):
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode not in status:
+        sys.exit(f"{' '.join(command)}: status {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def ns(text):
+    seconds, _, rest = text.partition(".")
+    return int(seconds) * 10**9 + int(rest.ljust(9, "0"))
+
+
+class File:
+    def __init__(self, trapline, path):
+        self.trapline, self.path, self.faults = trapline, path, []
+
+    def expect(self, what, perf, ours):
+        if perf != ours:
+            self.faults.append(f"{self.path}: {what}: perf {perf}, trapline {ours}")
+
+    def our_counts(self):
+        counts, reading = {}, False
+        for line in run(self.trapline, "info", self.path).splitlines():
+            words = line.split()
+            if words[:2] == ["event", "count"]:
+                reading = True
+            elif reading and len(words) == 2:
+                counts[words[0]] = int(words[1].replace(",", ""))
+        return counts
+
+    def events(self):
+        dumped = [DUMPED.match(line) for line in run("perf", "report", "-D", "-i", self.path).splitlines()]
+        dumped = [(int(match[1]), int(match[2], 16) & 7) for match in dumped if match]
+        times = [ns(line.split()[0]) for line in run(self.trapline, "timeline", self.path).splitlines()
+                 if re.match(r"\d+\.\d{9} ", line) and not re.search(r" (fork|lost) ", line)]
+        self.expect("times", sorted(time for time, _ in dumped), times)
+        ours = self.our_counts()
+        self.expect("samples", len(dumped), sum(ours.values()))
+        script = collections.Counter(re.findall(
+            r"\d+\.\d{9}: +(\w+:\w+):", run("perf", "script", "--ns", "-F", "time,event", "-i", self.path)))
+        in_guest = sum(mode in GUEST_MODES for _, mode in dumped)
+        self.expect("events that perf script prints", len(dumped) - in_guest, sum(script.values()))
+        for name in sorted(set(script) | set(ours)):
+            if not 0 <= ours.get(name, 0) - script[name] <= in_guest:
+                self.expect(name, script[name], ours.get(name, 0))
+        return f"{len(dumped)} events, {in_guest} of them not in perf script"
+
+    def exits(self):
+        if "lost         nothing" not in run(self.trapline, "info", self.path):
+            return "events were lost"
+        rows = list(csv.DictReader(run(self.trapline, "report", self.path, "--format", "csv").splitlines()))
+        ours = {row["key"]: row for row in rows if row["key"] != "all exits"}
+        done = subprocess.run(["perf", "kvm", "-i", self.path, "stat", "report"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        if "No trace sample to read" in done.stdout:
+            return "perf kvm stat report does not read what came from a pipe"
+        text = done.stdout
+        theirs = re.findall(r"^ +(\S.*?) +(\d+) +[\d.]+% +[\d.]+% +([\d.]+)us +([\d.]+)us +([\d.]+)us ", text, re.M)
+        self.expect("exit reasons", sorted(row[0] for row in theirs), sorted(ours))
+        for reason, count, least, most, mean in theirs:
+            row = ours.get(reason)
+            if row is None:
+                continue
+            self.expect(f"{reason}: count", int(count), int(row["count"]))
+            for name, value in (("min_ns", least), ("max_ns", most), ("mean_ns", mean)):
+                if abs(float(value) * US - int(row[name])) > 0.01 * US:  # what it prints
+                    self.expect(f"{reason}: {name}", value, row[name])
+        return f"{sum(int(row[1]) for row in theirs)} exits as perf kvm stat report has them"
+
+
+def kvm_times(trapline, path):
+    """Times of each kvm event, from the exit model's own lines of the timeline."""
+    times = collections.defaultdict(list)
+    kinds = {"exit": "kvm_exit", "entry": "kvm_entry", "kvm_pio": "kvm_pio", "kvm_mmio": "kvm_mmio"}
+    for line in run(trapline, "timeline", path).splitlines():
+        match = re.match(r"(\d+\.\d{9})  (?:vcpu \d+|\S+-\d+) +(\w+)", line)
+        if match and match[2] in kinds:
+            times[kinds[match[2]]].append(ns(match[1]))
+    return times
+
+
+def beside(trapline, perf, ftrace):
+    ours, theirs = kvm_times(trapline, perf), kvm_times(trapline, ftrace)
+    faults, spread = [], []
+    first = max(min(map(min, ours.values())), min(map(min, theirs.values())))
+    last = min(max(map(max, ours.values())), max(map(max, theirs.values())))
+    for name in sorted(set(ours) | set(theirs)):
+        one, other = ([time for time in times[name] if first <= time <= last] for times in (ours, theirs))
+        print(f"{name}: {len(one)} by perf, {len(other)} by ftrace")
+        # At each edge one of an event's two stamps may lie outside.
+        if abs(len(one) - len(other)) > 1:
+            faults.append(f"{name}: perf {len(one)}, ftrace {len(other)}")
+            continue
+        shifts = [zip(one, other), zip(one[1:], other), zip(one, other[1:])]
+        spread += min(([abs(a - b) for a, b in pairs] for pairs in shifts), key=sum)
+    spread.sort()
+    median, p99 = spread[len(spread) // 2], spread[len(spread) * 99 // 100]
+    print(f"stamps of one event differ by {median} ns (median), {p99} ns (p99), {spread[-1]} ns at most")
+    if p99 > 50_000:
+        faults.append("their times do not belong to the same events")
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("trapline")
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--beside", nargs=2)
+    options = parser.parse_args()
+    if shutil.which("perf") is None:
+        print("SKIP: perf is missing; install linux-perf")
+        return 77
+    faults = []
+    for path in options.files:
+        file = File(options.trapline, path)
+        print(f"{path}: {file.events()}; {file.exits()}")
+        faults += file.faults
+    if options.beside:
+        faults += beside(options.trapline, *options.beside)
+    for fault in faults:
+        print(fault[:2000])
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,6 +14,7 @@ import tempfile
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "merge")]
 import worst_cases  # noqa: E402
+from perf_data import PerfData  # noqa: E402
 from trace_dat import FORMATS, TraceDat  # noqa: E402
 
 NEXT_FILE = b"\xfe\xed\xf1\x1e"
@@ -47,9 +48,9 @@ def made(prefix):
                 yield name, pathlib.Path(path)
 
 
-def every_event():
+def every_event(dat=None):
     """One recording with each event that Trapline reads."""
-    dat = TraceDat(2)
+    dat = dat or TraceDat(2)
     at = 10 ** 9
     for i in range(3):
         for name in FORMATS:
@@ -66,6 +67,22 @@ def every_event():
 def worst_cases_text(i):
     return ("trapline: E cpu0 d=1 0x100a30 small_b", "trapline: sync 1 7 0 before mono=5",
             "memory_region_ops_read cpu 0 mr 0x55 addr 0x71 value 0x1 size 1 name 'rtc'")[i % 3]
+
+
+def perf_data():
+    perf = every_event(PerfData(2))
+    perf.round()
+    perf.fork(10 ** 9, 5, 6)
+    perf.comm(6, b"CPU 0/KVM")
+    perf.throttle(True, 0, 10 ** 9 + 10 ** 6)
+    perf.throttle(False, 0, 10 ** 9 + 2 * 10 ** 6)
+    perf.event(1, 10 ** 9 + 10, "kvm:kvm_entry", 6, vcpu_id=0)
+    perf.round()
+    for compressed in (False, True):
+        yield perf.file(compressed)
+        yield perf.pipe(compressed)
+    for path in sorted((TESTS / "data" / "perf").glob("*.perf.data")):
+        yield path.read_bytes()
 
 
 def trace_dat():

@@ -93,9 +93,9 @@ TEST_F(RecordOrderTest, RoundsOfSeveralCpusAreSortedAndEqualTimesStayInOrder) {
 }
 
 TEST_F(RecordOrderTest, WhatMemoryDoesNotHoldGoesThroughATemporaryFile) {
-  RecordOrder order(pool_, 512u << 10);
+  RecordOrder order(pool_, 384u << 10);
   std::size_t most = 0, spilled = 0;
-  for (int i = 0; i < 120'000; ++i) {
+  for (int i = 0; i < 60'000; ++i) {
     add(order, random_() % 1000 + static_cast<unsigned>(i) / 100 * 10);
     most = std::max(most, pool_.bytes_in_use());
     if (!order.is_full()) continue;

@@ -1,0 +1,24 @@
+// A perf.data, from its first byte to the spans: header or pipe, attrs, features, formats, records,
+// compressed ones, order.
+#include "backend_ftrace/base/worker.h"
+#include "merge/source/perf_data/perf_data_source.h"
+#include "tests/fuzz/bounded.h"
+#include "tests/fuzz/checked_pipeline.h"
+#include "tests/fuzz/input_files.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace trapline;
+  static const fuzz::MemoryFile file;
+  static const bool alone = (Worker::forbid("fuzzing"), true);
+  (void)alone;
+  file.fill(fuzz::text_of(data, size));
+  // Compressed records hold up to a thousand times their bytes.
+  const bool compressed =
+      fuzz::text_of(data, size).find("\x28\xb5\x2f\xfd") != std::string_view::npos;
+  fuzz::bounded(compressed ? size * 64 : size, [] {
+    auto source = open_perf_data(file.path());
+    if (source) (void)fuzz::read_all(std::move(*source), fuzz::Times::kInOrder);
+    (void)perf_data_processes(file.path());
+  });
+  return 0;
+}

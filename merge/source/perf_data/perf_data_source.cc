@@ -34,9 +34,8 @@ Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
   const std::uint16_t attr = attr_of(layout, record);
   if (attr == AttrsById::kNone) return Look::kDamaged;
   if (!layout.attrs[attr].tracepoint) return Look::kOther;
-  const auto found = layout.shapes[attr].sample(record.bytes);
-  if (!found || found->cpu >= Losses::kMostCpus) return Look::kDamaged;
-  sample = *found;
+  if (!layout.shapes[attr].sample(record.bytes, sample) || sample.cpu >= Losses::kMostCpus)
+    return Look::kDamaged;
   return sample.raw.empty() ? Look::kOther : Look::kSample;
 }
 
@@ -138,11 +137,16 @@ Description PerfDataSource::describe() const {
 }
 
 std::vector<std::pair<std::string, std::string>> PerfDataSource::facts() const {
-  return {{"format", fmt::format("perf.data{}{}", layout_.from_pipe ? " from a pipe" : "",
-                                 layout_.compressed ? ", zstd" : "")},
-          {"host", fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch)},
-          {"recorded by", "perf " + layout_.writer},
-          {"CPUs", std::to_string(layout_.cpu_count)}};
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"format", fmt::format("perf.data{}{}", layout_.from_pipe ? " from a pipe" : "",
+                             layout_.compressed ? ", zstd" : "")}};
+  if (!layout_.release.empty()) {
+    facts.emplace_back("host",
+                       fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch));
+  }
+  if (!layout_.writer.empty()) facts.emplace_back("recorded by", "perf " + layout_.writer);
+  if (layout_.cpu_count != 0) facts.emplace_back("CPUs", std::to_string(layout_.cpu_count));
+  return facts;
 }
 
 std::string PerfDataSource::event_text(const Event& event) const {

@@ -11,20 +11,12 @@ void RecordOrder::open_lane() {
     lane.items = std::move(spare_.back());
     spare_.pop_back();
   }
-  is_open_ = true;
-}
-
-void RecordOrder::add(const Item& item) {
-  if (!is_open_ || item.time < lanes_.back().items.back().time) open_lane();
-  lanes_.back().items.push_back(item);
-  pool_.hold(item.block);
-  ++items_;
-  newest_ = std::max(newest_, item.time);
+  open_ = &lane.items;
 }
 
 // What was added may be handed out; a lane that is in the heap does not grow.
 void RecordOrder::close_round() {
-  is_open_ = false;
+  open_ = nullptr;
   for (; unseen_ < first_ + lanes_.size(); ++unseen_) {
     heap_.push(unseen_, lane(unseen_).head().time);
   }
@@ -65,25 +57,32 @@ void RecordOrder::drop_ended() {
   if (lanes_.empty()) file_.clear();
 }
 
-bool RecordOrder::next(Item& item) {
+// The head of current_, which the next calls of next() go on from.
+Item RecordOrder::start_run() {
+  const Lane& lane = this->lane(current_);
+  if (!lane.spilled) {
+    run_ = lane.items.data() + lane.at;
+    run_end_ = lane.items.data() + lane.items.size() - 1;
+  }
+  return lane.head();
+}
+
+bool RecordOrder::next_lane(Item& item) {
   if (current_ != kNone) {
     const std::size_t before = std::exchange(current_, kNone);
     Lane& lane = this->lane(before);
+    if (run_ != nullptr) lane.at = static_cast<std::size_t>(run_ - lane.items.data());
+    run_ = run_end_ = nullptr;
     advance(lane);
     if (lane.ended) {
       drop_ended();
-    } else if (const std::uint64_t time = lane.head().time;
-               time <= limit_ && heap_.is_before_top(before, time)) {
-      current_ = before;
-      item = lane.head();
-      return true;
     } else {
-      heap_.push(before, time);
+      heap_.push(before, lane.head().time);
     }
   }
   if (heap_.empty() || heap_.top_time() > limit_) return false;
   current_ = heap_.pop();
-  item = lane(current_).head();
+  item = start_run();
   return true;
 }
 
@@ -118,7 +117,7 @@ Result<void> RecordOrder::merge_from(std::size_t number, unsigned level) {
 
 // Lanes that were spilled come before those in memory, the longer ones first.
 Result<void> RecordOrder::spill() {
-  is_open_ = false;
+  open_ = nullptr;
   std::size_t number = first_ + lanes_.size();
   while (number > first_ && !lane(number - 1).spilled) --number;
   if (number == first_ + lanes_.size()) return {};

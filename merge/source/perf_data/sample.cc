@@ -2,8 +2,6 @@
 
 #include <bit>
 
-#include "backend_ftrace/base/bytes.h"
-
 namespace trapline::perf_data {
 namespace {
 
@@ -54,7 +52,8 @@ std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
 RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
     : sample_type_(sample_type),
       read_format_(read_format),
-      has_place_((sample_type & kTime) != 0 && (sample_type & kCpu) != 0) {
+      has_place_((sample_type & kTime) != 0 && (sample_type & kCpu) != 0),
+      is_plain_(has_place_ && (sample_type & (kRead | kCallchain)) == 0) {
   const auto before = [&](std::uint64_t bits) {
     return static_cast<std::uint32_t>(8 * count_of(sample_type, bits));
   };
@@ -66,30 +65,29 @@ RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
   trailer_cpu_ = before(kTid | kTime | kId | kStreamId);
 }
 
-std::optional<Sample> RecordShape::sample(std::span<std::byte> record) const {
-  if (!has_place_ || record.size() < rest_) return std::nullopt;
-  Sample sample;
+bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) const {
+  if (!has_place_ || record.size() < rest_) return false;
   sample.time = load<std::uint64_t>(record.data() + time_);
   sample.cpu = load<std::uint32_t>(record.data() + cpu_);
   std::uint64_t at = rest_;
   if ((sample_type_ & kRead) != 0) {
     const auto size = read_values_size(read_format_, record.subspan(at));
-    if (!size || *size > record.size() - at) return std::nullopt;
+    if (!size || *size > record.size() - at) return false;
     at += *size;
   }
   if ((sample_type_ & kCallchain) != 0) {
-    if (record.size() - at < 8) return std::nullopt;
+    if (record.size() - at < 8) return false;
     const auto frames = load<std::uint64_t>(record.data() + at);
     at += 8;
-    if (frames > (record.size() - at) / 8) return std::nullopt;
+    if (frames > (record.size() - at) / 8) return false;
     at += 8 * frames;
   }
-  if (record.size() - at < 4) return std::nullopt;
+  if (record.size() - at < 4) return false;
   const auto size = load<std::uint32_t>(record.data() + at);
   at += 4;
-  if (size > record.size() - at) return std::nullopt;
+  if (size > record.size() - at) return false;
   sample.raw = record.subspan(at, size);
-  return sample;
+  return true;
 }
 
 std::optional<Trailer> RecordShape::trailer(std::span<const std::byte> record) const {

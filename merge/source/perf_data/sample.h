@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "backend_ftrace/base/bytes.h"
+
 namespace trapline::perf_data {
 
 enum class RecordType : std::uint32_t {
@@ -79,13 +81,25 @@ struct Trailer {
 class RecordShape {
  public:
   RecordShape(std::uint64_t sample_type, std::uint64_t read_format);
-  // Of whole records with their headers; nothing where a field lies outside of the record.
-  [[nodiscard]] std::optional<Sample> sample(std::span<std::byte> record) const;
+  // Of whole records with their headers; false, or nothing, where a field lies outside of the
+  // record.
+  [[nodiscard]] bool sample(std::span<std::byte> record, Sample& sample) const {
+    if (!is_plain_ || record.size() < rest_ + 4) [[unlikely]]
+      return other_sample(record, sample);
+    const auto size = load<std::uint32_t>(record.data() + rest_);
+    if (size > record.size() - rest_ - 4) return false;
+    sample = {load<std::uint64_t>(record.data() + time_), load<std::uint32_t>(record.data() + cpu_),
+              record.subspan(rest_ + 4, size)};
+    return true;
+  }
   [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
 
  private:
+  [[nodiscard]] bool other_sample(std::span<std::byte> record, Sample& sample) const;
+
   std::uint64_t sample_type_, read_format_;
-  bool has_place_;                               // time and CPU
+  bool has_place_;  // time and CPU
+  bool is_plain_;   // neither read values nor a call chain before the raw data
   std::uint32_t time_ = 0, cpu_ = 0, rest_ = 0;  // offsets in a sample; `rest_`: after the period
   std::uint32_t trailer_ = 0, trailer_time_ = 0, trailer_cpu_ = 0;  // its size, and offsets in it
 };

@@ -100,8 +100,10 @@ def main():
                                     events * 3 // 10)
             commands["perf kvm stat report"] = (["perf", "kvm", "-i", perf, "stat", "report"],
                                                 False)
+            commands["trapline report, perf.data"] = (ours + [perf], False)
         medians = alternate(commands, options.runs, options.lock)
-        counts = {"trapline report, a tenth": small_count, "perf kvm stat report": perf_count}
+        counts = {"trapline report, a tenth": small_count, "perf kvm stat report": perf_count,
+                  "trapline report, perf.data": perf_count}
         print(f"{count} events of {BASE.name}, {os.path.getsize(plain) >> 20} MiB; "
               f"{os.path.getsize(zstd) >> 20} MiB with zstd\n")
         print(f"{'':32}{'median s':>9}{'M/s':>8}{'max RSS MiB':>13}{'runs':>6}")
@@ -125,6 +127,9 @@ def main():
             each = seconds["perf kvm stat report"] / perf_count
             bounds.check("CPU time per event over perf kvm stat's", plain_time / count / each,
                          slack / 2)
+            bounds.check("CPU time per event of perf.data over uncompressed",
+                         seconds["trapline report, perf.data"] / perf_count / (plain_time / count),
+                         slack / 0.6)
         for what in ("uncompressed", "zstd", "culprits", "a tenth"):
             bounds.check(f"resident, {what}", rss[f"trapline report, {what}"] / 1024,
                          RSS_BOUND / 1024, " MiB")

@@ -170,14 +170,14 @@ TEST_F(PerfDataTest, WhatStandsBeforeTheRawDataIsPassedOver) {
                                   words(3, 1, 2, 3) + bytes_of(std::uint32_t{4}) + "abcd");
   const RecordShape shape(kAll, kGroupOfIds);
   const auto bytes = std::as_writable_bytes(std::span(record));
-  const auto sample = shape.sample(bytes);
-  ASSERT_TRUE(sample);
-  EXPECT_EQ(sample->time, 400u);
-  EXPECT_EQ(sample->cpu, 8u);
-  ASSERT_EQ(sample->raw.size(), 4u);
-  EXPECT_EQ(sample->raw[0], std::byte{'a'});
+  Sample sample;
+  ASSERT_TRUE(shape.sample(bytes, sample));
+  EXPECT_EQ(sample.time, 400u);
+  EXPECT_EQ(sample.cpu, 8u);
+  ASSERT_EQ(sample.raw.size(), 4u);
+  EXPECT_EQ(sample.raw[0], std::byte{'a'});
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_FALSE(shape.sample(bytes.first(size))) << size;
+    EXPECT_FALSE(shape.sample(bytes.first(size), sample)) << size;
 }
 
 }  // namespace

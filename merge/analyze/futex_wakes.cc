@@ -47,6 +47,7 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
   thread->value = call.number;
   thread->woken = 0;
   thread->in_call = true;
+  thread->slept = false;
   thread->got_wake = false;
   switch (call.call & kCallMask) {
     case kFutexWait:
@@ -71,17 +72,31 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
       break;
   }
   // It did not get the lock that it was woken for, or has let it go since.
-  const bool waits = thread->kind == Kind::kWait || thread->kind == Kind::kLockPi;
-  if (waits && thread->held == call.address) thread->held = 0;
+  if (thread->kind == Kind::kWait && thread->held == call.address) thread->held = 0;
+  if (thread->kind != Kind::kLockPi) return;
+  thread->held = call.address;
+  thread->held_since = at;
 }
 
-void FutexWakes::on_return(ThreadId id) {
-  if (Thread* thread = threads_.find(id)) thread->in_call = false;
+void FutexWakes::on_return(ThreadId id, Timestamp at) {
+  returns_recorded_ = true;
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr || !thread->in_call) return;
+  thread->in_call = false;
+  if (thread->kind == Kind::kLockPi && thread->held == thread->address) thread->held_since = at;
+}
+
+void FutexWakes::on_sleep(ThreadId id) {
+  Thread* thread = threads_.find(id);
+  if (thread != nullptr && thread->in_call) thread->slept = true;
 }
 
 void FutexWakes::on_run(ThreadId id, Timestamp at) {
   Thread* thread = threads_.find(id);
-  if (thread == nullptr || !thread->got_wake) return;
+  if (thread == nullptr || !thread->slept || !thread->in_call) return;
+  thread->in_call = returns_recorded_;
+  if (thread->kind == Kind::kLockPi && thread->held == thread->address) thread->held_since = at;
+  if (!thread->got_wake) return;
   thread->got_wake = false;
   if (thread->kind != Kind::kWait || thread->value != kLockedAndWaitedFor) return;
   thread->held = thread->address;
@@ -128,7 +143,7 @@ bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) 
   const bool pi = waking->kind == Kind::kUnlockPi;
   const bool like_a_lock = waking->value == kOneThread && waiting->value == kLockedAndWaitedFor;
   const bool held =
-      !pi && like_a_lock && waking->held == waking->address && may_be_lock(waking->address);
+      waking->held == waking->address && (pi || (like_a_lock && may_be_lock(waking->address)));
   const Wake wake{
       waking->address, at, waking_id, waiting_id, held ? waking->held_since : Timestamp(), pi};
   if (waking->held == waking->address) waking->held = 0;
@@ -173,7 +188,7 @@ const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   for (auto link = chain_.rbegin(); link != chain_.rend(); ++link) {
     const Wake& wake = wake_at(*link);
     const bool held = wake.pi || wake.held_since != Timestamp();
-    if (held && !wake.pi) add(by(CulpritKind::kFutex, wake.waking), wake.held_since);
+    add(by(CulpritKind::kFutex, wake.waking), wake.held_since);
     add(by(held ? CulpritKind::kLock : CulpritKind::kFutex, wake.waking), wake.at);
   }
   return pieces_;

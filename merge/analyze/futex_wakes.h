@@ -9,8 +9,13 @@
 // A call of FUTEX_WAKE does not prove that its caller held a lock: it may signal an event. "Held"
 // is said from the caller's own acquisition on: where it waited for the same lock itself, was woken
 // by a wake-up for it, ran, and did not wait for it again before it let go, and nobody waited there
-// for another value than a lock's; where QEMU traced qemu_mutex_locked; or where the lock is of
-// FUTEX_LOCK_PI, which only its owner can let go.
+// for another value than a lock's; where QEMU traced qemu_mutex_locked; or where it called
+// FUTEX_UNLOCK_PI, which only the owner can: since its own FUTEX_LOCK_PI got the lock, for another
+// thread may take it from the one that it was handed to before that one runs; and the whole time
+// where it made no such call, since nobody acquires it in user space while others wait.
+//
+// Without sys_exit_futex nothing tells when a call ends. A thread that slept in one and runs again
+// may have returned, and may sleep in another system call next: it waits for no futex then.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +34,9 @@ class FutexWakes {
   static constexpr std::size_t kMostWakes = 1u << 10;
 
   void on_call(ThreadId thread, Timestamp at, const HostEvent& call);  // sys_enter_futex
-  void on_return(ThreadId thread);                                     // sys_exit_futex
-  void on_run(ThreadId thread, Timestamp at);                          // it got a CPU
+  void on_return(ThreadId thread, Timestamp at);                       // sys_exit_futex
+  void on_sleep(ThreadId thread);              // it left its CPU and is not runnable
+  void on_run(ThreadId thread, Timestamp at);  // it got a CPU
   // QEMU's qemu_mutex_locked and qemu_mutex_unlock; false for another event of QEMU's.
   bool on_mutex(ThreadId thread, Timestamp at, std::string_view name, std::string_view text);
   // Any loss can hide a call.
@@ -58,6 +64,7 @@ class FutexWakes {
     std::int32_t woken = 0;  // by this call
     Kind kind = Kind::kOther;
     bool in_call = false;
+    bool slept = false;     // in this call
     bool got_wake = false;  // of the futex that it waits for; it has not run since
     // A lock that it acquired after it had waited for it, or told by QEMU.
     std::uint64_t held = 0;
@@ -68,7 +75,7 @@ class FutexWakes {
     Timestamp at;
     ThreadId waking{}, waiting{};
     Timestamp held_since;  // by `waking`; 0: its acquisition is not known
-    bool pi = false;
+    bool pi = false;       // held by `waking`; since before anyone waited, where that is not known
   };
   [[nodiscard]] static bool wakes(const Thread& waking, const Thread& waiting, Timestamp at);
   [[nodiscard]] const Wake& wake_at(std::uint64_t number) const {
@@ -76,6 +83,7 @@ class FutexWakes {
   }
 
   ThreadTable<Thread> threads_;
+  bool returns_recorded_ = false;
   [[nodiscard]] bool may_be_lock(std::uint64_t address) const {
     return others_.size() < kMostOthers && !others_.contains(address);
   }

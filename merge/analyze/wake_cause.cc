@@ -69,7 +69,7 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
       futexes_.on_call(event.thread, event.at, host);
       break;
     case HostStep::kFutexEnd:
-      futexes_.on_return(event.thread);
+      futexes_.on_return(event.thread, event.at);
       break;
     case HostStep::kMigrate:
       break;
@@ -88,6 +88,7 @@ void WakeCause::on_disk(std::uint32_t on, const BlockIo& block) {
 // No interrupt lasts over a switch: an end that was lost is made up for here.
 void WakeCause::on_switch(const Event& event, const SchedSwitch& sched) {
   if (event.cpu < cpus_.size()) cpus_[event.cpu] = {};
+  if (!sched.runnable) futexes_.on_sleep(sched.prev);
   futexes_.on_run(sched.next, event.at);
 }
 

@@ -114,6 +114,9 @@ class WaitTrackerTest : public testing::Test {
     if (value < 0) value = call == kWait ? 2 : 1;
     return host(at, by, {HostStep::kFutex, value, 0, address, call});
   }
+  Event futex_end(std::uint64_t at, ThreadId by) {
+    return host(at, by, {HostStep::kFutexEnd, 0, 0, 0, 0});
+  }
   static constexpr ThreadId kIdle{0}, kHolder{8};
   Event wakes(std::uint64_t at, ThreadId thread, ThreadId by, bool in_interrupt = false) {
     return woken(at, by, {thread, 0, true}, in_interrupt);
@@ -516,7 +519,51 @@ TEST_F(WaitTrackerTest, OnlyItsOwnerLetsGoOfAPiLock) {
         wakes(240, kHolder, kOtherThread), on(2, sched(250, kIdle, kHolder)),
         futex(259, kHolder, 0x1000, kUnlockPi), waking(260, kHolder), sched(300, kIdle, kVcpu0),
         entry(400)});
-  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 40", "blocked lock of 8 20", "idle 40"));
+  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 40", "blocked futex of 8 10",
+                                   "blocked lock of 8 10", "idle 40"));
+}
+
+// The lock is handed to the one that waits first, and another takes it before that one runs.
+TEST_F(WaitTrackerTest, APiLockIsHeldFromTheOwnersAcquisitionOn) {
+  play({exit(100), on(2, futex(150, kHolder, 0x1000, kLockPi)),
+        on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kLockPi),
+        sched(200, kVcpu0, kIdle, false), futex(209, kOtherThread, 0x1000, kUnlockPi),
+        wakes(210, kHolder, kOtherThread), context(211, HostStep::kFutexEnd),
+        futex(215, kOtherThread, 0x1000, kLockPi), context(216, HostStep::kFutexEnd),
+        futex(240, kOtherThread, 0x1000, kUnlockPi), context(241, HostStep::kFutexEnd),
+        on(2, sched(250, kIdle, kHolder)), on(2, futex_end(251, kHolder)),
+        futex(259, kHolder, 0x1000, kUnlockPi), waking(260, kHolder), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 10", "blocked futex of 8 41",
+                                   "blocked lock of 8 9", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, WhoTookAPiLockWhileOthersWaitedHeldItFromThenOn) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kLockPi), sched(200, kVcpu0, kIdle, false),
+        futex(215, kOtherThread, 0x1000, kLockPi), context(220, HostStep::kFutexEnd),
+        futex(259, kOtherThread, 0x1000, kUnlockPi), waking(260), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 20", "blocked lock of 7 40", "idle 40"));
+}
+
+// It was woken, and sleeps in read() of an eventfd: without sys_exit_futex nothing else tells.
+TEST_F(WaitTrackerTest, WhoSleptInACallAndRanWaitsForNoFutexInTheNextSleep) {
+  for (const auto& [wait, wake] : {std::pair{kWait, kWake}, {kLockPi, kUnlockPi}}) {
+    shares_.clear();
+    play({exit(100), futex(110, kVcpu0, 0x1000, wait), sched(120, kVcpu0, kIdle, false),
+          futex(129, kOtherThread, 0x1000, wake), waking(130), sched(140, kIdle, kVcpu0),
+          sched(200, kVcpu0, kIdle, false), futex(255, kOtherThread, 0x1000, wake), waking(260),
+          sched(300, kIdle, kVcpu0), entry(400)});
+    EXPECT_THAT(shares_.at(2), "blocked 7 60");
+  }
+}
+
+TEST_F(WaitTrackerTest, WhereReturnsAreRecordedAThreadMaySleepTwiceInACall) {
+  play({on(1, futex_end(50, kHolder)), exit(100), futex(110, kVcpu0, 0x1000, kWait),
+        sched(120, kVcpu0, kIdle, false), waking(130), sched(140, kIdle, kVcpu0),
+        sched(200, kVcpu0, kIdle, false), futex(255, kOtherThread, 0x1000, kWake), waking(260),
+        sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 10", "idle 10", "blocked futex of 7 60", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, QemusTraceTellsWhoAcquiredALock) {

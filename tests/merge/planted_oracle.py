@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Planted causes are found: recordings of guests that wait for what was planted beside them.
 
-  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm, halt, convoy, relay: FOLDER/NAME.dat;
+  planted_oracle.py TRAPLINE FOLDER NAME    NAME: hog, vm, lock, disk, storm, halt, convoy, relay, futexes:
+                                            FOLDER/NAME.dat;
                                             quota/trace, quota-tasks/trace, realtime/trace, own/trace: of a session
 
 scripts/box/record-planted made the recordings; their lines "schedstat TID RUN DELAY TIMES" are
@@ -22,6 +23,8 @@ STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) \d+$")
 CHARGED, WRONG, TOLERANCE, SHARE = 0.95, 0.01, 0.01, 0.05
 HALT_NS, LEAST_HALTS = 20_000_000, 90
 HOLDS, HELD_NS = 20, 20_000_000        # tests/guest/planted/plant-lock.c
+FIRST_HOLD_NS, READING_NS = 8_000_000, 500_000  # tests/guest/planted/plant-futexes.c; from a reading to the call
+KIND = {"lock": ", held by", "futex": " of"}
 DISK_NS, LEAST_READS = 20_000_000, 8  # of each request, scripts/record-planted
 
 Stat = collections.namedtuple("Stat", "at run delay")
@@ -268,6 +271,37 @@ def check_convoy(check, recording):
             check.wrong.append(f"{name} is told to hold a lock")
 
 
+def check_futexes(check, recording):
+    """A PI lock that is stolen from its heir, and waits that are, or are not, for a futex, by the threads' own clock
+    readings (futexes.txt). Each thread of a round is one of its own."""
+    spans = collections.defaultdict(list)
+    with open(check.path.replace(".dat", ".txt"), encoding="utf-8") as file:
+        for line in file:
+            what, begin, end = line.split()
+            spans[what].append((int(begin), int(end)))
+    asleep = recording.asleep[recording.vcpus[0]]
+    planted = {what: sum(overlap(asleep, begin, end) for begin, end in all_of) for what, all_of in spans.items()}
+    charged, told = collections.Counter(), collections.defaultdict(set)
+    for row in check.report("--waits")["waits"]["blocked"]["rows"]:
+        kind = next((kind for kind in ("lock", "futex") if row["culprit"].startswith(f"{kind}{KIND[kind]} ")), "")
+        comm = recording.comm.get(row["tid"], "")
+        charged[comm, kind] += row["ns"]
+        told[comm].add(kind)
+    # An owner's readings are after it got the lock and before it lets go of it.
+    held, most = charged["heir", "lock"], planted["heir"] + len(spans["heir"]) * READING_NS
+    print(f"the heir held the lock: trapline {held}, planted {planted['heir']} to {most}")
+    if not planted["heir"] <= held <= most:
+        check.wrong.append(f"the heir held the lock: trapline {held}, planted {planted['heir']} to {most}")
+    first = len(spans["thief"]) * FIRST_HOLD_NS
+    if not CHARGED * first <= charged["thief", "lock"] <= planted["thief"]:
+        check.wrong.append(f"the thief held the lock: {charged['thief', 'lock']} ns")
+    check.close("until the futex", charged["signaler", "futex"], planted["futex"], SHARE)
+    check.close("until the eventfd", charged["signaler", ""], planted["eventfd"], SHARE)
+    for comm, what in (("requeuer", "requeued"), ("owner", "robust"), ("ringer", "ring")):
+        if told[comm] != {""} or charged[comm, ""] < CHARGED * planted[what]:
+            check.wrong.append(f"{comm}: {charged[comm, '']} of {planted[what]} ns, told as {told[comm]}")
+
+
 def check_quota(check, recording):
     """A guest whose cgroup may use 20 ms of 100: nothing else to run, and the vCPU ready."""
     vcpu = recording.vcpus[0]
@@ -338,7 +372,7 @@ def check_own(check, recording):
                     check.wrong.append(f"{row['culprit']} is charged with {row['ns']} ns, and ran for {ran}")
 
 
-CHECKS = {"relay": check_relay, "realtime/trace": check_realtime, "own/trace": check_own,
+CHECKS = {"relay": check_relay, "futexes": check_futexes, "realtime/trace": check_realtime, "own/trace": check_own,
           "convoy": check_convoy, "quota/trace": check_quota, "quota-tasks/trace": check_quota, "halt": check_halt, "hog": check_hog, "vm": check_vm, "lock": check_lock, "disk": check_disk,
           "storm": check_storm}
 

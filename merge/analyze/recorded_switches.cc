@@ -1,11 +1,23 @@
 #include "merge/analyze/recorded_switches.h"
 
+#include <charconv>
+
 namespace trapline {
 
 void RecordedSwitches::note(ThreadId thread, bool surely, const Processes& processes) {
   if (thread == ThreadId{} || whole_.size() >= kMostThreads) return;
   const auto process = processes.selected();
   if (surely || (process && processes.of(thread, ThreadId{}) == *process)) whole_.insert(thread);
+}
+
+bool RecordedSwitches::is_stopper(std::string_view comm, std::uint32_t cpu) {
+  constexpr std::string_view kStopper = "migration/";
+  if (!comm.starts_with(kStopper)) [[likely]]
+    return false;
+  comm.remove_prefix(kStopper.size());
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(comm.data(), comm.data() + comm.size(), number);
+  return error == std::errc() && end == comm.data() + comm.size() && number == cpu;
 }
 
 // Two of the few threads of a recorder that leaves itself out have one in common, and none is idle.
@@ -35,9 +47,10 @@ void RecordedSwitches::on_switch(std::uint32_t number, const SchedSwitch& sched,
   if (cpu.thread && *cpu.thread != sched.prev &&
       (selected_ || (recorder != cpu.thread && recorder != sched.prev))) {
     skipped_ = cpu.thread;
-    note_skip(cpu, {*cpu.thread, sched.prev});
+    if (!cpu.stopper || sched.prev != ThreadId{}) note_skip(cpu, {*cpu.thread, sched.prev});
   }
   cpu.thread = sched.next;
+  cpu.stopper = is_stopper(sched.next_comm, number);
   if (!selected_) [[likely]]
     return;
   note(sched.prev, sched.next == ThreadId{}, processes);

@@ -6,13 +6,15 @@
 //   what happened   A ──> X ──> idle ──> Z ──> Y ──> idle ──> Y ──> A
 //
 // Known from the session, or where the switches of a CPU do not follow each other time and again:
-// other than in those of the recorder, which leaves itself out. Of a thread each switch is recorded
+// other than in those of the recorder, which leaves itself out, and of a CPU that goes offline: its
+// way from the stopper thread to the idle one has no event. Of a thread each switch is recorded
 // where it is of the session's process, or where one between it and an idle thread is recorded,
 // which is of no process.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -46,9 +48,11 @@ class RecordedSwitches {
   };
   struct Cpu {
     std::optional<ThreadId> thread;
+    bool stopper = false;  // `thread` is the CPU's migration/N
     std::uint64_t switches = 0, skips = 0;
     Skip first;
   };
+  static bool is_stopper(std::string_view comm, std::uint32_t cpu);
   void note_skip(Cpu& cpu, const Skip& skip);
   void note(ThreadId thread, bool surely, const Processes& processes);
 

@@ -69,11 +69,22 @@ void WaitTracker::leave(Thread& thread, const Event& event, const SchedSwitch& s
   thread.queue_known = true;
   thread.queued = event.at;
   thread.woken = false;
+  thread.without_end.reset();
   thread.fair = sched.fair;
   // While another CPU's loss lasts, the thread may run there unseen.
   thread.state = event.at < latest_loss_end_ ? Thread::State::kRunning
                  : sched.runnable            ? Thread::State::kWaiting
                                              : Thread::State::kAsleep;
+}
+
+// The handler that woke it has ended by now, and no end of its kind was ever recorded: it may have
+// ended long before.
+void WaitTracker::doubt_handler(Thread& thread) const {
+  if (!thread.without_end || cause_.ends(*thread.without_end)) return;
+  for (std::size_t i = thread.first; i < thread.shares.size(); ++i) {
+    WaitShare& share = thread.shares[i];
+    if (share.part == Part::kBlocked) share.culprit = unknown_for(Missing::kContext);
+  }
 }
 
 // The thread runs on the event's CPU.
@@ -87,6 +98,7 @@ void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
     if (!thread.queue_known && event.at > thread.since) ++counters_.cpu_assumed;
     divide(id, thread, event.cpu, event.at);
   }
+  doubt_handler(thread);
   thread.state = Thread::State::kRunning;
   ++counters_.waits;
   ended_shares_.assign(thread.shares.begin() + static_cast<std::ptrdiff_t>(thread.first),
@@ -145,9 +157,13 @@ void WaitTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup,
     const Timestamp since = vcpu_slept ? thread->slept : sleep->slept;
     Culprit by = cause_.of(event, wakeup, since, pipeline);
     by.root = root_of(by, since, event.at);
-    if (slept) end_sleep(*sleep, event, by.root != CulpritKind::kUnknown ? by.root : by.kind);
+    const CulpritKind cause = cause_.without_end()               ? CulpritKind::kUnknown
+                              : by.root != CulpritKind::kUnknown ? by.root
+                                                                 : by.kind;
+    if (slept) end_sleep(*sleep, event, cause);
     if (vcpu_slept) {
       charge_sleep(*thread, event, by);
+      thread->without_end = cause_.without_end();
       thread->state = Thread::State::kWaiting;
       thread->since = event.at;
       thread->queue_known = false;

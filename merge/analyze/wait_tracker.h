@@ -65,7 +65,9 @@ class WaitTracker {
     bool queue_known = true;  // kWaiting: cpu is the one whose queue it is in
     bool woken = false;       // kWaiting: since a wake-up, and not moved after it
     bool fair = true;         // a CPU quota applies to it
-    Timestamp queued;         // kWaiting: in that queue at the latest
+    // What woke it was a handler of this kind, if an end of one is recorded before it runs.
+    std::optional<WakeCause::HandlerKind> without_end;
+    Timestamp queued;  // kWaiting: in that queue at the latest
     std::uint32_t cpu = 0;
     Timestamp since;                // of the state, or of the last move between queues
     Timestamp slept;                // when it fell asleep
@@ -91,6 +93,7 @@ class WaitTracker {
   void on_interrupt(const Event& event, const HostEvent& host);
   static void end_sleep(Sleep& sleep, const Event& event, CulpritKind cause);
   void charge_sleep(Thread& thread, const Event& event, const Culprit& by);
+  void doubt_handler(Thread& thread) const;
   [[nodiscard]] CulpritKind root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
   void on_lost(const Event& event, const Lost& lost);
   void leave(Thread& thread, const Event& event, const SchedSwitch& sched);

@@ -30,6 +30,7 @@ void WakeCause::begin(Cpu& cpu, Handler handler) {
 // What was begun inside of it has ended too. An end without a begin is of a handler that was open
 // before the recording, or the CPU's last switch.
 void WakeCause::end(Cpu& cpu, Handler::Kind kind) {
+  ends_[static_cast<std::size_t>(kind)] = true;
   for (std::size_t i = cpu.depth; i > 0; --i) {
     if (cpu.open[i - 1].kind != kind) continue;
     cpu.depth = i - 1;
@@ -110,6 +111,7 @@ Culprit WakeCause::in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup) {
   if (cpu.depth == 0) return unknown;
   const Handler& innermost = cpu.open[cpu.depth - 1];
   if (innermost.level != wakeup.level) return unknown;
+  if (!ends(innermost.kind)) without_end_ = innermost.kind;
   if (innermost.disk) return known(CulpritKind::kDisk);
   switch (innermost.kind) {
     case Handler::Kind::kTimer:
@@ -117,6 +119,7 @@ Culprit WakeCause::in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup) {
     case Handler::Kind::kInterrupt:
       return known(CulpritKind::kInterrupt, innermost.number);
     case Handler::Kind::kSoftirq:
+    case Handler::Kind::kNumber:
       break;
   }
   return known(CulpritKind::kSoftirq, innermost.number);
@@ -125,6 +128,7 @@ Culprit WakeCause::in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup) {
 Culprit WakeCause::of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
                       const Pipeline& pipeline) {
   const Cpu cpu = event.cpu < cpus_.size() ? cpus_[event.cpu] : Cpu{};
+  without_end_.reset();
   switch (wakeup.context) {
     case SchedWakeup::Context::kInterrupt:
       return in_interrupt(cpu, wakeup);

@@ -2,13 +2,14 @@
 //
 // A wake-up in a thread's own context is that thread's; one in an interrupt's is that of the
 // innermost handler that is open on the CPU and runs at the event's level, of a timer, an
-// interrupt's line or a softirq; of the disk's where a read or write ended in that same handler.
-// Else it is unknown: the thread that the interrupt hit has nothing to do with it. Of a thread that
-// waits for a futex FutexWakes tells more.
+// interrupt's line or a softirq, where ends of such handlers are recorded too; of the disk's where
+// a read or write ended in that same handler. Else it is unknown: the thread that the interrupt hit
+// has nothing to do with it. FutexWakes tells more of a thread that waits for a futex.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "merge/analyze/culprit.h"
@@ -21,6 +22,8 @@ class Pipeline;
 
 class WakeCause {
  public:
+  enum class HandlerKind : std::uint8_t { kTimer, kInterrupt, kSoftirq, kNumber };
+
   void on(const Event& event, const HostEvent& host);
   void on_disk(std::uint32_t cpu, const BlockIo& block);  // block_rq_complete
   void on_switch(const Event& event, const SchedSwitch& sched);
@@ -29,6 +32,10 @@ class WakeCause {
   // The cause of that wake-up; the sleep began at `since`.
   [[nodiscard]] Culprit of(const Event& event, const SchedWakeup& wakeup, Timestamp since,
                            const Pipeline& pipeline);
+  // Of the handler that of() named last, its kind, where no end of that kind was recorded so far:
+  // without ends a handler seems to last until the CPU switches.
+  [[nodiscard]] std::optional<HandlerKind> without_end() const { return without_end_; }
+  [[nodiscard]] bool ends(HandlerKind kind) const { return ends_[static_cast<std::size_t>(kind)]; }
   // Who woke it and who held what it waited for, from `since` on, after of() told a futex.
   [[nodiscard]] const std::vector<FutexWakes::Piece>& futex_pieces(Timestamp since) {
     return futexes_.pieces(since);
@@ -38,7 +45,7 @@ class WakeCause {
   static constexpr std::size_t kMostThreads = 1u << 12;
   static constexpr std::size_t kMostHandlers = 8;  // open at once, on a CPU
   struct Handler {
-    enum class Kind : std::uint8_t { kTimer, kInterrupt, kSoftirq };
+    using Kind = HandlerKind;
     Kind kind = Kind::kTimer;
     InterruptLevel level = InterruptLevel::kNone;
     bool disk = false;
@@ -56,10 +63,12 @@ class WakeCause {
   };
   [[nodiscard]] Cpu* cpu_of(std::uint32_t cpu);
   static void begin(Cpu& cpu, Handler handler);
-  static void end(Cpu& cpu, Handler::Kind kind);
-  [[nodiscard]] static Culprit in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup);
+  void end(Cpu& cpu, Handler::Kind kind);
+  [[nodiscard]] Culprit in_interrupt(const Cpu& cpu, const SchedWakeup& wakeup);
 
   std::vector<Cpu> cpus_;
+  std::array<bool, static_cast<std::size_t>(HandlerKind::kNumber)> ends_{};
+  std::optional<HandlerKind> without_end_;
   FutexWakes futexes_;
   ThreadTable<LastVmmEvent> last_vmm_events_;
 };

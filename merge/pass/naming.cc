@@ -164,7 +164,7 @@ std::string Naming::text(const Culprit& culprit) const {
 std::string Naming::ran_instead(const Culprit& culprit) const {
   switch (culprit.kind) {
     case CulpritKind::kIdle:
-      return "its CPU was idle and had yet to wake up";
+      return "its CPU was idle and had yet to take it up";
     case CulpritKind::kIdleOther:
       return "its CPU was idle, why is not recorded";
     case CulpritKind::kNotAllowed:

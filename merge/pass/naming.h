@@ -37,7 +37,7 @@ struct Naming {
   // "IPI from vcpu 1", "not allowed to run: CPU quota", "unknown (record sched:sched_waking)".
   [[nodiscard]] std::string text(const Culprit& culprit) const;
   // Of time in which a vCPU was ready to run: "X ran instead", "it was not allowed to run: CPU
-  // quota", "its CPU was idle and had yet to wake up".
+  // quota", "its CPU was idle and had yet to take it up".
   [[nodiscard]] std::string ran_instead(const Culprit& culprit) const;
   // Of time in which it slept: "until woken by timer", "waiting for a lock, held by X".
   [[nodiscard]] std::string slept_for(const Culprit& culprit) const;

@@ -22,8 +22,8 @@ constexpr Cause kCauses[] = {
      "QEMU's own threads run on the vCPU's CPU: put them in a cpuset beside that of the vCPUs.",
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus"},
     {"preempted-by-idle",
-     "The CPU was idle when the vCPU was woken, and took time to wake up: a limit on the depth of "
-     "its sleep states shortens that.",
+     "The CPU was idle when the vCPU was woken, and had yet to take it up: where it was in a deep "
+     "sleep state, a limit on the depth shortens that.",
      "Linux, Documentation/power/pm_qos_interface.rst, /dev/cpu_dma_latency"},
     {"not-allowed-to-run",
      "The CPU had nothing else to run and did not run the vCPU: cpu.stat of its cgroups counts "

@@ -68,7 +68,11 @@ std::string text_of(const WaitShare& share) {
 
 class WaitTrackerTest : public testing::Test {
  protected:
-  WaitTrackerTest() : sink_(*this), pipeline_(PipelineOptions(), {&sink_}) {}
+  WaitTrackerTest() : sink_(*this), pipeline_(PipelineOptions(), {&sink_}) {
+    // Handlers' ends are recorded.
+    play({context(1, HostStep::kTimerEnd), context(1, HostStep::kIrqEnd),
+          context(1, HostStep::kSoftirqEnd)});
+  }
 
   void play(std::initializer_list<Event> events) {
     for (const Event& event : events) ASSERT_TRUE(pipeline_.push(event));
@@ -228,6 +232,27 @@ TEST_F(WaitTrackerTest, AFewSkipsDoNotMakeASelection) {
   play({sched(3001, ThreadId{5}, ThreadId{7}), sched(3002, ThreadId{5}, kVcpu0), exit(3100),
         sched(3200, kVcpu0, ThreadId{7}), sched(3300, ThreadId{7}, kVcpu0), entry(3400)});
   EXPECT_THAT(shares_, ElementsAre("7 100"));
+}
+
+// The way of a CPU that goes offline, from its stopper thread to the idle one, has no event.
+TEST_F(WaitTrackerTest, ACpuThatIsTakenOfflineIsNoSelection) {
+  constexpr ThreadId kStopper{20};
+  for (const auto& [stopper, culprit] :
+       {std::pair{"migration/1", std::string("9 ")}, {"migration/2", selected_}}) {
+    shares_.clear();
+    Pipeline pipeline(PipelineOptions(), {&sink_});
+    for (std::uint64_t at = 10; at < 100; at += 20) {
+      for (const Event& event :
+           {make(at, 1, kIdle, SchedSwitch{kIdle, kStopper, false, stopper}),
+            make(at + 10, 1, kIdle, SchedSwitch{kIdle, kOtherThread, true, "next"}),
+            make(at + 11, 1, kOtherThread, SchedSwitch{kOtherThread, kIdle, false, "swapper/1"})})
+        ASSERT_TRUE(pipeline.push(event));
+    }
+    for (const Event& event :
+         {exit(200), sched(300, kVcpu0, ThreadId{9}), sched(400, ThreadId{9}, kVcpu0), entry(500)})
+      ASSERT_TRUE(pipeline.push(event));
+    EXPECT_THAT(shares_, ElementsAre(culprit + "100"));
+  }
 }
 
 class SelectedTest : public WaitTrackerTest {
@@ -521,6 +546,30 @@ TEST_F(WaitTrackerTest, OnlyItsOwnerLetsGoOfAPiLock) {
         entry(400)});
   EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 40", "blocked futex of 8 10",
                                    "blocked lock of 8 10", "idle 40"));
+}
+
+// irq_handler_entry alone: the interrupt ended long before the timer came.
+TEST_F(WaitTrackerTest, AHandlerWhoseEndIsNotRecordedWokeNobody) {
+  for (const HostStep step :
+       {HostStep::kTimerBegin, HostStep::kIrqBegin, HostStep::kSoftirqBegin}) {
+    shares_.clear();
+    Pipeline pipeline(PipelineOptions(), {&sink_});
+    for (const Event& event :
+         {exit(100), sched(200, kVcpu0, kIdle, false), context(210, step), disk(211),
+          waking(260, kIdle, true), sched(300, kIdle, kVcpu0), entry(400)})
+      ASSERT_TRUE(pipeline.push(event));
+    EXPECT_THAT(shares_, ElementsAre(testing::StartsWith("blocked unknown"), "idle 40"));
+  }
+}
+
+TEST_F(WaitTrackerTest, TheFirstHandlersEndIsKnownWhereItComesBeforeTheVcpuRuns) {
+  Pipeline pipeline(PipelineOptions(), {&sink_});
+  for (const Event& event :
+       {exit(100), sched(200, kVcpu0, kIdle, false), context(250, HostStep::kIrqBegin, 25),
+        disk(255), waking(260, kIdle, true), context(265, HostStep::kIrqEnd, 25),
+        sched(300, kIdle, kVcpu0), entry(400)})
+    ASSERT_TRUE(pipeline.push(event));
+  EXPECT_THAT(shares_, ElementsAre("blocked disk 60", "idle 40"));
 }
 
 // The lock is handed to the one that waits first, and another takes it before that one runs.

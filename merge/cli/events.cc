@@ -16,7 +16,7 @@ namespace {
 struct EventsOptions {
   std::string monitor;
   std::string qmp;
-  std::string pattern = "*";
+  std::string pattern;
   std::string state;
   std::string trace_file;
 };
@@ -28,11 +28,35 @@ Result<std::unique_ptr<EventControl>> connect(const EventsOptions& options) {
   return options.qmp.empty() ? connect_monitor(options.monitor) : connect_qmp(options.qmp);
 }
 
+// What --trace-file and the words after it mean: "set PATH" is what QEMU's monitor takes.
+Result<std::string> trace_file_action(const EventsOptions& options) {
+  const bool set = options.trace_file == "set";
+  const std::string& left_over = set ? options.state : options.pattern;
+  if (!left_over.empty()) {
+    return fail(ErrorKind::kUsage, "--trace-file {}: '{}' is one word too many",
+                set ? "set " + options.pattern : options.trace_file, left_over);
+  }
+  if (!set) return options.trace_file;
+  if (options.pattern.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--trace-file set: give the path of the new file; for one that is called set: "
+                "--trace-file ./set");
+  }
+  // A path, although it may be called as an action is.
+  return options.pattern.find('/') == std::string::npos ? "./" + options.pattern : options.pattern;
+}
+
 Result<void> control(const EventsOptions& options) {
+  std::string action;
+  if (!options.trace_file.empty()) {
+    auto named = trace_file_action(options);
+    if (!named) return tl::unexpected(std::move(named).error());
+    action = std::move(*named);
+  }
   auto program = connect(options);
   if (!program) return tl::unexpected(program.error());
-  if (!options.trace_file.empty()) {
-    auto answer = (*program)->trace_file(options.trace_file);
+  if (!action.empty()) {
+    auto answer = (*program)->trace_file(action);
     if (!answer) return tl::unexpected(answer.error());
     if (const auto text = trimmed(*answer); !text.empty()) fmt::print("{}\n", printable(text));
     return {};
@@ -44,7 +68,7 @@ Result<void> control(const EventsOptions& options) {
     }
     return (*program)->set(options.pattern, options.state == "on");
   }
-  auto states = (*program)->list(options.pattern);
+  auto states = (*program)->list(options.pattern.empty() ? "*" : options.pattern);
   if (!states) return tl::unexpected(states.error());
   for (const EventState& event : *states) {
     fmt::print("{} : state {}\n", printable(event.name), event.on ? 1 : 0);
@@ -66,7 +90,7 @@ void add_events(CLI::App& app, int& status) {
   rest.add("--qmp", options->qmp, "SOCKET", "QEMU's QMP socket");
   rest.add("--trace-file", options->trace_file, "ACTION",
            "Control the trace file: on, off, flush, status, layout=qemu|rfc (docs/backend.md), "
-           "or the path of a new one");
+           "or set PATH, a new one");
   command->callback([options, &status] {
     if (auto done = control(*options); !done) status = fail_with(done.error());
   });

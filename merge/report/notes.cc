@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/model/processes.h"
 
 namespace trapline {
@@ -95,8 +96,18 @@ std::vector<std::string> notes_of(const ExitModel& model) {
 
 }  // namespace
 
+void note_sources(const Timeline& timeline, std::vector<std::string>& notes) {
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const Source& source = timeline.source(i);
+    for (const auto& [what, value] : source.facts())
+      if (what == "note")
+        notes.push_back(fmt::format("{}: {}", printable(source.info().path), value));
+  }
+}
+
 std::vector<std::string> notes_of(const Pass& pass) {
   std::vector<std::string> notes = pass.input().notes;
+  note_sources(pass.timeline(), notes);
   const ExitModel& model = pass.pipeline().exits().model();
   for (std::string& note : notes_of(model)) notes.push_back(std::move(note));
   if (model.cycles) notes.emplace_back(kCyclesNote);

@@ -16,6 +16,7 @@
 #include "merge/source/simpletrace/simpletrace_source.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "merge/source/trace_dat/unfinished.h"
+#include "merge/source/trace_text/trace_text_source.h"
 #include "merge/source/uftrace/uftrace_source.h"
 
 namespace trapline {
@@ -23,14 +24,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLook = 64U << 10;
+// A mail may begin with much prose.
+constexpr std::size_t kLook = 1U << 20;
 constexpr std::array<const char*, 4> kParts{"trace.dat", "uftrace.data", "qemu.log", "trace.bin"};
 constexpr std::string_view kTraceDatMagic = "\x17\x08\x44tracing";
 constexpr const char* kGuestSyncs = "sync.txt";  // beside them
 constexpr const char* kExpected =
     "expected a trace.dat, a perf.data, a uftrace data directory, a simpletrace file, a QEMU log "
-    "with "
-    "timestamps (-msg timestamp=on) or a session folder";
+    "with timestamps (-msg timestamp=on), a session folder, or a trace as text (trace-cmd report, "
+    "perf script, the files trace and trace_pipe of tracefs)";
 
 bool has_log_line(std::string_view text) {
   while (!text.empty()) {
@@ -85,6 +87,7 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   }
   if (head.starts_with(kGuestSyncPrefix)) return SourceKind::kGuestSync;
   if (has_log_line(head)) return SourceKind::kQemuLog;
+  if (has_trace_line(head)) return SourceKind::kTraceText;
   if (has_events_without_times(head)) {
     return fail(
         "{} is a log of trace events without timestamps: QEMU writes them with -msg "
@@ -151,6 +154,8 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
       return open_simpletrace(path, options.trace_events);
     case SourceKind::kQemuLog:
       return open_qemu_log(path);
+    case SourceKind::kTraceText:
+      return open_trace_text(path);
     case SourceKind::kGuestSync:
       return fail(ErrorKind::kUsage,
                   "{} holds sync records of a guest and no events; give it together with the "

@@ -22,6 +22,7 @@ enum class SourceKind : std::uint8_t {
   kUftrace,
   kSimpletrace,
   kQemuLog,
+  kTraceText,
   kGuestSync,
   kSession
 };

@@ -72,6 +72,21 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
     recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});
   }
   if (recordings_.empty()) return tl::unexpected(open_source(printed_path_, {}).error());
+  // Nothing in a text says what its clock is, and evidence is read to the nanosecond.
+  for (const Recording& recording : recordings_) {
+    if (recording.part.kind != SourceKind::kTraceText || recordings_.size() == 1) continue;
+    if (std::ranges::count_if(
+            recordings_,
+            [this](const Recording& one) { return has_offset(options_, one.part.path); }) +
+            1 >=
+        std::ssize(recordings_)) {
+      continue;
+    }
+    return fail(ErrorKind::kUsage,
+                "{}: a trace as text does not say its clock, so nothing relates it to other "
+                "recordings; give --offset {}=NS, the nanoseconds to add to its times",
+                recording.part.path, recording.part.path);
+  }
   const auto host = std::ranges::find_if(recordings_, [](const Recording& recording) {
     return recording.is.witness == Witness::kKernel && recording.is.has.any_kvm;
   });

@@ -1,0 +1,121 @@
+#include "merge/source/trace_text/text_events.h"
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+
+namespace trapline::trace_text {
+namespace {
+
+constexpr std::size_t kMostNames = 8192;
+
+// "tracing_mark_write: TEXT", "0xffffffff8119: TEXT", "ip=tracing_mark_write buf=TEXT"
+std::string_view marker_text(std::string_view text) {
+  if (text.starts_with("ip=")) {
+    const std::size_t buffer = text.find(" buf=");
+    return buffer == text.npos ? std::string_view() : text.substr(buffer + 5);
+  }
+  const std::size_t colon = text.find(':');
+  if (colon == text.npos || text.find(' ') < colon) return text;
+  text.remove_prefix(colon + 1);
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return text;
+}
+
+// The interrupt bits of common_flags, as the third column of the flags tells them.
+std::uint64_t common_flags(char level) {
+  constexpr std::uint64_t kHard = 0x8, kSoft = 0x10;
+  return level == 's' ? kSoft : level == '.' ? 0 : level == 'H' ? kHard | kSoft : kHard;
+}
+
+// The system of an event that no decoder knows, as far as its name tells.
+std::string with_system(std::string_view name) {
+  std::string text = printable(name);
+  if (name.find(':') != name.npos) return text;
+  for (const std::string_view system : {"kvm", "sched", "irq", "timer", "block", "workqueue"}) {
+    if (name.starts_with(system) && name.substr(system.size()).starts_with('_'))
+      return fmt::format("{}:{}", system, text);
+  }
+  return text;
+}
+
+}  // namespace
+
+TextEvents::TextEvents() {
+  for (const trace_dat::KnownEvent& known : trace_dat::known_events()) {
+    const auto type = static_cast<std::uint16_t>(names_.size());
+    names_.emplace_back(known.name);
+    types_.emplace(known.name, type);
+    types_.emplace(known.name.substr(known.name.find(':') + 1), type);
+  }
+  const auto of = [this](std::string_view name) { return types_.find(name)->second; };
+  marker_ = of("ftrace:print");
+  ioctl_ = of("syscalls:sys_enter_ioctl");
+  futex_ = of("syscalls:sys_enter_futex");
+  futex_end_ = of("syscalls:sys_exit_futex");
+  // The function that takes a marker is the name of its event in tracefs.
+  types_.emplace("tracing_mark_write", marker_);
+  types_.emplace("write_marker_to_buffer", marker_);
+  types_.emplace("tracing_mark_raw_write", marker_);
+  function_ = add("function");
+}
+
+std::uint16_t TextEvents::add(std::string_view name) {
+  if (names_.size() >= kMostNames) return function_;
+  const auto type = static_cast<std::uint16_t>(names_.size());
+  names_.push_back(with_system(name));
+  types_.emplace(name, type);
+  return type;
+}
+
+std::uint16_t TextEvents::type_of(const TextLine& line) {
+  if (line.name.empty()) {
+    if (line.text.starts_with("sys_ioctl(")) return ioctl_;
+    if (line.text.starts_with("sys_futex(")) return futex_;
+    if (line.text.starts_with("sys_futex -> ")) return futex_end_;
+    return function_;
+  }
+  const auto found = types_.find(line.name);
+  if (found != types_.end()) return found->second;
+  if (line.name.starts_with("0x")) return marker_;
+  return add(line.name);
+}
+
+EventClass TextEvents::class_of(std::uint16_t type) const {
+  const auto known = trace_dat::known_events();
+  return type < known.size() ? known[type].events : EventClass::kOthers;
+}
+
+bool TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) {
+  const auto known = trace_dat::known_events();
+  event.type = type;
+  event.cpu = line.cpu;
+  event.thread = ThreadId{line.thread};
+  event.raw = std::as_bytes(std::span(line.text));
+  event.payload.emplace<Other>();
+  if (type >= known.size()) return true;
+  if (type == marker_) {
+    const bool named = line.name == "print" || line.name == "ftrace:print";
+    event.payload = Marker{named ? marker_text(line.text) : line.text};
+    return true;
+  }
+  TextValues values(known[type]);
+  if (line.level != 0) values.set("common_flags", common_flags(line.level));
+  if (!fields_.read(line.text, values)) return false;
+  values.decode(event.payload);
+  return true;
+}
+
+void add_capability(std::string_view name, const Event& event, Capabilities& capabilities) {
+  capabilities.kvm_exit |= std::holds_alternative<KvmExit>(event.payload);
+  capabilities.kvm_userspace_exit |= std::holds_alternative<KvmUserspaceExit>(event.payload);
+  capabilities.any_kvm |= name.starts_with("kvm:");
+  const auto* ioctl = std::get_if<IoctlEnter>(&event.payload);
+  capabilities.run_ioctl |= ioctl != nullptr && ioctl->command == kKvmRun;
+  capabilities.reload |= std::holds_alternative<KvmStateLoad>(event.payload);
+  capabilities.sched_switch |= std::holds_alternative<SchedSwitch>(event.payload);
+  capabilities.wakeups |= std::holds_alternative<SchedWakeup>(event.payload);
+  capabilities.markers |= name == "ftrace:print";
+}
+
+}  // namespace trapline::trace_text

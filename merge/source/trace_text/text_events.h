@@ -1,0 +1,54 @@
+// What the lines of a text mean: the type of an event by its name, and its payload.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "merge/model/capabilities.h"
+#include "merge/source/trace_text/text_fields.h"
+#include "merge/source/trace_text/text_line.h"
+
+namespace trapline::trace_text {
+
+class TextEvents {
+ public:
+  TextEvents();
+
+  // By the line's name and, of a syscall, its text.
+  [[nodiscard]] std::uint16_t type_of(const TextLine& line);
+  [[nodiscard]] EventClass class_of(std::uint16_t type) const;
+  // "kvm:kvm_exit"; of an event that nothing decodes as the text has it.
+  [[nodiscard]] const std::string& name(std::uint16_t type) const { return names_[type]; }
+  [[nodiscard]] std::size_t types() const { return names_.size(); }
+
+  // Fills type, thread, CPU, text and payload; not the time. False where the event is one of those
+  // that are decoded and its text is not as any kernel or tool prints it: it is then Other.
+  [[nodiscard]] bool decode(const TextLine& line, std::uint16_t type, Event& event);
+
+  [[nodiscard]] const trace_dat::ReasonNames& reasons() const { return fields_.reasons(); }
+
+ private:
+  // Without a copy of the name for each look-up.
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+
+  std::uint16_t add(std::string_view name);
+
+  TextFields fields_;
+  std::unordered_map<std::string, std::uint16_t, Hash, std::equal_to<>> types_;
+  std::vector<std::string> names_;  // by type; the decoders' own come first
+  std::uint16_t marker_ = 0, ioctl_ = 0, futex_ = 0, futex_end_ = 0, function_ = 0;
+};
+
+// What an event adds to what a recording can tell.
+void add_capability(std::string_view name, const Event& event, Capabilities& capabilities);
+
+}  // namespace trapline::trace_text

@@ -1,0 +1,334 @@
+#include "merge/source/trace_text/trace_text_source.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/source/file.h"
+#include "merge/source/marker_calls.h"
+#include "merge/source/trace_text/text_events.h"
+#include "merge/source/trace_text/text_line.h"
+#include "merge/source/trace_text/text_lines.h"
+#include "merge/source/trace_text/text_losses.h"
+
+namespace trapline {
+namespace trace_text {
+namespace {
+
+using Kind = TextLine::Kind;
+
+// What a look at the text tells before it is read.
+struct TextLook {
+  Capabilities has;
+  bool any = false;
+  bool cycles = false;
+  std::uint64_t unit = 1;  // of the times, in ns
+  std::optional<std::uint64_t> first, last;
+
+  void on(const TextLine& line) {
+    if (!any) cycles = line.digits == 0;
+    any = true;
+    std::uint64_t its = 1;
+    for (int i = line.digits; i < 9 && line.digits != 0; ++i) its *= 10;
+    unit = std::max(unit, its);
+    if (!first) first = line.at;
+    last = std::max(last.value_or(0), line.at);
+  }
+};
+
+void look_from(const File& file, std::uint64_t from, std::uint64_t most, TextEvents& events,
+               TextLook& look) {
+  TextLines lines(file, from);
+  Event event;
+  std::string_view text;
+  for (std::uint64_t i = 0; i < most && lines.next(text); ++i) {
+    const TextLine line = parse_text_line(text);
+    if (line.kind != Kind::kEvent) continue;
+    look.on(line);
+    const std::uint16_t type = events.type_of(line);
+    if (events.decode(line, type, event)) add_capability(events.name(type), event, look.has);
+  }
+}
+
+// As of a trace.dat: three places, or all where no kvm_exit is there.
+TextLook look_at(const File& file) {
+  constexpr std::uint64_t kLines = 16'384, kTail = 64U << 10;
+  TextEvents events;
+  TextLook look;
+  look_from(file, 0, kLines, events, look);
+  look_from(file, file.size() / 2, kLines, events, look);
+  look_from(file, file.size() - file.size() / 50, kLines, events, look);
+  if (!look.has.kvm_exit) look_from(file, 0, ~std::uint64_t{0}, events, look);
+  look_from(file, file.size() - std::min(file.size(), kTail), kLines, events, look);
+  return look;
+}
+
+class TraceTextSource final : public Source {
+ public:
+  TraceTextSource(File file, const TextLook& look, std::vector<TextLoss> losses)
+      : file_(std::move(file)), lines_(file_), losses_(std::move(losses)), look_(look) {
+    info_.path = file_.path();
+    info_.kind = "trace text";
+    info_.clock = "unknown";
+    info_.cycles = look.cycles;
+  }
+
+  void select(EventClass events) override { selected_ = events; }
+  Read next(Event& event) override;
+
+  [[nodiscard]] const Result<void>& status() const override { return lines_.status(); }
+  [[nodiscard]] const SourceInfo& info() const override { return info_; }
+  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  [[nodiscard]] double progress() const override {
+    return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
+  }
+  [[nodiscard]] Capabilities capabilities() const override { return look_.has; }
+  [[nodiscard]] Description describe() const override {
+    Description is = Source::describe();
+    is.witness = Witness::kKernel;
+    is.has = look_.has;
+    return is;
+  }
+  [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
+    if (!look_.first) return std::nullopt;
+    return std::pair(Timestamp(*look_.first), Timestamp(*look_.last));
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override;
+  [[nodiscard]] std::string event_name(const Event& event) const override;
+  [[nodiscard]] std::string event_text(const Event& event) const override;
+  [[nodiscard]] std::string comm(ThreadId thread) const override {
+    const auto found = comms_.find(static_cast<std::int32_t>(thread));
+    return found == comms_.end() ? std::string() : printable(found->second);
+  }
+  [[nodiscard]] std::string exit_reason(std::uint32_t isa, std::uint32_t reason,
+                                        std::uint32_t exception_class) const override {
+    return events_.reasons().of_exit(isa, reason, exception_class);
+  }
+  [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
+    return events_.reasons().of_userspace(reason);
+  }
+
+ private:
+  bool fill_loss(Event& event);
+  bool on_line(std::string_view text, Event& event);
+  bool join(std::string_view text, std::size_t most, Event& event);
+  void take(const TextLine& line, Event& event);
+  void place(const TextLine& line, std::uint16_t type, Event& event);
+  void on_marker(Event& event);
+  void note_comm(const TextLine& line);
+
+  File file_;
+  TextLines lines_;
+  TextEvents events_;
+  std::vector<TextLoss> losses_;
+  std::size_t next_loss_ = 0;
+  TextLook look_;
+  EventClass selected_ = EventClass::kAll;
+  std::string joined_;
+  std::size_t joined_pieces_ = 0;
+  std::uint64_t last_ = 0, others_ = 0, wrapped_ = 0, early_ = 0;
+  std::vector<std::uint64_t> counts_;  // by type
+  std::unordered_map<std::int32_t, std::string> comms_;
+  MarkerCalls marker_calls_;
+  SourceInfo info_;
+  SourceCounters counters_;
+};
+
+Read TraceTextSource::next(Event& event) {
+  if (fill_loss(event)) return Read::kEvent;
+  for (std::string_view text; lines_.next(text);) {
+    if (on_line(text, event)) return Read::kEvent;
+    if (fill_loss(event)) return Read::kEvent;
+  }
+  return Read::kEnd;
+}
+
+bool TraceTextSource::fill_loss(Event& event) {
+  if (next_loss_ == losses_.size() || losses_[next_loss_].offset > lines_.offset()) return false;
+  const TextLoss& loss = losses_[next_loss_++];
+  event = {};
+  event.at = Timestamp(std::max(loss.from, last_));
+  event.cpu = loss.cpu;
+  event.thread = ThreadId{-1};
+  event.payload = Lost{Timestamp(loss.from), Timestamp(loss.to), loss.count};
+  ++counters_.gaps;
+  counters_.lost_events += loss.count;
+  if (loss.count == 0) ++counters_.gaps_uncounted;
+  return true;
+}
+
+// Whether it is an event that was selected.
+bool TraceTextSource::on_line(std::string_view text, Event& event) {
+  // A mailer wraps a line once or twice.
+  constexpr std::size_t kMostPieces = 2;
+  const TextLine line = parse_text_line(text);
+  if (line.kind == Kind::kHeading || line.kind == Kind::kLoss) return false;
+  if (line.kind == Kind::kOther || (line.digits == 0) != look_.cycles) {
+    const bool may_begin = text.find('[') != text.npos;
+    if (may_begin && join(text, 1, event)) return true;
+    if (!may_begin || joined_pieces_ == 0) ++others_;
+    return false;
+  }
+  const std::uint16_t type = events_.type_of(line);
+  if (!has(selected_, events_.class_of(type))) {
+    place(line, type, event);
+    return false;
+  }
+  if (events_.decode(line, type, event)) {
+    take(line, event);
+    return true;
+  }
+  if (join(text, kMostPieces, event)) return true;
+  // It was: its type and time are known, and no more.
+  const TextLine cut = parse_text_line(joined_);
+  (void)events_.decode(cut, type, event);
+  take(cut, event);
+  ++counters_.damaged_events;
+  others_ += joined_pieces_;
+  return true;
+}
+
+// Whether the line and what follows it, up to so many lines that are none of a trace by themselves,
+// make an event. Otherwise joined_ is the line alone.
+bool TraceTextSource::join(std::string_view text, std::size_t most, Event& event) {
+  joined_ = text;
+  const std::size_t alone = joined_.size();
+  joined_pieces_ = 0;
+  for (std::string_view more; joined_pieces_ < most && lines_.next(more);) {
+    const Kind kind = parse_text_line(more).kind;
+    more.remove_prefix(std::min(more.find_first_not_of("> \t"), more.size()));
+    if (kind != Kind::kOther || more.empty() || more.size() > kLongestTraceLine) {
+      lines_.again();
+      break;
+    }
+    (joined_ += ' ') += more;
+    ++joined_pieces_;
+    const TextLine line = parse_text_line(joined_);
+    if (line.kind != Kind::kEvent || (line.digits == 0) != look_.cycles) continue;
+    if (!events_.decode(line, events_.type_of(line), event)) continue;
+    ++wrapped_;
+    take(line, event);
+    return true;
+  }
+  joined_.resize(alone);
+  if (most == 1 && joined_pieces_ == 1) {  // it may begin one itself
+    lines_.again();
+    joined_pieces_ = 0;
+  }
+  return false;
+}
+
+void TraceTextSource::take(const TextLine& line, Event& event) {
+  note_comm(line);
+  place(line, event.type, event);
+  if (const auto* marker = std::get_if<Marker>(&event.payload);
+      marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) {
+    on_marker(event);
+  }
+}
+
+void TraceTextSource::place(const TextLine& line, std::uint16_t type, Event& event) {
+  if (line.at < last_) ++early_;
+  last_ = std::max(last_, line.at);
+  event.at = Timestamp(last_);
+  if (counters_.events++ == 0) counters_.first = event.at;
+  counters_.last = event.at;
+  if (counts_.size() <= type) counts_.resize(events_.types());
+  ++counts_[type];
+}
+
+void TraceTextSource::on_marker(Event& event) {
+  const std::uint64_t lost = marker_calls_.lost(), gaps = marker_calls_.gaps();
+  const std::uint64_t damaged = marker_calls_.damaged();
+  marker_calls_.on(event);
+  counters_.lost_events += marker_calls_.lost() - lost;
+  counters_.gaps += marker_calls_.gaps() - gaps;
+  counters_.damaged_events += marker_calls_.damaged() - damaged;
+}
+
+void TraceTextSource::note_comm(const TextLine& line) {
+  constexpr std::size_t kMostComms = 1U << 16, kLongestComm = 64;
+  if (line.comm == "<...>" || line.comm.size() > kLongestComm) return;
+  const auto found = comms_.find(line.thread);
+  if (found != comms_.end()) {
+    if (found->second != line.comm) found->second = line.comm;
+  } else if (comms_.size() < kMostComms) {
+    comms_.emplace(line.thread, line.comm);
+  }
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> TraceTextSource::event_counts() const {
+  std::vector<std::pair<std::string, std::uint64_t>> counts;
+  for (std::size_t type = 0; type < counts_.size(); ++type) {
+    if (counts_[type] == 0) continue;
+    counts.emplace_back(events_.name(static_cast<std::uint16_t>(type)), counts_[type]);
+  }
+  return counts;
+}
+
+std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const {
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"format", look_.cycles ? "trace as text, times in cycles"
+                              : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
+  const auto note = [&facts](std::string text) { facts.emplace_back("note", std::move(text)); };
+  if (look_.unit > 1 && !look_.cycles) {
+    note(fmt::format(
+        "times are whole units of {0} ns: an interval is exact to ± {0} ns, the sum of N of them "
+        "to ± N times that",
+        look_.unit));
+  }
+  if (others_ != 0) note(fmt::format("{} lines are not of a trace, and passed over", others_));
+  if (wrapped_ != 0) note(fmt::format("{} events were read from wrapped lines", wrapped_));
+  if (early_ != 0) {
+    note(fmt::format("{} events stand after one of a later time, and are taken to be of that time",
+                     early_));
+  }
+  return facts;
+}
+
+std::string TraceTextSource::event_name(const Event& event) const {
+  if (std::holds_alternative<Lost>(event.payload)) return "lost";
+  if (const auto* call = std::get_if<GuestCall>(&event.payload))
+    return call->entry ? "guest:entry" : "guest:exit";
+  return events_.name(event.type);
+}
+
+std::string TraceTextSource::event_text(const Event& event) const {
+  if (const auto* lost = std::get_if<Lost>(&event.payload))
+    return lost->count == 0 ? "events (count unknown)" : fmt::format("{} events", lost->count);
+  if (const auto* call = std::get_if<GuestCall>(&event.payload))
+    return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
+  if (const auto* marker = std::get_if<Marker>(&event.payload))
+    return printable(trimmed(marker->text));
+  return printable({reinterpret_cast<const char*>(event.raw.data()), event.raw.size()});
+}
+
+}  // namespace
+}  // namespace trace_text
+
+bool has_trace_line(std::string_view text) {
+  while (!text.empty()) {
+    const trace_text::TextLine line = trace_text::parse_text_line(take_line(text));
+    if (line.kind == trace_text::TextLine::Kind::kEvent) return true;
+  }
+  return false;
+}
+
+Result<std::unique_ptr<Source>> open_trace_text(const std::string& path) {
+  auto file = File::open(path);
+  if (!file) return tl::unexpected(std::move(file).error());
+  const trace_text::TextLook look = trace_text::look_at(*file);
+  if (!look.any) {
+    return fail(
+        "{}: no line is one of a trace; text is read as trace-cmd report, the files trace and "
+        "trace_pipe of tracefs and perf script print it",
+        path);
+  }
+  auto losses = trace_text::find_text_losses(*file);
+  if (!losses) return tl::unexpected(std::move(losses).error());
+  return std::make_unique<trace_text::TraceTextSource>(std::move(*file), look, std::move(*losses));
+}
+
+}  // namespace trapline

@@ -59,6 +59,10 @@ constexpr std::array kOptions = {
                             {"privilege", Contexts::kPrivilege},
                             {"stack", Contexts::kStack}});
            }},
+    Option{"trace-privilege-level", "on|off", "on: contexts=privilege",
+           [](PluginOptions& o, Value v) {
+             return choose(o.contexts, v, {{"on", Contexts::kPrivilege}, {"off", Contexts::kVcpu}});
+           }},
     Option{"clock", "mono|boot|real|tsc", "the records' clock (default mono)",
            [](PluginOptions& o, Value v) {
              return choose(o.clock, v,

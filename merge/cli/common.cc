@@ -29,7 +29,7 @@ void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
   const OptionGroup how(command, kHow), seldom = rare ? how.rare() : how;
   command
       .add_option("recording", options.paths,
-                  "trace.dat and perf.data files, uftrace directories, "
+                  "trace.dat, perf.data or text, uftrace directories, "
                   "simpletrace files, QEMU logs, or session folders")
       ->required();
   how.add("--symbols", options.symbols, "FILE[@OFFSET]",

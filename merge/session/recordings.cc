@@ -83,7 +83,7 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
       continue;
     }
     return fail(ErrorKind::kUsage,
-                "{}: a trace as text does not say its clock, so nothing relates it to other "
+                "{}: a trace as text does not say its clock, so nothing aligns it with other "
                 "recordings; give --offset {}=NS, the nanoseconds to add to its times",
                 recording.part.path, recording.part.path);
   }

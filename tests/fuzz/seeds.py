@@ -293,6 +293,21 @@ def qemu_log():
             yield path.read_bytes()
 
 
+def trace_text():
+    for line in (b"a-1 [000] d..1. 5.678901: kvm_exit: vcpu 0 reason EPT_MISCONFIG rip 0xfff0 info1 0x0",
+                 b"> a-1 [000] d..1. 5.6: kvm_exit: vcpu 0 reason\n> HLT rip 0xfff0",
+                 b"CPU 0/KVM  1/2 [001] 5.678901234: kvm:kvm_exit: reason EXIT_IOIO rip 0xfff0 info 0 0",
+                 b"a-1 [000] 5.678901: kvm_exit: TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: 0x40",
+                 b"a-1 [000] 5.678901: kvm_exit: SEPC:0x40, SCAUSE:0x17, STVAL:0x3, HTVAL:0x4000, HTINST:0x0",
+                 b"a-1 [000] 5: kvm_exit: exit_reason=1024 guest_rip=0xfff0 isa=2 vcpu_id=5",
+                 b"a-1 [000] 5.1: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R+ ==> next_comm=b "
+                 b"next_pid=2 next_prio=120\nb-2 [000] 5.2: sched_switch: b:2 [120] S ==> a:1 [120]",
+                 b"a-1 [000] .... 5.1: sys_ioctl(fd: d, cmd: ae80, arg: 0)"):
+        yield line + b"\na-1 [000] 6.678901: kvm_entry: vcpu 0, rip 0xfff0\n"
+    yield (b"a-1 [000] 1.000001: kvm_entry: vcpu 0\na-2 [001] 1.000002: kvm_exit: reason HLT rip 0x1 info 0 0\n"
+           b"CPU:1 [LOST 7 EVENTS]\na-2 [001] 1.000004: kvm_entry: vcpu 1\nCPU:0 [EVENTS DROPPED]\n")
+
+
 def sync_records():
     for path in TESTS.rglob("sync.txt"):
         yield path.read_bytes()[:6000]

@@ -32,7 +32,8 @@ std::uint64_t common_flags(char level) {
 std::string with_system(std::string_view name) {
   std::string text = printable(name);
   if (name.find(':') != name.npos) return text;
-  for (const std::string_view system : {"kvm", "sched", "irq", "timer", "block", "workqueue"}) {
+  for (const std::string_view system :
+       {"kvm", "sched", "task", "irq", "timer", "block", "workqueue"}) {
     if (name.starts_with(system) && name.substr(system.size()).starts_with('_'))
       return fmt::format("{}:{}", system, text);
   }
@@ -101,7 +102,8 @@ bool TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) 
   }
   TextValues values(known[type]);
   if (line.level != 0) values.set("common_flags", common_flags(line.level));
-  if (!fields_.read(line.text, values)) return false;
+  // Of "wf%c" trace-cmd prints that: whether the guest waits or spins is not known then.
+  if (!fields_.read(line.text, values)) return line.text.find("wf>c<") != line.text.npos;
   values.decode(event.payload);
   return true;
 }

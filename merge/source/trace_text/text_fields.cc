@@ -107,7 +107,8 @@ std::optional<std::string_view> value_of(std::string_view text, std::string_view
 }
 
 bool set_value(TextValues& values, std::string_view text, std::string_view field) {
-  const auto value = value_of(text, printed_name(values.event().name, field));
+  auto value = value_of(text, field);
+  if (!value) value = value_of(text, printed_name(values.event().name, field));
   if (!value) return false;
   FormatScan scan(*value);
   const std::uint64_t number = is_bare_hex(field) ? scan.hex() : scan.decimal();
@@ -119,10 +120,12 @@ bool set_value(TextValues& values, std::string_view text, std::string_view field
 // As many fields of the event as the text has. Fields that are there in some kernels only decide
 // nothing, so one is enough.
 bool read_list(std::string_view text, TextValues& values) {
-  bool any = values.event().fields[0] == nullptr;
+  constexpr std::string_view kOfFlags = "common_flags";  // which are no part of the text
+  // Entries have no vCPU on arm64 and RISC-V.
+  bool any = values.event().fields[0] == nullptr || values.event().name == "kvm:kvm_entry";
   for (const char* field : values.event().fields) {
     if (field == nullptr) break;
-    any |= set_value(values, text, field);
+    any |= field == kOfFlags || set_value(values, text, field);
   }
   return any;
 }

@@ -9,8 +9,8 @@
 //   time  = seconds "." 1 to 9 digits | cycles
 //   quote = ">" of a mail, with blanks
 //
-// A loss is a line of its own: "CPU:3 [LOST 123 EVENTS]" of the kernel, "CPU:3 [123 EVENTS DROPPED]"
-// of trace-cmd, both without a number where it is not known.
+// A loss is a line of its own: "CPU:3 [LOST 123 EVENTS]" of the kernel, "CPU:3 [123 EVENTS
+// DROPPED]" of trace-cmd, both without a number where it is not known.
 #pragma once
 
 #include <cstdint>

@@ -168,7 +168,7 @@ bool TraceTextSource::on_line(std::string_view text, Event& event) {
   if (line.kind == Kind::kOther || (line.digits == 0) != look_.cycles) {
     const bool may_begin = text.find('[') != text.npos;
     if (may_begin && join(text, 1, event)) return true;
-    if (!may_begin || joined_pieces_ == 0) ++others_;
+    ++others_;
     return false;
   }
   const std::uint16_t type = events_.type_of(line);
@@ -282,8 +282,7 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
   if (others_ != 0) note(fmt::format("{} lines are not of a trace, and passed over", others_));
   if (wrapped_ != 0) note(fmt::format("{} events were read from wrapped lines", wrapped_));
   if (early_ != 0) {
-    note(fmt::format("{} events stand after one of a later time, and are taken to be of that time",
-                     early_));
+    note(fmt::format("{} events stand after one of a later time, and get that time", early_));
   }
   return facts;
 }

@@ -256,7 +256,7 @@ TEST(TraceText, AQuotedAndWrappedTraceIsReadWithACountOfTheRest) {
   EXPECT_EQ(all.counters.damaged_events, 1u);
   EXPECT_THAT(all.notes,
               ElementsAre(HasSubstr("± 1000 ns"), HasSubstr("3 lines are not of a trace"),
-                          HasSubstr("1 events were read from lines that are wrapped")));
+                          HasSubstr("1 events were read from wrapped lines")));
 }
 
 TEST(TraceText, ALossIsToldWhenTheLastEventBeforeItIs) {
@@ -297,7 +297,7 @@ TEST(TraceText, EventsInWrongOrderAreCounted) {
       "a-1 [000] 1.000000001: kvm_entry: vcpu 0\n");
   ASSERT_EQ(all.events.size(), 2u);
   EXPECT_EQ(all.events[1].at.ns(), 2'000'000'001u);
-  EXPECT_THAT(all.notes, ElementsAre(HasSubstr("1 events come after an event of a later time")));
+  EXPECT_THAT(all.notes, ElementsAre(HasSubstr("1 events stand after one of a later time")));
 }
 
 TEST(TraceText, SyscallsOfTracefsHaveNoName) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "backend_ftrace/base/text.h"
@@ -553,7 +554,8 @@ void TextValues::decode(Payload& payload) const {
     schema.fields[i] = {static_cast<std::uint16_t>(8 * i), 8};
     std::memcpy(record.data() + 8 * i, &values_[i], 8);
   }
-  std::memcpy(record.data() + kName, name.data(), std::min(name.size(), kMostName));
+  const auto bytes = std::as_bytes(std::span(name.substr(0, kMostName)));
+  std::ranges::copy(bytes, record.begin() + kName);
   event_.decode(schema, {0, record.data(), static_cast<std::uint32_t>(record.size())}, payload);
   if (auto* sched = std::get_if<SchedSwitch>(&payload)) sched->next_comm = name;
 }

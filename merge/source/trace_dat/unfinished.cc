@@ -20,7 +20,7 @@ using nlohmann::json;
 using Descriptor = std::shared_ptr<const UniqueFd>;
 
 constexpr const char* kStart = "raw/start.json";
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMostOffset = std::uint64_t{1} << 62;
 
 Result<Descriptor> open_piece(const Folder& session, const std::string& name) {
   auto fd = session.open_file(name, O_RDONLY);
@@ -39,10 +39,10 @@ bool is_sane(const StartFacts& facts) {
   const Regions& regions = facts.regions;
   return facts.page_size >= 4096 && facts.page_size <= 65536 &&
          std::has_single_bit(facts.page_size) && facts.cpus <= kMostCpus &&
-         facts.head_bytes < kMostBytes && regions.first < kMostBytes &&
+         facts.head_bytes < kMostOffset && regions.first < kMostOffset &&
          regions.first % facts.page_size == 0 && regions.bytes % facts.page_size == 0 &&
          (!regions.any() || facts.head_bytes <= regions.first) &&
-         regions.bytes <= (kMostBytes - regions.first) / std::max(facts.cpus, 1u);
+         regions.bytes <= (kMostOffset - regions.first) / std::max(facts.cpus, 1u);
 }
 
 Result<File> compose_streamed(const Folder& session, const StartFacts& start,
@@ -169,7 +169,7 @@ Result<std::vector<StreamedPages>> look_at_pages(const Folder& session, const St
     if (!*is_there) continue;
     const auto file = session.open_file(name, O_RDONLY);
     if (!file) return tl::unexpected(file.error());
-    const auto in_file = pages_of(name, file->get(), 0, kMostBytes);
+    const auto in_file = pages_of(name, file->get(), 0, kMostOffset);
     if (!in_file) return tl::unexpected(in_file.error());
     all[cpu].in_file = *in_file;
   }

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What a report's table prints is what its JSON has, and it fits the terminal.
+
+  cells.py TRAPLINE RECORDING...
+
+Of each row: every duration parses back to within 0.5 % of JSON's, every share to within 0.05; percentiles do
+not fall; nothing but 0 reads as 0; what JSON does not know is "-". At 120, 80 and 60 columns no line of the
+tables is wider than that, and a key stands on a line of its own only where all columns that may go are gone.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "cyc": 1, "kcyc": 1e3, "Mcyc": 1e6, "Gcyc": 1e9}
+DURATIONS = {"total": "total_ns", "mean": "mean_ns", "p50": "p50_ns", "p99": "p99_ns", "max": "max_ns"}
+PARTS = {part: f"{part}_ns" for part in ("kernel", "user", "preempted", "blocked", "halted")}
+STAYS = ["total", "of exits"]
+failed = []
+
+
+def report(trapline, words, columns=None):
+    environment = {**os.environ, "TRAPLINE_CONFIG": "", **({"COLUMNS": str(columns)} if columns else {})}
+    if not columns:
+        environment.pop("COLUMNS", None)
+    done = subprocess.run([trapline, "report", *words], capture_output=True, text=True, check=False, env=environment)
+    return done.stdout
+
+
+def expect(condition, *what):
+    if not condition:
+        failed.append(" ".join(str(word) for word in what))
+
+
+def duration(cell):
+    number, unit = cell.split(" ")
+    return float(number.replace(",", "")) * UNITS[unit]
+
+
+def table_of(text, by):
+    """The titles and the rows of the table of --by, the rows by key."""
+    lines = text.split("\n")
+    at = next((i for i, line in enumerate(lines) if line.startswith(by + " ") and "exits" in line), None)
+    if at is None:
+        return [], {}
+    titles = re.split(r"  +", lines[at].rstrip())
+    rows = {}
+    for line in lines[at + 1:]:
+        if not line:
+            break
+        cells = re.split(r"  +", line)
+        rows[cells[0]] = dict(zip(titles[1:], cells[1:]))
+    return titles, rows
+
+
+def check_row(name, titles, cells, row, whole):
+    expect(cells.get("exits", "").replace(",", "") == str(row["count"]), name, "exits", cells.get("exits"), row["count"])
+    last = 0
+    for title, key in DURATIONS.items():
+        ns, cell = row[key], cells.get(title)
+        if ns is None or cell in (None, "-"):
+            expect(ns is None and cell == "-", name, title, cell, ns)
+            continue
+        printed = duration(cell)
+        expect(abs(printed - ns) <= ns * 0.00501, name, title, cell, ns)
+        expect(ns == 0 or printed > 0, name, title, "reads as 0")
+        if title in ("p50", "p99", "max"):
+            expect(printed >= last, name, title, cell, "is below the one before")
+            last = printed
+    shares = dict(PARTS) if not row["halts"] else {}
+    for title, key in shares.items():
+        ns, cell = row[key], cells.get(title)
+        if title not in titles:
+            expect(not ns, name, title, "is not shown", ns)
+        elif ns is None:
+            expect(cell == "-", name, title, cell)
+        elif cell == "<0.1%":
+            expect(0 < ns < row["total_ns"] * 0.0005, name, title, cell, ns)
+        else:
+            expect(abs(float(cell[:-1]) - 100 * ns / max(1, row["total_ns"])) <= 0.0501, name, title, cell, ns)
+            expect(ns == 0 or cell != "0.0%", name, title, "reads as 0")
+    if row["total_ns"] is not None and not row["halts"]:
+        share = 100 * row["total_ns"] / max(1, whole)
+        expect(cells["of exits"] == "<0.1%" or abs(float(cells["of exits"][:-1]) - share) <= 0.0501,
+               name, "of exits", cells["of exits"], share)
+
+
+def check(trapline, recording):
+    for by in ("reason", "detail", "device", "vcpu"):
+        words = [recording, "--by", by]
+        text = report(trapline, words)
+        if not text:
+            return 0
+        data = json.loads(report(trapline, [*words, "--format", "json"]))
+        if data["groups"]["of"] != "exits" or data["user_end"] == "none":
+            return 0
+        titles, rows = table_of(text, by)
+        whole = data["groups"]["total"]["total_ns"]
+        for row in data["groups"]["rows"]:
+            expect(row["key"] in rows, recording, by, row["key"], "is not in the text")
+            if row["key"] in rows:
+                check_row(f"{recording} {by} {row['key']}:", titles, rows[row["key"]], row, whole)
+        for columns in (120, 80, 60):
+            narrow = report(trapline, words, columns).split("\nnext: ")[0].split("\n")
+            titles, rows = table_of("\n".join(narrow), by)
+            for i, line in enumerate(narrow):
+                if re.match(r".*: [0-9,]+ events, clock |Counters|  +[0-9,]+  ", line):
+                    continue  # a path, and sentences
+                key_alone = i + 1 < len(narrow) and narrow[i + 1].startswith("  ")
+                expect(len(line) <= columns or key_alone and titles[1:] == STAYS, recording, by, columns, "columns:", line)
+    return 1
+
+
+def main():
+    trapline, *recordings = sys.argv[1:]
+    checked = sum(check(trapline, recording) for recording in recordings)
+    for line in failed[:30]:
+        print(line)
+    print(f"{checked} recordings, {len(failed)} differences")
+    sys.exit(bool(failed) or not checked)
+
+
+main()

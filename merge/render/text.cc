@@ -110,8 +110,9 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
   print_losses(report, out, style);
   print_sources(report, out, style);
   const bool calls = report.rows_of == RowsOf::kCalls;
-  out << fmt::format("{} {} in {}\n",
-                     grouped(calls ? report.counters.calls.calls : report.counters.exits.exits),
+  std::uint64_t exits = 0;
+  for (const VcpuRow& row : report.vcpus) exits += row.totals.exits;
+  out << fmt::format("{} {} in {}\n", grouped(calls ? report.counters.calls.calls : exits),
                      calls ? "calls of guest functions" : "exits",
                      duration_text(interval_of(report), report.cycles));
 }

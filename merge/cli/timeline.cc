@@ -1,7 +1,8 @@
 // trapline timeline: kernel, QEMU and derived spans in order of time.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
@@ -91,16 +92,22 @@ Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const I
 Result<void> print_text(const TimelineArguments& options, Pass& pass, const Interval& interval) {
   const TimelineOptions view{interval.from, options.reason, style_of(options.output)};
   std::uint64_t lines = 0;
+  std::set<std::string> reasons;
   Result<void> read;
   auto printed = print_to(options.output, [&](std::ostream& out) {
     TimelineView view_of(pass.timeline(), view, out);
     pass.look_at({}, interval.to);
     read = pass.run({&view_of}, {}, [&out] { return !out; });
     lines = view_of.lines();
+    reasons = view_of.reasons();
   });
   if (!printed) return printed;
   if (!pass.status()) return pass.status();
   if (!read) return read;
+  if (lines == 0 && !reasons.empty()) {
+    return fail(ErrorKind::kUsage, "--reason {}: no exit there has it; there are {}",
+                options.reason, fmt::join(reasons, ", "));
+  }
   if (lines == 0) say(nothing_in_window(pass.timeline()));
   return {};
 }

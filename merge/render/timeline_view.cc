@@ -142,6 +142,7 @@ void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place&
                            const Pipeline& pipeline) {
   const ExitReason why{exit.reason, exit.isa, exit.exception_class};
   const std::string reason = reason_text(timeline_.source_of(event), why);
+  if (!options_.reason.empty()) reasons_.insert(printable(reason));
   print(event, place, 0, kBold,
         fmt::format("exit {}, {}", printable(reason), function_of(pipeline, event, why, exit.rip)));
 }

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <ostream>
+#include <set>
 #include <string>
 
 #include "merge/analyze/pipeline.h"
@@ -37,6 +38,8 @@ class TimelineView : public SpanSink {
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
+  // Where a reason is wanted: those that exits had.
+  [[nodiscard]] const std::set<std::string>& reasons() const { return reasons_; }
 
  private:
   // How a line of a thread is printed; of no vCPU where `is_vcpu` is false.
@@ -66,6 +69,7 @@ class TimelineView : public SpanSink {
   std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
   const Processes* processes_ = nullptr;             // the pipeline's
   std::uint64_t lines_ = 0;
+  std::set<std::string> reasons_;
   bool cycles_;
 };
 

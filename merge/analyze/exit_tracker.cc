@@ -117,6 +117,7 @@ void ExitTracker::name(Thread& thread, const Event& event, const ExitReason& rea
   }
   thread.span.halt = is_halt(reason);
   if (!thread.span.halt) return;
+  saw_halts_ = true;
   thread.keeps = true;
   thread.halts_from = event.at;
 }

@@ -78,6 +78,8 @@ class ExitTracker {
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus_at(Timestamp now) const;
   // The threads of which an exit had a rip that is not 0, in order of first sight.
   [[nodiscard]] const std::vector<ThreadId>& rip_shown() const { return rip_shown_; }
+  // Whether a vCPU halted so far, before a window as well: then its guest does not idle unseen.
+  [[nodiscard]] bool saw_halts() const { return saw_halts_; }
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::vector<OpenExit> open() const;
@@ -202,6 +204,7 @@ class ExitTracker {
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false;
+  bool saw_halts_ = false;
   GuestRun run_;
   std::vector<StateRun> runs_;
   std::vector<PartInterval> recut_;

@@ -120,6 +120,7 @@ void ExitTracker::on_halt(const Event& event, const KvmVcpuWakeup& wakeup) {
       wakeup.waited && thread->woken > begin && model_.sched_switch ? thread->woken : event.at;
   if (thread->halted_from != Timestamp()) begin = std::min(begin, thread->halted_from);
   thread->span.halt = true;
+  saw_halts_ = true;
   thread->halted_from = begin;
   recut(*thread, begin, end, State::kHalted);
 }

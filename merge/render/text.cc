@@ -71,14 +71,17 @@ void print_finding(const Report& report, std::ostream& out, const TextStyle& sty
   std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
   if (halted != 0) text += " and halted for " + time(halted);
   // A guest that idles without a halt does so in its own time.
-  const std::string_view least = halted == 0 ? "at least " : "";
+  const std::string_view least = report.saw_halts ? "" : "at least ";
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
                       percent_text(overhead.guest_ns, busy), least,
                       percent_text(overhead.exit_ns, busy));
-  // A key that begins with these names nothing: "-", "[unknown]", "[other]".
-  if (!report.largest.empty() && report.largest.find_first_of("-[") != 0)
-    text += fmt::format(" ({}: {} of the exits' time)", report.largest,
-                        percent_text(report.largest_ns, report.total.total.total()));
+  // A key that begins with these names nothing: "-", "[unknown]", "[other]"; one that is of waits
+  // names no exit.
+  const bool of_waits =
+      report.by.find("-by") != report.by.npos || report.by.find("-on") != report.by.npos;
+  if (!of_waits && !report.costliest.empty() && report.costliest.find_first_of("-[") != 0)
+    text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
+                        report.costliest);
   if (!report.knows(State::kPreempted)) {
     text += "; whether a vCPU had to wait for a CPU was not recorded (sched:sched_switch).";
   } else if (overhead.not_run_ns == 0) {
@@ -147,9 +150,19 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
   Table table = vcpu_table(rows, report);
   if (report.vcpus.size() > 1 && !calls) {
     const std::string all = fmt::format("all {} vCPUs", report.vcpus.size());
-    table.name = [all, name = table.name, last = rows.size() - 1](std::size_t row) {
+    const std::size_t last = rows.size() - 1;
+    table.name = [all, name = table.name, last](std::size_t row) {
       return row == last ? all : name(row);
     };
+    // Their rates together; the other figures of the row are sums by themselves.
+    std::uint64_t rates = 0;
+    for (const VcpuRow& row : report.vcpus) rates += exits_per_second(row);
+    for (Table::Described& column : table.columns) {
+      if (column.title != kRateTitle) continue;
+      column.value = [rates, value = column.value, last](std::size_t row) {
+        return row == last ? CellValue(rates) : value(row);
+      };
+    }
   }
   print_table(table, calls ? "Share of wall time" : "Share of the vCPU's time", report.cycles, out,
               style);
@@ -286,7 +299,7 @@ void print_counters(const Report& report, std::ostream& out) {
   const ReportCounters& counters = report.counters;
   // One of each vCPU is cut at either edge of a recording.
   const auto beyond_edges = [&report](std::uint64_t count) {
-    return count <= report.vcpus.size() ? 0 : count;
+    return count <= report.threads ? 0 : count;
   };
   const std::pair<std::uint64_t, std::string_view> kSentences[] = {
       {counters.left_out_events, "events left out on purpose, by --snapshot-on"},

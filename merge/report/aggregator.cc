@@ -90,6 +90,8 @@ Report Aggregator::snapshot(const Naming& names) const {
   report_sources(report, names);
   if (options_.calls && pipeline.stacks().records() != 0) report.rows_of = RowsOf::kCalls;
   fill_vcpus(report, names);
+  report.is_window = pipeline.is_window();
+  report.saw_halts = pipeline.exits().saw_halts();
   if (options_.requests) {
     requests_.report(report, pipeline);
   } else {
@@ -155,9 +157,9 @@ void Aggregator::report_groups(Report& report, const Naming& names) const {
   }
   const auto subjects = subjects_.of_rows(row_of_group, report.rows.size(), names);
   for (std::size_t row = 0; row < subjects.size() && report.durations(); ++row) {
-    report.rows[row].mostly = subjects[row].text;
-    report.rows[row].mostly_ns = subjects[row].ns;
-    report.rows[row].mostly_at_least = subjects[row].at_least;
+    report.rows[row].largest = subjects[row].text;
+    report.rows[row].largest_ns = subjects[row].ns;
+    report.rows[row].largest_at_least = subjects[row].at_least;
   }
   std::ranges::sort(report.rows, {}, &GroupRow::key);
   sort_rows(report);
@@ -172,12 +174,11 @@ void Aggregator::sort_rows(Report& report) const {
   std::array<std::size_t, 2> kept{};
   std::vector<GroupRow> rows;
   for (GroupRow& row : report.rows) {
-    if (!row.halts) {
-      report.total.merge(row);
-      if (row.total.total() > report.largest_ns) {
-        report.largest = row.key;
-        report.largest_ns = row.total.total();
-      }
+    if (!row.halts) report.total.merge(row);
+    report.cost_ns += row.cost_ns();
+    if (row.cost_ns() > report.costliest_ns) {
+      report.costliest = row.key;
+      report.costliest_ns = row.cost_ns();
     }
     std::size_t& so_far = kept[row.halts ? 1 : 0];
     if (options_.top == 0 || so_far < options_.top) {
@@ -191,6 +192,7 @@ void Aggregator::sort_rows(Report& report) const {
   report.rows = std::move(rows);
   if (groups_.other().total.count() == 0) return;
   report.total.merge(groups_.other());
+  report.cost_ns += groups_.other().cost_ns();
   const auto place = report.rows.begin() + static_cast<std::ptrdiff_t>(kept[0]);
   report.rows.insert(place, groups_.other())->key = Report::kFoldedKey;
 }

@@ -9,8 +9,9 @@ namespace {
 // there were, then what it was about; the total and its share stay.
 enum Goes : std::uint8_t {
   kOfParts = 1,
-  kMostly = kOfParts + kParts,
+  kLargest = kOfParts + kParts,
   kCount,
+  kHalted,  // what the halts' rows say already
   kP99,
   kMax,
   kP50,
@@ -24,7 +25,7 @@ enum Goes : std::uint8_t {
 Table group_table(std::span<const GroupRow> rows, const Report& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
   const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();
-  const std::uint64_t whole = exits ? report.total.total.total() : report.vcpu_time();
+  const std::uint64_t whole = exits ? report.cost_ns : report.vcpu_time();
   TableOf<GroupRow> table(rows, &GroupRow::key);
   table.dim = [rows](std::size_t row) { return rows[row].halts; };
   const auto timed = [durations](std::uint64_t ns) {
@@ -38,13 +39,12 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
   if (exits) table.add({.key = "halts", .csv = false}, &GroupRow::halts);
   table.add({"",
              requests ? ""
-             : exits  ? "of exits"
+             : exits  ? "of cost"
                       : "of time",
              Unit::kShare},
             [=](const GroupRow& row) -> CellValue {
               if (!durations) return {};
-              if (row.halts) return "halt";
-              return Share{row.total.total(), whole};
+              return Share{exits ? row.cost_ns() : row.total.total(), whole};
             });
   add_percentiles(table, "",
                   {.mean = {"mean", kMean},
@@ -71,17 +71,18 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
     table.add({"devices_at_most_ns"}, at_most);
   } else {
     add_parts(table, known, requests ? kNoParts : kPartTitles, kOfParts, parts);
+    table.columns.back().goes = kHalted;
   }
   if (exits) {
-    table.add({.key = "mostly", .unit = Unit::kText},
-              [](const GroupRow& row) { return text_or_null(row.mostly); });
-    table.add({"mostly_ns", "mostly", Unit::kSubject, 0, kMostly},
+    table.add({.key = "largest", .unit = Unit::kText},
+              [](const GroupRow& row) { return text_or_null(row.largest); });
+    table.add({"largest_ns", "largest", Unit::kSubject, 0, kLargest},
               [](const GroupRow& row) -> CellValue {
-                if (row.mostly.empty()) return {};
-                return Share{.ns = row.mostly_ns,
+                if (row.largest.empty()) return {};
+                return Share{.ns = row.largest_ns,
                              .whole = row.total.total(),
-                             .at_least = row.mostly_at_least,
-                             .of = row.mostly};
+                             .at_least = row.largest_at_least,
+                             .of = row.largest};
               });
   }
   return table;

@@ -9,7 +9,8 @@
 namespace trapline {
 namespace {
 
-// The report's option that tells more of a part of the exits' time, and what it tells.
+// The report's option that tells more of a part of the exits' time, and what it tells; no option
+// where the recording has no more.
 struct Question {
   std::string_view option, answers;
 };
@@ -17,15 +18,17 @@ Question question_of(Part part, const Report& report) {
   const auto has = [&report](std::string_view dimension) {
     return report.by.find(dimension) != std::string::npos;
   };
-  if (part == Part::kPreempted) return {"--waits", "what ran while the vCPUs were ready"};
-  if (part == Part::kBlocked) return {"--waits", "what the exits waited for"};
+  if (part == Part::kPreempted || part == Part::kBlocked) {
+    if (report.waits) return {};
+    return {"--waits", part == Part::kBlocked ? "what the exits waited for"
+                                              : "what ran while the vCPUs were ready"};
+  }
   if (part == Part::kUser && !has("device"))
     return {"--by device", "which of QEMU's devices took the time"};
   const bool details =
-      std::ranges::any_of(report.rows, [](const GroupRow& row) { return !row.mostly.empty(); });
-  if (!has("detail") && details)
-    return {"--by detail", "which ports, registers and addresses took the time"};
-  return {"--by function", "which of the guest's functions the exits interrupted"};
+      std::ranges::any_of(report.rows, [](const GroupRow& row) { return !row.largest.empty(); });
+  if (has("detail") || !details) return {};
+  return {"--by detail --top 20", "which ports, registers and addresses took the time"};
 }
 
 }  // namespace
@@ -35,19 +38,24 @@ std::vector<NextStep> next_steps(const Report& report, const RecordingWords& wor
   const Parts& parts = report.total.parts;
   const auto most = static_cast<Part>(std::ranges::max_element(parts) - parts.begin());
   std::vector<NextStep> steps;
+  const std::string around =
+      words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
+  const Question question = question_of(most, report);
   if (most == Part::kUser && report.vmm_events.empty()) {
     steps.push_back({"help devices", "how to record which of QEMU's devices took the time"});
-  } else if (const Question question = question_of(most, report);
-             question.option != "--waits" || !report.waits) {
+  } else if (!question.option.empty()) {
     steps.push_back(
         {fmt::format("report {}{} {}", words.recording, words.interval, question.option),
          std::string(question.answers)});
   }
-  const std::string around =
-      words.interval.empty() ? "" : " --around " + seconds_text(report.total.max_at_ns);
-  if (!report.cycles || around.empty())
-    steps.push_back({fmt::format("explain {}{}", words.recording, around),
-                     "why the longest exit took so long"});
+  if (report.cycles && !around.empty()) return steps;
+  steps.push_back(
+      {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
+  if (steps.size() == 1) {
+    steps.push_back(
+        {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),
+         "the events around it"});
+  }
   return steps;
 }
 

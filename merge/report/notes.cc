@@ -28,8 +28,8 @@ std::vector<std::string> notes_of_calls(const Report& report, const Capabilities
         "-trace 'memory_region_ops_*'");
   } else {
     notes.push_back(
-        "devices: the time between QEMU's events of an access, at least; at most: all that may be "
-        "a device's, between these events and the guest's next record");
+        "devices: at least the time between QEMU's events of an access; \"devices at most\" is all "
+        "that may be a device's, up to the guest's next record, and lies in the guest's share");
   }
   if (report.cycles) notes.push_back("times are cycles of the TSC");
   return notes;
@@ -54,6 +54,18 @@ void note_hidden(const Report& report, std::vector<std::string>& notes) {
         "exits is 0; no function is looked up for them",
         vm, seen.hidden));
   }
+}
+
+// Exits that never ended are in the states alone: said where that is a hundredth of the vCPUs' time.
+void note_open(const Report& report, std::vector<std::string>& notes) {
+  std::uint64_t open = 0;
+  for (const VcpuRow& row : report.vcpus)
+    for (const std::uint64_t part : row.totals.open_parts) open += part;
+  if (open == 0 || open < report.vcpu_time() / 100 || report.cycles) return;
+  notes.push_back(fmt::format(
+      "{:.3g} ms of the vCPUs' states lie in exits that had not ended when the recording did; they "
+      "are in no row and in no cost",
+      static_cast<double>(open) / 1e6));
 }
 
 constexpr std::string_view kCyclesNote =
@@ -123,12 +135,13 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
     return notes;
   }
   notes = notes_of(report.model);
-  if (report.knows(State::kGuest) && !report.vcpus.empty() && report.halted_ns() == 0) {
-    notes.push_back(
-        "no halt was recorded: guest time may include idle time, and exits cost at least their "
-        "share");
+  if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts) {
+    notes.push_back(fmt::format(
+        "no halt {}: guest time may include idle time, and exits cost at least their share",
+        report.is_window ? "lies in this part of the recording" : "was recorded"));
   }
   note_hidden(report, notes);
+  note_open(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {
     notes.push_back(
         "no event tells to which CPU a woken vCPU went: the one that it ran on next is taken; "

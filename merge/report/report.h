@@ -50,9 +50,14 @@ struct GroupRow {
   std::uint64_t devices_at_most_ns = 0;  // of calls: what of their guest's time may be devices'
   std::uint64_t max_at_ns = 0;           // when the longest began
   // What most of its time was about, a device or a detail, and how much; of exits only.
-  std::string mostly;
-  std::uint64_t mostly_ns = 0;
-  bool mostly_at_least = false;
+  std::string largest;
+  std::uint64_t largest_ns = 0;
+  bool largest_at_least = false;
+  // Of exits, as Overhead counts: without the wait for a CPU, and without the halts themselves.
+  [[nodiscard]] std::uint64_t cost_ns() const {
+    const auto of = [this](Part part) { return parts[static_cast<std::size_t>(part)]; };
+    return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
+  }
 
   void merge(const GroupRow& other);
   // Of calls: what the parts leave.
@@ -146,6 +151,9 @@ struct Report {
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
+  bool is_window = false;   // of the recording
+  bool saw_halts = false;   // in the recording, up to the end of the interval
+  std::size_t threads = 0;  // of vCPUs in the recording, whichever were asked for
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus)
@@ -159,9 +167,9 @@ struct Report {
   std::vector<GroupRow> rows;     // those of halts last
   std::size_t rows_left_out = 0;  // by --top
   GroupRow left_out, total;       // of exits but halts: those rows in one, and all in one
-  // The row of exits but halts that took longest.
-  std::string largest;
-  std::uint64_t largest_ns = 0;
+  // The row whose exits cost most, and what all of them cost, halts included.
+  std::string costliest;
+  std::uint64_t costliest_ns = 0, cost_ns = 0;
   std::vector<RequestPathRow>
       request_paths;            // of the rows, in their order, where they are requests
   std::vector<VhostRow> vhost;  // beside requests

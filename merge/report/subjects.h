@@ -1,4 +1,4 @@
-// What the exits of each row were mostly about: a device, or where none is known, a detail ("port
+// What the exits of each row were about more than others: a device, or where none is known, a detail ("port
 // 0x71 read"). What the rows' own keys say is not said again.
 #pragma once
 

@@ -21,6 +21,9 @@ namespace trapline {
 }
 
 // vcpu_table.cc
+inline constexpr std::string_view kRateTitle = "exits/s";
+// Of the vCPU's time as far as it was seen.
+[[nodiscard]] std::uint64_t exits_per_second(const VcpuRow& row);
 void fill_vcpus(Report& report, const Naming& names);
 [[nodiscard]] Table vcpu_table(std::span<const VcpuRow> rows, const Report& report);
 // "VM 7 vCPU 0 (tid 123)", the VM where `with_vm`.

@@ -81,6 +81,13 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
   }
 }
 
+std::uint64_t exits_per_second(const VcpuRow& row) {
+  const std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
+  if (seen == 0) return 0;
+  const double rate = static_cast<double>(row.totals.exits) * 1e9 / static_cast<double>(seen);
+  return static_cast<std::uint64_t>(rate + 0.5);
+}
+
 std::string vcpu_name(const VcpuRow& row, bool with_vm) {
   std::string name = vcpu_text(row.vcpu);
   if (with_vm) name = fmt::format("VM {} {}", vm_text(row.vm, row.vm_name), name);
@@ -90,6 +97,7 @@ std::string vcpu_name(const VcpuRow& row, bool with_vm) {
 void fill_vcpus(Report& report, const Naming& names) {
   const Pipeline& pipeline = names.pipeline;
   const std::vector<VcpuTotalsOf> all = pipeline.vcpus();
+  report.threads = all.size();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const VcpuThread& thread = names.threads[i];
     if (!pipeline.counts(thread.thread)) continue;
@@ -122,12 +130,11 @@ Table vcpu_table(std::span<const VcpuRow> rows, const Report& report) {
   table.add({.key = counted, .title = counted, .goes = kCount},
             [](const VcpuRow& row) { return row.totals.exits; });
   if (!calls && !report.cycles) {
-    table.add({.title = "exits/s", .goes = kRate}, [](const VcpuRow& row) -> CellValue {
-      const std::uint64_t seen = row.totals.time_ns() - row.totals.not_seen_ns;
-      if (seen == 0) return {};
-      const double rate = static_cast<double>(row.totals.exits) * 1e9 / static_cast<double>(seen);
-      return static_cast<std::uint64_t>(rate + 0.5);
-    });
+    table.add({.title = std::string(kRateTitle), .goes = kRate},
+              [](const VcpuRow& row) -> CellValue {
+                if (row.totals.time_ns() == row.totals.not_seen_ns) return {};
+                return exits_per_second(row);
+              });
   }
   table.add(
       {.key = "time_ns", .title = calls ? "" : "time", .unit = Unit::kDuration, .goes = kCount},

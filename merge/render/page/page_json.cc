@@ -44,7 +44,7 @@ struct PageData::Writer {
       Json rows = Json::array();
       for (std::size_t i = 0; i < std::min(kMostRows, groups.rows); ++i) {
         Json json = row_json(groups, i);
-        for (const char* key : {"max_at_ns", "mostly", "mostly_ns"}) json.erase(key);
+        for (const char* key : {"max_at_ns", "largest", "largest_ns"}) json.erase(key);
         json["max_at"] = report.durations() ? Json(relative(table.rows[i].max_at_ns)) : Json();
         json.erase("halts");
         json["halt"] = table.rows[i].halts ? 1 : 0;

@@ -15,7 +15,7 @@ Report report_of(Part part) {
   row.key = "io";
   row.total.add(1000);
   row.parts[static_cast<std::size_t>(part)] = 1000;
-  row.mostly = "port 0x71 read";
+  row.largest = "port 0x71 read";
   row.max_at_ns = 12'000'000'345;
   report.total.merge(row);
   report.rows.push_back(row);
@@ -34,7 +34,7 @@ TEST(NextStepsTest, TheLargestPartIsAskedFor) {
   EXPECT_THAT(commands(report_of(Part::kBlocked)),
               ElementsAre("report run --waits", "explain run"));
   EXPECT_THAT(commands(report_of(Part::kKernel)),
-              ElementsAre("report run --by detail", "explain run"));
+              ElementsAre("report run --by detail --top 20", "explain run"));
   Report with_devices = report_of(Part::kUser);
   with_devices.vmm_events.push_back({"memory_region_ops_read", {}});
   EXPECT_THAT(commands(with_devices), ElementsAre("report run --by device", "explain run"));
@@ -43,24 +43,24 @@ TEST(NextStepsTest, TheLargestPartIsAskedFor) {
 TEST(NextStepsTest, WhatWasNotRecordedIsNotAskedFor) {
   EXPECT_THAT(commands(report_of(Part::kUser)), ElementsAre("help devices", "explain run"));
   Report no_details = report_of(Part::kKernel);
-  no_details.rows.front().mostly.clear();
-  EXPECT_THAT(commands(no_details), ElementsAre("report run --by function", "explain run"));
+  no_details.rows.front().largest.clear();
+  EXPECT_THAT(commands(no_details), ElementsAre("explain run", "timeline run --around max"));
   EXPECT_THAT(commands(Report()), ElementsAre());
 }
 
 TEST(NextStepsTest, WhatWasAskedForIsNotAskedAgain) {
   Report waits = report_of(Part::kPreempted);
   waits.waits.emplace();
-  EXPECT_THAT(commands(waits), ElementsAre("explain run"));
+  EXPECT_THAT(commands(waits), ElementsAre("explain run", "timeline run --around max"));
   Report details = report_of(Part::kKernel);
   details.by = "reason,detail";
-  EXPECT_THAT(commands(details), ElementsAre("report run --by function", "explain run"));
+  EXPECT_THAT(commands(details), ElementsAre("explain run", "timeline run --around max"));
 }
 
 TEST(NextStepsTest, OfAnIntervalTheLongestExitIsNamedByItsTime) {
-  EXPECT_THAT(
-      commands(report_of(Part::kKernel), {"run", " --from 12 --to 13"}),
-      ElementsAre("report run --from 12 --to 13 --by detail", "explain run --around 12.000000345"));
+  EXPECT_THAT(commands(report_of(Part::kKernel), {"run", " --from 12 --to 13"}),
+              ElementsAre("report run --from 12 --to 13 --by detail --top 20",
+                          "explain run --around 12.000000345"));
 }
 
 }  // namespace

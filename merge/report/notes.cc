@@ -56,7 +56,8 @@ void note_hidden(const Report& report, std::vector<std::string>& notes) {
   }
 }
 
-// Exits that never ended are in the states alone: said where that is a hundredth of the vCPUs' time.
+// Exits that never ended are in the states alone: said where that is a hundredth of the vCPUs'
+// time.
 void note_open(const Report& report, std::vector<std::string>& notes) {
   std::uint64_t open = 0;
   for (const VcpuRow& row : report.vcpus)

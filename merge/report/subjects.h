@@ -1,5 +1,5 @@
-// What the exits of each row were about more than others: a device, or where none is known, a detail ("port
-// 0x71 read"). What the rows' own keys say is not said again.
+// What the exits of each row were about more than others: a device, or where none is known, a
+// detail ("port 0x71 read"). What the rows' own keys say is not said again.
 #pragma once
 
 #include <cstdint>

@@ -24,6 +24,7 @@ TEXTS = {
     "The vCPU slept until a timer": f"{WAKE} in hrtimer_expire_entry or timer_expire_entry",
     "The vCPU slept until another vCPU's interrupt": f"{WAKE}, kvm_apic_ipi in the waker's exit",
     "for {} of that {}.": f"sched_switch, by what ran or was chosen; {WAKE}, for an idle CPU",
+    " ({} of that: {})": "kvm_exit and kvm_entry of every exit that is counted",
     "slept, {} of that {}.": f"{WAKE}, else it says that it is unknown",
     "lock, held by ": "sys_enter_futex of the waiter, of the holder's own wait, and of its wake or unlock; or "
                       "qemu_mutex_locked",

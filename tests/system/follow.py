@@ -5,6 +5,7 @@ usage: follow.py DOCUMENT [FROM=TO...]
 In the current folder, block by block, each in a shell of its own. FROM=TO replaces a word of the commands. Commands
 with … are the reader's to complete: they are not run, but counted.
 """
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,9 @@ def main() -> None:
             left += 1
             continue
         started = time.monotonic()
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True)
+        # Examples are printed as on a terminal of 100 columns (doc_examples.py).
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True,
+                              env={**os.environ, "COLUMNS": "100"})
         print(f"{time.monotonic() - started:7.1f} s  {command.strip()}", flush=True)
         ran += 1
         if done.returncode != 0 or (expected is not None and not agrees(expected, done.stdout)):

@@ -74,7 +74,7 @@ QUERIES = {
 
 
 def refuses_cycles(trapline, recording, trace):
-    done = subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace],
+    done = subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace, "--force"],
                           capture_output=True, text=True, check=False)
     return done.returncode == 2 and "--tsc-khz" in done.stderr
 

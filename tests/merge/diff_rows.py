@@ -77,7 +77,7 @@ def main() -> None:
     files = guest.split(",")
     report = run(trapline, "report", *files, "--guest", "--format", "json")
     with tempfile.NamedTemporaryFile() as flame:
-        comparison = diff(trapline, guest, native, "--guest", "--flame", flame.name)
+        comparison = diff(trapline, guest, native, "--guest", "--flame", flame.name, "--force")
         expect("calls", calls(report), rows(comparison))
         assert any("without KVM" in text for text in comparison["warnings"]), comparison["warnings"]
         before, after = folded(flame.name, 0), +folded(flame.name, 1)  # without what is not there

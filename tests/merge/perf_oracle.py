@@ -60,7 +60,7 @@ class File:
         dumped = [DUMPED.match(line) for line in run("perf", "report", "-D", "-i", self.path).splitlines()]
         dumped = [(int(match[1]), int(match[2], 16) & 7) for match in dumped if match]
         times = [ns(line.split()[0]) for line in run(self.trapline, "timeline", self.path).splitlines()
-                 if re.match(r"\d+\.\d{9} ", line) and not re.search(r" (fork|lost) ", line)]
+                 if re.match(r"\d+\.\d{9} ", line) and not re.search(r" (fork|lost)( |$)", line)]
         self.expect("times", sorted(time for time, _ in dumped), times)
         ours = self.our_counts()
         self.expect("samples", len(dumped), sum(ours.values()))

@@ -108,11 +108,11 @@ links_at_outputs_lead_nowhere() {
   local recording=$TRAPLINE_SOURCE_DIR/tests/merge/two-vms.trapline roots=$work/roots
   mkdir "$roots"
   cd "$home"
-  as_process "ln -s '$victim/f1' page.html" report "$recording" --format html -o page.html
-  as_process "ln -s '$victim/f2' lanes.html" timeline "$recording" --around max --format html -o lanes.html
-  as_process "ln -s '$victim/f3' diff.html" diff "$recording" "$recording" --format html -o diff.html
-  as_process "ln -s '$victim/f4' view.html" view "$recording" --no-open -o view.html
-  as_process "ln -s '$victim/f5' doctor" doctor -o doctor
+  as_process "ln -s '$victim/f1' page.html" report "$recording" --format html --force -o page.html
+  as_process "ln -s '$victim/f2' lanes.html" timeline "$recording" --around max --format html --force -o lanes.html
+  as_process "ln -s '$victim/f3' diff.html" diff "$recording" "$recording" --format html --force -o diff.html
+  as_process "ln -s '$victim/f4' view.html" view "$recording" --no-open --force -o view.html
+  as_process "ln -s '$victim/f5' doctor" doctor --force -o doctor
   for form in chrome perfetto folded csv; do
     as_process "ln -s '$victim/f6' $form.\$pid.part" export --to "$form" "$recording" -o "$form"
     as_process "ln -sf '$victim/f7' $form" export --to "$form" --force "$recording" -o "$form"

@@ -279,8 +279,13 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
         "to ± N times that",
         look_.unit));
   }
-  if (others_ != 0) note(fmt::format("{} lines are not of a trace, and passed over", others_));
-  if (wrapped_ != 0) note(fmt::format("{} events were read from wrapped lines", wrapped_));
+  if (others_ != 0) {
+    note(fmt::format("{} not of a trace, and passed over",
+                     others_ == 1 ? "1 line is" : fmt::format("{} lines are", others_)));
+  }
+  if (wrapped_ != 0)
+    note(fmt::format("{} read from wrapped lines",
+                     wrapped_ == 1 ? "1 event was" : fmt::format("{} events were", wrapped_)));
   if (early_ != 0) {
     note(fmt::format("{} events stand after one of a later time, and get that time", early_));
   }

@@ -256,7 +256,7 @@ TEST(TraceText, AQuotedAndWrappedTraceIsReadWithACountOfTheRest) {
   EXPECT_EQ(all.counters.damaged_events, 1u);
   EXPECT_THAT(all.notes,
               ElementsAre(HasSubstr("± 1000 ns"), HasSubstr("3 lines are not of a trace"),
-                          HasSubstr("1 events were read from wrapped lines")));
+                          HasSubstr("1 event was read from wrapped lines")));
 }
 
 TEST(TraceText, ALossIsToldWhenTheLastEventBeforeItIs) {

@@ -113,4 +113,12 @@ void MarkerCalls::on(Event& event) {
   ++calls_;
 }
 
+void MarkerCalls::on(Event& event, SourceCounters& counters) {
+  const std::uint64_t lost = lost_, gaps = gaps_, damaged = damaged_;
+  on(event);
+  counters.lost_events += lost_ - lost;
+  counters.gaps += gaps_ - gaps;
+  counters.damaged_events += damaged_ - damaged;
+}
+
 }  // namespace trapline

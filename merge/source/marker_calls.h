@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "merge/model/event.h"
+#include "merge/source/source.h"
 
 namespace trapline {
 
@@ -55,6 +56,8 @@ class MarkerCalls {
   // For an event that is a Marker; one that is a call becomes a GuestCall. One that tells of lost
   // calls stays a marker: what is lost is of the plugin's, not of the kernel's record.
   void on(Event& event);
+  // The same, with what it adds to lost(), gaps() and damaged() in the source's counters.
+  void on(Event& event, SourceCounters& counters);
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   // Calls that the kernel did not take, as the plugin says; and how often it said so.

@@ -1,20 +1,9 @@
 // A QEMU log with timestamps, through the pipeline.
-#include "merge/session/open.h"
 #include "merge/source/qemu_log/qemu_log_source.h"
-#include "tests/fuzz/bounded.h"
-#include "tests/fuzz/checked_pipeline.h"
-#include "tests/fuzz/declared_events.h"
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/text_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace trapline;
-  static const fuzz::MemoryFile file;
-  file.fill(fuzz::text_of(data, size));
-  fuzz::bounded(size, [] {
-    (void)kind_of_source(file.path());
-    auto source = open_qemu_log(file.path());
-    if (source)
-      (void)fuzz::read_all(std::move(*source), fuzz::Times::kInOrder, fuzz::declared_events());
-  });
+  trapline::fuzz::read_text_recording(
+      data, size, [](const std::string& path) { return trapline::open_qemu_log(path); });
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "merge/source/kernel_events/kernel_event_source.h"
 
 #include "backend_ftrace/base/text.h"
+#include "merge/source/payload_text.h"
 
 namespace trapline::trace_dat {
 
@@ -25,20 +26,10 @@ void KernelEventSource::decode(const RecordedEvent& recorded, Timestamp at, std:
     ++counters_.damaged_events;
   if (const auto* marker = std::get_if<Marker>(&event.payload);
       marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) [[unlikely]] {
-    on_marker(event);
+    if (read_marker_calls_) marker_calls_.on(event, counters_);
   }
   if (recorded.size >= kCommonFields) [[likely]]
     ++counts_[event.type];
-}
-
-void KernelEventSource::on_marker(Event& event) {
-  if (!read_marker_calls_) return;
-  const std::uint64_t lost = marker_calls_.lost(), gaps = marker_calls_.gaps();
-  const std::uint64_t damaged = marker_calls_.damaged();
-  marker_calls_.on(event);
-  counters_.lost_events += marker_calls_.lost() - lost;
-  counters_.gaps += marker_calls_.gaps() - gaps;
-  counters_.damaged_events += marker_calls_.damaged() - damaged;
 }
 
 void KernelEventSource::select(EventClass events) {
@@ -76,24 +67,12 @@ void KernelEventSource::fill_left_out(std::uint32_t cpu, Timestamp from, Timesta
 }
 
 std::string KernelEventSource::event_name(const Event& event) const {
-  if (std::holds_alternative<Lost>(event.payload)) return "lost";
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
-    return call->entry ? "guest:entry" : "guest:exit";
-  }
+  if (auto name = name_of_payload(event)) return *std::move(name);
   return std::string(formats_.name(event.type));
 }
 
 std::string KernelEventSource::event_text(const Event& event) const {
-  if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    return (lost->count == 0 ? "events (count unknown)" : fmt::format("{} events", lost->count)) +
-           (lost->on_purpose ? ", left out by --snapshot-on" : "");
-  }
-  if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
-    return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
-  }
-  if (const auto* marker = std::get_if<Marker>(&event.payload)) {
-    return printable(trimmed(marker->text));
-  }
+  if (auto text = text_of_payload(event)) return *std::move(text);
   return formats_.text(
       event.type, event.raw, event.cpu,
       [this](std::size_t most, std::vector<RecordedEvent>& events) { following(most, events); });

@@ -78,7 +78,6 @@ class KernelEventSource : public Source {
   Result<void> status_;
 
  private:
-  void on_marker(Event& event);
   void count(Timestamp at) {
     if (counters_.events++ == 0) counters_.first = at;
     counters_.last = at;

@@ -7,6 +7,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/source/file.h"
 #include "merge/source/marker_calls.h"
+#include "merge/source/payload_text.h"
 #include "merge/source/trace_text/text_events.h"
 #include "merge/source/trace_text/text_line.h"
 #include "merge/source/trace_text/text_lines.h"
@@ -116,7 +117,6 @@ class TraceTextSource final : public Source {
   bool join(std::string_view text, std::size_t most, Event& event);
   void take(const TextLine& line, Event& event);
   void place(const TextLine& line, std::uint16_t type, Event& event);
-  void on_marker(Event& event);
   void note_comm(const TextLine& line);
 
   File file_;
@@ -223,10 +223,7 @@ bool TraceTextSource::join(std::string_view text, std::size_t most, Event& event
 void TraceTextSource::take(const TextLine& line, Event& event) {
   note_comm(line);
   place(line, event.type, event);
-  if (const auto* marker = std::get_if<Marker>(&event.payload);
-      marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) {
-    on_marker(event);
-  }
+  if (std::holds_alternative<Marker>(event.payload)) marker_calls_.on(event, counters_);
 }
 
 void TraceTextSource::place(const TextLine& line, std::uint16_t type, Event& event) {
@@ -237,15 +234,6 @@ void TraceTextSource::place(const TextLine& line, std::uint16_t type, Event& eve
   counters_.last = event.at;
   if (counts_.size() <= type) counts_.resize(events_.types());
   ++counts_[type];
-}
-
-void TraceTextSource::on_marker(Event& event) {
-  const std::uint64_t lost = marker_calls_.lost(), gaps = marker_calls_.gaps();
-  const std::uint64_t damaged = marker_calls_.damaged();
-  marker_calls_.on(event);
-  counters_.lost_events += marker_calls_.lost() - lost;
-  counters_.gaps += marker_calls_.gaps() - gaps;
-  counters_.damaged_events += marker_calls_.damaged() - damaged;
 }
 
 void TraceTextSource::note_comm(const TextLine& line) {
@@ -293,19 +281,12 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
 }
 
 std::string TraceTextSource::event_name(const Event& event) const {
-  if (std::holds_alternative<Lost>(event.payload)) return "lost";
-  if (const auto* call = std::get_if<GuestCall>(&event.payload))
-    return call->entry ? "guest:entry" : "guest:exit";
+  if (auto name = name_of_payload(event)) return *std::move(name);
   return events_.name(event.type);
 }
 
 std::string TraceTextSource::event_text(const Event& event) const {
-  if (const auto* lost = std::get_if<Lost>(&event.payload))
-    return lost->count == 0 ? "events (count unknown)" : fmt::format("{} events", lost->count);
-  if (const auto* call = std::get_if<GuestCall>(&event.payload))
-    return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
-  if (const auto* marker = std::get_if<Marker>(&event.payload))
-    return printable(trimmed(marker->text));
+  if (auto text = text_of_payload(event)) return *std::move(text);
   return printable({reinterpret_cast<const char*>(event.raw.data()), event.raw.size()});
 }
 

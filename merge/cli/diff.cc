@@ -23,6 +23,10 @@ struct DiffArguments {
   double confidence = 95;
   Output output;
   std::string flame;
+  // Where --flame writes: "-" is the standard output.
+  [[nodiscard]] Output flame_output() const {
+    return {flame == "-" ? std::string() : flame, output.force};
+  }
 };
 
 // The runs of a folder that bench wrote: a-01, a-02 … are one side, b-01 … the other.
@@ -69,8 +73,7 @@ Result<void> complete(DiffArguments& options) {
   if (options.choice.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
-  for (const Output& output :
-       {options.output, Output{options.flame == "-" ? "" : options.flame, options.output.force}}) {
+  for (const Output& output : {options.output, options.flame_output()}) {
     for (const auto* runs : {&sides.before, &sides.after})
       if (auto checked = check(output, *runs); !checked) return checked;
   }
@@ -102,7 +105,7 @@ int run_diff(DiffArguments& options) {
     return fail_with(printed.error());
   }
   if (!options.flame.empty()) {
-    const auto written = print_to({options.flame == "-" ? "" : options.flame, options.output.force},
+    const auto written = print_to(options.flame_output(),
                                   [&](std::ostream& out) { print_folded(*comparison, out); });
     if (!written) return fail_with(written.error());
   }

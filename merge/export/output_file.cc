@@ -27,6 +27,10 @@ bool is_descriptor(const Folder& folder) {
   return ::fstatfs(folder.fd(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
 }
 
+tl::unexpected<Error> fail_for_existing(const std::string& path) {
+  return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
+}
+
 }  // namespace
 
 Result<OutputFile> OutputFile::create(const std::string& path, bool force) {
@@ -64,7 +68,7 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
     return create_in(std::move(at->first), at->second, force, links + 1);
   }
   if ((there || links > 0) && !force) {
-    return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
+    return fail_for_existing(path);
   }
   const std::string beside = fmt::format("{}.{}.part", name, ::getpid());
   auto fd = folder.create(beside, 0666);
@@ -95,7 +99,7 @@ Result<void> check_output(const std::string& path, bool force,
                 is_it ? "is the recording that is read" : "is in the recording that is read");
   }
   if (force) return {};
-  return fail(ErrorKind::kUsage, "{} exists; choose another name with -o, or add --force", path);
+  return fail_for_existing(path);
 }
 
 OutputFile::~OutputFile() {

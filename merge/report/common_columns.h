@@ -42,14 +42,13 @@ void add_parts(TableOf<Row>& table, const States& known,
 // Of calls of guest functions, which have no time in the kernel: QEMU's part is its devices', and
 // `at_most` stands beside it in text.
 template <typename Row, typename Get, typename AtMost>
-void add_call_parts(TableOf<Row>& table, const States& known, std::uint8_t block, Get get,
-                    AtMost at_most) {
+void add_call_parts(TableOf<Row>& table, const States& known, Get get, AtMost at_most) {
   constexpr std::array<std::string_view, kParts> kTitles = {"", "devices", "preempted", "blocked",
                                                             ""};
   for (std::size_t i = 0; i < kParts; ++i) {
     if (static_cast<Part>(i) == Part::kPreempted)
-      table.add({"", "devices at most", Unit::kShare, block}, at_most);
-    add_part(table, known, i, {.title = std::string(kTitles[i]), .block = block}, get);
+      table.add({"", "devices at most", Unit::kShare}, at_most);
+    add_part(table, known, i, {.title = std::string(kTitles[i])}, get);
   }
 }
 

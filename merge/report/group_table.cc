@@ -67,7 +67,7 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
               [](const GroupRow& row) {
                 return Share{row.guest_ns(), row.total.total()};
               });
-    add_call_parts(table, known, 0, parts, at_most);
+    add_call_parts(table, known, parts, at_most);
     table.add({"devices_at_most_ns"}, at_most);
   } else {
     add_parts(table, known, requests ? kNoParts : kPartTitles, kOfParts, parts);

@@ -45,7 +45,7 @@ Table guest_function_table(const Report& report) {
   }
   table.add({"qemu_events"}, events);
   table.add({"devices_at_most_ns"}, devices_at_most);
-  add_call_parts(table, report.known_states(), 0, parts, devices_at_most);
+  add_call_parts(table, report.known_states(), parts, devices_at_most);
   return table;
 }
 

@@ -1,5 +1,7 @@
 #include "merge/source/payload_text.h"
 
+#include <fmt/format.h>
+
 #include "backend_ftrace/base/text.h"
 
 namespace trapline {

@@ -73,6 +73,7 @@ void Formats::add_known(std::size_t type, const EventFormat& format) {
       fmt::format("{}:{}", printable(format.system), printable(format_line(format.text, "name:")));
   if (names_.size() <= type) names_.resize(type + 1);
   names_[type] = name;
+  if (type < schemas_.size()) schemas_[type] = {};  // a file may have two formats of one number
   const KnownEvent* known = known_event(name);
   if (known == nullptr) return;
   const auto fields = format_fields(format.text);

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <trace-seq.h>
 
+#include <array>
 #include <filesystem>
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 #include "tests/merge/source/recordings.h"
 
@@ -178,6 +180,32 @@ TEST(FormatText, DamagedTextsGiveWhatCanBeRead) {
   EXPECT_EQ(symbols[0].field, "a");
   EXPECT_EQ(symbols[0].names, (SymbolNames{{3, "x\\\"y"}, {16, "st"}}));
   EXPECT_TRUE(format_symbols("print fmt: __print_symbolic(").at(0).names.empty());
+}
+
+// What the look at a file finds and what its events decode as must agree.
+TEST(FormatText, OfTwoFormatsOfOneNumberTheLastNamesTheEventAndDecodesIt) {
+  const auto format = [](std::string_view name) {
+    return EventFormat{"kvm",
+                       fmt::format("name: {}\nID: 7\nformat:\n"
+                                   "\tfield:unsigned short common_type;"
+                                   "\toffset:0;\tsize:2;\tsigned:0;\n"
+                                   "\tfield:u32 exit_reason;\toffset:8;\tsize:4;\tsigned:0;\n",
+                                   name)};
+  };
+  const std::array<std::byte, 16> bytes{std::byte{7}};
+  const RecordedEvent recorded{1, bytes.data(), bytes.size()};
+  for (const bool known_last : {false, true}) {
+    FormatTexts texts;
+    texts.formats = {format("kvm_exit"), format("kvm_other")};
+    if (known_last) std::swap(texts.formats[0], texts.formats[1]);
+    const Formats formats = Formats::parse("two", std::move(texts));
+    Event event;
+    EXPECT_TRUE(formats.decode(recorded, event));
+    EXPECT_EQ(std::holds_alternative<KvmExit>(event.payload), known_last);
+    CapabilityLooker looker(formats);
+    looker.look(recorded);
+    EXPECT_EQ(looker.found().kvm_exit, known_last);
+  }
 }
 
 class Texts : public ::testing::TestWithParam<std::string> {};

@@ -16,13 +16,9 @@ no_file_names_a_package_mirror() {
   expect_equal "addresses in scripts" "" "$found"
 }
 
-# The first paragraph of a document says for whom it is and what it answers.
-every_document_says_for_whom_it_is() {
-  local file found=
-  for file in docs/*.md docs/formats/*.md CONTRIBUTING.md; do
-    sed -n '3,7p' "$file" | grep -qiE 'for (whoever|readers)' || found+=" $file"
-  done
-  expect_equal "documents that do not begin with their readers" "" "$found"
+# To files and headings that exist, also from comments in the code.
+links_of_documents_lead_somewhere() {
+  python3 tests/system/links.py .
 }
 
 shell_scripts_are_clean() {

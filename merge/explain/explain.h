@@ -44,7 +44,7 @@ struct Explanation {
   std::size_t steps_left_out = 0;
   std::vector<std::string> sentences;
   std::optional<WakerTimes> waker;  // where a thread woke it after most of the blocked time
-  std::string advice, source;       // of docs/causes.md; empty: no entry there
+  std::string advice, source;       // of docs/explain.md; empty: no entry there
   std::vector<std::string> notes;
 };
 

@@ -10,8 +10,8 @@
 // Why not the kernel's own buffer in overwrite mode, which costs no CPU time at all: its size is
 // fixed for each CPU, so that a minute of the busiest takes that memory for all of them, and none
 // of it can be swapped; reading it empties it and marks losses; and --snapshot-on has to see the
-// events anyway. Reading 20,000 events a second takes 300 pages a second: docs/recording.md has
-// what that costs.
+// events anyway. Reading 20,000 events a second takes 300 pages a second: docs/performance.md
+// has what that costs.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What each class of waiting usually asks for: the table of docs/causes.md, word for word.
+// What each class of waiting usually asks for: the table of docs/explain.md, word for word.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // session.json: what a recording is of, and whether it was closed. Written by the recorder, read by
-// whoever opens the session; docs/recording.md lists its fields.
+// whoever opens the session; docs/formats/session.md lists its fields.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by scripts/kvm-box for --vendor intel: the emulated machine is Bochs, which has VMX. Needs
-# common.sh. docs/kvm-box.md, "An Intel host", says why each setting is as it is.
+# common.sh. Each run with one CPU gives the same bytes: docs/kvm-box.md, "An Intel host".
 
 # One instruction is one tick of every clock in the machine, and a tick is a nanosecond: Bochs counts
 # so (ips), and Linux is told so (tsc_early_khz), as the CPU model claims another frequency. Several CPUs
@@ -33,6 +33,7 @@ bochs_prepare() {  # bochs_prepare WORK BOCHS-FOLDER CONSOLE CPUS MEMORY-MIB [DI
   bochs_msrs >"$work/msrs"
   printf 'c\n' >"$work/commands"  # for the debugger that Debian builds in: go
   # RDRAND's numbers depend on the time of day, here, and with them every address that Linux chooses.
+  # No timer follows the clock outside (time0, rtc_sync, sync, realtime). Without fastboot the BIOS waits 3 s for a key.
   {
     cat <<END
 config_interface: textconfig

@@ -130,7 +130,7 @@ def show(name: str, runs: list[dict]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures what a recording costs (docs/recording.md, Cost).")
+    parser = argparse.ArgumentParser(description="Measures what a recording costs (docs/performance.md).")
     parser.add_argument("build", type=Path, help="the build folder")
     parser.add_argument("--rounds", type=int, default=3, help="recordings with each program (default: 3)")
     parser.add_argument("--seconds", type=float, default=5, help="length of a recording (default: 5)")

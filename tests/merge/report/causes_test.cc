@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Causes, AreThoseOfTheDocument) {
-  std::ifstream file(std::string(TRAPLINE_SOURCE_DIR) + "/docs/causes.md");
+  std::ifstream file(std::string(TRAPLINE_SOURCE_DIR) + "/docs/explain.md");
   std::stringstream text;
   text << file.rdbuf();
   for (const Cause& cause : causes()) {

@@ -1,7 +1,7 @@
 // Packets of a Perfetto trace: a file is a repetition of field 1, TracePacket.
 //
 // Field numbers are those of the Perfetto project's protos/perfetto/trace (trace_packet.proto,
-// track_event/*.proto, ftrace/*.proto); docs/formats/perfetto.md lists those that are written.
+// track_event/*.proto, ftrace/*.proto); docs/formats/perfetto.md has the tracks and slices.
 // All packets are of one sequence with interned texts; timestamps are the timeline's nanoseconds.
 #pragma once
 

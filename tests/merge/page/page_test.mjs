@@ -1,6 +1,7 @@
 // The page in a real browser, on real recordings: page_test.mjs CASE...
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtempSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -675,6 +676,38 @@ const cases = {
       const pdf = await page.pdf({ format: "A4" });
       assert.ok(pdf.length > 20_000);
     });
+  },
+
+  // docs/images: each view as it is now, and in views.json a digest of what it holds, which has to be the present one.
+  // scripts/pictures sets TRAPLINE_PICTURES=write.
+  async the_pictures_of_the_documents_are_of_this_page() {
+    const images = "docs/images", digests = join(images, "views.json");
+    const pages = {
+      linux: write(linux), guest: join(folder, "guest.html"), spans: join(folder, "guest-spans.html"), diff: join(folder, "diff.html"),
+    };
+    run("report", ...recorded().find(([file]) => file.includes("guest-clock")), "--format", "html", "-o", pages.guest, "--force");
+    run("report", ...cyclictest.files, "--guest-span", cyclictest.spec, "--format", "html", "-o", pages.spans, "--force");
+    run("diff", join(recordings, linux), join(recordings, "box/linux-irq.dat"), "--format", "html", "-o", pages.diff, "--force");
+    const views = [["shares", "linux"], ["table", "linux"], ["exit", "linux"], ["waits", "linux"], ["guest", "guest"], ["guest-spans", "spans"], ["diff", "diff", "changes"]];
+    const now = {};
+    const chrome = await browser();
+    try {
+      for (const [name, of, id] of views) {
+        const { page, close } = await open(chrome, pages[of], { hash: of === "linux" ? "#exit=0" : "", width: 1040 });
+        await settled(page);
+        await page.evaluate(() => { const bar = document.querySelector("nav.bar"); if (bar) bar.style.position = "static"; });
+        const view = page.locator(`#${id ?? name}`);
+        const shown = await view.evaluate((one) => one.outerHTML + [...document.querySelectorAll("style")].map((style) => style.textContent).join(""));
+        now[`page-${name}.png`] = createHash("sha256").update(shown).digest("hex").slice(0, 16);
+        if (process.env.TRAPLINE_PICTURES === "write") writeFileSync(join(images, `page-${name}.png`), small(await view.screenshot()));
+        await close();
+      }
+    } finally {
+      await chrome.close();
+    }
+    if (process.env.TRAPLINE_PICTURES === "write") writeFileSync(digests, `${JSON.stringify(now, null, 2)}\n`);
+    assert.deepEqual(readdirSync(images).filter((file) => file.endsWith(".png")).sort(), Object.keys(now).sort());
+    assert.deepEqual(JSON.parse(readFileSync(digests, "utf8")), now, "docs/images show an older page: run scripts/pictures");
   },
 
   // Test outputs: five views, both themes, and a phone.

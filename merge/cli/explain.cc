@@ -61,7 +61,8 @@ int run_explain(ExplainArguments& options) {
     if (options.format == "json") {
       print_json(*explained, out);
     } else {
-      print_text(*explained, out, style_of(options.output));
+      print_text(*explained, static_cast<bool>(options.pass.input.verbose), out,
+                 style_of(options.output));
     }
   });
   return printed ? 0 : fail_with(printed.error());

@@ -11,10 +11,11 @@
 #include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
 #include "merge/report/causes.h"
+#include "merge/report/report.h"
 
 namespace trapline {
 
-// The children of a node sum to it.
+// A time and what it consists of: the children sum to it.
 struct ExplainNode {
   std::string text;
   std::uint64_t ns = 0;
@@ -22,10 +23,27 @@ struct ExplainNode {
   std::vector<ExplainNode> children;
 };
 
+// Whom a vCPU waited for in a part of an exit.
+struct WaitedFor {
+  Part part = Part::kPreempted;
+  std::string who;  // "vm 229 vcpu 0", "timer"
+  std::string how;  // "vm 229 vcpu 0 ran instead", "until woken by timer"
+  std::uint64_t ns = 0;
+  std::uint64_t pieces = 0;  // 0: not a wait, but the rest of a halt
+};
+
 struct ExplainStep {
   std::uint64_t after_ns = 0;  // since the exit's begin
   std::uint64_t ns = 0;
-  std::string text;
+  Part part = Part::kKernel;
+  std::string who;   // empty: it waited for nobody
+  std::string text;  // "preempted by X"
+};
+
+struct VmmEventText {
+  std::uint64_t after_ns = 0;  // since the exit's begin
+  bool of_run = false;         // it tells of the run itself, not of who served it
+  std::string name, text;      // the text as QEMU wrote it, its name first
 };
 
 // What the thread that woke the vCPU did while it slept; the times sum to the sleep.
@@ -37,13 +55,18 @@ struct WakerTimes {
 
 struct Explanation {
   bool cycles = false;
-  std::uint64_t start_ns = 0;
-  std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known
-  ExplainNode tree;
-  std::vector<ExplainStep> steps;  // in order of time, the first kMostSteps
+  ExitRow exit;
+  std::string vm;                   // "?": not known
+  States known;                     // the parts that are known of any exit here
+  std::uint64_t guest_ns = 0;       // how long the guest ran before; 0: not known
+  std::vector<WaitedFor> culprits;  // of each part the largest first; they sum to it
+  std::vector<ExplainStep> steps;   // in order of time, the first kMostSteps
   std::size_t steps_left_out = 0;
-  std::vector<std::string> sentences;
+  std::vector<VmmEventText> vmm_events;  // that the vCPU's thread wrote, the first of them
+  std::size_t vmm_events_left_out = 0;
+  bool device_told = false;         // one of them is a device's own, not that of the access
   std::optional<WakerTimes> waker;  // where a thread woke it after most of the blocked time
+  std::vector<std::string> quotas;  // sentences: what limits the vCPU's CPU time
   std::string advice, source;       // of docs/explain.md; empty: no entry there
   std::vector<std::string> notes;
 };
@@ -66,26 +89,41 @@ class ExitPicker : public SpanSink {
   [[nodiscard]] std::optional<Explanation> explain(const Naming& names) const;
 
  private:
-  static constexpr std::size_t kMostSteps = 20;
+  static constexpr std::size_t kMostSteps = 1000, kMostVmmEvents = 64;
+  struct VmmEvents {  // of a vCPU's thread since its last exit ended
+    struct One {
+      Timestamp at;
+      NameId name = kNoName;
+      VmmEventKind kind = VmmEventKind::kDevice;
+      std::string text;
+    };
+    std::vector<One> first;
+    std::size_t further = 0;
+  };
   [[nodiscard]] bool is_better(const ExitSpan& exit, Timestamp first) const;
-  [[nodiscard]] ExplainNode tree(const Naming& names) const;
+  void on_vmm_event(const Event& event, const VmmEvent& told);
+  void add_culprits(Explanation& explanation, const Naming& names) const;
   void add_steps(Explanation& explanation, const Naming& names) const;
+  void add_vmm_events(Explanation& explanation, const Naming& names) const;
+  void add_advice(Explanation& explanation, const Naming& names) const;
   [[nodiscard]] std::optional<WakerTimes> waker(const Naming& names) const;
-  void add_sentences(Explanation& explanation, const Naming& names) const;
-  [[nodiscard]] std::string what(const Naming& names) const;
-  [[nodiscard]] Part largest_part() const;
-  static void add_awake(ExplainNode& halted);
 
   std::optional<TimeSpec> around_;
   ThreadActivity activity_;
   std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
   bool found_ = false;
   ExitSpan exit_;  // without its views
+  NameId function_ = kNoName;
   std::uint64_t guest_ns_ = 0;
   std::vector<PartInterval> intervals_;
   std::vector<WaitShare> waits_;
+  std::map<ThreadId, VmmEvents> writing_;
+  VmmEvents vmm_events_;
   Activity waker_;  // of the one of most blocked time, in that time
 };
+
+// The part that most of the exit was spent in.
+[[nodiscard]] Part largest_part(const ExitSpan& exit);
 
 [[nodiscard]] Result<Explanation> run_explain(const PassOptions& what,
                                               std::optional<TimeSpec> around,

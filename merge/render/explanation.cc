@@ -7,32 +7,36 @@
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/report_json.h"
+#include "merge/render/tables.h"
 #include "merge/render/units.h"
+#include "merge/report/tables.h"
 
 namespace trapline {
 namespace {
 
 constexpr std::size_t kTextColumns = 52;
 
-// "6,583.120": microseconds whose sum is that of the nanoseconds.
-std::string exact(std::uint64_t ns, bool cycles) {
-  if (cycles) return grouped(ns);
-  return fmt::format("{}.{:03}", grouped(ns / 1000), ns % 1000);
-}
-
-void print_node(const ExplainNode& node, const std::string& lead, const std::string& below,
-                bool cycles, std::ostream& out) {
+void print_node(const ExplainNode& node, std::uint64_t whole, const std::string& lead,
+                const std::string& below, bool cycles, std::ostream& out) {
   const std::string text = lead + node.text;
   const std::size_t width = text_width(text);
+  const std::string time = duration_text(node.ns, cycles);
+  const std::size_t time_width = text_width(time);
+  constexpr std::size_t kTimeColumns = 9;
   out << text << std::string(width < kTextColumns ? kTextColumns - width : 1, ' ')
-      << fmt::format("{:>14}", exact(node.ns, cycles));
+      << std::string(time_width < kTimeColumns ? kTimeColumns - time_width : 1, ' ') << time
+      << fmt::format("{:>8}", percent_text(node.ns, whole));
   if (node.count > 1) out << fmt::format("  in {} pieces", grouped(node.count));
   out << '\n';
   for (std::size_t i = 0; i < node.children.size(); ++i) {
     const bool last = i + 1 == node.children.size();
-    print_node(node.children[i], below + (last ? "└ " : "├ "), below + (last ? "  " : "│ "), cycles,
-               out);
+    print_node(node.children[i], whole, below + (last ? "└ " : "├ "), below + (last ? "  " : "│ "),
+               cycles, out);
   }
+}
+
+void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out) {
+  print_node(tree, tree.ns, "", "", cycles, out);
 }
 
 Json node_json(const ExplainNode& node) {
@@ -58,45 +62,251 @@ Json waker_json(const WakerTimes& waker) {
   return json;
 }
 
-}  // namespace
+std::uint64_t part_of(const Explanation& explanation, Part part) {
+  return explanation.exit.span.parts[static_cast<std::size_t>(part)];
+}
 
-void print_text(const Explanation& explanation, std::ostream& out, const TextStyle&) {
-  const bool cycles = explanation.cycles;
-  out << fmt::format("At {}", time_text(explanation.start_ns, cycles));
-  if (explanation.guest_ns != 0) {
-    out << fmt::format(", after the guest ran {} {}", exact(explanation.guest_ns, cycles),
-                       cycles ? "cycles" : "µs");
+// "io, port 0x518 write, fwcfg.dma, in outl".
+std::string what(const ExitRow& exit) {
+  std::string text = exit.reason;
+  for (const std::string& more : {exit.detail, exit.device})
+    if (more != "-") text += ", " + more;
+  if (exit.function == kHiddenFunction) return text + ", rip " + exit.function;
+  return exit.function == "[unknown]" || exit.function == "-" ? text
+                                                              : text + ", in " + exit.function;
+}
+
+ExplainNode tree_of(const Explanation& explanation) {
+  const ExitRow& exit = explanation.exit;
+  ExplainNode tree{fmt::format("{}, {}", exit.vcpu, what(exit)), exit.span.total(), 0, {}};
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (exit.span.parts[i] == 0) continue;
+    ExplainNode node{std::string(kPartNames[i]), exit.span.parts[i], 0, {}};
+    for (const WaitedFor& one : explanation.culprits) {
+      if (one.part == static_cast<Part>(i))
+        node.children.push_back({one.who, one.ns, one.pieces, {}});
+    }
+    tree.children.push_back(std::move(node));
   }
-  const std::string unit = cycles ? "cycles" : "µs";
-  out << fmt::format("; times in {}:\n\n", unit);
-  print_node(explanation.tree, "", "", cycles, out);
+  return tree;
+}
+
+// "memory_region_ops_write (2), fw_cfg_read"; its text where there is but one event.
+std::string events_text(const Explanation& explanation) {
+  std::vector<std::pair<std::string_view, std::size_t>> counts;
+  const VmmEventText* only = nullptr;
+  for (const VmmEventText& event : explanation.vmm_events) {
+    if (event.of_run) continue;
+    only = counts.empty() ? &event : nullptr;
+    const auto found =
+        std::ranges::find(counts, event.name, [](const auto& one) { return one.first; });
+    found == counts.end() ? counts.emplace_back(event.name, 1) : (++found->second, *found);
+  }
+  if (only != nullptr) return only->text;
+  constexpr std::size_t kMostNames = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(counts.size(), kMostNames); ++i) {
+    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", counts[i].first,
+                        counts[i].second == 1 ? "" : fmt::format(" ({})", counts[i].second));
+  }
+  if (counts.size() > kMostNames) text += fmt::format(" and {} more", counts.size() - kMostNames);
+  return text;
+}
+
+// "; for 37.7 ms vm 229 vcpu 0 ran instead, for 185 µs 2 others"; of one culprit without its time.
+std::string culprits_text(const Explanation& explanation, Part part) {
+  const std::uint64_t ns = part_of(explanation, part);
+  std::vector<std::pair<std::uint64_t, std::string>> named;
+  std::size_t others = 0;
+  std::uint64_t other_ns = 0;
+  std::string_view other;
+  for (const WaitedFor& one : explanation.culprits) {
+    if (one.part != part || one.pieces == 0) continue;
+    if (named.empty() || one.ns >= ns / 100) {
+      named.emplace_back(one.ns, one.how);
+    } else {
+      ++others;
+      other_ns += one.ns;
+      other = one.how;
+    }
+  }
+  if (others != 0)
+    named.emplace_back(other_ns, others == 1 ? other : fmt::format("{} others", others));
+  const bool ready = part == Part::kPreempted;
+  if (named.empty()) return {};
+  if (named.size() == 1 && named[0].first == ns) return (ready ? "; " : " ") + named[0].second;
+  std::string text;
+  for (const auto& [time, how] : named) {
+    text += fmt::format("{} {}{} {}", text.empty() ? ready ? ";" : ":" : ",", ready ? "for " : "",
+                        duration_text(time, explanation.cycles), how);
+  }
+  return text;
+}
+
+// What one part of the exit was: "QEMU took 37.0 ms (49.2%)".
+std::string part_sentence(const Explanation& explanation, Part part) {
+  const bool user_known = explanation.known[static_cast<std::size_t>(State::kUser)];
+  const std::string events = events_text(explanation);
+  const std::uint64_t ns = part_of(explanation, part);
+  const std::string time = fmt::format("{} ({})", duration_text(ns, explanation.cycles),
+                                       percent_text(ns, explanation.exit.span.total()));
+  switch (part) {
+    case Part::kKernel:
+      return fmt::format("The host's kernel{} took {}", user_known ? "" : " or QEMU", time);
+    case Part::kUser:
+      return fmt::format(
+          "QEMU took {}{}{}{}", time, events.empty() ? "" : "; its events there: ", events,
+          events.empty() || explanation.device_told ? ""
+                                                    : " (none of the device itself was recorded)");
+    case Part::kPreempted:
+      return fmt::format("For {} it was ready to run and did not run{}", time,
+                         culprits_text(explanation, part));
+    case Part::kBlocked:
+      return fmt::format("For {} it slept{}", time, culprits_text(explanation, part));
+    case Part::kHalted:
+      return fmt::format("For {} the guest was halted{}", time, culprits_text(explanation, part));
+  }
+  return {};
+}
+
+// Where the time went: the largest part, and each other of a tenth and more.
+std::string parts_sentence(const Explanation& explanation) {
+  const ExitSpan& span = explanation.exit.span;
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (span.parts[i] != 0 &&
+        (span.parts[i] >= span.total() / 10 || static_cast<Part>(i) == largest_part(span)))
+      parts.push_back(static_cast<Part>(i));
+  }
+  std::ranges::stable_sort(
+      parts, [&](Part a, Part b) { return part_of(explanation, a) > part_of(explanation, b); });
+  std::string text;
+  for (const Part part : parts) {
+    text += (text.empty() ? "" : " ") + part_sentence(explanation, part) + '.';
+  }
+  if (!explanation.known[static_cast<std::size_t>(State::kPreempted)])
+    text += " Whether the vCPU waited in it was not recorded (sched:sched_switch).";
+  return text;
+}
+
+// "Meanwhile vcpu 1 ran 3.2 µs, …".
+std::string waker_sentence(const WakerTimes& waker, bool cycles) {
+  std::vector<std::string> parts;
+  const std::pair<std::uint64_t, std::string_view> times[] = {
+      {waker.ran_ns, "ran {}"},
+      {waker.ready_ns, "was ready to run for {}"},
+      {waker.slept_ns, "slept for {}"},
+      {waker.unknown_ns, "did what is not recorded for {}"}};
+  for (const auto& [ns, text] : times) {
+    if (ns != 0) parts.push_back(fmt::format(fmt::runtime(text), duration_text(ns, cycles)));
+  }
+  std::string sentence = "Meanwhile " + waker.who;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sentence += (i == 0 ? " " : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  if (waker.vmm_events.empty()) return sentence + ".";
+  constexpr std::size_t kMostNames = 4;
+  sentence += "; its QEMU events: ";
+  for (std::size_t i = 0; i < std::min(waker.vmm_events.size(), kMostNames); ++i) {
+    const auto& [name, count] = waker.vmm_events[i];
+    sentence += fmt::format("{}{}{}", i == 0 ? "" : ", ", name,
+                            count == 1 ? "" : fmt::format(" ({})", count));
+  }
+  if (waker.vmm_events.size() > kMostNames) {
+    sentence += fmt::format(" and {} more", waker.vmm_events.size() - kMostNames);
+  }
+  return sentence + ".";
+}
+
+// What was found, in plain sentences: what the exit was, where its time went, what its waker did.
+std::vector<std::string> finding(const Explanation& explanation) {
+  const ExitRow& exit = explanation.exit;
+  std::vector<std::string> sentences = {
+      fmt::format("{} left the guest for {}: {}.", exit.vcpu,
+                  duration_text(exit.span.total(), explanation.cycles), what(exit)),
+      parts_sentence(explanation)};
+  if (explanation.waker)
+    sentences.push_back(waker_sentence(*explanation.waker, explanation.cycles));
+  sentences.insert(sentences.end(), explanation.quotas.begin(), explanation.quotas.end());
+  return sentences;
+}
+
+void print_steps(const Explanation& explanation, std::ostream& out) {
+  const bool cycles = explanation.cycles;
+  const auto columns = [&out](const std::string& text) {
+    const std::size_t width = text_width(text);
+    out << std::string(width < 10 ? 10 - width : 1, ' ') << text;
+  };
   out << "\nIn order:\n";
   for (const ExplainStep& step : explanation.steps) {
-    out << fmt::format("  {:>14} {:>14}  {}\n", "+" + exact(step.after_ns, cycles),
-                       exact(step.ns, cycles), step.text);
+    columns("+" + duration_text(step.after_ns, cycles));
+    columns(duration_text(step.ns, cycles));
+    out << "  " << step.text << '\n';
   }
   if (explanation.steps_left_out != 0)
     out << fmt::format("  and {} more\n", grouped(explanation.steps_left_out));
-  out << '\n';
-  for (const std::string& sentence : explanation.sentences) out << sentence << '\n';
+  if (explanation.vmm_events.empty()) return;
+  out << "\nQEMU's events:\n";
+  for (const VmmEventText& event : explanation.vmm_events) {
+    columns("+" + duration_text(event.after_ns, cycles));
+    out << "  " << event.text << '\n';
+  }
+  if (explanation.vmm_events_left_out != 0)
+    out << fmt::format("  and {} more\n", grouped(explanation.vmm_events_left_out));
+}
+
+}  // namespace
+
+void print_text(const Explanation& explanation, bool steps, std::ostream& out,
+                const TextStyle& style) {
+  const bool cycles = explanation.cycles;
+  for (const std::string& sentence : finding(explanation)) print_wrapped("", sentence, out, style);
   if (!explanation.advice.empty())
-    out << explanation.advice << "\n(" << explanation.source << ")\n";
-  for (const std::string& note : explanation.notes) out << "note: " << note << '\n';
+    print_wrapped("", fmt::format("{} ({})", explanation.advice, explanation.source), out, style);
+  out << '\n';
+  print_tree(tree_of(explanation), cycles, out);
+  out << fmt::format("\nIt began at {}", time_text(explanation.exit.span.start.ns(), cycles));
+  if (explanation.guest_ns != 0)
+    out << fmt::format(", after the guest ran {}", duration_text(explanation.guest_ns, cycles));
+  if (steps) {
+    out << ".\n";
+    print_steps(explanation, out);
+  } else {
+    const std::size_t count = explanation.steps.size() + explanation.steps_left_out;
+    out << fmt::format("; -v prints its {} step{} in order.\n", count, count == 1 ? "" : "s");
+  }
+  for (const std::string& note : explanation.notes) print_wrapped("note:", note, out, style);
 }
 
 void print_json(const Explanation& explanation, std::ostream& out) {
-  Json json = {{"version", 1},
-               {"time_unit", explanation.cycles ? "cycles" : "ns"},
-               {"start_ns", explanation.start_ns},
-               {"guest_ns", explanation.guest_ns == 0 ? Json() : Json(explanation.guest_ns)},
-               {"tree", node_json(explanation.tree)}};
+  Json json = {
+      {"version", 1},
+      {"time_unit", explanation.cycles ? "cycles" : "ns"},
+      {"exit", row_json(slow_exit_table(std::span(&explanation.exit, 1), explanation.known), 0)},
+      {"guest_ns", explanation.guest_ns == 0 ? Json() : Json(explanation.guest_ns)}};
+  json["culprits"] = Json::array();
+  for (const WaitedFor& one : explanation.culprits) {
+    json["culprits"].push_back({{"part", kPartNames[static_cast<std::size_t>(one.part)]},
+                                {"culprit", one.who},
+                                {"ns", one.ns},
+                                {"count", one.pieces}});
+  }
+  if (explanation.waker) json["waker"] = waker_json(*explanation.waker);
+  json["qemu_events"] = Json::array();
+  for (const VmmEventText& event : explanation.vmm_events) {
+    json["qemu_events"].push_back(
+        {{"after_ns", event.after_ns}, {"name", event.name}, {"text", event.text}});
+  }
+  json["qemu_events_left_out"] = explanation.vmm_events_left_out;
   json["steps"] = Json::array();
   for (const ExplainStep& step : explanation.steps) {
-    json["steps"].push_back({{"after_ns", step.after_ns}, {"ns", step.ns}, {"text", step.text}});
+    json["steps"].push_back({{"after_ns", step.after_ns},
+                             {"ns", step.ns},
+                             {"part", kPartNames[static_cast<std::size_t>(step.part)]},
+                             {"culprit", step.who.empty() ? Json() : Json(step.who)}});
   }
   json["steps_left_out"] = explanation.steps_left_out;
-  json["sentences"] = explanation.sentences;
-  if (explanation.waker) json["waker"] = waker_json(*explanation.waker);
+  json["finding"] = finding(explanation);
   json["advice"] = explanation.advice.empty() ? Json() : Json(explanation.advice);
   json["source"] = explanation.source.empty() ? Json() : Json(explanation.source);
   json["notes"] = explanation.notes;
@@ -109,13 +319,13 @@ void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextS
                      spans.spec, duration_text(all.percentile(500), false),
                      duration_text(all.percentile(990), false), duration_text(all.max(), false));
   for (const std::string& clock : spans.clocks) out << "clock of " << clock << '\n';
-  out << "\nTimes in µs:\n\n";
-  print_node(spans.tree, "", "", false, out);
+  out << '\n';
+  print_tree(spans.tree, false, out);
   out << fmt::format("\nThe {} longest:\n", grouped(spans.worst.size()));
   for (std::size_t i = 0; i < spans.worst.size(); ++i) {
     const ExplainedSpan& span = spans.worst[i];
     out << fmt::format("\n{}. At {}\n", i + 1, time_text(span.start_ns, false));
-    print_node(span.tree, "", "", false, out);
+    print_tree(span.tree, false, out);
     out << span.sentence << '\n';
     if (!span.advice.empty()) out << span.advice << "\n(" << span.source << ")\n";
   }

@@ -10,7 +10,9 @@
 
 namespace trapline {
 
-void print_text(const Explanation& explanation, std::ostream& out, const TextStyle& style);
+// `steps`: also what happened in order, and QEMU's events.
+void print_text(const Explanation& explanation, bool steps, std::ostream& out,
+                const TextStyle& style);
 void print_json(const Explanation& explanation, std::ostream& out);
 
 void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style);

@@ -20,25 +20,6 @@ namespace {
 
 std::uint64_t interval_of(const Report& report) { return report.end_ns - report.start_ns; }
 
-// Breaks the text at blanks; further lines begin under its first word.
-void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
-                   const TextStyle& style) {
-  std::string line(label);
-  std::size_t start = 0;
-  while (start < text.size()) {
-    const auto blank = std::min(text.find(' ', start), text.size());
-    const std::string word = text.substr(start, blank - start);
-    if (text_width(line) + 1 + text_width(word) > style.width) {
-      out << line << '\n';
-      line.assign(label.size(), ' ');
-    }
-    if (!line.empty()) line += ' ';
-    line += word;
-    start = blank + 1;
-  }
-  out << line << '\n';
-}
-
 void print_sources(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
     out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),

@@ -88,4 +88,22 @@ void print_left_out(std::size_t rows, std::ostream& out) {
   if (rows != 0) out << "and " << grouped(rows) << " more (--top)\n";
 }
 
+void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
+                   const TextStyle& style) {
+  std::string line(label);
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const auto blank = std::min(text.find(' ', start), text.size());
+    const std::string word = text.substr(start, blank - start);
+    if (text_width(line) + 1 + text_width(word) > style.width) {
+      out << line << '\n';
+      line.assign(label.size(), ' ');
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+    start = blank + 1;
+  }
+  out << line << '\n';
+}
+
 }  // namespace trapline

@@ -41,12 +41,12 @@ constexpr Cause kCauses[] = {
      "them "
      "to other CPUs.",
      "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
-    {"blocked-on-timer",
-     "The vCPU slept until a timer: where it halts often and for a short time, halt polling "
+    {"halted-until-timer",
+     "The vCPU was halted until a timer: where it halts often and for a short time, halt polling "
      "(halt_poll_ns) saves the wake-up.",
      "Linux, Documentation/virt/kvm/halt-polling.rst"},
-    {"blocked-on-ipi",
-     "The vCPU slept until another vCPU's interrupt: halt polling (halt_poll_ns) saves the "
+    {"halted-until-ipi",
+     "The vCPU was halted until another vCPU's interrupt: halt polling (halt_poll_ns) saves the "
      "wake-up where the sleeps are short.",
      "Linux, Documentation/virt/kvm/halt-polling.rst"},
     {"blocked-on-vmm",
@@ -77,12 +77,14 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
            : around.of_vmm ? "preempted-by-vmm"
                            : "preempted-by-thread";
   }
-  if (part != Part::kBlocked) return {};
+  const bool halted = part == Part::kHalted;
+  if (part != Part::kBlocked && !halted) return {};
   switch (culprit.kind) {
     case CulpritKind::kTimer:
-      return "blocked-on-timer";
+      // Nothing polls for the end of another sleep.
+      return halted ? "halted-until-timer" : std::string_view();
     case CulpritKind::kIpi:
-      return "blocked-on-ipi";
+      return halted ? "halted-until-ipi" : std::string_view();
     case CulpritKind::kDisk:
       return "blocked-on-disk";
     case CulpritKind::kInterrupt:

@@ -11,6 +11,22 @@
 
 namespace trapline {
 
+ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming) {
+  const Source& source = naming.timeline.source(span.source);
+  ExitRow row{span,
+              naming.vcpus.vcpu(span.thread, true),
+              function_text(naming.names, function),
+              printable(reason_text(source, span.reason)),
+              detail_text(span.detail),
+              name_or_dash(naming.names, span.device),
+              "-"};
+  if (span.preempted_by != ThreadId{}) {
+    row.preempted_by = fmt::format("{}-{}", printable(source.comm(span.preempted_by)),
+                                   static_cast<std::int32_t>(span.preempted_by));
+  }
+  return row;
+}
+
 void SlowExits::add(const ExitSpan& span, NameId function) {
   const auto faster_last = [](const SlowExit& a, const SlowExit& b) {
     return a.span.total() > b.span.total();
@@ -36,22 +52,7 @@ void SlowExits::report(Report& report, const Naming& naming) const {
     return std::tuple(a.span.start, a.order) < std::tuple(b.span.start, b.order);
   });
   auto& rows = report.slow_exits.emplace();
-  for (const SlowExit& slow : kept) {
-    const ExitSpan& span = slow.span;
-    const Source& source = naming.timeline.source(span.source);
-    ExitRow row{span,
-                naming.vcpus.vcpu(span.thread, true),
-                function_text(naming.names, slow.function),
-                printable(reason_text(source, span.reason)),
-                detail_text(span.detail),
-                name_or_dash(naming.names, span.device),
-                "-"};
-    if (span.preempted_by != ThreadId{}) {
-      row.preempted_by = fmt::format("{}-{}", printable(source.comm(span.preempted_by)),
-                                     static_cast<std::int32_t>(span.preempted_by));
-    }
-    rows.push_back(std::move(row));
-  }
+  for (const SlowExit& slow : kept) rows.push_back(exit_row(slow.span, slow.function, naming));
 }
 
 Table slow_exit_table(std::span<const ExitRow> rows, const States& known) {

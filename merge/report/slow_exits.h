@@ -11,6 +11,9 @@
 
 namespace trapline {
 
+// The exit in words; `function` is the guest's, kNoName where it is not known.
+[[nodiscard]] ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming);
+
 class SlowExits {
  public:
   // So many are kept; of more, the slowest.
@@ -21,7 +24,7 @@ class SlowExits {
   [[nodiscard]] bool wants(const ExitSpan& span) const {
     return at_least_ns_ && span.total() >= *at_least_ns_;
   }
-  // `function` is the guest's, kNoName where it is not known.
+  // `function` is the guest's, as above.
   void add(const ExitSpan& span, NameId function);
   // In the order of time; nothing where the option was not given.
   void report(Report& report, const Naming& names) const;

@@ -21,11 +21,9 @@ NONE = "none: "
 
 # A piece of the text: what it rests on. NONE: it claims nothing of the recording.
 TEXTS = {
-    "The vCPU slept until a timer": f"{WAKE} in hrtimer_expire_entry or timer_expire_entry",
-    "The vCPU slept until another vCPU's interrupt": f"{WAKE}, kvm_apic_ipi in the waker's exit",
-    "for {} of that {}.": f"sched_switch, by what ran or was chosen; {WAKE}, for an idle CPU",
+    "The vCPU was halted until a timer": f"{WAKE} in hrtimer_expire_entry or timer_expire_entry",
+    "The vCPU was halted until another vCPU's interrupt": f"{WAKE}, kvm_apic_ipi in the waker's exit",
     " ({} of that: {})": "kvm_exit and kvm_entry of every exit that is counted",
-    "slept, {} of that {}.": f"{WAKE}, else it says that it is unknown",
     "lock, held by ": "sys_enter_futex of the waiter, of the holder's own wait, and of its wake or unlock; or "
                       "qemu_mutex_locked",
     "until it was woken; by whom is ": "sched_switch; it says that the wake-up is unknown",
@@ -33,7 +31,6 @@ TEXTS = {
     ", until ": f"{WAKE}, else unknown",
     "Halted {}, until": f"kvm_exit of a halt; {WAKE}, else that it was awake in between, or unknown",
     "Slept in halts {}, until": f"kvm_exit of a halt; {WAKE}, else unknown",
-    "the guest was halted, {} of that {}.": f"kvm_exit of a halt; {WAKE}, else it says that it is unknown",
     "no wake-ups were recorded: a sleeping vCPU counts as blocked": "that there are no wake-ups",
     '"~": nothing is proven': NONE + "a legend",
     "No change is proven": RUNS,

@@ -390,17 +390,16 @@ def check_explained(trapline, path, got):
     if got["user_end"] == "none":
         return [] if run.returncode == 2 else [f"explain: exit status {run.returncode}"]
     explained = json.loads(run.stdout)
-    tree = explained["tree"]
-
-    def adds_up(node):
-        children = node.get("children", [])
-        return (not children or sum(child["ns"] for child in children) == node["ns"]) and \
-            all(adds_up(child) for child in children)
-    wrong = [] if adds_up(tree) else ["explain: the tree does not add up"]
-    if tree["ns"] not in [row["max_ns"] for row in got["groups"]["rows"]]:
-        wrong.append(f"explain: {tree['ns']} ns is no reason's longest exit")
+    span, culprits = explained["exit"], explained["culprits"]
+    parts = {part: span[f"{part}_ns"] or 0 for part in ("kernel", "user", "preempted", "blocked", "halted")}
+    wrong = [] if sum(parts.values()) == span["total_ns"] else ["explain: the parts do not add up"]
+    for part in sorted({culprit["part"] for culprit in culprits}):
+        if sum(culprit["ns"] for culprit in culprits if culprit["part"] == part) != parts[part]:
+            wrong.append(f"explain: the culprits of {part} do not add up")
+    if span["total_ns"] not in [row["max_ns"] for row in got["groups"]["rows"]]:
+        wrong.append(f"explain: {span['total_ns']} ns is no reason's longest exit")
     if "waker" in explained:
-        blocked = [node for node in tree["children"] if node["text"] == "blocked"][0]["children"][0]["ns"]
+        blocked = [culprit["ns"] for culprit in culprits if culprit["part"] == "blocked"][0]
         did = sum(value for key, value in explained["waker"].items() if key.endswith("_ns"))
         if did != blocked:
             wrong.append(f"explain: the waker's times sum to {did}, the vCPU slept {blocked}")

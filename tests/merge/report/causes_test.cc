@@ -43,6 +43,16 @@ TEST(Causes, OfAPartDependOnTheCulprit) {
   EXPECT_EQ(cause_of(Part::kPreempted, idle, none), nullptr);
 }
 
+TEST(Causes, PollingIsAdvisedForHaltsAlone) {
+  for (const auto& [kind, id] : {std::pair{CulpritKind::kTimer, "halted-until-timer"},
+                                 {CulpritKind::kIpi, "halted-until-ipi"}}) {
+    Culprit culprit;
+    culprit.kind = kind;
+    EXPECT_EQ(cause_of(Part::kHalted, culprit, {})->id, id);
+    EXPECT_EQ(cause_of(Part::kBlocked, culprit, {}), nullptr);
+  }
+}
+
 TEST(Causes, AThreadThatRanWhileTheVcpuMayHaveBeenThrottledIsNotBlamed) {
   Culprit thread;
   thread.kind = CulpritKind::kThread;

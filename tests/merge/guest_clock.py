@@ -2,7 +2,7 @@
 
 usage: guest_clock.py TRAPLINE FOLDER GUEST [WAY...] [--shift NS]
 
-FOLDER (guest-clock/README.md) has host.dat, GUEST (guest.dat or uftrace.data), sync.txt with what
+FOLDER (README.md) has host.dat, GUEST (guest.dat or uftrace.data), sync.txt with what
 `trapline sync` printed in the guest, and truth.txt. Host and guest ran inside an emulator whose plugin
 stamped the magic no-ops of both machines: truth.txt has lines "STAMP RECORD" (docs/formats/sync.md). So
 the host's clock is known at each no-op of the guest, without anything that trapline is shown here. Asks

@@ -37,6 +37,7 @@ REPLACED = {
     r"\bHitWatch\b": "TriggerMatcher",
     r"\bgaps? (in the record|may hide)|\bnext to a gap\b": "loss",
     r"\bnothing relates\b": "nothing aligns",
+    r"^This document is for whoever": "the first sentence says of what the page is",
     r"\bno such moment\b|\bmoment page\b": "boundary page",
 }
 SUFFIXES = {".h", ".hpp", ".cc", ".c", ".py", ".sh", ".md", ".1", ".3", ".txt", ".cmake", ""}

@@ -62,7 +62,7 @@ def trapline(build: Path, folder: Path, rate: float, seconds: float, snapshot: b
     lost = sum(loss["overwritten"] + loss["dropped"] for loss in facts["losses"])
     mib = (session / "trace.dat").stat().st_size / 2**20
     if snapshot:
-        mib = float(re.search(r"nothing of the ([0-9.]+) MiB", done.stderr)[1])
+        mib = float(re.search(r"none of the ([0-9.]+) MiB", done.stderr)[1])
     shutil.rmtree(session)
     return {"cpu": cpu, "rss": rss, "lost": lost, "events": events, "mib": mib}
 

@@ -173,7 +173,7 @@ void WaitTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup,
   }
   if (thread == nullptr || thread->state != Thread::State::kWaiting) return;
   // The target of sched_waking is the CPU that it ran on, before another one is chosen.
-  if (wakeup.waking || wakeup.cpu < 0 || !thread->woken) return;
+  if (wakeup.waking || wakeup.cpu < 0) return;
   if (!thread->queue_known) thread->cpu = static_cast<std::uint32_t>(wakeup.cpu);
   thread->queue_known = true;
   thread->queued = std::min(thread->queued, event.at);
@@ -207,7 +207,6 @@ void WaitTracker::on_lost(const Event& event, const Lost& lost) {
 
 void WaitTracker::on(const Event& event, const Pipeline& pipeline) {
   has_ended_ = false;
-  if (is_guest(event.machine)) return;
   if (!quotas_) quotas_ = pipeline.processes().quotas();
   if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
     on_switch(event, *sched, pipeline);

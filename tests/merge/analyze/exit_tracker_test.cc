@@ -227,6 +227,17 @@ TEST_F(ExitTrackerTest, TheAcceleratorsEventIsTheHandlerOnlyWhenItIsAlone) {
   EXPECT_EQ(device(0), "");
 }
 
+TEST_F(ExitTrackerTest, WhatServedAnExitServedNotTheNextOne) {
+  model(UserEnd::kReload);
+  play({exit(100), to_user(110), marker(111, "kvm_run_exit cpu_index 0, reason 2"),
+        marker(112, "cmos_ioport_read 1"), reload(120), entry(130)});
+  play({exit(200), to_user(210), reload(220), entry(230)});
+  play({exit(300), to_user(310), marker(312, kReadRtc), reload(320), entry(330)});
+  EXPECT_EQ(handler(0), "cmos_ioport_read");
+  EXPECT_EQ(handler(1), "");
+  EXPECT_EQ(handler(2), "memory_region_ops_read");
+}
+
 TEST_F(ExitTrackerTest, EventsOutsideUserTimeAndOfOtherThreadsDoNotBelongToTheExit) {
   model(UserEnd::kReload);
   play({exit(100), to_user(110), marker(112, kWriteSerial, kOtherThread), reload(120),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/pipeline.h"
 #include "tests/merge/analyze/events.h"
 
@@ -142,13 +143,15 @@ class WaitTrackerTest : public testing::Test {
       }
       EXPECT_EQ(sums[2], exit.parts[2]);
       EXPECT_EQ(sums[3], exit.parts[3]);
+      for (const WaitShare& share : pipeline.waits()->halts())
+        test.halts_.push_back(text_of(share));
     }
     WaitTrackerTest& test;
   };
 
   const std::string selected_ =
       "unknown " + std::to_string(static_cast<int>(Missing::kSelected)) + " ";
-  std::vector<std::string> shares_, waits_;
+  std::vector<std::string> shares_, waits_, halts_;
   Sink sink_;
   Pipeline pipeline_;
 };
@@ -191,8 +194,8 @@ TEST_F(WaitTrackerTest, OnlyAWakeUpExplainsAnIdleCpuAndNoneTakesLong) {
         on(1, sched(300, kIdle, kVcpu0)), on(1, entry(400))});
   EXPECT_THAT(shares_, ElementsAre("9 10", "unknown 1 90"));
   shares_.clear();
-  play({on(1, exit(500)), on(0, sched(510, ThreadId{9}, kIdle)),
-        on(1, sched(600, kVcpu0, ThreadId{9})), migrate(610, 0), sched(700, kIdle, kVcpu0),
+  play({on(1, exit(500)), on(1, sched(600, kVcpu0, ThreadId{9})),
+        on(0, sched(605, ThreadId{9}, kIdle)), migrate(610, 0), sched(700, kIdle, kVcpu0),
         entry(800)});
   EXPECT_THAT(shares_, ElementsAre("9 10", "idle, why is not known 90"));
   shares_.clear();
@@ -332,8 +335,9 @@ TEST_F(WaitTrackerTest, OtherCpusDoNotMatter) {
 }
 
 TEST_F(WaitTrackerTest, AMigrationMovesTheWaitToTheOtherCpu) {
-  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), sched(200, kVcpu0, ThreadId{7}),
-        migrate(240, 1), on(1, sched(300, ThreadId{8}, kVcpu0)), on(1, entry(400))});
+  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), migrate(160, 1),
+        sched(200, kVcpu0, ThreadId{7}), migrate(240, 1), on(1, sched(300, ThreadId{8}, kVcpu0)),
+        on(1, entry(400))});
   EXPECT_THAT(shares_, ElementsAre("7 40", "8 60"));
 }
 
@@ -384,6 +388,8 @@ TEST_F(WaitTrackerTest, ATimerAnInterruptAndTheDiskAreToldByTheirEvents) {
         {{disk(240), context(255, HostStep::kTimerBegin)}, "timer"},
         {{irq, disk(252), context(255, HostStep::kTimerBegin)}, "timer"},
         {{irq, context(252, HostStep::kTimerBegin), context(255, HostStep::kTimerEnd)}, "irq 25"},
+        {{irq, context(252, HostStep::kIrqEnd, 25)}, "unknown 4"},
+        {{irq, softirq, context(252, HostStep::kSoftirqEnd, 4)}, "irq 25"},
         {{disk(255)}, "unknown 4"},
         // A hard interrupt that has no handler here came in the softirq.
         {{softirq}, "unknown 4"},
@@ -437,6 +443,7 @@ TEST_F(WaitTrackerTest, AWakersQemuEventInTheWaitIsItsHandler) {
 
 TEST_F(WaitTrackerTest, InterruptsTakeTheTimeOfTheThreadThatTheyHit) {
   play({exit(100), sched(200, kVcpu0, ThreadId{7}), on(0, context(220, HostStep::kSoftirqBegin, 3)),
+        on(0, context(224, HostStep::kTimerBegin)), on(0, context(226, HostStep::kTimerEnd)),
         on(0, context(230, HostStep::kIrqBegin, 25)), on(0, context(245, HostStep::kIrqEnd, 25)),
         on(0, context(250, HostStep::kSoftirqEnd, 3)), sched(300, ThreadId{7}, kVcpu0),
         entry(400)});
@@ -668,7 +675,7 @@ TEST_F(WaitTrackerTest, NoWaitBridgesALoss) {
 }
 
 TEST_F(WaitTrackerTest, AfterALossTheThreadThatLeavesHasRunSince) {
-  play({exit(100), on(1, sched(110, ThreadId{9}, ThreadId{8})), lost(1, 120, 150),
+  play({exit(100), on(1, sched(110, ThreadId{9}, ThreadId{8})), lost(1, 120, 200),
         sched(200, kVcpu0, ThreadId{7}), migrate(200, 1),
         on(1, sched(250, ThreadId{6}, ThreadId{5})), on(1, sched(300, ThreadId{5}, kVcpu0)),
         on(1, entry(400))});
@@ -714,6 +721,242 @@ TEST_F(WaitTrackerTest, SharesThatFindNoPlaceAreUnknownForWantOfRoom) {
     EXPECT_TRUE(share.starts_with(room) || share.starts_with("7 ")) << share;
 }
 
+// Each exit takes its shares with it; three of each, so that no limit falls between exits.
+TEST_F(WaitTrackerTest, HoweverManyExitsCameBeforeTheSharesOfOneHaveTheirPlace) {
+  std::uint64_t at = 100;
+  for (std::size_t exits = 0; exits < WaitTracker::kMostShares / 2; ++exits) {
+    shares_.clear();
+    waits_.clear();
+    play({exit(at), sched(at + 10, kVcpu0, ThreadId{7}), sched(at + 20, ThreadId{7}, kVcpu0),
+          sched(at + 30, kVcpu0, ThreadId{7}, false), waking(at + 40),
+          sched(at + 50, ThreadId{7}, kVcpu0), entry(at + 60)});
+    ASSERT_EQ(shares_, (std::vector<std::string>{"7 10", "blocked 7 10", "7 10"}));
+    at += 100;
+  }
+}
+
+// All wait for the CPU at once, each for all that ran there: more than is held.
+TEST_F(WaitTrackerTest, WhereAllThreadsHoldTooManySharesThoseOfAllGiveWay) {
+  constexpr std::int32_t kThreads = 66, kFirst = 1000;
+  const auto vcpu = [](std::int32_t number) { return ThreadId{kFirst + number}; };
+  std::uint64_t at = 1000;
+  for (std::int32_t i = 0; i < kThreads; ++i)
+    play({exit(at += 10, kSvmIo, vcpu(i)), sched(at += 10, vcpu(i), ThreadId{7})});
+  for (std::size_t i = 0; i + kThreads + 2 < CpuRunners::kMost; ++i)
+    play({sched(at += 10, ThreadId{7}, ThreadId{7})});
+  for (std::int32_t i = 0; i < kThreads; ++i)
+    play({sched(at += 10, ThreadId{7}, vcpu(i)), sched(at += 10, vcpu(i), ThreadId{7})});
+  const auto room = "unknown " + std::to_string(static_cast<int>(Missing::kRoom)) + " ";
+  const auto ends = [&](std::int32_t number) {
+    shares_.clear();
+    play({sched(at += 10, ThreadId{7}, vcpu(number)), entry(at += 10, vcpu(number))});
+    return shares_;
+  };
+  // One gave way as a whole, up to its second wait; the last one has all its pieces.
+  const std::vector<std::string> first = ends(0), last = ends(kThreads - 1);
+  ASSERT_GE(first.size(), 2u);
+  EXPECT_TRUE(first.front().starts_with(room)) << first.front();
+  EXPECT_FALSE(first.back().starts_with(room)) << first.back();
+  EXPECT_GT(last.size(), CpuRunners::kMost / 2);
+}
+
+// Its queue's CPU changes while more ran than is kept: what is left out is said to the nanosecond.
+TEST_F(WaitTrackerTest, WhatAThreadThatMovesHasNoRoomForIsUnknown) {
+  for (const bool migrates : {true, false}) {
+    shares_.clear();
+    Pipeline pipeline(PipelineOptions(), {&sink_});
+    const auto push = [&](const Event& event) { ASSERT_TRUE(pipeline.push(event)); };
+    std::uint64_t at = 1000;
+    push(exit(at));
+    push(sched(at += 10, kVcpu0, ThreadId{7}));
+    for (const std::uint32_t cpu : {0u, 1u}) {
+      for (std::size_t i = 1; i < CpuRunners::kMost; ++i)
+        push(on(cpu, sched(at += 10, ThreadId{7}, ThreadId{7})));
+      push(migrate(at += 10, static_cast<std::int32_t>(cpu) + 1));
+    }
+    for (const std::uint32_t cpu : {2u, 3u}) {
+      push(on(cpu, sched(at, ThreadId{8}, ThreadId{9})));
+      push(on(cpu, sched(at += 50, ThreadId{9}, ThreadId{9})));
+      if (cpu == 2 && migrates) push(migrate(at, 3));
+    }
+    push(on(3, sched(at, ThreadId{9}, kVcpu0)));
+    push(on(3, entry(at + 10)));
+    const auto room = "unknown " + std::to_string(static_cast<int>(Missing::kRoom)) + " 100";
+    EXPECT_EQ(shares_.back(), room);
+    EXPECT_EQ(std::count(shares_.begin(), shares_.end(), room), 1);
+  }
+}
+
+TEST_F(WaitTrackerTest, AnExitOfMoreIntervalsThanAreKeptHasARestWithoutAName) {
+  std::uint64_t at = 100;
+  play({exit(at)});
+  constexpr std::size_t kWaits = ExitTracker::kMostIntervals / 2 + 100;
+  for (std::size_t i = 0; i < kWaits; ++i)
+    play({sched(at += 10, kVcpu0, ThreadId{7}), sched(at += 10, ThreadId{7}, kVcpu0)});
+  play({entry(at + 10)});
+  const auto room = "unknown " + std::to_string(static_cast<int>(Missing::kRoom)) + " 1000";
+  ASSERT_EQ(shares_.size(), kWaits - 99);
+  EXPECT_EQ(shares_.back(), room);
+  EXPECT_EQ(shares_.front(), "7 10");
+}
+
+TEST_F(WaitTrackerTest, AHaltsSleepIsToldWithWhatEndedIt) {
+  const auto halts = [this](std::uint64_t at, std::uint64_t runs) {
+    play({exit(at, kSvmHlt), sched(at + 100, kVcpu0, kIdle, false),
+          context(at + 150, HostStep::kTimerBegin), waking(at + 160, kIdle, true),
+          sched(runs, kIdle, kVcpu0), make(runs + 10, 0, kVcpu0, KvmVcpuWakeup{200, true, true}),
+          entry(runs + 100), on(1, sched(runs + 110, ThreadId{9}, ThreadId{8}))});
+  };
+  halts(100, 260);
+  EXPECT_THAT(halts_, ElementsAre("timer 60"));
+  EXPECT_THAT(shares_, IsEmpty());
+  halts(1100, 1300);
+  EXPECT_THAT(halts_, ElementsAre("timer 60", "timer 60"));
+  EXPECT_THAT(shares_, ElementsAre("idle 40"));
+  play({exit(2000), sched(2010, kVcpu0, ThreadId{7}), sched(2020, ThreadId{7}, kVcpu0),
+        entry(2100)});
+  EXPECT_THAT(halts_, ElementsAre("timer 60", "timer 60"));
+}
+
+TEST_F(WaitTrackerTest, AFutexsWakerSaysWhatItSleptForAndItsHandler) {
+  play({exit(100), futex(190, kVcpu0, 0x1000, kWait), on(1, sched(195, kOtherThread, kIdle, false)),
+        sched(200, kVcpu0, kIdle, false), context(249, HostStep::kIrqBegin, 25), disk(250),
+        wakes(250, kOtherThread, kIdle, true), on(1, sched(251, kIdle, kOtherThread)),
+        on(1, marker(252, "virtio_blk_handle_read vdev 0x55 req 0x66 sector 0 nsectors 8\n",
+                     kOtherThread)),
+        futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 7 handler after the disk 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AWokenThreadWaitsWhereSchedWakeupSays) {
+  play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), sched(200, kVcpu0, kIdle, false),
+        waking(260), wakeup(262, 1), on(1, sched(300, ThreadId{8}, kVcpu0)), on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "8 40"));
+  EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 0u);
+  shares_.clear();
+  play({on(1, exit(500)), on(1, sched(600, kVcpu0, kIdle, false)), waking(660), wakeup(662, -1),
+        on(1, sched(700, kIdle, kVcpu0)), on(1, entry(800))});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+  EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 1u);
+}
+
+// An idle CPU that it was moved to has nothing to do with its wake-up.
+TEST_F(WaitTrackerTest, AWokenThreadThatMovesWaitsForNoWakeUpAnyMore) {
+  play({exit(100), on(1, sched(150, ThreadId{9}, kIdle)), sched(200, kVcpu0, kIdle, false),
+        waking(260), wakeup(262, 0), migrate(270, 1), on(1, sched(300, kIdle, kVcpu0)),
+        on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 10", "idle, why is not known 30"));
+}
+
+TEST_F(WaitTrackerTest, AThreadThatLeavesWhileAnotherCpuLosesEventsMayRunThere) {
+  play({on(1, sched(110, ThreadId{9}, ThreadId{8})), lost(1, 120, 250), lost(2, 130, 140),
+        exit(190), sched(200, kVcpu0, ThreadId{7}), sched(300, ThreadId{7}, kVcpu0), entry(400)});
+  EXPECT_THAT(waits_, IsEmpty());
+}
+
+TEST_F(WaitTrackerTest, AWaitIsCountedAndToldOnce) {
+  play({exit(100), sched(200, kVcpu0, ThreadId{7}), sched(210, ThreadId{7}, kVcpu0),
+        sched(220, kVcpu0, ThreadId{7}), sched(240, ThreadId{7}, kVcpu0), entry(250), exit(300),
+        entry(400)});
+  EXPECT_THAT(waits_, ElementsAre("7 10", "7 20"));
+  EXPECT_EQ(pipeline_.waits()->counters().waits, 2u);
+  EXPECT_EQ(pipeline_.waits()->counters().cut_by_loss, 0u);
+}
+
+TEST_F(WaitTrackerTest, NoCpuIsAssumedForAThreadThatRunsAsItIsWoken) {
+  play({exit(100), sched(200, kVcpu0, kIdle, false), waking(260), sched(260, kIdle, kVcpu0),
+        sched(300, kVcpu0, kIdle, false), waking(300), wakeup(300, 0), sched(310, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(waits_, ElementsAre("blocked 7 60", "not allowed 10"));
+  EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 0u);
+}
+
+TEST_F(WaitTrackerTest, AWakerThatSleptForHalfOfItDidTheRest) {
+  play({exit(100), on(1, sched(190, kOtherThread, kIdle, false)), sched(200, kVcpu0, kIdle, false),
+        context(220, HostStep::kTimerBegin), wakes(230, kOtherThread, kIdle, true),
+        on(1, sched(231, kIdle, kOtherThread)), waking(260), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AWakersSleepBeforeTheWaitIsNotWhatItWaitedFor) {
+  play({on(1, sched(10, kOtherThread, kIdle, false)), exit(100), sched(200, kVcpu0, kIdle, false),
+        context(205, HostStep::kTimerBegin), wakes(210, kOtherThread, kIdle, true),
+        on(1, sched(211, kIdle, kOtherThread)), waking(260), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+// The first wake-up's handler may have ended long before; the second wake-up is a thread's own.
+TEST_F(WaitTrackerTest, AHandlerWithoutAnEndIsNoDoubtAboutTheNextWakeUp) {
+  Pipeline pipeline(PipelineOptions(), {&sink_});
+  for (const Event& event :
+       {exit(100), sched(200, kVcpu0, kIdle, false), context(210, HostStep::kIrqBegin),
+        waking(260, kIdle, true), sched(300, kIdle, kVcpu0), sched(310, kVcpu0, kIdle, false),
+        waking(330), sched(340, kIdle, kVcpu0), sched(350, kVcpu0, kIdle, false),
+        context(351, HostStep::kIrqBegin), waking(360, kIdle, true), sched(361, kIdle, kVcpu0),
+        sched(370, kVcpu0, kIdle, false), sched(390, kIdle, kVcpu0), entry(400)})
+    ASSERT_TRUE(pipeline.push(event));
+  EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40", "blocked 7 20", "idle 10",
+                                   "blocked unknown 4 10", "idle 1", "blocked unknown 2 20"));
+}
+
+// A wake-up whose handler has no end says nothing of what the woken one woke then, either.
+TEST_F(WaitTrackerTest, AWakerThatADoubtfulHandlerWokeSaysNotForWhat) {
+  Pipeline pipeline(PipelineOptions(), {&sink_});
+  for (const Event& event :
+       {exit(100), on(1, sched(190, kOtherThread, kIdle, false)), sched(200, kVcpu0, kIdle, false),
+        context(250, HostStep::kTimerBegin), wakes(252, kOtherThread, kIdle, true),
+        on(1, sched(253, kIdle, kOtherThread)), waking(260), sched(300, kIdle, kVcpu0), entry(400)})
+    ASSERT_TRUE(pipeline.push(event));
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, InterruptsOfCpusBeyondThoseThatAreFollowedAreUnknown) {
+  constexpr std::uint32_t kCpu = CpuRunners::kMostCpus;
+  play({exit(100), sched(200, kVcpu0, kIdle, false),
+        on(kCpu, context(250, HostStep::kIrqBegin, 25)), on(kCpu, disk(255)),
+        on(kCpu, waking(260, ThreadId{9}, true)), sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AnIpiAndAHandlersEventCountFromTheMomentOnThatTheyBelongTo) {
+  play({context(90, HostStep::kIpi, 0, kVcpu1), on(1, exit(90, kSvmIo, kVcpu1)), exit(100),
+        sched(200, kVcpu0, kIdle, false), waking(260, kVcpu1), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked ipi 101 60", "idle 40"));
+  shares_.clear();
+  const std::string_view read = "virtio_blk_handle_read vdev 0x55 req 0x66 sector 0 nsectors 8\n";
+  play({exit(500), sched(600, kVcpu0, kIdle, false), on(1, marker(600, read, kOtherThread)),
+        waking(660), sched(700, kIdle, kVcpu0), entry(800)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 handler 60", "idle 40"));
+}
+
+TEST_F(WaitTrackerTest, AWakersQemuEventBeforeTheWaitIsNotItsHandler) {
+  const std::string_view read = "virtio_blk_handle_read vdev 0x55 req 0x66 sector 0 nsectors 8\n";
+  play({exit(100), on(1, marker(199, read, kOtherThread)), sched(200, kVcpu0, kIdle, false),
+        waking(260), sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+// The thread may have returned from its call in the loss.
+TEST_F(WaitTrackerTest, AfterALossNobodyWaitsForAFutexAnyMore) {
+  play({on(1, futex_end(50, kHolder)), exit(100), futex(110, kVcpu0, 0x1000, kWait),
+        lost(3, 120, 130), sched(200, kVcpu0, kIdle, false),
+        futex(255, kOtherThread, 0x1000, kWake), waking(260), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
+// An interrupt that was open when events were lost may have ended there.
+TEST_F(WaitTrackerTest, AfterALossNoHandlerIsOpenAnyMore) {
+  play({context(50, HostStep::kIrqBegin, 25), lost(1, 60, 90), exit(100),
+        sched(200, kVcpu0, kIdle, false), waking(260, ThreadId{9}, true), sched(300, kIdle, kVcpu0),
+        entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked unknown 4 60", "idle 40"));
+}
+
 TEST(LargestCulprit, IsTheOneOfTheLargestSum) {
   const auto share = [](std::int32_t thread, std::uint64_t begin, std::uint64_t end) {
     return WaitShare{Part::kPreempted,
@@ -725,6 +968,15 @@ TEST(LargestCulprit, IsTheOneOfTheLargestSum) {
   EXPECT_EQ(largest(shares, Part::kPreempted).culprit.thread, ThreadId{7});
   EXPECT_EQ(largest(shares, Part::kPreempted).ns, 50u);
   EXPECT_EQ(largest(shares, Part::kBlocked).ns, 0u);
+}
+
+TEST(LargestCulprit, IsTheEarliestOfEquals) {
+  Culprit earlier, later;
+  earlier.thread = ThreadId{7};
+  later.thread = ThreadId{8};
+  const std::array shares = {WaitShare{Part::kBlocked, earlier, Timestamp(0), Timestamp(30)},
+                             WaitShare{Part::kBlocked, later, Timestamp(30), Timestamp(60)}};
+  EXPECT_EQ(largest(shares, Part::kBlocked).culprit.thread, ThreadId{7});
 }
 
 }  // namespace

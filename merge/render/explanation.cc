@@ -291,7 +291,7 @@ void print_json(const Explanation& explanation, std::ostream& out) {
                                 {"ns", one.ns},
                                 {"count", one.pieces}});
   }
-  if (explanation.waker) json["waker"] = waker_json(*explanation.waker);
+  json["waker"] = explanation.waker ? waker_json(*explanation.waker) : Json();
   json["qemu_events"] = Json::array();
   for (const VmmEventText& event : explanation.vmm_events) {
     json["qemu_events"].push_back(

@@ -22,9 +22,9 @@ std::uint64_t interval_of(const Report& report) { return report.end_ns - report.
 
 void print_sources(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
-    out << fmt::format("{}: {} events, clock {}", printable(source.path), grouped(source.events),
+    out << fmt::format("{}: {} events{}, clock {}\n", printable(source.path),
+                       grouped(source.events), report.is_window ? " read" : "",
                        printable(source.clock));
-    out << '\n';
     const bool same_clock = source.method == "same clock";
     if (same_clock && !source.one_boot_error_ns) continue;
     std::string text = source.method;
@@ -168,25 +168,33 @@ std::vector<GroupRow> shown_rows(const Report& report) {
   std::vector<GroupRow> sums;
   if (report.left_out.total.count() != 0) {
     sums.push_back(report.left_out);
-    sums.back().key = fmt::format("{} more (--top)", report.rows_left_out);
+    sums.back().key = fmt::format("{} more (--top)", report.rows_left_out - report.halts_left_out);
   }
   if (exits + static_cast<std::ptrdiff_t>(sums.size()) > 1) {
     sums.push_back(report.total);
     sums.back().key = halts == rows.end() ? "all exits" : "all exits but halts";
   }
   rows.insert(halts, sums.begin(), sums.end());
+  if (report.halts_left_out != 0) {
+    rows.push_back(report.left_out_halts);
+    rows.back().key = fmt::format("{} more halts (--top)", report.halts_left_out);
+  }
   return rows;
 }
 
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.rows.empty()) {
-    out << fmt::format("\nno {}\n", name_of(report.rows_of));
+    out << fmt::format("\nno {}{}\n", name_of(report.rows_of),
+                       report.is_window ? ": none both began and ended in this part" : "");
     return;
   }
   const std::vector<GroupRow> rows = shown_rows(report);
   Table table = group_table(rows, report);
   if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
   print_table(table, report.by, report.cycles, out, style);
+  const bool unnamed =
+      std::ranges::any_of(rows, [](const GroupRow& row) { return row.key == "-"; });
+  if (unnamed) out << fmt::format("-: {} without a {}\n", name_of(report.rows_of), report.by);
 }
 
 // What comes before and after requests, and the kernel's threads that serve them.

@@ -187,7 +187,8 @@ void Aggregator::sort_rows(Report& report) const {
       continue;
     }
     ++report.rows_left_out;
-    if (!row.halts) report.left_out.merge(row);
+    if (row.halts) ++report.halts_left_out;
+    (row.halts ? report.left_out_halts : report.left_out).merge(row);
   }
   report.rows = std::move(rows);
   if (groups_.other().total.count() == 0) return;

@@ -5,13 +5,15 @@ namespace trapline {
 
 namespace {
 
-// What a narrow terminal leaves out, the highest first: the shape of a distribution, then how many
-// there were, then what it was about; the total and its share stay.
+// What a narrow terminal leaves out, the highest first: the shape of a distribution, then parts
+// that little time was spent in, then how many there were, then what it was about; the total and
+// its share stay.
 enum Goes : std::uint8_t {
   kOfParts = 1,
   kLargest = kOfParts + kParts,
   kCount,
-  kHalted,  // what the halts' rows say already
+  kSmallParts,
+  kHalted = kSmallParts + kParts,  // what the halts' rows say already
   kP99,
   kMax,
   kP50,
@@ -70,7 +72,18 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
     add_call_parts(table, known, parts, at_most);
     table.add({"devices_at_most_ns"}, at_most);
   } else {
+    const std::size_t first = table.columns.size();
     add_parts(table, known, requests ? kNoParts : kPartTitles, kOfParts, parts);
+    for (std::size_t part = 0; part < kParts; ++part) {
+      std::uint64_t ns = 0, all = 0;
+      for (const GroupRow& row : rows) {
+        if (row.halts) continue;
+        ns += row.parts[part];
+        all += row.total.total();
+      }
+      if (ns < all / 10)
+        table.columns[first + part].goes = static_cast<std::uint8_t>(kSmallParts + part);
+    }
     table.columns.back().goes = kHalted;
   }
   if (exits) {

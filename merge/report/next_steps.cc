@@ -31,9 +31,23 @@ Question question_of(Part part, const Report& report) {
   return {"--by detail --top 20", "which ports, registers and addresses took the time"};
 }
 
+std::vector<NextStep> steps_of_calls(const Report& report, const RecordingWords& words) {
+  std::vector<NextStep> steps;
+  if (report.by.find("stack") == std::string::npos)
+    steps.push_back(
+        {fmt::format("report {}{} --by stack --top 20", words.recording, words.interval),
+         "from where the functions are called"});
+  steps.push_back({fmt::format("timeline {}{}", words.recording,
+                               words.interval.empty() ? " --to +10ms" : words.interval),
+                   "the calls in their order"});
+  return steps;
+}
+
 }  // namespace
 
 std::vector<NextStep> next_steps(const Report& report, const RecordingWords& words) {
+  if (report.rows_of == RowsOf::kCalls && !report.rows.empty())
+    return steps_of_calls(report, words);
   if (report.rows_of != RowsOf::kExits || report.total.total.total() == 0) return {};
   const Parts& parts = report.total.parts;
   const auto most = static_cast<Part>(std::ranges::max_element(parts) - parts.begin());

@@ -164,9 +164,11 @@ struct Report {
   RowsOf rows_of = RowsOf::kExits;
   // Whether the rows have times.
   [[nodiscard]] bool durations() const { return rows_of != RowsOf::kExits || model.durations(); }
-  std::vector<GroupRow> rows;     // those of halts last
-  std::size_t rows_left_out = 0;  // by --top
-  GroupRow left_out, total;       // of exits but halts: those rows in one, and all in one
+  std::vector<GroupRow> rows;      // those of halts last
+  std::size_t rows_left_out = 0;   // by --top
+  std::size_t halts_left_out = 0;  // of them rows of halts
+  GroupRow left_out, total;        // of exits but halts: those rows in one, and all in one
+  GroupRow left_out_halts;
   // The row whose exits cost most, and what all of them cost, halts included.
   std::string costliest;
   std::uint64_t costliest_ns = 0, cost_ns = 0;

@@ -45,6 +45,11 @@ WaitRows CulpritSums::rows(const Naming& names) const {
 
 Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu_tid) {
   using Row = WaitRow;
+  enum Goes : std::uint8_t {
+    kShare = 1,
+    kCount,
+    kMax
+  };  // where a terminal is narrow, the last first
   TableOf<Row> table(waits.rows, [](const Row& row) {
     const bool named = row.vm.empty() || row.culprit.find("vm ") != std::string::npos;
     return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
@@ -62,11 +67,12 @@ Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu
   table.add({.key = "vm_name", .csv = false},
             [](const Row& row) { return text_or_null(row.vm_name); });
   table.add({"ns", "time", Unit::kDuration}, &Row::ns);
-  table.add({"", "share", Unit::kShare}, [whole = waits.total_ns](const Row& row) {
-    return Share{row.ns, whole};
-  });
-  table.add({"count", "times"}, &Row::count);
-  table.add({"max_ns", "max", Unit::kDuration}, &Row::max_ns);
+  table.add({.title = "share", .unit = Unit::kShare, .goes = kShare},
+            [whole = waits.total_ns](const Row& row) {
+              return Share{row.ns, whole};
+            });
+  table.add({.key = "count", .title = "times", .goes = kCount}, &Row::count);
+  table.add({.key = "max_ns", .title = "max", .unit = Unit::kDuration, .goes = kMax}, &Row::max_ns);
   return table;
 }
 

@@ -398,7 +398,7 @@ def check_explained(trapline, path, got):
             wrong.append(f"explain: the culprits of {part} do not add up")
     if span["total_ns"] not in [row["max_ns"] for row in got["groups"]["rows"]]:
         wrong.append(f"explain: {span['total_ns']} ns is no reason's longest exit")
-    if "waker" in explained:
+    if explained["waker"]:
         blocked = [culprit["ns"] for culprit in culprits if culprit["part"] == "blocked"][0]
         did = sum(value for key, value in explained["waker"].items() if key.endswith("_ns"))
         if did != blocked:

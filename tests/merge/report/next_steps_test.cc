@@ -57,6 +57,16 @@ TEST(NextStepsTest, WhatWasAskedForIsNotAskedAgain) {
   EXPECT_THAT(commands(details), ElementsAre("explain run", "timeline run --around max"));
 }
 
+TEST(NextStepsTest, OfCallsTheirStacksAreAskedFor) {
+  Report calls = report_of(Part::kUser);
+  calls.rows_of = RowsOf::kCalls;
+  calls.by = "function";
+  EXPECT_THAT(commands(calls),
+              ElementsAre("report run --by stack --top 20", "timeline run --to +10ms"));
+  calls.by = "stack";
+  EXPECT_THAT(commands(calls), ElementsAre("timeline run --to +10ms"));
+}
+
 TEST(NextStepsTest, OfAnIntervalTheLongestExitIsNamedByItsTime) {
   EXPECT_THAT(commands(report_of(Part::kKernel), {"run", " --from 12 --to 13"}),
               ElementsAre("report run --from 12 --to 13 --by detail --top 20",

@@ -10,18 +10,30 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/export/output_file.h"
+#include "merge/render/ordered_json.h"
 
 namespace trapline::cli {
 
 void say(std::string_view message) { trapline::say("trapline", message); }
 
 int fail_with(const Error& error) {
-  say(error.message);
+  const char* form = std::getenv("TRAPLINE_ERRORS");
+  if (form == nullptr || std::string_view(form) != "json") {
+    say(error.message);
+    return static_cast<int>(error.kind);
+  }
+  constexpr std::string_view kKinds[] = {"", "runtime", "usage", "damaged"};
+  const Json json = {{"error",
+                      {{"kind", kKinds[static_cast<std::size_t>(error.kind)]},
+                       {"status", static_cast<int>(error.kind)},
+                       {"message", error.message}}}};
+  fmt::print(stderr, "{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
   return static_cast<int>(error.kind);
 }
 

@@ -4,6 +4,7 @@
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
+#include "merge/render/budget.h"
 #include "merge/render/explanation.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/render.h"
@@ -20,6 +21,7 @@ struct ReportArguments {
   std::vector<std::string> spans, phases;
   bool with_phases = false;
   std::string format = "text", detail;
+  std::optional<std::size_t> budget_kb;
   Output output;
   bool strict = false;
   const CLI::Option* by = nullptr;
@@ -58,6 +60,8 @@ Result<void> complete(ReportArguments& options) {
   if (!options.detail.empty() && options.format != "json") {
     return fail(ErrorKind::kUsage, "--detail needs --format json");
   }
+  if (options.budget_kb && (options.format != "json" || !options.detail.empty()))
+    return fail(ErrorKind::kUsage, "--budget needs --format json, without --detail");
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
@@ -113,11 +117,35 @@ RecordingWords words_of(const ReportArguments& options) {
   return words;
 }
 
+// The command that prints all of the report's JSON.
+std::string command_for_all(const ReportArguments& options) {
+  const RecordingWords words = words_of(options);
+  std::string command = fmt::format("trapline report {}{} --by {}", words.recording, words.interval,
+                                    options.report.by_text);
+  const std::pair<bool, std::string_view> kTablesAsked[] = {
+      {options.report.irq, " --irq"},     {options.report.halt, " --halt"},
+      {options.with_phases, " --phases"}, {options.report.guest, " --guest"},
+      {options.report.waits, " --waits"}, {options.report.steal, " --steal"}};
+  for (const auto& [asked, option] : kTablesAsked)
+    if (asked) command += option;
+  if (!options.slower_than.empty()) command += " --slower-than " + options.slower_than;
+  return command + " --format json";
+}
+
 // `recording` is the page's data, where that is asked for.
 Result<void> print_report(const Report& report, const std::string& recording,
                           const ReportArguments& options) {
+  std::string within;
+  if (options.budget_kb) {
+    auto text = report_within(report, words_of(options), command_for_all(options),
+                              *options.budget_kb * 1000);
+    if (!text) return tl::unexpected(std::move(text).error());
+    within = std::move(*text);
+  }
   return print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "html") {
+    if (options.budget_kb) {
+      out << within;
+    } else if (options.format == "html") {
       print_page(page_json({&recording, 1}), out);
     } else if (options.detail == "page") {
       out << page_json({&recording, 1}) << '\n';
@@ -264,6 +292,10 @@ void add_report(CLI::App& app, int& status) {
   output.rare()
       .add("--detail", options->detail, "", "With --format json: print the data of the HTML page")
       ->check(one_of({"page"}));
+  output.rare()
+      .add("--budget", options->budget_kb, "N",
+           "With --format json: what matters most in N kB, and the command for the rest")
+      ->transform(in_range(1, 1'000'000));
   add_output(output, options->output, "Write to this file", true);
   output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });

@@ -9,6 +9,9 @@
 
 namespace trapline {
 
+// Where the vCPUs' time went and what the exits cost, in one sentence or two; empty where that is
+// not known.
+[[nodiscard]] std::string finding_text(const Report& report);
 // `words`: with which it says what to ask next.
 void print_text(const Report& report, const RecordingWords& words, std::ostream& out,
                 const TextStyle& style);

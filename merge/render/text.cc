@@ -41,9 +41,10 @@ void print_sources(const Report& report, std::ostream& out, const TextStyle& sty
   }
 }
 
-// Where the vCPUs' time went and what the exits cost, in one sentence or two.
-void print_finding(const Report& report, std::ostream& out, const TextStyle& style) {
-  if (!report.overhead || report.overhead->busy_ns() == 0) return;
+}  // namespace
+
+std::string finding_text(const Report& report) {
+  if (!report.overhead || report.overhead->busy_ns() == 0) return {};
   const Overhead& overhead = *report.overhead;
   const std::uint64_t busy = overhead.busy_ns();
   const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
@@ -71,6 +72,14 @@ void print_finding(const Report& report, std::ostream& out, const TextStyle& sty
     text += fmt::format("; for {}{} a vCPU was ready and did not run.", least,
                         percent_text(overhead.not_run_ns, busy));
   }
+  return text;
+}
+
+namespace {
+
+void print_finding(const Report& report, std::ostream& out, const TextStyle& style) {
+  const std::string text = finding_text(report);
+  if (text.empty()) return;
   if (style.colours) out << kBold;
   print_wrapped("", text, out, style);
   if (style.colours) out << kNormal;

@@ -10,6 +10,7 @@ install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT
   FILES_MATCHING PATTERN "trapline*.1"
   PATTERN "trapline-tracetool.1" EXCLUDE PATTERN "trapline-stap.1" EXCLUDE
   PATTERN "trapline-demo.1" EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/skill DESTINATION ${CMAKE_INSTALL_DATADIR}/trapline COMPONENT trapline)
 # Completions, from the option tables that the command prints; a cross-built command needs an emulator for that.
 if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -49,7 +50,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
 # trapline-doc: laid out as in the tree, with the recordings, so that the links and examples of the documents hold
 set(trapline_doc_dir ${doc_dir}/trapline-doc)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${trapline_doc_dir} COMPONENT doc
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "man" EXCLUDE PATTERN "examples" EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "man" EXCLUDE PATTERN "examples" EXCLUDE PATTERN "skill" EXCLUDE)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${trapline_doc_dir} COMPONENT doc)
 install(CODE "set(source ${PROJECT_SOURCE_DIR})
 set(destination \${CMAKE_INSTALL_PREFIX}/${trapline_doc_dir})

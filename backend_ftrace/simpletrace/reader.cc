@@ -61,10 +61,11 @@ Reader::Reader(std::string path, UniqueFd fd, const tracetool::EventFile& declar
 
 bool Reader::recognises(std::string_view first_bytes) { return layout_of(first_bytes).has_value(); }
 
-Result<Reader> Reader::open(const std::string& path, const tracetool::EventFile& declarations) {
+Result<Reader> Reader::open(const std::string& path, const tracetool::EventFile& declarations,
+                            const std::string& name) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return fail("{}: cannot be opened: {}", path, std::strerror(errno));
-  Reader reader(path, std::move(fd), declarations);
+  Reader reader(name.empty() ? path : name, std::move(fd), declarations);
   if (auto header = reader.read_header(); !header) return tl::unexpected(header.error());
   return reader;
 }
@@ -85,9 +86,9 @@ Result<void> Reader::read_header() {
                                              : version_ >= kOldestVersion && version_ <= kVersion;
   if (!known) {
     return fail(ErrorKind::kDamaged,
-                "{}: version {} of the format is unknown; known are QEMU's 2 to "
-                "4 and the RFC's 1",
-                path_, version_);
+                "{}: a simpletrace file of version {} of the {} layout, which is not read; known "
+                "are QEMU's 2 to 4 and the RFC's 1",
+                path_, version_, layout_ == Layout::kRfc ? "RFC's" : "QEMU's");
   }
   if (layout_ == Layout::kRfc) {
     if (!fill(sizeof(RfcHeader))) {

@@ -37,9 +37,11 @@ struct Record {
 
 class Reader {
  public:
-  // `declarations` must outlive the reader; it is what gives the arguments their types.
+  // `declarations` must outlive the reader; it is what gives the arguments their types. Errors say
+  // `name`, or where it is empty the path.
   [[nodiscard]] static Result<Reader> open(const std::string& path,
-                                           const tracetool::EventFile& declarations);
+                                           const tracetool::EventFile& declarations,
+                                           const std::string& name = {});
   // Whether the first 16 bytes are those of a simpletrace file.
   [[nodiscard]] static bool recognises(std::string_view first_bytes);
 

@@ -14,6 +14,7 @@
 #include "merge/render/waits.h"
 #include "merge/report/next_steps.h"
 #include "merge/report/tables.h"
+#include "merge/source/stream_copy.h"
 
 namespace trapline {
 namespace {
@@ -22,7 +23,8 @@ std::uint64_t interval_of(const Report& report) { return report.end_ns - report.
 
 void print_sources(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
-    out << fmt::format("{}: {} events{}, clock {}\n", printable(source.path),
+    out << fmt::format("{}: {} events{}, clock {}\n",
+                       source.path == kStandardInput ? "standard input" : printable(source.path),
                        grouped(source.events), report.is_window ? " read" : "",
                        printable(source.clock));
     const bool same_clock = source.method == "same clock";
@@ -356,7 +358,9 @@ void print_text(const Report& report, const RecordingWords& words, std::ostream&
   print_counters(report, out);
   if (!report.notes.empty()) out << '\n';
   for (const std::string& note : report.notes) print_wrapped("note:", note, out, style);
-  print_next(next_steps(report, words), out);
+  // What came through the standard input is gone for another command.
+  if (std::ranges::find(report.sources, kStandardInput, &SourceRow::path) == report.sources.end())
+    print_next(next_steps(report, words), out);
 }
 
 }  // namespace trapline

@@ -1,5 +1,5 @@
-// A recording on disk, read by position. The size is taken once, when it is opened; a file that
-// shrinks afterwards gives a short read, which is an error.
+// A recording, read by position: a file, or what stream_copy.h keeps of a stream. The size is taken
+// once, when it is opened; a file that shrinks afterwards gives a short read, which is an error.
 //
 // A recording that its recorder has not finished lies in several files: compose() makes one of it.
 #pragma once

@@ -3,7 +3,7 @@
 
   run.py TRAPLINE [--update] [CASE…]
 
-A case is a folder with `cmd` (one line: trapline …, run from the top of the sources) and
+A case is a folder with `cmd` (one line: trapline … [< FILE], run from the top of the sources) and
 `expected.txt`: stdout, then, where it is not 0, the line "exit status N" and stderr; with --verbose
 stderr always. --update writes what is printed now: look at the difference before you commit it.
 """
@@ -21,13 +21,17 @@ MOST_LINES = 60
 def printed(trapline, case):
     words = shlex.split((case / "cmd").read_text(encoding="utf-8"))
     assert words[0] == "trapline", f"{case.name}/cmd: starts with {words[0]}"
-    run = subprocess.run([trapline, *words[1:]], cwd=HERE.parent.parent, capture_output=True,
-                         text=True, timeout=60, check=False, env={**os.environ, "TRAPLINE_CONFIG": ""})
-    text = run.stdout
+    top, given = HERE.parent.parent, b""
+    if "<" in words:
+        given = (top / words.pop()).read_bytes()
+        words.pop()
+    run = subprocess.run([trapline, *words[1:]], cwd=top, capture_output=True, input=given, timeout=60,
+                         check=False, env={**os.environ, "TRAPLINE_CONFIG": ""})
+    text = run.stdout.decode()
     if run.returncode:
         text += f"exit status {run.returncode}\n"
     if run.returncode or "--verbose" in words:
-        text += run.stderr
+        text += run.stderr.decode()
     return text
 
 

@@ -1,13 +1,12 @@
 #include "merge/source/perf_data/spill_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "backend_ftrace/base/bytes.h"
+#include "merge/source/temporary_file.h"
 
 namespace trapline::perf_data {
 namespace {
@@ -17,16 +16,11 @@ constexpr std::size_t kHead = 16;  // u64 time, u32 size, u16 CPU, u8 kind, 0
 
 constexpr std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_t{7}; }
 
-const char* folder() {
-  const char* named = std::getenv("TMPDIR");
-  return named != nullptr && *named != '\0' ? named : "/var/tmp";
-}
-
 }  // namespace
 
 void SpillFile::flush() {
   if (!status_ || buffer_.empty()) return;
-  if (!fd_) fd_ = UniqueFd(::open(folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd_) fd_ = make_temporary_file();
   std::span<const std::byte> rest(buffer_);
   while (!rest.empty()) {
     const ssize_t wrote =
@@ -36,7 +30,7 @@ void SpillFile::flush() {
       status_ = fail(
           "cannot write a temporary file in {}, to sort what memory does not hold: {}; set TMPDIR "
           "to a folder with as much room as the recording has",
-          folder(), std::strerror(errno));
+          temporary_folder(), std::strerror(errno));
       break;
     }
     rest = rest.subspan(static_cast<std::size_t>(wrote));
@@ -84,7 +78,7 @@ bool SpillFile::Run::fill(std::size_t needed) {
         ::pread(file_.fd_.get(), buffer_.data() + filled_, size, static_cast<off_t>(next_));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      file_.status_ = fail("cannot read a temporary file in {}: {}", folder(),
+      file_.status_ = fail("cannot read a temporary file in {}: {}", temporary_folder(),
                            got < 0 ? std::strerror(errno) : "it became shorter");
       return false;
     }

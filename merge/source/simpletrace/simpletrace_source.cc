@@ -11,6 +11,8 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/simpletrace/reader.h"
 #include "backend_ftrace/tracetool/event_text.h"
+#include "merge/source/programs_events.h"
+#include "merge/source/stream_copy.h"
 
 namespace trapline {
 namespace {
@@ -55,10 +57,18 @@ class SimpletraceSource : public Source {
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
   const SourceCounters& counters() const override { return counters_; }
+  Capabilities capabilities() const override { return kProgramsEvents; }
+  Description describe() const override {
+    Description is = Source::describe();
+    is.has = capabilities();
+    return is;
+  }
   // Records have no index, and only a small file is read for it; nothing for others.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     if (size_ > kMostForRange) return std::nullopt;
-    auto reader = simpletrace::Reader::open(info_.path, *declarations_);
+    const auto readable = readable_path(info_.path);
+    if (!readable) return std::nullopt;
+    auto reader = simpletrace::Reader::open(*readable, *declarations_);
     if (!reader) return std::nullopt;
     std::optional<std::pair<Timestamp, Timestamp>> range;
     simpletrace::Record record;
@@ -152,10 +162,12 @@ Result<std::unique_ptr<Source>> open_simpletrace(const std::string& path,
   auto declarations = tracetool::read_trace_events(events_path);
   if (!declarations) return tl::unexpected(declarations.error());
   auto kept = std::make_unique<tracetool::EventFile>(std::move(*declarations));
-  auto reader = simpletrace::Reader::open(path, *kept);
+  const auto readable = readable_path(path);
+  if (!readable) return tl::unexpected(readable.error());
+  auto reader = simpletrace::Reader::open(*readable, *kept, path);
   if (!reader) return tl::unexpected(reader.error());
   std::error_code ignored;
-  const auto size = std::filesystem::file_size(path, ignored);
+  const auto size = std::filesystem::file_size(*readable, ignored);
   return std::make_unique<SimpletraceSource>(path, std::move(kept), std::move(*reader),
                                              ignored ? 0 : size);
 }

@@ -1,0 +1,100 @@
+#include "merge/source/stream_copy.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "backend_ftrace/base/text_file.h"
+#include "merge/source/temporary_file.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::size_t kAtOnce = 256u << 10;
+constexpr const char* kPipeInto = "pipe a recording into it: perf script | trapline report -";
+
+std::string path_of(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
+
+// Not the descriptor itself of a FIFO: opening waits for no writer, reading for those that are
+// there.
+Result<UniqueFd> open_stream(const std::string& path) {
+  if (path == kStandardInput) {
+    if (::isatty(STDIN_FILENO) == 1) {
+      return fail(ErrorKind::kUsage, "-: the standard input is a terminal; {}", kPipeInto);
+    }
+    return UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+  }
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail("{}: cannot open: {}", path, std::strerror(errno));
+  (void)::fcntl(fd.get(), F_SETFL, 0);
+  return fd;
+}
+
+Result<void> check_ends(const std::string& path, const UniqueFd& stream) {
+  struct statfs system {};
+  const std::string name = std::filesystem::path(path).filename();
+  const bool is_of_tracefs =
+      ::fstatfs(stream.get(), &system) == 0 && system.f_type == TRACEFS_MAGIC;
+  if (!is_of_tracefs || !name.starts_with("trace_pipe")) return {};
+  return fail(ErrorKind::kUsage,
+              "{}: has no end, and what is read from it is gone for others; read the file trace "
+              "beside it, or take all of it: trapline record --from-instance NAME",
+              path);
+}
+
+// All of the stream; nothing where it is empty.
+Result<UniqueFd> copy_of(const std::string& path, const UniqueFd& stream) {
+  UniqueFd copy;
+  std::vector<char> block(kAtOnce);
+  for (;;) {
+    const ssize_t got = ::read(stream.get(), block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail("{}: cannot be read: {}", path, std::strerror(errno));
+    if (got == 0) return copy;
+    if (!copy) copy = make_temporary_file();
+    const std::string what = fmt::format(
+        "{}: cannot be copied to a temporary file in {} (TMPDIR), from which it is read", path,
+        temporary_folder());
+    if (!copy) return fail("{}: {}", what, std::strerror(errno));
+    auto wrote = write_all(copy.get(), {block.data(), static_cast<std::size_t>(got)}, what);
+    if (!wrote) return tl::unexpected(std::move(wrote).error());
+  }
+}
+
+}  // namespace
+
+Result<std::string> readable_path(const std::string& path) {
+  // By device and number; a name may be that of another file later.
+  static std::map<std::pair<dev_t, ino_t>, UniqueFd> copies;
+  const bool standard = path == kStandardInput;
+  struct stat status {};
+  const int known = standard ? ::fstat(STDIN_FILENO, &status) : ::stat(path.c_str(), &status);
+  if (known != 0 && standard)
+    return fail(ErrorKind::kUsage, "-: the standard input is closed; {}", kPipeInto);
+  const bool is_file = S_ISREG(status.st_mode), has_size = status.st_size != 0;
+  // What cannot be looked at, or is no recording, its reader tells.
+  if (known != 0 || (!standard && !S_ISFIFO(status.st_mode) && (!is_file || has_size))) return path;
+  if (is_file && has_size) return fmt::format("/proc/self/fd/{}", STDIN_FILENO);
+  UniqueFd& copy = copies[{status.st_dev, status.st_ino}];
+  if (copy) return path_of(copy);
+  auto stream = open_stream(path);
+  if (!stream) return tl::unexpected(std::move(stream).error());
+  if (auto ends = check_ends(path, *stream); !ends) return tl::unexpected(std::move(ends).error());
+  auto made = copy_of(path, *stream);
+  if (!made) return tl::unexpected(std::move(made).error());
+  if (!*made && is_file && !standard) return path;  // an empty file: its reader says so
+  if (!*made) return fail(ErrorKind::kDamaged, "{}: nothing came through it", path);
+  copy = std::move(*made);
+  return path_of(copy);
+}
+
+}  // namespace trapline

@@ -6,6 +6,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/source/file.h"
+#include "merge/source/programs_events.h"
 
 namespace trapline {
 namespace {
@@ -52,6 +53,12 @@ class QemuLogSource final : public Source {
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
   const SourceCounters& counters() const override { return counters_; }
+  Capabilities capabilities() const override { return kProgramsEvents; }
+  Description describe() const override {
+    Description is = Source::describe();
+    is.has = capabilities();
+    return is;
+  }
   // Lines are out of order by less than a block.
   std::optional<std::pair<Timestamp, Timestamp>> range() const override {
     const std::uint64_t size = file_.size(), tail = size - std::min<std::uint64_t>(size, kBlock);

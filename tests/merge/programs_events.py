@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""programs_events.py TRAPLINE RECORDING...: QEMU's own files, without the kernel's events, have the same requests.
+
+The markers of each recording become a log of QEMU (whole microseconds) and a simpletrace file (nanoseconds), and
+`report --by span` of these the same rows as of the recording; `--by qemu-event` counts the same events.
+"""
+import json
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LINE = re.compile(r"-(\d+) +\[\d+\] +(\d+)\.(\d{9}): print: +0x[0-9a-f]+: (\w+) (.*)$")
+DECLARED = {"virtio_blk_handle_read": "vdev req sector nsectors", "virtio_blk_handle_write": "vdev req sector nsectors",
+            "virtio_blk_req_complete": "vdev req status", "virtio_queue_notify": "vdev n vq",
+            "virtio_notify": "vdev vq", "virtio_notify_irqfd": "vdev vq", "virtio_notify_irqfd_deferred_fn": "vdev vq"}
+
+
+def events_of(recording):
+    printed = subprocess.run(["trace-cmd", "report", "-t", "-i", recording], capture_output=True, text=True, check=True)
+    for line in printed.stdout.splitlines():
+        found = LINE.search(line)
+        if found and found[4] in DECLARED:
+            yield int(found[1]), int(found[2]) * 10**9 + int(found[3]), found[4], found[5]
+
+
+def log_of(events):
+    # On the wall clock, as QEMU writes it.
+    return "".join(f"{thread}@{1_700_000_000 + at // 10**9}.{at % 10**9 // 1000:06}:{name} {text}\n"
+                   for thread, at, name, text in events)
+
+
+def simpletrace_of(events):
+    names = sorted(DECLARED)
+    data = struct.pack("<QQQ", 2**64 - 1, 0xF2B177CB0AA429B4, 4)
+    for number, name in enumerate(names):
+        data += struct.pack("<QQI", 0, number, len(name)) + name.encode()
+    for _, at, name, text in events:
+        values = [int(value, 0) for value in re.findall(r" (0x[0-9a-f]+|\d+)(?= |$)", " " + text)]
+        assert len(values) == len(DECLARED[name].split()), text
+        data += struct.pack("<QQQII", 1, names.index(name), at, 24 + 8 * len(values), 4711)
+        data += struct.pack(f"<{len(values)}Q", *values)
+    return data
+
+
+def declarations():
+    lines = []
+    for name, fields in DECLARED.items():
+        types = ", ".join(f"uint64_t {field}" for field in fields.split())
+        lines.append(f'{name}({types}) "' + " ".join(f'{field} 0x%"PRIx64"' for field in fields.split()) + '"\n')
+    return "".join(lines)
+
+
+def report(trapline, path, by, *options):
+    run = subprocess.run([trapline, "report", path, "--by", by, "--format", "json", "--top", "100000", *options],
+                         capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        sys.exit(f"{path} --by {by}: status {run.returncode}\n{run.stderr}")
+    return json.loads(run.stdout)
+
+
+def rows_of(found):
+    return {row["key"]: row for row in found["groups"]["rows"]}
+
+
+def differences(expected, found, unit):
+    expected, found = rows_of(expected), rows_of(found)
+    if expected.keys() != found.keys():
+        yield f"rows {sorted(found)} in place of {sorted(expected)}"
+        return
+    for key, row in expected.items():
+        other = found[key]
+        if row["count"] != other["count"]:
+            yield f"{key}: {other['count']} in place of {row['count']}"
+        elif abs(row["total_ns"] - other["total_ns"]) > unit * row["count"]:
+            yield f"{key}: {other['total_ns']} ns in place of {row['total_ns']}"
+
+
+def main():
+    trapline, *recordings = sys.argv[1:]
+    wrong = 0
+    with tempfile.TemporaryDirectory() as work:
+        log, simple, declared = (str(Path(work) / name) for name in ("qemu.log", "trace.bin", "trace-events-all"))
+        Path(declared).write_text(declarations(), encoding="utf-8")
+        for recording in recordings:
+            events = sorted(events_of(recording), key=lambda event: event[1])
+            if len(events) < 50:
+                sys.exit(f"{recording}: only {len(events)} events of QEMU")
+            Path(log).write_text(log_of(events), encoding="utf-8")
+            Path(simple).write_bytes(simpletrace_of(events))
+            expected = report(trapline, recording, "span", "--trace-events", declared)
+            for path, unit in ((log, 1000), (simple, 0)):
+                found = report(trapline, path, "span", "--trace-events", declared)
+                faults = list(differences(expected, found, unit))
+                counted = {row["name"]: row["count"] for row in report(
+                    trapline, path, "qemu-event", "--trace-events", declared)["qemu_events"]}
+                for name in DECLARED:
+                    wanted = sum(event[2] == name for event in events)
+                    if counted.get(name, 0) != wanted:
+                        faults.append(f"--by qemu-event: {name} {counted.get(name, 0)} times, not {wanted}")
+                wrong += bool(faults)
+                for fault in faults:
+                    print(f"{recording} as {Path(path).name}: {fault}")
+            print(f"{recording}: {len(events)} events, {len(rows_of(expected))} kinds of requests")
+    return 1 if wrong or not recordings else 0
+
+
+sys.exit(main())

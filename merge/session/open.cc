@@ -107,6 +107,9 @@ Result<SourceKind> kind_of_source(const std::string& path) {
   for (const char* part : kParts) {
     if (is_there(fs::path(path) / part)) return SourceKind::kSession;
   }
+  // Of perf record --threads.
+  const std::string data = (fs::path(path) / "data").string();
+  if (is_file(data) && kind_of_file(data) == SourceKind::kPerfData) return SourceKind::kPerfData;
   if (trace_dat::is_unfinished(path)) return SourceKind::kSession;
   if (is_folder(fs::path(path) / "raw") && is_file(fs::path(path) / "session.json")) {
     return fail(ErrorKind::kDamaged,

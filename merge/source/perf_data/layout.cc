@@ -1,9 +1,15 @@
 #include "merge/source/perf_data/layout.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 
 #include "backend_ftrace/base/bytes.h"
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/source/perf_data/record_reader.h"
 
@@ -108,16 +114,16 @@ Result<void> LayoutReader::read_header(std::span<const std::byte> head) {
       data.size > UINT64_MAX - data.offset) {
     return damaged(fmt::format("its records begin at offset {}", data.offset));
   }
-  layout_.begin = data.offset;
-  layout_.end = data.offset + data.size;
-  if (data.size == 0 || layout_.end >= file_.size()) {
+  const std::uint64_t end = data.offset + data.size;
+  layout_.ranges = {{data.offset, end}};
+  if (data.size == 0 || end >= file_.size()) {
     return fail(ErrorKind::kDamaged,
                 "{}: cut off: perf writes the formats of its events at the end of a file, and they "
                 "are missing; end perf record with Ctrl-C or SIGTERM, or let it write into a pipe "
                 "(-o - | cat >FILE), which can be read up to where it was cut",
                 file_.path());
   }
-  return read_features(head.subspan(72, 32), layout_.end);
+  return read_features(head.subspan(72, 32), end);
 }
 
 Result<void> LayoutReader::read_attrs(const Section& attrs, std::uint64_t size) {
@@ -226,10 +232,9 @@ void LayoutReader::on_feature(std::uint64_t feature, std::span<const std::byte> 
 
 // The records of a pipe up to the first sample: the rest of the file has nothing of the layout.
 Result<void> LayoutReader::read_records() {
-  layout_.begin = kPipeHeaderSize;
-  layout_.end = file_.size();
+  layout_.ranges = {{kPipeHeaderSize, file_.size()}};
   BlockPool pool;
-  RecordReader reader(file_, pool, layout_.begin, layout_.end);
+  RecordReader reader(file_, pool, kPipeHeaderSize, file_.size());
   for (Record record; reader.next(record) && record.type != RecordType::kSample;) {
     const auto body = std::span<const std::byte>(record.bytes).subspan(kRecordHeader);
     Result<void> read;
@@ -309,6 +314,41 @@ Result<void> LayoutReader::check_attrs() {
 
 }  // namespace
 
+Result<Files> open_files(const std::string& path) {
+  if (!is_folder(path)) {
+    auto file = File::open(path);
+    if (!file) return tl::unexpected(std::move(file).error());
+    return Files{std::move(*file), {}};
+  }
+  std::vector<File::Piece> pieces;
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t at = 0;
+  for (int number = -1; number < 1 << 16; ++number) {
+    const std::string name = number < 0 ? path + "/data" : fmt::format("{}/data.{}", path, number);
+    if (number >= 0 && !is_there(name)) break;
+    auto fd = std::make_shared<const UniqueFd>(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat status {};
+    if (!*fd || ::fstat(fd->get(), &status) != 0) return fail("{}: {}", name, std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) return fail("{}: not a regular file", name);
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    sizes.push_back(size);
+    if (size != 0) pieces.push_back({at, size, fd, 0, {}});
+    at += size;
+  }
+  if (sizes.front() == 0) return fail(ErrorKind::kDamaged, "{}/data: the file is empty", path);
+  File::Guard guard{pieces.front().file, sizes.front()};
+  return Files{File::compose(path, std::move(pieces), std::move(guard)), std::move(sizes)};
+}
+
 Result<Layout> read_layout(const File& file) { return LayoutReader(file).read(); }
+
+Result<Layout> read_layout(const Files& files) {
+  auto layout = read_layout(files.file);
+  if (!layout || files.sizes.empty()) return layout;
+  std::uint64_t at = files.sizes.front();
+  for (std::size_t i = 1; i < files.sizes.size(); at += files.sizes[i++])
+    layout->ranges.push_back({at, at + files.sizes[i]});
+  return layout;
+}
 
 }  // namespace trapline::perf_data

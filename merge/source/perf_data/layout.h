@@ -4,6 +4,7 @@
 //                 attrs, data and event types, 256 bits of features | attrs | data: records |
 //                 a section for each feature, in order of their bits | the features
 //   from a pipe   "PERFILE2" u64 16 | records, which hold attrs and features as well
+//   a folder      data, a file; data.0, data.1, …: records alone (perf record --threads)
 //
 // Nothing here trusts the file: each section is held against the file's size before it is used.
 // Source: tools/perf/Documentation/perf.data-file-format.txt; docs/formats/perf-data.md.
@@ -27,7 +28,12 @@ inline constexpr std::string_view kMagic = "PERFILE2";
 struct Layout {
   bool from_pipe = false;
   bool compressed = false;
-  std::uint64_t begin = 0, end = 0;  // of the records
+  // Of the records: one range, or with --threads one for each file. Those of several ranges have no
+  // rounds.
+  struct Range {
+    std::uint64_t begin = 0, end = 0;
+  };
+  std::vector<Range> ranges{1};
 
   std::vector<Attr> attrs;
   std::vector<RecordShape> shapes;  // of each attr
@@ -42,8 +48,18 @@ struct Layout {
   Result<void> damage;  // what of it is missing, where its events can be read nevertheless
 };
 
+// A file, or the files of a folder one after the other; `sizes` are those of a folder's. Errors: as
+// those of File::open().
+struct Files {
+  File file;
+  std::vector<std::uint64_t> sizes;
+};
+[[nodiscard]] Result<Files> open_files(const std::string& path);
+
 // Errors: not a perf.data, of a machine with the other byte order, cut off before the formats of
 // its events (kDamaged), recorded so that not every event of a tracepoint is in it.
+[[nodiscard]] Result<Layout> read_layout(const Files& files);
+// Of one file.
 [[nodiscard]] Result<Layout> read_layout(const File& file);
 
 }  // namespace trapline::perf_data

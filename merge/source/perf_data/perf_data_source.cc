@@ -49,18 +49,19 @@ class PerfDataSource final : public trace_dat::KernelEventSource {
       : KernelEventSource(std::move(formats), std::move(info), {}, true),
         file_(std::move(file)),
         layout_(std::move(layout)),
-        records_(file_, pool_, layout_.begin, layout_.end),
-        order_(pool_) {}
+        order_(pool_) {
+    (void)open_range(0);
+  }
   ~PerfDataSource() override = default;
 
   [[nodiscard]] Result<void> look();
 
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override {
-    const std::uint64_t all = std::min(layout_.end, file_.size()) - layout_.begin;
+    const std::uint64_t begin = layout_.ranges.front().begin;
+    const std::uint64_t all = std::min(layout_.ranges.back().end, file_.size()) - begin;
     return all == 0 ? 1
-                    : static_cast<double>(records_.position() - layout_.begin) /
-                          static_cast<double>(all);
+                    : static_cast<double>(records_->position() - begin) / static_cast<double>(all);
   }
   [[nodiscard]] Description describe() const override;
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override {
@@ -82,6 +83,8 @@ class PerfDataSource final : public trace_dat::KernelEventSource {
   }
 
  private:
+  bool open_range(std::size_t number);
+  [[nodiscard]] bool next_record(Record& record);
   [[nodiscard]] bool fill();
   void on_sample(const Record& record);
   void on_other(const Record& record);
@@ -92,7 +95,8 @@ class PerfDataSource final : public trace_dat::KernelEventSource {
   File file_;
   Layout layout_;
   BlockPool pool_;
-  RecordReader records_;
+  std::optional<RecordReader> records_;
+  std::size_t range_ = 0;
   RecordOrder order_;
   Losses losses_;
   Threads threads_;
@@ -108,10 +112,8 @@ class PerfDataSource final : public trace_dat::KernelEventSource {
 Result<void> PerfDataSource::look() {
   constexpr std::uint64_t kLook = 1u << 16;
   trace_dat::CapabilityLooker looker(formats_);
-  BlockPool pool;
-  RecordReader records(file_, pool, layout_.begin, layout_.end);
   std::uint64_t events = 0;
-  for (Record record; records.next(record);) {
+  for (Record record; next_record(record);) {
     Sample sample;
     if (record.type != RecordType::kSample) continue;
     if (sample_of(layout_, record, sample) != Look::kSample) continue;
@@ -120,8 +122,9 @@ Result<void> PerfDataSource::look() {
     if (looker.is_complete() || (events >= kLook && looker.found().kvm_exit)) break;
   }
   capabilities_ = looker.found();
+  if (events == 0 && !records_->status()) return records_->status();
+  (void)open_range(0);
   if (events != 0) return {};
-  if (!records.status()) return records.status();
   return fail(ErrorKind::kDamaged,
               "{}: holds no events of its tracepoints; did they occur while it was recorded?",
               file_.path());
@@ -226,13 +229,27 @@ void PerfDataSource::on_other(const Record& record) {
   }
 }
 
+bool PerfDataSource::open_range(std::size_t number) {
+  if (number >= layout_.ranges.size()) return false;
+  range_ = number;
+  records_.emplace(file_, pool_, layout_.ranges[number].begin, layout_.ranges[number].end);
+  return true;
+}
+
+bool PerfDataSource::next_record(Record& record) {
+  do {
+    if (records_->next(record)) return true;
+  } while (records_->status() && open_range(range_ + 1));
+  return false;
+}
+
 // Reads up to the end of a round; false at the end of the file, or where something failed.
 bool PerfDataSource::fill() {
   if (ended_) return false;
-  for (Record record; records_.next(record);) {
+  for (Record record; next_record(record);) {
     if (record.type == RecordType::kSample) [[likely]] {
       on_sample(record);
-    } else if (record.type == RecordType::kFinishedRound) {
+    } else if (record.type == RecordType::kFinishedRound && layout_.ranges.size() == 1) {
       order_.end_round();
       return true;
     } else {
@@ -297,9 +314,9 @@ Read PerfDataSource::next(Event& event) {
     }
     if (fill()) continue;
     if (!status_) break;
-    status_ = !records_.status() ? records_.status()
-              : !order_.status() ? order_.status()
-                                 : layout_.damage;
+    status_ = !records_->status() ? records_->status()
+              : !order_.status()  ? order_.status()
+                                  : layout_.damage;
     break;
   }
   return Read::kEnd;
@@ -311,9 +328,9 @@ Read PerfDataSource::next(Event& event) {
 namespace trapline {
 
 Result<std::unique_ptr<Source>> open_perf_data(const std::string& path) {
-  auto file = File::open(path);
-  if (!file) return tl::unexpected(std::move(file).error());
-  auto layout = perf_data::read_layout(*file);
+  auto files = perf_data::open_files(path);
+  if (!files) return tl::unexpected(std::move(files).error());
+  auto layout = perf_data::read_layout(*files);
   if (!layout) return tl::unexpected(std::move(layout).error());
   auto formats = trace_dat::Formats::parse(path, std::move(layout->tracing.texts));
   formats.read_comms(layout->tracing.comms);
@@ -321,20 +338,21 @@ Result<std::unique_ptr<Source>> open_perf_data(const std::string& path) {
   info.path = path;
   info.kind = "perf.data";
   info.clock = layout->clock;
-  auto source = std::make_unique<perf_data::PerfDataSource>(std::move(*file), std::move(*layout),
-                                                            std::move(formats), std::move(info));
+  auto source = std::make_unique<perf_data::PerfDataSource>(
+      std::move(files->file), std::move(*layout), std::move(formats), std::move(info));
   if (auto looked = source->look(); !looked) return tl::unexpected(std::move(looked).error());
   return source;
 }
 
 Processes perf_data_processes(const std::string& path) {
   perf_data::Threads threads;
-  const auto file = File::open(path);
-  if (!file) return threads.processes();
-  const auto layout = perf_data::read_layout(*file);
+  const auto files = perf_data::open_files(path);
+  if (!files) return threads.processes();
+  const auto layout = perf_data::read_layout(*files);
   if (!layout) return threads.processes();
   perf_data::BlockPool pool;
-  perf_data::RecordReader records(*file, pool, layout->begin, layout->end);
+  const perf_data::Layout::Range& first = layout->ranges.front();
+  perf_data::RecordReader records(files->file, pool, first.begin, first.end);
   for (perf_data::Record record;
        records.next(record) && record.type != perf_data::RecordType::kSample;) {
     if (record.type != perf_data::RecordType::kFork) continue;

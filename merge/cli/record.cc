@@ -1,6 +1,8 @@
 // trapline record: one session of kernel, QEMU and guest.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <limits>
 
@@ -104,8 +106,28 @@ Result<int> finish(const std::string& session) {
   return 0;
 }
 
-Result<int> run_record(RecordArguments& options, bool folder_given) {
+// What is recorded already cannot be chosen.
+Result<void> check_from_instance(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    constexpr std::array kTogether{"--from-instance", "--output", "--symbols"};
+    if (option->count() == 0 ||
+        std::ranges::any_of(kTogether, [option](auto* name) { return option->check_name(name); }))
+      continue;
+    return fail(ErrorKind::kUsage,
+                "--from-instance: takes what is recorded already; leave out {}, which says what "
+                "to record",
+                option->get_name());
+  }
+  return {};
+}
+
+Result<int> run_record(RecordArguments& options, const CLI::App& command) {
   if (!options.finish.empty()) return finish(options.finish);
+  const bool folder_given = command.count("--output") != 0;
+  if (options.record.from_instance) {
+    if (auto checked = check_from_instance(command); !checked)
+      return tl::unexpected(std::move(checked).error());
+  }
   record::RecordOptions& record = options.record;
   if (!options.duration.empty()) {
     const auto duration = parse_duration("--duration", options.duration, BareNumber::kSeconds);
@@ -128,7 +150,7 @@ Result<int> run_record(RecordArguments& options, bool folder_given) {
   }
   record.trapline_version = TRAPLINE_VERSION;
   record.say = [](const std::string& line) { say(line); };
-  say_what_is_missing(record);
+  if (!record.from_instance) say_what_is_missing(record);
   return record::record(record);
 }
 
@@ -182,10 +204,10 @@ void add_record(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("record", "Record a session: kernel, QEMU and guest");
   const OptionGroup what(*command, kWhat), qemu(*command, kQemu), buffer(*command, kBuffer);
   const OptionGroup rare = OptionGroup(*command, kRest).rare();
-  auto* folder = what.add("-o,--output", record.folder, "DIR",
-                          fmt::format("The session's folder (default: {}; with --flight: {})",
-                                      record.folder, record::kDefaultFlightFolder))
-                     ->capture_default_str();
+  what.add("-o,--output", record.folder, "DIR",
+           fmt::format("The session's folder (default: {}; with --flight: {})", record.folder,
+                       record::kDefaultFlightFolder))
+      ->capture_default_str();
   what.add("--pid", record.pid, "PID", "Record this process, with all of its threads")
       ->transform(in_range(1, std::numeric_limits<int>::max()));
   what.add("--duration", options->duration, "TIME", "Stop after this time (and end COMMAND)");
@@ -195,6 +217,9 @@ void add_record(CLI::App& app, int& status) {
             "Record the guest's functions (QEMU under TCG) into uftrace.data; "
             "--functions=ftrace: into the recording; --functions=both: into both");
   rare.add("--instance", record.instance, "NAME", "The name of the ftrace instance to make");
+  rare.add("--from-instance", record.from_instance, "NAME",
+           "Record nothing: take what the ftrace instance NAME, which somebody else has set up, "
+           "holds already");
   rare.flag("--follow", record.follow,
             "Write events within a tenth of a second, for readers of the growing session");
   rare.add("--finish", options->finish, "DIR",
@@ -209,8 +234,8 @@ void add_record(CLI::App& app, int& status) {
       ->capture_default_str();
   add_snapshots(*command, *options);
   command->add_option("COMMAND", record.command, "What to run and record, after --");
-  command->callback([options, folder, &status] {
-    auto done = run_record(*options, folder->count() != 0);
+  command->callback([options, command, &status] {
+    auto done = run_record(*options, *command);
     status = done ? *done : fail_with(done.error());
   });
 }

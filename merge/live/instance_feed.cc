@@ -3,8 +3,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
@@ -20,20 +18,6 @@ std::string uname_text() {
   ::uname(&name);
   return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
                      name.machine);
-}
-
-// The lines "SYSTEM:NAME" of set_event, sorted.
-std::vector<record::EventName> enabled_events(std::string_view text) {
-  std::vector<record::EventName> events;
-  while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    const auto colon = line.find(':');
-    if (colon == std::string_view::npos) continue;
-    events.push_back({std::string(line.substr(0, colon)), std::string(line.substr(colon + 1))});
-  }
-  std::sort(events.begin(), events.end());
-  return events;
 }
 
 }  // namespace
@@ -80,7 +64,7 @@ Result<std::unique_ptr<InstanceFeed>> InstanceFeed::attach(const std::string& na
                 name, *root);
   }
   std::unique_ptr<InstanceFeed> feed(new InstanceFeed);
-  feed->events_ = enabled_events(read_text(folder + "/set_event").value_or(""));
+  feed->events_ = record::enabled_events(read_text(folder + "/set_event").value_or(""));
   if (auto opened = feed->open(*root, folder); !opened) {
     return tl::unexpected(std::move(opened).error());
   }

@@ -147,6 +147,20 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
   return chooser.chosen();
 }
 
+// Lines "SYSTEM:NAME".
+std::vector<EventName> enabled_events(std::string_view text) {
+  std::vector<EventName> events;
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    events.push_back({std::string(line.substr(0, colon)), std::string(line.substr(colon + 1))});
+  }
+  std::sort(events.begin(), events.end());
+  return events;
+}
+
 Result<void> enable_events(const Instance& instance, const std::vector<EventName>& events,
                            const EventChoice& choice) {
   for (const EventName& event : events) {

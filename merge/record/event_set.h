@@ -25,6 +25,9 @@ struct EventChoice {
 [[nodiscard]] Result<std::vector<EventName>> choose_events(const std::string& tracefs,
                                                            const EventChoice& choice);
 
+// Those that are on in an instance, sorted: `set_event` is its file's text.
+[[nodiscard]] std::vector<EventName> enabled_events(std::string_view set_event);
+
 // Switches them on in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN unless the user
 // chose it or all system calls.
 [[nodiscard]] Result<void> enable_events(const Instance& instance,

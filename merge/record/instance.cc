@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"
@@ -127,7 +128,8 @@ Instance::Instance(std::string root, std::string name)
 Instance::Instance(Instance&& other) noexcept
     : root_(std::move(other.root_)),
       name_(std::exchange(other.name_, {})),
-      watchdog_(std::move(other.watchdog_)) {}
+      watchdog_(std::move(other.watchdog_)),
+      own_(other.own_) {}
 
 Instance::~Instance() { (void)remove(0); }
 
@@ -152,8 +154,28 @@ Result<Instance> Instance::create(const std::string& wanted) {
   return instance;
 }
 
+Result<Instance> Instance::attach(const std::string& name) {
+  auto root = find_tracefs();
+  if (!root) return tl::unexpected(std::move(root).error());
+  Instance instance(std::move(*root), name);
+  instance.own_ = false;
+  if (name.empty() || name.find('/') != std::string::npos || !is_folder(instance.path(""))) {
+    return fail(ErrorKind::kUsage,
+                "--from-instance {}: there is no ftrace instance of that name; ls {}/instances "
+                "shows them",
+                name, instance.root_);
+  }
+  if (maker_of(name) == Maker::kAlive) {
+    return fail(ErrorKind::kUsage,
+                "--from-instance {}: a trapline that runs reads this instance: its session can be "
+                "read while it is recorded",
+                name);
+  }
+  return instance;
+}
+
 Result<void> Instance::remove(unsigned wait_ms) {
-  if (name_.empty()) return {};
+  if (name_.empty() || !own_) return {};
   const std::string folder = path("");
   for (unsigned waited = 0;; waited += 10) {
     if (::rmdir(folder.c_str()) == 0 || is_gone(errno)) {

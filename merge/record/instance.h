@@ -1,4 +1,4 @@
-// An ftrace instance of our own.
+// An ftrace instance of our own, or one that somebody else has set up.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,16 @@ namespace trapline::record {
 // so that a later start can prove that the recorder that made it is dead: no process of that number
 // lives in this pid namespace, or one that started at another time. Instances do not outlive a
 // boot. One that the user named tells nothing of its maker: where its watchdog is killed, too, it
-// stays.
+// stays. One that is attached is somebody else's: nothing of it is changed, and it stays.
 class Instance {
  public:
   // Makes it, not recording yet; with a name of its own where `name` is empty. Errors name the
   // cause and the fix: tracefs not mounted, not root, there is one of that name.
   [[nodiscard]] static Result<Instance> create(const std::string& name = {});
+
+  // Somebody else's, which stays. Errors (kUsage): there is none of that name; it is one that a
+  // recorder of ours reads.
+  [[nodiscard]] static Result<Instance> attach(const std::string& name);
 
   Instance(Instance&& other) noexcept;
   Instance& operator=(Instance&&) = delete;
@@ -53,6 +57,7 @@ class Instance {
   std::string root_;
   std::string name_;  // empty: removed or moved from
   std::optional<Child> watchdog_;
+  bool own_ = true;
 };
 
 // Removes the instances of dead recorders of ours; those still held open by somebody (the QEMU that

@@ -14,6 +14,7 @@ extern "C" {  // glibc 2.36's header has none
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/flight_recorder.h"
+#include "merge/record/held.h"
 #include "merge/record/recording.h"
 #include "merge/record/setup.h"
 #include "merge/session/finish.h"
@@ -210,6 +211,7 @@ std::string_view name_of(Functions functions) {
 }
 
 Result<int> record(const RecordOptions& options) {
+  if (options.from_instance) return record_held(options);
   return options.flight ? FlightRecorder(options).run() : Recorder(options).run();
 }
 

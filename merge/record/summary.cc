@@ -85,8 +85,10 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
   }
 }
 
-// The command that shows the session: opened as the command will open it, what it suggests works.
-// Empty where nothing is in it. It is read by its descriptor and with its owner's rights.
+}  // namespace
+
+// Opened as the command will open it, what it suggests works. It is read by its descriptor and with
+// its owner's rights.
 std::string next_command(const Session& session, const Outcome& outcome) {
   const Folder& folder = outcome.folder;
   const std::string report = fmt::format("trapline report {}", folder.path());
@@ -117,8 +119,6 @@ std::string next_command(const Session& session, const Outcome& outcome) {
   if (most == Holds::kCalls) return report;
   return most == Holds::kEvents ? fmt::format("trapline timeline {}", folder.path()) : "";
 }
-
-}  // namespace
 
 std::vector<std::string> summary(const Session& session, const Outcome& outcome) {
   std::vector<std::string> lines;

@@ -16,6 +16,9 @@ struct Outcome {
   bool whole = true;          // nothing cut the recording short
 };
 
+// The command that shows the session; empty where nothing is in it.
+[[nodiscard]] std::string next_command(const Session& session, const Outcome& outcome);
+
 // A line each: how much, what was lost, what to type next.
 [[nodiscard]] std::vector<std::string> summary(const Session& session, const Outcome& outcome);
 

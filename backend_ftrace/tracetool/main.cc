@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -28,12 +29,13 @@ struct Command {
   std::string directory = ".";
   std::string merged;  // path of the trace-events-all to write
   std::vector<std::string> files;
-  // As QEMU's build calls it: a format, and the last of `files` is the output.
+  // As QEMU's build calls it: a format, and the last of several `files` is the output.
   std::string format;
   bool list_backends = false;
   bool list_formats = false;
   bool check_backends = false;
-  std::string target;  // --target-type, --target-name: formats of QEMU before 10 needed them
+  // Of the program, as QEMU calls it: "system", "x86_64". They make a tapset's probes.
+  std::string target_type, target_name;
 };
 
 constexpr std::string_view kBackendNames = "nop, dtrace, ftrace, log, simple, syslog, ust";
@@ -106,10 +108,20 @@ std::string format_names() {
   return names;
 }
 
+// A single file, or - as the last: to the standard output, as QEMU's generator once wrote.
+std::string output_of(const Command& command) {
+  return command.files.size() == 1 ? "-" : command.files.back();
+}
+
 // Always writes: QEMU's build compares times.
 Result<void> generate_format(const Command& command, std::span<const Declared> events) {
-  Output out(command.files.back());
+  Output out(output_of(command));
   find_format(command.format)->emit(command.options, events, out);
+  if (out.path() == "-") {
+    fmt::print("{}", out.text());
+    if (std::fflush(stdout) == 0) return {};
+    return fail("the standard output cannot be written: {}", std::strerror(errno));
+  }
   std::ofstream stream(out.path(), std::ios::binary | std::ios::trunc);
   stream << out.text();
   stream.close();
@@ -126,13 +138,16 @@ Result<void> check_format(const Command& command) {
     return usage(
         fmt::format("unknown format '{}'; expected one of {}", command.format, format_names()));
   }
-  if (command.files.size() < 2) {
-    return usage("--format needs trace-events files and, as the last argument, the output file");
+  if (command.files.empty() || command.files.front() == "-") {
+    return usage(
+        "--format needs trace-events files and, as the last argument, the output file; of one "
+        "file, or with - as the last, it writes to the standard output");
   }
   if (format->wants_binary && command.options.binary.empty())
     return usage(fmt::format("--format={} needs --binary", format->name));
   if (format->wants_probe_prefix && command.options.probe_prefix.empty())
-    return usage(fmt::format("--format={} needs --probe-prefix", format->name));
+    return usage(fmt::format("--format={} needs --probe-prefix, or --target-type and --target-name",
+                             format->name));
   return {};
 }
 
@@ -155,6 +170,9 @@ Result<void> complete(Command& command) {
   if (!command.format.empty()) {
     options.for_qemu = true;
     options.provider = "qemu";
+    if (options.probe_prefix.empty() && !command.target_type.empty() &&
+        !command.target_name.empty())
+      options.probe_prefix = fmt::format("qemu.{}.{}", command.target_type, command.target_name);
     return check_format(command);
   }
   if (options.binary.empty()) options.binary = "program";
@@ -169,7 +187,7 @@ Result<void> run(Command& command) {
   if (auto ready = complete(command); !ready) return ready;
   std::vector<EventFile> files;
   std::span<const std::string> inputs(command.files);
-  if (!command.format.empty()) inputs = inputs.first(inputs.size() - 1);
+  if (!command.format.empty() && inputs.size() > 1) inputs = inputs.first(inputs.size() - 1);
   for (const std::string& path : inputs) {
     auto file = read_trace_events(path);
     if (!file) return tl::unexpected(file.error());
@@ -233,8 +251,10 @@ void add_options(CLI::App& app, Command& command) {
   app.add_flag("--list-formats", command.list_formats, "Print the formats")->group(kQemu);
   app.add_flag("--check-backends", command.check_backends, "Exit with 1 if a backend is unknown")
       ->group(kQemu);
-  for (const char* ignored : {"--target-type", "--target-name"})
-    app.add_option(ignored, command.target, "Accepted and ignored")->group(kQemu);
+  app.add_option("--target-type", command.target_type,
+                 "system or user: the tapset's probes are qemu.TYPE.NAME.EVENT")
+      ->group(kQemu);
+  app.add_option("--target-name", command.target_name, "x86_64, aarch64, ...")->group(kQemu);
 }
 
 }  // namespace

@@ -162,6 +162,21 @@ tapsets_name_the_probes_and_print_records() {
   if grep -q rust_never ./*.stp; then exit 1; fi
 }
 
+# As generators of older QEMUs were called: the prefix by the target, the text to the standard output.
+tapsets_of_a_target_go_to_the_standard_output() {
+  local target=(--group=all --backends=dtrace --format=stap --binary=/usr/bin/qemu
+    --target-type=system --target-name=x86_64 "$here/rust.trace-events")
+  "$tracetool" "${target[@]}" file.stp
+  "$tracetool" "${target[@]}" >alone.stp
+  "$tracetool" "${target[@]}" - >named.stp
+  grep -q '^probe qemu.system.x86_64.rust_small = ' file.stp
+  cmp file.stp alone.stp
+  cmp file.stp named.stp
+  [ ! -e ./- ]
+  if "$tracetool" "${target[@]}" >/dev/full 2>error; then exit 1; fi
+  grep -q 'standard output cannot be written' error
+}
+
 the_options_are_those_of_qemus_generator() {
   local out
   [ "$("$tracetool" --list-backends)" = "nop, dtrace, ftrace, log, simple, syslog, ust" ]

@@ -199,7 +199,7 @@ class CallTracker {
   // Real mode (level 4 of x86) may do all that ring 0 may.
   [[nodiscard]] static unsigned rank(unsigned level) { return level & 3; }
   [[nodiscard]] bool leaves_privilege(unsigned level) const {
-    return options_.higher_level_is_user ? rank(level) > rank(level_) : level < level_;
+    return options_.higher_level_is_user ? rank(level) > rank(level_) : rank(level) < rank(level_);
   }
 
   Stack* stack_ = nullptr;

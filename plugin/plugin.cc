@@ -217,7 +217,11 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
   if (s.arch == nullptr)
     return fail(ErrorKind::kUsage, "the guest architecture {} is not known; {} are",
                 info.target_name, known_architectures());
-  if (!info.system_emulation) return fail(ErrorKind::kUsage, "only qemu-system is supported");
+  if (!info.system_emulation) {
+    return fail(ErrorKind::kUsage,
+                "qemu-user is not supported, only qemu-system: record a program of this machine's "
+                "with uftrace, another one in a guest of qemu-system");
+  }
   if (s.options.clock == ClockChoice::kTsc && !host_counter::kIsTsc)
     return fail(ErrorKind::kUsage, "clock=tsc: this machine has no TSC; use clock=mono");
   const bool frames = s.options.mode == Detection::kFramePointer;

@@ -78,15 +78,20 @@ Instruction decode(std::span<const std::uint8_t> bytes, std::uint64_t pc) {
 
 enum State : std::size_t { kCpsr, kScrEl3, kFirstVector };
 constexpr std::string_view kState[] = {"cpsr", "SCR_EL3", "VBAR_EL1 VBAR", "VBAR_EL2", "VBAR_EL3"};
-constexpr unsigned kSecure = 4;
+constexpr unsigned kSecure = 4, kRealm = 8;
 
+// SCR_EL3 tells the world of the levels below EL3: NS (bit 0) is 0 in the secure one, NSE (bit 62)
+// is 1 in a realm. A processor without EL3 has no such register.
 unsigned level(ArchState& state) {
   const auto level = static_cast<unsigned>(state.value(kCpsr) >> 2 & 3);
   const auto control = state.state(kScrEl3);
-  return control && level < 3 && (*control & 1) == 0 ? level + kSecure : level;
+  if (!control || level == 3) return level;
+  if ((*control >> 62 & 1) != 0) return level + kRealm;
+  return (*control & 1) == 0 ? level + kSecure : level;
 }
 
 std::string level_name(unsigned level) {
+  if (level >= kRealm) return fmt::format("Realm-EL{}", level - kRealm);
   return level >= kSecure ? fmt::format("S-EL{}", level - kSecure) : fmt::format("EL{}", level);
 }
 

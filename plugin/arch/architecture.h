@@ -26,8 +26,9 @@ class ArchState {
 
 // Names of registers are QEMU's; "fp s0" is fp, or s0 where there is no fp.
 //
-// A level is the processor's privilege level, 0 to 3, plus 4 for a second world that has the same
-// privileges (real mode, secure state); it is part of the identity of stacks and blocks.
+// A level is the processor's privilege level, 0 to 3, plus 4 or 8 for another world that has the
+// same privileges (real mode; secure state, realms); it is part of the identity of stacks and
+// blocks.
 struct Architecture {
   std::string_view name;  // QEMU's of the target
   Instruction (*decode)(std::span<const std::uint8_t> bytes, std::uint64_t pc) = nullptr;

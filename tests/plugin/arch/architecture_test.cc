@@ -37,6 +37,9 @@ TEST_F(ArchitectureTest, LevelsHaveTheNamesOfTheirProcessors) {
   EXPECT_EQ(level_of("i386", {{"cs", 0xf000}, {"cr0", 0x10}}), "Real");
   EXPECT_EQ(level_of("aarch64", {{"cpsr", 0x4}}), "EL1");
   EXPECT_EQ(level_of("aarch64", {{"cpsr", 0x4}, {"SCR_EL3", 0}}), "S-EL1");
+  EXPECT_EQ(level_of("aarch64", {{"cpsr", 0x4}, {"SCR_EL3", 1}}), "EL1");
+  const std::uint64_t realm = std::uint64_t{1} << 62 | 1;  // NSE and NS
+  EXPECT_EQ(level_of("aarch64", {{"cpsr", 0x8}, {"SCR_EL3", realm}}), "Realm-EL2");
   EXPECT_EQ(level_of("aarch64", {{"cpsr", 0xc}, {"SCR_EL3", 0}}), "EL3");
   EXPECT_EQ(level_of("riscv64", {{"priv", 0}}), "U");
   EXPECT_EQ(level_of("riscv64", {{"priv", 1}}), "S");

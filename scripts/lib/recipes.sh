@@ -12,6 +12,7 @@ recipe_list() {
   qemu11          the same programs of QEMU 11 (trixie-backports)
   qemu10-source   the source package of QEMU 10, meson and firmware; for scripts/qemu-with-ftrace
   qemu11-source   the source package of QEMU 11, and the same tools
+  qemu10-scripts  scripts/simpletrace.py of that source, with its modules; for a test
   kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
   kernel-amd64-backports    a newer one, from bookworm-backports
   kernel-arm64    the arm64 cloud kernel
@@ -74,6 +75,17 @@ recipe_qemu_source() {  # recipe_qemu_source FOLDER APT MAJOR SUITE...
     cp --dereference -- "$file" "$folder/firmware/"
   done < <(find "$apt/root/usr/share/qemu" "$apt/root/usr/share/seabios" -maxdepth 1 \
     \( -name '*.bin' -o -name '*.rom' -o -name '*.img' \) -type f)
+}
+
+# Of the source package only what reads and declares trace events.
+recipe_qemu10_scripts() {  # recipe_qemu10_scripts FOLDER APT
+  private_apt_create "$2" amd64 "${kTrixie[@]}"
+  private_apt_add_sources "$2"
+  mkdir "$2/package"
+  private_apt_source "$2" "$2/package" qemu '^([0-9]+:)?10\.' >"$1/version"
+  tar -xf "$2/package/"qemu_*.orig.tar.* -C "$1" --strip-components=1 --wildcards \
+    '*/scripts/simpletrace.py' '*/scripts/tracetool*'
+  [ -f "$1/scripts/simpletrace.py" ] || die "QEMU's source has no scripts/simpletrace.py: please report it"
 }
 
 # What the packages depend on is downloaded only: the test installs it, without a network.

@@ -230,11 +230,22 @@ TEST_F(DifferentialTest, LttngRecordsTheArgumentsThatPrintfPrints) {
   expect_same(got, expected_);
 }
 
+// TRAPLINE_QEMU_SOURCE, else what scripts/fetch has of it.
+std::string qemu_source() {
+  if (const char* named = std::getenv("TRAPLINE_QEMU_SOURCE")) return named;
+  const std::string fetch = TRAPLINE_SOURCE_DIR "/scripts/fetch qemu10-scripts 2>/dev/null";
+  FILE* pipe = ::popen(fetch.c_str(), "r");
+  if (pipe == nullptr) return {};
+  std::string folder(4096, '\0');
+  folder.resize(std::fread(folder.data(), 1, folder.size(), pipe));
+  ::pclose(pipe);
+  return folder.substr(0, folder.find('\n'));
+}
+
 TEST_F(DifferentialTest, QemusOwnReaderPrintsTheSimpleFileAsWeDo) {
-  const char* qemu = std::getenv("TRAPLINE_QEMU_SOURCE");
-  if (qemu == nullptr) {
-    GTEST_SKIP() << "needs QEMU's scripts/simpletrace.py: set TRAPLINE_QEMU_SOURCE to its source";
-  }
+  const std::string qemu = qemu_source();
+  TRAPLINE_REQUIRE(fs::exists(qemu + "/scripts/simpletrace.py"),
+                   "needs QEMU's scripts/simpletrace.py (scripts/fetch qemu10-scripts)");
   run("TRAPLINE_FTRACE_FD=9 TRAPLINE_TRACE_FILE=" + (folder_ / "simple.bin").string());
   // QEMU's tool knows neither tcg nor vcpu events any more, nor 'long long'.
   const std::string merged = (folder_ / "events").string();
@@ -258,8 +269,8 @@ TEST_F(DifferentialTest, QemusOwnReaderPrintsTheSimpleFileAsWeDo) {
   const std::string file = (folder_ / "simple.bin").string();
   const std::string theirs = (folder_ / "theirs.txt").string();
   const std::string ours = (folder_ / "ours.txt").string();
-  ASSERT_EQ(std::system(("/usr/bin/env python3 " + std::string(qemu) + "/scripts/simpletrace.py " +
-                         merged + " " + file + " > " + theirs)
+  ASSERT_EQ(std::system(("/usr/bin/env python3 " + qemu + "/scripts/simpletrace.py " + merged +
+                         " " + file + " > " + theirs)
                             .c_str()),
             0);
   ASSERT_EQ(std::system((std::string(TRAPLINE_BINARY_DIR) + "/merge/trapline print " + file +

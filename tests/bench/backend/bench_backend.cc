@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/bench/backend/tracefs_peer.h"
+#include "tests/bench/backend/uprobe_peer.h"
 #include "tests/support/instance.h"
 #include "trace-bench.h"
 #include "trace-bench_simple.h"
@@ -31,6 +32,7 @@ namespace {
 
 constexpr int kBlocks = 31;
 constexpr long kEvents = 4000;
+constexpr long kUprobes = 500;  // one may take 20 µs
 
 double cpu_now() {
   timespec now{};
@@ -76,18 +78,28 @@ void bench_ftrace(const trapline::test::Instance& instance) {
   const auto peer = [](std::uint64_t i) {
     if (tracefs_peer_write(0xfe003000 + i, 0x1234, 4) < 0) std::abort();
   };
-  std::vector<double> a, b, c, a_b, a_c;
+  const auto uprobe = [&instance](auto* function) {
+    const trapline::bench::Uprobe probe(instance, function);
+    if (!probe.is_on()) return 0.0;
+    return block(kUprobes, [function](std::uint64_t i) { function(0xfe003000 + i, 0x1234, 4); });
+  };
+  std::vector<double> a, b, c, one, five, a_b, a_c;
   for (int i = -2; i < kBlocks; ++i) {
     const double ours_ns = block(kEvents, ours);
     const double hand_ns = block(kEvents, by_hand);
     const double peer_ns = block(kEvents, peer);
+    const double one_ns = uprobe(trapline::bench::trapline_probe_1);
+    const double five_ns = uprobe(trapline::bench::trapline_probe_5);
     if (i < 0) continue;
     a.push_back(ours_ns), b.push_back(hand_ns), c.push_back(peer_ns);
+    one.push_back(one_ns), five.push_back(five_ns);
     a_b.push_back(ours_ns / hand_ns), a_c.push_back(ours_ns / peer_ns);
   }
   figure("ftrace event, generated (ns)", median(a));
   figure("snprintf + write by hand (ns)", median(b));
   figure("tracefs_printf (ns)", median(c));
+  figure("uprobe at an SDT probe, 3 arguments (ns)", median(one));
+  figure("uprobe at a nop of five bytes (ns)", median(five));
   row("generated / by hand", median(a_b), "<= 1.05", median(a_b) <= 1.05);
   row("generated / tracefs_printf", median(a_c), "<= 0.95", median(a_c) <= 0.95);
   const long before = allocations;

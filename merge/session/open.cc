@@ -90,11 +90,13 @@ Result<SourceKind> kind_of_file(const std::string& path) {
   if (has_trace_line(head)) return SourceKind::kTraceText;
   if (has_events_without_times(head)) {
     return fail(
+        ErrorKind::kDamaged,
         "{} is a log of trace events without timestamps: QEMU writes them with -msg "
         "timestamp=on, or into the recording with -D TRACE_MARKER (trapline help recording)",
         path);
   }
-  return fail("{} is not a recording that trapline can read; {}", path, kExpected);
+  return fail(ErrorKind::kDamaged, "{} is not a recording that trapline can read; {}", path,
+              kExpected);
 }
 
 }  // namespace
@@ -117,7 +119,8 @@ Result<SourceKind> kind_of_source(const std::string& path) {
                 "anything; record again",
                 path);
   }
-  return fail("{} is a folder without info and task.txt (uftrace) and without {} (a session); {}",
+  return fail(ErrorKind::kDamaged,
+              "{} is a folder without info and task.txt (uftrace) and without {} (a session); {}",
               path, kParts.front(), kExpected);
 }
 

@@ -40,10 +40,10 @@ std::string chosen_clock(std::string_view list) {
 
 Result<Layout> LayoutReader::read() {
   if (reader_.bytes(std::min<std::uint64_t>(kMagic.size(), file_.size())) != kMagic) {
-    return fail(
-        "{}: not a trace.dat file (its first bytes are not trace-cmd's); record one with "
-        "trace-cmd record or trapline record",
-        file_.path());
+    return fail(ErrorKind::kDamaged,
+                "{}: not a trace.dat file (its first bytes are not trace-cmd's); record one with "
+                "trace-cmd record or trapline record",
+                file_.path());
   }
   const std::string version = reader_.c_string();
   layout_.version = version == "6" ? 6 : version == "7" ? 7 : 0;

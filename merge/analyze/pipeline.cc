@@ -252,12 +252,14 @@ void Pipeline::tell_guest_intervals() {
 void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
-  for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);
+  const bool wanted = !options_.wants || options_.wants(exit, *this);
+  if (wanted)
+    for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);
   if (guest_intervals_) {
     guest_intervals_->on(exit, waits_->shares(), waits_->halts());
     tell_guest_intervals();
   }
-  if (builder_) builder_->on_exit(exit);
+  if (builder_ && wanted) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -33,6 +34,7 @@
 
 namespace trapline {
 
+class Pipeline;
 class VhostTracker;
 
 struct PipelineOptions {
@@ -55,6 +57,9 @@ struct PipelineOptions {
   std::optional<TimeSpec> from, to;
   // The vCPU threads whose exits are handed out; nothing: all.
   std::optional<std::set<ThreadId>> threads;
+  // Asked once for each exit of those: whether it is handed out, in exit() and span(); empty: all.
+  // The states of the vCPUs are of all exits.
+  std::function<bool(const ExitSpan&, const Pipeline&)> wants;
 };
 
 class Pipeline {

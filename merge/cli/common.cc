@@ -64,22 +64,6 @@ void add_input_options(CLI::App& command, InputOptions& options, bool rare) {
       ->group(std::string(kHow));
 }
 
-void add_vcpu_options(CLI::App& command, VcpuFilter& filter, const std::string& vcpu_text,
-                      const std::string& vm_text) {
-  const OptionGroup which(command, kWhich);
-  which.add("--vcpu", filter.vcpu, "", vcpu_text);
-  which.add("--vm", filter.vm, "VM", vm_text);
-}
-
-std::pair<CLI::Option*, CLI::Option*> add_interval(CLI::App& command, std::string& from,
-                                                   std::string& to, const char* name_of_to) {
-  const OptionGroup which(command, kWhich);
-  return {which.add("--from", from, "TIME",
-                    "From this time on: seconds of the recording's clock, or +TIME after its "
-                    "first event"),
-          which.add(name_of_to, to, "TIME", "Up to this time, given in the same way")};
-}
-
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
                      bool& none) {
   const OptionGroup qemu(command, group);
@@ -91,19 +75,17 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
   qemu.flag("--no-qemu-events", none, "Record none of QEMU's events")->excludes(events);
 }
 
-PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
-                         const std::string& from, const std::string& to) {
+PageOptions page_options(const InputOptions& input, const SelectionOptions& which) {
   PageOptions options;
   options.tool = "trapline " TRAPLINE_VERSION;
   options.recorded = session_facts(input.paths);
-  options.command = recording_words(input, filter);
-  options.command.insert(options.command.begin(), "report");
-  for (const auto& [name, time] : {std::pair{"--from", from}, std::pair{"--to", to}})
-    if (!time.empty()) options.command.insert(options.command.end(), {name, time});
+  options.command = {"report"};
+  for (const auto& words : {recording_words(input), which.words()})
+    options.command.insert(options.command.end(), words.begin(), words.end());
   return options;
 }
 
-std::vector<std::string> recording_words(const InputOptions& input, const VcpuFilter& filter) {
+std::vector<std::string> recording_words(const InputOptions& input) {
   std::vector<std::string> words = input.paths;
   const auto add = [&words](const char* name, const std::string& text) {
     if (!text.empty()) words.insert(words.end(), {name, text});
@@ -113,8 +95,6 @@ std::vector<std::string> recording_words(const InputOptions& input, const VcpuFi
   if (input.rate_change_ppm) add("--rate-change", fmt::format("{}", *input.rate_change_ppm));
   add("--trace-events", input.trace_events);
   if (input.tsc_khz) add("--tsc-khz", std::to_string(*input.tsc_khz));
-  if (filter.vcpu) add("--vcpu", std::to_string(*filter.vcpu));
-  add("--vm", filter.vm);
   return words;
 }
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <ostream>
 #include <string>
-#include <utility>
 
 #include "merge/cli/help.h"
+#include "merge/cli/selection.h"
 #include "merge/render/page/page_options.h"
 #include "merge/render/text_table.h"
 #include "merge/report/run.h"
@@ -20,13 +20,6 @@ namespace trapline::cli {
 // The recordings and what helps to read them; `path` is filled by the user's words. `rare`: --help
 // leaves those for clocks to --help-all.
 void add_input_options(CLI::App& command, InputOptions& options, bool rare = false);
-// The texts say what of the command's output they narrow.
-void add_vcpu_options(CLI::App& command, VcpuFilter& filter, const std::string& vcpu_text,
-                      const std::string& vm_text);
-// --from, and its end.
-std::pair<CLI::Option*, CLI::Option*> add_interval(CLI::App& command, std::string& from,
-                                                   std::string& to,
-                                                   const char* name_of_to = "--to");
 // --qemu-events and --no-qemu-events of what records a COMMAND.
 void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std::string>& patterns,
                      bool& none);
@@ -56,14 +49,12 @@ class ProgressLine {
   std::unique_ptr<State> state_;
 };
 
-// What a page of these recordings says of itself; `from` and `to` as the user gave them.
 // The words that name the recording, and how it is read, on the command line.
-[[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input,
-                                                       const VcpuFilter& filter);
+[[nodiscard]] std::vector<std::string> recording_words(const InputOptions& input);
 // As they are typed in a shell: "'a b' c".
 [[nodiscard]] std::string shell_text(const std::vector<std::string>& words);
-[[nodiscard]] PageOptions page_options(const InputOptions& input, const VcpuFilter& filter,
-                                       const std::string& from, const std::string& to);
+// What a page of these recordings says of itself.
+[[nodiscard]] PageOptions page_options(const InputOptions& input, const SelectionOptions& which);
 
 // Before the recordings are read for it; an Error where it would replace one of them, or a file
 // without --force.

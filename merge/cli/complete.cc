@@ -71,7 +71,7 @@ const std::vector<Fixed>& fixed() {
       {"timeline", "--around", "max"},
       {"export", "--rows", std::string(kRowsValues)},
       {"export", "--weight", std::string(kWeightValues)},
-      {"export", "--to", format_names()},
+      {"export", "--format", format_names()},
       {"events", "--trace-file", "on,off,flush,status,layout=qemu,layout=rfc"}};
   return kFixed;
 }

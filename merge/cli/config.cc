@@ -24,9 +24,9 @@ std::vector<Setting> all_settings() {
   return {{"clock", "TRAPLINE_CLOCK", kText, "the clock of trapline record", "mono", {}},
           {"buffer-size",
            "TRAPLINE_BUFFER_SIZE",
-           kNumber,
-           "the size of its buffer for each CPU, in KiB",
-           "8192",
+           kText,
+           "the size of its buffer for each CPU",
+           "8M",
            {}},
           {"symbols",
            "TRAPLINE_SYMBOLS",
@@ -85,11 +85,6 @@ Result<std::vector<std::string>> values_of(const Setting& setting, const toml::n
     case SettingKind::kText:
       if (const auto text = node.value_exact<std::string>()) return std::vector{*text};
       return wrong(fmt::format("\"{}\"", setting.built_in));
-    case SettingKind::kNumber:
-      if (const auto number = node.value_exact<std::int64_t>()) {
-        return std::vector{std::to_string(*number)};
-      }
-      return wrong(setting.built_in);
     case SettingKind::kList:
       break;
   }
@@ -213,16 +208,16 @@ bool needs_no_config(const std::vector<std::string>& words) {
   constexpr std::string_view kCommands[] = {"help", "config", "complete"};
   if (!words.empty() && std::count(std::begin(kCommands), std::end(kCommands), words[0]) != 0)
     return true;
-  return std::any_of(
-      words.begin(), std::find(words.begin(), words.end(), "--"),
-      [](const auto& word) { return word == "-h" || word == "--help" || word == "--version"; });
+  return std::any_of(words.begin(), std::find(words.begin(), words.end(), "--"),
+                     [](const auto& word) {
+                       return word == "-h" || word.starts_with("--help") || word == "--version";
+                     });
 }
 
 std::string example_config() {
   std::string text = "# Defaults of trapline; all may be left out. trapline config prints them.\n";
   for (const Setting& setting : all_settings()) {
-    const std::string value = setting.kind == SettingKind::kNumber ? setting.built_in
-                              : setting.kind == SettingKind::kList
+    const std::string value = setting.kind == SettingKind::kList
                                   ? "[\"/boot/System.map\"]"
                                   : fmt::format("\"{}\"", setting.built_in);
     text +=

@@ -15,7 +15,7 @@
 
 namespace trapline::cli {
 
-enum class SettingKind : std::uint8_t { kText, kNumber, kList };
+enum class SettingKind : std::uint8_t { kText, kList };
 
 struct Setting {
   std::string_view name, variable;

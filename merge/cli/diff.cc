@@ -20,6 +20,7 @@ struct DiffArguments {
   SideOptions sides;
   CompareOptions compare;
   CompareChoice choice;
+  SelectionOptions which;
   double confidence = 95;
   Output output;
   std::string flame;
@@ -83,13 +84,20 @@ Result<void> complete(DiffArguments& options) {
   }
   options.compare.confidence = options.confidence / 100;
   sides.flame = !options.flame.empty();
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  sides.which = std::move(*which);
+  if (options.choice.format == "html" && !options.which.exits.empty()) {
+    return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
+                options.which.exits.text());
+  }
   return complete(options.choice, sides, options.compare);
 }
 
 Result<void> print_result(const Comparison& comparison, const DiffArguments& options) {
   if (options.choice.format != "html") return print(comparison, options.choice, options.output);
   ProgressLine progress;
-  auto page = diff_page(options.sides, comparison, progress.callback());
+  auto page = diff_page(options.sides, options.which, comparison, progress.callback());
   if (!page) return tl::unexpected(std::move(page).error());
   return print_to(options.output, [&](std::ostream& out) { print_page(*page, out); });
 }
@@ -125,12 +133,14 @@ void add_diff(CLI::App& app, int& status) {
   rest.add("--before", options->sides.before, "FILE...",
            "The runs of the first side, a recording each: --before run/a-*");
   rest.add("--after", options->sides.after, "FILE...", "The runs of the second side");
+  add_selection(*command, options->which, {}, true);
   add_compare_choice(*command, options->choice, options->compare, true);
   rest.add("--confidence", options->confidence, "",
            "Confidence of all tests and intervals together, in percent")
       ->transform(in_range(50.0, 99.99))
       ->capture_default_str();
-  rest.add("--seed", options->compare.seed, "",
+  rest.rare()
+      .add("--seed", options->compare.seed, "",
            "Seed of the splits, where there are too many to look at all")
       ->capture_default_str();
   rest.add("--flame", options->flame, "FILE",
@@ -140,8 +150,8 @@ void add_diff(CLI::App& app, int& status) {
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", options->sides.common.trace_events, "FILE",
           "The trace-events-all of the QEMU that was recorded");
-  how.add("--tsc-khz", options->sides.common.tsc_khz, "",
-          "The TSC's frequency in kHz, for x86-tsc recordings");
+  how.rare().add("--tsc-khz", options->sides.common.tsc_khz, "",
+                 "The TSC's frequency in kHz, for x86-tsc recordings");
   add_output(OptionGroup(*command, kOutput), options->output);
   command->callback([options, &status] { status = run_diff(*options); });
 }

@@ -20,8 +20,7 @@ using record::Finding;
 using record::Level;
 
 struct DoctorArguments {
-  bool json = false;
-  std::string qemu;
+  std::string qemu, format = "text";
   Output output;
   std::uint64_t buffer_kb = 8192;
 };
@@ -91,17 +90,17 @@ void add_doctor(CLI::App& app, int& status) {
   auto options = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "Check what this host can record, and how well");
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
-  output.flag("--json", options->json, "Print JSON");
-  rest.add("--qemu", options->qemu, "PROGRAM", "The QEMU to check (default: the first in PATH)");
-  rest.add("--buffer-size", options->buffer_kb, "KIB",
-           "Size of each CPU's buffer to judge, in KiB, as in trapline record")
-      ->transform(in_range(64, 4 << 20))
+  output.add("--format", options->format, "", "json is for programs")
+      ->check(one_of({"text", "json"}))
       ->capture_default_str();
+  rest.add("--qemu", options->qemu, "PROGRAM", "The QEMU to check (default: the first in PATH)");
+  rest.size("--buffer-size", options->buffer_kb, kKib, 64, 4 << 20,
+            "Size of each CPU's buffer to judge, as in trapline record");
   add_output(output, options->output);
   command->callback([options, &status] {
     const std::vector<Finding> findings = examine(*options);
     const auto printed = print_to(options->output, [&](std::ostream& out) {
-      options->json ? print_json(findings, out) : print_text(findings, out);
+      options->format == "json" ? print_json(findings, out) : print_text(findings, out);
     });
     status = !printed ? fail_with(printed.error())
                       : (record::worst_of(findings) == Level::kMissing ? 1 : 0);

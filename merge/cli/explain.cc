@@ -8,6 +8,7 @@ namespace {
 
 struct ExplainArguments {
   PassOptions pass;
+  SelectionOptions which;
   std::string around = "max", guest_span, format = "text";
   Output output;
   std::size_t worst = 10;
@@ -37,10 +38,14 @@ int run_spans(ExplainArguments& options) {
 int run_explain(ExplainArguments& options) {
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return fail_with(checked.error());
-  if (!options.guest_span.empty() && !options.pass.look.filter.empty()) {
-    return fail_with({"--vcpu and --vm choose an exit and cannot be given with --guest-span",
+  const std::vector<std::string> choosing = options.which.vcpu_and_exit_words();
+  if (!options.guest_span.empty() && !choosing.empty()) {
+    return fail_with({choosing.front() + " chooses an exit and cannot be given with --guest-span",
                       ErrorKind::kUsage});
   }
+  auto which = options.which.parse();
+  if (!which) return fail_with(which.error());
+  options.pass.which = std::move(*which);
   if (!options.guest_span.empty()) return run_spans(options);
   if (options.format == "csv") {
     return fail_with({"--format csv needs --guest-span; an exit is explained as text or json",
@@ -75,8 +80,7 @@ void add_explain(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("explain", "Explain why one exit took so long, and who kept it waiting");
   add_input_options(*command, options->pass.input);
-  add_vcpu_options(*command, options->pass.look.filter, "Choose among the exits of this vCPU",
-                   "Choose among the exits of this VM: its name or process id");
+  add_selection(*command, options->which);
   const OptionGroup output(*command, kOutput);
   OptionGroup(*command, kWhich)
       .add("--around", options->around, "max|TIME",

@@ -18,8 +18,9 @@ namespace {
 
 struct ExportArguments {
   PassOptions pass;
+  SelectionOptions which;
   ExportOptions how;
-  std::string from, to, window;
+  std::string window;
   bool list = false;
 };
 
@@ -52,12 +53,9 @@ Result<void> complete_export(ExportArguments& options) {
       !checked) {
     return checked;
   }
-  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.pass.from},
-                                          std::tuple{&options.to, "--until", &options.pass.to}}) {
-    auto time = parse_named_time(name, *text);
-    if (!time) return tl::unexpected(std::move(time).error());
-    *place = *time;
-  }
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  options.pass.which = std::move(*which);
   if (!options.window.empty()) {
     auto window = parse_duration("--window", options.window);
     if (!window) return tl::unexpected(std::move(window).error());
@@ -69,6 +67,11 @@ Result<void> complete_export(ExportArguments& options) {
   const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
   const bool takes = options.how.format == "perfetto" || options.how.format == "chrome";
+  if (rows && options.how.rows != "exits" && options.how.rows != "summary" &&
+      !options.which.exits.empty()) {
+    return fail(ErrorKind::kUsage, "--rows {} with {}: these rows are no exits; give one of them",
+                options.how.rows, options.which.exits.text());
+  }
   if (options.how.guest_span.empty()) {
     if (!guest_rows) return {};
     return fail(ErrorKind::kUsage,
@@ -77,7 +80,7 @@ Result<void> complete_export(ExportArguments& options) {
   }
   if (!guest_rows && !takes) {
     return fail(ErrorKind::kUsage,
-                "--guest-span needs --to perfetto, --to chrome, or --to jsonl or csv with --rows "
+                "--guest-span needs --format perfetto, chrome, or jsonl or csv with --rows "
                 "guest-spans");
   }
   auto spec = parse_guest_span(options.how.guest_span);
@@ -108,6 +111,7 @@ Result<void> run_export(ExportArguments& options) {
   if (options.pass.guest_intervals) {
     if (auto found = check_guest_intervals(*pass); !found) return found;
   }
+  if (auto found = pass->check_names(); !found) return found;
   if (auto finished = (*exporter)->finish(pass->pipeline()); !finished) return finished;
   return pass->status();
 }
@@ -115,7 +119,7 @@ Result<void> run_export(ExportArguments& options) {
 void add_row_options(CLI::App& command, ExportArguments& options) {
   const OptionGroup rest(command, kRest);
   rest.add("--rows", options.how.rows, "ROWS",
-           fmt::format("With --to jsonl or csv, the rows: {}", kRowsValues))
+           fmt::format("With --format jsonl or csv, the rows: {}", kRowsValues))
       ->capture_default_str();
   OptionGroup(command, kTables)
       .add("--guest-span", options.how.guest_span, "SPEC",
@@ -124,7 +128,7 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
   rest.add("--window", options.window, "TIME",
            "With --rows summary: a row for each group and window of this length (default: 60s)");
   rest.add("--weight", options.how.weight, "WEIGHT",
-           fmt::format("With --to folded, what the numbers are: {}", kWeightValues))
+           fmt::format("With --format folded, what the numbers are: {}", kWeightValues))
       ->capture_default_str();
   rest.add("--host", options.how.host, "NAME",
            "Name of the host in the rows (default: that of the recorded host)");
@@ -138,25 +142,22 @@ void add_export(CLI::App& app, int& status) {
   auto options = std::make_shared<ExportArguments>();
   CLI::App* command =
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
-  add_input_options(*command, options->pass.input);
+  add_input_options(*command, options->pass.input, true);
   command->get_option("recording")->required(false);
-  add_vcpu_options(*command, options->pass.look.filter,
-                   "Only this vCPU (applies to exits and functions)",
-                   "Only this VM: name or process id (as for --vcpu)");
+  add_selection(*command, options->which, " (exits and functions)");
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
-  output.add("--to", options->how.format, "FORMAT", "The format: see --list");
+  output.add("--format", options->how.format, "FORMAT", "The format: see --list");
   rest.flag("--list", options->list, "List the formats");
   add_row_options(*command, *options);
-  rest.flag("--events", options->how.events, "Export the kernel's events too (--to perfetto)");
-  add_interval(*command, options->from, options->to, "--until");
+  rest.flag("--events", options->how.events, "Export the kernel's events too (--format perfetto)");
   output.add("-o,--output", options->how.output, "FILE", "Write to this file; - is stdout");
   output.flag("--force", options->how.force, "Replace the file if it exists");
   command->callback([options, &status] {
     if (options->list) return print_formats();
     if (options->pass.input.paths.empty() || options->how.format.empty()) {
       status =
-          fail_with({"export: name a recording and a format, as in: trapline export run --to "
-                     "perfetto -o run.pftrace",
+          fail_with({"export: name a recording and a format, as in: trapline export run "
+                     "--format perfetto -o run.pftrace",
                      ErrorKind::kUsage});
       return;
     }

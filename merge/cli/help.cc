@@ -149,11 +149,12 @@ std::string argument_of(const CLI::Option& option) {
 }
 
 void arrange_help(CLI::App& app) {
+  constexpr const char* kAll = "Print all options, rarely used ones too";
   app.formatter_fn(help_of);
+  app.set_help_all_flag("--help-all", kAll);
   for (CLI::App* command : app.get_subcommands({})) {
     command->formatter_fn(help_of);
-    if (!command->get_options([](const CLI::Option* one) { return is_rare(*one); }).empty())
-      command->set_help_all_flag("--help-all", "Print all options, rarely used ones too");
+    command->set_help_all_flag("--help-all", kAll);
   }
 }
 

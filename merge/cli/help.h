@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "backend_ftrace/base/size.h"
 #include "merge/cli/usage_error.h"
 
 namespace trapline::cli {
@@ -46,6 +47,14 @@ class OptionGroup {
     using Number = typename NumberOf<Value>::type;
     if constexpr (std::is_arithmetic_v<Number>) take_numbers<Number>(*option);
     return argument.empty() ? option : option->type_name(argument);
+  }
+  // A size, which the value holds in units of so many bytes.
+  template <typename Value>
+  CLI::Option* size(const std::string& names, Value& value, std::uint64_t unit, std::uint64_t least,
+                    std::uint64_t most, const std::string& text) const {
+    CLI::Option* option = add(names, value, "SIZE", text)->transform(size_in(unit, least, most));
+    if constexpr (std::is_arithmetic_v<Value>) option->default_str(size_text(value * unit));
+    return option;
   }
   template <typename Value>
   CLI::Option* flag(const std::string& names, Value& value, const std::string& text) const {

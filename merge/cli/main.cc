@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <csignal>
 #include <exception>
 #include <string>
 #include <utility>
@@ -13,6 +14,8 @@
 
 int main(int argc, char** argv) {
   using namespace trapline;
+  // A reader that has gone (| head) ends a command without a word, whatever was inherited.
+  std::signal(SIGPIPE, SIG_DFL);
   CLI::App app{"Kernel, QEMU and guest on one timeline: where the time of a VM exit goes."};
   app.name("trapline");
   app.set_version_flag("--version", TRAPLINE_VERSION);

@@ -17,7 +17,7 @@ namespace {
 struct PrintOptions {
   std::string file;
   std::string events = tracetool::kInstalledTraceEvents;
-  bool text = false;
+  std::string format = "fields";
 };
 
 std::string text_line(const simpletrace::Record& record) {
@@ -40,7 +40,8 @@ Result<void> print(const PrintOptions& options) {
     auto more = reader->next(record);
     if (!more) return tl::unexpected(more.error());
     if (!*more) break;
-    fmt::print("{}\n", options.text ? text_line(record) : simpletrace::line_of(record, previous));
+    fmt::print("{}\n", options.format == "text" ? text_line(record)
+                                                : simpletrace::line_of(record, previous));
     previous = record.timestamp;
   }
   if (reader->undecoded() != 0) {
@@ -69,7 +70,10 @@ void add_print(CLI::App& app, int& status) {
   rest.add("--events", options->events, "FILE",
            "The trace-events-all that the program was built with")
       ->capture_default_str();
-  rest.flag("--text", options->text, "Print each event with its own format string");
+  OptionGroup(*command, kOutput)
+      .add("--format", options->format, "", "text: each event with its own format string")
+      ->check(one_of({"fields", "text"}))
+      ->capture_default_str();
   command->callback([options, &status] {
     if (auto done = print(*options); !done) status = fail_with(done.error());
   });

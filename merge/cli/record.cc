@@ -80,11 +80,11 @@ Result<void> read_flight(RecordArguments& options, bool folder_given) {
   wish.ring_mb = options.ring_mb.value_or(wish.ring_mb);
   wish.budget_mb = options.budget_mb;
   if (wish.budget_mb < 2 * wish.ring_mb) {
-    return fail(
-        ErrorKind::kUsage,
-        "--disk-budget {}: a snapshot may take {} MiB (--ring-size, and the kernel's symbols); "
-        "give at least {}",
-        wish.budget_mb, wish.ring_mb + 16, 2 * wish.ring_mb);
+    return fail(ErrorKind::kUsage,
+                "--disk-budget {}: a snapshot may take {} (--ring-size, and the kernel's symbols); "
+                "give at least {}",
+                size_text(wish.budget_mb * kMib), size_text((wish.ring_mb + 16) * kMib),
+                size_text(2 * wish.ring_mb * kMib));
   }
   if (!options.record.command.empty()) {
     return fail(ErrorKind::kUsage,
@@ -171,15 +171,12 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
            "With --flight: at most one snapshot within this time (default: 5m)")
       ->needs(flight);
   snapshots.rare()
-      .add("--disk-budget", options.budget_mb, "MIB",
-           "With --flight: disk space for all snapshots, in MiB; beyond it the oldest is deleted")
-      ->capture_default_str()
+      .size("--disk-budget", options.budget_mb, kMib, 1, 1 << 30,
+            "With --flight: disk space for all snapshots; beyond it the oldest is deleted")
       ->needs(flight);
-  snapshots.rare()
-      .add("--ring-size", options.ring_mb, "MIB",
-           "Memory for events that may still be written, in MiB (default: 16 with "
-           "--snapshot-on, 64 with --flight)")
-      ->transform(in_range(1, 4096));
+  snapshots.rare().size("--ring-size", options.ring_mb, kMib, 1, 4096,
+                        "Memory for events that may still be written (default: 16M with "
+                        "--snapshot-on, 64M with --flight)");
 }
 
 void add_kernel_events(CLI::App& command, record::EventChoice& choice) {
@@ -229,9 +226,7 @@ void add_record(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   what.add("--user", record.user, "NAME", "Run COMMAND as this user");
   buffer.add("--clock", record.clock, "NAME", "The recording's clock")->capture_default_str();
-  buffer.add("--buffer-size", record.buffer_kb, "KIB", "Buffer for each CPU, in KiB")
-      ->transform(in_range(64, 4 << 20))
-      ->capture_default_str();
+  buffer.size("--buffer-size", record.buffer_kb, kKib, 64, 4 << 20, "Buffer for each CPU");
   add_snapshots(*command, *options);
   command->add_option("COMMAND", record.command, "What to run and record, after --");
   command->callback([options, command, &status] {

@@ -17,10 +17,11 @@ namespace {
 struct ReportArguments {
   PassOptions pass;
   ReportOptions report;
-  std::string sort = "total", slower_than, from, to, guest_span;
+  SelectionOptions which;
+  std::string sort = "total", slower_than, guest_span;
   std::vector<std::string> spans, phases;
   bool with_phases = false;
-  std::string format = "text", detail;
+  std::string format = "text";
   std::optional<std::size_t> budget_kb;
   Output output;
   bool strict = false;
@@ -28,7 +29,7 @@ struct ReportArguments {
 };
 
 bool wants_page(const ReportArguments& options) {
-  return options.format == "html" || options.detail == "page";
+  return options.format == "html" || options.format == "page-data";
 }
 
 tl::unexpected<Error> no_guest_span() {
@@ -44,10 +45,11 @@ Result<void> complete_guest_spans(ReportArguments& options) {
     options.report.by_text = "reason";
   }
   if (options.guest_span.empty()) return {};
-  if (!options.pass.look.filter.empty()) {
+  if (!options.which.vcpu_and_exit_words().empty()) {
     return fail(ErrorKind::kUsage,
-                "--guest-span with --vcpu or --vm: the guest's intervals may end on any vCPU; give "
-                "one without the other");
+                "--guest-span with {}: the guest's intervals are of all exits, and may end on any "
+                "vCPU; give one without the other",
+                options.which.vcpu_and_exit_words().front());
   }
   auto spec = parse_guest_span(options.guest_span);
   if (!spec) return tl::unexpected(std::move(spec).error());
@@ -57,11 +59,12 @@ Result<void> complete_guest_spans(ReportArguments& options) {
 
 // The texts that need more than a number, checked before anything is read.
 Result<void> complete(ReportArguments& options) {
-  if (!options.detail.empty() && options.format != "json") {
-    return fail(ErrorKind::kUsage, "--detail needs --format json");
+  if (wants_page(options) && !options.which.exits.empty()) {
+    return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
+                options.which.exits.text());
   }
-  if (options.budget_kb && (options.format != "json" || !options.detail.empty()))
-    return fail(ErrorKind::kUsage, "--budget needs --format json, without --detail");
+  if (options.budget_kb && options.format != "json")
+    return fail(ErrorKind::kUsage, "--budget needs --format json");
   if (options.format == "html") {
     if (auto checked = check_page(); !checked) return checked;
   }
@@ -76,12 +79,22 @@ Result<void> complete(ReportArguments& options) {
   if (!options.spans.empty() && !options.report.requests) {
     return fail(ErrorKind::kUsage, "--span needs --by span");
   }
+  if (options.report.requests && !options.which.exits.empty()) {
+    return fail(ErrorKind::kUsage,
+                "--by span with {}: requests are no exits; give one without the other",
+                options.which.exits.text());
+  }
   if (!options.report.requests) {
     auto dimensions = parse_dimensions(options.report.by_text, "span or guest-span");
     if (!dimensions) return tl::unexpected(std::move(dimensions).error());
     options.report.by = std::move(*dimensions);
   }
   if (options.with_phases || !options.phases.empty()) {
+    if (!options.which.exits.empty()) {
+      return fail(ErrorKind::kUsage,
+                  "--phases with {}: an exit may begin a phase; give one without the other",
+                  options.which.exits.text());
+    }
     auto& phases = options.report.phases.emplace();
     for (const std::string& text : options.phases) {
       auto phase = parse_phase_spec(text);
@@ -99,22 +112,18 @@ Result<void> complete(ReportArguments& options) {
     options.report.slower_than = *least;
   }
   options.report.halt_costs = options.report.halt;
-  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.pass.from},
-                                          std::tuple{&options.to, "--to", &options.pass.to}}) {
-    auto time = parse_named_time(name, *text);
-    if (!time) return tl::unexpected(std::move(time).error());
-    *place = *time;
-  }
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  options.pass.which = std::move(*which);
   return {};
 }
 
 RecordingWords words_of(const ReportArguments& options) {
-  RecordingWords words = {shell_text(recording_words(options.pass.input, options.pass.look.filter)),
-                          {}};
-  for (const auto& [name, time] :
-       {std::pair{" --from ", options.from}, std::pair{" --to ", options.to}})
-    if (!time.empty()) words.interval += name + shell_text({time});
-  return words;
+  std::vector<std::string> recording = recording_words(options.pass.input);
+  for (std::string& word : options.which.vcpu_and_exit_words())
+    recording.push_back(std::move(word));
+  const std::string interval = shell_text(options.which.time_words());
+  return {shell_text(recording), interval.empty() ? "" : " " + interval};
 }
 
 // The command that prints all of the report's JSON.
@@ -138,7 +147,7 @@ Result<void> print_report(const Report& report, const std::string& recording,
   std::string within;
   if (options.budget_kb) {
     auto text = report_within(report, words_of(options), command_for_all(options),
-                              *options.budget_kb * 1000);
+                              *options.budget_kb * kKib);
     if (!text) return tl::unexpected(std::move(text).error());
     within = std::move(*text);
   }
@@ -147,7 +156,7 @@ Result<void> print_report(const Report& report, const std::string& recording,
       out << within;
     } else if (options.format == "html") {
       print_page(page_json({&recording, 1}), out);
-    } else if (options.detail == "page") {
+    } else if (options.format == "page-data") {
       out << page_json({&recording, 1}) << '\n';
     } else if (options.format == "json") {
       print_json(report, out);
@@ -165,9 +174,8 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   if (options.report.by_text != "guest-span")
     return fail(ErrorKind::kUsage, "--guest-span needs --by guest-span, or --format html");
   const ReportOptions& report = options.report;
-  if (!options.detail.empty() || options.with_phases || !options.phases.empty() ||
-      !options.spans.empty() || !options.slower_than.empty() || !options.from.empty() ||
-      !options.to.empty() || !options.pass.look.filter.empty() || report.irq || report.halt ||
+  if (options.with_phases || !options.phases.empty() || !options.spans.empty() ||
+      !options.slower_than.empty() || !options.which.empty() || report.irq || report.halt ||
       report.guest || report.waits || report.steal) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
@@ -199,8 +207,7 @@ int run_guest_spans(ReportArguments& options) {
 }
 
 Result<PageRun> run_page(const ReportArguments& options, const Progress& progress) {
-  PageOptions about =
-      page_options(options.pass.input, options.pass.look.filter, options.from, options.to);
+  PageOptions about = page_options(options.pass.input, options.which);
   about.phases = options.report.phases;
   if (options.phases.empty() && about.phases) about.command.push_back("--phases");
   for (const std::string& phase : options.phases) {
@@ -262,9 +269,6 @@ void add_report(CLI::App& app, int& status) {
   auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "Print where the time of the VM exits went");
   add_input_options(*command, options->pass.input, true);
-  add_vcpu_options(*command, options->pass.look.filter,
-                   "Only this vCPU (except --irq, --by span, counters)",
-                   "Only this VM: name or process id (same exceptions)");
   const OptionGroup tables(*command, kTables), output(*command, kOutput);
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
@@ -285,17 +289,13 @@ void add_report(CLI::App& app, int& status) {
   tables.add("--slower-than", options->slower_than, "TIME",
              "List the exits that took at least this long");
   add_tables(tables, *options);
-  add_interval(*command, options->from, options->to);
-  output.add("--format", options->format, "", "html is a page for a browser")
-      ->check(one_of({"text", "json", "csv", "html"}))
+  add_selection(*command, options->which);
+  output.add("--format", options->format, "", "html: a page for a browser; page-data: its JSON")
+      ->check(one_of({"text", "json", "csv", "html", "page-data"}))
       ->capture_default_str();
-  output.rare()
-      .add("--detail", options->detail, "", "With --format json: print the data of the HTML page")
-      ->check(one_of({"page"}));
-  output.rare()
-      .add("--budget", options->budget_kb, "N",
-           "With --format json: what matters most in N kB, and the command for the rest")
-      ->transform(in_range(1, 1'000'000));
+  output.rare().size("--budget", options->budget_kb, kKib, 1, 1 << 20,
+                     "With --format json: what matters most in so many bytes, and the command "
+                     "for the rest");
   add_output(output, options->output, "Write to this file", true);
   output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });

@@ -1,11 +1,13 @@
 // trapline sync: run inside a guest, relates its clocks to the host's. The work is done by the C
 // file that also builds alone, docs/examples/sync/trapline-sync.c.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/help.h"
 
@@ -19,11 +21,20 @@ struct SyncArguments {
   unsigned long mmio = 0;
   std::string ptp = "/dev/ptp_kvm";
   std::string marker = "/sys/kernel/tracing/trace_marker";
-  unsigned interval = 1000;
+  std::string interval = "1s";
   unsigned rounds = 0;  // until it is ended
 };
 
 int run_sync(const SyncArguments& o) {
+  constexpr std::uint64_t kMillisecond = 1'000'000, kMost = 3'600'000;
+  const auto interval = parse_duration("--interval", o.interval);
+  if (!interval) return fail_with(interval.error());
+  if (*interval % kMillisecond != 0 || *interval == 0 || *interval / kMillisecond > kMost) {
+    return fail_with({fmt::format("--interval: {} is out of range; give whole milliseconds, 1ms to "
+                                  "1h",
+                                  o.interval),
+                      ErrorKind::kUsage});
+  }
   std::vector<std::string> words{"trapline sync"};
   const auto add = [&words](const char* option, const std::string& value) {
     words.insert(words.end(), {option, value});
@@ -32,7 +43,7 @@ int run_sync(const SyncArguments& o) {
   add("-m", std::to_string(o.mmio));
   add("-d", o.ptp);
   add("-t", o.marker);
-  add("-i", std::to_string(o.interval));
+  add("-i", fmt::format("{}ms", *interval / kMillisecond));
   if (o.rounds != 0) add("-n", std::to_string(o.rounds));
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -56,7 +67,7 @@ void add_sync(CLI::App& app, int& status) {
            "must be harmless");
   rest.add("--ptp", options->ptp, "DEVICE", "The PTP_KVM device")->capture_default_str();
   rest.add("--marker", options->marker, "FILE", "The guest's trace_marker")->capture_default_str();
-  rest.add("--interval", options->interval, "", "Milliseconds between two rounds")
+  rest.add("--interval", options->interval, "TIME", "Time between two rounds")
       ->capture_default_str();
   rest.add("--rounds", options->rounds, "",
            "How many rounds of readings; without it until it is ended (Ctrl-C, SIGTERM), "

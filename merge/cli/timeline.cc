@@ -1,8 +1,7 @@
 // trapline timeline: kernel, QEMU and derived spans in order of time.
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
@@ -17,7 +16,8 @@ namespace {
 
 struct TimelineArguments {
   PassOptions pass;
-  std::string from, to, around, context, reason, format = "text";
+  SelectionOptions which;
+  std::string around, context, format = "text";
   Output output;
 };
 
@@ -35,15 +35,13 @@ Interval around(TimeSpec first, TimeSpec last, std::uint64_t margin) {
 
 // --from and --to, or --around, and how far that looks.
 Result<std::optional<std::uint64_t>> parse_window(TimelineArguments& options) {
-  std::string around = options.around == "max" ? "" : options.around;
-  for (const auto& [text, name, place] : {std::tuple{&options.from, "--from", &options.pass.from},
-                                          std::tuple{&options.to, "--to", &options.pass.to},
-                                          std::tuple{&around, "--around", &options.pass.from},
-                                          std::tuple{&around, "--around", &options.pass.to}}) {
-    if (text->empty()) continue;
-    auto time = parse_named_time(name, *text);
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  options.pass.which = std::move(*which);
+  if (!options.around.empty() && options.around != "max") {
+    auto time = parse_named_time("--around", options.around);
     if (!time) return tl::unexpected(std::move(time).error());
-    *place = *time;
+    options.pass.which.from = options.pass.which.to = *time;
   }
   if (options.context.empty()) return std::nullopt;
   return parse_duration("--context", options.context);
@@ -52,9 +50,9 @@ Result<std::optional<std::uint64_t>> parse_window(TimelineArguments& options) {
 // The longest exit is there where --around max asked for it.
 Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
                              std::optional<std::uint64_t> context) {
-  const auto& [from, to] = std::pair{options.pass.from.time, options.pass.to.time};
+  const auto& [from, to] = std::pair{options.pass.which.from.time, options.pass.which.to.time};
   if (options.around == "max") {
-    const std::optional<ExitSpan>& longest = pass.longest();
+    const std::optional<ExitSpan>& longest = pass.found().longest;
     if (!longest) return fail("{}: no exit matches", options.pass.input.paths.front());
     return around({longest->start.ns(), false}, {longest->end.ns(), false},
                   context.value_or(200'000));
@@ -67,8 +65,7 @@ Result<Interval> interval_of(const TimelineArguments& options, const Pass& pass,
 Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const Interval& interval) {
   constexpr std::uint64_t kAfter = 100'000'000;
   const auto& [from, to] = interval;
-  PageOptions about =
-      page_options(options.pass.input, options.pass.look.filter, options.from, options.to);
+  PageOptions about = page_options(options.pass.input, options.which);
   about.command.front() = "timeline";
   for (const auto& [name, text] :
        {std::pair{"--around", &options.around}, std::pair{"--context", &options.context}}) {
@@ -90,24 +87,19 @@ Result<void> print_page_of(const TimelineArguments& options, Pass& pass, const I
 }
 
 Result<void> print_text(const TimelineArguments& options, Pass& pass, const Interval& interval) {
-  const TimelineOptions view{interval.from, options.reason, style_of(options.output)};
+  const TimelineOptions view{interval.from, options.pass.chosen ? &pass.found().chosen : nullptr,
+                             style_of(options.output)};
   std::uint64_t lines = 0;
-  std::set<std::string> reasons;
   Result<void> read;
   auto printed = print_to(options.output, [&](std::ostream& out) {
     TimelineView view_of(pass.timeline(), view, out);
     pass.look_at({}, interval.to);
     read = pass.run({&view_of}, {}, [&out] { return !out; });
     lines = view_of.lines();
-    reasons = view_of.reasons();
   });
   if (!printed) return printed;
   if (!pass.status()) return pass.status();
   if (!read) return read;
-  if (lines == 0 && !reasons.empty()) {
-    return fail(ErrorKind::kUsage, "--reason {}: no exit there has it; there are {}",
-                options.reason, fmt::join(reasons, ", "));
-  }
   if (lines == 0) say(nothing_in_window(pass.timeline()));
   return {};
 }
@@ -115,15 +107,16 @@ Result<void> print_text(const TimelineArguments& options, Pass& pass, const Inte
 Result<void> print_timeline(TimelineArguments& options) {
   if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
   if (options.format == "html") {
-    if (!options.reason.empty()) {
-      return fail(ErrorKind::kUsage, "--reason needs --format text; the page shows all exits");
+    if (!options.which.exits.empty()) {
+      return fail(ErrorKind::kUsage, "{} needs --format text; the page shows all exits",
+                  options.which.exits.text());
     }
     if (auto checked = check_page(); !checked) return checked;
   }
   auto context = parse_window(options);
   if (!context) return tl::unexpected(std::move(context).error());
-  options.pass.look.longest = options.around == "max";
-  options.pass.look.reason = options.reason;
+  options.pass.longest = options.around == "max";
+  options.pass.chosen = !options.which.exits.empty();
   auto pass = [&] {
     ProgressLine progress;
     return Pass::open(options.pass, progress.callback());
@@ -142,11 +135,8 @@ void add_timeline(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("timeline", "Print the events of kernel, QEMU and guest in order of time");
   add_input_options(*command, options->pass.input);
-  add_vcpu_options(*command, options->pass.look.filter,
-                   "Only this vCPU (html: also other threads' events, and requests)",
-                   "Only this VM: its name or process id (html: as for --vcpu)");
   const OptionGroup which(*command, kWhich), output(*command, kOutput);
-  const auto [from, to] = add_interval(*command, options->from, options->to);
+  const auto [from, to] = add_selection(*command, options->which);
   which
       .add("--around", options->around, "max|TIME",
            "max: around the longest exit, halts excepted; or around this time")
@@ -154,7 +144,6 @@ void add_timeline(CLI::App& app, int& status) {
       ->excludes(to);
   which.add("--context", options->context, "TIME",
             "How much --around shows before and after (default: 200us for max, 1ms for a time)");
-  which.add("--reason", options->reason, "PATTERN", "Only exits with this reason (* and ? match)");
   output.add("--format", options->format, "", "html is a page in which to zoom")
       ->check(one_of({"text", "html"}))
       ->capture_default_str();

@@ -11,6 +11,7 @@ namespace {
 
 struct TopArguments {
   live::TopOptions top;
+  SelectionOptions which;
   std::string by = "reason", sort = "total", interval, save;
   bool no_sched = false;
   std::uint64_t memory_mb = 8;
@@ -26,6 +27,12 @@ Result<void> complete(TopArguments& options) {
   auto sort = parse_sort(options.sort);
   if (!sort) return tl::unexpected(std::move(sort).error());
   top.batch.sort = *sort;
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  top.batch.scope.vcpus = which->vcpus;
+  top.batch.exits = which->exits;
+  top.batch.chosen = shell_text(options.which.vcpu_and_exit_words());
+  top.engine.which = std::move(*which);
   if (!options.interval.empty()) {
     const auto interval = parse_duration("--interval", options.interval, BareNumber::kSeconds);
     if (!interval) return tl::unexpected(interval.error());
@@ -40,7 +47,7 @@ Result<void> complete(TopArguments& options) {
     if (!save) return tl::unexpected(save.error());
     top.save_ns = *save;
   }
-  top.ring_bytes = options.memory_mb << 20;
+  top.ring_bytes = options.memory_mb * kMib;
   top.record.events.sched = !options.no_sched;
   top.record.trapline_version = TRAPLINE_VERSION;
   return {};
@@ -65,27 +72,20 @@ void add_top(CLI::App& app, int& status) {
   rest.add("--prometheus", top.prometheus, "FILE",
            "Write the figures into this file, in Prometheus' text format, each interval");
   rest.add("--interval", options->interval, "TIME", "How long an interval is (default: 1s)");
-  rest.add("--count", top.count, "", "End after N intervals (--batch, --prometheus); 0: never")
-      ->capture_default_str();
+  rest.add("--count", top.count, "", "End after N intervals of --batch or --prometheus");
   tables.add("--by", options->by, "LIST", kBy)->capture_default_str();
   tables.add("--sort", options->sort, "KEY", "By total, count, mean, max, p99 or key")
       ->capture_default_str();
   tables.add("--top", top.batch.top, "", "Rows to print with --batch; 0: all")
       ->capture_default_str();
-  OptionGroup(*command, kWhich)
-      .add("--vm", top.batch.scope.vm, "PID",
-           "This VM only, by its process id (except waits and requests)");
+  add_selection(*command, options->which, " (not waits and requests)");
   rest.flag("--no-sched", options->no_sched,
             "Record no scheduler events: costs less, but preempted and blocked time "
             "counts as kernel or user time");
   rest.add("--save-last", options->save, "TIME",
            "How much the key w saves, if --memory holds that much (default: 60s)");
-  rest.add("--buffer-size", top.record.buffer_kb, "KIB", "Buffer for each CPU, in KiB")
-      ->transform(in_range(64, 4 << 20))
-      ->capture_default_str();
-  rest.add("--memory", options->memory_mb, "MIB", "Memory for the last events, in MiB")
-      ->transform(in_range(1, 4096))
-      ->capture_default_str();
+  rest.size("--buffer-size", top.record.buffer_kb, kKib, 64, 4 << 20, "Buffer for each CPU");
+  rest.size("--memory", options->memory_mb, kMib, 1, 4096, "Memory for the last events");
   how.add("--symbols", top.input.symbols, "FILE[@OFFSET]",
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", top.input.trace_events, "FILE",

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <optional>
 
+#include "backend_ftrace/base/size.h"
 #include "merge/cli/help.h"
 #include "merge/cli/suggest.h"
 
@@ -65,6 +66,20 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
                        fmt::join(names, ", "));
   };
   return {check, fmt::format("{{{}}}", fmt::join(names, ","))};
+}
+
+CLI::Validator size_in(std::uint64_t unit, std::uint64_t least, std::uint64_t most) {
+  const auto transform = [=](std::string& text) -> std::string {
+    const auto bytes = parse_size("", text);
+    if (!bytes) return bytes.error().message.substr(2);
+    if (*bytes < least * unit || *bytes > most * unit || *bytes % unit != 0) {
+      return fmt::format("{} is out of range; give {} to {}{}", text, size_text(least * unit),
+                         size_text(most * unit), unit == kKib ? "" : ", in whole M");
+    }
+    text = std::to_string(*bytes / unit);
+    return {};
+  };
+  return {transform, ""};
 }
 
 std::string out_of_range(std::string_view value, std::string_view least, std::string_view most) {

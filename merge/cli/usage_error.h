@@ -35,6 +35,9 @@ template <typename Number>
   return {check, ""};
 }
 
+// A size of `least` to `most` of the units, which is what the option's value becomes. To be given to
+// Option::transform().
+[[nodiscard]] CLI::Validator size_in(std::uint64_t unit, std::uint64_t least, std::uint64_t most);
 // Throws a CLI::ParseError where the option's value is none.
 void refuse_text(const std::string& option, const std::string& value);
 // Has the option refuse what is no such number; of counts also negative ones, which conversion

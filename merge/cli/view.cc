@@ -22,6 +22,7 @@ namespace {
 
 struct ViewArguments {
   PassOptions pass;
+  SelectionOptions which;
   Output output;
   bool only_write = false;
 };
@@ -53,14 +54,16 @@ bool open_in_browser(const std::string& path) {
   return ::posix_spawnp(&pid, program.c_str(), nullptr, nullptr, words, environ) == 0;
 }
 
-Result<int> view(const ViewArguments& options) {
+Result<int> view(ViewArguments& options) {
   if (auto checked = check_page(); !checked) return tl::unexpected(checked.error());
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  options.pass.which = std::move(*which);
   if (auto checked = check(options.output, options.pass.input.paths); !checked)
     return tl::unexpected(checked.error());
   auto run = [&] {
     ProgressLine progress;
-    return run_page(options.pass,
-                    page_options(options.pass.input, options.pass.look.filter, {}, {}),
+    return run_page(options.pass, page_options(options.pass.input, options.which),
                     progress.callback());
   }();
   if (!run) return tl::unexpected(std::move(run).error());
@@ -91,9 +94,7 @@ void add_view(CLI::App& app, int& status) {
   auto options = std::make_shared<ViewArguments>();
   CLI::App* command = app.add_subcommand("view", "Open the report as a page in a browser");
   add_input_options(*command, options->pass.input);
-  add_vcpu_options(*command, options->pass.look.filter,
-                   "Only this vCPU (except requests, vhost, interrupts, counters)",
-                   "Only this VM: name or process id (same exceptions)");
+  add_vcpus_and_time(*command, options->which, " (not requests and interrupts)");
   add_output(OptionGroup(*command, kOutput), options->output,
              "Write the page here, not to a temporary file");
   OptionGroup(*command, kRest)

@@ -131,6 +131,14 @@ std::optional<std::string> warn_of_order(const std::vector<Recorded>& before,
       before.front().clock);
 }
 
+// What is no exit cannot be chosen as one.
+Result<void> check_exits_asked(const ExitFilter& exits, CompareRows rows) {
+  if (exits.empty() || rows == CompareRows::kExits || rows == CompareRows::kWaits) return {};
+  return fail(ErrorKind::kUsage,
+              "{} chooses exits, and the rows are {}; give one without the other", exits.text(),
+              kCompareRowsNames[static_cast<std::size_t>(rows)]);
+}
+
 // Whether there can be rows at all.
 Result<void> check_found(const Pass& pass, CompareRows rows, const Recorded& recorded) {
   const std::string& path = pass.path();
@@ -174,14 +182,40 @@ std::vector<std::string> files_of(const std::string& recording) {
 
 namespace {
 
+// Reads one recording. An Error is that of open_input(), of a recording that ends early, or says
+// that it holds nothing of what the rows are made of. `met`: what exits were called, so far.
+Result<Recorded> read_for_comparison(const InputOptions& input, const SideOptions& sides,
+                                     CompareRows rows, std::optional<ExitMatcher>& met,
+                                     const Progress& progress) {
+  PassOptions what;
+  what.input = input;
+  what.which = sides.which;
+  CompareSink sink(sides.by, rows);
+  FoldedStacks stacks;
+  std::vector<SpanSink*> sinks = {&sink};
+  if (sides.flame) sinks.push_back(&stacks);
+  auto pass = Pass::read(std::move(what), std::move(sinks), progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  Recorded recorded = sink.take(pass->naming());
+  if (auto found = check_found(*pass, rows, recorded); !found)
+    return tl::unexpected(std::move(found).error());
+  if (const ExitMatcher* matcher = pass->matcher(); matcher != nullptr && met)
+    met->merge(*matcher);
+  else if (matcher != nullptr)
+    met = *matcher;
+  if (sides.flame) recorded.flame = stacks.take(pass->naming());
+  recorded.markers = pass->input().capabilities.markers;
+  return recorded;
+}
+
 Result<std::vector<Recorded>> read_side(const std::vector<std::string>& paths,
                                         const SideOptions& sides, CompareRows rows,
-                                        const Progress& progress) {
+                                        std::optional<ExitMatcher>& met, const Progress& progress) {
   std::vector<Recorded> side;
   for (const std::string& path : paths) {
     InputOptions input = sides.common;
     input.paths = files_of(path);
-    auto recorded = read_for_comparison(input, sides.by, rows, sides.flame, progress);
+    auto recorded = read_for_comparison(input, sides, rows, met, progress);
     if (!recorded) return tl::unexpected(std::move(recorded).error());
     recorded->path = input.paths.size() == 1 ? path : input.paths.front() + ",...";
     side.push_back(std::move(*recorded));
@@ -227,30 +261,18 @@ Result<std::vector<std::string>> check_comparable(const std::vector<Recorded>& b
   return warnings;
 }
 
-Result<Recorded> read_for_comparison(const InputOptions& options, const std::vector<Dimension>& by,
-                                     CompareRows rows, bool flame, const Progress& progress) {
-  PassOptions what;
-  what.input = options;
-  CompareSink sink(by, rows);
-  FoldedStacks stacks;
-  std::vector<SpanSink*> sinks = {&sink};
-  if (flame) sinks.push_back(&stacks);
-  auto pass = Pass::read(std::move(what), std::move(sinks), progress);
-  if (!pass) return tl::unexpected(std::move(pass).error());
-  Recorded recorded = sink.take(pass->naming());
-  if (auto found = check_found(*pass, rows, recorded); !found)
-    return tl::unexpected(std::move(found).error());
-  if (flame) recorded.flame = stacks.take(pass->naming());
-  recorded.markers = pass->input().capabilities.markers;
-  return recorded;
-}
-
 Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& options,
                                const Progress& progress) {
-  auto before = read_side(sides.before, sides, options.rows, progress);
+  if (auto asked = check_exits_asked(sides.which.exits, options.rows); !asked)
+    return tl::unexpected(std::move(asked).error());
+  std::optional<ExitMatcher> met;
+  auto before = read_side(sides.before, sides, options.rows, met, progress);
   if (!before) return tl::unexpected(std::move(before).error());
-  auto after = read_side(sides.after, sides, options.rows, progress);
+  auto after = read_side(sides.after, sides, options.rows, met, progress);
   if (!after) return tl::unexpected(std::move(after).error());
+  // What one side has alone is a change.
+  if (auto known = met ? met->check() : Result<void>(); !known)
+    return tl::unexpected(std::move(known).error());
   const auto is_from_markers = [](Dimension dimension) {
     return dimension == Dimension::kDevice || dimension == Dimension::kVmmEvent;
   };
@@ -261,6 +283,12 @@ Result<Comparison> run_compare(const SideOptions& sides, const CompareOptions& o
   if (!warnings) return tl::unexpected(std::move(warnings).error());
   Comparison comparison = compare(*before, *after, options);
   comparison.warnings.insert(comparison.warnings.begin(), warnings->begin(), warnings->end());
+  if (met) {
+    comparison.warnings.insert(comparison.warnings.begin(),
+                               fmt::format("only exits with {} are compared; the times of the "
+                                           "guest are those of all",
+                                           sides.which.exits.text()));
+  }
   if (sides.flame) comparison.flame = folded_difference(flames(*before), flames(*after));
   return comparison;
 }

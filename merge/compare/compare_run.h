@@ -10,19 +10,13 @@
 
 namespace trapline {
 
-// Reads one recording. An Error is that of open_input, of a recording that ends early, or says that
-// it holds nothing of what the rows are made of.
-[[nodiscard]] Result<Recorded> read_for_comparison(const InputOptions& input,
-                                                   const std::vector<Dimension>& by,
-                                                   CompareRows rows, bool flame,
-                                                   const Progress& progress);
-
 // "host.dat,uftrace.data,sync.txt": several files are one recording, unless a file has that name.
 [[nodiscard]] std::vector<std::string> files_of(const std::string& recording);
 
 struct SideOptions {
   std::vector<std::string> before, after;  // a recording each: a path, or several with commas
   InputOptions common;                     // without paths
+  Selection which;                         // of each recording
   std::vector<Dimension> by = {Dimension::kReason};
   bool flame = false;  // stacks as well: Comparison::flame
 };

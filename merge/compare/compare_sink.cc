@@ -51,7 +51,7 @@ CompareSink::CompareSink(const std::vector<Dimension>& by, CompareRows rows)
                    (rows == CompareRows::kExits && keys_.needs_waits())) {}
 
 SpanClass CompareSink::selects() const {
-  SpanClass selected = SpanClass::kExits | SpanClass::kLosses;
+  SpanClass selected = SpanClass::kExits;
   if (what_ == CompareRows::kRequests) selected = selected | SpanClass::kRequests;
   if (what_ == CompareRows::kFunctions) selected = selected | SpanClass::kCalls;
   if (what_ == CompareRows::kInterrupts) selected = selected | SpanClass::kInterrupts;
@@ -78,11 +78,6 @@ void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
 
 void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   counts_something_ = true;
-  const auto [last, is_first] = last_exit_.try_emplace(exit.thread, exit.end);
-  if (!is_first) {
-    guest_ns_ += elapsed(last->second, exit.start);
-    last->second = exit.end;
-  }
   std::span<const WaitShare> shares;
   if (needs_waits_) shares = pipeline.waits()->shares();
   if (what_ == CompareRows::kWaits) {
@@ -104,7 +99,7 @@ void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
   row.halts = false;
   row.durations.add(call.own.total());
   add_parts(row, call.own.parts);
-  if (last_exit_.empty()) guest_ns_ += call.own.guest_ns;
+  calls_guest_ns_ += call.own.guest_ns;
 }
 
 void CompareSink::interrupt(const IrqSpan& irq, const Pipeline&) {
@@ -125,8 +120,6 @@ void CompareSink::request(const RequestSpan& request, const Pipeline&) {
   counts_something_ = true;
   add({{request.spec}}, request.start, request.end);
 }
-
-void CompareSink::lost(const Event&, const Lost&, const Pipeline&) { last_exit_.clear(); }
 
 std::string CompareSink::text_of(const GroupKey& key, const Naming& names) const {
   switch (what_) {
@@ -171,13 +164,17 @@ void CompareSink::describe(Recorded& recorded, const Naming& names) const {
   const Timestamp end = interval.end, origin = counts_something_ ? interval.begin : end;
   recorded.begin_ns = origin.ns();
   recorded.wall_ns = std::max<std::uint64_t>(1, elapsed(origin, end));
-  recorded.guest_ns = guest_ns_;
+  for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus())
+    if (pipeline.counts(vcpu.thread)) recorded.guest_ns += vcpu.totals.guest_ns;
+  if (recorded.exits == 0) recorded.guest_ns = calls_guest_ns_;
 }
 
 Recorded CompareSink::take(const Naming& names) {
   Recorded recorded;
   describe(recorded, names);
-  recorded.vcpus = names.threads.size();
+  recorded.vcpus = static_cast<std::size_t>(std::ranges::count_if(
+      names.threads,
+      [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const std::string key = i == kMostRows ? "[other]" : text_of(rows_[i].key, names);
     const auto [place, is_new] = recorded.rows.try_emplace(key, std::move(rows_[i].recorded));

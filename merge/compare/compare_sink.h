@@ -25,7 +25,6 @@ class CompareSink : public SpanSink {
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
   void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
-  void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
 
   // Call once, after Pipeline::finish().
   [[nodiscard]] Recorded take(const Naming& names);
@@ -44,14 +43,13 @@ class CompareSink : public SpanSink {
   CompareRows what_;
   bool needs_waits_;
   bool counts_something_ = false;
-  std::uint64_t guest_ns_ = 0;
+  std::uint64_t calls_guest_ns_ = 0;
   std::vector<Row> rows_;  // the one at kMostRows is [other]
   struct Less {
     bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }
   };
   std::map<GroupKey, std::size_t, Less> numbers_;
-  std::size_t last_ = 0;                     // row of the last exit: exits come in runs
-  std::map<ThreadId, Timestamp> last_exit_;  // where a thread went back to the guest
+  std::size_t last_ = 0;  // row of the last exit: exits come in runs
 };
 
 }  // namespace trapline

@@ -71,7 +71,7 @@ void ExitPicker::on_vmm_event(const Event& event, const VmmEvent& told) {
 }
 
 bool ExitPicker::is_better(const ExitSpan& exit, Timestamp first) const {
-  if (!around_) return !exit.halt && (!found_ || exit.total() > exit_.total());
+  if (!around_) return (halts_ || !exit.halt) && (!found_ || exit.total() > exit_.total());
   const Timestamp wanted = around_->resolve(first);
   const auto holds = [&](const ExitSpan& span) {
     return span.start <= wanted && wanted < span.end;
@@ -220,10 +220,11 @@ std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
 
 Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec> around,
                                 const Progress& progress) {
-  ExitPicker picker(around);
+  ExitPicker picker(around, !what.which.exits.reason.empty());
   auto pass = Pass::read(what, {&picker}, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
+  if (auto found = pass->check_names(); !found) return tl::unexpected(std::move(found).error());
   const ExitModel& model = pass->pipeline().exits().model();
   if (!model.durations()) {
     return fail(ErrorKind::kUsage,
@@ -237,6 +238,11 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
                        : "every exit is a halt; give a TIME");
   }
   explanation->notes = notes_of(*pass);
+  if (!what.which.exits.empty()) {
+    explanation->notes.insert(
+        explanation->notes.begin(),
+        fmt::format("only exits with {} were looked at", what.which.exits.text()));
+  }
   return std::move(*explanation);
 }
 

@@ -75,7 +75,9 @@ struct Explanation {
 class ExitPicker : public SpanSink {
  public:
   // No time: the longest. An exit that holds it is taken, else the first that begins after it.
-  explicit ExitPicker(std::optional<TimeSpec> around) : around_(around) {}
+  // `halts`: the longest may be a halt.
+  explicit ExitPicker(std::optional<TimeSpec> around, bool halts = false)
+      : around_(around), halts_(halts) {}
 
   [[nodiscard]] SpanClass selects() const override {
     // A time may count from the first event of all.
@@ -109,6 +111,7 @@ class ExitPicker : public SpanSink {
   [[nodiscard]] std::optional<WakerTimes> waker(const Naming& names) const;
 
   std::optional<TimeSpec> around_;
+  bool halts_;
   ThreadActivity activity_;
   std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
   bool found_ = false;

@@ -25,7 +25,7 @@ Result<const ExportFormat*> find_export_format(std::string_view name) {
     all += (all.empty() ? "" : ", ") + std::string(format.name);
   }
   const std::string_view near = nearest(name, names);
-  return fail(ErrorKind::kUsage, "--to: unknown format '{}'; {}there are {}", name,
+  return fail(ErrorKind::kUsage, "--format: unknown format '{}'; {}there are {}", name,
               near.empty() ? "" : fmt::format("did you mean '{}'? ", near), all);
 }
 

@@ -35,7 +35,6 @@ tl::unexpected<Error> fail_for_existing(const std::string& path) {
 
 Result<OutputFile> OutputFile::create(const std::string& path, bool force) {
   if (path == "-") {
-    std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error that names the file
     return OutputFile("standard output", UniqueFd(::dup(STDOUT_FILENO)));
   }
   auto at = Folder::open_parent(path);
@@ -51,7 +50,7 @@ Result<OutputFile> OutputFile::create_in(Folder folder, const std::string& name,
     return fail(ErrorKind::kUsage, "{} is a folder; name a file with -o", path);
   }
   if (there && S_ISLNK(there->st_mode) && is_descriptor(folder)) {
-    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error that names the file
     UniqueFd descriptor(::openat(folder.fd(), name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
     if (descriptor) return OutputFile(path, std::move(descriptor));
     return fail("{}: cannot open for writing: {}", path, std::strerror(errno));

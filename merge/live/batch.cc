@@ -69,8 +69,9 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
     return PartsOf{exit.parts, exit.total};
   });
   table.add({"tid"}, [](const SlowExit& exit) { return static_cast<std::int32_t>(exit.thread); });
-  table.add({"vcpu"},
-            [&names](const SlowExit& exit) { return names.vcpus.vcpu(exit.thread, false); });
+  table.add({"vcpu"}, [&names](const SlowExit& exit) {
+    return number_or_null(names.vcpus.number(exit.thread), kNoVcpu);
+  });
   table.add({"reason"}, word(kReasonWord, Dimension::kReason));
   table.add({"detail"}, [](const SlowExit& exit) { return detail_text(exit.detail); });
   table.add({"device"}, word(kDeviceWord, Dimension::kDevice));
@@ -102,6 +103,8 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
     const std::uint64_t seen = vcpus[i].totals.time_ns() - vcpus[i].totals.not_seen_ns;
     line["vcpus"][i]["not_seen_ns"] = frame.length() > seen ? frame.length() - seen : 0;
   }
+  if (Json filter = filter_json(options.scope.vcpus, options.exits); !filter.empty())
+    line["filter"] = std::move(filter);
   line["by"] = options.by_text;
   std::vector<LiveRow> rows = rows_of(frame, options.by, options.scope, options.sort, engine);
   const std::size_t left_out = keep_first(rows, options.top);

@@ -11,6 +11,8 @@ struct BatchOptions {
   std::vector<Dimension> by;
   std::string by_text;
   Scope scope;
+  ExitFilter exits;    // that the frames have
+  std::string chosen;  // "--vm web01 --reason io"; empty: all
   SortBy sort = SortBy::kTotal;
   std::size_t top = 0;   // rows; 0: all
   std::size_t slow = 5;  // slow exits

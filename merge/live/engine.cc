@@ -29,13 +29,26 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
   pipeline_.reset();
   maker_ = std::make_unique<FrameMaker>(timeline_, options_.frames);
   maker_->start(begin);
-  pipeline_ = std::make_unique<Pipeline>(pipeline_options(timeline_, input_),
-                                         std::vector<SpanSink*>{maker_.get()});
+  PipelineOptions how = pipeline_options(timeline_, input_);
+  how.from = from_;
+  how.to = to_;
+  if (!options_.which.exits.empty()) {
+    const std::optional<ExitMatcher> before = std::move(matcher_);
+    matcher_.emplace(options_.which.exits, [this](const ExitSpan& exit) -> const Source& {
+      return timeline_.source(exit.source);
+    });
+    if (before) matcher_->merge(*before);
+    how.wants = [this](const ExitSpan& exit, const Pipeline& pipeline) {
+      return matcher_->holds(exit, pipeline);
+    };
+  }
+  pipeline_ = std::make_unique<Pipeline>(std::move(how), std::vector<SpanSink*>{maker_.get()});
   // The vCPUs keep their names until the next frame tells of them.
   Naming naming(timeline_, *pipeline_, processes_, {});
   if (naming_) {
     naming.vcpus = naming_->vcpus;
     naming.threads = naming_->threads;
+    naming.vms = naming_->vms;
   }
   naming_.emplace(std::move(naming));
 }
@@ -44,6 +57,14 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
 void Engine::begin_at(const Event& event) {
   const SourceCounters& counters = timeline_.source(event.source).counters();
   first_ = counters.events != 0 ? std::min(counters.first, event.at) : event.at;
+  const auto absolute = [this](const NamedTime& named) {
+    return named.time ? std::optional(TimeSpec{named.time->resolve(*first_).ns(), false})
+                      : std::nullopt;
+  };
+  from_ = absolute(options_.which.from);
+  to_ = absolute(options_.which.to);
+  if (from_ || to_) start_pipeline(capabilities_);
+  if (from_) first_ = std::max(*first_, Timestamp(from_->ns));
   maker_->start(*first_);
   frame_end_ = Timestamp(first_->ns() + options_.interval_ns);
 }
@@ -57,6 +78,7 @@ Engine::State Engine::advance(Timestamp until, std::uint64_t most) {
       has_next_ = true;
     }
     if (!first_) begin_at(next_);
+    if (to_ && next_.at.ns() > to_->ns) return State::kEnded;
     if (next_.at >= until) return State::kReached;
     if (next_.at >= frame_end_) {
       (void)close_next(next_.at, false);
@@ -103,6 +125,7 @@ void Engine::finish() {
   for (std::size_t i = 0; i < timeline_.size(); ++i) {
     last_ = std::max(last_, timeline_.source(i).counters().last);
   }
+  if (to_) last_ = std::max(*first_, std::min(last_, Timestamp(to_->ns)));
   pipeline_->finish(last_);
   // The end of a frame belongs to the next one.
   close(Timestamp(last_.ns() + 1));
@@ -121,6 +144,14 @@ void Engine::close(Timestamp end) {
   rows_ += frame.vcpus.size() + 1;
   on_frame_(std::move(frame));
   if (!model_is_fixed_) look_at_model();
+}
+
+Result<void> Engine::check_names() const {
+  if (!options_.which.vcpus.empty()) {
+    if (auto found = options_.which.vcpus.check(naming_->threads, naming_->vms); !found)
+      return found;
+  }
+  return matcher_ ? matcher_->check() : Result<void>();
 }
 
 // A recording was sampled before; a live source has seen something new, or has not.

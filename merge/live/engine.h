@@ -15,12 +15,14 @@
 #include <string>
 
 #include "merge/live/frame_maker.h"
+#include "merge/pass/exit_matcher.h"
 #include "merge/pass/naming.h"
 #include "merge/session/input.h"
 
 namespace trapline::live {
 
 struct EngineOptions {
+  Selection which;
   FrameOptions frames;
   std::uint64_t interval_ns = 1'000'000'000;
 };
@@ -56,6 +58,8 @@ class Engine {
   // Of the last frame that was closed.
   [[nodiscard]] const Naming& naming() const { return *naming_; }
   [[nodiscard]] std::uint64_t model_changes() const { return model_changes_; }
+  // An Error (kUsage) where nothing until the last frame was of the selection: says what there is.
+  [[nodiscard]] Result<void> check_names() const;
 
  private:
   void start_pipeline(const Capabilities& capabilities);
@@ -72,6 +76,8 @@ class Engine {
   Capabilities capabilities_;
   std::unique_ptr<FrameMaker> maker_;
   std::unique_ptr<Pipeline> pipeline_;
+  std::optional<ExitMatcher> matcher_;  // where not all exits are asked for
+  std::optional<TimeSpec> from_, to_;   // once the first event came
   std::optional<Naming> naming_;
   Processes known_, processes_;  // processes_: with those of the pipeline
   Event next_;

@@ -49,11 +49,9 @@ void add(LiveRow& row, const Cell& cell) {
 
 }  // namespace
 
-bool Scope::holds(ThreadId thread, const Naming& naming) const {
-  if (vcpu && thread != *vcpu) return false;
-  if (vm.empty()) return true;
-  const std::string id = naming.vcpus.vm_id(thread);
-  return id == vm || id == "~" + vm;
+bool Scope::holds(ThreadId of, const Naming& naming) const {
+  if (thread && of != *thread) return false;
+  return naming.vcpus.fits(of, vcpus);
 }
 
 bool Scope::holds(const GroupKey& key, const Naming& naming) const {

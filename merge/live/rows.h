@@ -12,11 +12,11 @@ namespace trapline::live {
 
 // What is looked at: empty, all of it.
 struct Scope {
-  std::string vm;
-  std::optional<ThreadId> vcpu;
+  VcpuFilter vcpus;
+  std::optional<ThreadId> thread;
   std::optional<std::uint64_t> reason, device;  // words of a cell's key
   [[nodiscard]] bool holds(const GroupKey& key, const Naming& naming) const;
-  [[nodiscard]] bool holds(ThreadId thread, const Naming& naming) const;
+  [[nodiscard]] bool holds(ThreadId of, const Naming& naming) const;
 };
 
 struct LiveRow {

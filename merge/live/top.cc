@@ -59,7 +59,7 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
   Watch* watching = nullptr;
   Result<void> written;
   std::uint64_t frames = 0;
-  bool running = true;
+  bool running = true, told = false;
   auto watch = Watch::open(options, [&](Frame&& frame) {
     if (!running) return;
     if (prometheus) written = prometheus->add(frame, options.batch, watching->engine());
@@ -71,6 +71,9 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
                  std::fflush(stdout) == 0;
     }
     if (++frames == options.count) running = false;
+    // A VM may start later.
+    const auto known = watching->engine().check_names();
+    if (!known && !std::exchange(told, true) && options.say) options.say(known.error().message);
   });
   if (!watch) return tl::unexpected(std::move(watch).error());
   watching = watch->get();
@@ -97,8 +100,8 @@ class ScreenRun {
     if (!watch) return tl::unexpected(std::move(watch).error());
     watch_ = std::move(*watch);
     if (auto taken = signals_.opened(); !taken) return taken;
-    ViewOptions how{options_.batch.by, options_.batch.by_text, options_.batch.sort,
-                    options_.batch.scope, watch_->live() != nullptr};
+    ViewOptions how{options_.batch.by,    options_.batch.by_text, options_.batch.sort,
+                    options_.batch.scope, options_.batch.chosen,  watch_->live() != nullptr};
     view_.emplace(watch_->engine(), std::move(how));
     if (watch_->live() != nullptr) view_->save = [this] { return save(); };
     if (!options_.prometheus.empty()) prometheus_.emplace(options_.prometheus);

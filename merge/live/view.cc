@@ -25,7 +25,7 @@ View::View(const Engine& engine, ViewOptions options)
       if (options_.by[0] == dimension) start.level = level;
     }
   }
-  if (!start.scope.vm.empty()) start.title = "vm " + start.scope.vm;
+  if (!options_.chosen.empty()) start.title = options_.chosen;
   path_.push_back(std::move(start));
 }
 
@@ -103,11 +103,11 @@ void View::open_row() {
   const ThreadId thread{static_cast<std::int32_t>(row.cell.words[kVcpuWord])};
   switch (here().level) {
     case Level::kVm:
-      next.scope.vm = row.key;
+      next.scope.vcpus.vm = row.key;
       next.level = Level::kVcpu;
       break;
     case Level::kVcpu:
-      next.scope.vcpu = thread;
+      next.scope.thread = thread;
       next.level = Level::kReason;
       break;
     case Level::kReason:

@@ -42,7 +42,8 @@ struct ViewOptions {
   std::string by_text;
   SortBy sort = SortBy::kTotal;
   Scope scope;
-  bool live = true;  // what is shown comes now, and can be saved
+  std::string chosen;  // "--vm web01 --reason io"; empty: all is shown
+  bool live = true;    // what is shown comes now, and can be saved
 };
 
 class View {

@@ -185,7 +185,8 @@ View::Table View::rows_table(const Frame& frame, std::size_t width) const {
     if (!narrow) cells.push_back(short_time(row.total.max()));
     table.rows.push_back(std::move(cells));
   }
-  table.empty = "no exits ended in this interval";
+  const auto known = engine_.check_names();
+  table.empty = known ? "no exits ended in this interval" : known.error().message;
   return table;
 }
 

@@ -4,6 +4,8 @@
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/live/instance_feed.h"
 #include "merge/live/session_feed.h"
+#include "merge/pass/first_look.h"
+#include "merge/pass/window.h"
 #include "plugin/format/symbol_table.h"
 
 namespace trapline::live {
@@ -60,10 +62,16 @@ Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::On
   std::unique_ptr<Watch> watch(new Watch);
   Input input;
   if (!paths.empty() && (paths.size() != 1 || !SessionFeed::is_open(paths[0]))) {
-    auto opened = open_input(options.input);
+    const Selection& which = options.engine.which;
+    auto opened = open_and_look(options.input,
+                                {.vcpus = which.vcpus, .exits = which.exits, .names = true}, {});
     if (!opened) return tl::unexpected(std::move(opened).error());
-    input = std::move(*opened);
+    input = std::move(opened->input);
   } else {
+    if (options.engine.which.from.time || options.engine.which.to.time) {
+      return fail(ErrorKind::kUsage,
+                  "--from and --to choose a part of a recording, and this one has not ended");
+    }
     auto feed = open_feed(options);
     if (!feed) return tl::unexpected(std::move(feed).error());
     auto source = LiveSource::open(std::move(*feed), options.ring_bytes);
@@ -78,6 +86,9 @@ Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::On
   }
   for (auto& source : input.sources) source->select(classes);
   watch->engine_ = std::make_unique<Engine>(std::move(input), options.engine, std::move(on_frame));
+  const Selection& which = options.engine.which;
+  if (auto window = check_window(watch->engine_->timeline(), which.from, which.to); !window)
+    return tl::unexpected(std::move(window).error());
   if (watch->live_ != nullptr) watch->learn();
   return watch;
 }

@@ -6,8 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "backend_ftrace/base/text.h"
-#include "merge/pass/exit_text.h"
 #include "merge/pass/no_exits.h"
 #include "merge/pass/pass.h"
 #include "merge/pass/vcpu_names.h"
@@ -15,31 +13,24 @@
 namespace trapline {
 namespace {
 
-std::string choices(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "none" : text;
-}
-
-// The longest exit of each thread: which threads count is known when all was read.
-class LongestByThread final : public SpanSink {
+// The longest exit of each thread, and those that are chosen: which threads count is known when all
+// was read.
+class ExitsFound final : public SpanSink {
  public:
-  // `source` is asked for the names of reasons, and stays as long as exits come.
-  using SourceOf = std::function<const Source&(const ExitSpan&)>;
-  LongestByThread(std::string reason, SourceOf source)
-      : reason_(std::move(reason)), source_(std::move(source)) {}
+  ExitsFound(const LookFor& wanted, ExitMatcher::SourceOf source)
+      : wanted_(wanted), matcher_(wanted.exits, std::move(source)) {}
 
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
-  void exit(const ExitSpan& exit, const Pipeline&) override {
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    if (wanted_.exits.empty() ? exit.halt : !matcher_.holds(exit, pipeline)) return;
+    if (wanted_.chosen) chosen_.add(exit);
     const auto found = longest_.find(exit.thread);
     if (found != longest_.end() && exit.total() <= found->second.total()) return;
-    if (reason_.empty() ? exit.halt : !matches(reason_, reason_text(source_(exit), exit.reason))) {
-      return;
-    }
     longest_.insert_or_assign(exit.thread, exit);
   }
   // Of exits of one length the one that ended first.
-  [[nodiscard]] std::optional<ExitSpan> of(const std::optional<std::set<ThreadId>>& threads) const {
+  [[nodiscard]] std::optional<ExitSpan> longest_of(
+      const std::optional<std::set<ThreadId>>& threads) const {
     std::optional<ExitSpan> longest;
     for (const auto& [thread, exit] : longest_) {
       if (threads && !threads->contains(thread)) continue;
@@ -49,46 +40,46 @@ class LongestByThread final : public SpanSink {
     }
     return longest;
   }
+  [[nodiscard]] const ExitMatcher& matcher() const { return matcher_; }
+  [[nodiscard]] ChosenExits take_chosen() { return std::move(chosen_); }
 
  private:
-  std::string reason_;
-  SourceOf source_;
+  const LookFor& wanted_;
+  ExitMatcher matcher_;
   std::map<ThreadId, ExitSpan> longest_;
+  ChosenExits chosen_;
 };
 
 Result<std::set<ThreadId>> matching(const VcpuFilter& filter,
                                     const std::vector<VcpuThread>& threads,
                                     const Processes& processes) {
   const std::vector<Vm> vms = find_vms(threads, processes);
+  if (auto checked = filter.check(threads, vms); !checked)
+    return tl::unexpected(std::move(checked).error());
   std::set<ThreadId> matching;
-  std::set<std::string> vm_names, vcpu_names;
-  for (std::size_t i = 0; i < threads.size(); ++i) {
-    vm_names.insert(vms[i].text());
-    vcpu_names.insert(threads[i].vcpu == kNoVcpu ? "unknown" : std::to_string(threads[i].vcpu));
-    const bool vm_fits = filter.vm.empty() || vms[i].given == filter.vm ||
-                         vms[i].id() == filter.vm || vms[i].id() == "~" + filter.vm;
-    if (vm_fits && (!filter.vcpu || threads[i].vcpu == *filter.vcpu)) {
-      matching.insert(threads[i].thread);
-    }
-  }
-  if (matching.empty()) {
-    return fail(ErrorKind::kUsage,
-                "--vm/--vcpu: nothing matches; there are the VMs {} and the vCPUs {}",
-                choices(vm_names), choices(vcpu_names));
-  }
+  for (std::size_t i = 0; i < threads.size(); ++i)
+    if (filter.holds(vms[i], threads[i].vcpu)) matching.insert(threads[i].thread);
   return matching;
 }
 
-Result<FirstLook> found_in(const LookFor& wanted, const LongestByThread& longest,
+Result<FirstLook> found_in(const LookFor& wanted, ExitsFound& exits,
                            const std::vector<VcpuThread>& threads, const Processes& processes) {
   FirstLook found;
-  if (!wanted.filter.empty()) {
-    auto some = matching(wanted.filter, threads, processes);
+  if (!wanted.vcpus.empty()) {
+    auto some = matching(wanted.vcpus, threads, processes);
     if (!some) return tl::unexpected(std::move(some).error());
     found.threads = std::move(*some);
   }
-  if (wanted.longest) found.longest = longest.of(found.threads);
-  return found;
+  if (wanted.wants_exits()) {
+    if (auto checked = exits.matcher().check(); !checked)
+      return tl::unexpected(std::move(checked).error());
+  }
+  if (wanted.longest) found.longest = exits.longest_of(found.threads);
+  found.chosen = exits.take_chosen();
+  if (!found.chosen.is_full()) return found;
+  return fail(ErrorKind::kUsage,
+              "{}: more than {} exits match, too many for a timeline; ask for fewer",
+              wanted.exits.text(), ChosenExits::kMost);
 }
 
 // Sees the host's events while evidence is gathered.
@@ -96,13 +87,13 @@ class Watcher final : public EvidenceObserver {
  public:
   Watcher(const LookFor& wanted, const Progress& progress)
       : progress_(progress),
-        longest_(wanted.reason, [this](const ExitSpan&) -> const Source& { return *host_; }) {}
+        exits_(wanted, [this](const ExitSpan&) -> const Source& { return *host_; }) {}
 
   void begin(const Source& host, const Capabilities& has) override {
     host_ = &host;
     PipelineOptions how;
     how.model = choose_exit_model(has);
-    pipeline_.emplace(std::move(how), std::vector<SpanSink*>{&longest_});
+    pipeline_.emplace(std::move(how), std::vector<SpanSink*>{&exits_});
   }
   void on(const Event& event) override {
     if (!pipeline_->push(event)) return;
@@ -116,21 +107,24 @@ class Watcher final : public EvidenceObserver {
     host_ = nullptr;
   }
   // Whether it saw what a pass over the timeline would.
-  [[nodiscard]] bool saw_all(const Input& input) const {
-    return pipeline_ && input.observed && has_exits(input.capabilities) &&
+  [[nodiscard]] bool saw_all(const LookFor& wanted, const Input& input) const {
+    // Devices and functions are known where the program's events and the guest's symbols are.
+    const ExitFilter& exits = wanted.exits;
+    return exits.device.empty() && exits.function.empty() && exits.detail.empty() && pipeline_ &&
+           input.observed && has_exits(input.capabilities) &&
            pipeline_->exits().model() == choose_exit_model(input.capabilities);
   }
-  [[nodiscard]] Result<FirstLook> found(const LookFor& wanted, const Input& input) const {
+  [[nodiscard]] Result<FirstLook> found(const LookFor& wanted, const Input& input) {
     if (wanted.longest && !status_) return tl::unexpected(status_.error());
     Processes processes = pipeline_->processes();
     processes.merge(input.processes);
-    return found_in(wanted, longest_, threads_, processes);
+    return found_in(wanted, exits_, threads_, processes);
   }
 
  private:
   const Progress& progress_;
   const Source* host_ = nullptr;
-  LongestByThread longest_;
+  ExitsFound exits_;
   std::optional<Pipeline> pipeline_;
   std::vector<VcpuThread> threads_;
   Result<void> status_;
@@ -140,31 +134,31 @@ class Watcher final : public EvidenceObserver {
 // The same in a pass over the timeline.
 Result<FirstLook> look(Input input, const LookFor& wanted, const Progress& progress) {
   Timeline timeline(std::move(input.sources));
-  LongestByThread longest(wanted.reason, [&timeline](const ExitSpan& exit) -> const Source& {
+  ExitsFound exits(wanted, [&timeline](const ExitSpan& exit) -> const Source& {
     return timeline.source(exit.source);
   });
-  Pipeline pipeline(pipeline_options(timeline, input), {&longest});
+  Pipeline pipeline(pipeline_options(timeline, input), {&exits});
   feed(timeline, pipeline, progress);
   finish(timeline, pipeline);
-  if (wanted.longest) {
-    if (!timeline.status()) return tl::unexpected(timeline.status().error());
+  if (wanted.longest && !timeline.status()) return tl::unexpected(timeline.status().error());
+  if (wanted.wants_exits()) {
     if (!has_exits(input.capabilities)) return tl::unexpected(no_exits(timeline));
   }
-  return found_in(wanted, longest, vcpu_threads(pipeline.vcpus(), timeline), pipeline.processes());
+  return found_in(wanted, exits, vcpu_threads(pipeline.vcpus(), timeline), pipeline.processes());
 }
 
 }  // namespace
 
 Result<LookedAt> open_and_look(const InputOptions& options, const LookFor& wanted,
                                const Progress& progress) {
-  const bool looks = wanted.longest || !wanted.filter.empty();
+  const bool looks = wanted.wants_exits() || !wanted.vcpus.empty();
   Watcher watcher(wanted, progress);
   InputOptions how = options;
   if (looks) how.observer = &watcher;
   auto input = open_input(how);
   if (!input) return tl::unexpected(std::move(input).error());
   if (!looks) return LookedAt{std::move(*input), {}};
-  if (watcher.saw_all(*input)) {
+  if (watcher.saw_all(wanted, *input)) {
     auto found = watcher.found(wanted, *input);
     if (!found) return tl::unexpected(std::move(found).error());
     return LookedAt{std::move(*input), std::move(*found)};

@@ -33,8 +33,8 @@ struct Naming {
   std::vector<Vm> vms;              // of each
   VcpuNames vcpus;
 
-  // "stress-ng (tid 412)", "vcpu 1", "QEMU thread CPU 0/KVM (tid 9)", "idle", "timer",
-  // "IPI from vcpu 1", "not allowed to run: CPU quota", "unknown (record sched:sched_waking)".
+  // "stress-ng (tid 412)", "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "idle", "timer",
+  // "IPI from vCPU 1", "not allowed to run: CPU quota", "unknown (record sched:sched_waking)".
   [[nodiscard]] std::string text(const Culprit& culprit) const;
   // Of time in which a vCPU was ready to run: "X ran instead", "it was not allowed to run: CPU
   // quota", "its CPU was idle and had yet to take it up".

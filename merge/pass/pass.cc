@@ -60,17 +60,25 @@ struct Pass::State {
       : input(std::move(opened.input)),
         timeline(std::move(input.sources)),
         found(std::move(opened.found)),
-        from(options.from.time),
-        to(options.to.time),
+        which(options.which),
+        from(options.which.from.time),
+        to(options.which.to.time),
         requests(std::move(options.requests)),
-        guest_intervals(std::move(options.guest_intervals)) {}
+        guest_intervals(std::move(options.guest_intervals)) {
+    if (options.which.exits.empty()) return;
+    matcher.emplace(options.which.exits, [this](const ExitSpan& exit) -> const Source& {
+      return timeline.source(exit.source);
+    });
+  }
 
   Input input;
   Timeline timeline;
   FirstLook found;
+  Selection which;
   std::optional<TimeSpec> from, to;
   std::vector<RequestSpec> requests;
   std::optional<GuestSpanSpec> guest_intervals;
+  std::optional<ExitMatcher> matcher;
   std::unique_ptr<Pipeline> pipeline;
 };
 
@@ -81,7 +89,9 @@ Pass::~Pass() = default;
 
 const Timeline& Pass::timeline() const { return state_->timeline; }
 const Input& Pass::input() const { return state_->input; }
-const std::optional<ExitSpan>& Pass::longest() const { return state_->found.longest; }
+const Selection& Pass::asked_for() const { return state_->which; }
+const FirstLook& Pass::found() const { return state_->found; }
+const ExitMatcher* Pass::matcher() const { return state_->matcher ? &*state_->matcher : nullptr; }
 const std::string& Pass::path() const { return timeline().source(0).info().path; }
 const Pipeline& Pass::pipeline() const { return *state_->pipeline; }
 bool Pass::has_guest_intervals() const { return state_->guest_intervals.has_value(); }
@@ -89,9 +99,10 @@ Naming Pass::naming() const { return {timeline(), pipeline()}; }
 Result<void> Pass::status() const { return timeline().status(); }
 
 Result<Pass> Pass::open(PassOptions options, const Progress& progress) {
-  auto opened = open_and_look(options.input, options.look, progress);
+  const LookFor look{options.which.vcpus, options.which.exits, options.longest, options.chosen};
+  auto opened = open_and_look(options.input, look, progress);
   if (!opened) return tl::unexpected(std::move(opened).error());
-  const NamedTime from = options.from, to = options.to;
+  const NamedTime from = options.which.from, to = options.which.to;
   Pass pass(std::make_unique<State>(std::move(*opened), std::move(options)));
   if (auto window = check_window(pass.timeline(), from, to); !window)
     return tl::unexpected(std::move(window).error());
@@ -128,6 +139,11 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   how.from = state.from;
   how.to = state.to;
   how.threads = state.found.threads;
+  if (state.matcher) {
+    how.wants = [&matcher = *state.matcher](const ExitSpan& exit, const Pipeline& pipeline) {
+      return matcher.holds(exit, pipeline);
+    };
+  }
   state.pipeline = std::make_unique<Pipeline>(std::move(how), std::move(sinks));
   feed(state.timeline, *state.pipeline, progress, stop);
   if (auto placed = check_placement(state.timeline, *state.pipeline); !placed) return placed;
@@ -138,6 +154,10 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
 Result<void> Pass::check_exits() const {
   if (has_exits(input().capabilities)) return {};
   return tl::unexpected(no_exits(timeline()));
+}
+
+Result<void> Pass::check_names() const {
+  return matcher() == nullptr || !status() ? Result<void>() : matcher()->check();
 }
 
 }  // namespace trapline

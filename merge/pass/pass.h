@@ -17,6 +17,7 @@
 #include "merge/pass/feed.h"
 #include "merge/pass/first_look.h"
 #include "merge/pass/naming.h"
+#include "merge/pass/selection.h"
 #include "merge/pass/window.h"
 #include "merge/session/input.h"
 
@@ -24,8 +25,9 @@ namespace trapline {
 
 struct PassOptions {
   InputOptions input;
-  LookFor look;
-  NamedTime from, to;                 // nothing before and after is looked at
+  Selection which;
+  // What open() looks for, of `which`: LookFor.
+  bool longest = false, chosen = false;
   std::vector<RequestSpec> requests;  // PipelineOptions::requests
   std::optional<GuestSpanSpec> guest_intervals;
 };
@@ -45,10 +47,13 @@ class Pass {
   // They stay where they are.
   [[nodiscard]] const Timeline& timeline() const;
   [[nodiscard]] const Input& input() const;  // its sources are the timeline's
-  [[nodiscard]] const std::optional<ExitSpan>& longest() const;
+  [[nodiscard]] const FirstLook& found() const;
+  // Which exits are handed out; nothing where all are. Its figures are there after run().
+  [[nodiscard]] const ExitMatcher* matcher() const;
   // The first recording's, for messages.
   [[nodiscard]] const std::string& path() const;
 
+  [[nodiscard]] const Selection& asked_for() const;
   // Whether intervals of the guest are asked for.
   [[nodiscard]] bool has_guest_intervals() const;
   // Looks at this interval, in place of the options'.
@@ -64,8 +69,10 @@ class Pass {
   [[nodiscard]] const Pipeline& pipeline() const;
   [[nodiscard]] Naming naming() const;
   [[nodiscard]] Result<void> status() const;
-  // An Error where there are no VM exits: says which events there are.
+  // An Error where there are no VM exits: says which events there are. And where none is of those
+  // that were asked for: says which names there are.
   [[nodiscard]] Result<void> check_exits() const;
+  [[nodiscard]] Result<void> check_names() const;
 
  private:
   struct State;

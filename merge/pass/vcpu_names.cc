@@ -56,8 +56,14 @@ std::string VcpuNames::vcpu(ThreadId thread, bool with_vm) const {
   const std::int32_t vcpu = number(thread);
   const std::string number = vcpu == kNoVcpu
                                  ? fmt::format("tid {}", static_cast<std::int32_t>(thread))
-                                 : fmt::format("vcpu {}", vcpu);
-  return with_vm && several_vms_ ? fmt::format("vm {} {}", vm(thread), number) : number;
+                                 : fmt::format("vCPU {}", vcpu);
+  return with_vm && several_vms_ ? fmt::format("VM {} {}", vm(thread), number) : number;
+}
+
+bool VcpuNames::fits(ThreadId thread, const VcpuFilter& filter) const {
+  if (filter.empty()) return true;
+  const auto found = entries_.find(thread);
+  return found != entries_.end() && filter.holds(found->second.vm, found->second.vcpu);
 }
 
 const Vm* VcpuNames::vm_of(const std::string& id) const {

@@ -8,6 +8,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "merge/model/processes.h"
+#include "merge/pass/selection.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
@@ -33,13 +34,15 @@ class VcpuNames {
   // "1234": without the name; and the name alone, empty where it has none.
   [[nodiscard]] std::string vm_id(ThreadId thread) const;
   [[nodiscard]] std::string vm_name(ThreadId thread) const;
-  // "vcpu 0", "tid 117" where its number is not known; with_vm: "vm 1234 vcpu 0" where there are
+  // "vCPU 0", "tid 117" where its number is not known; with_vm: "VM 1234 vCPU 0" where there are
   // several VMs.
   [[nodiscard]] std::string vcpu(ThreadId thread, bool with_vm) const;
   // kNoVcpu where its number is not known.
   [[nodiscard]] std::int32_t number(ThreadId thread) const;
   // The VM of that id, nullptr where there is none.
   [[nodiscard]] const Vm* vm_of(const std::string& id) const;
+  // Whether the filter holds the thread; of one that is no vCPU, it does not.
+  [[nodiscard]] bool fits(ThreadId thread, const VcpuFilter& filter) const;
   [[nodiscard]] bool several_vms() const { return several_vms_; }
 
  private:

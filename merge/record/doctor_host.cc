@@ -11,6 +11,7 @@
 
 #include "backend_ftrace/base/folder.h"
 #include "backend_ftrace/base/paths.h"
+#include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/unique_fd.h"
@@ -91,7 +92,7 @@ std::vector<Finding> check_buffer(const Host& host) {
              fmt::format("{}; {} KiB of memory are available", found, available),
              "the kernel refuses the buffers, or takes the memory from the guests",
              fmt::format("trapline record --buffer-size {}",
-                         std::max<std::uint64_t>(64, available / cpus / 4)),
+                         size_text(std::max<std::uint64_t>(64, available / cpus / 4) * kKib)),
              ""}};
   }
   if (exit_bytes == 0) return {{"buffer", Level::kOk, found, "", "", ""}};
@@ -106,7 +107,7 @@ std::vector<Finding> check_buffer(const Host& host) {
   return {{"buffer", Level::kLimited, found,
            "a busy vCPU may lose events; the report closes its exits there and counts the loss",
            fmt::format("trapline record --buffer-size {}",
-                       (static_cast<std::uint64_t>(wanted) / 1024 + 1) * 1024),
+                       size_text((static_cast<std::uint64_t>(wanted) / 1024 + 1) * kMib)),
            ""}};
 }
 

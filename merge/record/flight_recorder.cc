@@ -15,6 +15,7 @@ extern "C" {  // glibc 2.36's header has none
 #include <cstring>
 
 #include "backend_ftrace/base/duration.h"
+#include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/clock.h"
 #include "merge/record/flight_session.h"
@@ -311,13 +312,14 @@ void FlightRecorder::say_snapshot(const std::string& path, const Session& sessio
                   static_cast<double>(flight.to_ns - flight.from_ns) / 1e9, reason));
   if (flight.shortened) {
     say(fmt::format("it is shorter than {:g} s, since the ring was full: --ring-size {} holds more",
-                    static_cast<double>(flight.span_ns) / 1e9, 2 * options_.flight->ring_mb));
+                    static_cast<double>(flight.span_ns) / 1e9,
+                    size_text(2 * options_.flight->ring_mb * kMib)));
   }
   std::uint64_t lost = 0;
   for (const CpuLoss& loss : session.losses) lost += loss.overwritten;
   if (lost != 0)
     say(fmt::format("the kernel lost {} events in it; --buffer-size {} loses fewer", lost,
-                    4 * options_.buffer_kb));
+                    size_text(4 * options_.buffer_kb * kKib)));
 }
 
 }  // namespace trapline::record

@@ -81,7 +81,7 @@ Result<std::vector<std::string>> FlightStore::make_room(std::uint64_t bytes) con
   if (bytes > budget_) {
     return fail(
         "the snapshot needs {:.0f} MiB, more than all snapshots may take; give more: "
-        "--disk-budget {:.0f}",
+        "--disk-budget {:.0f}M",
         mib(bytes) + 1, 2 * mib(bytes) + 1);
   }
   std::vector<std::string> removed;

@@ -66,7 +66,7 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   allow_streams(*cpus);
   if (auto set = set_clock(instance, options.clock); !set) return set;
   if (auto set = instance.set("buffer_size_kb", std::to_string(options.buffer_kb)); !set) {
-    return fail("{}; give less: --buffer-size KIB", set.error().message);
+    return fail("{}; give less: --buffer-size SIZE", set.error().message);
   }
   // A reader that waits is woken when a quarter is full: early enough to lose nothing, seldom
   // enough to cost nothing. Older kernels wake at the first page.

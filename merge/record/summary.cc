@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend_ftrace/base/size.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/analyze/guest_stacks.h"
 #include "merge/session/input.h"
@@ -80,8 +81,8 @@ void add_losses(const Session& session, bool whole, std::vector<std::string>& li
   }
   if (!any && whole && session.warnings.empty()) lines.emplace_back("lost nothing");
   if (events != 0) {
-    lines.push_back(
-        fmt::format("fewer are lost with larger buffers: --buffer-size {}", session.buffer_kb * 4));
+    lines.push_back(fmt::format("fewer are lost with larger buffers: --buffer-size {}",
+                                size_text(session.buffer_kb * 4 * kKib)));
   }
 }
 

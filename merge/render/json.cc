@@ -102,6 +102,15 @@ Json phases_json(const PhaseReport& phases, const Report& report) {
   return {{"rows", std::move(rows)}, {"never", phases.never}};
 }
 
+Json filter_json(const VcpuFilter& vcpus, const ExitFilter& exits) {
+  Json filter = Json::object();
+  if (!vcpus.vm.empty()) filter["vm"] = printable(vcpus.vm);
+  if (vcpus.vcpu) filter["vcpu"] = *vcpus.vcpu;
+  for (const auto& [option, pattern] : exits.options())
+    filter[std::string(option.substr(2))] = printable(pattern);
+  return filter;
+}
+
 Json report_json(const Report& report) {
   Json json = {{"version", 2}};
   for (const SourceRow& source : report.sources) json["sources"].push_back(source_json(source));
@@ -109,6 +118,10 @@ Json report_json(const Report& report) {
   json["time_unit"] = report.cycles ? "cycles" : "ns";
   json["user_end"] = name_of(report.model.user_end);
   json["from_userspace_exit"] = report.model.from_userspace_exit;
+  if (const Json filter = filter_json(report.vcpus_asked, report.exits_asked); !filter.empty())
+    json["filter"] = filter;
+  if (!report.exits_asked.empty())
+    json["all_exits"] = {{"count", report.all_exits}, {"cost_ns", report.all_cost_ns}};
   json["vcpus"] = Json::array();
   json["overhead"] = row_json(overhead_table(report), 0)["overhead"];
   json["groups"] = {{"by", report.by},

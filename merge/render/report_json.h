@@ -11,6 +11,8 @@ namespace trapline {
 
 // The lists of vCPUs and of their halts are empty: there may be ten thousands, and who prints them
 // does so row by row.
+// What was asked for: {"vm": "web01", "device": "rtc"}; empty: all.
+[[nodiscard]] Json filter_json(const VcpuFilter& vcpus, const ExitFilter& exits);
 [[nodiscard]] Json report_json(const Report& report);
 [[nodiscard]] Json phases_json(const PhaseReport& phases, const Report& report);
 

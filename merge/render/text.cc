@@ -63,7 +63,11 @@ std::string finding_text(const Report& report) {
   // names no exit.
   const bool of_waits =
       report.by.find("-by") != report.by.npos || report.by.find("-on") != report.by.npos;
-  if (!of_waits && !report.costliest.empty() && report.costliest.find_first_of("-[") != 0)
+  if (!report.exits_asked.empty())
+    text +=
+        fmt::format(" ({} of it by those with {})",
+                    percent_text(report.cost_ns, report.all_cost_ns), report.exits_asked.text());
+  else if (!of_waits && !report.costliest.empty() && report.costliest.find_first_of("-[") != 0)
     text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
                         report.costliest);
   if (!report.knows(State::kPreempted)) {
@@ -85,6 +89,21 @@ void print_finding(const Report& report, std::ostream& out, const TextStyle& sty
   if (style.colours) out << kBold;
   print_wrapped("", text, out, style);
   if (style.colours) out << kNormal;
+}
+
+// What was asked for, and what else is told all the same.
+void print_selection(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.vcpus_asked.empty()) {
+    print_wrapped("", fmt::format("Only the vCPUs with {} are counted.", report.vcpus_asked.text()),
+                  out, style);
+  }
+  if (report.exits_asked.empty() || report.rows_of != RowsOf::kExits) return;
+  print_wrapped("",
+                fmt::format("Only exits with {} are in the rows, {} of {}; the vCPUs' times are "
+                            "those of all exits.",
+                            report.exits_asked.text(), grouped(report.exits_in_rows),
+                            grouped(report.all_exits)),
+                out, style);
 }
 
 void print_losses(const Report& report, std::ostream& out, const TextStyle& style) {
@@ -110,6 +129,7 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
   out << fmt::format("{} {} in {}\n", grouped(calls ? report.counters.calls.calls : exits),
                      calls ? "calls of guest functions" : "exits",
                      duration_text(interval_of(report), report.cycles));
+  print_selection(report, out, style);
 }
 
 constexpr std::size_t kMostVcpuRows = 16;
@@ -184,6 +204,7 @@ std::vector<GroupRow> shown_rows(const Report& report) {
   if (exits + static_cast<std::ptrdiff_t>(sums.size()) > 1) {
     sums.push_back(report.total);
     sums.back().key = halts == rows.end() ? "all exits" : "all exits but halts";
+    if (!report.exits_asked.empty()) sums.back().key += " with " + report.exits_asked.text();
   }
   rows.insert(halts, sums.begin(), sums.end());
   if (report.halts_left_out != 0) {

@@ -50,7 +50,7 @@ std::string TimelineView::duration(std::uint64_t ns) const { return duration_tex
 TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
                                            const Pipeline& pipeline) const {
   Place place;
-  place.shown = options_.reason.empty();
+  place.shown = options_.only == nullptr;
   const auto state = pipeline.vcpu(thread);
   if (!state) {
     const auto found = vcpus_of_calls_.find(thread);
@@ -64,8 +64,7 @@ TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
       state->where == VcpuState::Where::kKernel || state->where == VcpuState::Where::kUser;
   if (!in_exit) return place;
   place.depth = state->where == VcpuState::Where::kUser ? 2 : 1;
-  place.shown = options_.reason.empty() ||
-                matches(options_.reason, reason_text(timeline_.source_of(event), state->reason));
+  place.shown = options_.only == nullptr || options_.only->contains(thread, state->begin);
   return place;
 }
 
@@ -76,7 +75,7 @@ std::string TimelineView::who(const Event& event, const Place& place) const {
     const std::string vm = processes_ != nullptr && processes_->has_several_names()
                                ? processes_->name_of(processes_->of(event.thread, event.thread))
                                : std::string();
-    return fmt::format("{}{}vcpu {}", vm, vm.empty() ? "" : " ", place.vcpu);
+    return fmt::format("{}{}vCPU {}", vm, vm.empty() ? "" : " ", place.vcpu);
   }
   const ThreadId task = is_guest(event.machine) ? event.task : event.thread;
   const std::string comm = timeline_.source_of(event).comm(task);
@@ -142,7 +141,6 @@ void TimelineView::on_exit(const Event& event, const KvmExit& exit, const Place&
                            const Pipeline& pipeline) {
   const ExitReason why{exit.reason, exit.isa, exit.exception_class};
   const std::string reason = reason_text(timeline_.source_of(event), why);
-  if (!options_.reason.empty()) reasons_.insert(printable(reason));
   print(event, place, 0, kBold,
         fmt::format("exit {}, {}", printable(reason), function_of(pipeline, event, why, exit.rip)));
 }
@@ -151,8 +149,7 @@ void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pip
   std::string text = "entry";
   if (const ExitSpan* exit = pipeline.ended()) {
     text += " " + exit_summary(*exit, pipeline.names(), cycles_);
-    place.shown = options_.reason.empty() ||
-                  matches(options_.reason, reason_text(timeline_.source_of(event), exit->reason));
+    place.shown = options_.only == nullptr || options_.only->contains(exit->thread, exit->start);
   }
   print(event, place, 0, kBold, text);
 }
@@ -175,7 +172,7 @@ void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
               ? "runs again"
               : "runs again after " + duration(elapsed(*state->off_cpu, event.at)));
   }
-  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && options_.reason.empty()) {
+  if (!prev.is_vcpu && !next.is_vcpu && pipeline.counts_all() && options_.only == nullptr) {
     print(event, {}, 0, kDim, plain(event));
   }
 }
@@ -218,7 +215,7 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
   }
   place.is_vcpu = true;
   if (place.vcpu == kNoVcpu) place.vcpu = call.vcpu;
-  place.shown = options_.reason.empty() || (place.depth != 0 && place.shown);
+  place.shown = options_.only == nullptr || (place.depth != 0 && place.shown);
   const std::string name =
       call.name.empty() ? fmt::format("{:#x}", call.function) : printable(call.name);
   // What a source knows of arguments and return values follows the name.

@@ -12,18 +12,18 @@
 
 #include <map>
 #include <ostream>
-#include <set>
 #include <string>
 
 #include "merge/analyze/pipeline.h"
+#include "merge/pass/exit_matcher.h"
 #include "merge/render/text_table.h"
 #include "merge/source/timeline.h"
 
 namespace trapline {
 
 struct TimelineOptions {
-  TimeSpec from;       // included
-  std::string reason;  // a pattern: only exits with this reason, whole
+  TimeSpec from;            // included
+  const ChosenExits* only;  // these exits, whole; nullptr: all that there is
   TextStyle style;
 };
 
@@ -38,14 +38,12 @@ class TimelineView : public SpanSink {
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
-  // Where a reason is wanted: those that exits had.
-  [[nodiscard]] const std::set<std::string>& reasons() const { return reasons_; }
 
  private:
   // How a line of a thread is printed; of no vCPU where `is_vcpu` is false.
   struct Place {
     bool is_vcpu = false;
-    bool shown = true;   // an exit with another reason than the wanted one is not
+    bool shown = true;   // an exit that was not asked for is not
     unsigned depth = 0;  // 0 in the guest or unknown, 1 in an exit, 2 in user space
     std::int32_t vcpu = kNoVcpu;
   };
@@ -69,7 +67,6 @@ class TimelineView : public SpanSink {
   std::map<ThreadId, std::int32_t> vcpus_of_calls_;  // threads that only guest records name
   const Processes* processes_ = nullptr;             // the pipeline's
   std::uint64_t lines_ = 0;
-  std::set<std::string> reasons_;
   bool cycles_;
 };
 

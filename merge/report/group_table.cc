@@ -27,7 +27,7 @@ enum Goes : std::uint8_t {
 Table group_table(std::span<const GroupRow> rows, const Report& report) {
   const bool calls = report.rows_of == RowsOf::kCalls, exits = report.rows_of == RowsOf::kExits;
   const bool requests = report.rows_of == RowsOf::kRequests, durations = report.durations();
-  const std::uint64_t whole = exits ? report.cost_ns : report.vcpu_time();
+  const std::uint64_t whole = exits ? report.whole_cost_ns() : report.vcpu_time();
   TableOf<GroupRow> table(rows, &GroupRow::key);
   table.dim = [rows](std::size_t row) { return rows[row].halts; };
   const auto timed = [durations](std::uint64_t ns) {

@@ -15,6 +15,7 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
+#include "merge/pass/selection.h"
 #include "merge/report/halt_cost_report.h"
 #include "merge/report/phase_report.h"
 #include "merge/report/request_report.h"
@@ -160,6 +161,11 @@ struct Report {
       sum += row.totals.parts[static_cast<std::size_t>(Part::kHalted)];
     return sum;
   }
+  // What was asked for; where not all exits of those vCPUs are in the rows, how many are, and the
+  // figures of all.
+  VcpuFilter vcpus_asked;
+  ExitFilter exits_asked;
+  std::uint64_t exits_in_rows = 0, all_exits = 0, all_cost_ns = 0;
   std::string by;
   RowsOf rows_of = RowsOf::kExits;
   // Whether the rows have times.
@@ -172,6 +178,10 @@ struct Report {
   // The row whose exits cost most, and what all of them cost, halts included.
   std::string costliest;
   std::uint64_t costliest_ns = 0, cost_ns = 0;
+  // Of which shares are: what all exits cost, in the rows or not.
+  [[nodiscard]] std::uint64_t whole_cost_ns() const {
+    return exits_asked.empty() ? cost_ns : all_cost_ns;
+  }
   std::vector<RequestPathRow>
       request_paths;            // of the rows, in their order, where they are requests
   std::vector<VhostRow> vhost;  // beside requests

@@ -15,8 +15,10 @@ bool counts_markers(const ReportOptions& options) {
 }
 
 // What was asked for that only exits have.
-Result<void> check_calls(const ReportOptions& options) {
+Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_for) {
+  const std::string exits = asked_for.text();
   const std::pair<bool, std::string_view> of_exits[] = {
+      {!exits.empty(), exits},
       {options.page, "--format html"},
       {options.halt, "--halt"},
       {options.phases.has_value(), "--phases"},
@@ -37,7 +39,8 @@ Result<void> check_calls(const ReportOptions& options) {
 // After the pass: whether there is something to report.
 Result<void> check_found(const Pass& pass, const ReportOptions& options) {
   if (!pass.status() || has_exits(pass.input().capabilities)) return {};
-  if (options.calls && pass.pipeline().stacks().records() != 0) return check_calls(options);
+  if (options.calls && pass.pipeline().stacks().records() != 0)
+    return check_calls(options, pass.asked_for().exits);
   if (counts_markers(options) && pass.input().capabilities.markers) return {};
   return pass.check_exits();
 }
@@ -59,10 +62,23 @@ Result<void> read_report(Pass& pass, const ReportOptions& options, std::vector<S
   if (auto read = pass.run(std::move(sinks), progress); !read) return read;
   if (auto found = check_found(pass, options); !found) return found;
   const Pipeline& pipeline = pass.pipeline();
+  if (auto found = pass.check_names(); !found) return found;
   const bool empty = !pipeline.begin() && pipeline.stacks().records() == 0;
   if (pipeline.is_window() && pass.status() && empty)
     return tl::unexpected(empty_window(pass.timeline()));
   return {};
+}
+
+Report report_of(const Pass& pass, const Aggregator& aggregator) {
+  Report report = aggregator.snapshot(pass.naming());
+  report.vcpus_asked = pass.asked_for().vcpus;
+  report.exits_asked = pass.asked_for().exits;
+  if (const ExitMatcher* matcher = pass.matcher()) {
+    report.exits_in_rows = matcher->held();
+    report.all_exits = matcher->exits();
+    report.all_cost_ns = matcher->cost_ns();
+  }
+  return report;
 }
 
 Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked,
@@ -73,7 +89,7 @@ Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked
   Aggregator aggregator(pass->input(), options);
   if (auto read = read_report(*pass, options, {&aggregator}, progress); !read)
     return tl::unexpected(std::move(read).error());
-  return ReportRun{aggregator.snapshot(pass->naming()), pass->status()};
+  return ReportRun{report_of(*pass, aggregator), pass->status()};
 }
 
 }  // namespace trapline

@@ -22,6 +22,9 @@ struct ReportRun {
 [[nodiscard]] Result<void> read_report(Pass& pass, const ReportOptions& options,
                                        std::vector<SpanSink*> sinks, const Progress& progress);
 
+// The aggregator's, of what read_report() has read.
+[[nodiscard]] Report report_of(const Pass& pass, const Aggregator& aggregator);
+
 // All of it. Errors: those of Pass::open() as well.
 [[nodiscard]] Result<ReportRun> run_report(const PassOptions& what, const ReportOptions& asked,
                                            const Progress& progress);

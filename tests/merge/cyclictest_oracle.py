@@ -35,7 +35,7 @@ def main():
     markers = [int(match[1]) for event in oracle.read(files[1])[0] if event.name == "print"
                for match in [MARKER.search(event.fields["buf"])] if match]
     got = run("explain", *files, "--guest-span", SPEC, "--worst", str(WORST))
-    threads = {f"vcpu {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}
+    threads = {f"vCPU {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}
     pieces = guest_span_oracle.pieces_of(files[0])
     wrong, parts, culprits = [], collections.Counter(), collections.Counter()
     if sorted(markers) != sorted(samples) or len(samples) < WORST:

@@ -3,7 +3,7 @@
 
   diff_oracle.py TRAPLINE BEFORE... -- AFTER...
 
-Exits come from `trapline export --to jsonl`, the length of a run, its vCPUs and its guest time from what the diff
+Exits come from `trapline export --format jsonl`, the length of a run, its vCPUs and its guest time from what the diff
 prints of it. Every run's figures, every side's, changes, intervals, p-values and what is proven have to agree
 within 1e-6.
 """
@@ -55,7 +55,7 @@ class Run:
         self.seconds, self.guest, self.vcpus = described["wall_ns"] / 1e9, described["guest_ns"], described["vcpus"]
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "rows.jsonl")
-            subprocess.run([trapline, "export", described["path"], "--to", "jsonl", "-o", out], check=True,
+            subprocess.run([trapline, "export", described["path"], "--format", "jsonl", "-o", out], check=True,
                            stderr=subprocess.DEVNULL)
             with open(out, encoding="utf-8") as lines:
                 rows = [json.loads(line) for line in lines]

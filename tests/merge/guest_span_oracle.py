@@ -93,7 +93,7 @@ def main():
         return json.loads(subprocess.run([trapline, *arguments, "--format", "json"],
                                          stdout=subprocess.PIPE, check=True).stdout)
     got = run("explain", *files, "--guest-span", SPEC, "--worst", str(WORST))
-    threads = {f"vcpu {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}
+    threads = {f"vCPU {vcpu['vcpu']}": vcpu["tid"] for vcpu in run("report", *files)["vcpus"]}
     pieces = pieces_of(files[0])
     wrong = [] if adds_up(got["tree"]) and got["tree"]["ns"] == got["total_ns"] else ["the sum of all"]
     every = got["count"] + got["counters"]["unplaced"]

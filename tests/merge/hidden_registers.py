@@ -113,7 +113,7 @@ def main():
     expect("the VM that the note names", [name for name in vms if name in "".join(note)], ["web01"])
     expect("slow exits", {exit["function"] for exit in one.report("--slower-than", "0", "--vm", "web01")["slow_exits"]["exits"]},
            {HIDDEN})
-    rows = [json.loads(line) for line in one.run("export", one.path, "--to", "jsonl", "-o", "-", "--symbols", one.symbols).splitlines()]
+    rows = [json.loads(line) for line in one.run("export", one.path, "--format", "jsonl", "-o", "-", "--symbols", one.symbols).splitlines()]
     hidden = [row for row in rows if row["tid"] == web["tid"]]
     expect("exported rows", {(row["rip"], row["function"]) for row in hidden}, {(None, HIDDEN)})
     expect("exported rows of the other", HIDDEN in {row["function"] for row in rows if row["tid"] == db["tid"]}, False)

@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as folder:
     file, page, out = (f"{folder}/{name}" for name in ("trace.dat", "page.html", "out"))
     data = recording.read_bytes()
     commands = {"timeline": ["timeline", file], "page": ["report", "--format", "html", "-o", page, "--force", file],
-                "export": ["export", "--to", "perfetto", "--events", "-o", out, "--force", file]}
+                "export": ["export", "--format", "perfetto", "--events", "-o", out, "--force", file]}
     hostile = (b'"%s", __print_hex(REC->val, 99999999)', b'"%s", __print_hex(REC->val, 64)')
     for text in hostile:
         pathlib.Path(file).write_bytes(with_print_format(data, text))

@@ -58,7 +58,7 @@ class Recording:
         self.text(report, self.run("report"))
         self.csv(report, csv.DictReader(io.StringIO(self.run("report", "--format", "csv"))))
         if report["user_end"] != "none":
-            self.page(report, json.loads(self.run("report", "--format", "json", "--detail", "page"))["recordings"][0])
+            self.page(report, json.loads(self.run("report", "--format", "page-data"))["recordings"][0])
         self.top(report, [json.loads(line) for line in self.run("top", "--batch", "--interval", "1s").splitlines()])
         return self.wrong
 

@@ -44,9 +44,9 @@ DIFF = ["diff", "{}", "{}"]
 TOP = ["top", "--batch", "{}"]
 INFO = ["info", "{}"]
 PHASES = ["report", "--phase", "a=*x*x*x*x*x*x*x*x*y", "--phase", "b=zz", "{}"]
-EXPORTS = [["export", "--to", to, "--force", "-o", "{out}", "{}"]
+EXPORTS = [["export", "--format", to, "--force", "-o", "{out}", "{}"]
            for to in ("perfetto", "uftrace", "chrome", "folded", "jsonl", "csv")]
-EVENTS = [["export", "--to", to, "--events", "--force", "-o", "{out}", "{}"]
+EVENTS = [["export", "--format", to, "--events", "--force", "-o", "{out}", "{}"]
           for to in ("perfetto", "chrome")]
 ALL = [REPORT, BY, SIDES, CALLS, REQUESTS, HTML, TIMELINE, AROUND, PICTURE, EXPLAIN, DIFF, TOP, INFO,
        PHASES, *EXPORTS, *EVENTS]
@@ -610,7 +610,7 @@ def simpletrace(folder, declarations, records, version=4):
     return str(path)
 
 
-@case(["print", "--events", "{dir}/events", "{}"], ["print", "--text", "--events", "{dir}/events", "{}"],
+@case(["print", "--events", "{dir}/events", "{}"], ["print", "--format", "text", "--events", "{dir}/events", "{}"],
       also=False)
 def simpletrace_of_many_events(folder, size):
     n = size // 2 // 40
@@ -622,7 +622,7 @@ def simpletrace_of_many_events(folder, size):
     return simpletrace(folder, declarations, records + body)
 
 
-@case(["print", "--text", "--events", "{dir}/events", "{}"], also=False)
+@case(["print", "--format", "text", "--events", "{dir}/events", "{}"], also=False)
 def trace_events_of_one_long_line(folder, size):
     return simpletrace(folder, 'e(int a) "' + "%d " * (size // 3) + '"\n', b"")
 

@@ -48,7 +48,7 @@ def commands(paths):
     for words in [["--by", by] for by in BY] + TABLES:
         for form in FORMS:
             yield ["report", *paths, *words, "--format", form]
-    page = ["report", *paths, "--format", "json", "--detail", "page"]
+    page = ["report", *paths, "--format", "page-data"]
     yield from (page, [*page, "--phases", "--vcpu", "0"], [*page, "--from", "+100ms", "--span", "a:b..c:b"])
     yield ["info", *paths]
     for words in ([], ["--around", "+200ms"], ["--vcpu", "1"]):
@@ -59,9 +59,9 @@ def commands(paths):
                   ["--from", "+100ms", "--to", "+105ms", "--format", "html"], ["--around", "max", "--format", "html"]):
         yield ["timeline", *paths, *words]
     for words in (["perfetto"], ["perfetto", "--events"], ["chrome"], ["folded"], ["folded", "--weight", "user"],
-                  ["chrome", "--from", "+100ms", "--until", "+200ms", "--vcpu", "0"], ["uftrace"],
+                  ["chrome", "--from", "+100ms", "--to", "+200ms", "--vcpu", "0"], ["uftrace"],
                   *(["csv", "--rows", rows] for rows in ROWS), ["jsonl"]):
-        yield ["export", *paths, "--to", *words, "-o", "OUT"]
+        yield ["export", *paths, "--format", *words, "-o", "OUT"]
     if len(paths) > 1:
         for span in SPANS:
             yield ["explain", *paths, "--guest-span", span, "--format", "json"]
@@ -70,7 +70,7 @@ def commands(paths):
                 yield ["report", *paths, "--by", "guest-span", "--guest-span", span, "--format", form]
             yield [*page, "--guest-span", span]
             for words in (["perfetto"], ["chrome"], ["csv", "--rows", "guest-spans"]):
-                yield ["export", *paths, "--guest-span", span, "--to", *words, "-o", "OUT"]
+                yield ["export", *paths, "--guest-span", span, "--format", *words, "-o", "OUT"]
     for other in (ROOT + "/tests/data/svm-linux-2vcpu.dat", ROOT + "/tests/data/box/demo-ioctl.dat"):
         for words in (["--by", "reason,device"], ["--by", "span"], ["--rows", "functions"], ["--rows", "interrupts"],
                       ["--rows", "waits"], ["--by", "preempted-by"], ["--flame", "OUT"], ["--format", "json"]):

@@ -113,7 +113,7 @@ def main() -> None:
         ("trapline diff --by reas", "reason"),
         ("trapline report --sort me", "mean"),
         ("trapline report --format js", "json"),
-        ("trapline export --to perf", "perfetto"),
+        ("trapline export --format perf", "perfetto"),
         ("trapline timeline --around m", "max"),
         ("trapline events --trace-file st", "status"),
         (f"trapline timeline {recording} --reason cpu", "cpuid"),

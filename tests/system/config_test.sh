@@ -17,18 +17,18 @@ expect_setting() {  # expect_setting NAME VALUE FROM
 }
 
 option_then_environment_then_file_then_built_in() {
-  expect_setting buffer-size 8192 'built in'
+  expect_setting buffer-size 8M 'built in'
   expect_contains <("$trapline" config) "$file does not exist"
-  printf '# mine\nbuffer-size = 1024\n' >"$file"
-  expect_setting buffer-size 1024 "$file:2"
+  printf '# mine\nbuffer-size = "1M"\n' >"$file"
+  expect_setting buffer-size 1M "$file:2"
   run "$trapline" doctor
   expect_contains "$work/stdout" "buffer: 1024 KiB"
-  TRAPLINE_BUFFER_SIZE=2048 expect_setting buffer-size 2048 TRAPLINE_BUFFER_SIZE
-  TRAPLINE_BUFFER_SIZE=2048 run "$trapline" doctor
+  TRAPLINE_BUFFER_SIZE=2M expect_setting buffer-size 2M TRAPLINE_BUFFER_SIZE
+  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor
   expect_contains "$work/stdout" "buffer: 2048 KiB"
-  TRAPLINE_BUFFER_SIZE=2048 run "$trapline" doctor --buffer-size 4096
+  TRAPLINE_BUFFER_SIZE=2M run "$trapline" doctor --buffer-size 4M
   expect_contains "$work/stdout" "buffer: 4096 KiB"
-  TRAPLINE_CONFIG='' expect_setting buffer-size 8192 'built in'
+  TRAPLINE_CONFIG='' expect_setting buffer-size 8M 'built in'
   printf 'clock = "boot"\n' >"$work/other"
   TRAPLINE_CONFIG=$work/other expect_setting clock boot "$work/other:1"
   # Without XDG_CONFIG_HOME below HOME.
@@ -36,7 +36,7 @@ option_then_environment_then_file_then_built_in() {
   mv "$work/trapline" "$work/.config"
   file=$work/.config/trapline/config.toml
   unset XDG_CONFIG_HOME
-  HOME=$work expect_setting buffer-size 1024 "$file:2"
+  HOME=$work expect_setting buffer-size 1M "$file:2"
 }
 
 symbols_and_events_are_those_of_recordings_that_bring_none() {
@@ -85,8 +85,8 @@ mistakes_are_told_with_their_line() {
 clock = |$file:2: 
 colors = "never"|$file:2: there is no setting 'colors'; did you mean colours?
 clock = 5|$file:2: clock has the wrong type of value; write clock = "mono"
-buffer-size = "8192"|$file:2: buffer-size has the wrong type of value; write buffer-size = 8192
-buffer-size = 3|$file:2: --buffer-size: 3 is out of range; give a number from 64 to 4194304
+buffer-size = 8192|$file:2: buffer-size has the wrong type of value; write buffer-size = "8M"
+buffer-size = "3K"|$file:2: --buffer-size: 3K is out of range; give 64K to 4G
 symbols = [1]|$file:2: symbols has the wrong type of value; write symbols = ["FILE", "FILE"]
 \n\ncolours = "blue"|$file:4: colours: 'blue' is not one of auto, always, never
 END

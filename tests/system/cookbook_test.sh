@@ -76,7 +76,7 @@ the_commands_for_a_kvm_host_work_as_they_stand() {
   grep -Eq "^trapline: [0-9]+ hits? of 'exit > 100us' in [0-9.]+ s, the longest .*\([a-z_A-Z]+, thread [0-9]+\)$" \
     "$work/out/output.txt" || fail "no hits are told"
   grep -Eq '^trapline: kept 0.005 s before and after each, ' "$work/out/output.txt" || fail "nothing was kept"
-  grep -Eq '^(vm [0-9]+ )?vcpu 0 left the guest for ' "$work/out/output.txt" || fail "trapline explain slow explains nothing"
+  grep -Eq '^(VM [0-9]+ )?vCPU 0 left the guest for ' "$work/out/output.txt" || fail "trapline explain slow explains nothing"
   # Question 7: exits, and their device by QEMU's own events, which alice's QEMU wrote.
   [ "$(exits_of "$work/out/7/run")" -gt 10 ] || fail "alice's QEMU has $(exits_of "$work/out/7/run") exits"
   "$trapline" report "$work/out/7/run" --by device >"$work/devices"

@@ -18,7 +18,7 @@ command_of() {  # command_of CHECK
 
 json_says_what_the_text_says() {
   local json=0 text=0
-  "$trapline" doctor --json -o doctor.json || json=$?
+  "$trapline" doctor --format json -o doctor.json || json=$?
   "$trapline" doctor >text.txt || text=$?
   expect_equal "exit status of --json" "$text" "$json"
   python3 - <<'END'
@@ -66,7 +66,7 @@ the_mount_command_closes_the_gap() {
 the_buffer_command_closes_the_gap() {
   need_tracing
   local command
-  run "$trapline" doctor --buffer-size 64
+  run "$trapline" doctor --buffer-size 64K
   expect_contains "$work/stdout" "limited  buffer: 64 KiB"
   command=$(command_of buffer)
   [[ $command == "trapline record --buffer-size "* ]] || fail "the command is '$command'"

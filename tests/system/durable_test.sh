@@ -84,7 +84,7 @@ a_disk_that_stalls_loses_nothing() {
   disk "$work/outer" 400 "$work/a"
   disk "$work/a/inner" 200 "$work/b"
   (sleep 1.5 && fsfreeze -f "$work/a" && sleep 3 && fsfreeze -u "$work/a") &
-  record "$work/b/run" 100000 6 --buffer-size 1024
+  record "$work/b/run" 100000 6 --buffer-size 1M
   wait
   expect_equal "exit status" 0 "$status"
   expect_equal "closed" True "$(json "$work/b/run" 's["closed"]')"

@@ -88,7 +88,7 @@ holds_all_that_was_made_before_it_was_asked() {
 
 holds_what_came_after_a_snapshot_too_and_keeps_to_its_budget() {
   needs_tracefs
-  start_flight --spacing 0s --ring-size 16 --disk-budget 64
+  start_flight --spacing 0s --ring-size 16M --disk-budget 64M
   local first second i
   first=$("$trapline" snapshot "$flight")
   kill -USR1 "$recorder"
@@ -138,10 +138,10 @@ says_what_is_wrong_with_its_options() {
   run "$trapline" record --flight 60s -- true
   expect_equal "exit status" 2 "$status"
   expect_contains "$work/stderr" "--flight records the whole host"
-  run "$trapline" record --flight 60s --disk-budget 100
+  run "$trapline" record --flight 60s --disk-budget 100M
   expect_equal "exit status" 2 "$status"
   expect_contains "$work/stderr" "give at least 128"
-  run "$trapline" record --ring-size 5
+  run "$trapline" record --ring-size 5M
   expect_equal "exit status" 2 "$status"
   mkdir "$work/other"
   touch "$work/other/file"

@@ -56,12 +56,12 @@ values_that_are_refused_are_told_with_what_there_is() {
   if grep -q alone "$work/stderr"; then fail "top offers what it does not take: $(cat "$work/stderr")"; fi
   run "$trapline" report --by spam "$TRAPLINE_SOURCE_DIR/tests/data/box/demo-userspace.dat"
   expect_contains "$work/stderr" ", and span or guest-span alone"
-  run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --interval 10ms
-  expect_equal "status of trapline-sync --interval 10ms" 2 "$status"
-  expect_contains "$work/stderr" "--interval: '10ms' is not a number; give milliseconds without a unit"
+  run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --interval 10
+  expect_equal "status of trapline-sync --interval 10" 2 "$status"
+  expect_contains "$work/stderr" "--interval: '10' is not a time; use 10ms or 2s"
   run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --port 65536
   expect_equal "status of trapline-sync --port 65536" 2 "$status"
-  run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --port 0 --interval 010 --rounds 0x1
+  run "$TRAPLINE_BINARY_DIR/merge/trapline-sync" --marker /dev/null --port 0 --interval 010ms --rounds 0x1
   expect_equal "status of trapline-sync with numbers" 0 "$status"
 }
 

@@ -9,8 +9,8 @@ import re
 import subprocess
 import sys
 
-CALL = re.compile(r"^\S+  vcpu 0 +(call|return from) (\S+)\(\)$")
-EXIT = re.compile(r"^\S+  vcpu 0 +exit \S+, in (\S+)\+0x[0-9a-f]+$")
+CALL = re.compile(r"^\S+  vCPU 0 +(call|return from) (\S+)\(\)$")
+EXIT = re.compile(r"^\S+  vCPU 0 +exit \S+, in (\S+)\+0x[0-9a-f]+$")
 
 
 def main() -> None:

@@ -548,7 +548,7 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
   local tries theirs ours
   for ((tries = 0; tries < 5; ++tries)); do
     rm -rf "$session"
-    start_recorder --no-kvm --syscalls --buffer-size 64 -- sh -c 'echo $$ >"$0"
+    start_recorder --no-kvm --syscalls --buffer-size 64K -- sh -c 'echo $$ >"$0"
       dd if=/dev/zero of=/dev/null bs=1 count=400000 2>/dev/null &
       dd if=/dev/zero of=/dev/null bs=1 count=400000 2>/dev/null; wait' "$work/started"
     wait_for "load" test -s "$work/started"
@@ -571,7 +571,7 @@ losses_that_are_reported_are_those_that_trace_cmd_finds_in_the_file() {
     while read -r cpu lost; do
       expect_contains "$work/stderr" "lost on CPU $cpu: $lost events overwritten, 0 dropped from a full buffer"
     done <<<"$ours"
-    expect_contains "$work/stderr" "--buffer-size 256"
+    expect_contains "$work/stderr" "--buffer-size 256K"
     run "$trapline" info "$session"
     expect_contains "$work/stdout" "$(awk '{ sum += $2 } END { print sum }' <<<"$ours" |
       sed -E ':a; s/([0-9])([0-9]{3})($|,)/\1,\2\3/; ta') events in"

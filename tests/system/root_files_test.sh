@@ -114,10 +114,10 @@ links_at_outputs_lead_nowhere() {
   as_process "ln -s '$victim/f4' view.html" view "$recording" --no-open --force -o view.html
   as_process "ln -s '$victim/f5' doctor" doctor --force -o doctor
   for form in chrome perfetto folded csv; do
-    as_process "ln -s '$victim/f6' $form.\$pid.part" export --to "$form" "$recording" -o "$form"
-    as_process "ln -sf '$victim/f7' $form" export --to "$form" --force "$recording" -o "$form"
+    as_process "ln -s '$victim/f6' $form.\$pid.part" export --format "$form" "$recording" -o "$form"
+    as_process "ln -sf '$victim/f7' $form" export --format "$form" --force "$recording" -o "$form"
   done
-  as_process "ln -s '$roots' uf.\$pid.part; ln -s '$roots' uf.new.\$pid" export --to uftrace "$recording" -o uf
+  as_process "ln -s '$roots' uf.\$pid.part; ln -s '$roots' uf.new.\$pid" export --format uftrace "$recording" -o uf
   as_process "mkdir sym; ln -s '$victim/f8' sym/sid-0.map; ln -s '$victim/f9' sym/kallsyms.sym" \
     symbols -o sym --no-lines /proc/kallsyms
   as_process "ln -s '$roots' away" symbols -o away/deep --no-lines /proc/kallsyms
@@ -199,7 +199,7 @@ root_goes_nowhere_by_name() {
     audit "$sudo" top --batch --count 1 --interval 200ms --prometheus "$home/prom$sudo"
     audit "$sudo" bench -o "bench$sudo" -n 1 --warm-up 0 --a 0.1 --b 0.2 -- sleep {}
     for form in chrome perfetto folded csv uftrace; do
-      for _ in 1 2; do audit "$sudo" export --to "$form" --force "$session" -o "$form$sudo"; done
+      for _ in 1 2; do audit "$sudo" export --format "$form" --force "$session" -o "$form$sudo"; done
     done
     audit "$sudo" report "$recording" --format html -o "page$sudo.html"
     audit "$sudo" timeline "$recording" --around max --format html -o "lanes$sudo.html"

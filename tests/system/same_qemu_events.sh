@@ -39,7 +39,7 @@ one_run() {  # one_run QEMU NAME: NAME.marker, NAME.log, NAME.records
   [ $status -eq 1 ] || { echo "$qemu ended with $status, not with the guest's 1" >&2; exit 1; }
   sed -n 's/^.*: tracing_mark_write: //p' "$instance/trace" > "$work/$name.marker"
   rmdir "$instance"
-  "$build/merge/trapline" print --text --events "$events_all" "$work/$name.simple" |
+  "$build/merge/trapline" print --format text --events "$events_all" "$work/$name.simple" |
     cut -d' ' -f3- > "$work/$name.records"
 }
 

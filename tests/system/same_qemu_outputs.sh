@@ -52,7 +52,7 @@ run_group() {  # run_group GROUP FOLDER N: writes N.marker, N.log, N.records, N.
   [ $status -eq 0 ] || { echo "$group of $folder ended with $status" >&2; exit 1; }
   sed -n 's/^.*: tracing_mark_write: //p' "$instance/trace" > "$work/$n.marker"
   rmdir "$instance"
-  "$build/merge/trapline" print --text --events "$events_all" "$work/simple" | cut -d' ' -f3- \
+  "$build/merge/trapline" print --format text --events "$events_all" "$work/simple" | cut -d' ' -f3- \
     > "$work/$n.records"
 }
 

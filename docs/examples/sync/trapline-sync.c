@@ -194,7 +194,7 @@ static int print_usage(FILE* out, int status) {
       "  -d, --ptp DEVICE     the PTP_KVM device (default: /dev/ptp_kvm)\n"
       "  -t, --marker FILE    the guest's trace_marker (default: "
       "/sys/kernel/tracing/trace_marker)\n"
-      "  -i, --interval N     milliseconds between two rounds (default: 1000)\n"
+      "  -i, --interval TIME  time between two rounds, such as 10ms or 2s (default: 1s)\n"
       "  -n, --rounds N       how many rounds of readings (default: until it is ended, by Ctrl-C,\n"
       "                       SIGTERM or SIGHUP, and then one more)\n"
       "  -h, --help           print this text\n",
@@ -210,6 +210,21 @@ static int take_number(unsigned long* value, unsigned long most, const char* opt
   *value = strtoul(optarg, &end, 0);
   if (optarg[0] >= '0' && optarg[0] <= '9' && *end == 0 && errno == 0 && *value <= most) return 0;
   fprintf(stderr, "trapline-sync: %s: '%s' is not %s\n", option, optarg, kind);
+  return 1;
+}
+
+/* The same of a time, in milliseconds. */
+static int take_interval(unsigned long* value) {
+  char* end;
+  errno = 0;
+  *value = strtoul(optarg, &end, 10);
+  const unsigned long unit = strcmp(end, "ms") == 0 ? 1 : strcmp(end, "s") == 0 ? 1000 : 0;
+  if (optarg[0] >= '0' && optarg[0] <= '9' && errno == 0 && unit != 0 &&
+      *value <= ULONG_MAX / 1000) {
+    *value *= unit;
+    return 0;
+  }
+  fprintf(stderr, "trapline-sync: --interval: '%s' is not a time; use 10ms or 2s\n", optarg);
   return 1;
 }
 
@@ -236,8 +251,7 @@ int main(int argc, char** argv) {
         trace = optarg;
         break;
       case 'i':
-        wrong |= take_number(&interval, ULONG_MAX, "--interval",
-                             "a number; give milliseconds without a unit, such as 10");
+        wrong |= take_interval(&interval);
         break;
       case 'n':
         wrong |= take_number(&rounds, ULONG_MAX, "--rounds", "a number; give one such as 10");

@@ -161,7 +161,7 @@ function halts(data: Recording): HTMLElement {
     return section;
   }
   const lines = data.halts.flatMap((row): Line[] => {
-    const group = `vm ${row.vm} vcpu ${row.vcpu ?? "?"}`;
+    const group = `VM ${row.vm} vCPU ${row.vcpu ?? "?"}`;
     return [
       { group, what: "polls that won", d: row.polls_won },
       { group, what: "slept", d: row.slept },

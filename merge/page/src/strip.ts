@@ -104,7 +104,7 @@ export class Strip {
       s("path", { class: "edge", d: `M${left} 0V${kHeight}M${right} 0V${kHeight}` }));
   }
 
-  // "vcpu 0 at +1.2 s: guest 80 %, …"
+  // "vCPU 0 at +1.2 s: guest 80 %, …"
   reading(bin: number): string {
     const parts = kStates.filter((p) => (this.vcpu.shares[p][bin] ?? 0) > 0)
       .map((p) => `${kSigns[p]} ${percent((this.vcpu.shares[p][bin] ?? 0) / this.length(bin))}`);

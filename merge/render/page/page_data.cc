@@ -73,7 +73,7 @@ Result<PageRun> run_page(const PassOptions& what, PageOptions options, const Pro
   sinks.insert(sinks.begin(), &aggregator);
   if (auto read = read_report(*pass, asked, std::move(sinks), progress); !read)
     return tl::unexpected(std::move(read).error());
-  Report report = aggregator.snapshot(pass->naming());
+  Report report = report_of(*pass, aggregator);
   auto recording = page.recording(report);
   if (!recording) return tl::unexpected(std::move(recording).error());
   return PageRun{std::move(report), std::move(*recording), pass->status()};

@@ -61,7 +61,7 @@ every_type_says_what_printf_says() {
     cmp syslog expected
     # QEMU cuts a marker's line at 511 bytes, so one that was cut has no end of line.
     LC_ALL=C awk '{ line = $0 "\n"; printf "%s", substr(line, 1, 511) }' expected | cmp - marker
-    "$build/merge/trapline" print --text trace --events "$events" > printed
+    "$build/merge/trapline" print --format text trace --events "$events" > printed
     same_records
   done
   echo "$(wc -l < expected) lines were the same through four backends, as QEMU 10.0, 10.2 and 11.1"

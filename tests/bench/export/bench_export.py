@@ -21,12 +21,12 @@ BASES = [DATA / "svm-linux-2vcpu.dat", DATA / "nested" / "svm.dat"]
 MAKER = HERE.parent / "merge" / "make_recording.py"
 FORMATS = {
     "report": None,
-    "jsonl": ["--to", "jsonl"],
-    "csv": ["--to", "csv"],
-    "jsonl, summary": ["--to", "jsonl", "--rows", "summary"],
-    "perfetto": ["--to", "perfetto"],
-    "chrome": ["--to", "chrome"],
-    "folded": ["--to", "folded"],
+    "jsonl": ["--format", "jsonl"],
+    "csv": ["--format", "csv"],
+    "jsonl, summary": ["--format", "jsonl", "--rows", "summary"],
+    "perfetto": ["--format", "perfetto"],
+    "chrome": ["--format", "chrome"],
+    "folded": ["--format", "folded"],
 }
 
 
@@ -73,7 +73,7 @@ def slices_of(data):
 
 
 def exits_of(trapline, path):
-    command = [trapline, "export", path, "--to", "folded", "--weight", "count", "-o", "-"]
+    command = [trapline, "export", path, "--format", "folded", "--weight", "count", "-o", "-"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines())
 
@@ -89,7 +89,7 @@ def measure(base, options, folder):
     subprocess.run([sys.executable, MAKER, base, recording, "--events", str(options.events)], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # Slices are counted in one turn of the recording; each turn has as many.
-    subprocess.run([options.trapline, "export", base, "--to", "perfetto", "-o", small, "--force"], check=True)
+    subprocess.run([options.trapline, "export", base, "--format", "perfetto", "-o", small, "--force"], check=True)
     slices = slices_of(pathlib.Path(small).read_bytes())
     exits = exits_of(options.trapline, recording)
     slices = slices * exits // exits_of(options.trapline, base)

@@ -70,7 +70,7 @@ def load(shards, options, work):
     files = []
     for number, recording in enumerate(options.recordings):
         files.append(str(work / f"{number}.jsonl"))
-        subprocess.run([options.trapline, "export", recording, "--to", "jsonl", "--host", "base", "--session",
+        subprocess.run([options.trapline, "export", recording, "--format", "jsonl", "--host", "base", "--session",
                         str(number), "-o", files[-1]], check=True)
     size = sum(pathlib.Path(name).stat().st_size for name in files)
     began = time.monotonic()

@@ -56,7 +56,7 @@ def trapline(build: Path, folder: Path, rate: float, seconds: float, snapshot: b
     session = folder / "run"
     what = ["--snapshot-on", "exit > 10s"] if snapshot else ["--no-kvm"]
     cpu, rss, done = run([build / "merge/trapline", "record", "-o", session, *what, "--events",
-                          "raw_syscalls", "--buffer-size", BUFFER_KB, "--pid", load.pid])
+                          "raw_syscalls", "--buffer-size", BUFFER_KB + "K", "--pid", load.pid])
     events = int(load.communicate()[0])
     facts = json.loads((session / "session.json").read_text())
     lost = sum(loss["overwritten"] + loss["dropped"] for loss in facts["losses"])

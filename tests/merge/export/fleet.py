@@ -190,7 +190,7 @@ def in_files(cluster, summary, work):
     for rows, paths in files.items():
         for host, recording in zip(HOSTS, recordings):
             paths.append(str(work / f"{host}.{rows}.jsonl"))
-            subprocess.run([trapline, "export", recording, "--to", "jsonl", "--rows", rows, "--host", host, "--session",
+            subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", rows, "--host", host, "--session",
                             recording, "-o", paths[-1]], check=True)
     def of_files(question, rows, *settings):
         lines = fleet("query", question, "--tsv", *settings, "--files", *files[rows]).stdout.splitlines()

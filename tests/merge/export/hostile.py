@@ -40,34 +40,34 @@ def is_clean(text, quotes_markup):
     assert not quotes_markup or "<" not in text
 
 
-rows = export(b"--to", b"jsonl").decode("utf-8")
+rows = export(b"--format", b"jsonl").decode("utf-8")
 is_clean(rows, True)
 parsed = [json.loads(line) for line in rows.splitlines()]
 devices = {row["device"] for row in parsed}
 shown = next(device for device in devices if device and device.startswith("<b>"))
 assert "\\x1b\"" in shown and "\\xff;," in shown and "202e" in shown, shown
 until = b"%.9f" % ((parsed[0]["start_ns"] + 10**6) / 1e9)
-first = export(b"--to", b"jsonl", b"--session", LABEL, b"--until", until).decode("utf-8").splitlines()[0]
+first = export(b"--format", b"jsonl", b"--session", LABEL, b"--to", until).decode("utf-8").splitlines()[0]
 is_clean(first, True)
 assert len(json.loads(first)["session"]) > 65536
 
-cells = export(b"--to", b"csv").decode("utf-8")
+cells = export(b"--format", b"csv").decode("utf-8")
 is_clean(cells, False)
 table = list(csv.DictReader(io.StringIO(cells)))
 assert {row["device"] or None for row in table} == devices and len(table) == len(parsed)
 assert all(None not in row and row["total_ns"].isdigit() for row in table)
 
-stacks = export(b"--to", b"folded").decode("utf-8")
+stacks = export(b"--format", b"folded").decode("utf-8")
 is_clean(stacks, False)
 assert all(line.rsplit(" ", 1)[1].isdigit() for line in stacks.splitlines())
 assert shown.replace(";", ",") in {line.rsplit(" ", 1)[0].split(";")[-1] for line in stacks.splitlines()}
 
-chrome = export(b"--to", b"chrome").decode("utf-8")
+chrome = export(b"--format", b"chrome").decode("utf-8")
 is_clean(chrome, True)
 assert shown in {event["name"] for event in json.loads(chrome)["traceEvents"]}
 
 trace = pathlib.Path(work.name) / "x.pftrace"
-trace.write_bytes(export(b"--to", b"perfetto", b"--events"))
+trace.write_bytes(export(b"--format", b"perfetto", b"--events"))
 done = subprocess.run(["node", str(READER), folder, str(trace),
                        "select name, value from stats where value > 0 and severity != 'info'",
                        "select distinct name from slice where category = 'qemu'",
@@ -84,7 +84,7 @@ assert COMM not in path.read_bytes() or "</script>" in threads, threads
 
 # uftrace's folder: its texts are clean, and uftrace itself reads the device's name as it is in the rows.
 target = pathlib.Path(work.name) / "uftrace"
-subprocess.run([trapline, "export", str(path), "--to", "uftrace", "-o", str(target)], check=True)
+subprocess.run([trapline, "export", str(path), "--format", "uftrace", "-o", str(target)], check=True)
 for file in target.iterdir():
     if file.suffix not in (".dat", "") and file.name != "info":
         is_clean(file.read_text(encoding="utf-8"), False)
@@ -92,7 +92,7 @@ read = subprocess.run(["uftrace", "report", "--no-pager", "-f", "call", "-d", st
                       check=True).stdout.decode("utf-8")
 is_clean(read, False)
 assert "qemu:" + shown.replace(";", "_") in read, read
-labelled = export(b"--to", b"csv", b"--session", LABEL, b"--until", until).decode("utf-8")
+labelled = export(b"--format", b"csv", b"--session", LABEL, b"--to", until).decode("utf-8")
 is_clean(labelled, False)
 assert len(next(csv.DictReader(io.StringIO(labelled)))["session"]) > 65536
 print(f"{len(parsed)} rows; the device reads {shown}")

@@ -47,7 +47,7 @@ def read_all(descriptor):
 def shows_progress(on_terminal):
     """What it prints on stderr while its reader makes it wait for longer than the second before the first line."""
     ours, terminal = pty.openpty() if on_terminal else os.pipe()
-    command = [trapline, "export", long_recording, "--to", "jsonl", "-o", "-"]
+    command = [trapline, "export", long_recording, "--format", "jsonl", "-o", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as process:
         os.close(terminal)
         time.sleep(1.5)
@@ -59,30 +59,30 @@ def shows_progress(on_terminal):
 
 
 assert {"perfetto", "chrome", "folded", "jsonl", "csv"} <= set(files), files
-fails(export("--to", "jsonl"), 2, "-o")
-fails(export("--to", "perfeto", "-o", "-"), 2, "perfeto", "did you mean 'perfetto'")
+fails(export("--format", "jsonl"), 2, "-o")
+fails(export("--format", "perfeto", "-o", "-"), 2, "perfeto", "did you mean 'perfetto'")
 with open("/dev/full", "wb") as full:  # nobody reads what went wrong, but the exit status tells
-    fails(export("--to", "perfeto", "-o", "-", capture_output=False, stdout=subprocess.PIPE, stderr=full), 2)
+    fails(export("--format", "perfeto", "-o", "-", capture_output=False, stdout=subprocess.PIPE, stderr=full), 2)
     told = subprocess.run([trapline, "report", str(pathlib.Path(recording).with_name("svm-lost.dat"))], check=False,
                           stdout=subprocess.PIPE, stderr=full)
     assert told.returncode == 0 and told.stdout, told  # what was lost is told there
 for name in files:
-    fails(export("--to", name, "-o", "/dev/full"), 1, "/dev/full", "No space left")
+    fails(export("--format", name, "-o", "/dev/full"), 1, "/dev/full", "No space left")
     with open("/dev/full", "wb") as full:
-        fails(export("--to", name, "-o", "-", capture_output=False, stdout=full, stderr=subprocess.PIPE), 1,
+        fails(export("--format", name, "-o", "-", capture_output=False, stdout=full, stderr=subprocess.PIPE), 1,
               "standard output", "No space left")
     if name != "folded":  # that one fits into a pipe
-        command = [trapline, "export", recording, "--to", name, "-o", "-"]
+        command = [trapline, "export", recording, "--format", name, "-o", "-"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.close()
             message = process.stderr.read().decode()
-        assert process.returncode == 1 and "standard output" in message and "Broken pipe" in message, message
+        assert process.returncode == -signal.SIGPIPE and message == "", message
 with tempfile.TemporaryDirectory() as work:
     for name in formats:
         if name == "folded":
             continue  # it is smaller
         output = str(pathlib.Path(work) / f"x.{name}")
-        fails(export("--to", name, "-o", output, preexec_fn=with_little_room), 1, output, "File too large")
+        fails(export("--format", name, "-o", output, preexec_fn=with_little_room), 1, output, "File too large")
         assert not os.listdir(work), (name, os.listdir(work))
 progress = shows_progress(on_terminal=True)
 assert "% read" in progress and progress.endswith("\r\x1b[K"), repr(progress)
@@ -92,16 +92,16 @@ with tempfile.TemporaryDirectory() as work:
     for name in formats:
         output = folder / f"x.{name}"
         if name in files:  # uftrace's folder is made with those above it
-            fails(export("--to", name, "-o", str(folder / "none" / "x")), 1, str(folder / "none" / "x"))
-        assert export("--to", name, "-o", str(output)).returncode == 0
-        fails(export("--to", name, "-o", str(output)), 2, str(output), "--force")
-        assert export("--to", name, "-o", str(output), "--force").returncode == 0
+            fails(export("--format", name, "-o", str(folder / "none" / "x")), 1, str(folder / "none" / "x"))
+        assert export("--format", name, "-o", str(output)).returncode == 0
+        fails(export("--format", name, "-o", str(output)), 2, str(output), "--force")
+        assert export("--format", name, "-o", str(output), "--force").returncode == 0
         if name in files:
-            whole = subprocess.run([trapline, "export", recording, "--to", name, "-o", "-"], capture_output=True,
+            whole = subprocess.run([trapline, "export", recording, "--format", name, "-o", "-"], capture_output=True,
                                    check=True).stdout
             assert whole == output.read_bytes(), name
     assert sorted(path.name for path in folder.iterdir()) == sorted(f"x.{name}" for name in formats)
-    fails(export("--to", "csv", "-o", work), 2, work, "folder")
+    fails(export("--format", "csv", "-o", work), 2, work, "folder")
     row = json.loads((folder / "x.jsonl").read_text(encoding="utf-8").splitlines()[0])
     header = (folder / "x.csv").read_text(encoding="utf-8").splitlines()[0]
     assert list(row) == header.split(","), "the columns of jsonl and csv differ"

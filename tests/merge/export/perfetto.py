@@ -74,13 +74,13 @@ QUERIES = {
 
 
 def refuses_cycles(trapline, recording, trace):
-    done = subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace, "--force"],
+    done = subprocess.run([trapline, "export", recording, "--format", "perfetto", "-o", trace, "--force"],
                           capture_output=True, text=True, check=False)
     return done.returncode == 2 and "--tsc-khz" in done.stderr
 
 
 def rows_of(trapline, recording, kind):
-    done = subprocess.run([trapline, "export", recording, "--to", "jsonl", "--rows", kind, "-o", "-"],
+    done = subprocess.run([trapline, "export", recording, "--format", "jsonl", "--rows", kind, "-o", "-"],
                           capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -144,7 +144,7 @@ def check_about(recording, rows, expect):
 
 def check_without_exits(trapline, processor, recording, trace):
     """Where the guest ran without KVM, or KVM's events were not recorded: the other tracks are whole."""
-    subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace, "--force"], check=True)
+    subprocess.run([trapline, "export", recording, "--format", "perfetto", "-o", trace, "--force"], check=True)
     rows = processor.rows(trace, QUERIES)
     functions = rows_of(trapline, recording, "functions")
     categories = {name: (int(count), int(shortest)) for name, count, _, shortest in rows["categories"]}
@@ -167,7 +167,7 @@ def check(trapline, processor, recording, work):
         return check_without_exits(trapline, processor, recording, trace)
     if report["time_unit"] == "cycles":
         return refuses_cycles(trapline, recording, trace)
-    subprocess.run([trapline, "export", recording, "--to", "perfetto", "-o", trace, "--force"], check=True)
+    subprocess.run([trapline, "export", recording, "--format", "perfetto", "-o", trace, "--force"], check=True)
     rows = processor.rows(trace, QUERIES)
     problems = []
 
@@ -216,7 +216,7 @@ GUEST = {
 def check_guest(trapline, processor, host, guest, work):
     """The guest's kernel is a machine of its own, and a vCPU's track shows the guest's processes."""
     trace = str(work / "x.pftrace")
-    subprocess.run([trapline, "export", host, guest, "--to", "perfetto", "-o", trace, "--force"], check=True)
+    subprocess.run([trapline, "export", host, guest, "--format", "perfetto", "-o", trace, "--force"], check=True)
     rows = processor.rows(trace, GUEST)
     count, shortest, names = (int(cell) for cell in rows["processes"][0])
     states = int(rows["threads"][0][0])

@@ -58,7 +58,7 @@ def percentile(histogram, percent):
 
 def sums_of_wakers(rows, vcpus):
     """Rows are written as they come: a thread without an exit so far is not yet named as the vCPU it is."""
-    names = {vcpu["tid"]: f"vcpu {vcpu['vcpu']}" for vcpu in vcpus}
+    names = {vcpu["tid"]: f"vCPU {vcpu['vcpu']}" for vcpu in vcpus}
     sums = collections.defaultdict(lambda: [0, 0])
     for row in rows:
         waker = "[halted]" if row["halt"] else row["woken_by"] if row["woken_by"] is not None else "-"
@@ -146,7 +146,7 @@ def check(trapline, speedscope, recording):
         if found != right:
             problems.append(f"{recording}: {what}: {found}, the report has {right}")
 
-    rows = [json.loads(line) for line in export(trapline, recording, "--to", "jsonl").splitlines()]
+    rows = [json.loads(line) for line in export(trapline, recording, "--format", "jsonl").splitlines()]
     expect("jsonl", sums_of_rows(rows), wanted)
     by_waker = json.loads(subprocess.run([trapline, "report", recording, "--format", "json", "--by", "blocked-on"],
                                          capture_output=True, check=True).stdout)
@@ -157,7 +157,7 @@ def check(trapline, speedscope, recording):
     expect("jsonl, nested", sums_of_nested(rows),
            {row["key"]: [row["count"], row["total_ns"] or 0] for row in by_nested["groups"]["rows"]})
     for window in ("1h", "10ms"):
-        lines = export(trapline, recording, "--to", "jsonl", "--rows", "summary", "--window", window).splitlines()
+        lines = export(trapline, recording, "--format", "jsonl", "--rows", "summary", "--window", window).splitlines()
         found, histograms = sums_of_summary(map(json.loads, lines))
         expect(f"summary, windows of {window}", found, wanted)
         for row in report["groups"]["rows"]:
@@ -167,9 +167,9 @@ def check(trapline, speedscope, recording):
                     continue
                 if abs(value - right) > right / 128:  # a part of it may be exact, the rest in buckets
                     expect(f"summary, p{percent} of {row['key']}", value, right)
-    expect("csv", sums_of_rows(csv.DictReader(io.StringIO(export(trapline, recording, "--to", "csv")))), wanted)
+    expect("csv", sums_of_rows(csv.DictReader(io.StringIO(export(trapline, recording, "--format", "csv")))), wanted)
     for weight, column in (("time", 1), ("count", 0), ("user", 3)):
-        folded = export(trapline, recording, "--to", "folded", "--weight", weight)
+        folded = export(trapline, recording, "--format", "folded", "--weight", weight)
         expect(f"folded by {weight}", sums_of_folded(folded, wanted),
                {key: row[column] for key, row in wanted.items() if row[column]})
         if speedscope and weight == "time" and folded:
@@ -177,7 +177,7 @@ def check(trapline, speedscope, recording):
             expect("folded in speedscope", {key: found[key] for key in wanted if key in found},
                    {key: row[1] for key, row in wanted.items() if row[1]})
     if report["time_unit"] != "cycles":
-        chrome = export(trapline, recording, "--to", "chrome")
+        chrome = export(trapline, recording, "--format", "chrome")
         exits, names = sums_of_chrome(chrome)
         expect("chrome", exits, {key: row[:2] for key, row in wanted.items()})
         if speedscope:

@@ -53,7 +53,7 @@ def check(trapline, programs, recording, work):
     report = json.loads(subprocess.run([trapline, "report", recording, "--format", "json"], capture_output=True,
                                        check=True).stdout)
     directory = work / "uftrace.data"
-    command = [trapline, "export", recording, "--to", "uftrace", "-o", str(directory), "--force"]
+    command = [trapline, "export", recording, "--format", "uftrace", "-o", str(directory), "--force"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if report["time_unit"] == "cycles":
         return done.returncode == 2 and "--tsc-khz" in done.stderr

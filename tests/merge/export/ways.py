@@ -69,14 +69,14 @@ class Case:
     def rows(self, kind, *words):
         """Both forms of rows, which must have the same cells."""
         lines = [json.loads(line) for line in
-                 self.run("export", "--to", "jsonl", "--rows", kind, "-o", "-", *words).splitlines()]
-        table = list(csv.DictReader(io.StringIO(self.run("export", "--to", "csv", "--rows", kind, "-o", "-", *words))))
+                 self.run("export", "--format", "jsonl", "--rows", kind, "-o", "-", *words).splitlines()]
+        table = list(csv.DictReader(io.StringIO(self.run("export", "--format", "csv", "--rows", kind, "-o", "-", *words))))
         as_text = [{key: "" if value is None else str(value) for key, value in row.items()} for row in lines]
         self.expect(f"csv rows of {kind}", table, as_text)
         return lines
 
     def query(self, queries, *words):
-        self.run("export", "--to", "perfetto", "-o", self.trace, "--force", *words)
+        self.run("export", "--format", "perfetto", "-o", self.trace, "--force", *words)
         rows = self.processor.rows(self.trace, queries)
         # cyclictest's guest recorded in pieces, one for each sample: between two of them switches are missing.
         self.expect("stats with errors", [row for row in rows["errors"] if row[0] != "mismatched_sched_switch_tids"], [])
@@ -86,7 +86,7 @@ class Case:
 
     def chrome(self, *words):
         """Sums and counts of chrome's slices by category and name; begins and ends must nest on each thread."""
-        trace = json.loads(self.run("export", "--to", "chrome", "-o", "-", *words))
+        trace = json.loads(self.run("export", "--format", "chrome", "-o", "-", *words))
         sums, open_slices = collections.defaultdict(lambda: [0, 0]), collections.defaultdict(list)
         for event in trace["traceEvents"]:
             key = (event["pid"], event["tid"])
@@ -146,7 +146,7 @@ def check_guest_spans(case):
     marker = any(path.parent.name == "cyclictest" for path in map(pathlib.Path, case.files))
     spec = "marker:hit latency threshold" if marker else "sched_switch:next_pid..sched_switch:prev_pid"
     report = case.report("--by", "guest-span", "--guest-span", spec)
-    named = {f"CPU {vcpu['vcpu']}/KVM (tid {vcpu['tid']})": f"vcpu {vcpu['vcpu']}"
+    named = {f"CPU {vcpu['vcpu']}/KVM (tid {vcpu['tid']})": f"vCPU {vcpu['vcpu']}"
              for vcpu in case.report()["vcpus"]}
     wanted = {row["key"] or spec: row for row in report["rows"]}
     rows = case.query(GUEST_QUERIES, "--guest-span", spec)
@@ -181,10 +181,10 @@ def check_guest_spans(case):
 
 
 def check_refusals(case):
-    for words, said in ((["--to", "folded", "--guest-span", "function:main"], "--to perfetto"),
-                        (["--to", "jsonl", "--rows", "guest-spans"], "--guest-span"),
-                        (["--to", "jsonl", "--rows", "guest-span"], "guest-spans"),
-                        (["--to", "perfetto", "--guest-span", "function:main"], "made in the guest")):
+    for words, said in ((["--format", "folded", "--guest-span", "function:main"], "--format perfetto"),
+                        (["--format", "jsonl", "--rows", "guest-spans"], "--guest-span"),
+                        (["--format", "jsonl", "--rows", "guest-span"], "guest-spans"),
+                        (["--format", "perfetto", "--guest-span", "function:main"], "made in the guest")):
         output = f"{case.trace}.refused"
         done = subprocess.run([case.trapline, "export", case.files[0], *words, "-o", output], capture_output=True,
                               text=True, check=False)

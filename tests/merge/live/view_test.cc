@@ -50,7 +50,7 @@ class ViewTest : public testing::Test {
 
 TEST_F(ViewTest, ShowsVcpusAndTheRowsOfBy) {
   press({'<'});
-  EXPECT_THAT(screen(), HasSubstr("vcpu 0"));
+  EXPECT_THAT(screen(), HasSubstr("vCPU 0"));
   EXPECT_THAT(screen(), HasSubstr("exits/s"));
   EXPECT_THAT(screen(), HasSubstr("hlt"));
 }

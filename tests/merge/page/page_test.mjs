@@ -450,7 +450,7 @@ const cases = {
     await with_page(html, {}, async (page) => {
       const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
       assert.equal(data.format, "trapline-timeline");
-      assert.deepEqual(data.lanes, ["vcpu 0 guest", "vcpu 0 kernel", "vcpu 0 QEMU", "others"]);
+      assert.deepEqual(data.lanes, ["vCPU 0 guest", "vCPU 0 kernel", "vCPU 0 QEMU", "others"]);
       assert.equal(data.left_out, 0);
       // The longest exit, part by part; and as many exits and entries as the text has lines of them.
       const [, took] = / after ([\d.]+) ms: kernel [\d.]+ µs, user [\d.]+ ms; port 0x518 write, fwcfg.dma/.exec(text);
@@ -477,7 +477,7 @@ const cases = {
     for (const [file, rows] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {
       const recording = join("tests/merge/requests", file), html = join(folder, `timeline-${file}.html`);
       run("timeline", recording, "--from", "+0s", "--format", "html", "-o", html, "--force");
-      const exported = run("export", recording, "--to", "jsonl", "--rows", rows, "-o", "-").trim().split("\n").map((line) => JSON.parse(line));
+      const exported = run("export", recording, "--format", "jsonl", "--rows", rows, "-o", "-").trim().split("\n").map((line) => JSON.parse(line));
       await with_page(html, {}, async (page) => {
         const data = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
         const of = (name) => data.spans.filter(([lane]) => data.lanes[lane].startsWith(name)).map(([, begin, length, kind, text]) => [begin + Number(data.start_ns), length, kind, data.texts[text]]).sort((a, b) => a[0] - b[0]);

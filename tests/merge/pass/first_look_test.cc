@@ -36,6 +36,21 @@ Expected read_whole(const InputOptions& options) {
   return {vcpu_threads(pass->pipeline().vcpus(), pass->timeline()), longest.longest};
 }
 
+// Whether those that are handed out are among the chosen.
+class Chosen final : public SpanSink {
+ public:
+  explicit Chosen(const ChosenExits& all) : all_(all) {}
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  void exit(const ExitSpan& exit, const Pipeline&) override {
+    ++exits;
+    missing += all_.contains(exit.thread, exit.start) ? 0u : 1u;
+  }
+  std::uint64_t exits = 0, missing = 0;
+
+ private:
+  const ChosenExits& all_;
+};
+
 class FirstLookTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(FirstLookTest, FindsInThePassForEvidenceWhatAWholeReadingFinds) {
@@ -45,7 +60,7 @@ TEST_P(FirstLookTest, FindsInThePassForEvidenceWhatAWholeReadingFinds) {
   ASSERT_FALSE(expected.threads.empty());
   for (const VcpuThread& thread : expected.threads) {
     if (thread.vcpu == kNoVcpu) continue;
-    const auto opened = open_and_look(options, {{thread.vcpu, {}}, true}, {});
+    const auto opened = open_and_look(options, {.vcpus = {thread.vcpu, {}}, .longest = true}, {});
     ASSERT_TRUE(opened) << opened.error().message;
     EXPECT_TRUE(opened->input.observed) << "it cost a pass of its own";
     EXPECT_EQ(opened->found.threads, std::set<ThreadId>{thread.thread});
@@ -62,10 +77,29 @@ INSTANTIATE_TEST_SUITE_P(Recordings, FirstLookTest,
 TEST(FirstLook, SaysWhatThereIsWhereNothingMatches) {
   InputOptions options;
   options.paths = {kData + "svm-linux-2vcpu.dat"};
-  const auto opened = open_and_look(options, {{7, {}}}, {});
+  const auto opened = open_and_look(options, {.vcpus = {7, {}}}, {});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().kind, ErrorKind::kUsage);
-  EXPECT_THAT(opened.error().message, testing::HasSubstr("the vCPUs 0, 1"));
+  EXPECT_EQ(opened.error().message, "--vcpu 7: there is no such vCPU; there are 0, 1");
+}
+
+TEST(FirstLook, ChoosesTheExitsOfAReasonInThePassForEvidenceOthersInOneOfItsOwn) {
+  InputOptions options;
+  options.paths = {kData + "svm-mono.dat"};
+  for (const ExitFilter& filter : {ExitFilter{.reason = "io"}, ExitFilter{.detail = "port *"}}) {
+    const auto opened = open_and_look(options, {.vcpus = {}, .exits = filter, .chosen = true}, {});
+    ASSERT_TRUE(opened) << opened.error().message;
+    EXPECT_EQ(opened->input.observed, filter.detail.empty());
+    PassOptions what;
+    what.input = options;
+    what.which.exits = filter;
+    auto pass = Pass::open(what, {});
+    ASSERT_TRUE(pass);
+    Chosen chosen(opened->found.chosen);
+    ASSERT_TRUE(pass->run({&chosen}, {}));
+    EXPECT_GT(chosen.exits, 100u);
+    EXPECT_EQ(chosen.missing, 0u);
+  }
 }
 
 TEST(FirstLook, WithoutAWishLooksAtNothing) {

@@ -1,0 +1,78 @@
+#include "merge/cli/selection.h"
+
+#include <fmt/format.h>
+
+#include "merge/cli/help.h"
+
+namespace trapline::cli {
+
+Result<Selection> SelectionOptions::parse() const {
+  Selection selection{vcpus, exits, {}, {}};
+  for (const auto& [name, text, time] :
+       {std::tuple{"--from", &from, &selection.from}, std::tuple{"--to", &to, &selection.to}}) {
+    auto parsed = parse_named_time(name, *text);
+    if (!parsed) return tl::unexpected(std::move(parsed).error());
+    *time = *parsed;
+  }
+  return selection;
+}
+
+std::vector<std::string> SelectionOptions::vcpu_and_exit_words() const {
+  std::vector<std::string> words;
+  if (!vcpus.vm.empty()) words = {"--vm", vcpus.vm};
+  if (vcpus.vcpu) words.insert(words.end(), {"--vcpu", std::to_string(*vcpus.vcpu)});
+  for (const auto& [option, pattern] : exits.options())
+    words.insert(words.end(), {std::string(option), pattern});
+  return words;
+}
+
+std::vector<std::string> SelectionOptions::time_words() const {
+  std::vector<std::string> words;
+  if (!from.empty()) words = {"--from", from};
+  if (!to.empty()) words.insert(words.end(), {"--to", to});
+  return words;
+}
+
+std::vector<std::string> SelectionOptions::words() const {
+  std::vector<std::string> all = vcpu_and_exit_words();
+  for (std::string& word : time_words()) all.push_back(std::move(word));
+  return all;
+}
+
+namespace {
+
+void add_vcpus(const OptionGroup& which, SelectionOptions& options, const std::string& except) {
+  which.add("--vm", options.vcpus.vm, "VM", "Only this VM: name or process id" + except);
+  which.add("--vcpu", options.vcpus.vcpu, "", "Only this vCPU" + except);
+}
+
+IntervalOptions add_time(const OptionGroup& which, SelectionOptions& options) {
+  return {
+      which.add("--from", options.from, "TIME", "From this time on: 12.5 of its clock, or +500ms"),
+      which.add("--to", options.to, "TIME", "Up to this time, given in the same way")};
+}
+
+}  // namespace
+
+IntervalOptions add_selection(CLI::App& command, SelectionOptions& options,
+                              const std::string& except, bool rare) {
+  const OptionGroup all(command, kWhich), which = rare ? all.rare() : all;
+  add_vcpus(which, options, except);
+  which.add("--reason", options.exits.reason, "NAME",
+            "Only exits with this reason (* and ? match)");
+  which.add("--device", options.exits.device, "NAME", "Only exits that this device served");
+  all.rare().add("--detail", options.exits.detail, "NAME",
+                 "Only exits about this port, register or address");
+  all.rare().add("--function", options.exits.function, "NAME",
+                 "Only exits from this guest function");
+  return add_time(which, options);
+}
+
+IntervalOptions add_vcpus_and_time(CLI::App& command, SelectionOptions& options,
+                                   const std::string& except) {
+  const OptionGroup which(command, kWhich);
+  add_vcpus(which, options, except);
+  return add_time(which, options);
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,40 @@
+// The options that choose a part of a recording, the same in every command: --vm, --vcpu, --reason,
+// --detail, --device, --function, --from, --to.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/pass/selection.h"
+
+namespace trapline::cli {
+
+struct SelectionOptions {
+  VcpuFilter vcpus;
+  ExitFilter exits;
+  std::string from, to;  // as they were typed
+  [[nodiscard]] bool empty() const { return words().empty(); }
+  // An Error (kUsage) where a time is none.
+  [[nodiscard]] Result<Selection> parse() const;
+  // As they are typed: {"--vm", "web01"}; the whole of it, and its parts.
+  [[nodiscard]] std::vector<std::string> words() const;
+  [[nodiscard]] std::vector<std::string> vcpu_and_exit_words() const;
+  [[nodiscard]] std::vector<std::string> time_words() const;
+};
+
+// --from and --to, for options that exclude them.
+struct IntervalOptions {
+  CLI::Option *from, *to;
+};
+// `except`: what of the command's output --vm and --vcpu do not narrow, " (not requests)". `rare`:
+// --help leaves them to --help-all.
+IntervalOptions add_selection(CLI::App& command, SelectionOptions& options,
+                              const std::string& except = {}, bool rare = false);
+// The same without --reason and the other names of exits.
+IntervalOptions add_vcpus_and_time(CLI::App& command, SelectionOptions& options,
+                                   const std::string& except);
+
+}  // namespace trapline::cli

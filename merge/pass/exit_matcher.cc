@@ -1,0 +1,124 @@
+#include "merge/pass/exit_matcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/pass/exit_text.h"
+
+namespace trapline {
+namespace {
+
+// The kernel's, user space's and blocked time: a report's GroupRow::cost_ns() counts the same.
+std::uint64_t cost_of(const ExitSpan& exit) {
+  const auto of = [&exit](Part part) { return exit.parts[static_cast<std::size_t>(part)]; };
+  return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
+}
+
+}  // namespace
+
+ExitMatcher::ExitMatcher(const ExitFilter& filter, SourceOf source)
+    : filter_(filter), source_(std::move(source)) {
+  wanted_[kReason].pattern = filter.reason;
+  wanted_[kDetail].pattern = filter.detail;
+  wanted_[kDevice].pattern = filter.device;
+  wanted_[kFunction].pattern = filter.function;
+}
+
+std::string ExitMatcher::name_of(Kind kind, const Key& key, const ExitSpan& exit,
+                                 const Pipeline& pipeline) const {
+  switch (kind) {
+    case kReason:
+      return printable(reason_text(source_(exit), exit.reason));
+    case kDetail:
+      return detail_text(exit.detail);
+    case kDevice:
+      return name_or_dash(pipeline.names(), exit.device);
+    default:
+      return function_text(pipeline.names(), static_cast<NameId>(key[0]));
+  }
+}
+
+bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipeline) {
+  Wanted& wanted = wanted_[kind];
+  if (wanted.pattern.empty()) return true;
+  Key key{};
+  if (kind == kReason) {
+    key = {std::uint64_t{exit.reason.reason} << 32 | exit.reason.isa,
+           std::uint64_t{exit.reason.exception_class} << 16 | exit.source};
+  } else if (kind == kDetail) {
+    key = {exit.detail.value, std::uint64_t{static_cast<std::uint8_t>(exit.detail.kind)} << 8 |
+                                  static_cast<std::uint8_t>(exit.detail.access)};
+  } else if (kind == kDevice) {
+    key = {exit.device, 0};
+  } else {
+    key = {pipeline.stacks().innermost(pipeline.stack_of(exit)), 0};
+  }
+  const auto known = wanted.known.find(key);
+  if (known != wanted.known.end()) return known->second;
+  const std::string name = name_of(kind, key, exit, pipeline);
+  const bool fits = name == wanted.pattern || matches(wanted.pattern, name);
+  wanted.found = wanted.found || fits;
+  if (wanted.names.size() < kMostNames) wanted.names.insert(name);
+  if (wanted.known.size() < kMostKnown) wanted.known.emplace(key, fits);
+  return fits;
+}
+
+bool ExitMatcher::holds(const ExitSpan& exit, const Pipeline& pipeline) {
+  ++exits_;
+  cost_ns_ += cost_of(exit);
+  if (exit.halt && filter_.reason.empty()) return false;
+  bool all = true;
+  // Each is asked: the names that there are are told where none fits.
+  for (std::uint8_t kind = 0; kind < kKinds; ++kind)
+    all = holds(static_cast<Kind>(kind), exit, pipeline) && all;
+  held_ += all ? 1u : 0u;
+  return all;
+}
+
+void ExitMatcher::merge(const ExitMatcher& other) {
+  exits_ += other.exits_;
+  cost_ns_ += other.cost_ns_;
+  held_ += other.held_;
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    wanted_[kind].found = wanted_[kind].found || other.wanted_[kind].found;
+    wanted_[kind].names.insert(other.wanted_[kind].names.begin(), other.wanted_[kind].names.end());
+  }
+}
+
+Result<void> ExitMatcher::check() const {
+  constexpr std::string_view kWhat[] = {"reason", "detail", "device", "function"};
+  constexpr std::string_view kNothing[] = {
+      "all exits are halts, and --reason chooses those", "the recording tells no detail of an exit",
+      "the recording tells no device of an exit (trapline help devices)",
+      "no function of an exit is known; give the guest's --symbols"};
+  if (held_ != 0 || exits_ == 0) return {};
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    const Wanted& wanted = wanted_[kind];
+    if (wanted.pattern.empty() || wanted.found) continue;
+    // These are no names.
+    std::set<std::string> names = wanted.names;
+    for (const char* none : {"-", "[unknown]"})
+      if (kind != kReason) names.erase(none);
+    return tl::unexpected(unknown_name(fmt::format("--{}", kWhat[kind]), wanted.pattern,
+                                       fmt::format("no exit has this {}", kWhat[kind]), names,
+                                       kNothing[kind]));
+  }
+  return fail(ErrorKind::kUsage, "{}: no exit has all of these names", filter_.text());
+}
+
+void ChosenExits::add(const ExitSpan& exit) {
+  if (is_full()) return;
+  begins_[exit.thread].push_back(exit.start);
+  ++count_;
+}
+
+bool ChosenExits::contains(ThreadId thread, Timestamp begin) const {
+  const auto found = begins_.find(thread);
+  return found != begins_.end() &&
+         std::binary_search(found->second.begin(), found->second.end(), begin);
+}
+
+}  // namespace trapline

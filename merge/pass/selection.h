@@ -1,0 +1,53 @@
+// The part of a recording that a command looks at: which vCPUs, which exits, which time. Every
+// command takes the same (merge/cli/selection.h has their options).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "merge/model/processes.h"
+#include "merge/pass/window.h"
+
+namespace trapline {
+
+// Which vCPUs count. Both are known for certain only when the recording was read.
+struct VcpuFilter {
+  std::optional<std::int32_t> vcpu;
+  std::string vm;  // its name, its process id, or both as reports print them
+  [[nodiscard]] bool empty() const { return !vcpu && vm.empty(); }
+  [[nodiscard]] bool holds(const Vm& of, std::int32_t number) const;
+  [[nodiscard]] std::string text() const;  // "--vm web01 and --vcpu 1", printable
+  // An Error (kUsage) where none of these vCPUs is held: says which there are.
+  [[nodiscard]] Result<void> check(const std::vector<VcpuThread>& threads,
+                                   const std::vector<Vm>& vms) const;
+};
+
+// Which exits count: those that have all of these names, which are the keys of the rows of --by, or
+// patterns of them (* and ? match). An empty one is not asked for.
+struct ExitFilter {
+  std::string reason, detail, device, function;
+  [[nodiscard]] bool empty() const { return options().empty(); }
+  // Those that are asked for: {"--reason", "io"}.
+  [[nodiscard]] std::vector<std::pair<std::string_view, std::string>> options() const;
+  // "--reason io and --device rtc", printable.
+  [[nodiscard]] std::string text() const;
+};
+
+struct Selection {
+  VcpuFilter vcpus;
+  ExitFilter exits;
+  NamedTime from, to;  // nothing before and after is looked at
+};
+
+// "--device rtcc: no exit has this device; there are rtc, vga": those that are near come first.
+// `nothing` stands in the place of names where there are none.
+[[nodiscard]] Error unknown_name(std::string_view option, std::string_view wanted,
+                                 std::string_view fault, const std::set<std::string>& names,
+                                 std::string_view nothing);
+
+}  // namespace trapline

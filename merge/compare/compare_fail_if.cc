@@ -71,10 +71,10 @@ void judge(const Comparison& comparison, const Named& named, const Change& test,
   verdict.failed.push_back(
       single ? fmt::format("{}: {} between these recordings, which says nothing of other runs",
                            condition.text, change_text(named))
-      : from_nothing ? fmt::format("{}: {}, with {:.3g} % confidence", condition.text,
+      : from_nothing ? fmt::format("{}: {}, with {:.3g}% confidence", condition.text,
                                    change_text(named), comparison.confidence * 100)
-                     : fmt::format("{}: {}, with {:.3g} % confidence by {} {:+.1f}%",
-                                   condition.text, change_text(named), comparison.confidence * 100,
+                     : fmt::format("{}: {}, with {:.3g}% confidence by {} {:+.1f}%", condition.text,
+                                   change_text(named), comparison.confidence * 100,
                                    condition.above ? "at least" : "at most", bound * 100));
 }
 

@@ -63,7 +63,7 @@ Result<void> check_losses(const Recorded& recorded) {
   const double all = static_cast<double>(recorded.events + recorded.lost);
   if (static_cast<double>(recorded.lost) <= kMostLost * all) return {};
   return fail(ErrorKind::kDamaged,
-              "{}: {} of {} events were lost, more than the {:.0f} % up to which recordings are "
+              "{}: {} of {} events were lost, more than the {:.0f}% up to which recordings are "
               "compared; record again with a larger buffer (trapline record --buffer-size)",
               recorded.path, recorded.lost, recorded.events + recorded.lost, kMostLost * 100);
 }

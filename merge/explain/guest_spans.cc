@@ -116,7 +116,7 @@ ExplainedSpan GuestSpans::explained(const GuestInterval& interval, const Naming&
                           : part != Part::kHalted     ? "in the host's kernel"
                           : most->second == Culprit() ? "halted"
                                                       : "halted " + names.slept_for(most->second);
-  span.sentence = fmt::format("During {:.1f} % of it the vCPU was {}.", share, who);
+  span.sentence = fmt::format("During {:.1f}% of it the vCPU was {}.", share, who);
   Circumstances around = circumstances_of(most->second, names);
   around.throttled = !names.processes.quotas().of(interval.thread).empty();
   const Cause* cause = cause_of(part, most->second, around);

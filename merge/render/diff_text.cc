@@ -90,7 +90,7 @@ void print_parts(const Comparison& comparison, std::ostream& out, const TextStyl
 
 void print_proven(const Comparison& comparison, std::ostream& out, const TextStyle& style) {
   TextTable table({"Proven changes", "before", "after", "change",
-                   fmt::format("{:.3g} % interval", comparison.confidence * 100)});
+                   fmt::format("{:.3g}% interval", comparison.confidence * 100)});
   for (const ComparedRow& row : comparison.rows) {
     for (std::size_t i = 0; i < kMetrics; ++i) {
       const MetricChange& metric = row.metrics[i];
@@ -129,7 +129,7 @@ void print_method(const Comparison& comparison, std::ostream& out) {
         after == 1 ? "one" : fmt::format("{}", after), kFewestRuns, kFewestForPermutation);
     return;
   }
-  out << fmt::format("*: proven by {} runs before and {} after, with {:.4g} % confidence for all ",
+  out << fmt::format("*: proven by {} runs before and {} after, with {:.4g}% confidence for all ",
                      before, after, comparison.confidence * 100);
   out << fmt::format("{} tests\ntogether: Student's t of the runs' logarithms",
                      grouped(comparison.tests));

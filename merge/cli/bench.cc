@@ -218,7 +218,7 @@ void add_bench(CLI::App& app, int& status) {
   rest.add("--seed", options->seed, "", "Seed of the random order within the pairs")
       ->capture_default_str();
   OptionGroup(*command, kOutput)
-      .add("-o,--output", options->folder, "DIR", "The folder for the sessions")
+      .add("-o,--output", options->folder, "DIR", "The sessions' folder")
       ->capture_default_str();
   add_compare_choice(*command, options->choice, options->compare);
   rest.flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");

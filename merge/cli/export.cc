@@ -144,7 +144,7 @@ void add_export(CLI::App& app, int& status) {
       app.add_subcommand("export", "Write exits and other spans in the formats of other tools");
   add_input_options(*command, options->pass.input, true);
   command->get_option("recording")->required(false);
-  add_selection(*command, options->which, " (exits and functions)");
+  add_selection(*command, options->which);
   const OptionGroup rest(*command, kRest), output(*command, kOutput);
   output.add("--format", options->how.format, "FORMAT", "The format: see --list");
   rest.flag("--list", options->list, "List the formats");

@@ -273,8 +273,7 @@ void add_report(CLI::App& app, int& status) {
   options->by = tables
                     .add("--by", options->report.by_text, "LIST",
                          "Group by " + dimension_names() +
-                             ", several with commas; span: requests in QEMU; guest-span: see "
-                             "--guest-span in --help-all")
+                             ", several with commas; or span: requests, or guest-span")
                     ->capture_default_str();
   tables.rare().add("--span", options->spans, "SPEC",
                     "With --by span: a request is from event START to the END with the same FIELD: "

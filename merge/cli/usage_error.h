@@ -35,8 +35,8 @@ template <typename Number>
   return {check, ""};
 }
 
-// A size of `least` to `most` of the units, which is what the option's value becomes. To be given to
-// Option::transform().
+// A size of `least` to `most` of the units, of which the option's value becomes the number. To be
+// given to Option::transform().
 [[nodiscard]] CLI::Validator size_in(std::uint64_t unit, std::uint64_t least, std::uint64_t most);
 // Throws a CLI::ParseError where the option's value is none.
 void refuse_text(const std::string& option, const std::string& value);

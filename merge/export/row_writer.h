@@ -1,7 +1,7 @@
 // Rows of cells, as JSON lines or CSV. Cells are given in the order of the columns.
 //
-// It is the hot path of `export --format jsonl`: cells go straight into one buffer, which the file gets
-// in pieces of 64 KiB.
+// It is the hot path of `export --format jsonl`: cells go straight into one buffer, which the file
+// gets in pieces of 64 KiB.
 #pragma once
 
 #include <charconv>

@@ -51,7 +51,7 @@ Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu
     kMax
   };  // where a terminal is narrow, the last first
   TableOf<Row> table(waits.rows, [](const Row& row) {
-    const bool named = row.vm.empty() || row.culprit.find("vm ") != std::string::npos;
+    const bool named = row.vm.empty() || row.culprit.find("VM ") != std::string::npos;
     return named ? row.culprit : row.culprit + ", VM " + vm_text(row.vm, row.vm_name);
   });
   table.left_out = waits.rows_left_out;

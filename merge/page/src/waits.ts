@@ -69,7 +69,7 @@ export class Waits {
         h("th", { scope: "col", class: "number" }, "Times"), h("th", { scope: "col", class: "number" }, "Longest", h("small", {}, singleUnit())),
         h("th", { scope: "col" }, "When", h("small", {}, `0 to ${duration(this.model.data.duration_ns)}`)))),
       h("tbody", {}, ...shown.map(([row, ns]) => h("tr", { "data-culprit": row.culprit },
-        h("th", { scope: "row" }, name(row.culprit), row.vm !== null && !row.culprit.includes("vm ") && h("small", {}, "VM ", name(row.vm))),
+        h("th", { scope: "row" }, name(row.culprit), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))),
         number(total(ns), exact(ns)), number(percent(ns / Math.max(1, sum)).replace(" %", "")),
         number(chosen ? "–" : grouped(row.count)), number(chosen ? "–" : single(row.max_ns), chosen ? "" : exact(row.max_ns)),
         h("td", {}, this.strip(part, row))))),

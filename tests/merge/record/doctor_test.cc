@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backend_ftrace/base/size.h"
 #include "merge/record/qemu_doctor.h"
 #include "tests/support/temporary_folder.h"
 
@@ -128,7 +129,9 @@ TEST_F(DoctorTest, SmallBuffersAreLimitedAndTheirCommandClosesTheGap) {
   host_.buffer_kb = 64;
   const Finding finding = find(check_buffer(host_), "buffer");
   EXPECT_EQ(finding.level, Level::kLimited);
-  host_.buffer_kb = std::stoull(finding.command.substr(finding.command.rfind(' ') + 1));
+  const auto size = parse_size("", finding.command.substr(finding.command.rfind(' ') + 1));
+  ASSERT_TRUE(size);
+  host_.buffer_kb = *size / kKib;
   EXPECT_EQ(worst_of(check_buffer(host_)), Level::kOk);
   file("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:    100 kB\n");
   EXPECT_EQ(worst_of(check_buffer(host_)), Level::kMissing);

@@ -16,8 +16,8 @@ import sys
 BUDGET = 16
 PLANTED = {
     "merge/planted/hog.dat": ("preempted", r"plant-hog \("),
-    "merge/planted/vm.dat": ("preempted", r"vm \d+ vcpu 0$"),
-    "data/box/two-vms.dat": ("preempted", r"vm \d+ vcpu 0$"),
+    "merge/planted/vm.dat": ("preempted", r"VM \d+ vCPU 0$"),
+    "data/box/two-vms.dat": ("preempted", r"VM \d+ vCPU 0$"),
     "merge/planted/quota": ("preempted", r"not allowed to run: CPU quota$"),
     "merge/planted/quota-tasks": ("preempted", r"not allowed to run: CPU quota$"),
     "merge/planted/realtime": ("preempted", r"not allowed to run$"),
@@ -47,10 +47,10 @@ class Asker:
 
     def ask(self, *words):
         self.calls += 1
-        done = self.run(*words, "--format", "json", *(["--budget", str(BUDGET)] if words[0] == "report" else []))
+        done = self.run(*words, "--format", "json", *(["--budget", f"{BUDGET}K"] if words[0] == "report" else []))
         if done.returncode not in (0, 3):
             raise SystemExit(f"{words}: status {done.returncode}: {done.stderr}")
-        if words[0] == "report" and len(done.stdout.encode()) > BUDGET * 1000:
+        if words[0] == "report" and len(done.stdout.encode()) > BUDGET * 1024:
             raise SystemExit(f"{words}: {len(done.stdout)} bytes")
         return json.loads(done.stdout)
 

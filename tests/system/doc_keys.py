@@ -23,8 +23,8 @@ CASES = [
     ("report", ["report", "tests/merge/requests/vhost-net.dat", "--by", "span", "--format", "json"]),
     ("report", ["report", TCG, "--format", "json"]),
     ("report", ["report", *SPANS, "--by", "guest-span", "--format", "json"]),
-    ("page", ["report", LINUX, "--phases", "--format", "json", "--detail", "page"]),
-    ("page", ["report", *SPANS, "--format", "json", "--detail", "page"]),
+    ("page", ["report", LINUX, "--phases", "--format", "page-data"]),
+    ("page", ["report", *SPANS, "--format", "page-data"]),
     ("diff", ["diff", DEMO, DEMO, "--format", "json"]),
     ("explain", ["explain", LINUX, "--format", "json"]),
     ("explain", ["explain", *SPANS, "--format", "json"]),
@@ -66,7 +66,7 @@ def main():
         failures += [f"docs/{DOCUMENTS[name][0]}.md lacks {key}, of trapline {' '.join(arguments)}"
                      for key in sorted(found - words_of(name))]
     for rows, recording in ROWS:
-        first = printed(["export", recording, "--to", "jsonl", "--rows", rows, "-o", "-"]).partition("\n")[0]
+        first = printed(["export", recording, "--format", "jsonl", "--rows", rows, "-o", "-"]).partition("\n")[0]
         found = set(json.loads(first))
         checked += len(found)
         failures += [f"docs/formats/rows.md lacks {key}, of --rows {rows}" for key in sorted(found - words_of("rows"))]

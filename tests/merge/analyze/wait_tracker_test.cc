@@ -841,6 +841,15 @@ TEST_F(WaitTrackerTest, AWokenThreadWaitsWhereSchedWakeupSays) {
   EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 1u);
 }
 
+// Where it waited after a wake-up was assumed; where it is switched out is known.
+TEST_F(WaitTrackerTest, APreemptedThreadsQueueIsKnownWhateverItWaitedForBefore) {
+  play({exit(100), sched(200, kVcpu0, kIdle, false), waking(260), sched(300, kIdle, kVcpu0),
+        sched(310, kVcpu0, ThreadId{7}), on(1, sched(320, ThreadId{9}, kVcpu0)),
+        on(1, entry(400))});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40", "unknown 3 10"));
+  EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 1u);
+}
+
 // An idle CPU that it was moved to has nothing to do with its wake-up.
 TEST_F(WaitTrackerTest, AWokenThreadThatMovesWaitsForNoWakeUpAnyMore) {
   play({exit(100), on(1, sched(150, ThreadId{9}, kIdle)), sched(200, kVcpu0, kIdle, false),

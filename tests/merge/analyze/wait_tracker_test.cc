@@ -831,7 +831,8 @@ TEST_F(WaitTrackerTest, AFutexsWakerSaysWhatItSleptForAndItsHandler) {
 
 TEST_F(WaitTrackerTest, AWokenThreadWaitsWhereSchedWakeupSays) {
   play({exit(100), on(1, sched(150, ThreadId{9}, ThreadId{8})), sched(200, kVcpu0, kIdle, false),
-        waking(260), wakeup(262, 1), on(1, sched(300, ThreadId{8}, kVcpu0)), on(1, entry(400))});
+        waking(260), woken(261, kOtherThread, {ThreadId{9}, 0, false}, false), wakeup(262, 1),
+        on(1, sched(300, ThreadId{8}, kVcpu0)), on(1, entry(400))});
   EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "8 40"));
   EXPECT_EQ(pipeline_.waits()->counters().cpu_assumed, 0u);
   shares_.clear();

@@ -943,6 +943,14 @@ TEST_F(WaitTrackerTest, AnIpiAndAHandlersEventCountFromTheMomentOnThatTheyBelong
   EXPECT_THAT(shares_, ElementsAre("blocked 7 handler 60", "idle 40"));
 }
 
+TEST_F(WaitTrackerTest, AMutexsEventIsNoHandler) {
+  play({exit(100), sched(200, kVcpu0, kIdle, false),
+        on(1, marker(230, "qemu_mutex_unlock released mutex 0x1000 (main-loop.c:312)\n",
+                     kOtherThread)),
+        waking(260), sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked 7 60", "idle 40"));
+}
+
 TEST_F(WaitTrackerTest, AWakersQemuEventBeforeTheWaitIsNotItsHandler) {
   const std::string_view read = "virtio_blk_handle_read vdev 0x55 req 0x66 sector 0 nsectors 8\n";
   play({exit(100), on(1, marker(199, read, kOtherThread)), sched(200, kVcpu0, kIdle, false),

@@ -47,7 +47,6 @@ enum class MessageKind : std::uint32_t {
   kSymbols,
   kLines,
   kDemangle,
-  kRecords,
   kEnd,
   kRefused,
 };

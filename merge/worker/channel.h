@@ -35,6 +35,5 @@ inline void answer_end(MessageKind kind, MessageWriter& rows) {
 // The tasks: each answers one request, and keeps between them what it has read.
 void print_events(Request&& request);
 void read_symbols(Request&& request);
-void read_records(Request&& request);
 
 }  // namespace trapline::worker

@@ -19,8 +19,7 @@ struct Task {
   std::string_view name;
   void (*answer)(Request&& request);
 };
-constexpr Task kTasks[] = {
-    {"events", print_events}, {"symbols", read_symbols}, {"records", read_records}};
+constexpr Task kTasks[] = {{"events", print_events}, {"symbols", read_symbols}};
 
 bool is_socket(int fd) {
   int type = 0;

@@ -359,12 +359,6 @@ def choices():
 call_tracker = pipeline = simpletrace_written = choices
 
 
-def trace_records():
-    for data in trace_dat():
-        if len(data) <= 16384:
-            yield data
-
-
 def sdt_notes():
     """An ELF file with nothing but probes."""
     def note(name, description):

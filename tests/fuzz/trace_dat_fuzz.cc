@@ -1,5 +1,5 @@
 // A trace.dat, from its first byte to the spans: headers, options, sections, pages, chunks,
-// formats, events. What is the worker's is left out: whole texts and libtracecmd's files.
+// formats, events. What is the worker's is left out: whole texts.
 #include "backend_ftrace/base/worker.h"
 #include "merge/session/open.h"
 #include "merge/source/trace_dat/trace_dat_source.h"

@@ -87,8 +87,7 @@ class Copy:
             pages, step = self.pages(offset, size, flags & 1), CHUNK_PAGES * page_size
             chunks = [block(pages[i:i + step]) for i in range(0, len(pages), step)]
             packed = struct.pack("<I", len(chunks)) + b"".join(chunks) if chunks else b""
-            if not self.packs:  # trace-cmd maps pages
-                self.out += bytes(-len(self.out) % page_size)
+            self.out += bytes(-len(self.out) % page_size)  # as trace-cmd has them
             # The size leaves out the number of blocks.
             size = max(len(packed) - 4, 0) if self.packs else len(pages)
             kept += struct.pack("<IQQ", cpu, len(self.out) if pages else 0, size)

@@ -22,7 +22,8 @@ bool Capabilities::*capability_of(std::string_view name) {
 
 }  // namespace
 
-CapabilityLooker::CapabilityLooker(const Formats& formats) : schemas_(formats.schemas()) {
+CapabilityLooker::CapabilityLooker(const Formats& formats)
+    : formats_(formats), schemas_(formats.schemas()) {
   for (std::size_t type = 0; type < schemas_.size(); ++type) {
     const auto name = formats.name(static_cast<std::uint16_t>(type));
     by_type_.push_back(capability_of(name));
@@ -39,7 +40,7 @@ bool CapabilityLooker::is_complete() const {
 
 void CapabilityLooker::look(const RecordedEvent& event) {
   if (event.size < 8) return;
-  const auto type = load<std::uint16_t>(event.data);
+  const auto type = formats_.type_of(event.data);
   if (type >= by_type_.size() || by_type_[type] == nullptr) return;
   const Schema& schema = schemas_[type];
   if (event.size < schema.min_size) return;

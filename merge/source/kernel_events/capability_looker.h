@@ -21,6 +21,7 @@ class CapabilityLooker {
   [[nodiscard]] bool is_complete() const;
 
  private:
+  const Formats& formats_;
   std::span<const Schema> schemas_;
   std::vector<bool Capabilities::*> by_type_, possible_;
   Capabilities found_;

@@ -91,7 +91,7 @@ std::vector<EventTexts::Wanted> EventTexts::with_following(Type& type,
   if (!type.alone) following(kMostFollowing, after);
   for (const RecordedEvent& next : after) {
     if (next.size < kCommonFields) continue;
-    const auto found = types_.find(load<std::uint16_t>(next.data));
+    const auto found = types_.find(load<std::uint16_t>(next.data, formats_.order));
     if (found == types_.end()) continue;
     Type& its = found->second;
     if (!its.asked || its.alone || its.size > next.size) continue;

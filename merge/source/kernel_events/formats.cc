@@ -60,6 +60,7 @@ Formats::~Formats() = default;
 Formats Formats::parse(std::string name, FormatTexts texts) {
   Formats formats;
   formats.texts_ = std::make_unique<const FormatTexts>(std::move(texts));
+  formats.order_ = formats.texts_->order;
   formats.printing_ = std::make_unique<EventTexts>(std::move(name), *formats.texts_);
   for (const EventFormat& format : formats.texts_->formats) {
     if (const auto id = format_id(format.text)) formats.add_known(*id, format);
@@ -80,6 +81,7 @@ void Formats::add_known(std::size_t type, const EventFormat& format) {
   Schema schema;
   schema.decode = known->decode;
   schema.events = known->events;
+  schema.order = order_;
   schema.min_size = kCommonFields;
   for (std::size_t i = 0; i < known->fields.size() && known->fields[i] != nullptr; ++i) {
     schema.fields[i] = field_of(fields, known->fields[i]);

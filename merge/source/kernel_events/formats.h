@@ -50,6 +50,7 @@ struct Schema {
   Decode decode = nullptr;                  // null: nothing of the type is needed
   EventClass events = EventClass::kOthers;  // by whom
   std::uint32_t min_size = 0;               // a shorter event is damaged
+  std::endian order = std::endian::little;  // of its numbers
   std::array<Field, kMostFields> fields{};
 
   [[nodiscard]] bool has(std::size_t i) const { return fields[i].size != 0; }
@@ -60,11 +61,11 @@ struct Schema {
       case 1:
         return load<std::uint8_t>(at);
       case 2:
-        return load<std::uint16_t>(at);
+        return load<std::uint16_t>(at, order);
       case 4:
-        return load<std::uint32_t>(at);
+        return load<std::uint32_t>(at, order);
       case 8:
-        return load<std::uint64_t>(at);
+        return load<std::uint64_t>(at, order);
       default:
         return fallback;
     }
@@ -94,6 +95,10 @@ class Formats {
   // Indexed by common_type; types beyond its size need nothing.
   [[nodiscard]] std::span<const Schema> schemas() const { return schemas_; }
   [[nodiscard]] Field thread_field() const { return thread_; }
+  // Of an event of at least two bytes.
+  [[nodiscard]] std::uint16_t type_of(const std::byte* event) const {
+    return load<std::uint16_t>(event, order_);
+  }
   // Fills type, thread and payload; false when the record is shorter than its format says.
   [[nodiscard]] bool decode(const RecordedEvent& recorded, Event& event) const {
     event.payload.emplace<Other>();
@@ -102,9 +107,9 @@ class Formats {
       event.thread = ThreadId{-1};
       return false;
     }
-    event.type = load<std::uint16_t>(recorded.data);
-    event.thread =
-        ThreadId{static_cast<std::int32_t>(load<std::uint32_t>(recorded.data + thread_.offset))};
+    event.type = type_of(recorded.data);
+    event.thread = ThreadId{
+        static_cast<std::int32_t>(load<std::uint32_t>(recorded.data + thread_.offset, order_))};
     if (event.type >= schemas_.size() || schemas_[event.type].decode == nullptr) return true;
     const Schema& schema = schemas_[event.type];
     if (recorded.size < schema.min_size) [[unlikely]]
@@ -134,6 +139,7 @@ class Formats {
 
   std::vector<Schema> schemas_;
   Field thread_{4, 4};
+  std::endian order_ = std::endian::little;
   ReasonNames reasons_;
   std::vector<std::string> names_;  // by type
   std::map<std::int32_t, std::string> comms_;

@@ -55,12 +55,12 @@ class KernelEventSource : public Source {
   void decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu, Event& event);
   // Whether a record, which has two bytes or more, is one that was not selected.
   [[nodiscard]] bool is_unwanted(const RecordedEvent& recorded) const {
-    return selected_[load<std::uint16_t>(recorded.data)] == 0;
+    return selected_[formats_.type_of(recorded.data)] == 0;
   }
   // Counts such a record without decoding it.
   void count_unwanted(const RecordedEvent& recorded, Timestamp at) {
     count(at);
-    ++counts_[load<std::uint16_t>(recorded.data)];
+    ++counts_[formats_.type_of(recorded.data)];
   }
   // `lost`: how many, below 1 where that is not known.
   void fill_lost(std::uint32_t cpu, Timestamp from, Timestamp to, std::int64_t lost, Event& event);

@@ -17,7 +17,7 @@ bool CpuEvents::advance_page() {
       return false;
     }
     if (page->empty()) return false;
-    if (!page_.load(*page, commit_size_)) {
+    if (!page_.load(*page, commit_size_, order_)) {
       status_ = fail(ErrorKind::kDamaged,
                      "{}: damaged: a page of CPU {} before offset {} is not a ring-buffer page",
                      file_->path(), cpu_, reader_.position());

@@ -16,16 +16,20 @@ namespace trapline::trace_dat {
 
 class CpuEvents {
  public:
-  // Borrows both; `shift` of a guest's recording, else nullptr.
-  CpuEvents(const File& file, const CpuPages& pages, std::uint32_t page_size,
-            std::uint32_t commit_size, std::size_t buffer_size, const TimeShift* shift)
+  // Borrows `file` and `shift`, which is that of a guest's recording, else nullptr.
+  CpuEvents(const File& file, const Layout& layout, const CpuPages& pages, std::uint32_t page_size,
+            std::size_t buffer_size, const TimeShift* shift)
       : cpu_(pages.cpu),
         file_(&file),
         shift_(shift),
-        commit_size_(commit_size),
-        reader_(file, pages.pages, page_size, buffer_size) {}
+        commit_size_(layout.long_size),
+        order_(layout.order),
+        cut_(pages.pages.cut),
+        reader_(file, pages.pages, page_size, buffer_size, layout.order) {}
 
   [[nodiscard]] std::uint32_t cpu() const { return cpu_; }
+  // Whether the file ends before these events do.
+  [[nodiscard]] bool is_cut() const { return cut_; }
   // Goes on at the first page at or after `fraction` (0 to 1) of the data.
   [[nodiscard]] Result<void> skip_to(double fraction) {
     page_ = RingPage();
@@ -62,6 +66,8 @@ class CpuEvents {
   const File* file_;
   const TimeShift* shift_;
   std::uint32_t commit_size_;
+  std::endian order_;
+  bool cut_;
   PageReader reader_;
   RingPage page_;
   RecordedEvent next_;

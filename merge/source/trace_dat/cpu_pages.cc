@@ -8,19 +8,39 @@
 namespace trapline::trace_dat {
 namespace {
 
-constexpr std::uint64_t kBlockFloor = 64u << 10;
+constexpr std::uint64_t kBlockFloorPages = 16;
+constexpr std::size_t kBlockHead = 8;  // its compressed size and its size
 
 }  // namespace
 
+WholeBlocks whole_blocks(const File& file, const Extent& data, std::endian order) {
+  WholeBlocks blocks{0, data.offset + sizeof(std::uint32_t), false};
+  std::byte head[kBlockHead];
+  if (!file.holds(data.offset, 4) || !file.read(data.offset, std::span(head).first(4)))
+    return blocks;
+  const auto count = load<std::uint32_t>(head, order);
+  while (blocks.count < count && file.holds(blocks.end, kBlockHead) &&
+         file.read(blocks.end, head)) {
+    const std::uint64_t size = kBlockHead + load<std::uint32_t>(head, order);
+    if (!file.holds(blocks.end, size)) break;
+    blocks.end += size;
+    ++blocks.count;
+  }
+  blocks.all = blocks.count == count;
+  return blocks;
+}
+
 PageReader::PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
-                       std::size_t buffer_size)
+                       std::size_t buffer_size, std::endian order)
     : file_(&file),
       extent_(extent),
       page_size_(page_size),
+      order_(order),
       at_(extent.offset),
       end_(extent.offset + extent.size),
       buffer_size_(std::max<std::size_t>(buffer_size / page_size, 1) * page_size),
-      largest_block_(std::max<std::uint64_t>(4 * std::uint64_t{buffer_size}, kBlockFloor)) {}
+      largest_block_(std::max<std::uint64_t>(4 * std::uint64_t{buffer_size},
+                                             kBlockFloorPages * std::uint64_t{page_size})) {}
 
 Result<std::span<const std::byte>> PageReader::next() {
   if (buffer_at_ == buffer_end_) {
@@ -47,6 +67,13 @@ Result<void> PageReader::refill() {
 
 Result<void> PageReader::start_blocks() {
   started_ = true;
+  if (extent_.cut) {
+    const WholeBlocks blocks = whole_blocks(*file_, extent_, order_);
+    blocks_left_ = blocks.count;
+    end_ = std::max(at_, blocks.end);
+    at_ = std::min(at_ + sizeof(std::uint32_t), end_);
+    return {};
+  }
   std::byte count[4];
   if (extent_.size < sizeof count) {
     return fail(ErrorKind::kDamaged, "{}: damaged: compressed data of {} bytes at offset {}",
@@ -56,7 +83,7 @@ Result<void> PageReader::start_blocks() {
   at_ += sizeof count;
   // trace-cmd's size of compressed data leaves out this number.
   if (file_->holds(extent_.offset, extent_.size + sizeof count)) end_ += sizeof count;
-  blocks_left_ = load<std::uint32_t>(count);
+  blocks_left_ = load<std::uint32_t>(count, order_);
   return {};
 }
 
@@ -74,15 +101,15 @@ Result<void> PageReader::refill_block() {
 
 Result<void> PageReader::read_block() {
   --blocks_left_;
-  std::byte head[8];
+  std::byte head[kBlockHead];
   const auto damaged = [&] {
     return fail(ErrorKind::kDamaged, "{}: damaged or cut off: the compressed block at offset {}",
                 file_->path(), at_);
   };
   if (end_ - at_ < sizeof head) return damaged();
   if (auto read = file_->read(at_, head); !read) return read;
-  const auto compressed_size = load<std::uint32_t>(head);
-  const auto size = load<std::uint32_t>(head + 4);
+  const auto compressed_size = load<std::uint32_t>(head, order_);
+  const auto size = load<std::uint32_t>(head + 4, order_);
   if (compressed_size > end_ - at_ - sizeof head || compressed_size > largest_block_ ||
       size > largest_block_ || size % page_size_ != 0 ||
       !is_plausible_ratio(compressed_size, size)) {
@@ -110,10 +137,10 @@ Result<void> PageReader::skip_to(double fraction) {
   if (!started_) {
     if (auto start = start_blocks(); !start) return start;
   }
-  while (blocks_left_ > 1 && at_ < target && end_ - at_ >= 8) {
-    std::byte head[8];
+  while (blocks_left_ > 1 && at_ < target && end_ - at_ >= kBlockHead) {
+    std::byte head[kBlockHead];
     if (auto read = file_->read(at_, head); !read) return read;
-    const auto compressed_size = load<std::uint32_t>(head);
+    const auto compressed_size = load<std::uint32_t>(head, order_);
     if (compressed_size > end_ - at_ - sizeof head) break;  // next() reports it
     at_ += sizeof head + compressed_size;
     --blocks_left_;

@@ -11,12 +11,20 @@
 
 namespace trapline::trace_dat {
 
+// Of a CPU's compressed data: how many of its blocks the file has, and where the last of them ends.
+struct WholeBlocks {
+  std::uint32_t count = 0;
+  std::uint64_t end = 0;
+  bool all = false;  // none is missing
+};
+[[nodiscard]] WholeBlocks whole_blocks(const File& file, const Extent& data, std::endian order);
+
 class PageReader {
  public:
   // `buffer_size` bounds what is read ahead of raw data; of compressed data one block is held,
-  // at most four times that (and 64 KiB: trace-cmd's blocks have 40).
+  // at most four times that (and 16 pages: trace-cmd's blocks have 10).
   PageReader(const File& file, const Extent& extent, std::uint32_t page_size,
-             std::size_t buffer_size);
+             std::size_t buffer_size, std::endian order = std::endian::little);
 
   // The next page, valid until the next call; empty at the end. Errors (kDamaged) say where.
   [[nodiscard]] Result<std::span<const std::byte>> next();
@@ -37,6 +45,7 @@ class PageReader {
   const File* file_;
   Extent extent_;
   std::uint32_t page_size_;
+  std::endian order_;
   std::uint64_t at_;  // where the next refill reads in the file
   std::uint64_t end_;
   std::uint64_t blocks_left_ = 0;

@@ -82,13 +82,43 @@ Result<Layout> LayoutReader::read() {
   if (rest) rest = options_status_;
   if (rest) rest = check_buffers();
   if (!rest) return tl::unexpected(std::move(rest).error());
+  tell_cut();
   return std::move(layout_);
+}
+
+// As far as the file has them: of uncompressed ones whole pages.
+void LayoutReader::add_pages(Buffer& buffer, std::uint32_t cpu, Extent pages) const {
+  pages.cut = !file_.holds(pages.offset, pages.size);
+  if (pages.cut) {
+    pages.size = file_.size() - std::min(pages.offset, file_.size());
+    if (pages.compression == Compression::kNone && buffer.page_size != 0)
+      pages.size -= pages.size % buffer.page_size;
+  }
+  buffer.cpus.push_back({cpu, pages});
+}
+
+void LayoutReader::tell_cut() {
+  constexpr std::size_t kMostNames = 4;
+  for (const Buffer& buffer : layout_.buffers) {
+    for (const CpuPages& cpu : buffer.cpus) {
+      if (!cpu.pages.cut) continue;
+      missing_.push_back(fmt::format(
+          "{} of CPU {}'s data{}", cpu.pages.size == 0 ? "all" : "the end", cpu.cpu,
+          buffer.name.empty() ? "" : fmt::format(" in buffer '{}'", printable(buffer.name))));
+    }
+  }
+  if (missing_.empty()) return;
+  const std::size_t more = missing_.size() - std::min(missing_.size(), kMostNames);
+  missing_.resize(missing_.size() - more);
+  layout_.cut =
+      fmt::format("it ends at offset {}; missing: {}", file_.size(), fmt::join(missing_, ", "));
+  if (more != 0) *layout_.cut += fmt::format(", and {} more", more);
 }
 
 // Pages have a size that a kernel could have, and no byte is two CPUs' data: else a small file
 // could stand for a recording without end.
 Result<void> LayoutReader::check_buffers() const {
-  constexpr std::uint32_t kSmallest = 1024, kLargest = 16u << 20;
+  constexpr std::uint32_t kSmallest = 1024, kLargest = 1u << 20;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
   for (const Buffer& buffer : layout_.buffers) {
     const std::uint32_t page = buffer.page_size;
@@ -96,7 +126,9 @@ Result<void> LayoutReader::check_buffers() const {
     if (!buffer.cpus.empty() && !possible) {
       return fail(ErrorKind::kDamaged, "{}: damaged: pages of {} bytes", file_.path(), page);
     }
-    for (const CpuPages& cpu : buffer.cpus) pieces.emplace_back(cpu.pages.offset, cpu.pages.size);
+    for (const CpuPages& cpu : buffer.cpus) {
+      if (cpu.pages.size != 0) pieces.emplace_back(cpu.pages.offset, cpu.pages.size);
+    }
   }
   std::sort(pieces.begin(), pieces.end());
   for (std::size_t i = 1; i < pieces.size(); ++i) {
@@ -163,6 +195,27 @@ void LayoutReader::read_guest(ByteCursor& cursor) {
   }
 }
 
+// "CPU: 3", and how many events were read and left; before those of an instance "Buffer: NAME".
+void LayoutReader::take_cpu_stat(std::string_view text) {
+  const auto after = [text](std::string_view key) -> std::uint64_t {
+    const auto at = text.find(key);
+    if (at == text.npos) return 0;
+    const auto rest = text.substr(at + key.size());
+    return parse_number(trimmed(rest.substr(0, rest.find('\n')))).value_or(0);
+  };
+  constexpr std::string_view kInstance = "\nBuffer: ", kCpu = "CPU: ";
+  if (text.starts_with(kInstance)) {
+    text.remove_prefix(kInstance.size());
+    if (recorded_.size() < kMostCpus)
+      recorded_.push_back({std::string(text.substr(0, text.find('\n'))), {}});
+  } else if (text.starts_with(kCpu) && recorded_.back().cpus.size() < kMostCpus) {
+    if (after("\nentries:") + after("\nread events:") == 0) return;
+    recorded_.back().cpus.push_back(
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(after(kCpu), kMostCpus - 1)));
+  }
+}
+
+// More than 60 lines: one case for each option.
 void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
   ByteCursor cursor(std::as_bytes(std::span(body)), layout_.order);
   const std::string text = body.substr(0, body.find('\0'));
@@ -207,7 +260,18 @@ void LayoutReader::handle_option(std::uint16_t id, const std::string& body) {
       if (mult && shift && *mult != 0 && *shift < 64) layout_.tsc2nsec = {*mult, *shift};
       break;
     }
+    case kCpuStat:
+      take_cpu_stat(body);
+      break;
+    case kBufferText:
+      layout_.has_text = true;
+      break;
+    case kHook:
+    case kProcMaps:
+    case kStrings:
+      break;
     default:
+      ++layout_.unknown_options[id];
       break;
   }
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Extent {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   Compression compression = Compression::kNone;
+  bool cut = false;  // the file ends in it, or before: this is what is there
 };
 
 struct CpuPages {
@@ -68,10 +70,16 @@ struct Layout : FormatTexts {
   std::vector<RecordedGuest> guests;  // GUEST: recorded with this one
   std::uint32_t cpu_count = 0;
   std::vector<Buffer> buffers;
+  // Options of a newer trace-cmd, which are passed over: how often each id stands there.
+  std::map<std::uint16_t, std::uint32_t> unknown_options;
+  bool has_text = false;  // a latency tracer's, in version 7
+  // What is missing where the file ends before its data, or before the table of them.
+  std::optional<std::string> cut;
 };
 
 // Errors: not a trace file, a version that is not 6 or 7, a compression that is not read, a header
-// or table that ends early or points outside the file (kDamaged, with the offset).
+// or table that ends early or points outside the file (kDamaged, with the offset). Of a file that
+// was cut in its data the layout is that of what is there: Layout::cut.
 [[nodiscard]] Result<Layout> read_layout(const File& file);
 
 // perf's TRACING_DATA: the beginning of a version 6 file, as far as the threads' names.

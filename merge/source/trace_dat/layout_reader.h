@@ -13,8 +13,10 @@
 namespace trapline::trace_dat {
 
 constexpr std::uint32_t kMostCpus = 8192;
+// Where a file that was cut may have gone on; beyond it, no file was as long.
+constexpr std::uint64_t kFarthest = std::uint64_t{1} << 56;
 
-// Option ids of trace-cmd.dat.v6(5); those of no interest here have no name.
+// Option ids of trace-cmd.dat.v6(5), up to trace-cmd 3.2's; of the sections of version 7 as well.
 enum Option : std::uint16_t {
   kDone = 0,
   kDate = 1,
@@ -22,19 +24,23 @@ enum Option : std::uint16_t {
   kBuffer = 3,
   kTraceClock = 4,
   kUname = 5,
+  kHook = 6,
   kOffset = 7,
   kCpuCount = 8,
   kVersion = 9,
+  kProcMaps = 10,
   kTraceId = 11,
   kTimeShift = 12,
   kGuest = 13,
   kTsc2Nsec = 14,
+  kStrings = 15,
   kHeaderInfo = 16,
   kFtraceEvents = 17,
   kEventFormats = 18,
   kKallsyms = 19,
   kPrintk = 20,
   kCmdlines = 21,
+  kBufferText = 22,
 };
 
 struct SectionHeader {
@@ -65,6 +71,9 @@ class LayoutReader {
   Result<void> read_v7(std::uint64_t first_options);
   void read_header_info(MetaReader& reader);
   Result<void> check_buffers() const;
+  void add_pages(Buffer& buffer, std::uint32_t cpu, Extent pages) const;
+  void take_cpu_stat(std::string_view text);
+  void tell_cut();
   void add_format(MetaReader& reader, const std::string& system);
   void read_ftrace_formats(MetaReader& reader);
   void read_event_formats(MetaReader& reader);
@@ -72,13 +81,16 @@ class LayoutReader {
   void read_options_v6(std::vector<InstanceTable>& instances);
   Result<void> read_instance_v6(const InstanceTable& instance);
   Buffer read_table_v6(MetaReader& reader, std::string name);
-  Result<std::uint64_t> read_options_v7(std::uint64_t offset, std::vector<Extent>& by_option);
+  Result<std::uint64_t> read_options_v7(std::uint64_t offset, const SectionHeader& header,
+                                        std::vector<Extent>& by_option);
+  bool holds_section(std::uint64_t offset) const;
   void read_guest(ByteCursor& cursor);
   void handle_option(std::uint16_t id, const std::string& body);
   Result<void> handle_buffer_v7(const std::string& body);
   Result<SectionHeader> section_at(std::uint64_t offset);
   Result<MetaReader> open_section(const Extent& body);
   Result<void> read_sections_v7(const std::vector<Extent>& by_option);
+  Result<void> find_cut_buffer_v7(std::uint64_t at);
 
   MetaReader at(std::uint64_t offset) const {
     MetaReader reader(file_, std::min(offset, file_.size()), file_.size());
@@ -91,6 +103,13 @@ class LayoutReader {
   MetaReader reader_;
   Layout layout_;
   Result<void> options_status_;
+  // Of each buffer, in the order of the file, the CPUs of which CPUSTAT options tell events.
+  struct Recorded {
+    std::string name;
+    std::vector<std::uint32_t> cpus;
+  };
+  std::vector<Recorded> recorded_{1};
+  std::vector<std::string> missing_;  // of a file that was cut
 };
 
 }  // namespace trapline::trace_dat

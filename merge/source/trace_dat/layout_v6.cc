@@ -1,6 +1,7 @@
 // Version 6: everything in one order, and a table of the CPUs' data at its end.
 #include <string_view>
 
+#include "backend_ftrace/base/text.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
@@ -87,13 +88,18 @@ Buffer LayoutReader::read_table_v6(MetaReader& reader, std::string name) {
   for (std::uint32_t cpu = 0; cpu < layout_.cpu_count && reader.ok(); ++cpu) {
     const auto offset = reader.number<std::uint64_t>();
     const auto size = reader.number<std::uint64_t>();
-    if (size != 0 && !file_.holds(offset, size)) reader.fail_here("a CPU's data ends outside");
-    if (size != 0) buffer.cpus.push_back({cpu, {offset, size}});
+    if (size == 0 || !reader.ok()) continue;
+    if (offset > kFarthest || size > kFarthest) reader.fail_here("a CPU's data ends outside");
+    add_pages(buffer, cpu, {offset, size});
   }
   return buffer;
 }
 
 Result<void> LayoutReader::read_instance_v6(const InstanceTable& instance) {
+  if (instance.offset < kFarthest && instance.offset >= file_.size()) {
+    missing_.push_back(fmt::format("buffer '{}'", printable(instance.name)));
+    return {};
+  }
   MetaReader reader = at(instance.offset);
   reader.expect("flyrecord\0"sv);
   Buffer buffer = read_table_v6(reader, instance.name);

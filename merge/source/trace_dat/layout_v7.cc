@@ -1,8 +1,11 @@
 // Version 7: sections anywhere, found through a chain of option sections.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <set>
 
+#include "backend_ftrace/base/text.h"
+#include "merge/source/trace_dat/cpu_pages.h"
 #include "merge/source/trace_dat/layout_reader.h"
 
 namespace trapline::trace_dat {
@@ -28,6 +31,17 @@ Result<SectionHeader> LayoutReader::section_at(std::uint64_t offset) {
   return header;
 }
 
+// Not where the file was cut before the section's end.
+bool LayoutReader::holds_section(std::uint64_t offset) const {
+  constexpr std::uint64_t kHeader = 16;
+  if (offset >= kFarthest) return true;  // damage: section_at() says so
+  if (!file_.holds(offset, kHeader)) return false;
+  MetaReader reader = at(offset);
+  reader.skip(kHeader - sizeof(std::uint64_t));
+  const auto size = reader.number<std::uint64_t>();
+  return size >= kFarthest || file_.holds(offset + kHeader, size);
+}
+
 Result<MetaReader> LayoutReader::open_section(const Extent& body) {
   auto text = read_section(file_, layout_, body);
   if (!text) return tl::unexpected(std::move(text).error());
@@ -44,12 +58,22 @@ Result<MetaReader> LayoutReader::open_section(const Extent& body) {
 Result<void> LayoutReader::read_v7(std::uint64_t next) {
   std::vector<Extent> by_option(kCmdlines + 1);
   std::set<std::uint64_t> visited;
+  std::uint64_t read_to = 0;  // the end of the options that were read last
   while (next != 0) {
     if (!visited.insert(next).second || visited.size() > kMostOptionSections) {
       return fail(ErrorKind::kDamaged, "{}: damaged: its option sections form a loop",
                   file_.path());
     }
-    auto following = read_options_v7(next, by_option);
+    const bool cut = read_to != 0 && !holds_section(next);
+    if (cut) {
+      missing_.emplace_back("the table of a buffer's data");
+      if (auto found = find_cut_buffer_v7(read_to); !found) return found;
+      break;
+    }
+    auto header = section_at(next);
+    if (!header) return tl::unexpected(std::move(header).error());
+    read_to = header->body.offset + header->body.size;
+    auto following = read_options_v7(next, *header, by_option);
     if (!following) return tl::unexpected(std::move(following).error());
     next = *following;
   }
@@ -77,14 +101,13 @@ Result<void> LayoutReader::read_sections_v7(const std::vector<Extent>& by_option
 
 // Reads one option section; returns the offset of the next, 0 at the end.
 Result<std::uint64_t> LayoutReader::read_options_v7(std::uint64_t offset,
+                                                    const SectionHeader& header,
                                                     std::vector<Extent>& by_option) {
-  auto header = section_at(offset);
-  if (!header) return tl::unexpected(std::move(header).error());
-  if (header->id != kDone) {
+  if (header.id != kDone) {
     return fail(ErrorKind::kDamaged, "{}: damaged: no option section at offset {}", file_.path(),
                 offset);
   }
-  auto reader = open_section(header->body);
+  auto reader = open_section(header.body);
   if (!reader) return tl::unexpected(std::move(reader).error());
   while (reader->ok() && reader->left() > 0) {
     const auto id = reader->number<std::uint16_t>();
@@ -126,14 +149,57 @@ Result<void> LayoutReader::handle_buffer_v7(const std::string& body) {
     const auto cpu = cursor.number<std::uint32_t>();
     const auto offset = cursor.number<std::uint64_t>();
     const auto size = cursor.number<std::uint64_t>();
-    if (cursor.failed() || *cpu >= kMostCpus || (*size != 0 && !file_.holds(*offset, *size))) {
+    if (cursor.failed() || *cpu >= kMostCpus || *offset > kFarthest || *size > kFarthest) {
       return fail(ErrorKind::kDamaged,
                   "{}: damaged or cut off: the data of a CPU of buffer '{}' ends outside the file",
-                  file_.path(), buffer.name);
+                  file_.path(), printable(buffer.name));
     }
-    if (*size != 0) buffer.cpus.push_back({*cpu, {*offset, *size, section->body.compression}});
+    if (*size != 0) add_pages(buffer, *cpu, {*offset, *size, section->body.compression});
   }
   layout_.cpu_count = std::max(layout_.cpu_count, *cpus);
+  layout_.buffers.push_back(std::move(buffer));
+  return {};
+}
+
+// Of a file that was cut before the option that says where a buffer's data lies: its section
+// follows the options before it, and each CPU's blocks begin on a page of their own after those of
+// the CPU before. Which CPUs those are, the options before it tell.
+Result<void> LayoutReader::find_cut_buffer_v7(std::uint64_t offset) {
+  MetaReader reader = at(offset);
+  std::uint16_t id = kStrings;
+  bool compressed = false;
+  while (id == kStrings && reader.ok()) {
+    id = reader.number<std::uint16_t>();
+    compressed = (reader.number<std::uint16_t>() & 1) != 0;
+    reader.skip(4);
+    const auto size = reader.number<std::uint64_t>();
+    if (id == kStrings) reader.skip(size);
+  }
+  const auto recorded = std::ranges::find_if(recorded_, [this](const Recorded& one) {
+    return !one.cpus.empty() &&
+           std::ranges::find(layout_.buffers, one.name, &Buffer::name) == layout_.buffers.end();
+  });
+  if (!reader.ok() || id != kBuffer || recorded == recorded_.end()) return {};
+  const std::uint64_t page = layout_.page_size;
+  if (!std::has_single_bit(page)) return {};
+  if (!compressed && recorded->cpus.size() > 1) {
+    return fail(ErrorKind::kDamaged,
+                "{}: cut off: it ends at offset {}, before the table that says which of its data "
+                "is whose of {} CPUs; copy it again, or record again",
+                file_.path(), file_.size(), recorded->cpus.size());
+  }
+  Buffer buffer{recorded->name, layout_.page_size, {}};
+  std::uint64_t place = reader.position();
+  for (const std::uint32_t cpu : recorded->cpus) {
+    place = (place + page - 1) / page * page;
+    Extent pages{place, file_.size() + 1 - std::min(place, file_.size()),
+                 compressed ? layout_.compression : Compression::kNone};
+    const auto blocks = compressed ? whole_blocks(file_, pages, layout_.order) : WholeBlocks{};
+    // The size as trace-cmd has it, without the number of blocks.
+    if (blocks.all) pages.size = blocks.end - place - sizeof(std::uint32_t);
+    add_pages(buffer, cpu, pages);
+    place = blocks.all ? blocks.end : file_.size();
+  }
   layout_.buffers.push_back(std::move(buffer));
   return {};
 }

@@ -25,28 +25,43 @@ Result<std::unique_ptr<TraceDatSource>> PageSource::open(TraceFile recording) {
   source->streams_.reserve(cpus);
   for (const Buffer& buffer : layout.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
-      source->streams_.emplace_back(source->file_, pages, buffer.page_size, layout.long_size, size,
+      source->streams_.emplace_back(source->file_, layout, pages, buffer.page_size, size,
                                     layout.time_shift ? &*layout.time_shift : nullptr);
     }
   }
+  if (const auto range = layout.cut ? source->range() : std::nullopt)
+    source->end_of_all_ = range->second;
   return source;
+}
+
+bool PageSource::advance(std::size_t stream, Timestamp from) {
+  CpuEvents& events = streams_[stream];
+  if (events.advance()) [[likely]] {
+    if (events.lost_before() != RingPage::kNoneLost) [[unlikely]]
+      losses_.push_back({stream, from, std::nullopt});
+    return true;
+  }
+  if (!events.status()) {
+    status_ = events.status();
+  } else if (events.is_cut()) {
+    losses_.push_back({stream, from, std::max(from, end_of_all_)});
+  }
+  return false;
 }
 
 // Puts the first event of every stream in view.
 bool PageSource::start() {
   started_ = true;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].advance()) {
+    if (advance(i, Timestamp(0))) {
       heap_.push(i, streams_[i].peek().time);
-      if (streams_[i].lost_before() != RingPage::kNoneLost) losses_.push_back({i, Timestamp(0)});
-    } else if (!streams_[i].status()) {
-      status_ = streams_[i].status();
+    } else if (!status_) {
       return false;
     }
   }
   std::reverse(losses_.begin(), losses_.end());  // handed out from the back, the lowest CPU first
   choose();
-  return !ended_;
+  return true;
 }
 
 // Takes the earliest stream off the heap as current_.
@@ -58,25 +73,29 @@ void PageSource::choose() {
 // Moves past current_'s event, which was handed out; false on damage.
 bool PageSource::advance_current() {
   consumed_ = false;
-  CpuEvents& stream = streams_[current_];
-  const std::uint64_t before = stream.peek().time;
-  if (stream.advance()) [[likely]] {
-    if (stream.lost_before() != RingPage::kNoneLost) [[unlikely]] {
-      losses_.push_back({current_, scale_(before)});
-    }
-    const std::uint64_t time = stream.peek().time;
+  if (advance(current_, scale_(streams_[current_].peek().time))) [[likely]] {
+    const std::uint64_t time = streams_[current_].peek().time;
     if (heap_.is_before_top(current_, time)) return true;
     heap_.push(current_, time);
-  } else if (!stream.status()) {
-    status_ = stream.status();
+  } else if (!status_) {
     return false;
   }
   choose();
   return true;
 }
 
+// All is read that is there.
+Read PageSource::end() {
+  if (layout_.cut && status_) {
+    status_ = fail(ErrorKind::kDamaged,
+                   "{}: cut off: {}; what is there was read; copy it again, or record again",
+                   file_.path(), *layout_.cut);
+  }
+  return Read::kEnd;
+}
+
 Read PageSource::next(Event& event) {
-  if (!status_ || ended_) return Read::kEnd;
+  if (!status_) return Read::kEnd;
   if (!started_) [[unlikely]] {
     if (!start()) return Read::kEnd;
   }
@@ -86,15 +105,17 @@ Read PageSource::next(Event& event) {
       const PendingLoss loss = losses_.back();
       losses_.pop_back();
       const CpuEvents& stream = streams_[loss.stream];
-      const Timestamp to = scale_(stream.peek().time);
-      if (left_out(stream)) {
+      const Timestamp to = loss.to.value_or(scale_(stream.peek().time));
+      if (loss.to) {
+        fill_lost(stream.cpu(), loss.from, to, RingPage::kUnknownLost, event);
+      } else if (left_out(stream)) {
         fill_left_out(stream.cpu(), loss.from, to, stream.lost_before(), event);
       } else {
         fill_lost(stream.cpu(), loss.from, to, stream.lost_before(), event);
       }
       return Read::kEvent;
     }
-    if (ended_) return Read::kEnd;
+    if (ended_) return end();
     const CpuEvents& stream = streams_[current_];
     consumed_ = true;
     if (leave_out(stream.peek())) continue;

@@ -1,4 +1,4 @@
-// The fast path: reads the per-CPU pages itself and merges them by time; ties go to the lower CPU.
+// Reads the per-CPU pages and merges them by time; ties go to the lower CPU.
 // Memory: the read-ahead buffers, 16 MiB in all, whatever the file's size.
 #pragma once
 
@@ -23,14 +23,20 @@ class PageSource final : public TraceDatSource {
   bool advance_current();
   void following(std::size_t most, std::vector<RecordedEvent>& events) const override;
 
+  // Moves a stream on; false where it has ended, or status_ says why.
+  bool advance(std::size_t stream, Timestamp from);
+  Read end();
+
   struct PendingLoss {
     std::size_t stream;
     Timestamp from;
+    std::optional<Timestamp> to;  // else before the stream's next event
   };
 
   std::vector<CpuEvents> streams_;
   MergeHeap heap_;           // the other streams
   std::size_t current_ = 0;  // the stream with the earliest event
+  Timestamp end_of_all_;     // of a file that was cut
   bool started_ = false;
   bool ended_ = false;
   bool consumed_ = false;            // current_'s event was handed out, its bytes still in use

@@ -2,7 +2,7 @@
 //
 //   page:   u64 time | long commit | events…     commit: bytes of events [26:0],
 //                                                events were lost before [31], count stored [30]
-//   event:  u32 type_len [4:0] | time delta [31:5], then
+//   event:  u32 type_len [4:0] | time delta [31:5] (big-endian: [31:27] | [26:0]), then
 //     1–28  data of type_len × 4 bytes
 //     0     u32 length (its own 4 bytes included), data
 //     29    padding: delta 0 ends the page, else u32 length to skip
@@ -14,7 +14,7 @@
 //
 // libtraceevent's kbuffer walks the same pages and trusts them: damaged ones crash it. Using it
 // safely takes this walk beforehand, so this walk is all there is; a test holds it to kbuffer's
-// result, event by event. Little-endian pages only.
+// result, event by event.
 #pragma once
 
 #include <algorithm>
@@ -35,15 +35,16 @@ class RingPage {
   static constexpr std::uint64_t kMissed = 1u << 31;
   static constexpr std::uint64_t kMissedStored = 1u << 30;
 
-  // `page` stays alive while it is walked. `commit_size` is 8 or 4, the recorded kernel's long.
-  // False when the page's header cannot be true.
-  [[nodiscard]] bool load(std::span<const std::byte> page, std::uint32_t commit_size) {
+  // `page` stays alive while it is walked. `commit_size` is 8 or 4, the recorded kernel's long;
+  // `order` its bytes'. False when the page's header cannot be true.
+  [[nodiscard]] bool load(std::span<const std::byte> page, std::uint32_t commit_size,
+                          std::endian order = std::endian::little) {
     damaged_ = true;
     at_ = end_ = nullptr;
+    order_ = order;
     if (page.size() < 8 + commit_size) return false;
-    time_ = trapline::load<std::uint64_t>(page.data());
-    const std::uint64_t commit = commit_size == 8 ? trapline::load<std::uint64_t>(page.data() + 8)
-                                                  : trapline::load<std::uint32_t>(page.data() + 8);
+    time_ = number<std::uint64_t>(page.data());
+    const std::uint64_t commit = long_at(page.data() + 8, commit_size);
     const std::uint64_t used = commit & kCommitMask;
     const std::byte* first = page.data() + 8 + commit_size;
     const auto room = static_cast<std::uint64_t>(page.data() + page.size() - first);
@@ -54,8 +55,7 @@ class RingPage {
     if ((commit & kMissed) != 0) {
       lost_ = kUnknownLost;
       if ((commit & kMissedStored) != 0 && room - used >= commit_size) {
-        lost_ = static_cast<std::int64_t>(commit_size == 8 ? trapline::load<std::uint64_t>(end_)
-                                                           : trapline::load<std::uint32_t>(end_));
+        lost_ = static_cast<std::int64_t>(long_at(end_, commit_size));
         if (lost_ <= 0) lost_ = kUnknownLost;
       }
     }
@@ -66,9 +66,10 @@ class RingPage {
   // The next event; false at the page's end, and at an event that does not fit (damaged()).
   [[nodiscard]] bool next(RecordedEvent& event) {
     while (end_ - at_ >= 4) {
-      const auto header = trapline::load<std::uint32_t>(at_);
-      const std::uint32_t type_len = header & 0x1f;
-      const std::uint64_t delta = header >> 5;
+      const auto header = number<std::uint32_t>(at_);
+      const bool big = order_ == std::endian::big;
+      const std::uint32_t type_len = big ? header >> 27 : header & 0x1f;
+      const std::uint64_t delta = big ? header & 0x7ffffff : header >> 5;
       const std::byte* body = at_ + 4;
       if (type_len >= 1 && type_len <= 28) [[likely]] {
         const std::uint32_t size = type_len * 4;
@@ -82,7 +83,7 @@ class RingPage {
         // The page may end in a padding event without a length.
         return type_len == kPadding && delta == 0 ? stop() : stop_damaged();
       }
-      const auto word = trapline::load<std::uint32_t>(body);
+      const auto word = number<std::uint32_t>(body);
       if (type_len == kPadding) {
         if (delta == 0) return stop();
         if (word < 4 || word > end_ - body) return stop_damaged();
@@ -121,6 +122,13 @@ class RingPage {
   static constexpr std::uint64_t kCommitMask = (1u << 27) - 1;
   static constexpr std::uint32_t kPadding = 29, kTimeExtend = 30, kTimeStamp = 31;
 
+  template <typename T>
+  [[nodiscard]] T number(const std::byte* at) const {
+    return trapline::load<T>(at, order_);
+  }
+  [[nodiscard]] std::uint64_t long_at(const std::byte* at, std::uint32_t size) const {
+    return size == 8 ? number<std::uint64_t>(at) : number<std::uint32_t>(at);
+  }
   bool stop() {
     at_ = end_;
     return false;
@@ -132,6 +140,7 @@ class RingPage {
 
   const std::byte* at_ = nullptr;
   const std::byte* end_ = nullptr;
+  std::endian order_ = std::endian::little;
   std::uint64_t time_ = 0;
   std::int64_t lost_ = 0;
   bool damaged_ = false;

@@ -12,26 +12,47 @@ namespace {
 constexpr std::size_t kBufferSize = 64u << 10;
 constexpr std::uint64_t kEventsPerLook = 2048;
 
-Result<void> look_at(const File& file, const Layout& layout, CapabilityLooker& looker,
-                     const std::vector<double>& places, std::uint64_t events_each) {
+// How many events it saw.
+Result<std::uint64_t> look_at(const File& file, const Layout& layout, CapabilityLooker& looker,
+                              const std::vector<double>& places, std::uint64_t events_each) {
+  std::uint64_t seen = 0;
   for (const Buffer& buffer : layout.buffers) {
     for (const CpuPages& pages : buffer.cpus) {
-      CpuEvents events(file, pages, buffer.page_size, layout.long_size, kBufferSize, nullptr);
+      CpuEvents events(file, layout, pages, buffer.page_size, kBufferSize, nullptr);
       for (const double place : places) {
         if (place > 0) {
-          if (auto skipped = events.skip_to(place); !skipped) return skipped;
+          if (auto skipped = events.skip_to(place); !skipped)
+            return tl::unexpected(std::move(skipped).error());
         }
         for (std::uint64_t i = 0; i < events_each && events.advance(); ++i) {
           looker.look(events.peek());
+          if (events.peek().data != nullptr) ++seen;
         }
-        if (!events.status()) return events.status();
+        if (!events.status()) return tl::unexpected(events.status().error());
       }
     }
   }
-  return {};
+  return seen;
 }
 
 }  // namespace
+
+tl::unexpected<Error> no_events(const File& file, const Layout& layout) {
+  if (layout.cut) {
+    return fail(ErrorKind::kDamaged,
+                "{}: cut off before the first of its events: {}; copy it again, or record again",
+                file.path(), *layout.cut);
+  }
+  if (layout.has_text) {
+    return fail(ErrorKind::kDamaged,
+                "{}: holds a latency tracer's text instead of events; record events (-e), not -p",
+                file.path());
+  }
+  return fail(ErrorKind::kDamaged,
+              "{}: holds no events: every CPU's data is empty; was anything enabled while it was "
+              "recorded, and the recording ended as it should?",
+              file.path());
+}
 
 Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                          const Formats& formats) {
@@ -41,6 +62,7 @@ Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
     looked = look_at(file, layout, looker, {0}, std::numeric_limits<std::uint64_t>::max());
   }
   if (!looked) return tl::unexpected(std::move(looked).error());
+  if (*looked == 0) return no_events(file, layout);
   return looker.found();
 }
 

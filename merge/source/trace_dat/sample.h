@@ -9,7 +9,11 @@
 
 namespace trapline::trace_dat {
 
+// Errors: those of reading pages, no event at all.
 [[nodiscard]] Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
                                                        const Formats& formats);
+
+// Says why a recording has none.
+[[nodiscard]] tl::unexpected<Error> no_events(const File& file, const Layout& layout);
 
 }  // namespace trapline::trace_dat

@@ -18,11 +18,11 @@ void widen(Range& range, std::uint64_t time) {
 
 void widen(Range& range, std::span<const std::byte> page, const Layout& layout, std::uint32_t cpu) {
   RingPage walk;
-  if (page.size() < 8 || !walk.load(page, layout.long_size)) return;
+  if (page.size() < 8 || !walk.load(page, layout.long_size, layout.order)) return;
   const auto shifted = [&](std::uint64_t time) {
     return layout.time_shift ? (*layout.time_shift)(cpu, time) : time;
   };
-  const auto own = load<std::uint64_t>(page.data());
+  const auto own = load<std::uint64_t>(page.data(), layout.order);
   if (own != 0) widen(range, shifted(own));  // 0: a page that was never written
   for (RecordedEvent event; walk.next(event);) widen(range, shifted(event.time));
 }
@@ -31,7 +31,7 @@ void widen(Range& range, std::span<const std::byte> page, const Layout& layout, 
 void look(const File& file, const Layout& layout, const Buffer& buffer, const CpuPages& cpu,
           double fraction, Range& range) {
   constexpr std::size_t kAtOnce = 64u << 10;
-  PageReader reader(file, cpu.pages, buffer.page_size, kAtOnce);
+  PageReader reader(file, cpu.pages, buffer.page_size, kAtOnce, layout.order);
   if (!reader.skip_to(fraction)) return;
   for (bool more = true; more; more = fraction > 0) {
     const auto page = reader.next();
@@ -44,7 +44,6 @@ void look(const File& file, const Layout& layout, const Buffer& buffer, const Cp
 
 Range time_range(const File& file, const Layout& layout) {
   Range range;
-  if (layout.order != std::endian::little) return range;
   for (const Buffer& buffer : layout.buffers) {
     if (buffer.page_size == 0) continue;
     for (const CpuPages& cpu : buffer.cpus) {

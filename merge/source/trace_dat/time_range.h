@@ -9,8 +9,8 @@
 
 namespace trapline::trace_dat {
 
-// The smallest and the largest stamp, as recorded. Nothing where there is no event, or where
-// TraceDatSource reads the data by libtracecmd. A page's own time counts as well as its events'.
+// The smallest and the largest stamp, as recorded. Nothing where there is no event. A page's own
+// time counts as well as its events'.
 [[nodiscard]] std::optional<std::pair<std::uint64_t, std::uint64_t>> time_range(
     const File& file, const Layout& layout);
 

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
-#include "merge/source/trace_dat/fallback_source.h"
 #include "merge/source/trace_dat/page_source.h"
+#include "merge/source/trace_dat/sample.h"
 #include "merge/source/trace_dat/time_range.h"
 #include "merge/source/trace_dat/unfinished.h"
 
 namespace trapline::trace_dat {
 namespace {
-
-constexpr std::uint32_t kPlainPage = 4096;
 
 Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options& options,
                            bool& cycles) {
@@ -34,16 +32,11 @@ Result<TimeScale> scale_of(const File& file, const Layout& layout, const Options
   return TimeScale(1, 0, offset);
 }
 
-bool page_source_reads(const Layout& layout) {
-  const bool plain_pages = std::all_of(
-      layout.buffers.begin(), layout.buffers.end(),
-      [](const Buffer& buffer) { return buffer.cpus.empty() || buffer.page_size == kPlainPage; });
-  return layout.order == std::endian::little && plain_pages;
-}
-
 bool any_data(const Layout& layout) {
-  return std::any_of(layout.buffers.begin(), layout.buffers.end(),
-                     [](const Buffer& buffer) { return !buffer.cpus.empty(); });
+  return std::ranges::any_of(layout.buffers, [](const Buffer& buffer) {
+    return std::ranges::any_of(buffer.cpus,
+                               [](const CpuPages& cpu) { return cpu.pages.size != 0; });
+  });
 }
 
 }  // namespace
@@ -93,6 +86,13 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
         "TSC2NSEC", fmt::format("mult {} shift {}", layout.tsc2nsec->mult, layout.tsc2nsec->shift));
   }
   if (layout.time_shift) facts.emplace_back("time shift", "to the clock of its host's recording");
+  if (!layout.unknown_options.empty()) {
+    std::vector<std::uint16_t> ids;
+    for (const auto& [id, times] : layout.unknown_options) ids.push_back(id);
+    facts.emplace_back("not read", fmt::format("options {}, of a newer trace-cmd than this knows",
+                                               fmt::join(ids, ", ")));
+  }
+  if (layout.cut) facts.emplace_back("cut off", *layout.cut);
   if (layout.offset_ns != 0) {
     facts.emplace_back("offset", fmt::format("{} ns", layout.offset_ns));
   }
@@ -104,34 +104,15 @@ Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const O
   if (!file) return tl::unexpected(std::move(file).error());
   auto layout = read_layout(*file);
   if (!layout) return tl::unexpected(std::move(layout).error());
-  if (!any_data(*layout)) {
-    return fail(ErrorKind::kDamaged,
-                "{}: holds no events: every CPU's data is empty; was anything enabled while it was "
-                "recorded?",
-                file->path());
-  }
+  if (!any_data(*layout)) return no_events(*file, *layout);
   SourceInfo info{file->path(), "trace.dat", layout->clock, false};
   auto scale = scale_of(*file, *layout, options, info.cycles);
   if (!scale) return tl::unexpected(std::move(scale).error());
   auto formats = read_formats(*file, *layout);
   if (!formats) return tl::unexpected(std::move(formats).error());
-  const bool pages = page_source_reads(*layout) && !options.use_libtracecmd;
-  if (!pages && file->is_composed()) {
-    const std::string& trace = file->path();
-    return fail(ErrorKind::kUsage,
-                "{}: its pages cannot be read before the session is finished; give, once its "
-                "recorder has ended: trapline record --finish {}",
-                trace, trace.substr(0, trace.rfind('/')));
-  }
-  if (!pages) {
-    // libtracecmd applies what the file says; what the user says remains.
-    *scale = options.tsc_khz ? TimeScale::from_khz(*options.tsc_khz, options.offset_ns)
-                             : TimeScale(1, 0, options.offset_ns);
-  }
   TraceFile recording{std::move(*file), std::move(*layout),  std::move(*formats), std::move(info),
                       *scale,           options.marker_calls};
-  return pages ? PageSource::open(std::move(recording))
-               : FallbackSource::open(std::move(recording));
+  return PageSource::open(std::move(recording));
 }
 
 }  // namespace trapline::trace_dat

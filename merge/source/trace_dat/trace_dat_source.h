@@ -3,8 +3,7 @@
 //   file → Layout → per CPU: PageReader → RingPage → CpuEvents ─┐
 //                   Formats ───────────────────── decode ───────┴→ merge by time → Event
 //
-// This path reads little-endian recordings with pages of 4 KiB. The rest (big-endian hosts,
-// other pages) goes through libtracecmd: fallback_source.h; open_trace_dat() chooses.
+// Of any byte order and any size of pages.
 #pragma once
 
 #include <memory>
@@ -20,11 +19,10 @@ namespace trapline::trace_dat {
 struct Options {
   std::optional<std::uint64_t> tsc_khz;  // converts x86-tsc recordings that have no TSC2NSEC
   std::int64_t offset_ns = 0;            // added to every time
-  bool use_libtracecmd = false;          // take the fallback path
   bool marker_calls = true;              // guest calls in trace_marker are events of their own
 };
 
-// What a recording says of itself, whichever path reads its data.
+// What a recording says of itself.
 struct TraceFile {
   File file;
   Layout layout;
@@ -66,8 +64,8 @@ class TraceDatSource : public KernelEventSource {
   TimeScale scale_;
 };
 
-// Errors: those of read_layout and read_formats, no CPU data,
-// --tsc-khz where the recording is in nanoseconds.
+// Errors: those of read_layout and read_formats, no events, --tsc-khz where the recording is in
+// nanoseconds.
 [[nodiscard]] Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path,
                                                                      const Options& options);
 

@@ -8,6 +8,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "tests/merge/record/replay.h"
+#include "tests/support/libtracecmd_source.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline::record {
@@ -30,23 +31,30 @@ struct Exits {
   ExitCounters counters;
   std::uint64_t gaps = 0, events = 0;
 
-  explicit Exits(const std::string& path, bool use_libtracecmd = false) {
-    trace_dat::Options options;
-    options.use_libtracecmd = use_libtracecmd;
-    auto source = trace_dat::open_trace_dat(path, options);
+  Exits() = default;
+  explicit Exits(const std::string& path) {
+    auto source = trace_dat::open_trace_dat(path, {});
     EXPECT_TRUE(source) << source.error().message;
-    if (!source) return;
+    if (source) read(**source);
+  }
+  // As libtracecmd reads it.
+  static Exits of_libtracecmd(const std::string& path) {
+    Exits exits;
+    if (const auto source = test::LibtracecmdSource::open(path)) exits.read(*source);
+    return exits;
+  }
+  void read(Source& source) {
     Names names;
     VmmEventReader reader(names);
-    ExitTracker tracker(choose_exit_model((*source)->capabilities()), reader);
-    for (Event event; (*source)->next(event) == Read::kEvent;) {
+    ExitTracker tracker(choose_exit_model(source.capabilities()), reader);
+    for (Event event; source.next(event) == Read::kEvent;) {
       if (const ExitSpan* span = tracker.on(event)) spans.push_back(*span);
     }
     while (const ExitSpan* span = tracker.finish()) spans.push_back(*span);
-    EXPECT_TRUE((*source)->status());
+    EXPECT_TRUE(source.status());
     counters = tracker.counters();
-    gaps = (*source)->counters().gaps;
-    events = (*source)->counters().events;
+    gaps = source.counters().gaps;
+    events = source.counters().events;
   }
   // So that kHits exits are longer.
   [[nodiscard]] std::uint64_t limit() const {
@@ -223,10 +231,11 @@ TEST_P(SnapshotReplayTest, KeepsTheWindowsAroundTheSlowestExitsAndNothingElse) {
   EXPECT_EQ(missing(cut.hits(), ours.all()), "");
   EXPECT_EQ(ours.events, cut.facts.kept_events);
   // libtracecmd knows no moments: it may see fewer exits, never others.
-  const Exits theirs(file, true);
+  const Exits theirs = Exits::of_libtracecmd(file);
   EXPECT_EQ(theirs.events, cut.facts.kept_events);
   std::set<SpanKey> known = whole.all();
-  if (whole.gaps != 0) known.merge(Exits(path, true).all());  // near the kernel's own it guesses
+  if (whole.gaps != 0)
+    known.merge(Exits::of_libtracecmd(path).all());  // near the kernel's own it guesses
   EXPECT_EQ(missing(theirs.all(), known), "");
 
   const std::string text = output_of("trace-cmd report -N -t " + file + " 2>/dev/null");

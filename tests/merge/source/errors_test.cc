@@ -22,8 +22,8 @@ const char* const kVersion6 = "box/demo-v6.dat";
 const char* const kVersion7 = "box/no-kvm.dat";
 
 // The error of opening `path`, or of reading it to its end; empty when there is none.
-Error error_of(const std::string& path, const Options& options = {}) {
-  auto source = open_trace_dat(path, options);
+Error error_of(const std::string& path) {
+  auto source = open_trace_dat(path, {});
   if (!source) return source.error();
   Event event;
   while ((*source)->next(event) == Read::kEvent) {
@@ -101,6 +101,16 @@ TEST_F(Unreadable, ARecordingWithoutDataSaysSo) {
   expect_bytes(six, ErrorKind::kDamaged, "holds no events");
 }
 
+TEST_F(Unreadable, PagesWithoutEventsAreNoEvents) {
+  std::string six = contents(data_path(kVersion6));
+  const auto table = six.find(std::string("flyrecord\0", 10)) + 10;
+  std::uint64_t pages = 0;
+  std::memcpy(&pages, six.data() + table, sizeof pages);
+  for (std::size_t page = pages; page < six.size(); page += 4096)
+    six.replace(page + 8, 8, std::string(8, '\0'));
+  expect_bytes(six, ErrorKind::kDamaged, "holds no events");
+}
+
 TEST_F(Unreadable, ALatencyTracersTextIsNoRecordingOfEvents) {
   expect_bytes(replaced(contents(data_path(kVersion6)), std::string("flyrecord\0", 10),
                         std::string("latency  \0", 10)),
@@ -133,21 +143,46 @@ TEST_F(Unreadable, AHeaderCutAnywhereIsAnError) {
   }
 }
 
-TEST_F(Unreadable, AFileCutAnywhereGivesWhatIsThereOrAnError) {
+// What is read of it nevertheless: tests/merge/cut_files.py.
+TEST_F(Unreadable, AFileCutAnywhereIsToldSo) {
   for (const char* const name : {kVersion6, kVersion7, "box/demo-instance.dat"}) {
     const std::string whole = contents(data_path(name));
     for (std::size_t size = 4096; size < whole.size(); size += whole.size() / 60) {
       file_.write(std::string_view(whole).substr(0, size));
       // Version 7 ends in its section names, which nobody needs.
       const bool whole_but_names = whole.size() - size < 128;
-      for (const bool library : {false, true}) {
-        const Error error = error_of(file_.path(), {{}, 0, library});
-        if (whole_but_names && error.message.empty()) continue;
-        EXPECT_EQ(error.kind, ErrorKind::kDamaged) << name << " cut at " << size;
-        EXPECT_THAT(error.message, HasSubstr(file_.path()));
-      }
+      const Error error = error_of(file_.path());
+      if (whole_but_names && error.message.empty()) continue;
+      EXPECT_EQ(error.kind, ErrorKind::kDamaged) << name << " cut at " << size;
+      EXPECT_THAT(error.message, HasSubstr(file_.path()));
+      EXPECT_THAT(error.message, HasSubstr("cut off"));
     }
   }
+}
+
+TEST_F(Unreadable, OptionsThatNobodyKnowsArePassedOverAndNamed) {
+  std::string six = contents(data_path(kVersion6));
+  const auto options = six.find(std::string("options  \0", 10)) + 10;
+  const std::string unknown("\x29\0\x03\0\0\0abc", 9);
+  const auto clock = six.find(std::string("\x04\0", 2), options);
+  // Instead of a part of another's text, so that nothing moves.
+  std::uint32_t size = 0;
+  std::memcpy(&size, six.data() + clock + 2, sizeof size);
+  const auto shorter = static_cast<std::uint32_t>(size - unknown.size());
+  std::memcpy(six.data() + clock + 2, &shorter, sizeof shorter);
+  const auto text = six.substr(clock + 6, size);
+  const auto chosen = text.find('[');
+  ASSERT_NE(chosen, std::string::npos);
+  std::string clocks = text.substr(chosen, text.find(']') - chosen + 1);
+  clocks.resize(shorter, '\0');
+  six.replace(clock + 6, size, clocks + unknown);
+  file_.write(six);
+  auto source = open_trace_dat(file_.path(), {});
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->layout().unknown_options, (std::map<std::uint16_t, std::uint32_t>{{41, 1}}));
+  EXPECT_THAT((*source)->facts(),
+              ::testing::Contains(::testing::Pair("not read", HasSubstr("41"))));
+  EXPECT_EQ((*source)->layout().clock, "mono");
 }
 
 TEST_F(Unreadable, OptionSectionsInACircleAreDamage) {

@@ -201,5 +201,46 @@ TEST(RingPage, ALongOfFourBytesMovesTheEvents) {
   EXPECT_FALSE(walk.next(event));
 }
 
+TEST(RingPage, OfABigEndianKernelIsReadAsKbufferReadsIt) {
+  std::vector<std::byte> bytes(2 * kPageSize);
+  std::size_t at = 0;
+  const auto put = [&](auto value) {
+    value = byte_swapped(value);
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+    at += sizeof value;
+  };
+  const auto head = [&](std::uint32_t type, std::uint32_t delta) { put(type << 27 | delta); };
+  put(std::uint64_t{1} << 40);
+  put(std::uint64_t{68 | 1u << 31 | 1u << 30});
+  head(1, 5), put(0x12345678u);
+  head(30, 7), put(3u);  // time extend
+  head(0, 9), put(12u), put(std::uint64_t{42});
+  head(31, 11), put(1u << 20);    // absolute time
+  head(29, 1), put(8u), put(0u);  // discarded
+  head(2, 13), put(std::uint64_t{43});
+  head(29, 0);
+  ASSERT_EQ(at, 16u + 68u);
+  put(std::uint64_t{260});
+  kbuffer* reference = kbuffer_alloc(KBUFFER_LSIZE_8, KBUFFER_ENDIAN_BIG);
+  ASSERT_EQ(kbuffer_load_subbuffer(reference, bytes.data()), 0);
+  RingPage walk;
+  ASSERT_TRUE(walk.load(std::span(bytes).first(kPageSize), 8, std::endian::big));
+  EXPECT_EQ(walk.lost(), 260);
+  unsigned long long time = 0;
+  RecordedEvent event;
+  int events = 0;
+  for (auto* data = kbuffer_read_event(reference, &time); data != nullptr;
+       data = kbuffer_next_event(reference, &time), ++events) {
+    ASSERT_TRUE(walk.next(event));
+    EXPECT_EQ(event.time, time);
+    EXPECT_EQ(static_cast<const void*>(event.data), data);
+    EXPECT_EQ(event.size, static_cast<std::uint32_t>(kbuffer_event_size(reference)));
+  }
+  EXPECT_EQ(events, 3);
+  EXPECT_FALSE(walk.next(event));
+  EXPECT_FALSE(walk.damaged());
+  kbuffer_free(reference);
+}
+
 }  // namespace
 }  // namespace trapline::trace_dat

@@ -1,8 +1,6 @@
-#define _GNU_SOURCE /* memfd_create */
-#include "merge/worker/tracecmd_reader.h"
+#include "tests/support/tracecmd_reader.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <trace-cmd.h>
 
 static int give_record(struct tracecmd_input* handle, struct tep_record* record, int cpu,
@@ -15,12 +13,6 @@ static int give_record(struct tracecmd_input* handle, struct tep_record* record,
           (uint32_t)record->size);
   return 0;
 }
-
-/* libtracecmd decompresses into temporary files. The worker can open none: it gets memory. */
-int mkstemp(char* name);
-int mkstemp64(char* name);
-int mkstemp(char* name) { return memfd_create(name, MFD_CLOEXEC); }
-int mkstemp64(char* name) { return mkstemp(name); }
 
 int trapline_each_record(int fd, trapline_take_record take) {
   struct tracecmd_input** handles;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Files with the options that move times, against trace-cmd's own stamps of the same files.
 
-  time_shift.py TRAPLINE RECORDING HOST GUEST
+  time_shift.py TRAPLINE RECORDING OF-TWO-CPUS HOST GUEST
 
-RECORDING is a trace.dat of version 6. Copies of it get the options TIME_SHIFT (as `trace-cmd record -A`
-writes into a guest's file) and OFFSET; every kvm_exit and kvm_entry that Trapline shows has to stand
+RECORDING is a trace.dat of version 6, OF-TWO-CPUS one of two CPUs. Copies of them get the options TIME_SHIFT (as `trace-cmd record -A`
+writes into a guest's file), TSC2NSEC and OFFSET; every kvm_exit and kvm_entry that Trapline shows has to stand
 where trace-cmd report has it. HOST and GUEST are a real pair of one kernel: the guest's events have to
 stand where trace-cmd has them, beside the same events of the host.
 """
@@ -49,16 +49,24 @@ def with_options(data, added):
     return (out + entries).ljust(place, b"\0") + pages
 
 
-def shift(samples, flags=0, cpus=1, fractions=True):
-    """TIME_SHIFT of samples [(time, offset, scaling, fraction)], the same for each CPU."""
-    body = struct.pack("<QII", 0x1234567, flags, cpus)
-    for _ in range(cpus):
+def shift(*cpus, flags=0, fractions=True):
+    """TIME_SHIFT of CPUs with samples [(time, offset, scaling, fraction)]."""
+    body = struct.pack("<QII", 0x1234567, flags, len(cpus))
+    for samples in cpus:
         body += struct.pack("<I", len(samples))
-        for column, kind in ((0, "q"), (1, "q"), (2, "q")):
-            body += b"".join(struct.pack("<" + kind, sample[column]) for sample in samples)
+        for column in range(3):
+            body += b"".join(struct.pack("<q", sample[column]) for sample in samples)
     if fractions:
-        body += b"".join(struct.pack("<q", sample[3]) for sample in samples) * cpus
+        body += b"".join(struct.pack("<q", sample[3]) for samples in cpus for sample in samples)
     return TIME_SHIFT, body
+
+
+def version6(path):
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "six.dat"
+        subprocess.run(["trace-cmd", "convert", "--file-version", "6", "--compression", "none", "-i", path, "-o",
+                        str(out)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return out.read_bytes()
 
 
 def trace_cmd_stamps(*command):
@@ -121,44 +129,71 @@ def check_unknown_error(trapline, recording):
     return errors != [0, None]
 
 
-def main():
-    trapline, recording, host, guest = sys.argv[1:]
-    data = Path(recording).read_bytes()
-    plain = trace_cmd_stamps(recording)
-    assert len(plain) > 5000, len(plain)
-    first, last = as_ns(plain[0]), as_ns(plain[-1])
+def cases_of(first, last):
+    """{name: options} for a recording of one CPU whose counts are in between."""
     middle = (first + last) // 2
-    cases = {
+    tsc2nsec = TSC2NSEC, struct.pack("<IIQ", 735842807, 31, 0)  # of a TSC of 2.92 GHz
+    return {
         "no option": [],
         "one sample": [shift([(first, 5 * SECOND + 7, 1, 0)])],
         "two samples, the first counts": [shift([(first, -1001, 1, 0), (last, 5000, 1, 0)])],
         "two samples, interpolated": [
-            shift([(first, 1000, 1, 0), (last, 900_001_000, 1, 0)], INTERPOLATE)],
+            shift([(first, 1000, 1, 0), (last, 900_001_000, 1, 0)], flags=INTERPOLATE)],
         "four samples": [
             shift([(first - 10, 1000, 1, 0), (first + 1000, 2000, 1, 0), (middle, -9000, 1, 0),
                    (last, 77_000, 1, 0)])],
         "four samples, interpolated": [
             shift([(first - 10, 1000, 1, 0), (first + 1000, 2000, 1, 0), (middle, 9000, 1, 0),
-                   (last - 1000, 77_000, 1, 0)], INTERPOLATE)],
+                   (last - 1000, 77_000, 1, 0)], flags=INTERPOLATE)],
         "scaled": [shift([(first, 3 * SECOND, 3 << 20, 21), (last, 3 * SECOND, 3 << 20, 21)])],
-        "without fractions": [shift([(first, 40, 1, 0), (last, 40, 1, 0)], 0, 1, False)],
+        "without fractions": [shift([(first, 40, 1, 0), (last, 40, 1, 0)], fractions=False)],
         "offset": [(OFFSET, b"12345678\0")],
         "shift and offset": [shift([(first, 5 * SECOND, 1, 0)]), (OFFSET, b"-1000\0")],
+        "TSC2NSEC": [tsc2nsec],
+        "a shift and TSC2NSEC": [tsc2nsec, shift([(first, 5 * SECOND, 1, 0), (last, 5 * SECOND, 1, 0)])],
+        "samples, interpolated, and TSC2NSEC": [
+            shift([(first, 1000, 1, 0), (middle, -9000, 1, 0), (last, 77_000, 1, 0)], flags=INTERPOLATE), tsc2nsec],
     }
-    failed = check_pair(trapline, host, guest) + check_unknown_error(trapline, recording)
-    for name, options in cases.items():
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "guest.dat"
+
+
+def cases_of_two_cpus(first, last):
+    tsc2nsec = TSC2NSEC, struct.pack("<IIQ", 735842807, 31, 0)
+    steps = [(first, 1000, 1, 0), (last, 1000, 1, 0)]
+    slope = [(first, -9000, 1, 0), ((first + last) // 2, 5000, 1, 0), (last, 77_000_000, 1, 0)]
+    return {
+        "each CPU has its own": [shift(steps, [(first, 3_000_000, 1, 0), (last, 3_000_000, 1, 0)])],
+        "each CPU has its own samples": [shift(steps, slope, flags=INTERPOLATE)],
+        "each CPU has its own samples, and TSC2NSEC": [tsc2nsec, shift(slope, steps, flags=INTERPOLATE)],
+    }
+
+
+def check_cases(trapline, data, cases):
+    """`cases` makes {name: options} of the first and the last count. Returns how many checks failed."""
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "guest.dat"
+        path.write_bytes(data)
+        plain = trace_cmd_stamps(str(path))
+        assert len(plain) > 5000, len(plain)
+        for name, options in cases(as_ns(plain[0]), as_ns(plain[-1])).items():
             path.write_bytes(with_options(data, options))
             expected, actual = trace_cmd_stamps(str(path)), trapline_stamps(trapline, str(path))
-        moved = sum(a != b for a, b in zip(expected, plain))
-        if actual != expected or len(actual) != len(plain) or (options and moved == 0):
-            failed += 1
-            wrong = next((pair for pair in zip(expected, actual) if pair[0] != pair[1]), None)
-            print(f"FAILED {name}: {len(expected)} stamps expected, {len(actual)} printed; "
-                  f"expected and printed first {wrong}")
-        else:
-            print(f"{name}: {len(actual)} stamps, {moved} moved")
+            moved = sum(a != b for a, b in zip(expected, plain))
+            if actual != expected or len(actual) != len(plain) or (options and moved == 0):
+                failed += 1
+                wrong = next((pair for pair in zip(expected, actual) if pair[0] != pair[1]), None)
+                print(f"FAILED {name}: {len(expected)} stamps expected, {len(actual)} printed; "
+                      f"expected and printed first {wrong}")
+            else:
+                print(f"{name}: {len(actual)} stamps, {moved} moved")
+    return failed
+
+
+def main():
+    trapline, recording, of_two_cpus, host, guest = sys.argv[1:]
+    failed = check_pair(trapline, host, guest) + check_unknown_error(trapline, recording)
+    failed += check_cases(trapline, Path(recording).read_bytes(), cases_of)
+    failed += check_cases(trapline, version6(of_two_cpus), cases_of_two_cpus)
     return 1 if failed else 0
 
 

@@ -1,7 +1,7 @@
 // The guest functions' own time, without callees: a flame graph by call stack, and a table.
 import { clip, currentLook, h, name, replace, s } from "./dom";
 import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
-import { duration, exact, grouped, percent, total, totalUnit } from "./text";
+import { duration, exact, grouped, percent } from "./text";
 import { kOwn, type GuestStack, type Recording } from "./types";
 
 const kShown = 25;
@@ -56,7 +56,7 @@ export class Guest {
 
   private table(): HTMLElement {
     const rows = this.data.guest_functions;
-    const head = ["Calls", "Exits", `Own time, ${totalUnit()}`, "guest", "kernel", "user", "preempted", "blocked", "halted"];
+    const head = ["Calls", "Exits", "Own time", "guest", "kernel", "user", "preempted", "blocked", "halted"];
     const most = Math.max(1, ...rows.map((row) => row.own_ns));
     return h("div", {}, h("h3", {}, "Guest functions by their own time, without callees"),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Guest functions, table" }, h("table", {},
@@ -70,8 +70,8 @@ export class Guest {
             left += size;
           }
           const cell = (text: string, title = ""): HTMLElement => h("td", { class: "number", title }, text);
-          return h("tr", {}, h("th", { scope: "row" }, name(row.name)), cell(grouped(row.calls)), cell(grouped(row.exits)), cell(total(row.own_ns), exact(row.own_ns)),
-            ...kOwn.map((part) => cell(total(row[`${part}_ns`]), exact(row[`${part}_ns`]))), h("td", {}, bar));
+          return h("tr", {}, h("th", { scope: "row" }, name(row.name)), cell(grouped(row.calls)), cell(grouped(row.exits)), cell(duration(row.own_ns), exact(row.own_ns)),
+            ...kOwn.map((part) => cell(duration(row[`${part}_ns`]), exact(row[`${part}_ns`]))), h("td", {}, bar));
         })))));
   }
 }

@@ -31,7 +31,7 @@ export function head(data: Recording, side = ""): HTMLElement {
   const id = side ? `recorded-${side}` : "recorded";
   return h("section", { id, "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title` }, side ? `${side}: ` : "", `${grouped(data.counters["exits"] ?? 0)} VM exits of ${data.vcpus.length} vCPU${data.vcpus.length === 1 ? "" : "s"} in ${duration(data.duration_ns)}`),
-    losses, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
+    data.finding && h("p", { class: "finding" }, data.finding), losses, facts, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Sources, table" }, sources),
     notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))));
 }
 

@@ -5,7 +5,7 @@ import { clip, h, name, replace } from "./dom";
 import type { Model } from "./model";
 import type { Change } from "./shares";
 import { partsBar } from "./parts_bar";
-import { duration, exact, grouped, moment, total, totalUnit } from "./text";
+import { duration, exact, grouped, moment } from "./text";
 import type { Phase, PhaseShare } from "./types";
 
 const kStates = [["guest", "guest"], ["kernel", "kernel"], ["user", "user"], ["preempted", "preempted"], ["blocked", "blocked"], ["halted", "halted"]] as const;
@@ -35,7 +35,7 @@ export class Phases {
       h("h2", { id: "phases-title" }, ...(longest ? ["The longest phase, ", name(clip(longest.name, 50)), `, took ${duration(longest.ns)} of ${duration(model.data.duration_ns)}`] : ["No phase began"])),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Phases, table" }, h("table", {},
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Phase"), h("th", { scope: "col", class: "number" }, "Began"),
-          ...heads.map((text, i) => h("th", { scope: "col", class: "number" }, text, i === 0 && h("small", {}, totalUnit()))),
+          ...heads.map((text) => h("th", { scope: "col", class: "number" }, text)),
           h("th", { scope: "col" }, "vCPUs' time"), h("th", { scope: "col" }, "Most exit time, by device"), h("th", { scope: "col" }, "by guest function"))),
         this.body)),
       h("p", { class: "dim" }, "An exit belongs to the phase in which it began. Choose a phase to see its interval, rounded to time bins, in the other views.",
@@ -59,7 +59,7 @@ export class Phases {
           h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "● " : "○ "), name(phase.name)),
           phase.pattern !== null && phase.pattern !== phase.name && h("small", {}, "from ", name(clip(phase.pattern, 60)))),
         h("td", { class: "number", title: exact(phase.start) }, moment(phase.start, 3)),
-        h("td", { class: "number", title: exact(phase.ns) }, total(phase.ns)), h("td", { class: "number" }, grouped(phase.exits)),
+        h("td", { class: "number", title: exact(phase.ns) }, duration(phase.ns)), h("td", { class: "number" }, grouped(phase.exits)),
         h("td", {}, bar(phase)), h("td", {}, ...most(phase.devices)), h("td", {}, ...most(phase.functions)));
     }));
     if (focused !== undefined) this.body.querySelector<HTMLElement>(`[data-phase="${Number(focused)}"]`)?.focus();

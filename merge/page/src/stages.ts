@@ -1,6 +1,6 @@
 // Requests and interrupts as stages, halts and polling: what is not one exit but goes across them.
 import { h, name, s } from "./dom";
-import { duration, exact, grouped, percent, single, singleUnit } from "./text";
+import { duration, exact, grouped, percent } from "./text";
 import type { Distribution, Recording, RequestPath } from "./types";
 
 const kWidth = 240;
@@ -29,12 +29,12 @@ interface Line {
 function table(label: string, lines: Line[], first: string, second: string): HTMLElement {
   const most = Math.max(1, ...lines.map((line) => line.d.max_ns));
   const number = (ns: number | null, count: number): HTMLElement =>
-    h("td", { class: "number", title: count ? exact(ns) : "" }, count ? single(ns) : "–");
+    h("td", { class: "number", title: count ? exact(ns) : "" }, count ? duration(ns) : "–");
   let last = "";
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), h("th", { scope: "col" }, second), h("th", { scope: "col", class: "number" }, "Count"),
-      ...["p50", "p90", "p99", "Max"].map((text) => h("th", { scope: "col", class: "number" }, text, h("small", {}, singleUnit()))),
-      h("th", { scope: "col" }, "Distribution", h("small", {}, `log axis, 1 ${singleUnit()} to ${duration(most)}; bar: p50 to p99, or to the maximum`)))),
+      ...["p50", "p90", "p99", "Max"].map((text) => h("th", { scope: "col", class: "number" }, text)),
+      h("th", { scope: "col" }, "Distribution", h("small", {}, `log axis, ${duration(1000)} to ${duration(most)}; bar: p50 to p99, or to the maximum`)))),
     h("tbody", {}, ...lines.map((line) => {
       const again = line.group === last;
       last = line.group;

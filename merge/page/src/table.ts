@@ -4,7 +4,7 @@ import { clip, h, name, replace, s } from "./dom";
 import { kLatencyBins, type Group, type Model } from "./model";
 import type { Change } from "./shares";
 import { sums } from "./strip";
-import { exact, grouped, percent, sig3, single, singleUnit, spoken, total, totalUnit } from "./text";
+import { duration, exact, grouped, percent, sig3, spoken } from "./text";
 import { kParts } from "./types";
 
 const kShown = 25;
@@ -14,20 +14,20 @@ const kSpark = 84;
 interface Column {
   id: string;
   head: string;
-  unit: () => string;
+  unit?: string;
   of: (row: Group) => number | string | null;
 }
 
 export const kColumns: Column[] = [
-  { id: "key", head: "", unit: () => "", of: (row) => row.key },
-  { id: "count", head: "Exits", unit: () => "", of: (row) => row.count },
-  { id: "total", head: "Total", unit: totalUnit, of: (row) => row.total_ns },
-  { id: "share", head: "Share", unit: () => "% of vCPUs", of: (row) => row.total_ns },
-  { id: "mean", head: "Mean", unit: singleUnit, of: (row) => row.mean_ns },
-  { id: "p50", head: "p50", unit: singleUnit, of: (row) => row.p50_ns },
-  { id: "p90", head: "p90", unit: singleUnit, of: (row) => row.p90_ns },
-  { id: "p99", head: "p99", unit: singleUnit, of: (row) => row.p99_ns },
-  { id: "max", head: "Max", unit: singleUnit, of: (row) => row.max_ns },
+  { id: "key", head: "", of: (row) => row.key },
+  { id: "count", head: "Exits", of: (row) => row.count },
+  { id: "total", head: "Total", of: (row) => row.total_ns },
+  { id: "share", head: "Share", unit: "% of vCPUs", of: (row) => row.total_ns },
+  { id: "mean", head: "Mean", of: (row) => row.mean_ns },
+  { id: "p50", head: "p50", of: (row) => row.p50_ns },
+  { id: "p90", head: "p90", of: (row) => row.p90_ns },
+  { id: "p99", head: "p99", of: (row) => row.p99_ns },
+  { id: "max", head: "Max", of: (row) => row.max_ns },
 ];
 
 export function partsBar(row: Record<`${(typeof kParts)[number]}_ns`, number>, sum: number): SVGSVGElement {
@@ -95,7 +95,7 @@ export class Table {
         head, h("span", { class: "sign", "aria-hidden": "true" }, sorted ? (choice.up ? " ▲" : " ▼") : ""));
       return h("th", { scope: "col", class: column.id === "key" ? "" : "number",
         "aria-sort": sorted ? (choice.up ? "ascending" : "descending") : undefined },
-        button, column.unit() && h("small", {}, column.unit()));
+        button, column.unit && h("small", {}, column.unit));
     });
     const focused = (document.activeElement as HTMLElement | null)?.dataset?.["sort"];
     replace(this.head, h("tr", {}, ...cells, h("th", { scope: "col" }, "Parts"),
@@ -111,7 +111,8 @@ export class Table {
     groups.sort((a, b) => {
       const [x, y] = [column.of(a), column.of(b)];
       const order = typeof x === "string" ? x.localeCompare(String(y)) : (x ?? 0) - Number(y);
-      return choice.up ? order : -order;
+      // Halts are no overhead: they come below.
+      return a.halt !== b.halt && choice.sort !== "key" ? Number(a.halt) - Number(b.halt) : choice.up ? order : -order;
     });
     this.by.value = choice.by;
     if (this.find.value !== choice.query) this.find.value = choice.query;
@@ -170,12 +171,12 @@ export class Table {
     const number = (text: string, title: string): HTMLElement => h("td", { class: "number", title }, text);
     const cells = [
       number(grouped(row.count), ""),
-      number(total(row.total_ns), exact(row.total_ns)),
+      number(duration(row.total_ns), exact(row.total_ns)),
       number(sig3((row.total_ns / vcpuTime) * 100), ""),
-      number(single(row.mean_ns), exact(row.mean_ns)),
+      number(duration(row.mean_ns), exact(row.mean_ns)),
       ...(["p50", "p90", "p99", "max"] as const).map((p) => {
         const [ns, sign] = [row[`${p}_ns`], row[`${p}_ns`] === null ? "" : about];
-        return number(sign + single(ns), sign + exact(ns));
+        return number(sign + duration(ns), sign + exact(ns));
       }),
     ];
     return h("tr", { class: chosen ? "chosen" : "", "data-key": row.key,

@@ -40,19 +40,16 @@ export function exact(ns: number | null): string {
 export function duration(ns: number | null): string {
   if (ns === null) return kUnknown;
   const units: [number, string][] = cycles
-    ? [[1e9, "Gcycles"], [1e6, "Mcycles"], [1e3, "kcycles"], [1, "cycles"]]
-    : [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+    ? [[1e9, "Gcyc"], [1e6, "Mcyc"], [1e3, "kcyc"]]
+    : [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
   for (const [size, name] of units) {
-    if (ns >= size) return `${sig3(ns / size)} ${name}`;
+    // What would be rounded to 1,000 of a unit is 1.00 of the next.
+    if (ns < size * 0.9995) continue;
+    const value = ns / size;
+    return `${value < 999.5 ? value.toPrecision(3) : commas(value.toFixed(0))} ${name}`;
   }
-  return `${sig3(ns)} ${cycles ? "cycles" : "ns"}`;
+  return `${sig3(ns)} ${cycles ? "cyc" : "ns"}`;
 }
-
-// Columns keep one unit: totals in ms, single exits in µs.
-export const total = (ns: number | null): string => (ns === null ? kUnknown : sig3(ns / 1e6));
-export const single = (ns: number | null): string => (ns === null ? kUnknown : sig3(ns / 1e3));
-export const totalUnit = (): string => (cycles ? "Mcycles" : "ms");
-export const singleUnit = (): string => (cycles ? "kcycles" : "µs");
 
 export function percent(share: number): string {
   return `${sig3(share * 100)} %`;

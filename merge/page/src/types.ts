@@ -247,6 +247,7 @@ export interface Recording {
   user_end: string;
   from_userspace_exit: boolean;
   counters: Record<string, number>;
+  finding: string; // the sentence that the text begins with; empty: not known
   notes: string[];
   time: { origin: number; bin_ns: number; bins: number }; // bin 0 begins at origin, 0 or before
   latency: { per_octave: number };

@@ -2,7 +2,7 @@
 import type { Choice } from "./choice";
 import { clip, h, name, replace, s } from "./dom";
 import type { Model } from "./model";
-import { duration, exact, grouped, moment, percent, single, singleUnit, total, totalUnit } from "./text";
+import { duration, exact, grouped, moment, percent } from "./text";
 import type { WaitRow, WaitTable } from "./types";
 
 const kStrip = 180;
@@ -65,13 +65,13 @@ export class Waits {
     const left = rows.slice(shown.length).reduce((n, [, ns]) => n + ns, 0);
     return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${head}, table` }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: `swatch b-${part}`, "aria-hidden": "true" }), head),
-        h("th", { scope: "col", class: "number" }, "Time", h("small", {}, totalUnit())), h("th", { scope: "col", class: "number" }, "Share", h("small", {}, `% of ${part}`)),
-        h("th", { scope: "col", class: "number" }, "Times"), h("th", { scope: "col", class: "number" }, "Longest", h("small", {}, singleUnit())),
+        h("th", { scope: "col", class: "number" }, "Time"), h("th", { scope: "col", class: "number" }, "Share", h("small", {}, `% of ${part}`)),
+        h("th", { scope: "col", class: "number" }, "Times"), h("th", { scope: "col", class: "number" }, "Longest"),
         h("th", { scope: "col" }, "When", h("small", {}, `0 to ${duration(this.model.data.duration_ns)}`)))),
       h("tbody", {}, ...shown.map(([row, ns]) => h("tr", { "data-culprit": row.culprit },
         h("th", { scope: "row" }, name(row.culprit), row.vm !== null && !row.culprit.includes("VM ") && h("small", {}, "VM ", name(row.vm))),
-        number(total(ns), exact(ns)), number(percent(ns / Math.max(1, sum)).replace(" %", "")),
-        number(chosen ? "–" : grouped(row.count)), number(chosen ? "–" : single(row.max_ns), chosen ? "" : exact(row.max_ns)),
+        number(duration(ns), exact(ns)), number(percent(ns / Math.max(1, sum)).replace(" %", "")),
+        number(chosen ? "–" : grouped(row.count)), number(chosen ? "–" : duration(row.max_ns), chosen ? "" : exact(row.max_ns)),
         h("td", {}, this.strip(part, row))))),
       ), h("p", { class: "dim" }, [left > 0 ? `${duration(left)} in ${rows.length - shown.length} more rows` : "",
         table.rows_left_out > 0 ? `${grouped(table.rows_left_out)} more culprits are not on this page: trapline report --waits prints them` : "",

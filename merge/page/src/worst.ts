@@ -5,7 +5,7 @@ import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
 import { partsBar } from "./table";
-import { duration, exact, moment, momentOption, quoted, single, singleUnit, without } from "./text";
+import { duration, exact, moment, momentOption, quoted, without } from "./text";
 import { kParts, type Neighbourhood, type WorstExit } from "./types";
 
 const kShown = 20;
@@ -39,7 +39,7 @@ export class Worst {
     const heads = ["Began", "Took", "Parts", "vCPU", "Reason", "Detail", "Device", ...(this.functions ? ["Guest function"] : []), "Ran instead"];
     this.element.append(this.title,
       h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Longest exits, table" }, h("table", {},
-        h("thead", {}, h("tr", {}, ...heads.map((text, i) => h("th", { scope: "col", class: i < 2 ? "number" : "" }, text, i === 1 && h("small", {}, singleUnit()))))),
+        h("thead", {}, h("tr", {}, ...heads.map((text, i) => h("th", { scope: "col", class: i < 2 ? "number" : "" }, text)))),
         this.body)), this.under, this.panel);
   }
 
@@ -81,7 +81,7 @@ export class Worst {
     return h("tr", { class: chosen ? "chosen" : "", click: (event) => { if (!(event.target as Element).closest("button")) choose(); } },
       h("th", { scope: "row", class: "number" }, h("button", { type: "button", "data-exit": at, "aria-expanded": String(chosen), "aria-controls": "exit", click: choose },
         h("span", { class: "sign", "aria-hidden": "true" }, chosen ? "▼ " : "▶ "), moment(exit.start))),
-      h("td", { class: "number", title: exact(exit.total_ns) }, single(exit.total_ns)), h("td", {}, partsBar(exit, exit.total_ns)),
+      h("td", { class: "number", title: exact(exit.total_ns) }, duration(exit.total_ns)), h("td", {}, partsBar(exit, exit.total_ns)),
       h("td", {}, exit.vcpu), h("td", {}, name(exit.reason)), h("td", {}, name(exit.detail)), h("td", {}, name(exit.device)), this.functions && h("td", {}, name(exit.function)), h("td", {}, name(exit.preempted_by)));
   }
 

@@ -8,6 +8,7 @@
 #include "merge/render/page/cells_json.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/page/worst_json.h"
+#include "merge/render/render.h"
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
 #include "merge/report/tables.h"
@@ -178,6 +179,7 @@ struct PageData::Writer {
                             "notifies_ambiguous", "interrupts_ambiguous", "bios_ambiguous"}) {
       json["counters"][key] = asked["counters"][key];
     }
+    json["finding"] = finding_text(report);
     json["notes"] = base["notes"];
     json["time"] = {{"origin", relative(bins.base() << bins.shift)},
                     {"bin_ns", std::uint64_t{1} << bins.shift},

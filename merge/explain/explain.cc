@@ -78,6 +78,8 @@ bool ExitPicker::is_better(const ExitSpan& exit, Timestamp first) const {
   };
   if (exit.end <= wanted) return false;
   if (!found_ || holds(exit) != holds(exit_)) return !found_ || holds(exit);
+  // A vCPU that is halted has nothing to explain while another one is not.
+  if (holds(exit) && exit.halt != exit_.halt) return exit_.halt;
   return holds(exit) ? exit.total() > exit_.total() : exit.start < exit_.start;
 }
 
@@ -130,8 +132,11 @@ void ExitPicker::add_culprits(Explanation& explanation, const Naming& names) con
     for (const WaitedFor& one : culprits) slept += one.ns;
     // A halt polls too, and may wake and sleep again.
     if (part == Part::kHalted && slept != 0 && slept < part_of(exit_, part))
-      culprits.push_back(
-          {part, "awake in between, or polling", {}, part_of(exit_, part) - slept, 0});
+      culprits.push_back({part,
+                          "awake in between: polling, in QEMU, or ready to run",
+                          {},
+                          part_of(exit_, part) - slept,
+                          0});
     std::move(culprits.begin(), culprits.end(), std::back_inserter(explanation.culprits));
   }
 }
@@ -185,6 +190,7 @@ void ExitPicker::add_advice(Explanation& explanation, const Naming& names) const
                                                       can_have_iothread(names.names[exit_.device]));
   const auto quotas = names.processes.quotas().of(exit_.thread);
   around.throttled = !quotas.empty();
+  around.sleep_ns = most.ns;
   if (part == Part::kPreempted && most.culprit.kind != CulpritKind::kQuota) {
     for (const CpuQuota* quota : quotas) explanation.quotas.push_back(quota_sentence(*quota));
   }
@@ -234,14 +240,26 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
   auto explanation = picker.explain(pass->naming());
   if (!explanation) {
     return fail(ErrorKind::kUsage, "{}: --around: {}", pass->path(),
-                around ? "no exit ends after that time; trapline info says when the recording ends"
+                around ? "no exit that ended holds that time or comes after it"
                        : "every exit is a halt; give a TIME");
   }
+  const Timestamp first = pass->pipeline().begin().value_or(Timestamp());
+  explanation->before = around && explanation->exit.span.start > around->resolve(first);
   explanation->notes = notes_of(*pass);
   if (!what.which.exits.empty()) {
     explanation->notes.insert(
         explanation->notes.begin(),
         fmt::format("only exits with {} were looked at", what.which.exits.text()));
+  }
+  std::uint64_t gaps = 0, lost = 0;
+  for (std::size_t i = 0; i < pass->timeline().size(); ++i) {
+    gaps += pass->timeline().source(i).counters().gaps;
+    lost += pass->timeline().source(i).counters().lost_events;
+  }
+  if (gaps != 0) {
+    explanation->notes.push_back(
+        fmt::format("{} events were lost in {} {}: exits that a loss may have cut are left out",
+                    lost, gaps, gaps == 1 ? "loss" : "losses"));
   }
   return std::move(*explanation);
 }

@@ -57,6 +57,7 @@ struct Explanation {
   bool cycles = false;
   ExitRow exit;
   std::string vm;                   // "?": not known
+  bool before = false;              // it begins only after the time that was asked for
   States known;                     // the parts that are known of any exit here
   std::uint64_t guest_ns = 0;       // how long the guest ran before; 0: not known
   std::vector<WaitedFor> culprits;  // of each part the largest first; they sum to it

@@ -72,7 +72,10 @@ ExplainNode GuestSpans::tree(const Sums& sums, const Naming& names) {
       if (!is_wait(part)) continue;
       const bool awake = part == static_cast<std::size_t>(Part::kHalted) && key.second == Culprit();
       node.children.push_back(
-          {awake ? "awake in between, or polling" : names.text(key.second), sum.ns, sum.count, {}});
+          {awake ? "awake in between: polling, in QEMU, or ready to run" : names.text(key.second),
+           sum.ns,
+           sum.count,
+           {}});
     }
     if (node.ns == 0) continue;
     // Nothing tells who ended a sleep.
@@ -118,6 +121,7 @@ ExplainedSpan GuestSpans::explained(const GuestInterval& interval, const Naming&
                                                       : "halted " + names.slept_for(most->second);
   span.sentence = fmt::format("During {:.1f}% of it the vCPU was {}.", share, who);
   Circumstances around = circumstances_of(most->second, names);
+  around.sleep_ns = most_ns;
   around.throttled = !names.processes.quotas().of(interval.thread).empty();
   const Cause* cause = cause_of(part, most->second, around);
   if (cause == nullptr) return span;

@@ -184,7 +184,9 @@ std::string Naming::slept_for(const Culprit& culprit) const {
     case CulpritKind::kFutex:
       return "waiting for the " + text(culprit);
     case CulpritKind::kUnknown:
-      return "until it was woken; by whom is " + text(culprit);
+      return (culprit.missing == Missing::kContext ? "until it was woken by an "
+                                                   : "until it was woken; by whom is ") +
+             text(culprit);
     default:
       return "until woken by " + text(culprit);
   }

@@ -81,7 +81,10 @@ ExplainNode tree_of(const Explanation& explanation) {
   ExplainNode tree{fmt::format("{}, {}", exit.vcpu, what(exit)), exit.span.total(), 0, {}};
   for (std::size_t i = 0; i < kParts; ++i) {
     if (exit.span.parts[i] == 0) continue;
-    ExplainNode node{std::string(kPartNames[i]), exit.span.parts[i], 0, {}};
+    const bool or_user = static_cast<Part>(i) == Part::kKernel &&
+                         !explanation.known[static_cast<std::size_t>(State::kUser)];
+    ExplainNode node{
+        or_user ? "kernel or QEMU" : std::string(kPartNames[i]), exit.span.parts[i], 0, {}};
     for (const WaitedFor& one : explanation.culprits) {
       if (one.part == static_cast<Part>(i))
         node.children.push_back({one.who, one.ns, one.pieces, {}});
@@ -121,8 +124,10 @@ std::string culprits_text(const Explanation& explanation, Part part) {
   std::uint64_t other_ns = 0;
   std::string_view other;
   for (const WaitedFor& one : explanation.culprits) {
-    if (one.part != part || one.pieces == 0) continue;
-    if (named.empty() || one.ns >= ns / 100) {
+    if (one.part != part) continue;
+    if (one.pieces == 0) {  // the rest of a halt
+      if (one.ns >= ns / 10) named.emplace_back(one.ns, one.who);
+    } else if (named.empty() || one.ns >= ns / 100) {
       named.emplace_back(one.ns, one.how);
     } else {
       ++others;
@@ -154,10 +159,11 @@ std::string part_sentence(const Explanation& explanation, Part part) {
     case Part::kKernel:
       return fmt::format("The host's kernel{} took {}", user_known ? "" : " or QEMU", time);
     case Part::kUser:
-      return fmt::format(
-          "QEMU took {}{}{}{}", time, events.empty() ? "" : "; its events there: ", events,
-          events.empty() || explanation.device_told ? ""
-                                                    : " (none of the device itself was recorded)");
+      return fmt::format("QEMU took {}{}{}{}", time,
+                         events.empty() ? "" : "; its events there: ", events,
+                         events.empty() || explanation.device_told
+                             ? ""
+                             : "; no event of the device itself was recorded");
     case Part::kPreempted:
       return fmt::format("For {} it was ready to run and did not run{}", time,
                          culprits_text(explanation, part));
@@ -184,7 +190,8 @@ std::string parts_sentence(const Explanation& explanation) {
   for (const Part part : parts) {
     text += (text.empty() ? "" : " ") + part_sentence(explanation, part) + '.';
   }
-  if (!explanation.known[static_cast<std::size_t>(State::kPreempted)])
+  if (!explanation.known[static_cast<std::size_t>(State::kPreempted)] &&
+      largest_part(span) != Part::kHalted)
     text += " Whether the vCPU waited in it was not recorded (sched:sched_switch).";
   return text;
 }
@@ -221,10 +228,13 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
 // What was found, in plain sentences: what the exit was, where its time went, what its waker did.
 std::vector<std::string> finding(const Explanation& explanation) {
   const ExitRow& exit = explanation.exit;
-  std::vector<std::string> sentences = {
-      fmt::format("{} left the guest for {}: {}.", exit.vcpu,
-                  duration_text(exit.span.total(), explanation.cycles), what(exit)),
-      parts_sentence(explanation)};
+  std::vector<std::string> sentences;
+  if (explanation.before) sentences.push_back("No exit holds that time. The next one:");
+  for (std::string sentence :
+       {fmt::format("{} left the guest for {}: {}.", exit.vcpu,
+                    duration_text(exit.span.total(), explanation.cycles), what(exit)),
+        parts_sentence(explanation)})
+    sentences.push_back(std::move(sentence));
   if (explanation.waker)
     sentences.push_back(waker_sentence(*explanation.waker, explanation.cycles));
   sentences.insert(sentences.end(), explanation.quotas.begin(), explanation.quotas.end());
@@ -265,16 +275,15 @@ void print_text(const Explanation& explanation, bool steps, std::ostream& out,
     print_wrapped("", fmt::format("{} ({})", explanation.advice, explanation.source), out, style);
   out << '\n';
   print_tree(tree_of(explanation), cycles, out);
-  out << fmt::format("\nIt began at {}", time_text(explanation.exit.span.start.ns(), cycles));
+  std::string when = "It began at " + time_text(explanation.exit.span.start.ns(), cycles);
   if (explanation.guest_ns != 0)
-    out << fmt::format(", after the guest ran {}", duration_text(explanation.guest_ns, cycles));
-  if (steps) {
-    out << ".\n";
-    print_steps(explanation, out);
-  } else {
-    const std::size_t count = explanation.steps.size() + explanation.steps_left_out;
-    out << fmt::format("; -v prints its {} step{} in order.\n", count, count == 1 ? "" : "s");
-  }
+    when += ", after the guest ran " + duration_text(explanation.guest_ns, cycles);
+  const std::size_t count = explanation.steps.size() + explanation.steps_left_out;
+  if (!steps)
+    when += fmt::format("; -v prints its {} step{} in order", count, count == 1 ? "" : "s");
+  out << '\n';
+  print_wrapped("", when + '.', out, style);
+  if (steps) print_steps(explanation, out);
   for (const std::string& note : explanation.notes) print_wrapped("note:", note, out, style);
 }
 

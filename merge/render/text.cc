@@ -53,7 +53,10 @@ std::string finding_text(const Report& report) {
   const std::string_view vcpus = report.vcpus.size() == 1 ? "The vCPU was" : "The vCPUs were";
   const std::uint64_t halted = report.halted_ns();
   std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
-  if (halted != 0) text += " and halted for " + time(halted);
+  std::uint64_t paused = 0;
+  for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
+  if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
+  if (paused != 0) text += " and paused for " + time(paused);
   // A guest that idles without a halt does so in its own time.
   const std::string_view least = report.saw_halts ? "" : "at least ";
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",

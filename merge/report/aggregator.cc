@@ -30,7 +30,7 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
 SpanClass Aggregator::selects() const {
   // Of requests alone exits tell nothing.
   const bool exits = !options_.requests || options_.slower_than || needs_waits_ || phases_;
-  SpanClass selected = exits ? SpanClass::kExits : SpanClass::kNone;
+  SpanClass selected = SpanClass::kLosses | (exits ? SpanClass::kExits : SpanClass::kNone);
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
   if (options_.halt) selected = selected | SpanClass::kHalts;
@@ -77,6 +77,13 @@ void Aggregator::delivered(const Delivered& delivered, const Pipeline&) {
 }
 
 void Aggregator::interrupt(const IrqSpan& interrupt, const Pipeline&) { irqs_.add(interrupt); }
+
+void Aggregator::lost(const Event&, const Lost& loss, const Pipeline&) {
+  if (loss.on_purpose) return;
+  ++lost_.gaps;
+  lost_.events += loss.count;
+  if (loss.count == 0) ++lost_.uncounted;
+}
 
 Report Aggregator::snapshot(const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
@@ -133,12 +140,20 @@ void Aggregator::report_sources(Report& report, const Naming& names) const {
     row.events = counters.events;
     row.lost = counters.lost_events;
     report.sources.push_back(std::move(row));
-    report.counters.lost_events += counters.lost_events;
-    report.counters.gaps += counters.gaps;
-    report.counters.gaps_uncounted += counters.gaps_uncounted;
+    // Of a window the host's losses are those that lie in it.
+    if (!pipeline.is_window() || source.info().role != Role::kHostKernel) {
+      report.counters.lost_events += counters.lost_events;
+      report.counters.gaps += counters.gaps;
+      report.counters.gaps_uncounted += counters.gaps_uncounted;
+    }
     report.counters.left_out_events += counters.left_out_events;
     report.counters.left_out_pieces += counters.left_out_pieces;
     report.counters.damaged_events += counters.damaged_events;
+  }
+  if (pipeline.is_window()) {
+    report.counters.lost_events += lost_.events;
+    report.counters.gaps += lost_.gaps;
+    report.counters.gaps_uncounted += lost_.uncounted;
   }
   report.counters.exits = pipeline.exits().counters();
   report.counters.calls = pipeline.stacks().counters();

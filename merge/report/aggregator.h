@@ -34,6 +34,7 @@ class Aggregator : public SpanSink {
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
   void delivered(const Delivered& delivered, const Pipeline& pipeline) override;
   void interrupt(const IrqSpan& interrupt, const Pipeline& pipeline) override;
+  void lost(const Event& event, const Lost& loss, const Pipeline& pipeline) override;
 
   // The report of what came so far; once Pipeline::finish() was called, of all.
   [[nodiscard]] Report snapshot(const Naming& names) const;
@@ -50,6 +51,9 @@ class Aggregator : public SpanSink {
   ExitKeys keys_;
   bool needs_stack_, needs_waits_;
   Groups groups_;
+  struct {
+    std::uint64_t events = 0, gaps = 0, uncounted = 0;
+  } lost_;  // in the window
   Subjects subjects_;
   SlowExits slow_exits_;
   RequestTable requests_;

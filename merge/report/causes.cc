@@ -63,6 +63,9 @@ constexpr Cause kCauses[] = {
      "Linux, Documentation/core-api/irq/irq-affinity.rst, smp_affinity_list"},
 };
 
+// KVM polls for 200 us at most unless halt_poll_ns is raised; five times that is no short sleep.
+constexpr std::uint64_t kLongestPolled = 1'000'000;
+
 std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& around) {
   const bool by_vcpu = around.by_vcpu;
   if (part == Part::kPreempted) {
@@ -72,19 +75,19 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
     if (culprit.kind == CulpritKind::kNotAllowed) return "not-allowed-to-run";
     if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";
     // It may have been throttled while the other one ran.
-    if (culprit.kind != CulpritKind::kThread || around.throttled) return {};
+    if (culprit.kind != CulpritKind::kThread || around.throttled || around.recorder) return {};
     return by_vcpu         ? "preempted-by-vcpu"
            : around.of_vmm ? "preempted-by-vmm"
                            : "preempted-by-thread";
   }
-  const bool halted = part == Part::kHalted;
+  const bool halted = part == Part::kHalted, short_sleep = around.sleep_ns <= kLongestPolled;
   if (part != Part::kBlocked && !halted) return {};
   switch (culprit.kind) {
     case CulpritKind::kTimer:
       // Nothing polls for the end of another sleep.
-      return halted ? "halted-until-timer" : std::string_view();
+      return halted && short_sleep ? "halted-until-timer" : std::string_view();
     case CulpritKind::kIpi:
-      return halted ? "halted-until-ipi" : std::string_view();
+      return halted && short_sleep ? "halted-until-ipi" : std::string_view();
     case CulpritKind::kDisk:
       return "blocked-on-disk";
     case CulpritKind::kInterrupt:
@@ -125,7 +128,11 @@ Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
   Circumstances around;
   if (!culprit.is_thread()) return around;
   around.by_vcpu = names.is_vcpu(culprit.thread);
-  around.of_vmm = !names.vm(culprit.thread).empty();
+  const std::string comm = names.comm(culprit.thread);
+  // Where nothing tells of its process: QEMU's threads are called as the program is.
+  around.of_vmm = !names.vm(culprit.thread).empty() || comm.starts_with("qemu-");
+  for (const std::string_view recorder : {"trace-cmd", "trapline", "perf"})
+    around.recorder |= comm.starts_with(recorder);
   around.iothread_device =
       culprit.handler != kNoName && can_have_iothread(names.names[culprit.handler]);
   return around;

@@ -23,6 +23,8 @@ struct Circumstances {
   bool by_vcpu = false;          // the culprit is a vCPU
   bool of_vmm = false;           // it is a thread of a VM's process
   bool iothread_device = false;  // of the exit, or of the culprit's QEMU event: it can be in one
+  bool recorder = false;         // the culprit records: it is gone when nobody looks
+  std::uint64_t sleep_ns = 0;    // of a halt: how long it slept; polling saves what is short
   bool throttled = false;        // a CPU quota throttled the vCPU's cgroup in the recording
 };
 // virtio-blk and virtio-scsi, in the name of a device or of a QEMU event.

@@ -31,15 +31,19 @@ Question question_of(Part part, const Report& report) {
   return {"--by detail --top 20", "which ports, registers and addresses took the time"};
 }
 
+constexpr std::uint64_t kAround = 1'000'000;
+
 std::vector<NextStep> steps_of_calls(const Report& report, const RecordingWords& words) {
   std::vector<NextStep> steps;
   if (report.by.find("stack") == std::string::npos)
     steps.push_back(
         {fmt::format("report {}{} --by stack --top 20", words.recording, words.interval),
          "from where the functions are called"});
-  steps.push_back({fmt::format("timeline {}{}", words.recording,
-                               words.interval.empty() ? " --to +10ms" : words.interval),
-                   "the calls in their order"});
+  if (report.cycles) return steps;
+  const GroupRow& row = report.rows.front();
+  steps.push_back({fmt::format("timeline {} --from {} --to {}", words.recording,
+                               seconds_text(row.max_at_ns), seconds_text(row.max_at_ns + kAround)),
+                   fmt::format("the longest call of {}, and what follows", row.key)});
   return steps;
 }
 
@@ -48,6 +52,11 @@ std::vector<NextStep> steps_of_calls(const Report& report, const RecordingWords&
 std::vector<NextStep> next_steps(const Report& report, const RecordingWords& words) {
   if (report.rows_of == RowsOf::kCalls && !report.rows.empty())
     return steps_of_calls(report, words);
+  if (report.rows_of == RowsOf::kExits && report.rows.empty() && report.is_window &&
+      !report.cycles) {
+    return {{fmt::format("explain {} --around {}", words.recording, seconds_text(report.start_ns)),
+             "the exit that lies over this part, or the next one"}};
+  }
   if (report.rows_of != RowsOf::kExits || report.total.total.total() == 0) return {};
   const Parts& parts = report.total.parts;
   const auto most = static_cast<Part>(std::ranges::max_element(parts) - parts.begin());

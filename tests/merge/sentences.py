@@ -27,6 +27,7 @@ TEXTS = {
     "lock, held by ": "sys_enter_futex of the waiter, of the holder's own wait, and of its wake or unlock; or "
                       "qemu_mutex_locked",
     "until it was woken; by whom is ": "sched_switch; it says that the wake-up is unknown",
+    "until it was woken by an ": "sched_switch; it says that the interrupt is unknown",
     "until woken by ": WAKE,
     ", until ": f"{WAKE}, else unknown",
     "Halted {}, until": f"kvm_exit of a halt; {WAKE}, else that it was awake in between, or unknown",

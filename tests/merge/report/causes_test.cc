@@ -50,7 +50,14 @@ TEST(Causes, PollingIsAdvisedForHaltsAlone) {
     culprit.kind = kind;
     EXPECT_EQ(cause_of(Part::kHalted, culprit, {})->id, id);
     EXPECT_EQ(cause_of(Part::kBlocked, culprit, {}), nullptr);
+    EXPECT_EQ(cause_of(Part::kHalted, culprit, {.sleep_ns = 20'000'000}), nullptr);
   }
+}
+
+TEST(Causes, ARecorderThatRanIsNotBlamed) {
+  Culprit thread;
+  thread.kind = CulpritKind::kThread;
+  EXPECT_EQ(cause_of(Part::kPreempted, thread, {.recorder = true}), nullptr);
 }
 
 TEST(Causes, AThreadThatRanWhileTheVcpuMayHaveBeenThrottledIsNotBlamed) {

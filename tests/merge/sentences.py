@@ -57,7 +57,7 @@ CASES = [
     ("planted/hog.dat", ["explain"], "ran instead", ["sched_switch"]),
     ("planted/storm.dat", ["report", "--waits"], "^interrupt 4 ", ["irq_handler_entry"]),
     ("../data/svm-2vcpu-lost.dat", ["explain", "--around", "7.5979"], "IPI from", ["kvm_apic_ipi"]),
-    ("../data/svm-2vcpu-lost.dat", ["explain", "--around", "7.5979"], "until another vCPU's interrupt",
+    ("../data/svm-2vcpu-lost.dat", ["explain", "--around", "7.65963"], "until another vCPU's interrupt",
      ["kvm_apic_ipi"]),
     ("planted/quota/trace.dat", ["report", "--waits"], "not allowed to run", ["sched_switch"]),
 ]

@@ -62,8 +62,8 @@ TEST(NextStepsTest, OfCallsTheirStacksAreAskedFor) {
   calls.rows_of = RowsOf::kCalls;
   calls.by = "function";
   calls.rows.front().key = "rtc_read";
-  EXPECT_THAT(commands(calls),
-              ElementsAre("report run --by stack --top 20", "timeline run --from 12.000000345 --to 12.001000345"));
+  EXPECT_THAT(commands(calls), ElementsAre("report run --by stack --top 20",
+                                           "timeline run --from 12.000000345 --to 12.001000345"));
   calls.by = "stack";
   EXPECT_THAT(commands(calls), ElementsAre("timeline run --from 12.000000345 --to 12.001000345"));
 }

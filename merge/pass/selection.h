@@ -30,7 +30,7 @@ struct VcpuFilter {
 // Which exits count: those that have all of these names, which are the keys of the rows of --by, or
 // patterns of them (* and ? match). An empty one is not asked for.
 struct ExitFilter {
-  std::string reason, detail, device, function;
+  std::string reason{}, detail{}, device{}, function{};
   [[nodiscard]] bool empty() const { return options().empty(); }
   // Those that are asked for: {"--reason", "io"}.
   [[nodiscard]] std::vector<std::pair<std::string_view, std::string>> options() const;

@@ -47,8 +47,7 @@ TimelineView::TimelineView(const Timeline& timeline, const TimelineOptions& opti
 
 std::string TimelineView::duration(std::uint64_t ns) const { return duration_text(ns, cycles_); }
 
-TimelineView::Place TimelineView::place_of(ThreadId thread, const Event& event,
-                                           const Pipeline& pipeline) const {
+TimelineView::Place TimelineView::place_of(ThreadId thread, const Pipeline& pipeline) const {
   Place place;
   place.shown = options_.only == nullptr;
   const auto state = pipeline.vcpu(thread);
@@ -156,8 +155,8 @@ void TimelineView::on_entry(const Event& event, Place place, const Pipeline& pip
 
 void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
                              const Pipeline& pipeline) {
-  const Place prev = place_of(sched.prev, event, pipeline);
-  const Place next = place_of(sched.next, event, pipeline);
+  const Place prev = place_of(sched.prev, pipeline);
+  const Place next = place_of(sched.next, pipeline);
   if (prev.is_vcpu && pipeline.counts(sched.prev)) {
     print(event, prev, prev.depth, {},
           fmt::format("{}: {}-{} runs", sched.runnable ? "preempted" : "sleeps",
@@ -237,7 +236,7 @@ void TimelineView::event(const Event& event, const Pipeline& pipeline) {
   }
   const bool counts = pipeline.counts(event.thread) || std::holds_alternative<Lost>(event.payload);
   if (!counts) return;
-  const Place place = place_of(event.thread, event, pipeline);
+  const Place place = place_of(event.thread, pipeline);
   if (const auto* call = std::get_if<GuestCall>(&event.payload)) {
     return on_guest_call(event, *call, place);
   }

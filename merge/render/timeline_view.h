@@ -47,7 +47,7 @@ class TimelineView : public SpanSink {
     unsigned depth = 0;  // 0 in the guest or unknown, 1 in an exit, 2 in user space
     std::int32_t vcpu = kNoVcpu;
   };
-  [[nodiscard]] Place place_of(ThreadId thread, const Event& event, const Pipeline& pipeline) const;
+  [[nodiscard]] Place place_of(ThreadId thread, const Pipeline& pipeline) const;
   void print(const Event& event, const Place& place, unsigned depth, std::string_view colour,
              const std::string& text);
   [[nodiscard]] std::string who(const Event& event, const Place& place) const;

@@ -11,13 +11,13 @@
 namespace trapline {
 namespace {
 
-constexpr std::array<std::pair<char, std::uint64_t>, 3> kUnits{
+constexpr std::array<std::pair<char, std::uint64_t>, 3> kSizeUnits{
     {{'G', 1024 * kMib}, {'M', kMib}, {'K', kKib}}};
 
 }  // namespace
 
 Result<std::uint64_t> parse_size(std::string_view option, std::string_view text) {
-  for (const auto& [suffix, unit] : kUnits) {
+  for (const auto& [suffix, unit] : kSizeUnits) {
     if (text.empty() || text.back() != suffix) continue;
     const auto number = parse_number(text.substr(0, text.size() - 1));
     if (!number || *number > std::numeric_limits<std::uint64_t>::max() / unit) break;
@@ -32,7 +32,7 @@ Result<std::uint64_t> parse_size(std::string_view option, std::string_view text)
 }
 
 std::string size_text(std::uint64_t bytes) {
-  for (const auto& [suffix, unit] : kUnits)
+  for (const auto& [suffix, unit] : kSizeUnits)
     if (bytes != 0 && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, suffix);
   return fmt::format("{}K", (bytes + kKib - 1) / kKib);
 }

@@ -9,7 +9,7 @@ constexpr std::uint32_t kInterpolate = 1;  // a flag of the option
 constexpr std::size_t kSampleSize = 3 * sizeof(std::uint64_t);
 
 // Beyond it products would not fit their type.
-constexpr std::int64_t kFarthest = std::int64_t{1} << 61;
+constexpr std::int64_t kLongestShift = std::int64_t{1} << 61;
 
 __extension__ using Wide = __int128;
 __extension__ using UnsignedWide = unsigned __int128;
@@ -25,7 +25,7 @@ bool TimeShift::read_samples(ByteCursor& option, std::vector<Sample>& samples) c
     sample.offset = static_cast<std::int64_t>(*option.number<std::uint64_t>());
   for (Sample& sample : samples) sample.scaling = *option.number<std::uint64_t>();
   return std::ranges::all_of(samples, [](const Sample& sample) {
-    return sample.offset > -kFarthest && sample.offset < kFarthest;
+    return sample.offset > -kLongestShift && sample.offset < kLongestShift;
   });
 }
 

@@ -5,7 +5,7 @@
 namespace trapline {
 namespace {
 
-std::string error(std::string_view text) {
+std::string size_error(std::string_view text) {
   const auto size = parse_size("--memory", text);
   EXPECT_FALSE(size) << text;
   return size ? "" : size.error().message;
@@ -24,9 +24,9 @@ TEST(SizeTest, EveryUnitAndBack) {
 }
 
 TEST(SizeTest, RefusesANumberWithoutAUnitAndWhatIsNoSize) {
-  EXPECT_EQ(error("64"), "--memory: 64 has no unit; use 64K, 64M or 64G");
+  EXPECT_EQ(size_error("64"), "--memory: 64 has no unit; use 64K, 64M or 64G");
   for (const char* text : {"", "M", "8MB", "8m", "-1M", "1.5G", "18446744073709551615G"})
-    EXPECT_EQ(error(text),
+    EXPECT_EQ(size_error(text),
               std::string("--memory: '") + text + "' is not a size; use 512K, 8M or 1G");
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
 #include "merge/render/units.h"
@@ -35,19 +34,13 @@ void print_node(const ExplainNode& node, std::uint64_t whole, const std::string&
   }
 }
 
+}  // namespace
+
 void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out) {
   print_node(tree, tree.ns, "", "", cycles, out);
 }
 
-Json node_json(const ExplainNode& node) {
-  Json json = {{"text", node.text}, {"ns", node.ns}};
-  if (node.count != 0) json["count"] = node.count;
-  if (!node.children.empty()) {
-    json["children"] = Json::array();
-    for (const ExplainNode& child : node.children) json["children"].push_back(node_json(child));
-  }
-  return json;
-}
+namespace {
 
 Json waker_json(const WakerTimes& waker) {
   Json json = {{"who", waker.who},
@@ -320,89 +313,6 @@ void print_json(const Explanation& explanation, std::ostream& out) {
   json["source"] = explanation.source.empty() ? Json() : Json(explanation.source);
   json["notes"] = explanation.notes;
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-}
-
-void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle&) {
-  const Histogram& all = spans.all;
-  out << fmt::format("{} intervals of {}: p50 {}, p99 {}, max {}\n", grouped(all.count()),
-                     spans.spec, duration_text(all.percentile(500), false),
-                     duration_text(all.percentile(990), false), duration_text(all.max(), false));
-  for (const std::string& clock : spans.clocks) out << "clock of " << clock << '\n';
-  out << '\n';
-  print_tree(spans.tree, false, out);
-  out << fmt::format("\nThe {} longest:\n", grouped(spans.worst.size()));
-  for (std::size_t i = 0; i < spans.worst.size(); ++i) {
-    const ExplainedSpan& span = spans.worst[i];
-    out << fmt::format("\n{}. At {}\n", i + 1, time_text(span.start_ns, false));
-    print_tree(span.tree, false, out);
-    out << span.sentence << '\n';
-    if (!span.advice.empty()) out << span.advice << "\n(" << span.source << ")\n";
-  }
-  print_counters(spans, out);
-}
-
-void print_counters(const GuestSpansExplained& spans, std::ostream& out) {
-  const std::pair<std::uint64_t, std::string_view> kCounters[] = {
-      {spans.restarted, "begun again before they ended"},
-      {spans.end_only, "ends of intervals that nothing began"},
-      {spans.open, "intervals that never ended"},
-      {spans.unplaced, "intervals left out: their vCPU is not known"}};
-  std::string counters;
-  for (const auto& [count, text] : kCounters) {
-    if (count != 0) counters += fmt::format("  {:>12}  {}\n", grouped(count), text);
-  }
-  if (!counters.empty()) out << "\nCounters\n" << counters;
-  for (const std::string& note : spans.notes) out << "note: " << note << '\n';
-}
-
-void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out) {
-  json["counters"] = {{"restarted", spans.restarted},
-                      {"end_only", spans.end_only},
-                      {"open", spans.open},
-                      {"unplaced", spans.unplaced}};
-  json["notes"] = spans.notes;
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-}
-
-void print_json(const GuestSpansExplained& spans, std::ostream& out) {
-  Json json = {{"version", 1},
-               {"guest_span", spans.spec},
-               {"count", spans.all.count()},
-               {"total_ns", spans.all.total()},
-               {"p50_ns", value_or_null(spans.all.percentile(500))},
-               {"p99_ns", value_or_null(spans.all.percentile(990))},
-               {"max_ns", spans.all.max()},
-               {"clocks", spans.clocks},
-               {"tree", node_json(spans.tree)}};
-  json["worst"] = worst_json(spans);
-  print_with_counters(std::move(json), spans, out);
-}
-
-Json worst_json(const GuestSpansExplained& spans) {
-  Json worst = Json::array();
-  for (const ExplainedSpan& span : spans.worst) {
-    worst.push_back({{"start_ns", span.start_ns},
-                     {"tree", node_json(span.tree)},
-                     {"sentence", span.sentence},
-                     {"advice", span.advice.empty() ? Json() : Json(span.advice)},
-                     {"source", span.source.empty() ? Json() : Json(span.source)}});
-  }
-  return worst;
-}
-
-void print_csv(const GuestSpansExplained& spans, std::ostream& out) {
-  out << "rank,start_ns,interval,interval_ns,part,culprit,ns\n";
-  for (std::size_t i = 0; i < spans.worst.size(); ++i) {
-    const ExplainedSpan& span = spans.worst[i];
-    const auto row = [&](const std::string& part, const std::string& culprit, std::uint64_t ns) {
-      out << fmt::format("{},{},{},{},{},{},{}\n", i + 1, span.start_ns, csv_cell(span.tree.text),
-                         span.tree.ns, part, culprit.empty() ? "" : csv_cell(culprit), ns);
-    };
-    for (const ExplainNode& part : span.tree.children) {
-      if (part.children.empty()) row(part.text, "", part.ns);
-      for (const ExplainNode& culprit : part.children) row(part.text, culprit.text, culprit.ns);
-    }
-  }
 }
 
 }  // namespace trapline

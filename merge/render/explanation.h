@@ -15,6 +15,9 @@ void print_text(const Explanation& explanation, bool steps, std::ostream& out,
                 const TextStyle& style);
 void print_json(const Explanation& explanation, std::ostream& out);
 
+// A time and its parts, a line each, with their share of the whole.
+void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out);
+
 void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style);
 void print_json(const GuestSpansExplained& spans, std::ostream& out);
 // "\nCounters\n…" of those that are not 0, then the notes.

@@ -31,7 +31,7 @@ the_files_of_its_threads_are_one_recording() {
   expect_contains "$work/stderr" "damaged or cut off"
   rm "$work/several/data"
   run "$trapline" info "$work/several"
-  expect_equal "exit status" 1 "$status"
+  expect_equal "exit status" 3 "$status"
 }
 
 a_pipe_is_read_as_the_file_of_it() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Filters against rows: `report --KIND NAME` has the count and the total of the row NAME of `--by KIND`.
 
-  filters.py TRAPLINE DATA
+  filters.py TRAPLINE DATA [NAMES]    NAMES: so many of each kind (1)
 
 Of every recording of DATA, for the first names of each kind: the rows' sums, the first table's row, what is said of
 the filter, and the same of export (rows), explain (its exit is the row's longest), timeline (as many exits), diff
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 KINDS = ["reason", "device", "detail", "function", "vm", "vcpu"]
-FIRST = 3  # names of each kind
+FIRST = int(sys.argv[3]) if len(sys.argv) > 3 else 1  # names of each kind
 MOST = 3000  # exits that are written one by one
 TRAPLINE, DATA = sys.argv[1], pathlib.Path(sys.argv[2])
 MISSING = "no such name"

@@ -47,7 +47,7 @@ void decode(const Architecture& arch, std::string_view input) {
   GivenState state(input);
   if (arch.level != nullptr) {
     const unsigned level = arch.level(state);
-    fuzz::hold(level < 8, "a level that is none");
+    fuzz::hold(level < 12, "a level that is none");  // EL0 to EL3, secure, realm
     (void)arch.level_name(level);
   }
   if (arch.is_vector != nullptr) (void)arch.is_vector(state, 0x1000);

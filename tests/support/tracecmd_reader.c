@@ -19,6 +19,7 @@ int trapline_each_record(int fd, trapline_take_record take) {
   struct tracecmd_input* top;
   int instances;
   int count = 0;
+  int status;
 
   tracecmd_set_loglevel(TEP_LOG_NONE);
   top = tracecmd_open_fd(fd, TRACECMD_FL_LOAD_NO_PLUGINS);
@@ -32,5 +33,7 @@ int trapline_each_record(int fd, trapline_take_record take) {
     if (instance) handles[count++] = instance;
   }
   /* The handles are left to the process's end: closing damaged ones crashes. */
-  return tracecmd_iterate_events_multi(handles, count, give_record, &take);
+  status = tracecmd_iterate_events_multi(handles, count, give_record, &take);
+  free(handles);
+  return status;
 }

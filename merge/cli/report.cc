@@ -8,6 +8,7 @@
 #include "merge/render/explanation.h"
 #include "merge/render/page/page_data.h"
 #include "merge/render/render.h"
+#include "merge/report/notes.h"
 #include "merge/report/phase_spec.h"
 #include "merge/report/run.h"
 
@@ -235,11 +236,7 @@ int run_report(ReportArguments& options) {
   if (!run->status) return fail_with(run->status.error());
   const ReportCounters& counters = run->report.counters;
   if (counters.gaps == 0) return 0;
-  say(fmt::format("{} events were lost in {} {}{}: exits that a loss may have cut are left out",
-                  counters.lost_events, counters.gaps, counters.gaps == 1 ? "loss" : "losses",
-                  counters.gaps_uncounted == 0
-                      ? ""
-                      : fmt::format(" ({} without a count)", counters.gaps_uncounted)));
+  say(losses_note(counters.lost_events, counters.gaps, counters.gaps_uncounted));
   return options.strict ? static_cast<int>(ErrorKind::kDamaged) : 0;
 }
 

@@ -256,11 +256,7 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
     gaps += pass->timeline().source(i).counters().gaps;
     lost += pass->timeline().source(i).counters().lost_events;
   }
-  if (gaps != 0) {
-    explanation->notes.push_back(
-        fmt::format("{} events were lost in {} {}: exits that a loss may have cut are left out",
-                    lost, gaps, gaps == 1 ? "loss" : "losses"));
-  }
+  if (gaps != 0) explanation->notes.push_back(losses_note(lost, gaps));
   return std::move(*explanation);
 }
 

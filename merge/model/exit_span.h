@@ -19,6 +19,12 @@ inline constexpr std::size_t kParts = 5;
 inline constexpr std::array<std::string_view, kParts> kPartNames = {"kernel", "user", "preempted",
                                                                     "blocked", "halted"};
 using Parts = std::array<std::uint64_t, kParts>;  // nanoseconds, indexed by Part
+// What exits with these parts cost, as Overhead counts: without the wait for a CPU, and without the
+// halts themselves.
+[[nodiscard]] constexpr std::uint64_t cost_ns(const Parts& parts) {
+  const auto of = [&parts](Part part) { return parts[static_cast<std::size_t>(part)]; };
+  return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
+}
 
 // The states of a vCPU, one at a time: the parts of its exits, with their numbers, and the others.
 enum class State : std::uint8_t {

@@ -9,16 +9,6 @@
 #include "merge/pass/exit_text.h"
 
 namespace trapline {
-namespace {
-
-// The kernel's, user space's and blocked time: a report's GroupRow::cost_ns() counts the same.
-std::uint64_t cost_of(const ExitSpan& exit) {
-  const auto of = [&exit](Part part) { return exit.parts[static_cast<std::size_t>(part)]; };
-  return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
-}
-
-}  // namespace
-
 ExitMatcher::ExitMatcher(const ExitFilter& filter, SourceOf source)
     : filter_(filter), source_(std::move(source)) {
   wanted_[kReason].pattern = filter.reason;
@@ -68,7 +58,7 @@ bool ExitMatcher::holds(Kind kind, const ExitSpan& exit, const Pipeline& pipelin
 
 bool ExitMatcher::holds(const ExitSpan& exit, const Pipeline& pipeline) {
   ++exits_;
-  cost_ns_ += cost_of(exit);
+  cost_ns_ += trapline::cost_ns(exit.parts);
   if (exit.halt && filter_.reason.empty()) return false;
   bool all = true;
   // Each is asked: the names that there are are told where none fits.

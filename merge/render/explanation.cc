@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
@@ -87,26 +88,34 @@ ExplainNode tree_of(const Explanation& explanation) {
   return tree;
 }
 
-// "memory_region_ops_write (2), fw_cfg_read"; its text where there is but one event.
+// "memory_region_ops_write (2), fw_cfg_read": the first names, and how many of each.
+std::string names_text(std::span<const std::pair<std::string, std::uint64_t>> counts) {
+  constexpr std::size_t kMostNames = 4;
+  std::string text;
+  for (const auto& [name, count] : counts.first(std::min(counts.size(), kMostNames))) {
+    text += (text.empty() ? "" : ", ") + name;
+    if (count != 1) text += fmt::format(" ({})", count);
+  }
+  if (counts.size() > kMostNames) text += fmt::format(" and {} more", counts.size() - kMostNames);
+  return text;
+}
+
+// What QEMU wrote, by name; its text where there is but one event.
 std::string events_text(const Explanation& explanation) {
-  std::vector<std::pair<std::string_view, std::size_t>> counts;
+  std::vector<std::pair<std::string, std::uint64_t>> counts;
   const VmmEventText* only = nullptr;
   for (const VmmEventText& event : explanation.vmm_events) {
     if (event.of_run) continue;
     only = counts.empty() ? &event : nullptr;
     const auto found =
-        std::ranges::find(counts, event.name, [](const auto& one) { return one.first; });
-    found == counts.end() ? counts.emplace_back(event.name, 1) : (++found->second, *found);
+        std::ranges::find(counts, event.name, &std::pair<std::string, std::uint64_t>::first);
+    if (found == counts.end()) {
+      counts.emplace_back(event.name, 1);
+    } else {
+      ++found->second;
+    }
   }
-  if (only != nullptr) return only->text;
-  constexpr std::size_t kMostNames = 4;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(counts.size(), kMostNames); ++i) {
-    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", counts[i].first,
-                        counts[i].second == 1 ? "" : fmt::format(" ({})", counts[i].second));
-  }
-  if (counts.size() > kMostNames) text += fmt::format(" and {} more", counts.size() - kMostNames);
-  return text;
+  return only != nullptr ? only->text : names_text(counts);
 }
 
 // "; for 37.7 ms vm 229 vcpu 0 ran instead, for 185 µs 2 others"; of one culprit without its time.
@@ -144,19 +153,19 @@ std::string culprits_text(const Explanation& explanation, Part part) {
 // What one part of the exit was: "QEMU took 37.0 ms (49.2%)".
 std::string part_sentence(const Explanation& explanation, Part part) {
   const bool user_known = explanation.known[static_cast<std::size_t>(State::kUser)];
-  const std::string events = events_text(explanation);
   const std::uint64_t ns = part_of(explanation, part);
   const std::string time = fmt::format("{} ({})", duration_text(ns, explanation.cycles),
                                        percent_text(ns, explanation.exit.span.total()));
   switch (part) {
     case Part::kKernel:
       return fmt::format("The host's kernel{} took {}", user_known ? "" : " or QEMU", time);
-    case Part::kUser:
-      return fmt::format("QEMU took {}{}{}{}", time,
-                         events.empty() ? "" : "; its events there: ", events,
-                         events.empty() || explanation.device_told
-                             ? ""
-                             : "; no event of the device itself was recorded");
+    case Part::kUser: {
+      const std::string events = events_text(explanation);
+      if (events.empty()) return "QEMU took " + time;
+      return fmt::format(
+          "QEMU took {}; its events there: {}{}", time, events,
+          explanation.device_told ? "" : "; no event of the device itself was recorded");
+    }
     case Part::kPreempted:
       return fmt::format("For {} it was ready to run and did not run{}", time,
                          culprits_text(explanation, part));
@@ -205,16 +214,7 @@ std::string waker_sentence(const WakerTimes& waker, bool cycles) {
     sentence += (i == 0 ? " " : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   }
   if (waker.vmm_events.empty()) return sentence + ".";
-  constexpr std::size_t kMostNames = 4;
-  sentence += "; its QEMU events: ";
-  for (std::size_t i = 0; i < std::min(waker.vmm_events.size(), kMostNames); ++i) {
-    const auto& [name, count] = waker.vmm_events[i];
-    sentence += fmt::format("{}{}{}", i == 0 ? "" : ", ", name,
-                            count == 1 ? "" : fmt::format(" ({})", count));
-  }
-  if (waker.vmm_events.size() > kMostNames) {
-    sentence += fmt::format(" and {} more", waker.vmm_events.size() - kMostNames);
-  }
+  sentence += "; its QEMU events: " + names_text(waker.vmm_events);
   return sentence + ".";
 }
 
@@ -223,11 +223,10 @@ std::vector<std::string> finding(const Explanation& explanation) {
   const ExitRow& exit = explanation.exit;
   std::vector<std::string> sentences;
   if (explanation.before) sentences.push_back("No exit holds that time. The next one:");
-  for (std::string sentence :
-       {fmt::format("{} left the guest for {}: {}.", exit.vcpu,
-                    duration_text(exit.span.total(), explanation.cycles), what(exit)),
-        parts_sentence(explanation)})
-    sentences.push_back(std::move(sentence));
+  sentences.push_back(fmt::format("{} left the guest for {}: {}.", exit.vcpu,
+                                  duration_text(exit.span.total(), explanation.cycles),
+                                  what(exit)));
+  sentences.push_back(parts_sentence(explanation));
   if (explanation.waker)
     sentences.push_back(waker_sentence(*explanation.waker, explanation.cycles));
   sentences.insert(sentences.end(), explanation.quotas.begin(), explanation.quotas.end());

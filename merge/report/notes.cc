@@ -168,4 +168,10 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
   return notes;
 }
 
+std::string losses_note(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
+  return fmt::format("{} events were lost in {} {}{}: exits that a loss may have cut are left out",
+                     events, gaps, gaps == 1 ? "loss" : "losses",
+                     uncounted == 0 ? "" : fmt::format(" ({} without a count)", uncounted));
+}
+
 }  // namespace trapline

@@ -2,6 +2,7 @@
 // them. Notes of single sources come with the input.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,10 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 // `report` has its model and its vCPUs.
 [[nodiscard]] std::vector<std::string> notes_of(const Report& report,
                                                 const Capabilities& capabilities, bool several_vms);
+
+// What losses do to the exits: for messages and notes. `gaps` are their number, not 0; `uncounted`
+// how many of them have no count, where that is said.
+[[nodiscard]] std::string losses_note(std::uint64_t events, std::uint64_t gaps,
+                                      std::uint64_t uncounted = 0);
 
 }  // namespace trapline

@@ -54,11 +54,7 @@ struct GroupRow {
   std::string largest;
   std::uint64_t largest_ns = 0;
   bool largest_at_least = false;
-  // Of exits, as Overhead counts: without the wait for a CPU, and without the halts themselves.
-  [[nodiscard]] std::uint64_t cost_ns() const {
-    const auto of = [this](Part part) { return parts[static_cast<std::size_t>(part)]; };
-    return of(Part::kKernel) + of(Part::kUser) + of(Part::kBlocked);
-  }
+  [[nodiscard]] std::uint64_t cost_ns() const { return trapline::cost_ns(parts); }  // of exits
 
   void merge(const GroupRow& other);
   // Of calls: what the parts leave.

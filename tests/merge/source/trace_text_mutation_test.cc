@@ -1,20 +1,12 @@
 // Damaged texts: events in order of time or a clean error, in bounded time.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <ctime>
-
 #include "merge/source/trace_text/trace_text_source.h"
-#include "tests/merge/source/mutate.h"
-#include "tests/merge/source/recordings.h"
+#include "tests/merge/source/read_mutations.h"
 
 namespace trapline::trace_text {
 namespace {
 
-using test::contents;
 using test::data_path;
 using test::Mutator;
-using test::TemporaryFile;
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::uint64_t kMutations = 100;
@@ -22,7 +14,6 @@ constexpr std::uint64_t kMutations = 100;
 constexpr std::uint64_t kMutations = 400;
 #endif
 constexpr std::size_t kLines = 600;
-constexpr double kMostSeconds = 2;  // of processor time, one file
 
 // The first lines of a recording, as trace-cmd prints them, and where each begins.
 struct Printed {
@@ -43,30 +34,19 @@ Printed printed(const std::string& recording, const std::string& form) {
 class TraceTextMutations : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TraceTextMutations, GiveEventsInOrderOrAnError) {
-  const TemporaryFile file("");
   for (const char* form : {"-t", "-R"}) {
     const Printed whole = printed(GetParam(), form);
     Mutator mutator(whole.text, whole.lines);
-    std::uint64_t opened = 0;
-    for (std::uint64_t seed = 0; seed < kMutations; ++seed) {
-      file.write(mutator.mutated(seed));
-      const std::clock_t begin = std::clock();
-      auto source = open_trace_text(file.path());
-      if (!source) {
-        EXPECT_THAT(source.error().message, ::testing::HasSubstr(file.path()));
-        continue;
-      }
-      ++opened;
-      Timestamp last;
-      for (Event event; (*source)->next(event) == Read::kEvent; last = event.at) {
-        ASSERT_GE(event.at, last) << form << ", mutation " << seed;
-        EXPECT_FALSE((*source)->event_name(event).empty());
-        (void)(*source)->event_text(event);
-      }
-      ASSERT_TRUE((*source)->status());
-      ASSERT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kMostSeconds)
-          << form << ", mutation " << seed;
-    }
+    SCOPED_TRACE(form);
+    const std::uint64_t opened = test::read_mutations(
+        mutator, kMutations, open_trace_text, [](Source& source, const Event* event) {
+          if (event == nullptr) {
+            EXPECT_TRUE(source.status());
+            return;
+          }
+          EXPECT_FALSE(source.event_name(*event).empty());
+          (void)source.event_text(*event);
+        });
     EXPECT_GT(opened, kMutations * 9 / 10);
   }
 }

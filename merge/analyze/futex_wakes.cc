@@ -66,6 +66,11 @@ void FutexWakes::on_call(ThreadId id, Timestamp at, const HostEvent& call) {
       break;
     case kFutexUnlockPi:
       thread->kind = Kind::kUnlockPi;
+      thread->let_go = 0;
+      if (thread->held != call.address) break;
+      thread->held = 0;
+      add({call.address, at, id, id, thread->held_since, true});
+      thread->let_go = added_;
       break;
     default:
       thread->kind = Kind::kOther;
@@ -134,33 +139,44 @@ bool FutexWakes::wakes(const Thread& waking, const Thread& waiting, Timestamp at
          (waking.woken < waking.value || waking.value < 0);
 }
 
-bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) {
-  Thread* waiting = threads_.find(waiting_id);
-  Thread* waking = threads_.find(waking_id);
-  if (waiting == nullptr || waking == nullptr || !wakes(*waking, *waiting, at)) return false;
-  ++waking->woken;
-  waiting->got_wake = true;
-  const bool pi = waking->kind == Kind::kUnlockPi;
-  const bool like_a_lock = waking->value == kOneThread && waiting->value == kLockedAndWaitedFor;
-  const bool held =
-      waking->held == waking->address && (pi || (like_a_lock && may_be_lock(waking->address)));
-  const Wake wake{
-      waking->address, at, waking_id, waiting_id, held ? waking->held_since : Timestamp(), pi};
-  if (waking->held == waking->address) waking->held = 0;
+void FutexWakes::add(const Wake& wake) {
   if (wakes_.size() < kMostWakes) {
     wakes_.push_back(wake);
   } else {
     wakes_[added_ % kMostWakes] = wake;
   }
   ++added_;
+}
+
+Timestamp FutexWakes::held_until_woken(const Thread& waking) {
+  if (waking.let_go == 0) return {};
+  if (added_ - waking.let_go < wakes_.size()) wakes_[(waking.let_go - 1) % kMostWakes].address = 0;
+  return waking.held_since;
+}
+
+bool FutexWakes::on_wake(ThreadId waiting_id, ThreadId waking_id, Timestamp at) {
+  Thread* waiting = threads_.find(waiting_id);
+  Thread* waking = threads_.find(waking_id);
+  if (waiting == nullptr || waking == nullptr || !wakes(*waking, *waiting, at)) return false;
+  ++waking->woken;
+  waiting->got_wake = true;
+  if (waking->kind == Kind::kUnlockPi) {
+    add({waking->address, at, waking_id, waiting_id, held_until_woken(*waking), true});
+    return true;
+  }
+  const bool like_a_lock = waking->value == kOneThread && waiting->value == kLockedAndWaitedFor;
+  const bool held = waking->held == waking->address && like_a_lock && may_be_lock(waking->address);
+  add({waking->address, at, waking_id, waiting_id, held ? waking->held_since : Timestamp(), false});
+  if (waking->held == waking->address) waking->held = 0;
   return true;
 }
 
 // A number may be the address of a futex in several processes: only wake-ups count that lead, from
-// thread to thread, to the last one.
+// thread to thread, to the last one, and what these threads let go of.
 const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   pieces_.clear();
   chain_.clear();
+  let_go_.clear();
   if (added_ == 0) return pieces_;
   const Wake& last = wake_at(added_ - 1);
   const std::uint64_t oldest = added_ - wakes_.size();
@@ -171,25 +187,34 @@ const std::vector<FutexWakes::Piece>& FutexWakes::pieces(Timestamp since) {
   std::uint64_t number = added_;
   for (; number > oldest && wake_at(number - 1).at > since; --number) {
     const Wake& wake = wake_at(number - 1);
-    if (wake.address != last.address || (!knows(wake.waking) && !knows(wake.waiting))) continue;
+    if (wake.address != last.address) continue;
+    if (wake.waking == wake.waiting) {
+      let_go_.push_back(number - 1);
+      continue;
+    }
+    if (!knows(wake.waking) && !knows(wake.waiting)) continue;
     chain_.push_back(number - 1);
     for (const ThreadId thread : {wake.waking, wake.waiting}) {
       if (!knows(thread)) same_futex.push_back(thread);
     }
   }
+  for (const std::uint64_t alone : let_go_) {
+    if (knows(wake_at(alone).waking)) chain_.push_back(alone);
+  }
+  std::sort(chain_.begin(), chain_.end());
   Timestamp begin = since;
-  const auto add = [&](const Culprit& culprit, Timestamp end) {
+  const auto charge = [&](const Culprit& culprit, Timestamp end) {
     if (end <= begin) return;
     pieces_.push_back({culprit, end});
     begin = end;
   };
   const bool forgotten = number == oldest && oldest != 0 && wake_at(oldest).at > since;
-  if (forgotten) add(unknown_for(Missing::kRoom), wake_at(oldest).at);
-  for (auto link = chain_.rbegin(); link != chain_.rend(); ++link) {
-    const Wake& wake = wake_at(*link);
+  if (forgotten) charge(unknown_for(Missing::kRoom), wake_at(oldest).at);
+  for (const std::uint64_t link : chain_) {
+    const Wake& wake = wake_at(link);
     const bool held = wake.pi || wake.held_since != Timestamp();
-    add(by(CulpritKind::kFutex, wake.waking), wake.held_since);
-    add(by(held ? CulpritKind::kLock : CulpritKind::kFutex, wake.waking), wake.at);
+    charge(by(CulpritKind::kFutex, wake.waking), wake.held_since);
+    charge(by(held ? CulpritKind::kLock : CulpritKind::kFutex, wake.waking), wake.at);
   }
   return pieces_;
 }

@@ -12,7 +12,8 @@
 // for another value than a lock's; where QEMU traced qemu_mutex_locked; or where it called
 // FUTEX_UNLOCK_PI, which only the owner can: since its own FUTEX_LOCK_PI got the lock, for another
 // thread may take it from the one that it was handed to before that one runs; and the whole time
-// where it made no such call, since nobody acquires it in user space while others wait.
+// where it made no such call, since nobody acquires it in user space while others wait. Such a
+// thread wakes nobody when it lets go, for the heir is awake already: the call alone is kept.
 //
 // Without sys_exit_futex nothing tells when a call ends. A thread that slept in one and runs again
 // may have returned, and may sleep in another system call next: it waits for no futex then.
@@ -69,18 +70,22 @@ class FutexWakes {
     // A lock that it acquired after it had waited for it, or told by QEMU.
     std::uint64_t held = 0;
     Timestamp held_since;
+    std::uint64_t let_go = 0;  // kUnlockPi: 1 + the number of this call's Wake; 0: it has none
   };
   struct Wake {
-    std::uint64_t address = 0;
+    std::uint64_t address = 0;  // 0: told by a later one
     Timestamp at;
-    ThreadId waking{}, waiting{};
-    Timestamp held_since;  // by `waking`; 0: its acquisition is not known
-    bool pi = false;       // held by `waking`; since before anyone waited, where that is not known
+    ThreadId waking{}, waiting{};  // the same thread: it let go of a lock and woke nobody
+    Timestamp held_since;          // by `waking`; 0: its acquisition is not known
+    bool pi = false;  // held by `waking`; since before anyone waited, where that is not known
   };
   [[nodiscard]] static bool wakes(const Thread& waking, const Thread& waiting, Timestamp at);
   [[nodiscard]] const Wake& wake_at(std::uint64_t number) const {
     return wakes_[number % kMostWakes];
   }
+  void add(const Wake& wake);
+  // Since when `waking`, in FUTEX_UNLOCK_PI, held the lock; its call is no wake of its own then.
+  Timestamp held_until_woken(const Thread& waking);
 
   ThreadTable<Thread> threads_;
   bool returns_recorded_ = false;
@@ -92,7 +97,7 @@ class FutexWakes {
   std::vector<Wake> wakes_;                   // a ring once it is full
   std::uint64_t added_ = 0;
   std::vector<Piece> pieces_;
-  std::vector<std::uint64_t> chain_;
+  std::vector<std::uint64_t> chain_, let_go_;
 };
 
 }  // namespace trapline

@@ -23,7 +23,7 @@ STAT = re.compile(r"^schedstat (\d+) (\d+) (\d+) \d+$")
 CHARGED, WRONG, TOLERANCE, SHARE = 0.95, 0.01, 0.01, 0.05
 HALT_NS, LEAST_HALTS = 20_000_000, 90
 HOLDS, HELD_NS = 20, 20_000_000        # tests/guest/planted/plant-lock.c
-FIRST_HOLD_NS, READING_NS = 8_000_000, 500_000  # tests/guest/planted/plant-futexes.c; from a reading to the call
+READING_NS = 500_000  # from a reading of tests/guest/planted/plant-futexes.c to the call
 KIND = {"lock": ", held by", "futex": " of"}
 DISK_NS, LEAST_READS = 20_000_000, 8  # of each request, scripts/record-planted
 
@@ -292,9 +292,10 @@ def check_futexes(check, recording):
     print(f"the heir held the lock: trapline {held}, planted {planted['heir']} to {most}")
     if not planted["heir"] <= held <= most:
         check.wrong.append(f"the heir held the lock: trapline {held}, planted {planted['heir']} to {most}")
-    first = len(spans["thief"]) * FIRST_HOLD_NS
-    if not CHARGED * first <= charged["thief", "lock"] <= planted["thief"]:
-        check.wrong.append(f"the thief held the lock: {charged['thief', 'lock']} ns")
+    # It lets go for a moment, after the first of its two holds, and is not blamed for that.
+    stolen = cut(asleep, spans["stolen"])
+    check.close("the thief held the lock", charged["thief", "lock"],
+                sum(overlap(stolen, begin, end) for begin, end in spans["thief"]), SHARE)
     check.close("until the futex", charged["signaler", "futex"], planted["futex"], SHARE)
     check.close("until the eventfd", charged["signaler", ""], planted["eventfd"], SHARE)
     for comm, what in (("requeuer", "requeued"), ("owner", "robust"), ("ringer", "ring")):

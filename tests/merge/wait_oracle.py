@@ -171,11 +171,17 @@ class Futexes:
 
     def __init__(self):
         self.calls, self.wakes = {}, []
+        self.began, self.locked, self.unlocks = {}, {}, []  # PI locks that a thread asked for, and let go of
 
     def on(self, event):
         if event.name == "sys_enter_futex":
-            self.calls[event.tid] = (FUTEX.get(number(event.fields, "op") & 0x7F), event.fields["uaddr"],
-                                     number(event.fields, "val"))
+            kind, address = FUTEX.get(number(event.fields, "op") & 0x7F), event.fields["uaddr"]
+            self.calls[event.tid] = kind, address, number(event.fields, "val")
+            self.began[event.tid] = event.at
+            if kind == "lock":
+                self.locked[event.tid] = address
+            elif kind == "unlock" and self.locked.pop(event.tid, None) == address:
+                self.unlocks.append((event.at, event.tid, address))
         elif event.name == "sys_exit_futex":
             self.calls.pop(event.tid, None)
 
@@ -190,6 +196,8 @@ class Futexes:
             if most == 0:
                 return False
             self.calls[event.tid] = by, of, most - 1
+        elif (call := (self.began[event.tid], event.tid, of)) in self.unlocks:
+            self.unlocks.remove(call)  # the wake-up says it
         self.wakes.append((event.at, event.tid, tid, address))
         return True
 
@@ -203,7 +211,9 @@ class Futexes:
             if where == address and known & {waker, woken}:
                 known |= {waker, woken}
                 pieces.insert(0, (at, waker))
-        return pieces
+        # The heir of a PI lock is awake already where the thief lets go of it.
+        alone = [(at, who) for at, who, where in self.unlocks if at > since and where == address and who in known]
+        return sorted(pieces + alone, key=lambda piece: piece[0])
 
 
 class Waits:

@@ -98,7 +98,8 @@ TEST_F(WaitTrackerTest, OnlyItsOwnerLetsGoOfAPiLock) {
                                    "blocked lock of 8 10", "idle 40"));
 }
 
-// The lock is handed to the one that waits first, and another takes it before that one runs.
+// The lock is handed to the one that waits first, and another takes it before that one runs: it
+// wakes nobody when it lets go.
 TEST_F(WaitTrackerTest, APiLockIsHeldFromTheOwnersAcquisitionOn) {
   play({exit(100), on(2, futex(150, kHolder, 0x1000, kLockPi)),
         on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kLockPi),
@@ -109,8 +110,21 @@ TEST_F(WaitTrackerTest, APiLockIsHeldFromTheOwnersAcquisitionOn) {
         on(2, sched(250, kIdle, kHolder)), on(2, futex_end(251, kHolder)),
         futex(259, kHolder, 0x1000, kUnlockPi), waking(260, kHolder), sched(300, kIdle, kVcpu0),
         entry(400)});
-  EXPECT_THAT(shares_, ElementsAre("blocked lock of 7 10", "blocked futex of 8 41",
-                                   "blocked lock of 8 9", "idle 40"));
+  EXPECT_THAT(shares_,
+              ElementsAre("blocked lock of 7 10", "blocked futex of 7 6", "blocked lock of 7 24",
+                          "blocked futex of 8 11", "blocked lock of 8 9", "idle 40"));
+}
+
+// Of another process, perhaps: nothing leads from it to this wait.
+TEST_F(WaitTrackerTest, WhoLetGoOfAPiLockIsTheOneThatTheWakeUpsLeadTo) {
+  play({exit(100), on(2, futex(150, kHolder, 0x1000, kLockPi)),
+        on(2, sched(151, kHolder, kIdle, false)), futex(190, kVcpu0, 0x1000, kLockPi),
+        sched(200, kVcpu0, kIdle, false), futex(215, kOtherThread, 0x1000, kLockPi),
+        context(216, HostStep::kFutexEnd), futex(240, kOtherThread, 0x1000, kUnlockPi),
+        context(241, HostStep::kFutexEnd), on(2, sched(250, kIdle, kHolder)),
+        on(2, futex_end(251, kHolder)), futex(259, kHolder, 0x1000, kUnlockPi),
+        waking(260, kHolder), sched(300, kIdle, kVcpu0), entry(400)});
+  EXPECT_THAT(shares_, ElementsAre("blocked futex of 8 51", "blocked lock of 8 9", "idle 40"));
 }
 
 TEST_F(WaitTrackerTest, WhoTookAPiLockWhileOthersWaitedHeldItFromThenOn) {

@@ -16,7 +16,7 @@ TEST(Causes, AreThoseOfTheDocument) {
   std::stringstream text;
   text << file.rdbuf();
   for (const Cause& cause : causes()) {
-    std::string row = "| `" + std::string(cause.id) + "` | ";
+    std::string row = "\n| ";
     row.append(cause.advice).append(" | ").append(cause.source).append(" |\n");
     EXPECT_THAT(text.str(), HasSubstr(row));
   }

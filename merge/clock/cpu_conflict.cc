@@ -39,6 +39,7 @@ void CpuConflicts::on(const Event& event) {
 void CpuConflicts::stay(Lane& lane, const Event& event) {
   Found& found = found_[event.source];
   ++found.events;
+  if (event.thread == lane.leaving && event.thread != lane.thread) return;
   if (lane.last && lane.thread != event.thread) ++found.unjoined;
   const bool stayed = lane.last && lane.last->thread == event.thread && lane.thread == event.thread;
   if (stayed && lane.foreign && !found.first && sources_[event.source].has_switches &&
@@ -48,6 +49,7 @@ void CpuConflicts::stay(Lane& lane, const Event& event) {
   lane.foreign.reset();
   const auto* sched = std::get_if<SchedSwitch>(&event.payload);
   lane.thread = sched == nullptr ? event.thread : sched->next;
+  lane.leaving = sched == nullptr ? ThreadId{} : sched->prev;
 }
 
 std::optional<CpuConflicts::Conflict> CpuConflicts::first() const {

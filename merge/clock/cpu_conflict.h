@@ -7,7 +7,8 @@
 // Exact where a recording has every sched_switch: two events of one thread that follow each other
 // on a CPU are of one stay there. A recording was filtered where more than one of kMostJoined of
 // its events does not join the last switch (X to Y, then Z to X): nothing is known of its stays,
-// while its events still count against another one's. (exec of a thread changes its number.)
+// while its events still count against another one's. (exec of a thread changes its number; arm64
+// saves a vCPU's timers once the switch is written.)
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,7 @@ class CpuConflicts {
     std::optional<Event> last;
     std::optional<Event> foreign;  // the first event of another thread since `last`
     ThreadId thread{};             // after `last`: who has the CPU
+    ThreadId leaving{};            // `last` took the CPU from it; its last events may come after
   };
   void stay(Lane& lane, const Event& event);
   [[nodiscard]] std::uint64_t slack(const Event& a, const Event& b) const {

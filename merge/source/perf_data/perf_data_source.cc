@@ -133,6 +133,9 @@ Result<void> PerfDataSource::look() {
 Description PerfDataSource::describe() const {
   Description is = Source::describe();
   is.machine.name = layout_.host;
+  // As trace-cmd writes it, so that recordings of both tell whether they are of one kernel.
+  if (!layout_.host.empty() && !layout_.release.empty() && !layout_.arch.empty())
+    is.machine.system = fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
   is.machine.cpus = layout_.cpu_count;
   is.witness = Witness::kKernel;
   is.has = capabilities_;

@@ -51,12 +51,15 @@ Description TraceDatSource::describe() const {
   const Layout& layout = layout_;
   Description is = Source::describe();
   is.nanoseconds_of_tsc = is.clock == "x86-tsc" && !is.cycles;
-  // "Linux NAME 6.1.0 …"
-  const auto start = layout.uname.find(' ');
-  if (start != std::string::npos) {
-    is.machine.name = layout.uname.substr(start + 1, layout.uname.find(' ', start + 1) - start - 1);
+  // "Linux NAME 6.1.0 x86_64"; some write when the kernel was built before the last word.
+  const std::string& uname = layout.uname;
+  const auto name = std::min(uname.find(' '), uname.size());
+  const auto release = std::min(uname.find(' ', name + 1), uname.size());
+  const auto after = std::min(uname.find(' ', release + 1), uname.size());
+  if (after < uname.size()) {
+    is.machine.name = uname.substr(name + 1, release - name - 1);
+    is.machine.system = uname.substr(0, after) + uname.substr(uname.rfind(' '));
   }
-  is.machine.system = layout.uname;
   is.machine.cpus = layout.cpu_count;
   is.witness = Witness::kKernel;
   is.has = capabilities_;

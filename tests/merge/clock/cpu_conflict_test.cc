@@ -58,6 +58,20 @@ TEST_F(CpuConflictsTest, EventsBesideASwitchProveNothing) {
   EXPECT_FALSE(conflicts_.first());
 }
 
+// arm64 saves a vCPU's timers once its switch is written: the recording is no filtered one.
+TEST_F(CpuConflictsTest, LastEventsOfTheThreadThatLeftJoinTheSwitch) {
+  for (std::uint64_t us = 100; us < 900; us += 100) {
+    event(kA, us, 10);
+    switched(kA, us + 10, 10, 30);
+    event(kA, us + 11, 10);
+    switched(kA, us + 50, 30, 10);
+  }
+  event(kA, 1000, 10);
+  event(kB, 2000, 20);
+  event(kA, 3000, 10);
+  EXPECT_TRUE(conflicts_.first());
+}
+
 TEST_F(CpuConflictsTest, AnotherCpuIsAnotherPlace) {
   event(kA, 1000, 10);
   event(kB, 2000, 20, Other{}, 1);

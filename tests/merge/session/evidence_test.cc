@@ -262,6 +262,23 @@ TEST_F(EvidenceTest, TwoBootsWhoseThreadsShareACpuAreRefusedWithTheEvents) {
                     HasSubstr("thread 1"), HasSubstr(" at "), HasSubstr("--offset " + data),
                     HasSubstr("not of one boot")));
   EXPECT_TRUE(open(two, {"demo-ioctl.dat=0"})) << "the user says that it is one clock";
+  // arm64 writes a vCPU's timers after the switch that takes its CPU.
+  const auto arm64 = open({data + "arm64/kvm-arm64-linux.dat", data + "arm64/kvm-arm64-mono.dat"});
+  ASSERT_FALSE(arm64);
+  EXPECT_THAT(arm64.error().message, HasSubstr("not of one boot"));
+}
+
+// perf.data names the kernel as trace-cmd does.
+TEST_F(EvidenceTest, RecordingsOfTwoKernelsAreRefused) {
+  const std::string data = TRAPLINE_SOURCE_DIR "/tests/data/";
+  const auto system_of = [](const std::string& path) {
+    const auto input = open_source(path, {});
+    return input ? (*input)->describe().machine.system : input.error().message;
+  };
+  EXPECT_EQ(system_of(data + "perf/kvm-stat.perf.data"), system_of(data + "svm-mono.dat"));
+  const auto refused = open({data + "svm-mono.dat", data + "kernels/demo-7.3.dat"});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("6.1.0"), HasSubstr("7.3")));
 }
 
 // Two sessions of one host: what their session.json says of the boot decides.

@@ -155,9 +155,10 @@ class ExitTracker {
     return thread.span.halt && !model_.sched_switch && thread.halted_from == Timestamp();
   }
   void recut(Thread& thread, Timestamp begin, Timestamp end, State to);
-  void fold(Thread& thread);
+  void fold(Thread& thread, std::optional<State> as = std::nullopt);
   void forget(Thread& thread, Timestamp at);
   void carry(Thread& thread, Timestamp end);
+  void end_thread(Thread& thread, Timestamp at);
   [[nodiscard]] static State open_state(const Thread& thread);
   void seen(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at);

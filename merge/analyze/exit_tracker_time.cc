@@ -132,12 +132,18 @@ void ExitTracker::on_wfx(const Event& event, const KvmWfx& wfx) {
   if (wfx.is_wfe && thread->phase == Thread::Phase::kExit) thread->span.halt = false;
 }
 
-// The exit is no span, but its time up to the mark is known.
-void ExitTracker::fold(Thread& thread) {
-  for (std::size_t i = 0; i < kParts; ++i) thread.totals.parts[i] += thread.span.parts[i];
+// The exit is no span, but its time up to the mark is known: that of its parts, or all of one
+// state. What was halted before the vCPU went offline stays halted.
+void ExitTracker::fold(Thread& thread, std::optional<State> as) {
+  const auto state_of = [&](std::size_t part) {
+    const auto state = static_cast<State>(part);
+    return as == State::kOffline && state == State::kHalted ? state : as.value_or(state);
+  };
+  for (std::size_t i = 0; i < kParts; ++i) thread.totals.of(state_of(i)) += thread.span.parts[i];
   if (detail_ == Detail::kIntervals) {
     for (const PartInterval& piece : thread.intervals) {
-      runs_.push_back({thread.id, static_cast<State>(piece.part), piece.begin, piece.end});
+      const State state = state_of(static_cast<std::size_t>(piece.part));
+      runs_.push_back({thread.id, state, piece.begin, piece.end});
     }
   }
   thread.span.parts = {};
@@ -146,15 +152,7 @@ void ExitTracker::fold(Thread& thread) {
 
 // An event does not fit: when the guest was left, or entered, is not known.
 void ExitTracker::forget(Thread& thread, Timestamp at) {
-  if (in_exit(thread)) {
-    for (const std::uint64_t ns : thread.span.parts) thread.totals.not_seen_ns += ns;
-    if (detail_ == Detail::kIntervals) {
-      for (const PartInterval& piece : thread.intervals)
-        runs_.push_back({thread.id, State::kNotSeen, piece.begin, piece.end});
-    }
-    thread.span.parts = {};
-    thread.intervals.clear();
-  }
+  if (in_exit(thread)) fold(thread, State::kNotSeen);
   tally(thread, State::kNotSeen, thread.mark, at);
   thread.mark = std::max(thread.mark, at);
 }
@@ -163,7 +161,23 @@ State ExitTracker::open_state(const Thread& thread) {
   return thread.phase == Thread::Phase::kEnded ? State::kNotSeen : state_of(thread);
 }
 
-// The thread, or the recording, ends: the state that it is in goes on to then.
+// The thread ends. What it left the guest for last was no exit of the guest's: its VM was switched
+// off, or the vCPU was taken away.
+void ExitTracker::end_thread(Thread& thread, Timestamp at) {
+  if (thread.phase == Thread::Phase::kExit) ++counters_.exits_stopped;
+  if (in_exit(thread)) {
+    account(thread, at);
+    fold(thread, State::kOffline);
+  } else {
+    carry(thread, at);
+    thread.totals.open.reset();
+    thread.totals.open_ns = 0;
+  }
+  thread.totals.end = std::max(thread.mark, at);
+  if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kGone;
+}
+
+// The recording ends: the state that the thread is in goes on to then.
 void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
@@ -240,12 +254,8 @@ void ExitTracker::leave_cpu(Thread& thread, const Event& event, const SchedSwitc
   thread.asleep = !sched.runnable;
   thread.stopped = sched.left == SchedSwitch::Left::kStopped ||
                    (thread.vmm_stopped && thread.asleep && thread.in_user);
-  if (sched.left == SchedSwitch::Left::kDead) [[unlikely]] {
-    if (thread.phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
-    carry(thread, event.at);
-    if (thread.phase != Thread::Phase::kEnded) thread.phase = Thread::Phase::kGone;
-    return;
-  }
+  if (sched.left == SchedSwitch::Left::kDead) [[unlikely]]
+    return end_thread(thread, event.at);
   if (!in_exit(thread)) return;
   keep_from_now(thread, event.at);
   if (sched.runnable) {

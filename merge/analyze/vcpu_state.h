@@ -19,7 +19,8 @@ struct ExitCounters {
   std::uint64_t vmm_events_in_exits = 0;
   std::uint64_t intervals_left_out = 0;  // beyond ExitTracker::kMostIntervals of an exit
   std::uint64_t threads_left_out = 0;    // kvm events of threads beyond the most that are followed
-  std::uint64_t exits_stopped = 0;       // no spans: the vCPU was paused or went offline in them
+  // No spans: the vCPU was paused, went offline or ended in them.
+  std::uint64_t exits_stopped = 0;
 };
 
 // What is known of a thread that runs a vCPU. Its time is the sum of its states; it begins with the
@@ -35,8 +36,8 @@ struct VcpuTotals {
   std::uint64_t rip_hidden = 0;
   bool rip_shown = false;
   Timestamp begin, end;  // end: once the thread or the recording ended
-  // The state that was carried to the end, and since when it, or the exit that it is in, lasted; of
-  // that exit, its parts.
+  // The state that was carried to the recording's end, and since when it, or the exit that it is
+  // in, lasted; of that exit, its parts.
   std::optional<State> open;
   std::uint64_t open_ns = 0;
   Parts open_parts{};

@@ -122,8 +122,12 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
     use.totals.exits = grown(totals.exits, before.exits);
     for (std::size_t i = 0; i < kStates; ++i) {
       const auto state = static_cast<State>(i);
-      use.totals.of(state) = grown(now.of(state), before.of(state));
+      if (state != State::kOffline) use.totals.of(state) = grown(now.of(state), before.of(state));
     }
+    // The exit in which a thread ended was told of as another state's time.
+    const std::uint64_t untold = minus(totals.time_ns(), before.time_ns());
+    now.offline_ns = std::min(now.offline_ns, before.offline_ns + untold);
+    use.totals.offline_ns = grown(now.offline_ns, before.offline_ns);
     frame.vcpus.push_back(use);
   }
 }

@@ -328,7 +328,7 @@ void print_counters(const Report& report, std::ostream& out) {
   const std::pair<std::uint64_t, std::string_view> kSentences[] = {
       {counters.left_out_events, "events left out on purpose, by --snapshot-on"},
       {counters.left_out_pieces, "pieces of time that they lay in, on one CPU each"},
-      {counters.exits.exits_stopped,
+      {beyond_edges(counters.exits.exits_stopped),
        "exits left out: their vCPU was paused or went offline in them"},
       {beyond_edges(counters.exits.exit_without_entry),
        report.model.from_userspace_exit ? "exits to user space whose end was not recorded"

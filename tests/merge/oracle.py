@@ -344,8 +344,21 @@ class Vcpu:
         self.totals["not_seen"] += now - self.mark
         self.mark = now
 
+    def end_thread(self, now, model):
+        """Its last exit is the way out of a machine that was switched off; what it was halted in it, it was."""
+        if self.phase in ("exit", "left"):
+            self.account(now)
+            self.span.settle(model)
+            self.span.pieces = [(begin, end, state if state in ("halted", "paused") else "offline")
+                                for begin, end, state in self.span.pieces]
+            for begin, end, state in self.span.pieces:
+                self.totals[state] += end - begin
+            self.end = now
+        else:
+            self.carry(now, model)
+
     def carry(self, now, model):
-        """The thread or the recording ends."""
+        """The recording ends."""
         if self.phase == "ended":
             self.totals["not_seen"] += now - max(self.mark, self.end or 0)
         else:
@@ -535,9 +548,7 @@ class Model:
         vcpu.off = "paused" if state & STOPPED or stopped else "blocked" if state & SLEEPING else "preempted"
         vcpu.off_at = event.at
         if state & DEAD:
-            if vcpu.phase == "exit":
-                self.counters["exit_without_entry"] += 1
-            vcpu.carry(event.at, self)
+            vcpu.end_thread(event.at, self)
             if vcpu.phase != "ended":
                 vcpu.phase = "gone"
         elif vcpu.phase in ("exit", "left"):

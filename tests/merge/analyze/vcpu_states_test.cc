@@ -247,11 +247,22 @@ TEST_P(VcpuStatesTest, TheTimeEndsWithTheThread) {
   play({entry(50), exit(100), to_user(110), leave(200, SchedSwitch::Left::kDead)});
   const VcpuTotals totals = end(1'000);
   EXPECT_EQ(totals.end.ns(), 200u);
-  EXPECT_EQ(totals.open_ns, 100u);
-  EXPECT_EQ(tracker_->counters().exit_without_entry, 1u);
+  EXPECT_EQ(totals.open, std::nullopt);
+  EXPECT_EQ(totals.offline_ns, 100u);
+  EXPECT_EQ(tracker_->counters().exits_stopped, 1u);
+  EXPECT_EQ(tracker_->counters().exit_without_entry, 0u);
   Overhead overhead;
   overhead.add(totals);
   EXPECT_EQ(overhead.exit_ns, 0u);  // it never ended
+}
+
+TEST_P(VcpuStatesTest, WhatAMachineWasHaltedBeforeItWasSwitchedOffItWasHalted) {
+  play({entry(50), exit(100, kSvmHlt), switch_out(110, false), wake(500), switch_in(505),
+        to_user(510), leave(600, SchedSwitch::Left::kDead)});
+  const VcpuTotals totals = end(1'000);
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kHalted)], 390u);
+  EXPECT_EQ(totals.offline_ns, 10u + 5u + 5u + 90u);
+  EXPECT_EQ(totals.time_ns(), 550u);
 }
 
 TEST_P(VcpuStatesTest, TheStateAtTheEndIsCarriedToItAndMarkedOpen) {

@@ -5,14 +5,17 @@
 // in the other.
 #include <fmt/format.h>
 
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/export/culprit_texts.h"
+#include "merge/export/detail_cache.h"
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
 #include "merge/pass/exit_text.h"
@@ -27,6 +30,7 @@ class ChromeExporter final : public Exporter {
         guest_span_(printable(options.guest_span)),
         culprits_(context_.timeline),
         output_(std::move(output)) {
+    for (std::size_t i = 0; i < kParts; ++i) parts_[i] = json_string(kPartNames[i]);
     output_.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   }
   [[nodiscard]] SpanClass selects() const override {
@@ -36,9 +40,15 @@ class ChromeExporter final : public Exporter {
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     write_open_exit(pipeline);
-    reason_ = reason_text(context_.timeline.source(exit.source), exit.reason);
-    const std::string detail = detail_text(exit.detail);
-    arguments_ = detail == "-" ? "" : ",\"args\":{\"detail\":" + json_string(detail) + "}";
+    const auto [reason, is_new] = reasons_.try_emplace(
+        std::tuple{exit.source, exit.reason.isa, exit.reason.reason, exit.reason.exception_class});
+    if (is_new)
+      reason->second = json_string(reason_text(context_.timeline.source(exit.source), exit.reason));
+    reason_ = reason->second;
+    arguments_ = details_.of(exit.detail, [&] {
+      const std::string detail = detail_text(exit.detail);
+      return detail == "-" ? "" : ",\"args\":{\"detail\":" + json_string(detail) + "}";
+    });
   }
   void begin(const Span& span, const Pipeline& pipeline) override {
     write_open_exit(pipeline);
@@ -66,17 +76,19 @@ class ChromeExporter final : public Exporter {
                   pipeline.processes().of(interval.thread, {}), 0};
     span.begin = interval.begin;
     span.end = interval.end;
-    text_of_span_ = interval.what.empty() ? guest_span_ : printable(interval.what);
+    const std::string what =
+        json_string(interval.what.empty() ? guest_span_ : printable(interval.what));
+    text_of_span_ = what;
     write('B', span, span.begin, pipeline);
     const std::uint64_t lane = lane_;
     for (const VcpuPiece& piece : interval.pieces) {
-      text_of_span_ = piece.part ? kPartNames[static_cast<std::size_t>(*piece.part)] : "guest";
-      if (piece.has_culprit())
-        text_of_span_ += ": " + printable(culprits_.of(piece.culprit, pipeline));
+      std::string text(piece.part ? kPartNames[static_cast<std::size_t>(*piece.part)] : "guest");
+      if (piece.has_culprit()) text += ": " + printable(culprits_.of(piece.culprit, pipeline));
+      text_of_span_ = json_string(text);
       write('B', span, piece.begin, pipeline, lane);
       write('E', span, piece.end, pipeline, lane);
     }
-    text_of_span_ = interval.what.empty() ? guest_span_ : printable(interval.what);
+    text_of_span_ = what;
     write('E', span, span.end, pipeline, lane);
   }
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override {
@@ -118,13 +130,32 @@ class ChromeExporter final : public Exporter {
     }
     const auto [name, category] = name_of(span, pipeline);
     const std::uint64_t ns = at.ns() > *first_ ? at.ns() - *first_ : 0;
-    text_.clear();
-    fmt::format_to(
-        std::back_inserter(text_),
-        "{}{{\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03},\"cat\":\"{}\",\"name\":{}{}}}",
-        separator(), phase, process, lane_, ns / 1000, ns % 1000, category, json_string(name),
-        span.kind == SpanKind::kExit ? arguments_ : "");
+    // Two of these are written for each span: no format string is read for them.
+    text_.assign(separator());
+    text_ += "{\"ph\":\"";
+    text_ += phase;
+    text_ += "\",\"pid\":";
+    append(process);
+    text_ += ",\"tid\":";
+    append(lane_);
+    text_ += ",\"ts\":";
+    append(ns / 1000);
+    const auto rest = static_cast<unsigned>(ns % 1000);
+    const char decimals[] = {'.', digit(rest / 100), digit(rest / 10 % 10), digit(rest % 10)};
+    text_.append(decimals, sizeof decimals);
+    text_ += ",\"cat\":\"";
+    text_ += category;
+    text_ += "\",\"name\":";
+    text_ += name;
+    if (span.kind == SpanKind::kExit) text_ += arguments_;
+    text_ += '}';
     output_.write(text_);
+  }
+  [[nodiscard]] static char digit(unsigned value) { return static_cast<char>('0' + value); }
+  template <typename Number>
+  void append(Number value) {
+    const fmt::format_int digits(value);
+    text_.append(digits.data(), digits.size());
   }
   [[nodiscard]] static std::int32_t process_of(const Track& track, const Pipeline& pipeline) {
     if (track.kind == TrackKind::kVcpu || track.kind == TrackKind::kGuestTask)
@@ -137,9 +168,7 @@ class ChromeExporter final : public Exporter {
   }
   // The process is that of the lane.
   std::uint64_t lane_of(const Span& span, std::int32_t& process) {
-    const auto thread = static_cast<std::uint32_t>(span.track.thread);
-    std::uint64_t lane = thread;
-    std::string name = fmt::format("vCPU {}", span.vcpu);
+    std::uint64_t lane = static_cast<std::uint32_t>(span.track.thread);
     if (span.track.kind == TrackKind::kGuestTask) {
       // A task that moves between vCPUs stays on one lane.
       const ThreadId of = span.track.task == 0 ? span.track.thread : ThreadId{};
@@ -147,62 +176,91 @@ class ChromeExporter final : public Exporter {
       const auto [place, is_new] =
           tasks_.try_emplace(key, std::pair{kTasks + tasks_.size(), process});
       std::tie(lane, process) = place->second;
-      name = span.track.task == 0
-                 ? fmt::format("guest functions of tid {}", thread)
-                 : fmt::format("guest task {}", static_cast<std::uint32_t>(span.track.task));
-    } else if (span.track.kind == TrackKind::kWorker) {
-      name = fmt::format("{} (tid {})",
-                         printable(context_.timeline.source(0).comm(span.track.thread)), thread);
-    } else if (span.track.kind != TrackKind::kVcpu) {
+    } else if (span.track.kind != TrackKind::kVcpu && span.track.kind != TrackKind::kWorker) {
       auto& lanes = async_[{span.track.kind, span.track.thread}];
       std::size_t free = 0;
       while (free < lanes.size() && lanes[free] > span.begin) ++free;
       if (free == lanes.size() && lanes.size() < kMostLanes) lanes.emplace_back();
       if (free < lanes.size()) lanes[free] = span.end;
-      const bool request = span.track.kind == TrackKind::kRequests,
-                 interrupt = span.track.kind == TrackKind::kInterrupts;
-      lane = kAsync + (request ? 0 : interrupt ? kMostLanes : 2 * kMostLanes) + free;
-      name = request ? "requests" : interrupt ? "interrupts" : "guest spans: " + guest_span_;
+      const std::size_t first = span.track.kind == TrackKind::kRequests     ? 0
+                                : span.track.kind == TrackKind::kInterrupts ? kMostLanes
+                                                                            : 2 * kMostLanes;
+      lane = kAsync + first + free;
     }
-    lane_names_.try_emplace({process, lane}, std::move(name));
+    const auto [name, is_new] = lane_names_.try_emplace({process, lane});
+    if (is_new) name->second = lane_name(span);
     return lane;
   }
-  [[nodiscard]] std::pair<std::string, std::string_view> name_of(const Span& span,
-                                                                 const Pipeline& pipeline) const {
-    const Names& names = pipeline.names();
+  [[nodiscard]] std::string lane_name(const Span& span) const {
+    const auto thread = static_cast<std::uint32_t>(span.track.thread);
+    switch (span.track.kind) {
+      case TrackKind::kGuestTask:
+        return span.track.task == 0
+                   ? fmt::format("guest functions of tid {}", thread)
+                   : fmt::format("guest task {}", static_cast<std::uint32_t>(span.track.task));
+      case TrackKind::kWorker:
+        return fmt::format("{} (tid {})",
+                           printable(context_.timeline.source(0).comm(span.track.thread)), thread);
+      case TrackKind::kRequests:
+        return "requests";
+      case TrackKind::kInterrupts:
+        return "interrupts";
+      case TrackKind::kGuestSpans:
+        return "guest spans: " + guest_span_;
+      case TrackKind::kVcpu:
+      case TrackKind::kWaker:
+        break;
+    }
+    return fmt::format("vCPU {}", span.vcpu);
+  }
+  // The name is a value of JSON; it lives until the next call.
+  [[nodiscard]] std::pair<std::string_view, std::string_view> name_of(const Span& span,
+                                                                      const Pipeline& pipeline) {
     switch (span.kind) {
       case SpanKind::kGuest:
         if (span.track.kind == TrackKind::kGuestSpans) return {text_of_span_, "guest span"};
-        return {"guest", "guest"};
+        return {"\"guest\"", "guest"};
       case SpanKind::kExit:
         return {reason_, "exit"};
       case SpanKind::kPart:
-        return {std::string(kPartNames[static_cast<std::size_t>(span.part)]), "part"};
+        return {parts_[static_cast<std::size_t>(span.part)], "part"};
       case SpanKind::kHandler:
-        return {std::string(names[span.region != kNoName ? span.region : span.name]), "qemu"};
+        return {name(span.region != kNoName ? span.region : span.name, pipeline), "qemu"};
       case SpanKind::kFunction:
-        return {std::string(names[span.name]), "function"};
+        return {name(span.name, pipeline), "function"};
       case SpanKind::kRequest:
-        return {std::string(names[span.name]), "request"};
+        return {name(span.name, pipeline), "request"};
       case SpanKind::kRequestStage:
-        return {std::string(kRequestStageNames[span.number]), "request stage"};
+        return {quoted_ = json_string(kRequestStageNames[span.number]), "request stage"};
       case SpanKind::kTurn:
-        return {span.number != 0 ? "serves a notify" : "turn", "vhost"};
+        return {span.number != 0 ? "\"serves a notify\"" : "\"turn\"", "vhost"};
       case SpanKind::kTurnPart:
-        return {std::string(kTurnPartNames[span.number]), "vhost part"};
+        return {quoted_ = json_string(kTurnPartNames[span.number]), "vhost part"};
       case SpanKind::kInterrupt:
       case SpanKind::kWakeup:
         break;
     }
-    return {fmt::format("interrupt {:#x}", span.number), "interrupt"};
+    return {quoted_ = fmt::format("\"interrupt {:#x}\"", span.number), "interrupt"};
+  }
+  [[nodiscard]] std::string_view name(NameId id, const Pipeline& pipeline) {
+    if (id >= names_.size()) names_.resize(id + 1);
+    if (names_[id].empty()) names_[id] = json_string(pipeline.names()[id]);
+    return names_[id];
   }
 
   static constexpr std::size_t kMostLanes = 4096;
   const ExportContext context_;
-  std::string guest_span_, text_of_span_;
+  std::string guest_span_;
   CulpritTexts culprits_;
   OutputFile output_;
-  std::string reason_, arguments_, text_;
+  // Values of JSON, and made once each: what spans are called.
+  std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t>, std::string>
+      reasons_;
+  DetailCache<std::string> details_;
+  std::vector<std::string> names_;  // by NameId
+  std::array<std::string, kParts> parts_;
+  std::string reason_, arguments_, text_of_span_, quoted_;
+  std::string text_;
   NestedExit open_;
   std::string_view separator_;
   std::uint64_t lane_ = 0;

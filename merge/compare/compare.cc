@@ -66,7 +66,7 @@ double figure_of(const Recorded& run, const std::string& key, Metric metric) {
     case Metric::kShare:
       return ratio(total, wall * static_cast<double>(std::max<std::size_t>(1, run.vcpus)));
     case Metric::kCost:
-      return ratio(total, static_cast<double>(run.guest_ns));
+      return ratio(total, or_unknown(run.guest_ns));
     case Metric::kMean:
       return ratio(total, count);
     case Metric::kP50:

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +45,8 @@ struct Recorded {
   bool markers = false;
   std::uint64_t events = 0, lost = 0, losses_uncounted = 0, exits = 0;
   std::size_t vcpus = 1;
-  std::uint64_t begin_ns = 0, wall_ns = 0, guest_ns = 0;
+  std::uint64_t begin_ns = 0, wall_ns = 0;
+  std::optional<std::uint64_t> guest_ns;     // nothing: the events do not tell
   std::map<std::string, std::string> facts;  // what the recording says of itself
   std::map<std::string, RecordedRow> rows;
   FoldedTimes flame;  // where it was asked for
@@ -91,7 +93,8 @@ struct ComparedRow {
 
 struct ComparedRecording {
   std::string path;
-  std::uint64_t exits = 0, wall_ns = 0, guest_ns = 0;
+  std::uint64_t exits = 0, wall_ns = 0;
+  std::optional<std::uint64_t> guest_ns;
   std::uint64_t counted = 0;  // in all rows
   std::size_t vcpus = 0;
 };

@@ -164,9 +164,13 @@ void CompareSink::describe(Recorded& recorded, const Naming& names) const {
   const Timestamp end = interval.end, origin = counts_something_ ? interval.begin : end;
   recorded.begin_ns = origin.ns();
   recorded.wall_ns = std::max<std::uint64_t>(1, elapsed(origin, end));
-  for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus())
-    if (pipeline.counts(vcpu.thread)) recorded.guest_ns += vcpu.totals.guest_ns;
-  if (recorded.exits == 0) recorded.guest_ns = calls_guest_ns_;
+  std::uint64_t guest_ns = calls_guest_ns_;
+  if (recorded.exits != 0) {
+    guest_ns = 0;
+    for (const VcpuTotalsOf& vcpu : pipeline.exits().vcpus())
+      guest_ns += pipeline.counts(vcpu.thread) ? vcpu.totals.guest_ns : 0;
+  }
+  recorded.guest_ns = told(recorded.model.known_states(), State::kGuest, guest_ns);
 }
 
 Recorded CompareSink::take(const Naming& names) {

@@ -24,7 +24,7 @@ Json recordings_json(const std::vector<ComparedRecording>& side) {
                     {"exits", one.exits},
                     {"counted", one.counted},
                     {"wall_ns", one.wall_ns},
-                    {"guest_ns", one.guest_ns},
+                    {"guest_ns", one.guest_ns ? Json(*one.guest_ns) : Json()},
                     {"vcpus", one.vcpus}});
   }
   return json;

@@ -45,10 +45,11 @@ void print_side(std::string_view label, const std::vector<ComparedRecording>& si
                 const Comparison& comparison, std::ostream& out) {
   const bool cycles = comparison.cycles, exits = comparison.rows_of == CompareRows::kExits;
   for (const ComparedRecording& recording : side) {
-    out << fmt::format(
-        "{:<7} {}: {} {} in {}, the guest ran {}\n", label, printable(recording.path),
-        grouped(exits ? recording.exits : recording.counted), rows_name(comparison),
-        duration_text(recording.wall_ns, cycles), duration_text(recording.guest_ns, cycles));
+    out << fmt::format("{:<7} {}: {} {} in {}, the guest ran {}\n", label,
+                       printable(recording.path),
+                       grouped(exits ? recording.exits : recording.counted), rows_name(comparison),
+                       duration_text(recording.wall_ns, cycles),
+                       recording.guest_ns ? duration_text(*recording.guest_ns, cycles) : "-");
   }
 }
 

@@ -27,7 +27,7 @@ Recorded run(std::uint64_t seed, std::uint64_t io_ns) {
     const std::uint64_t ns = typical * (80 + random.below(40)) * pace / 100'000;
     row.durations.add(ns);
     row.parts[0] += ns;
-    recorded.guest_ns += 5'000'000;
+    recorded.guest_ns = recorded.guest_ns.value_or(0) + 5'000'000;
     ++recorded.exits;
   }
   recorded.events = recorded.exits * 2;

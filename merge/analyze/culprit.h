@@ -58,6 +58,7 @@ struct WaitShare {
   Part part = Part::kPreempted;
   Culprit culprit;
   Timestamp begin, end;
+  ThreadId root{};  // the thread of Culprit::root, where that is one
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 

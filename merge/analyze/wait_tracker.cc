@@ -5,11 +5,13 @@
 #include "merge/analyze/pipeline.h"
 
 namespace trapline {
-void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end) {
+
+void WaitTracker::charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end,
+                         ThreadId root) {
   if (end <= thread.since) return;
   if (held_ >= kMostHeld) make_room();
   if (thread.shares.size() < kMostShares) {
-    thread.shares.push_back({part, culprit, thread.since, end});
+    thread.shares.push_back({part, culprit, thread.since, end, root});
     ++held_;
   } else {
     drop(thread, thread.since, end);
@@ -115,35 +117,33 @@ void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
   if (prev == nullptr && pipeline.vcpu(sched.prev)) prev = threads_.get(sched.prev, kMostThreads);
   if (prev != nullptr) leave(*prev, event, sched);
   if (!sched.runnable) {
-    if (Sleep* sleep = sleeps_.get(sched.prev, kMostThreads)) *sleep = {true, event.at, {}, {}};
+    if (Sleep* sleep = sleeps_.get(sched.prev, kMostThreads)) *sleep = {true, event.at, {}, {}, {}};
   }
   if (Thread* next = threads_.find(sched.next)) run(sched.next, *next, event);
 }
 
 // What the waker slept for most of that time, if it did; a thread that woke it did so for its own
 // cause.
-CulpritKind WaitTracker::root_of(const Culprit& waker, Timestamp since, Timestamp until) const {
-  if (!waker.is_thread()) return CulpritKind::kUnknown;
+WaitTracker::Root WaitTracker::root_of(const Culprit& waker, Timestamp since,
+                                       Timestamp until) const {
+  if (!waker.is_thread()) return {};
   const Sleep* sleep = sleeps_.find(waker.thread);
-  if (sleep == nullptr || sleep->asleep) return CulpritKind::kUnknown;
+  if (sleep == nullptr || sleep->asleep) return {};
   const std::uint64_t slept = elapsed(std::max(sleep->slept, since), std::min(sleep->woken, until));
-  return 2 * slept > elapsed(since, until) ? sleep->cause : CulpritKind::kUnknown;
-}
-
-void WaitTracker::end_sleep(Sleep& sleep, const Event& event, CulpritKind cause) {
-  sleep.asleep = false;
-  sleep.woken = event.at;
-  sleep.cause = cause;
+  return 2 * slept > elapsed(since, until) ? Root{sleep->cause, sleep->by} : Root();
 }
 
 // To what woke it; of a futex, to those who let go of it one after the other.
-void WaitTracker::charge_sleep(Thread& thread, const Event& event, const Culprit& by) {
-  if (by.kind != CulpritKind::kFutex) return charge(thread, Part::kBlocked, by, event.at);
+void WaitTracker::charge_sleep(Thread& thread, const Event& event, const Culprit& by,
+                               const Root& root) {
+  if (by.kind != CulpritKind::kFutex)
+    return charge(thread, Part::kBlocked, by, event.at, root.thread);
   for (const FutexWakes::Piece& piece : cause_.futex_pieces(thread.since)) {
     Culprit culprit = piece.culprit;
-    culprit.root = root_of(culprit, thread.since, piece.end);
+    const Root of_piece = root_of(culprit, thread.since, piece.end);
+    culprit.root = of_piece.kind;
     if (culprit.thread == by.thread) culprit.handler = by.handler;
-    charge(thread, Part::kBlocked, culprit, piece.end);
+    charge(thread, Part::kBlocked, culprit, piece.end, of_piece.thread);
   }
 }
 
@@ -156,13 +156,14 @@ void WaitTracker::on_wakeup(const Event& event, const SchedWakeup& wakeup,
   if (slept || vcpu_slept) {
     const Timestamp since = vcpu_slept ? thread->slept : sleep->slept;
     Culprit by = cause_.of(event, wakeup, since, pipeline);
-    by.root = root_of(by, since, event.at);
-    const CulpritKind cause = cause_.without_end()               ? CulpritKind::kUnknown
-                              : by.root != CulpritKind::kUnknown ? by.root
-                                                                 : by.kind;
-    if (slept) end_sleep(*sleep, event, cause);
+    const Root root = root_of(by, since, event.at);
+    by.root = root.kind;
+    const Root cause = cause_.without_end()                 ? Root()
+                       : root.kind != CulpritKind::kUnknown ? root
+                                                            : Root{by.kind, by.thread};
+    if (slept) *sleep = {false, sleep->slept, event.at, cause.kind, cause.thread};
     if (vcpu_slept) {
-      charge_sleep(*thread, event, by);
+      charge_sleep(*thread, event, by, root);
       thread->without_end = cause_.without_end();
       thread->state = Thread::State::kWaiting;
       thread->since = event.at;
@@ -251,7 +252,7 @@ void WaitTracker::add_halts(const PartInterval& halted, std::span<const WaitShar
     const Timestamp begin = std::max(share.begin, halted.begin);
     const Timestamp end = std::min(share.end, halted.end);
     if (share.part == Part::kBlocked && end > begin)
-      halts_.push_back({Part::kHalted, share.culprit, begin, end});
+      halts_.push_back({Part::kHalted, share.culprit, begin, end, share.root});
   }
 }
 
@@ -282,7 +283,7 @@ void WaitTracker::on_exit(const ExitSpan& exit) {
       fill(std::min(share->begin, interval.end));
       const Timestamp end = std::min(share->end, interval.end);
       if (end <= at) continue;
-      of_exit_.push_back({interval.part, share->culprit, at, end});
+      of_exit_.push_back({interval.part, share->culprit, at, end, share->root});
       at = end;
       if (share->end > interval.end) break;  // it goes on in the next interval
     }

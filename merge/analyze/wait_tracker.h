@@ -85,20 +85,24 @@ class WaitTracker {
     bool asleep = false;
     Timestamp slept, woken;
     CulpritKind cause = CulpritKind::kUnknown;  // at the end of its chain
+    ThreadId by{};                              // its thread, where it is one
   };
 
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
   void on_wakeup(const Event& event, const SchedWakeup& wakeup, const Pipeline& pipeline);
   void on_migration(const Event& event, const HostEvent& migration);
   void on_interrupt(const Event& event, const HostEvent& host);
-  static void end_sleep(Sleep& sleep, const Event& event, CulpritKind cause);
-  void charge_sleep(Thread& thread, const Event& event, const Culprit& by);
+  struct Root {
+    CulpritKind kind = CulpritKind::kUnknown;
+    ThreadId thread{};
+  };
+  void charge_sleep(Thread& thread, const Event& event, const Culprit& by, const Root& root);
   void doubt_handler(Thread& thread) const;
-  [[nodiscard]] CulpritKind root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
+  [[nodiscard]] Root root_of(const Culprit& waker, Timestamp since, Timestamp until) const;
   void on_lost(const Event& event, const Lost& lost);
   void leave(Thread& thread, const Event& event, const SchedSwitch& sched);
   void run(ThreadId id, Thread& thread, const Event& event);
-  void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end);
+  void charge(Thread& thread, Part part, const Culprit& culprit, Timestamp end, ThreadId root = {});
   void divide(ThreadId id, Thread& thread, std::uint32_t cpu, Timestamp end);
   static void drop(Thread& thread, Timestamp from, Timestamp until);
   void clear(Thread& thread);

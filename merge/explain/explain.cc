@@ -16,18 +16,20 @@ namespace {
 // Sums by culprit, the largest first.
 std::vector<WaitedFor> by_culprit(const std::vector<WaitShare>& waits, Part part,
                                   const Naming& names) {
-  std::map<Culprit, WaitedFor> sums;
+  std::map<std::pair<Culprit, ThreadId>, WaitedFor> sums;
   for (const WaitShare& share : waits) {
     if (share.part != part) continue;
-    WaitedFor& sum = sums[share.culprit];
+    WaitedFor& sum = sums[{share.culprit, share.root}];
     sum.ns += share.length();
     ++sum.pieces;
   }
   std::vector<WaitedFor> culprits;
-  for (auto& [culprit, sum] : sums) {
+  for (auto& [whom, sum] : sums) {
+    const auto& [culprit, root] = whom;
     sum.part = part;
-    sum.who = names.text(culprit);
-    sum.how = part == Part::kPreempted ? names.ran_instead(culprit) : names.slept_for(culprit);
+    sum.who = names.text(culprit, root);
+    sum.how =
+        part == Part::kPreempted ? names.ran_instead(culprit) : names.slept_for(culprit, root);
     culprits.push_back(std::move(sum));
   }
   std::stable_sort(culprits.begin(), culprits.end(),
@@ -54,6 +56,11 @@ void ExitPicker::event(const Event& event, const Pipeline& pipeline) {
     activity_.on(event, told == nullptr ? kNoName : told->name, pipeline.waits()->switches());
     if (told != nullptr) on_vmm_event(event, *told);
   }
+  // The exit before may be none that is handed out.
+  if (of_host && std::holds_alternative<KvmExit>(event.payload)) accessing_.erase(event.thread);
+  const auto* detail = std::get_if<KvmDetail>(&event.payload);
+  if (of_host && detail != nullptr && detail->kind <= DetailKind::kMmio && !detail->unsatisfied)
+    ++accessing_[event.thread][static_cast<std::size_t>(detail->kind)];
   if (const GuestRun* run = pipeline.exits().guest_run())
     guest_[run->thread] = elapsed(run->begin, run->end);
 }
@@ -87,8 +94,14 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const auto written = writing_.find(exit.thread);
   VmmEvents events;
   if (written != writing_.end()) events = std::exchange(written->second, {});
+  const auto accessed = accessing_.find(exit.thread);
+  Accesses accesses{};
+  if (accessed != accessing_.end()) accesses = std::exchange(accessed->second, {});
   if (!is_better(exit, pipeline.begin().value_or(Timestamp()))) return;
   found_ = true;
+  accesses_ = exit.detail.kind <= DetailKind::kMmio
+                  ? accesses[static_cast<std::size_t>(exit.detail.kind)]
+                  : 0;
   exit_ = exit;
   exit_.intervals = {};
   exit_.handlers = {};
@@ -137,6 +150,14 @@ void ExitPicker::add_culprits(Explanation& explanation, const Naming& names) con
                           {},
                           part_of(exit_, part) - slept,
                           0});
+    if (part == Part::kHalted && part_of(exit_, part) != 0 && culprits.empty() &&
+        !explanation.known[static_cast<std::size_t>(State::kPreempted)]) {
+      constexpr std::string_view kUnknown =
+          "unknown (record sched:sched_switch, sched:sched_waking)";
+      culprits.push_back({part, std::string(kUnknown),
+                          fmt::format("until it was woken; by whom is {}", kUnknown),
+                          part_of(exit_, part), 1});
+    }
     std::move(culprits.begin(), culprits.end(), std::back_inserter(explanation.culprits));
   }
 }
@@ -170,7 +191,8 @@ void ExitPicker::add_steps(Explanation& explanation, const Naming& names) const 
   }
   for (const WaitShare& share : waits_) {
     steps.push_back({elapsed(exit_.start, share.begin), share.length(), share.part,
-                     names.text(share.culprit), names.step(share.part, share.culprit)});
+                     names.text(share.culprit, share.root),
+                     names.step(share.part, share.culprit, share.root)});
   }
   std::stable_sort(steps.begin(), steps.end(), [](const ExplainStep& a, const ExplainStep& b) {
     return a.after_ns < b.after_ns;
@@ -216,6 +238,7 @@ std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
   explanation.vm = names.vcpus.vm(exit_.thread);
   explanation.known = names.pipeline.exits().model().known_states();
   explanation.guest_ns = guest_ns_;
+  explanation.accesses = accesses_;
   add_culprits(explanation, names);
   add_steps(explanation, names);
   add_vmm_events(explanation, names);
@@ -251,12 +274,14 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
         explanation->notes.begin(),
         fmt::format("only exits with {} were looked at", what.which.exits.text()));
   }
-  std::uint64_t gaps = 0, lost = 0;
+  std::uint64_t gaps = 0, lost = 0, uncounted = 0;
   for (std::size_t i = 0; i < pass->timeline().size(); ++i) {
-    gaps += pass->timeline().source(i).counters().gaps;
-    lost += pass->timeline().source(i).counters().lost_events;
+    const auto& counters = pass->timeline().source(i).counters();
+    gaps += counters.gaps;
+    lost += counters.lost_events;
+    uncounted += counters.gaps_uncounted;
   }
-  if (gaps != 0) explanation->notes.push_back(losses_note(lost, gaps));
+  if (gaps != 0) explanation->notes.push_back(losses_note(lost, gaps, uncounted));
   return std::move(*explanation);
 }
 

@@ -1,6 +1,7 @@
 // trapline explain: one exit, what its time went to and who kept it waiting.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,6 +61,7 @@ struct Explanation {
   bool before = false;              // it begins only after the time that was asked for
   States known;                     // the parts that are known of any exit here
   std::uint64_t guest_ns = 0;       // how long the guest ran before; 0: not known
+  std::uint64_t accesses = 0;       // of ports, or of MMIO: the exit's detail is the first
   std::vector<WaitedFor> culprits;  // of each part the largest first; they sum to it
   std::vector<ExplainStep> steps;   // in order of time, the first kMostSteps
   std::size_t steps_left_out = 0;
@@ -115,10 +117,13 @@ class ExitPicker : public SpanSink {
   bool halts_;
   ThreadActivity activity_;
   std::map<ThreadId, std::uint64_t> guest_;  // the last run of each vCPU
+  // Answered accesses of each thread since its last exit, by DetailKind.
+  using Accesses = std::array<std::uint64_t, static_cast<std::size_t>(DetailKind::kMmio) + 1>;
+  std::map<ThreadId, Accesses> accessing_;
   bool found_ = false;
   ExitSpan exit_;  // without its views
   NameId function_ = kNoName;
-  std::uint64_t guest_ns_ = 0;
+  std::uint64_t guest_ns_ = 0, accesses_ = 0;
   std::vector<PartInterval> intervals_;
   std::vector<WaitShare> waits_;
   std::map<ThreadId, VmmEvents> writing_;

@@ -19,8 +19,8 @@ bool has_number(CulpritKind kind) {
   return kind == CulpritKind::kInterrupt || kind == CulpritKind::kSoftirq;
 }
 
-// What a thread that woke another one waited for itself.
-std::string_view root_text(CulpritKind root) {
+// What a thread that woke another one waited for itself; `who`: the thread of it, if it is known.
+std::string root_text(CulpritKind root, const std::string& who) {
   switch (root) {
     case CulpritKind::kTimer:
       return ", which waited for a timer";
@@ -30,10 +30,10 @@ std::string_view root_text(CulpritKind root) {
       return ", which waited for the disk";
     case CulpritKind::kIpi:
     case CulpritKind::kThread:
-      return ", which waited for another thread";
+      return ", which waited for " + (who.empty() ? "another thread" : who);
     case CulpritKind::kFutex:
     case CulpritKind::kLock:
-      return ", which waited for a futex";
+      return ", which waited for " + (who.empty() ? "a futex" : "the futex of " + who);
     default:
       return {};
   }
@@ -115,7 +115,16 @@ std::string Naming::vm(ThreadId thread) const {
   return vcpus.vm_of(name) != nullptr ? name : std::string();
 }
 
-std::string Naming::text(const Culprit& culprit) const {
+std::string Naming::text(ThreadId thread) const {
+  if (is_vcpu(thread)) return vcpus.vcpu(thread, true);
+  const std::string name = comm(thread);
+  const auto tid = static_cast<std::int32_t>(thread);
+  const std::string text =
+      name.empty() ? fmt::format("tid {}", tid) : fmt::format("{} (tid {})", name, tid);
+  return vm(thread).empty() ? text : "QEMU thread " + text;
+}
+
+std::string Naming::text(const Culprit& culprit, ThreadId root) const {
   switch (culprit.kind) {
     case CulpritKind::kIdle:
       return "idle";
@@ -144,18 +153,10 @@ std::string Naming::text(const Culprit& culprit) const {
     case CulpritKind::kLock:
       break;
   }
-  std::string text;
-  if (is_vcpu(culprit.thread)) {
-    text = vcpus.vcpu(culprit.thread, true);
-  } else {
-    const std::string name = comm(culprit.thread);
-    const auto tid = static_cast<std::int32_t>(culprit.thread);
-    text = name.empty() ? fmt::format("tid {}", tid) : fmt::format("{} (tid {})", name, tid);
-    if (!vm(culprit.thread).empty()) text = "QEMU thread " + text;
-  }
+  std::string text = this->text(culprit.thread);
   if (culprit.handler != kNoName)
     text += fmt::format(" (in {})", printable(names[culprit.handler]));
-  text += root_text(culprit.root);
+  text += root_text(culprit.root, root == ThreadId{} ? std::string() : this->text(root));
   return culprit.kind == CulpritKind::kLock    ? "lock, held by " + text
          : culprit.kind == CulpritKind::kFutex ? "futex of " + text
                                                : text;
@@ -177,23 +178,23 @@ std::string Naming::ran_instead(const Culprit& culprit) const {
   }
 }
 
-std::string Naming::slept_for(const Culprit& culprit) const {
+std::string Naming::slept_for(const Culprit& culprit, ThreadId root) const {
   switch (culprit.kind) {
     case CulpritKind::kLock:
-      return "waiting for a " + text(culprit);
+      return "waiting for a " + text(culprit, root);
     case CulpritKind::kFutex:
-      return "waiting for the " + text(culprit);
+      return "waiting for the " + text(culprit, root);
     case CulpritKind::kUnknown:
       return (culprit.missing == Missing::kContext ? "until it was woken by an "
                                                    : "until it was woken; by whom is ") +
              text(culprit);
     default:
-      return "until woken by " + text(culprit);
+      return "until woken by " + text(culprit, root);
   }
 }
 
-std::string Naming::step(Part part, const Culprit& culprit) const {
-  const std::string who = text(culprit);
+std::string Naming::step(Part part, const Culprit& culprit, ThreadId root) const {
+  const std::string who = text(culprit, root);
   const bool ran = culprit.kind == CulpritKind::kThread ||
                    culprit.kind == CulpritKind::kInterrupt || culprit.kind == CulpritKind::kSoftirq;
   if (part == Part::kPreempted) return (ran ? "preempted by " : "preempted, ") + who;

@@ -35,17 +35,20 @@ struct Naming {
 
   // "stress-ng (tid 412)", "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "idle", "timer",
   // "IPI from vCPU 1", "not allowed to run: CPU quota", "unknown (record sched:sched_waking)".
-  [[nodiscard]] std::string text(const Culprit& culprit) const;
+  // `root`: the thread of Culprit::root, where that is one and known.
+  [[nodiscard]] std::string text(const Culprit& culprit, ThreadId root = {}) const;
   // Of time in which a vCPU was ready to run: "X ran instead", "it was not allowed to run: CPU
   // quota", "its CPU was idle and had yet to take it up".
   [[nodiscard]] std::string ran_instead(const Culprit& culprit) const;
   // Of time in which it slept: "until woken by timer", "waiting for a lock, held by X".
-  [[nodiscard]] std::string slept_for(const Culprit& culprit) const;
+  [[nodiscard]] std::string slept_for(const Culprit& culprit, ThreadId root = {}) const;
   // A step of either, after its part: "preempted by X", "blocked, until timer".
-  [[nodiscard]] std::string step(Part part, const Culprit& culprit) const;
+  [[nodiscard]] std::string step(Part part, const Culprit& culprit, ThreadId root = {}) const;
   [[nodiscard]] bool is_vcpu(ThreadId thread) const { return vcpus.vm(thread) != "?"; }
   // The VM that the thread belongs to; empty: to none, or it is not known.
   [[nodiscard]] std::string vm(ThreadId thread) const;
+  // "vCPU 1", "QEMU thread CPU 0/KVM (tid 9)", "stress-ng (tid 412)".
+  [[nodiscard]] std::string text(ThreadId thread) const;
   // The name of a thread of the host, printable; empty where no source knows it.
   [[nodiscard]] std::string comm(ThreadId thread) const;
 };

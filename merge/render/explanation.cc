@@ -61,10 +61,13 @@ std::uint64_t part_of(const Explanation& explanation, Part part) {
 }
 
 // "io, port 0x518 write, fwcfg.dma, in outl".
-std::string what(const ExitRow& exit) {
+std::string what(const Explanation& explanation) {
+  const ExitRow& exit = explanation.exit;
   std::string text = exit.reason;
-  for (const std::string& more : {exit.detail, exit.device})
-    if (more != "-") text += ", " + more;
+  if (exit.detail != "-") text += ", " + exit.detail;
+  if (explanation.accesses > 1)
+    text += fmt::format(" (the first of {} accesses)", grouped(explanation.accesses));
+  if (exit.device != "-") text += ", " + exit.device;
   if (exit.function == kHiddenFunction) return text + ", rip " + exit.function;
   return exit.function == "[unknown]" || exit.function == "-" ? text
                                                               : text + ", in " + exit.function;
@@ -72,7 +75,7 @@ std::string what(const ExitRow& exit) {
 
 ExplainNode tree_of(const Explanation& explanation) {
   const ExitRow& exit = explanation.exit;
-  ExplainNode tree{fmt::format("{}, {}", exit.vcpu, what(exit)), exit.span.total(), 0, {}};
+  ExplainNode tree{fmt::format("{}, {}", exit.vcpu, what(explanation)), exit.span.total(), 0, {}};
   for (std::size_t i = 0; i < kParts; ++i) {
     if (exit.span.parts[i] == 0) continue;
     const bool or_user = static_cast<Part>(i) == Part::kKernel &&
@@ -225,7 +228,7 @@ std::vector<std::string> finding(const Explanation& explanation) {
   if (explanation.before) sentences.push_back("No exit holds that time. The next one:");
   sentences.push_back(fmt::format("{} left the guest for {}: {}.", exit.vcpu,
                                   duration_text(exit.span.total(), explanation.cycles),
-                                  what(exit)));
+                                  what(explanation)));
   sentences.push_back(parts_sentence(explanation));
   if (explanation.waker)
     sentences.push_back(waker_sentence(*explanation.waker, explanation.cycles));
@@ -284,7 +287,8 @@ void print_json(const Explanation& explanation, std::ostream& out) {
       {"version", 1},
       {"time_unit", explanation.cycles ? "cycles" : "ns"},
       {"exit", row_json(slow_exit_table(std::span(&explanation.exit, 1), explanation.known), 0)},
-      {"guest_ns", explanation.guest_ns == 0 ? Json() : Json(explanation.guest_ns)}};
+      {"guest_ns", explanation.guest_ns == 0 ? Json() : Json(explanation.guest_ns)},
+      {"accesses", explanation.accesses}};
   json["culprits"] = Json::array();
   for (const WaitedFor& one : explanation.culprits) {
     json["culprits"].push_back({{"part", kPartNames[static_cast<std::size_t>(one.part)]},

@@ -15,6 +15,7 @@ export interface Choice {
   latency: [number, number] | null; // latency bins, likewise
   worst: number | null;
   all: boolean; // every row of the table
+  busy: boolean | null; // the vCPUs' time without halts; null: as the page begins
 }
 
 export const kStart: Choice = {
@@ -27,6 +28,7 @@ export const kStart: Choice = {
   latency: null,
   worst: null,
   all: false,
+  busy: null,
 };
 
 function pair(text: string | null, most: number): [number, number] | null {
@@ -47,6 +49,7 @@ export function toFragment(choice: Choice): string {
   if (choice.latency) words.set("latency", choice.latency.join("-"));
   if (choice.worst !== null) words.set("exit", String(choice.worst));
   if (choice.all) words.set("all", "1");
+  if (choice.busy !== null) words.set("busy", choice.busy ? "1" : "0");
   return words.toString();
 }
 
@@ -81,5 +84,7 @@ export function fromFragment(fragment: string, limits: Limits): Choice {
   const worst = /^\d{1,4}$/.exec(words.get("exit") ?? "");
   if (worst && Number(worst[0]) < limits.worst) choice.worst = Number(worst[0]);
   choice.all = words.get("all") === "1";
+  const busy = words.get("busy");
+  if (busy === "1" || busy === "0") choice.busy = busy === "1";
   return choice;
 }

@@ -178,7 +178,7 @@ class BothLatencies {
   // Latency bins of one side's row; nothing where its page holds no such row.
   private bins(model: Model, key: string): [number, number][] {
     if ((this.data.rows_of ?? "exits") !== "exits") return []; // the cells are of exits
-    const flat = model.groups({ by: this.data.by, sort: "total", up: false, query: "", rows: [], time: null, latency: null, worst: null, all: true })
+    const flat = model.groups({ by: this.data.by, sort: "total", up: false, query: "", rows: [], time: null, latency: null, worst: null, all: true, busy: null })
       .find((group) => group.key === key)?.histogram ?? [];
     const pairs: [number, number][] = [];
     for (let i = 0; i + 1 < flat.length; i += 2) pairs.push([flat[i]!, flat[i + 1]!]);

@@ -4,7 +4,8 @@ import { duration, exact, grouped, moment } from "./text";
 import type { Neighbourhood } from "./types";
 
 const kLane = 34;
-const kLabels = 92;
+const kLeastLabels = 92;
+const kLetter = 7; // px, of a lane's name
 const kEvents = 200; // texts in the list
 const kLeast = 200; // ns in sight at the deepest zoom
 
@@ -18,6 +19,7 @@ export class NearView {
   readonly picture: HTMLElement;
   readonly list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events in sight" });
   view: [number, number];
+  private labels = kLeastLabels; // px
 
   // `focus` is the exit that is looked at, if one is; times count from its begin, else from the timeline's.
   constructor(
@@ -39,7 +41,7 @@ export class NearView {
       if (!event.ctrlKey && !event.shiftKey) return;
       event.preventDefault();
       const box = this.picture.getBoundingClientRect();
-      this.zoom(event.deltaY > 0 ? 1.4 : 0.7, Math.max(0, Math.min(1, (event.clientX - box.left - kLabels) / (box.width - kLabels))));
+      this.zoom(event.deltaY > 0 ? 1.4 : 0.7, Math.max(0, Math.min(1, (event.clientX - box.left - this.labels) / (box.width - this.labels))));
     }, { passive: false });
     const button = (text: string, label: string, act: () => void): HTMLElement => h("button", { type: "button", "aria-label": label, click: act }, text);
     this.controls = h("div", { class: "controls noprint" },
@@ -77,18 +79,20 @@ export class NearView {
     const { near, focus } = this;
     const width = widthOf(this.picture);
     const [from, to] = this.view;
-    const x = (at: number): number => kLabels + ((at - from) / Math.max(1, to - from)) * (width - kLabels);
+    const longest = near.lanes.reduce((most, text) => Math.max(most, text.length), 0) * kLetter + 8;
+    const labels = (this.labels = Math.floor(Math.max(Math.min(kLeastLabels, width / 3), Math.min(longest, width / 4))));
+    const x = (at: number): number => labels + ((at - from) / Math.max(1, to - from)) * (width - labels);
     const bottom = near.lanes.length * kLane;
     const svg = s("svg", { width, height: bottom + 26, role: "img", "aria-label": `${near.spans.length} spans and ${near.events.length} events on ${near.lanes.length} lanes` });
-    const inside = s("svg", { x: kLabels, width: Math.max(1, width - kLabels), height: bottom + 26, viewBox: `${kLabels} 0 ${Math.max(1, width - kLabels)} ${bottom + 26}` });
+    const inside = s("svg", { x: labels, width: Math.max(1, width - labels), height: bottom + 26, viewBox: `${labels} 0 ${Math.max(1, width - labels)} ${bottom + 26}` });
     near.lanes.forEach((text, i) => {
-      svg.append(s("text", { class: "lane", x: 0, y: i * kLane + 20 }, clip(text, 14), s("title", {}, text)));
-      inside.append(s("rect", { class: "lane", x: kLabels, y: i * kLane + 2, width: width - kLabels, height: kLane - 4 }));
+      svg.append(s("text", { class: "lane", x: 0, y: i * kLane + 20 }, clip(text, Math.floor((labels - 4) / kLetter)), s("title", {}, text)));
+      inside.append(s("rect", { class: "lane", x: labels, y: i * kLane + 2, width: width - labels, height: kLane - 4 }));
     });
     if (focus) inside.append(s("rect", { class: "focus", x: x(focus.start), width: Math.max(1, x(focus.start + focus.length) - x(focus.start)), height: bottom }));
     for (const [lane, begin, end, kind, text] of near.spans) {
       if (end < from || begin > to) continue;
-      const left = Math.max(kLabels - 2, x(begin));
+      const left = Math.max(labels - 2, x(begin));
       const size = Math.min(width + 2, x(end)) - left;
       inside.append(s("rect", { class: `p-${kind}`, x: left, y: lane * kLane + 5, width: Math.max(1, size), height: kLane - 16 }, s("title", {}, `${text}: ${exact(end - begin)}`)));
       if (size > 40) inside.append(s("text", { class: `on-${kind}`, x: left + 4, y: lane * kLane + 18 }, clip(text, Math.floor((size - 6) / 6.6))));
@@ -105,13 +109,14 @@ export class NearView {
   private ticks(inside: SVGSVGElement, x: (at: number) => number, width: number, y: number): void {
     const [from, to] = this.view;
     const origin = this.focus?.start ?? this.near.from;
-    const raw = (to - from) / Math.max(2, Math.floor((width - kLabels) / 120));
+    const labels = this.labels;
+    const raw = (to - from) / Math.max(2, Math.floor((width - labels) / 120));
     const size = 10 ** Math.floor(Math.log10(Math.max(1, raw)));
     const step = [1, 2, 5, 10].map((n) => n * size).find((n) => n >= raw) ?? raw;
     for (let at = Math.ceil((from - origin) / step) * step; at <= to - origin; at += step) {
       const left = x(at + origin);
       inside.append(s("path", { class: "tick", d: `M${left.toFixed(1)} ${y}v4` }),
-        s("text", { x: left, y: y + 17, "text-anchor": left > width - 40 ? "end" : left < kLabels + 20 ? "start" : "middle" }, at === 0 ? "0" : (at < 0 ? "−" : "+") + duration(Math.abs(at))));
+        s("text", { x: left, y: y + 17, "text-anchor": left > width - 40 ? "end" : left < labels + 20 ? "start" : "middle" }, at === 0 ? "0" : (at < 0 ? "−" : "+") + duration(Math.abs(at))));
     }
   }
 
@@ -126,10 +131,14 @@ export class NearView {
 
   private events(): void {
     const { near, list } = this;
+    // Columns as wide as their longest text: a name is in one piece.
+    const widest = (texts: string[]): string => `${Math.min(32, texts.reduce((most, text) => Math.max(most, text.length), 4))}ch`;
+    list.style.setProperty("--whose", widest(near.events.map(([, , , whose]) => whose)));
+    list.style.setProperty("--tag", widest(near.lanes));
     const seen = near.events.filter(([, at]) => at >= this.view[0] && at <= this.view[1]);
     replace(list, ...seen.slice(0, kEvents).map(([lane, at, text, whose]) =>
       h("li", { class: this.within(at) ? "within" : "" },
-        h("span", { class: "number at", title: moment(at, 9) }, this.relative(at)), h("span", { class: "whose" }, clip(whose, 18)),
+        h("span", { class: "number at", title: moment(at, 9) }, this.relative(at)), h("span", { class: "whose", title: whose }, clip(whose, 32)),
         h("span", { class: "tag" }, near.lanes[lane] ?? ""), name(text))),
       seen.length > kEvents && h("li", {}, `${grouped(seen.length - kEvents)} more in sight: zoom in.`),
       near.left_out > 0 && h("li", { class: "left-out" }, `${grouped(near.left_out)} events and spans of this time are not on the page; the command above prints them.`));

@@ -2,13 +2,15 @@
 import type { Choice } from "./choice";
 import { currentLook, h, replace, s, widthOf } from "./dom";
 import type { Model, Selection } from "./model";
-import { Strip, sums } from "./strip";
+import { kBusy, Strip, sums } from "./strip";
 import { duration, exact, moment, percent, visible } from "./text";
 import { kStates } from "./types";
 
 const kMark = 12; // the strip of what is chosen
 
 export type Change = (change: Partial<Choice>) => void;
+
+const busyOf = (all: ReturnType<typeof sums>): number => kBusy.reduce((n, state) => n + all[state], 0);
 
 export class Shares {
   readonly element = h("section", { id: "shares", "aria-labelledby": "shares-title" });
@@ -19,7 +21,10 @@ export class Shares {
   private readonly to: HTMLInputElement;
   private readonly words = h("output", { class: "interval", for: "time-from time-to" });
   private readonly marked = h("div");
-  private drawn: { look: number; strips: Strip[] } | null = null;
+  private readonly whole: HTMLButtonElement;
+  private readonly onlyBusy: HTMLButtonElement;
+  private readonly idle: boolean; // more of the vCPUs' time than not
+  private drawn: { look: number; busy: boolean; strips: Strip[] } | null = null;
 
   constructor(
     private readonly model: Model,
@@ -30,8 +35,16 @@ export class Shares {
       h("input", { type: "range", id, min: 0, max: bins, step: 1, value, input: () => this.slid(id) });
     this.from = slider("time-from", 0);
     this.to = slider("time-to", bins);
+    const all = sums(model.data.vcpus, null);
+    this.idle = busyOf(all) * 2 < all.time - all.not_seen;
+    const show = (busy: boolean, text: string): HTMLButtonElement =>
+      h("button", { type: "button", id: busy ? "busy-time" : "all-time", click: () => this.change({ busy }) }, text);
+    this.whole = show(false, "All time");
+    this.onlyBusy = show(true, "Busy time");
+    const halts = all.halted + all.paused + all.offline > 0 && busyOf(all) > 0;
     this.element.append(
       this.title,
+      halts ? h("div", { class: "controls noprint", role: "group", "aria-label": "Time that is shown" }, this.whole, this.onlyBusy, h("span", { class: "dim" }, "busy: without halts")) : "",
       this.strips,
       this.reading,
       h("div", { class: "controls noprint" },
@@ -58,14 +71,17 @@ export class Shares {
     const time = choice.time;
     const span = time ? this.model.edge(time[1]) - this.model.edge(time[0]) : data.duration_ns;
     const all = sums(data.vcpus, time);
-    const wall = Math.max(1, all.time);
-    const rest = kStates.filter((state) => state !== "guest").sort((a, b) => all[b] - all[a]);
+    const busy = choice.busy ?? this.idle;
+    this.whole.setAttribute("aria-pressed", String(!busy));
+    this.onlyBusy.setAttribute("aria-pressed", String(busy));
+    const wall = Math.max(1, busy ? busyOf(all) : all.time);
+    const rest = (busy ? kBusy : kStates).filter((state) => state !== "guest").sort((a, b) => all[b] - all[a]);
     const words = rest.filter((x) => all[x] > 0).slice(0, 2)
       .map((x) => `${percent(all[x] / wall)} ${x === "user" ? "in QEMU" : x === "kernel" ? "in the kernel" : x}`);
     this.title.textContent =
       data.vcpus.length === 0
         ? "No vCPU ran while this was recorded"
-        : `The guest ran ${percent(all.guest / wall)} of the vCPUs' time` +
+        : `The guest ran ${percent(all.guest / wall)} of the vCPUs' ${busy ? `busy time, ${duration(busyOf(all))}` : "time"}` +
           (words.length ? `; ${words.join(", ")}` : "");
     this.from.value = String(time?.[0] ?? 0);
     this.to.value = String(time?.[1] ?? bins);
@@ -74,7 +90,7 @@ export class Shares {
     this.to.setAttribute("aria-valuetext", value(Number(this.to.value)));
     this.words.textContent = `${value(time?.[0] ?? 0)} to ${value(time?.[1] ?? bins)} (${duration(span)})`;
     const narrowed = choice.rows.length > 0 || choice.latency !== null;
-    for (const strip of this.shown()) strip.mark(time);
+    for (const strip of this.shown(busy)) strip.mark(time);
     replace(this.marked, narrowed && this.marks(selection));
   }
 
@@ -83,12 +99,12 @@ export class Shares {
     return width > 640 ? width - 190 : width;
   }
 
-  private shown(): Strip[] {
-    if (this.drawn?.look === currentLook()) return this.drawn.strips;
-    const strips = this.model.data.vcpus.map((vcpu) => new Strip(this.model, vcpu, this.plotWidth()));
+  private shown(busy: boolean): Strip[] {
+    if (this.drawn?.look === currentLook() && this.drawn.busy === busy) return this.drawn.strips;
+    const strips = this.model.data.vcpus.map((vcpu) => new Strip(this.model, vcpu, this.plotWidth(), busy));
     for (const strip of strips) this.follow(strip);
     replace(this.strips, ...strips.map((strip) => strip.element), this.marked, this.axis());
-    this.drawn = { look: currentLook(), strips };
+    this.drawn = { look: currentLook(), busy, strips };
     return strips;
   }
 

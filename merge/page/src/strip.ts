@@ -17,6 +17,9 @@ export const kSigns: Record<State, string> = {
   offline: "offline",
 };
 
+// In which a vCPU ran, or could have: the report's busy time.
+export const kBusy: readonly State[] = ["guest", "kernel", "user", "preempted", "blocked"];
+
 // `time`: of them all, what is not seen too.
 export function sums(vcpus: Vcpu[], time: [number, number] | null): Record<State | "not_seen" | "time", number> {
   const result = { guest: 0, kernel: 0, user: 0, preempted: 0, blocked: 0, halted: 0, paused: 0, offline: 0, not_seen: 0, time: 0 };
@@ -38,19 +41,24 @@ export class Strip {
   readonly svg: SVGSVGElement;
   private readonly marks = s("g");
   private readonly labels = h("ul", { class: "labels" });
+  private readonly states: readonly State[];
+  private readonly full: number; // the share of a bin that the strip's whole height stands for
 
   constructor(
     private readonly model: Model,
     private readonly vcpu: Vcpu,
     private readonly width: number,
+    private readonly busy = false,
   ) {
+    this.states = busy ? kBusy : kStates;
+    this.full = busy ? this.most() : 1;
     this.svg = s("svg", { class: "strip", width, height: kHeight, viewBox: `0 0 ${width} ${kHeight}`, role: "img" });
     this.svg.append(s("rect", { class: "ground", width, height: kHeight }));
     this.stack();
     this.losses();
     this.svg.append(this.marks);
     this.element = h("figure", { class: "vcpu" },
-      h("figcaption", {}, h("strong", {}, vcpu.name), h("span", { class: "dim" }, ` thread ${vcpu.tid}`)),
+      h("figcaption", {}, h("strong", {}, vcpu.name), h("span", { class: "dim" }, ` thread ${vcpu.tid}${busy ? `; the full height is ${percent(this.full)} of the time` : ""}`)),
       h("div", { class: "beside" }, this.svg, this.labels));
   }
 
@@ -62,18 +70,24 @@ export class Strip {
     return (this.model.edge(bin) / Math.max(1, this.model.data.duration_ns)) * this.width;
   }
 
+  // The largest share of a bin that is busy; at least something.
+  private most(): number {
+    const shares = Array.from({ length: this.model.data.time.bins }, (_, bin) => kBusy.reduce((n, state) => n + (this.vcpu.shares[state][bin] ?? 0), 0) / this.length(bin));
+    return Math.min(1, shares.reduce((most, share) => Math.max(most, share), 0)) || 1;
+  }
+
   private stack(): void {
     const base = new Float64Array(this.model.data.time.bins);
-    for (const state of kStates) {
+    for (const state of this.busy ? this.states : ([...this.states, "not_seen"] as const)) {
       let path = "";
       this.vcpu.shares[state].forEach((ns, bin) => {
         if (ns === 0) return;
-        const part = ns / this.length(bin);
+        const part = ns / this.length(bin) / this.full;
         const y = (1 - (base[bin] ?? 0) - part) * kHeight;
         path += `M${this.x(bin).toFixed(1)} ${y.toFixed(1)}H${(this.x(bin + 1) + 0.3).toFixed(1)}v${(part * kHeight).toFixed(1)}H${this.x(bin).toFixed(1)}z`;
         base[bin] = (base[bin] ?? 0) + part;
       });
-      if (path) this.svg.append(s("path", { class: `p-${state}`, d: path }));
+      if (path) this.svg.append(s("path", { class: `p-${state === "not_seen" ? "lost" : state}`, d: path }));
     }
   }
 
@@ -89,11 +103,13 @@ export class Strip {
 
   mark(time: [number, number] | null): void {
     const own = sums([this.vcpu], time);
-    const span = Math.max(1, own.time);
-    this.svg.setAttribute("aria-label", `${this.vcpu.name}: ` + kStates.filter((p) => own[p] > 0).map((p) => `${kSigns[p]} ${percent(own[p] / span)}`).join(", "));
-    replace(this.labels, ...kStates.filter((p) => own[p] > 0).map((p) =>
-      h("li", { title: exact(own[p]) }, h("span", { class: `swatch b-${p}`, "aria-hidden": "true" }),
-        h("span", { class: "number" }, percent(own[p] / span)), ` ${kSigns[p]}`)));
+    const span = Math.max(1, this.states.reduce((n, p) => n + own[p], this.busy ? 0 : own.not_seen));
+    const shown = this.states.filter((p) => own[p] > 0).map((p): [string, number, string] => [p, own[p], kSigns[p]]);
+    if (!this.busy && own.not_seen > 0) shown.push(["not_recorded", own.not_seen, "not seen"]);
+    this.svg.setAttribute("aria-label", `${this.vcpu.name}${this.busy ? ", of its busy time" : ""}: ` + shown.map(([, ns, sign]) => `${sign} ${percent(ns / span)}`).join(", "));
+    replace(this.labels, ...shown.map(([state, ns, sign]) =>
+      h("li", { title: exact(ns) }, h("span", { class: `swatch b-${state}`, "aria-hidden": "true" }),
+        h("span", { class: "number" }, percent(ns / span)), ` ${sign}`)));
     if (!time) {
       replace(this.marks);
       return;

@@ -4,6 +4,7 @@ import { clip, currentLook, h, name, replace } from "./dom";
 import { low, type Model } from "./model";
 import { NearView } from "./near";
 import type { Change } from "./shares";
+import { stepsPicture } from "./steps";
 import { partsBar } from "./table";
 import { duration, exact, moment, momentOption, quoted, without } from "./text";
 import { kParts, type Neighbourhood, type WorstExit } from "./types";
@@ -24,6 +25,7 @@ function waiting(exit: WorstExit): (Node | string)[] {
 export class Worst {
   readonly element = h("section", { id: "worst", "aria-labelledby": "worst-title" });
   private readonly title = h("h2", { id: "worst-title" });
+  private readonly steps = h("div");
   private readonly body = h("tbody");
   private readonly under = h("p", { class: "dim" });
   private readonly panel = h("div", { id: "exit", class: "panel", hidden: true });
@@ -37,7 +39,7 @@ export class Worst {
   ) {
     this.functions = model.data.worst.some((exit) => exit.function !== "[unknown]" && exit.function !== "-");
     const heads = ["Began", "Took", "Parts", "vCPU", "Reason", "Detail", "Device", ...(this.functions ? ["Guest function"] : []), "Ran instead"];
-    this.element.append(this.title,
+    this.element.append(this.title, this.steps,
       h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Longest exits, table" }, h("table", {},
         h("thead", {}, h("tr", {}, ...heads.map((text, i) => h("th", { scope: "col", class: i < 2 ? "number" : "" }, text)))),
         this.body)), this.under, this.panel);
@@ -66,6 +68,8 @@ export class Worst {
       ? [`The longest exit${fitting.length < worst.length ? " of these" : ""} took ${duration(first.total_ns)}: `, name(first.reason),
         first.detail !== "-" && `, ${clip(first.detail, 40)}`, first.device !== "-" && `, ${clip(first.device, 40)}`]
       : ["None of the longest exits is in what is chosen"]));
+    const looked = (choice.worst === null ? undefined : worst[choice.worst]) ?? first;
+    replace(this.steps, looked && stepsPicture(looked, looked.neighbourhood === null ? undefined : this.model.data.neighbourhoods[looked.neighbourhood], this.steps));
     const shown = fitting.slice(0, choice.all ? undefined : kShown);
     const focused = (document.activeElement as HTMLElement | null)?.dataset?.["exit"];
     replace(this.body, ...shown.map(([exit, i]) => this.row(exit, i, choice)));

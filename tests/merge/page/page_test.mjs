@@ -149,7 +149,7 @@ const cases = {
   async a_given_page_opens_quietly() {
     for (const theme of ["light", "dark"]) {
       await with_page(process.env.TRAPLINE_PAGE_FILE, { theme, hash: "#exit=0" }, async (page) => {
-        assert.match(await page.locator("#shares-title").textContent(), /^The guest ran [\d.]+ % of the vCPUs' time/);
+        assert.match(await page.locator("#shares-title").textContent(), /^The guest ran [\d.]+ % of the vCPUs' (busy )?time/);
         assert.ok(await page.locator("#exit .near svg").first().isVisible());
         assert.ok((await page.locator("#recorded").textContent()).includes("Command"), "what session.json says");
         const found = await page.evaluate(`(async () => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
@@ -410,6 +410,90 @@ const cases = {
     });
   },
 
+  // The finding, the notes and each cell that both have, as they are printed.
+  async the_words_and_figures_are_the_texts() {
+    const chrome = await browser();
+    let compared = 0;
+    try {
+      for (const words of recorded()) {
+        const html = join(folder, "text.html");
+        let text;
+        try {
+          run("report", ...words, "--format", "html", "-o", html, "--force");
+          text = run("report", ...words, "--by", "reason", "--irq", "--halt", "--guest").split("\n");
+        } catch {
+          continue;  // no exits: no page
+        }
+        const { page, close } = await open(chrome, html, { hash: "#by=reason&all=1" });
+        const data = await dataOf(page);
+        if (data.finding) assert.equal(text[0], data.finding, `${words}`);
+        if (data.finding) assert.equal(await page.locator(".finding").textContent(), text[0]);
+        for (const note of data.notes) assert.ok(text.includes(`note: ${note}`), `${words}: ${note}`);
+        const shown = new Map(await page.evaluate(() => [...document.querySelectorAll("#table tbody tr[data-key]")].map((row) => {
+          const [count, total, , mean, p50, , p99, max] = [...row.querySelectorAll("td.number")].map((cell) => cell.textContent.replace("≈", "").trim());
+          return [row.querySelector("th .name").textContent, { exits: count, total, mean, p50, p99, max }];
+        })));
+        const head = text.findIndex((line) => /^reason +exits /.test(line));
+        const columns = text[head].split(/ {2,}/);
+        for (const line of text.slice(head + 1, text.indexOf("", head))) {
+          const cells = line.split(/ {2,}/);
+          const row = shown.get(cells[0]);
+          if (!row) continue;  // the sum
+          for (const [i, column] of columns.entries()) {
+            if (i > 0 && column in row) assert.equal(row[column].replace("–", "-"), cells[i], `${words}: ${column} of ${cells[0]}`);
+          }
+          ++compared;
+        }
+        await close();
+      }
+    } finally {
+      await chrome.close();
+    }
+    console.log(`${compared} rows`);
+    assert.ok(compared > 40, `${compared} rows`);
+  },
+
+  // In their order, with who had them; they are the whole exit, to the nanosecond.
+  async an_exit_shows_its_steps() {
+    await with_page(write(linux), {}, async (page) => {
+      const data = await dataOf(page);
+      const ns = async () => (await page.locator("#worst .steps li").evaluateAll((steps) => steps.map(({ title }) => Number(title.replace(/[^\d]/g, ""))))).reduce((a, b) => a + b, 0);
+      assert.equal(await ns(), data.worst[0].total_ns, "the longest, where none is chosen");
+      assert.match(await page.locator("#worst .steps ol").textContent(), /^kernel [\d.]+ µs [\d.]+ %QEMU: fwcfg\.dma [\d.]+ ms/);
+      for (const [i, exit] of data.worst.slice(0, 20).entries()) {
+        await page.evaluate((at) => { location.hash = `#exit=${at}`; }, i);
+        await page.waitForFunction((text) => document.querySelector("#worst .steps figcaption").textContent.includes(text), `+${(exit.start / 1e9).toFixed(6)} s`);
+        await settled(page);
+        assert.equal(await ns(), exit.total_ns, `exit ${i}`);
+        const steps = await page.locator("#worst .steps").textContent();
+        const known = exit.waits.filter(([part]) => part === 2).sort((a, b) => b[3] - a[3])[0];
+        if (i < 12 && known && known[3] > exit.total_ns / 4) assert.ok(steps.includes(data.texts[known[1]]), `${i}: ${steps}`);
+      }
+    });
+  },
+
+  // Without halts: the share that the report's sentence tells, and in every strip.
+  async the_busy_time_is_the_findings() {
+    await with_page(write(linux), {}, async (page) => {
+      const data = await dataOf(page);
+      const [, busy, guest] = /busy for ([\d.]+ \w+).* Of the busy time the guest ran ([\d.]+)%/.exec(data.finding);
+      await page.click("#busy-time");
+      await page.waitForFunction(() => location.hash.includes("busy=1"));
+      await settled(page);
+      const title = await page.locator("#shares-title").textContent();
+      assert.ok(title.startsWith(`The guest ran ${guest} % of the vCPUs' busy time, ${busy}`), `${title}: ${data.finding}`);
+      assert.equal(await page.locator("#busy-time").getAttribute("aria-pressed"), "true");
+      assert.equal(await page.locator("#shares .p-halted").count(), 0);
+      for (const [i, vcpu] of data.vcpus.entries()) {
+        const sum = ["guest", "kernel", "user", "preempted", "blocked"].reduce((n, state) => n + vcpu.shares[state].reduce((a, b) => a + b, 0), 0);
+        const told = await page.locator("#shares .labels").nth(i).evaluate((list) => [...list.children].reduce((n, { title }) => n + Number(title.replace(/[^\d]/g, "")), 0));
+        assert.equal(told, sum, vcpu.name);
+      }
+      await page.click("#all-time");
+      await page.waitForFunction(() => document.querySelector("#shares-title").textContent.endsWith("in the kernel") && document.querySelector("#shares .p-halted"));
+    });
+  },
+
   // What the waits' tables say is what report --waits prints.
   async the_waits_are_the_reports() {
     await with_page(write(linux), {}, async (page) => {
@@ -470,6 +554,11 @@ const cases = {
       for (const [event, line] of [["kvm_exit ", /^[\d.]+ +vCPU \d +exit /gm], ["kvm_entry ", /^[\d.]+ +vCPU \d +entry/gm]]) {
         assert.equal(data.events.filter(([, , of]) => data.texts[of].startsWith(event)).length, text.match(line).length, event);
       }
+      // The list has the height that is left, and each name is in one line.
+      const list = await page.locator(".events").boundingBox(), under = await page.locator("footer").boundingBox();
+      assert.ok(list.height > 400 && under.y + under.height <= 900, `${list.height} of 900`);
+      const high = await page.locator(".events li .whose").evaluateAll((names) => Math.max(...names.map((one) => one.scrollWidth - one.clientWidth)));
+      assert.equal(high, 0, "no name is wider than its column");
       await page.locator(".near").focus();
       const all = await page.locator(".events li").count();
       for (let i = 0; i < 8; ++i) await page.keyboard.press("+");

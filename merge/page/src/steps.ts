@@ -1,0 +1,110 @@
+// One exit's steps in their order, to scale, with their durations and who had them.
+import { h, name, s, widthOf } from "./dom";
+import { duration, exact, moment, percent } from "./text";
+import { kParts, type Neighbourhood, type Part, type WorstExit } from "./types";
+
+const kHeight = 26;
+const kNamed = 7; // steps; shorter ones between them are told together
+const kDigits = 18; // px, of a step's number
+
+interface Step {
+  kind: Part | "other" | "lost"; // styles p-…
+  what: string;
+  who: string; // "" where nothing tells
+  ns: number;
+  of?: Step[]; // short ones that are told together
+}
+
+// The names with the most time, as a text.
+function longest(sums: Map<string, number>): string {
+  const names = [...sums].sort((a, b) => b[1] - a[1]).map(([who]) => who);
+  return names.length > 2 ? `${names[0]} and ${names.length - 1} others` : names.join(", ");
+}
+
+// Who ran instead, or what it waited for, from `begin` to `end`.
+function culprits(exit: WorstExit, part: Part, begin: number, end: number): string {
+  const sums = new Map<string, number>();
+  for (const [of, who, from, to] of exit.waits) {
+    const ns = Math.min(end, to) - Math.max(begin, from);
+    if (of === part && ns > 0) sums.set(who, (sums.get(who) ?? 0) + ns);
+  }
+  return longest(sums);
+}
+
+// QEMU's events in that time name what it did, those of its accelerator do not; else the exit's device.
+function handlers(exit: WorstExit, near: Neighbourhood, begin: number, end: number): string {
+  const counts = new Map<string, number>();
+  for (const [, from, to, kind, text] of near.spans) {
+    if (kind === "handler" && !text.startsWith("kvm_") && from <= end && to >= begin) counts.set(text, (counts.get(text) ?? 0) + 1);
+  }
+  return longest(counts) || (exit.device === "-" ? "" : exit.device);
+}
+
+function stepsOf(exit: WorstExit, near: Neighbourhood): Step[] {
+  const end = exit.start + exit.total_ns;
+  const parts = near.spans.filter(([, from, to, kind]) => (kParts as readonly string[]).includes(kind) && from < end && to > exit.start)
+    .sort((a, b) => a[1] - b[1]);
+  const steps: Step[] = [];
+  let at = exit.start;
+  const missing = (to: number): void => {
+    if (to > at) steps.push({ kind: "lost", what: "not on this page", who: "", ns: to - at });
+  };
+  for (const [, from, to, of] of parts) {
+    const [begin, until] = [Math.max(at, from), Math.min(end, to)];
+    if (until <= begin) continue;
+    missing(begin);
+    const kind = of as Part;
+    const who = kind === "user" ? handlers(exit, near, begin, until) : kind === "kernel" ? "" : culprits(exit, kind, begin, until);
+    steps.push({ kind, what: kind === "user" ? "QEMU" : kind, who, ns: until - begin });
+    at = until;
+  }
+  missing(end);
+  return steps;
+}
+
+// Those that are not among the longest are one step with their neighbours.
+function named(steps: Step[]): Step[] {
+  const least = steps.map(({ ns }) => ns).sort((a, b) => b - a)[kNamed - 1] ?? 0;
+  const result: Step[] = [];
+  let short: Step[] = [];
+  const flush = (): void => {
+    if (short.length === 1) result.push(short[0]!);
+    else if (short.length > 1) result.push({ kind: "other", what: `${short.length} short steps`, who: "", ns: short.reduce((n, { ns }) => n + ns, 0), of: short });
+    short = [];
+  };
+  for (const step of steps) {
+    if (step.ns < least) {
+      short.push(step);
+      continue;
+    }
+    flush();
+    result.push(step);
+  }
+  flush();
+  return result;
+}
+
+// `inside`: the picture is as wide as that.
+export function stepsPicture(exit: WorstExit, near: Neighbourhood | undefined, inside: HTMLElement): HTMLElement {
+  const caption = h("figcaption", {}, `Steps of the exit at ${moment(exit.start)} on ${exit.vcpu}, from left to right, to scale`);
+  if (!near) {
+    return h("figure", { class: "steps" }, caption, h("p", { class: "dim" }, "The order of its parts is not on this page; choose it for the command that prints them."));
+  }
+  const steps = named(stepsOf(exit, near));
+  const told = ({ what, who, ns }: Step): string => `${what}${who ? `: ${who}` : ""} ${duration(ns)}`;
+  const width = widthOf(inside);
+  const svg = s("svg", { width, height: kHeight, role: "img", "aria-label": steps.map(told).join(", then ") });
+  let left = 0;
+  steps.forEach((step, i) => {
+    const first = left;
+    for (const one of step.of ?? [step]) {
+      const size = (one.ns / Math.max(1, exit.total_ns)) * width;
+      svg.append(s("rect", { class: `p-${one.kind}`, x: left, width: Math.max(0.3, step.of ? size : size - 1), height: kHeight }, s("title", {}, `${one.what}${one.who ? `: ${one.who}` : ""}: ${exact(one.ns)}`)));
+      left += size;
+    }
+    if (!step.of && left - first > kDigits) svg.append(s("text", { class: `on-${step.kind}`, x: (first + left) / 2, y: 17, "text-anchor": "middle" }, String(i + 1)));
+  });
+  return h("figure", { class: "steps" }, caption, svg, h("ol", {}, ...steps.map((step) =>
+    h("li", { title: exact(step.ns) }, h("span", { class: `swatch b-${step.kind}`, "aria-hidden": "true" }), step.what, step.who && ": ", step.who && name(step.who),
+      h("strong", { class: "number" }, ` ${duration(step.ns)}`), h("span", { class: "dim" }, ` ${percent(step.ns / Math.max(1, exit.total_ns))}`)))));
+}

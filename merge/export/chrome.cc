@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
+#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -130,32 +132,40 @@ class ChromeExporter final : public Exporter {
     }
     const auto [name, category] = name_of(span, pipeline);
     const std::uint64_t ns = at.ns() > *first_ ? at.ns() - *first_ : 0;
-    // Two of these are written for each span: no format string is read for them.
-    text_.assign(separator());
-    text_ += "{\"ph\":\"";
-    text_ += phase;
-    text_ += "\",\"pid\":";
-    append(process);
-    text_ += ",\"tid\":";
-    append(lane_);
-    text_ += ",\"ts\":";
-    append(ns / 1000);
+    // Two of these are written for each span: no format string is read for them, and what they have
+    // in common with the one before is kept.
+    if (place_.empty() || process != place_process_ || lane_ != place_lane_) {
+      place_ = fmt::format("\",\"pid\":{},\"tid\":{},\"ts\":", process, lane_);
+      place_process_ = process;
+      place_lane_ = lane_;
+    }
+    const std::string_view arguments =
+        span.kind == SpanKind::kExit ? std::string_view(arguments_) : std::string_view();
+    constexpr std::size_t kRest = 128;  // the fixed texts and the time
+    const std::size_t most =
+        kRest + place_.size() + category.size() + name.size() + arguments.size();
+    if (text_.size() < most) text_.resize(most);
+    char* end = text_.data();
+    const auto add = [&end](std::string_view part) {
+      std::memcpy(end, part.data(), part.size());
+      end += part.size();
+    };
+    add(separator());
+    add("{\"ph\":\"");
+    *end++ = phase;
+    add(place_);
+    end = std::to_chars(end, end + kRest / 4, ns / 1000).ptr;
     const auto rest = static_cast<unsigned>(ns % 1000);
+    const auto digit = [](unsigned value) { return static_cast<char>('0' + value); };
     const char decimals[] = {'.', digit(rest / 100), digit(rest / 10 % 10), digit(rest % 10)};
-    text_.append(decimals, sizeof decimals);
-    text_ += ",\"cat\":\"";
-    text_ += category;
-    text_ += "\",\"name\":";
-    text_ += name;
-    if (span.kind == SpanKind::kExit) text_ += arguments_;
-    text_ += '}';
-    output_.write(text_);
-  }
-  [[nodiscard]] static char digit(unsigned value) { return static_cast<char>('0' + value); }
-  template <typename Number>
-  void append(Number value) {
-    const fmt::format_int digits(value);
-    text_.append(digits.data(), digits.size());
+    add({decimals, sizeof decimals});
+    add(",\"cat\":\"");
+    add(category);
+    add("\",\"name\":");
+    add(name);
+    add(arguments);
+    *end++ = '}';
+    output_.write({text_.data(), static_cast<std::size_t>(end - text_.data())});
   }
   [[nodiscard]] static std::int32_t process_of(const Track& track, const Pipeline& pipeline) {
     if (track.kind == TrackKind::kVcpu || track.kind == TrackKind::kGuestTask)
@@ -260,7 +270,9 @@ class ChromeExporter final : public Exporter {
   std::vector<std::string> names_;  // by NameId
   std::array<std::string, kParts> parts_;
   std::string reason_, arguments_, text_of_span_, quoted_;
-  std::string text_;
+  std::string text_, place_;  // place_: of the last process and lane
+  std::int32_t place_process_ = 0;
+  std::uint64_t place_lane_ = 0;
   NestedExit open_;
   std::string_view separator_;
   std::uint64_t lane_ = 0;

@@ -132,8 +132,10 @@ const cases = {
         const data = await dataOf(page);
         await shows_the_report(page, words, data);
         seen.guest += sums_are_the_report(words, data);
-        await page.setViewportSize({ width: 390, height: 900 });
-        await fits(page);
+        for (const width of [320, 390, 1600]) {
+          await page.setViewportSize({ width, height: 900 });
+          await fits(page);
+        }
         assert.deepEqual(faults, [], words.join(" "));
         await close();
         ++seen.pages;

@@ -301,7 +301,6 @@ void ExitTracker::on_lost(const Event& event, const Lost& lost) {
     hole_end_[event.cpu] = std::max(hole_end_[event.cpu], lost.to);
   }
   latest_hole_end_ = std::max(latest_hole_end_, lost.to);
-  if (event.cpu < back_.size()) back_[event.cpu] = {};
   for (auto& entry : threads_.entries()) {
     entry.state.vmm_stopped = false;  // that it runs again may be among them
     // Without sched_switch the recording does not tell where a thread went.

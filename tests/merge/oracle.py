@@ -453,7 +453,6 @@ class Model:
 
     def on_hole(self, hole):
         self.lossy = True
-        self.came.pop(hole.cpu, None)
         for vcpu in self.vcpus.values():
             vcpu.vmm_stopped = False
             if vcpu.cpu == hole.cpu or vcpu.off or not self.sched:

@@ -25,7 +25,8 @@
 //
 // Guarantees: the parts of a span sum to its total; no span bridges a loss that could hide one of
 // its events; what does not fit is counted. Every kvm_exit is a span, an exit_without_entry, a
-// closed_by_loss or an exits_stopped; every kvm_entry ends a span or is an entry_without_exit.
+// closed_by_loss or an exits_stopped; every kvm_entry ends one of the first or the last, or is an
+// entry_without_exit.
 //
 // More than 150 lines: it is one state machine.
 #pragma once

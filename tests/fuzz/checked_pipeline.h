@@ -57,7 +57,7 @@ class CheckedSpans : public SpanSink {
   };
   std::map<std::string, std::vector<Call>> calls_;  // open, by track
   std::map<SpanId, std::pair<Timestamp, Timestamp>> exits_;
-  std::uint64_t kvm_exits_ = 0, kvm_entries_ = 0;
+  std::uint64_t kvm_exits_ = 0, kvm_entries_ = 0, deaths_ = 0;
 };
 
 enum class Times { kInOrder, kMayGoBack };  // kMayGoBack: a CPU's own stamps do, in damaged files

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "backend_ftrace/base/text_file.h"
+#include "backend_ftrace/base/uninterrupted.h"
 
 namespace trapline {
 namespace {
@@ -44,10 +45,8 @@ int open_beneath(int folder, const std::string& name, int flags, mode_t mode = 0
   how.flags = static_cast<__u64>(flags | O_NOFOLLOW | O_CLOEXEC);
   how.mode = mode;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  int fd = -1;
-  do {
-    fd = static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how));
-  } while (fd < 0 && errno == EINTR);
+  const auto fd = static_cast<int>(uninterrupted(
+      [&] { return ::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how); }));
   if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return fd;
   return walk_beneath(folder, name, flags, mode);
 }
@@ -58,8 +57,8 @@ int open_as_user(const std::string& path, int flags) {
   open_how how{};
   how.flags = static_cast<__u64>(flags | O_CLOEXEC);
   how.resolve = RESOLVE_NO_MAGICLINKS;
-  const auto fd =
-      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how));
+  const auto fd = static_cast<int>(uninterrupted(
+      [&] { return ::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how); }));
   if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return fd;
   return ::open(path.c_str(), flags | O_CLOEXEC);
 }
@@ -288,7 +287,8 @@ Result<void> Folder::replace(const std::string& name, std::string_view text, mod
   }
   if (!fd) return failure(name + ".new", as ? errno : EPERM);
   auto written = write_all(fd.get(), text, path_of(name));
-  if (written && durable == Durable::kYes && ::fdatasync(fd.get()) != 0) {
+  if (written && durable == Durable::kYes &&
+      uninterrupted([&] { return ::fdatasync(fd.get()); }) != 0) {
     written = failure(name, errno);
   }
   if (written &&
@@ -381,7 +381,8 @@ Result<void> Folder::remove_tree(const std::string& name) const {
 
 Result<UniqueFd> Folder::readable() const {
   const ActAs as(who_);
-  UniqueFd fd(as ? ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
+  const auto open = [this] { return ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); };
+  UniqueFd fd(as ? uninterrupted(open) : -1);
   if (!fd) return fail("{}: {}", path_, std::strerror(as ? errno : EPERM));
   return fd;
 }
@@ -389,7 +390,9 @@ Result<UniqueFd> Folder::readable() const {
 Result<void> Folder::sync() const {
   const auto fd = readable();
   if (!fd) return tl::unexpected(fd.error());
-  if (::fsync(fd->get()) != 0) return fail("{}: {}", path_, std::strerror(errno));
+  if (uninterrupted([&] { return ::fsync(fd->get()); }) != 0) {
+    return fail("{}: {}", path_, std::strerror(errno));
+  }
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "backend_ftrace/base/folder.h"
+#include "backend_ftrace/base/uninterrupted.h"
 
 namespace trapline {
 
@@ -43,9 +44,13 @@ Result<std::string> read_all(int fd, const std::string& path, std::size_t most) 
 }
 
 Result<void> write_text(const std::string& path, std::string_view text, bool append) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC)));
+  const auto open = [&] {
+    return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | (append ? O_APPEND : O_TRUNC));
+  };
+  const UniqueFd fd(uninterrupted(open));
   if (!fd) return fail("{}: {}", path, std::strerror(errno));
-  if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+  const auto write = [&] { return ::write(fd.get(), text.data(), text.size()); };
+  if (uninterrupted(write) != static_cast<ssize_t>(text.size())) {
     return fail("{}: '{}' is refused: {}", path, text, std::strerror(errno));
   }
   return {};

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "backend_ftrace/base/uninterrupted.h"
+
 namespace trapline::record {
 
 DiskSync::DiskSync(Folder session, std::vector<Folder> folders)
@@ -60,7 +62,7 @@ void DiskSync::run() {
 
 Result<void> DiskSync::sync_data(const SyncJob& job) {
   for (const int file : job.files) {
-    if (::fdatasync(file) == 0) continue;
+    if (uninterrupted([file] { return ::fdatasync(file); }) == 0) continue;
     return fail("{}: data could not be brought to the disk: {}", session_.path(),
                 std::strerror(errno));
   }

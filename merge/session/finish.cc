@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backend_ftrace/base/uninterrupted.h"
 #include "merge/source/trace_dat/finish_plan.h"
 #include "merge/source/trace_dat/unfinished.h"
 
@@ -41,7 +42,7 @@ Result<void> write_at(int fd, std::uint64_t at, std::string_view bytes, const st
 }
 
 Result<void> sync_file(int fd, const std::string& path) {
-  if (::fsync(fd) != 0) return failed(path, errno);
+  if (uninterrupted([fd] { return ::fsync(fd); }) != 0) return failed(path, errno);
   return {};
 }
 
@@ -49,7 +50,7 @@ Result<void> sync_file(int fd, const std::string& path) {
 // if it were written: it is read, SEEK_DATA finds it, and ext4 takes the same bytes a second time
 // for an extent that stays unwritten.
 Result<void> ask_the_disk(int fd, const std::string& path) {
-  if (::fdatasync(fd) != 0) return failed(path, errno);
+  if (uninterrupted([fd] { return ::fdatasync(fd); }) != 0) return failed(path, errno);
   (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   return {};
 }
@@ -225,12 +226,11 @@ Result<void> Finisher::close_holes() {
     const Part& part = (*parts)[i];
     const std::uint64_t now = part.offset - closed;
     if (now == part.at) continue;
-    int done = 0;
-    do {
-      done = ::fallocate(stream_.get(), FALLOC_FL_COLLAPSE_RANGE, static_cast<off_t>(part.at),
+    const auto collapse = [&] {
+      return ::fallocate(stream_.get(), FALLOC_FL_COLLAPSE_RANGE, static_cast<off_t>(part.at),
                          static_cast<off_t>(now - part.at));
-    } while (done != 0 && errno == EINTR);
-    if (done != 0) return copy_instead();
+    };
+    if (uninterrupted(collapse) != 0) return copy_instead();
     closed += now - part.at;
   }
   const std::uint64_t end =

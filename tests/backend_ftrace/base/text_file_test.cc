@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <fstream>
 
 #include "backend_ftrace/base/json_text.h"
+#include "backend_ftrace/base/uninterrupted.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trapline {
@@ -37,6 +39,22 @@ TEST(TextFileTest, StopsAtTheLimit) {
   const auto cut = read_text(folder / "text", 4999);
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().kind, ErrorKind::kDamaged);
+}
+
+TEST(UninterruptedTest, ACallIsMadeAgainForASignalAlone) {
+  int calls = 0;
+  const auto failing = [&calls](int first, int then) {
+    calls = 0;
+    return uninterrupted([&calls, first, then] {
+      errno = ++calls < 3 ? first : then;
+      return -1;
+    });
+  };
+  EXPECT_EQ(failing(EINTR, EIO), -1);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(errno, EIO);
+  EXPECT_EQ(failing(EAGAIN, EIO), -1);
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(JsonTextTest, DepthAndValuesAreBounded) {

@@ -55,7 +55,10 @@ ValueKind kind_of(const Argument& argument) {
 }  // namespace
 
 Reader::Reader(std::string path, UniqueFd fd, const tracetool::EventFile& declarations)
-    : path_(std::move(path)), fd_(std::move(fd)), buffer_(kBuffer), declarations_(&declarations) {
+    : path_(std::move(path)),
+      fd_(std::move(fd)),
+      buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)),
+      declarations_(&declarations) {
   for (const Event& event : declarations.events) by_name_.try_emplace(event.name, &event);
 }
 
@@ -74,7 +77,7 @@ Result<void> Reader::read_header() {
   if (!fill(sizeof(Header))) {
     return fail(ErrorKind::kDamaged, "{}: too short for a simpletrace file", path_);
   }
-  const auto found = layout_of({buffer_.data() + begin_, end_ - begin_});
+  const auto found = layout_of({buffer_.get() + begin_, end_ - begin_});
   if (!found) {
     return fail(ErrorKind::kDamaged,
                 "{}: no simpletrace file (its first bytes are neither QEMU's nor the RFC's)",
@@ -106,12 +109,12 @@ Result<void> Reader::read_header() {
 
 bool Reader::fill(std::size_t bytes) {
   if (end_ - begin_ >= bytes) return true;
-  if (bytes > buffer_.size()) return false;
-  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  if (bytes > kBuffer) return false;
+  std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
   while (end_ < bytes) {
-    const ssize_t got = ::read(fd_.get(), buffer_.data() + end_, buffer_.size() - end_);
+    const ssize_t got = ::read(fd_.get(), buffer_.get() + end_, kBuffer - end_);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     end_ += static_cast<std::size_t>(got);
@@ -125,13 +128,13 @@ void Reader::take(std::size_t bytes) {
 }
 
 std::uint64_t Reader::u64(std::size_t at) const {
-  const std::uint64_t value = load({buffer_.data() + begin_, end_ - begin_}, at);
+  const std::uint64_t value = load({buffer_.get() + begin_, end_ - begin_}, at);
   return swap_ ? __builtin_bswap64(value) : value;
 }
 
 std::uint32_t Reader::u32(std::size_t at) const {
   std::uint32_t value = 0;
-  std::memcpy(&value, buffer_.data() + begin_ + at, sizeof value);
+  std::memcpy(&value, buffer_.get() + begin_ + at, sizeof value);
   return swap_ ? __builtin_bswap32(value) : value;
 }
 
@@ -158,7 +161,7 @@ Result<bool> Reader::read_mapping() {
   if (length == 0 || length > kMaxName) return damaged("a name of impossible length");
   if (!fill(kFixed + length)) return cut();
   if (names_.size() >= kMaxMapped) return damaged("more names than events can have");
-  names_[id].assign(buffer_.data() + begin_ + kFixed, length);
+  names_[id].assign(buffer_.get() + begin_ + kFixed, length);
   take(kFixed + length);
   return true;
 }
@@ -223,7 +226,7 @@ bool Reader::decode(Record& record, std::size_t at, std::size_t end) const {
       at += 4;
       if (end - at < length) return false;
       value.kind = ValueKind::kString;
-      value.text = {buffer_.data() + begin_ + at, length};
+      value.text = {buffer_.get() + begin_ + at, length};
       at += length;
     } else {
       if (end - at < 8) return false;
@@ -266,7 +269,7 @@ Result<bool> Reader::next_rfc(Record& record) {
     Value value;
     if (argument.kind == TypeKind::kString) {
       value.kind = ValueKind::kString;
-      value.text = {buffer_.data() + begin_ + places[i].first, places[i].second};
+      value.text = {buffer_.get() + begin_ + places[i].first, places[i].second};
     } else {
       fits = places[i].second == 8;
       value.kind = kind_of(argument);

@@ -82,7 +82,7 @@ class Reader {
   std::uint64_t version_ = 0;
   std::uint32_t file_pid_ = 0;
   bool swap_ = false;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;  // not cleared: most files are shorter
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::uint64_t offset_ = 0;  // in the file, of begin_

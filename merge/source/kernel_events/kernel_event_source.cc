@@ -7,8 +7,10 @@ namespace trapline::trace_dat {
 
 std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_counts() const {
   std::vector<std::pair<std::string, std::uint64_t>> counts;
-  for (std::size_t type = 0; type < counts_.size(); ++type) {
+  std::uint64_t left = counters_.events;
+  for (std::size_t type = 0; type < counts_.size() && left != 0; ++type) {
     if (counts_[type] == 0) continue;
+    left -= counts_[type];
     const auto name = formats_.name(static_cast<std::uint16_t>(type));
     counts.emplace_back(name.empty() ? fmt::format("type {}", type) : std::string(name),
                         counts_[type]);

@@ -363,7 +363,6 @@ bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {
 
 void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uint64_t function) {
   ++counters_.calls;
-  unwind_below(frame);
   push_slow(ret, function, frame, 0);
 }
 

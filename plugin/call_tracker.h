@@ -81,6 +81,7 @@ class CallTracker {
   // mode=frame-pointer: the innermost frame lies at `frame` (its saved frame pointer); frames below
   // it are over. True when it was known.
   [[nodiscard]] bool frame_known(unsigned level, std::uint64_t frame);
+  // A frame inside of the last one that was asked for.
   void frame_entered(std::uint64_t frame, std::uint64_t ret, std::uint64_t function);
 
   // The hardware entered a handler; registers are those of its first instruction.

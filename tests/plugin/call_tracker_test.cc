@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace trapline {
@@ -20,11 +21,12 @@ class CallTrackerTest : public ::testing::Test,
   static constexpr std::uint64_t kStackB = 0xffff888000010000;
 
   void SetUp() override { start(true); }
-  void start(bool sites_know_slots) {
+  void start(bool sites_know_slots) { start(sites_know_slots, pool_); }
+  void start(bool sites_know_slots, StackPool& pool) {
     TrackerOptions options;
     options.know_starts = true;
     options.sites_know_slots = sites_know_slots;
-    tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, pool_, options);
+    tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, pool, options);
     tracker_->clock().start(ClockChoice::kTsc);
   }
   // A call from the stack pointer `sp`: the return address is pushed below.
@@ -36,11 +38,11 @@ class CallTrackerTest : public ::testing::Test,
   void ret(std::uint64_t slot, std::uint64_t target = 0) {
     tracker_->return_at(0, slot, [target] { return target; });
   }
-  // "1( 2( 2) 1)": what was recorded, all closed.
-  std::string records() {
+  // "1( 2( 2) 1)": what was recorded, all closed; of one task where it is asked for.
+  std::string records(std::uint32_t task = 0) {
     tracker_->close_all();
     std::string text;
-    for (const Record& record : records_) {
+    for (const Record& record : task == 0 ? records_ : of_task_[task]) {
       if (record.type() == RecordType::kLost) continue;
       text += (text.empty() ? "" : " ") + std::to_string(record.address()) +
               (record.type() == RecordType::kEntry ? "(" : ")");
@@ -69,21 +71,28 @@ class CallTrackerTest : public ::testing::Test,
   std::uint64_t stack_pointer() override { return sp_; }
   std::uint64_t address_space() override { return 0; }
   int interrupted_level_at(std::uint64_t) override { return interrupted_level_; }
-  Task* task_for(unsigned, const StackKey&, std::uint64_t) override { return &task_; }
+  Task* task_for(unsigned, const StackKey&, std::uint64_t stack_pointer) override {
+    const bool other = stacks_have_tasks_ && stack_block(stack_pointer) == stack_block(kStackB);
+    return other ? &other_task_ : &task_;
+  }
+  void entered(unsigned, Task&) override { ++entered_; }
   void left_out(unsigned, std::uint64_t records) override { without_task_ += records; }
   bool recorded(std::uint64_t) const override { return true; }
   bool is_start(std::uint64_t address) const override { return address < 100; }
-  std::size_t append(std::uint32_t, std::span<const Record> records) override {
+  std::size_t append(std::uint32_t task, std::span<const Record> records) override {
     records_.insert(records_.end(), records.begin(), records.end());
+    of_task_[task].insert(of_task_[task].end(), records.begin(), records.end());
     return records.size_bytes();
   }
   void release(std::uint32_t) override {}
 
   std::vector<Record> records_;
-  Task task_{1, *this};
+  std::map<std::uint32_t, std::vector<Record>> of_task_;
+  Task task_{1, *this}, other_task_{2, *this};
 
  protected:
-  std::uint64_t without_task_ = 0;
+  bool stacks_have_tasks_ = false;  // kStackB has one of its own
+  std::uint64_t without_task_ = 0, entered_ = 0;
   StackPool pool_{false};
 };
 
@@ -225,6 +234,13 @@ TEST_F(CallTrackerTest, FramesAreKnownByTheirPointers) {
   EXPECT_EQ(records(), "1( 2( 2) 1)");
 }
 
+TEST_F(CallTrackerTest, AFrameOfAnotherPrivilegeIsOfAnotherStack) {
+  EXPECT_FALSE(tracker_->frame_known(3, 0x7fff00007ff0));
+  tracker_->frame_entered(0x7fff00007ff0, 0x5000, 1);
+  EXPECT_FALSE(tracker_->frame_known(0, 0x7fff00007ff0));
+  EXPECT_EQ(counters().stack_switches, 2u);
+}
+
 TEST_F(CallTrackerTest, ATailCallGoesWithItsCaller) {
   call(1, kStackA - 8), call(2, kStackA - 40);
   sp_ = kStackA - 40;
@@ -232,6 +248,39 @@ TEST_F(CallTrackerTest, ATailCallGoesWithItsCaller) {
   ret(kStackA - 40), ret(kStackA - 8);
   EXPECT_EQ(records(), "1( 2( 3( 3) 2) 1)");
   EXPECT_EQ(counters().tail_calls, 1u);
+}
+
+TEST_F(CallTrackerTest, AJumpAfterALongjmpIsATailCallOfWhatIsLeft) {
+  call(1, kStackA - 8), call(2, kStackA - 40);
+  sp_ = kStackA - 8;
+  tracker_->function_start(0, 5);
+  ret(kStackA - 8);
+  EXPECT_EQ(records(), "1( 2( 2) 5( 5) 1)");
+  EXPECT_EQ(counters().tail_calls, 1u);
+  EXPECT_EQ(counters().unwound, 1u);
+}
+
+// A state machine of jumps: its past states are closed, and its next ones nest again.
+TEST_F(CallTrackerTest, JumpsNestUpToALimit) {
+  call(1, sp_ = kStackA - 8);
+  for (std::uint64_t i = 0; i < CallTracker::kMaxTails; ++i) tracker_->function_start(0, 2 + i % 2);
+  tracker_->function_start(0, 4), tracker_->function_start(0, 5);
+  ret(kStackA - 8);
+  const std::string all = records();
+  EXPECT_EQ(all.substr(0, 12), "1( 2( 3( 2( ");
+  EXPECT_EQ(all.substr(all.size() - 17), "2) 4( 5( 5) 4) 1)");
+}
+
+TEST_F(CallTrackerTest, AReturnBeyondACallersFramesUnwindsThem) {
+  start(false);
+  sp_ = kStackA - 8;
+  call(1, 0), tracker_->return_address_saved(kStackA - 8);
+  call(2, 0), tracker_->return_address_saved(kStackA - 40);
+  tracker_->stack_pointer_set();
+  sp_ = kStackA;
+  tracker_->return_plain(0, [] { return std::uint64_t{0x1001}; });
+  EXPECT_EQ(counters().unwound, 1u);
+  EXPECT_EQ(records(), "1( 2( 2) 1)");
 }
 
 // A signal comes when the program is about to run a function's first instruction: the kernel begins
@@ -359,6 +408,32 @@ TEST_F(CallTrackerTest, AThreadSwitchClosesWhatIsOpenAndLaterReturnsAreSilent) {
   call(4, kStackA - 40), ret(kStackA - 40), ret(kStackA - 8);
   EXPECT_EQ(records(), "1( 2( 2) 1) 3( 3) 4( 4)");
   EXPECT_EQ(counters().unmatched_returns, 1u);
+  EXPECT_EQ(entered_, 3u);
+}
+
+TEST_F(CallTrackerTest, WhatIsCalledAfterASilentReturnIsClosedByTheNextSwitch) {
+  call(1, kStackA - 8), call(2, kStackA - 40);
+  ret(kStackB - 40, 0x1009);
+  ret(kStackA - 40, 0x1002);
+  call(4, kStackA - 40);
+  ret(kStackB - 40, 0x1009);
+  call(5, kStackB - 72), ret(kStackB - 72);
+  EXPECT_EQ(records(), "1( 2( 2) 1) 4( 4) 5( 5)");
+}
+
+// Another vCPU may be giving the buffer of a stack back that this one is not on.
+TEST_F(CallTrackerTest, AStopClosesOfStacksThatWanderOnlyTheOneThatTheVcpuIsOn) {
+  StackPool shared(true);
+  stacks_have_tasks_ = true;
+  start(true, shared);
+  call(1, kStackA - 8);
+  ret(kStackB - 40, 0x1009), call(2, kStackB - 72);
+  tracker_->set_recording(false);
+  tracker_->set_recording(true);
+  call(4, kStackB - 104), ret(kStackB - 104), ret(kStackB - 72);
+  ret(kStackA - 40), call(5, kStackA - 40), ret(kStackA - 40), ret(kStackA - 8);
+  EXPECT_EQ(records(1), "1( 5( 5) 1)");
+  EXPECT_EQ(records(2), "2( 2) 4( 4)");
 }
 
 TEST_F(CallTrackerTest, ACallOntoAnotherStackNests) {
@@ -430,6 +505,7 @@ TEST_F(CallTrackerTest, CallsOnStacksThatAreTooManyAreCounted) {
   }
   EXPECT_EQ(records(), "");
   EXPECT_EQ(without_task_, 12u);
+  EXPECT_EQ(entered_, 0u);
   // As text, too.
   struct Text : CallText {
     void write(bool, std::uint32_t, std::uint64_t, std::uint64_t) override { ++written; }

@@ -100,6 +100,10 @@ class CallTracker {
     slow_.store(true);
   }
 
+  // In a process that was just forked: its records are another task's, and begin with the next
+  // call; what is open stays the parent's.
+  void begin_anew();
+
   // At the end or when recording stops: closes what is open in the records.
   void close_all();
   void set_recording(bool on);

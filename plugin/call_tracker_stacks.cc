@@ -117,6 +117,18 @@ void CallTracker::discard_dead(std::uint64_t stack_pointer, bool whole_stack) {
   alive->flags |= Frame::kCovered;
 }
 
+void CallTracker::begin_anew() {
+  pool_.for_each([](Stack& stack) {
+    for (Frame* frame = stack.top; frame != stack.floor(); --frame) {
+      frame->flags |= Frame::kSilent;
+      frame->flags &= ~std::uint32_t{Frame::kPending | Frame::kCovered};
+    }
+    stack.task = nullptr;
+  });
+  stack_ = &nowhere_;
+  level_ = ~0U;
+}
+
 void CallTracker::close_all() {
   close_chain(nothing_, 0);
   nothing_.buffer.release();

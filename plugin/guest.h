@@ -47,6 +47,9 @@ class Guest final : public GuestState, private ArchState {
   [[nodiscard]] bool ready() const { return registers_.known(); }
 
   std::uint64_t stack_pointer() override { return registers_.value(stack_pointer_); }
+  std::uint64_t program_counter() {
+    return registers_.value(registers_.handle(arch_.program_counter));
+  }
   std::uint64_t frame_pointer() { return registers_.value(frame_pointer_); }
   std::uint64_t address_space() override;
   int interrupted_level_at(std::uint64_t stack_pointer) override;

@@ -142,6 +142,7 @@ void interrupt_return(unsigned index, void* data) {
 }
 
 void start_here(unsigned index, void*) {
+  std::scoped_lock lock(session->translation);
   for (auto& slot : session->vcpus) {
     Vcpu* vcpu = slot.load();
     if (vcpu == nullptr || vcpu->tracker->recording()) continue;
@@ -152,6 +153,7 @@ void start_here(unsigned index, void*) {
   }
 }
 void stop_here(unsigned index, void*) {
+  std::scoped_lock lock(session->translation);
   for (auto& slot : session->vcpus) {
     Vcpu* vcpu = slot.load();
     if (vcpu == nullptr) continue;
@@ -299,7 +301,7 @@ void instrument(const qemu::Api& api, qemu::Instruction* insn, const Instruction
     // the frame pointer tells
   } else if (session->arch->link.empty()) {
     instrument_x86(api, insn, what, site);
-    if (what.flow == Flow::kSystemCall)
+    if (what.flow == Flow::kSystemCall && !session->user_mode)  // no kernel of the guest's
       api.register_instruction(insn, system_call, qemu::kNoRegisters, level_data(site.level));
   } else {
     instrument_linking(api, insn, what, site);
@@ -319,8 +321,7 @@ void instrument_block(qemu::Block* block, std::uint64_t address, unsigned level)
     if (const Site* kept = s.keep(site))
       s.api.register_block(block, callback, qemu::kReadRegisters, const_cast<Site*>(kept));
   };
-  if (s.api.register_discontinuity == nullptr && s.translation_guest->is_vector(address))
-    keep(at_vector);
+  if (!s.tracker_options.told_of_events && s.translation_guest->is_vector(address)) keep(at_vector);
   if (s.options.mode == Detection::kFramePointer) return keep(block_begins);
   if (s.api.memory_value == nullptr && s.arch->link.empty())
     s.api.register_block(block, delayed_call, qemu::kReadRegisters,

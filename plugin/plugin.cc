@@ -8,8 +8,10 @@
 #include <exception>
 #include <thread>
 
+#include "backend_ftrace/base/text_file.h"
 #include "backend_ftrace/base/worker.h"
 #include "plugin/accelerator.h"
+#include "plugin/guest_program.h"
 #include "plugin/sandbox.h"
 #include "plugin/session.h"
 
@@ -33,6 +35,12 @@ void dropped(PluginId) { flushed(); }
 void discontinued(PluginId, unsigned vcpu, int type, std::uint64_t from, std::uint64_t to) {
   discontinuity(vcpu, type, from, to);
 }
+void stopped(PluginId, unsigned vcpu) { vcpu_ended(vcpu); }
+void called(PluginId, unsigned vcpu, std::int64_t number, std::uint64_t, std::uint64_t,
+            std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+            std::uint64_t) {
+  system_called(vcpu, number);
+}
 void exiting(PluginId, void*) { ended(); }
 }  // namespace old_api
 namespace new_api {
@@ -42,6 +50,11 @@ void translate(qemu::Block* block, void*) { translated(block); }
 void dropped(void*) { flushed(); }
 void discontinued(unsigned vcpu, int type, std::uint64_t from, std::uint64_t to, void*) {
   discontinuity(vcpu, type, from, to);
+}
+void stopped(unsigned vcpu, void*) { vcpu_ended(vcpu); }
+void called(unsigned vcpu, std::int64_t number, std::uint64_t, std::uint64_t, std::uint64_t,
+            std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, void*) {
+  system_called(vcpu, number);
 }
 void exiting(void*) { ended(); }
 }  // namespace new_api
@@ -61,8 +74,15 @@ void subscribe_to_all(PluginId id) {
   subscribe(api.register_vcpu_idle, id, old_api::idle, new_api::idle);
   subscribe(api.register_translation, id, old_api::translate, new_api::translate);
   subscribe(api.register_flush, id, old_api::dropped, new_api::dropped);
+  if (session->user_mode) {
+    subscribe(api.register_vcpu_exit, id, old_api::stopped, new_api::stopped);
+    if (api.register_syscall != nullptr)
+      subscribe(api.register_syscall, id, old_api::called, new_api::called);
+    ::pthread_atfork(
+        before_fork, [] { session->translation.unlock(); }, forked);
+  }
   constexpr int kTraps = qemu::kInterrupt | qemu::kException;
-  if (api.register_discontinuity != nullptr) {
+  if (api.register_discontinuity != nullptr && !session->user_mode) {
     if (api.version >= 7)
       reinterpret_cast<void (*)(PluginId, int, decltype(&new_api::discontinued), void*)>(
           api.register_discontinuity)(id, kTraps, new_api::discontinued, nullptr);
@@ -78,10 +98,11 @@ void subscribe_to_all(PluginId id) {
         id, old_api::exiting, nullptr);
 }
 
-UftraceInfo describe(const Architecture& arch) {
+UftraceInfo describe(const Session& s) {
+  const Architecture& arch = *s.arch;
   UftraceInfo info;
   info.features = kOurFeatures;
-  info.exename = fmt::format("qemu-system-{}", arch.name);
+  info.exename = s.user_mode ? s.program.file.path : fmt::format("qemu-system-{}", arch.name);
   for (const std::string& word : command_line()) info.cmdline += word + " ";
   info.cpus = std::max(1U, std::thread::hardware_concurrency());
   info.cpu_description = fmt::format("guest: {}", arch.name);
@@ -179,6 +200,21 @@ Result<Marker> open_marker(const PluginOptions& options) {
   return std::move(*marker);
 }
 
+// The program's own symbols, where it was loaded to; symbols= may name more. In its first thread.
+Result<void> find_program(Session& s) {
+  const auto maps = read_text("/proc/self/maps");
+  Guest guest(*s.arch, s.api);
+  guest.find_registers();
+  auto program = find_guest_program(maps.value_or(""), command_line(), guest.program_counter());
+  if (!program)
+    return fail(
+        "/proc/self/maps does not show which program of 64 bits QEMU runs; start it by its "
+        "own name, not through a script");
+  s.options.symbols.insert(s.options.symbols.begin(), {program->file.path, program->file.offset});
+  s.program = std::move(*program);
+  return {};
+}
+
 // Everything that can be refused comes before the directory, and so before an earlier recording in
 // it is touched.
 Result<void> open_outputs(Session& s) {
@@ -193,7 +229,7 @@ Result<void> open_outputs(Session& s) {
   }
   std::optional<DirectoryWriter> directory;
   if (s.options.to_directory) {
-    auto created = DirectoryWriter::create(s.options.out, describe(*s.arch));
+    auto created = DirectoryWriter::create(s.options.out, describe(s));
     if (!created) return tl::unexpected(std::move(created).error());
     if (auto written = created->write_symbols(symbols->written); !written) {
       created->discard();
@@ -201,7 +237,8 @@ Result<void> open_outputs(Session& s) {
     }
     directory = std::move(*created);
   }
-  s.recording = std::make_unique<Recording>(s.options, *s.arch, std::move(directory), s.clock);
+  s.recording =
+      std::make_unique<Recording>(s.options, *s.arch, std::move(directory), s.clock, s.user_mode);
   if (!marker) return {};
   CallMarkers::Run run{
       s.recording->id(), s.arch->name, kContexts[static_cast<unsigned>(s.options.contexts)],
@@ -217,34 +254,24 @@ Result<void> set_up(Session& s, const qemu::Info& info) {
   if (s.arch == nullptr)
     return fail(ErrorKind::kUsage, "the guest architecture {} is not known; {} are",
                 info.target_name, known_architectures());
-  if (!info.system_emulation) {
+  s.user_mode = !info.system_emulation;
+  if (s.user_mode && s.arch->exec_calls.empty())
     return fail(ErrorKind::kUsage,
-                "qemu-user is not supported, only qemu-system: record a program of this machine's "
-                "with uftrace, another one in a guest of qemu-system");
-  }
+                "programs of {} are not recorded in qemu-user; those of x86_64 "
+                "and aarch64 are",
+                s.arch->name);
+  if (s.user_mode && s.options.contexts != Contexts::kVcpu)
+    return fail(ErrorKind::kUsage,
+                "contexts= is for qemu-system: in qemu-user each thread of the "
+                "program is a task");
   if (s.options.clock == ClockChoice::kTsc && !host_counter::kIsTsc)
     return fail(ErrorKind::kUsage, "clock=tsc: this machine has no TSC; use clock=mono");
   const bool frames = s.options.mode == Detection::kFramePointer;
   if (frames && s.api.read_memory == nullptr)
     return fail(ErrorKind::kUsage,
                 "mode=frame-pointer needs QEMU 9.2 or newer (reading guest memory)");
-  s.clock.start(s.options.clock);
-  if (auto opened = open_outputs(s); !opened) return opened;
-  ::malloc_trim(0);  // the symbols' text is gone: give its memory back
-  s.tracker_options.sites_know_slots = s.arch->link.empty();
-  s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
-  s.tracker_options.handler_reach = s.arch->handler_reach;
-  s.tracker_options.know_starts = s.filter->knows_starts() && !frames;
-  s.tracker_options.told_of_events = s.api.register_discontinuity != nullptr;
-  s.tracker_options.filtered = s.filter->filters();
-  s.tracker_options.min_duration = s.options.min_duration;
-  s.tracker_options.max_depth = s.options.max_depth;
-  s.tracker_options.records = s.options.to_directory;
-  if (s.options.contexts == Contexts::kStack)
-    s.shared_stacks = std::make_unique<StackPool>(true, &s.frames);
-  s.recording->write_sync();
-  if (s.markers) s.markers->begin();
-  return {};
+  // qemu-user loads its program later.
+  return s.user_mode ? Result<void>() : begin_recording(s);
 }
 
 int install(PluginId id, const qemu::Info* info, int argc, char** argv) {
@@ -276,7 +303,7 @@ int install(PluginId id, const qemu::Info* info, int argc, char** argv) {
     std::fprintf(stderr, "trapline plugin: %s\n", done.error().message.c_str());
     return 1;
   }
-  if (runs_under_kvm()) {
+  if (!fresh->user_mode && runs_under_kvm()) {
     fresh->told_of_kvm = true;
     std::fputs(
         "trapline plugin: the guest runs under KVM, where a plugin sees nothing: no function will "
@@ -289,6 +316,57 @@ int install(PluginId id, const qemu::Info* info, int argc, char** argv) {
 }
 
 }  // namespace
+
+Result<void> begin_recording(Session& s) {
+  if (s.user_mode) {
+    if (auto found = find_program(s); !found) return found;
+  }
+  s.clock.start(s.options.clock);
+  if (auto opened = open_outputs(s); !opened) return opened;
+  ::malloc_trim(0);  // the symbols' text is gone: give its memory back
+  s.tracker_options.sites_know_slots = s.arch->link.empty();
+  s.tracker_options.higher_level_is_user = s.arch->higher_level_is_user;
+  s.tracker_options.handler_reach = s.arch->handler_reach;
+  s.tracker_options.know_starts =
+      s.filter->knows_starts() && s.options.mode != Detection::kFramePointer;
+  // A program sees no interrupts, and its system calls return where they were made.
+  s.tracker_options.told_of_events = s.user_mode || s.api.register_discontinuity != nullptr;
+  s.tracker_options.filtered = s.filter->filters();
+  s.tracker_options.min_duration = s.options.min_duration;
+  s.tracker_options.max_depth = s.options.max_depth;
+  s.tracker_options.records = s.options.to_directory;
+  if (s.options.contexts == Contexts::kStack)
+    s.shared_stacks = std::make_unique<StackPool>(true, &s.frames);
+  s.recording->write_sync();
+  if (s.markers) s.markers->begin();
+  return {};
+}
+
+// The program is over, or was killed: what it has mapped is still there.
+void name_functions(Session& s) {
+  if (!s.options.to_directory || s.recording->is_child()) return;
+  const auto maps = read_text("/proc/self/maps");
+  if (!maps) return;
+  std::vector<SymbolFile> files;
+  std::vector<std::uint64_t> offsets;
+  for (const MappedFile& mapped : files_of_program(*maps, s.program.base)) {
+    auto file = load_symbol_file(mapped.path);
+    if (!file) {
+      std::fprintf(stderr, "trapline plugin: functions have no names: %s\n",
+                   file.error().message.c_str());
+      continue;
+    }
+    files.push_back(std::move(*file));
+    offsets.push_back(mapped.offset);
+  }
+  std::vector<PlacedSymbols> placed;
+  for (std::size_t i = 0; i < files.size(); ++i) placed.push_back({&files[i], offsets[i], ""});
+  auto formatted = format_symbol_files(placed, false);
+  if (!formatted)
+    return void(std::fprintf(stderr, "trapline plugin: %s\n", formatted.error().message.c_str()));
+  s.recording->write_symbols(*formatted);
+}
+
 }  // namespace trapline
 
 TRAPLINE_EXPORT int qemu_plugin_install(trapline::qemu::PluginId id,

@@ -95,6 +95,7 @@ const char* Api::load() {
       {find(array_free, "g_array_free"), "g_array_free"},
   };
   find(register_discontinuity, "qemu_plugin_register_vcpu_discon_cb");
+  find(register_syscall, "qemu_plugin_register_vcpu_syscall_cb");
   find(memory_value, "qemu_plugin_mem_get_value");
   find(read_memory, "qemu_plugin_read_memory_vaddr");
   for (const Wanted& one : wanted)

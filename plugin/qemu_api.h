@@ -76,6 +76,7 @@ struct Api {
   void* register_flush = nullptr;
   void* register_atexit = nullptr;
   void* register_discontinuity = nullptr;  // 10.2 and newer
+  void* register_syscall = nullptr;
   void* instruction_data = nullptr;
 
   void (*register_block)(Block*, VcpuDataCallback, CallbackFlags, void*) = nullptr;

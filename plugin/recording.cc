@@ -15,8 +15,12 @@
 namespace trapline {
 
 Recording::Recording(const PluginOptions& options, const Architecture& arch,
-                     std::optional<DirectoryWriter> directory, RecordClock clock)
-    : options_(options), arch_(arch), directory_(std::move(directory)), clock_(clock) {
+                     std::optional<DirectoryWriter> directory, RecordClock clock, bool of_program)
+    : options_(options),
+      arch_(arch),
+      directory_(std::move(directory)),
+      clock_(clock),
+      process_(of_program ? static_cast<std::uint32_t>(::getpid()) : 0) {
   start_ = clock_.now();
 }
 
@@ -99,6 +103,9 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
     // uftrace shows 15 characters.
     name = stack.block != 0 ? fmt::format("k-{:x}", stack_pointer >> 14 << 14 & 0xffffffffffff)
                             : fmt::format("u-{:x}", stack.space >> 12);
+  } else if (process_ != 0) {
+    tid = static_cast<std::uint32_t>(::gettid());
+    name = fmt::format("{}", tid);
   }
   if (const auto known = by_tid_.find(tid); known != by_tid_.end()) return known->second;
   const std::size_t capacity = options_.buffer != 0 ? options_.buffer / sizeof(Record)
@@ -106,7 +113,9 @@ Task* Recording::task_for(unsigned vcpu, const StackKey& stack, std::uint64_t st
                                                                        : RecordBuffer::kLarge;
   tasks_.push_back(std::make_unique<Task>(tid, *this, capacity));
   by_tid_[tid] = tasks_.back().get();
-  if (directory_ && !directory_->add_task(tid, name, clock_.now())) last_error_ = EIO;
+  if (directory_ && !(process_ != 0 ? directory_->add_thread(tid, process_, clock_.now())
+                                    : directory_->add_task(tid, name, clock_.now())))
+    last_error_ = EIO;
   if (markers_ != nullptr) markers_->add_task(tid, name);
   return tasks_.back().get();
 }
@@ -167,7 +176,7 @@ void Recording::write_sync() {
 }
 
 void Recording::write_vcpu(unsigned vcpu) {
-  if (!directory_) return;
+  if (!directory_ || process_ != 0) return;  // a program's tasks are its threads
   std::scoped_lock lock(mutex_);
   auto file = directory_->open_file("sync.txt");
   if (!file) return;
@@ -201,10 +210,36 @@ void Recording::write_guest_syncs(std::span<const StampedSync> syncs) {
   if (file) (void)write_all(file->get(), text.data(), text.size());
 }
 
+void Recording::before_fork() {
+  std::scoped_lock lock(mutex_);
+  if (directory_) commit();  // its place changes no more
+}
+
+// What the tasks have not written yet, the parent will.
+void Recording::forked() {
+  const std::uint32_t parent = std::exchange(process_, static_cast<std::uint32_t>(::getpid()));
+  is_child_ = true;
+  tasks_.clear();
+  by_tid_.clear();
+  files_.clear();
+  active_.clear();
+  current_.clear();
+  others_.clear();
+  left_out_ = 0;
+  bytes_ = 0;
+  start_ = clock_.now();
+  if (directory_ && !directory_->forked(process_, parent, start_)) last_error_ = EIO;
+}
+
+void Recording::write_symbols(const SymbolFiles& symbols) {
+  std::scoped_lock lock(mutex_);
+  if (directory_ && !directory_->write_symbols(symbols)) last_error_ = EIO;
+}
+
 void Recording::finish(bool guest_ran) {
   std::scoped_lock lock(mutex_);
   clock_.adjust();
-  write_sync();
+  if (!is_child_) write_sync();
   if (directory_ && !directory_->finish(clock_.now() - start_)) last_error_ = EIO;
   files_.clear();
   if (!directory_ || !directory_->beside() || not_replaced_) return;

@@ -29,8 +29,9 @@ struct StampedSync {
 class Recording final : public RecordSink, public TaskChooser {
  public:
   // Without a directory there are tasks only.
+  // `of_program`: tasks are the threads of this process.
   Recording(const PluginOptions& options, const Architecture& arch,
-            std::optional<DirectoryWriter> directory, RecordClock clock);
+            std::optional<DirectoryWriter> directory, RecordClock clock, bool of_program = false);
 
   // They learn of each new task as well. Nullptr: no markers are written.
   void use_markers(CallMarkers* markers) { markers_ = markers; }
@@ -52,6 +53,11 @@ class Recording final : public RecordSink, public TaskChooser {
   void write_vcpu(unsigned vcpu);
   // Adds what the guest said by the magic no-op to sync.txt.
   void write_guest_syncs(std::span<const StampedSync> syncs);
+  // qemu-user: before a fork, and in the process that it made.
+  void before_fork();
+  void forked();
+  // What is named, for the directory; once the program has mapped all of it.
+  void write_symbols(const SymbolFiles& symbols);
   // Closes the files; the tasks' buffers are written by then. An earlier recording is replaced
   // unless nothing of this one could be written, or the guest never ran.
   void finish(bool guest_ran);
@@ -63,6 +69,7 @@ class Recording final : public RecordSink, public TaskChooser {
     std::scoped_lock lock(mutex_);
     for (auto& task : tasks_) visit(*task);
   }
+  [[nodiscard]] bool is_child() const { return is_child_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
   [[nodiscard]] int last_error() const { return last_error_; }
@@ -99,6 +106,8 @@ class Recording final : public RecordSink, public TaskChooser {
   std::uint64_t guest_syncs_ = 0;
   std::unordered_set<std::uint32_t> others_;  // tasks of what is left out
   std::atomic<std::uint64_t> left_out_ = 0;
+  std::uint32_t process_ = 0;  // qemu-user: the program's; else 0
+  bool is_child_ = false;      // it was forked
 };
 
 }  // namespace trapline

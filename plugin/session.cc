@@ -1,6 +1,8 @@
 // What happens to a vCPU outside its instructions: start, idling, interrupts, the end.
 #include "plugin/session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -67,8 +69,15 @@ void flushed() {
 void vcpu_started(unsigned index) {
   Session& s = *session;
   if (index >= Session::kMaxVcpus || s.vcpus[index].load() != nullptr) return;
+  if (!s.recording) {  // qemu-user has loaded its program now, and runs none of it yet
+    if (auto begun = begin_recording(s); !begun) {
+      std::fprintf(stderr, "trapline plugin: %s\n", begun.error().message.c_str());
+      ::_exit(1);
+    }
+  }
   auto* vcpu = new Vcpu(index, *s.arch, s.api);
   vcpu->guest.find_registers();
+  vcpu->thread = ::pthread_self();
   StackPool* pool = s.shared_stacks.get();
   if (pool == nullptr) {
     vcpu->own_stacks = std::make_unique<StackPool>(false, &s.frames);
@@ -95,6 +104,67 @@ void vcpu_started(unsigned index) {
     if (s.sites_left_out != 0) vcpu->tracker->miss_calls();
   }
   s.vcpus[index].store(vcpu);
+}
+
+namespace {
+
+void add(TrackerCounters& total, const TrackerCounters& c) {
+  total.calls += c.calls;
+  total.returns += c.returns;
+  total.unmatched_returns += c.unmatched_returns;
+  total.unwound += c.unwound;
+  total.events += c.events;
+  total.tail_calls += c.tail_calls;
+  total.stack_switches += c.stack_switches;
+}
+
+// Its number may be another thread's next.
+void forget(Session& s, Vcpu* vcpu) {
+  add(s.ended_counters, vcpu->tracker->counters());
+  s.vcpus[vcpu->index].store(nullptr);
+  delete vcpu;
+}
+
+}  // namespace
+
+void vcpu_ended(unsigned index) {
+  Session& s = *session;
+  if (index >= Session::kMaxVcpus || s.ended) return;
+  std::scoped_lock lock(s.translation);
+  Vcpu* vcpu = s.vcpus[index].load();
+  if (vcpu == nullptr) return;
+  vcpu->tracker->close_all();
+  if (vcpu->markers) (void)vcpu->markers->say_losses();
+  forget(s, vcpu);
+}
+
+// If the call succeeds, nothing of this process runs any more that could write what is held.
+void system_called(unsigned index, std::int64_t number) {
+  Session& s = *session;
+  const auto& calls = s.arch->exec_calls;
+  if (index >= Session::kMaxVcpus || s.ended || s.vcpus[index].load() == nullptr ||
+      std::find(calls.begin(), calls.end(), number) == calls.end())
+    return;
+  s.vcpu(index).tracker->task()->buffer.flush();
+}
+
+void before_fork() {
+  session->translation.lock();
+  if (session->recording) session->recording->before_fork();
+}
+
+// Of the threads only the one that forked is there.
+void forked() {
+  Session& s = *session;
+  s.translation.unlock();
+  if (!s.recording || s.ended) return;
+  s.recording->forked();
+  for (auto& one : s.vcpus) {
+    Vcpu* vcpu = one.load();
+    if (vcpu == nullptr) continue;
+    vcpu->tracker->begin_anew();
+    if (::pthread_equal(vcpu->thread, ::pthread_self()) == 0) forget(s, vcpu);
+  }
 }
 
 // A guest that waits leaves what it did so far in the files.
@@ -128,22 +198,17 @@ void discontinuity(unsigned index, int type, std::uint64_t from, std::uint64_t t
 
 void ended() {
   Session& s = *session;
-  if (s.ended.exchange(true)) return;
-  TrackerCounters total;
+  if (s.ended.exchange(true) || !s.recording) return;
+  if (s.user_mode) name_functions(s);
+  std::scoped_lock lock(s.translation);
+  TrackerCounters total = s.ended_counters;
   for (unsigned i = 0; i < Session::kMaxVcpus; ++i) {
     Vcpu* vcpu = s.vcpus[i].load();
     if (vcpu == nullptr) continue;
     write_syncs(*vcpu);
     vcpu->tracker->close_all();
     if (vcpu->markers) (void)vcpu->markers->say_losses();
-    const TrackerCounters& c = vcpu->tracker->counters();
-    total.calls += c.calls;
-    total.returns += c.returns;
-    total.unmatched_returns += c.unmatched_returns;
-    total.unwound += c.unwound;
-    total.events += c.events;
-    total.tail_calls += c.tail_calls;
-    total.stack_switches += c.stack_switches;
+    add(total, vcpu->tracker->counters());
   }
   std::uint64_t records = 0, lost = 0;
   s.recording->for_each_task([&](Task& task) {

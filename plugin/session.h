@@ -2,6 +2,8 @@
 // (QEMU's threads may still run when the process ends).
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <deque>
@@ -14,6 +16,7 @@
 #include "plugin/call_tracker.h"
 #include "plugin/function_filter.h"
 #include "plugin/guest.h"
+#include "plugin/guest_program.h"
 #include "plugin/options.h"
 #include "plugin/qemu_api.h"
 #include "plugin/recording.h"
@@ -31,6 +34,7 @@ struct alignas(64) Vcpu {
   const Site* delayed = nullptr;  // API below 4: a call whose target shows at the next block
   std::uint64_t delayed_slot = 0;
   std::uint64_t last_flush = 0;
+  pthread_t thread{};  // that runs it
   bool used = false;
   Guest guest;
   std::unique_ptr<StackPool> own_stacks;
@@ -74,6 +78,8 @@ struct Session {
   PluginOptions options;
   const Architecture* arch = nullptr;
   TrackerOptions tracker_options;
+  bool user_mode = false;  // qemu-user: the guest is a program, its vCPUs are threads
+  GuestProgram program;
   std::optional<SymbolFilter> filter;
   std::unique_ptr<CallMarkers> markers;  // output=ftrace
   std::unique_ptr<Recording> recording;
@@ -93,7 +99,7 @@ struct Session {
     return false;
   }
 
-  std::mutex translation;  // guards sites and translation_guest
+  std::mutex translation;  // guards sites, translation_guest, and vCPUs that end
   SitePool sites;
   std::uint64_t sites_left_out = 0;
   const Site* keep(const Site& site);
@@ -106,12 +112,24 @@ struct Session {
   static constexpr unsigned kMaxVcpus = 4096;
   std::array<std::atomic<Vcpu*>, kMaxVcpus> vcpus{};
 
+  TrackerCounters ended_counters;  // of vCPUs that ended
+
   Vcpu& vcpu(unsigned index) { return *vcpus[index].load(std::memory_order_relaxed); }
 };
 
 extern Session* session;
 
 void vcpu_started(unsigned index);
+// qemu-user alone: a thread of the program ends; it makes a system call.
+void vcpu_ended(unsigned index);
+void system_called(unsigned index, std::int64_t number);
+// fork(), in the process that calls it and in the new one.
+void before_fork();
+void forked();
+// Opens what is recorded into, before the guest runs; where that is refused, why.
+[[nodiscard]] Result<void> begin_recording(Session& s);
+// qemu-user: writes the names of the functions in all files that the program has mapped.
+void name_functions(Session& s);
 void vcpu_idle(unsigned index);
 void write_syncs(Vcpu& vcpu);
 void translated(qemu::Block* block);

@@ -14,6 +14,7 @@
 
 #include "merge/worker/channel.h"
 #include "merge/worker/demangle.h"
+#include "merge/worker/linkage_table.h"
 #include "merge/worker/source_lines.h"
 
 namespace trapline::worker {
@@ -217,19 +218,25 @@ void send_symbols(MessageReader& request) {
   const GElf_Word table =
       request.number<std::uint32_t>().value_or(0) == 0 ? SHT_SYMTAB : SHT_DYNSYM;
   MessageWriter rows;
+  const auto send = [&rows](std::uint64_t address, std::uint64_t size, std::uint64_t limit,
+                            char type, bool typed, std::string_view name) {
+    rows.number(address);
+    rows.number(size);
+    rows.number(limit);
+    rows.number(static_cast<std::uint32_t>(type));
+    rows.number(std::uint32_t{typed});
+    rows.text(name);
+    answer_piece(MessageKind::kSymbols, rows);
+  };
   const auto sections = sections_of(opened.elf);
   TableReader(opened.elf, sections)
-      .read(table, [&rows](const GElf_Sym& symbol, std::uint64_t limit, char type, bool typed,
+      .read(table, [&send](const GElf_Sym& symbol, std::uint64_t limit, char type, bool typed,
                            std::string_view name) {
-        rows.number(std::uint64_t{symbol.st_value});
-        rows.number(std::uint64_t{symbol.st_size});
-        rows.number(limit);
-        rows.number(static_cast<std::uint32_t>(type));
-        rows.number(std::uint32_t{typed});
-        rows.text(name);
-        answer_piece(MessageKind::kSymbols, rows);
+        send(symbol.st_value, symbol.st_size, limit, type, typed, name);
         return true;
       });
+  for (const LinkageEntry& entry : linkage_entries(opened.elf))
+    send(entry.address, entry.size, entry.limit, 'T', true, entry.name);
   answer_end(MessageKind::kSymbols, rows);
 }
 

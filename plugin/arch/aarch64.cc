@@ -106,12 +106,14 @@ constexpr std::string_view kGeneral[] = {"x0",  "x1",  "x2",  "x3",  "x4",  "x5"
                                          "x8",  "x9",  "x10", "x11", "x12", "x13", "x14", "x15",
                                          "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23",
                                          "x24", "x25", "x26", "x27", "x28", "x29", "x30"};
+constexpr std::int64_t kExecCalls[] = {221, 281};  // execve, execveat
 constexpr std::uint8_t kOperands[] = {0, 1, 2, 3, 4, 5};
 
 constexpr Architecture aarch64() {
   Architecture arch;
   arch.name = "aarch64";
   arch.decode = decode;
+  arch.program_counter = "pc";
   arch.stack_pointer = "sp";
   arch.frame_pointer = "x29";
   arch.address_space = "TTBR0_EL1";
@@ -122,6 +124,7 @@ constexpr Architecture aarch64() {
   arch.level = level;
   arch.level_name = level_name;
   arch.is_vector = is_vector;
+  arch.exec_calls = kExecCalls;
   arch.operands = kOperands;
   arch.counter = GuestCounter::kCntvct;
   return arch;

@@ -33,6 +33,7 @@ struct Architecture {
   std::string_view name;  // QEMU's of the target
   Instruction (*decode)(std::span<const std::uint8_t> bytes, std::uint64_t pc) = nullptr;
 
+  std::string_view program_counter;
   std::string_view stack_pointer;
   std::string_view frame_pointer;
   std::string_view address_space;                        // the page table's register
@@ -57,6 +58,10 @@ struct Architecture {
   std::int64_t saved_pair = 0;
   // Symbols that are jumped to in place of a return: no functions of the guest's.
   std::span<const std::string_view> return_thunks;
+
+  // System calls after which another program runs in the process; empty: programs that qemu-user
+  // runs are not recorded.
+  std::span<const std::int64_t> exec_calls;
 
   // The magic no-op of docs/plugin.md: its arguments, as indices of `general`, and the counter.
   std::span<const std::uint8_t> operands;

@@ -144,6 +144,7 @@ constexpr std::string_view kGeneral[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp
                                          "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
 constexpr std::string_view kGeneral32[] = {"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi"};
 constexpr std::uint8_t kOperands[] = {7, 6, 2, 1, 8, 9};  // rdi rsi rdx rcx r8 r9
+constexpr std::int64_t kExecCalls[] = {59, 322};          // execve, execveat
 constexpr std::string_view kReturnThunks[] = {"__x86_return_thunk", "zen_untrain_ret",
                                               "srso_safe_ret", "srso_return_thunk",
                                               "retbleed_return_thunk"};
@@ -168,9 +169,11 @@ constexpr Architecture common() {
 constexpr Architecture x86_64() {
   Architecture arch = common();
   arch.name = "x86_64";
+  arch.program_counter = "rip";
   arch.stack_pointer = "rsp";
   arch.frame_pointer = "rbp";
   arch.general = kGeneral;
+  arch.exec_calls = kExecCalls;
   arch.operands = kOperands;
   return arch;
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -162,6 +163,23 @@ Result<void> DirectoryWriter::add_task(std::uint32_t tid, const std::string& nam
                                        std::uint64_t time) {
   unwritten_ += format_line(SessionLine{time, tid, "0", name});
   unwritten_ += format_line(TaskLine{time, tid, tid});
+  return list_task(tid);
+}
+
+Result<void> DirectoryWriter::add_thread(std::uint32_t tid, std::uint32_t pid, std::uint64_t time) {
+  if (!std::exchange(has_session_, true))
+    unwritten_ += format_line(SessionLine{time, pid, "0", info_.exename});
+  has_processes_ = true;
+  unwritten_ += format_line(TaskLine{time, tid, pid});
+  return list_task(tid);
+}
+
+Result<void> DirectoryWriter::forked(std::uint32_t pid, std::uint32_t parent, std::uint64_t time) {
+  unwritten_ = format_line(ForkLine{time, pid, parent});
+  return append_tasks();
+}
+
+Result<void> DirectoryWriter::list_task(std::uint32_t tid) {
   info_.tids.push_back(tid);
   if (auto written = append_tasks(); !written) return written;
   const std::size_t tasks = info_.tids.size();
@@ -173,10 +191,21 @@ Result<void> DirectoryWriter::keep_up() {
   return write_info();
 }
 
+void DirectoryWriter::list_others_tasks() {
+  const auto text = folder_->read("task.txt");
+  if (!text) return;
+  const auto tasks = parse_task_file(*text, folder_->path_of("task.txt"));
+  if (!tasks) return;
+  for (const TaskLine& task : tasks->tasks) info_.tids.push_back(task.tid);
+  std::sort(info_.tids.begin(), info_.tids.end());
+  info_.tids.erase(std::unique(info_.tids.begin(), info_.tids.end()), info_.tids.end());
+}
+
 Result<void> DirectoryWriter::finish(std::uint64_t elapsed_ns) {
   info_.elapsed_time =
       fmt::format("{}.{:09} sec", elapsed_ns / 1'000'000'000, elapsed_ns % 1'000'000'000);
   auto tasks = append_tasks();
+  if (has_processes_) list_others_tasks();
   auto info = write_info();
   return tasks ? info : tasks;
 }

@@ -39,6 +39,11 @@ class DirectoryWriter {
   // a process of its own, for uftrace names processes.
   [[nodiscard]] Result<void> add_task(std::uint32_t tid, const std::string& name,
                                       std::uint64_t time);
+  // The same for a thread of the process `pid`, which is called as the session's program.
+  [[nodiscard]] Result<void> add_thread(std::uint32_t tid, std::uint32_t pid, std::uint64_t time);
+  // In a process that was just forked: it writes into the directory too, tasks of its own. At the
+  // end each of the processes lists the tasks of all.
+  [[nodiscard]] Result<void> forked(std::uint32_t pid, std::uint32_t parent, std::uint64_t time);
   // Writes info, if it lacks tasks for longer than ten seconds.
   [[nodiscard]] Result<void> keep_up();
   // At the end: info with the elapsed time.
@@ -68,6 +73,8 @@ class DirectoryWriter {
   [[nodiscard]] Result<Folder> make_beside();
   [[nodiscard]] Result<void> replace(const std::string& name, const std::string& text) const;
   [[nodiscard]] Result<void> append_tasks();
+  [[nodiscard]] Result<void> list_task(std::uint32_t tid);
+  void list_others_tasks();
   [[nodiscard]] Result<void> write_info();
 
   std::string path_;
@@ -80,6 +87,8 @@ class DirectoryWriter {
   std::string unwritten_;   // lines of task.txt
   std::size_t listed_ = 0;  // tasks that info lists
   Clock::time_point listed_at_;
+  bool has_session_ = false;    // task.txt names the program
+  bool has_processes_ = false;  // others may write here
 };
 
 // All of `text`, over short writes and interruptions; an errno value, or 0.

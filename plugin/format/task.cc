@@ -94,6 +94,11 @@ std::string format_line(const TaskLine& line) {
                      line.time % kSecond, line.tid, line.pid);
 }
 
+std::string format_line(const ForkLine& line) {
+  return fmt::format("FORK timestamp={}.{:09} pid={} ppid={}\n", line.time / kSecond,
+                     line.time % kSecond, line.pid, line.ppid);
+}
+
 Result<TaskFile> parse_task_file(std::string_view file, const std::string& path) {
   TaskFile result;
   for (std::size_t number = 1; !file.empty(); ++number) {

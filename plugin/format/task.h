@@ -45,6 +45,7 @@ struct TaskFile {
 
 [[nodiscard]] std::string format_line(const SessionLine& line);
 [[nodiscard]] std::string format_line(const TaskLine& line);
+[[nodiscard]] std::string format_line(const ForkLine& line);
 
 // A last line without its line end is a cut-off file: it is dropped. Unknown kinds of lines are
 // passed over; a line of a known kind that lacks a field is an error with its number.

@@ -12,6 +12,7 @@ recipe_list() {
   qemu11          the same programs of QEMU 11 (trixie-backports)
   qemu10-source   the source package of QEMU 10, meson and firmware; for scripts/qemu-with-ftrace
   qemu11-source   the source package of QEMU 11, and the same tools
+  qemu10-user     qemu-x86_64 and qemu-aarch64 of QEMU 10 with plugins, which no package has; compiled: bin/
   qemu10-scripts  scripts/simpletrace.py of that source, with its modules; for a test
   kernel-amd64    Debian's cloud kernel: vmlinuz, modules.cpio, release
   kernel-amd64-backports    a newer one, from bookworm-backports
@@ -75,6 +76,13 @@ recipe_qemu_source() {  # recipe_qemu_source FOLDER APT MAJOR SUITE...
     cp --dereference -- "$file" "$folder/firmware/"
   done < <(find "$apt/root/usr/share/qemu" "$apt/root/usr/share/seabios" -maxdepth 1 \
     \( -name '*.bin' -o -name '*.rom' -o -name '*.img' \) -type f)
+}
+
+recipe_qemu10_user() {  # recipe_qemu10_user FOLDER APT
+  mkdir -p "$2"
+  "$here/qemu-with-ftrace" --own-tracetool --targets x86_64-linux-user,aarch64-linux-user "$2/build" >&2
+  mkdir "$1/bin"
+  cp -t "$1/bin" -- "$2/build/bin/qemu-x86_64" "$2/build/bin/qemu-aarch64"
 }
 
 # Of the source package only what reads and declares trace events.

@@ -1,4 +1,6 @@
 #include <elf.h>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -150,6 +152,13 @@ TEST_F(SymbolsTest, AStrippedFileTakesItsNamesFromTheDebugFileOfTheSameBuild) {
       assemble(std::string(kFunctions) + ".text\n.skip 4\n", {"--target=x86_64-none-elf"}, "b.elf");
   ASSERT_EQ(run({"objcopy", "--only-keep-debug", other, debug}).exit_code(), 0);
   EXPECT_FALSE(load_symbol_file(path));
+}
+
+TEST_F(SymbolsTest, AnEntryOfTheLinkageTableHasTheNameOfItsFunction) {
+  (void)::getppid();  // in another file, so that this one has an entry for it
+  const auto file = load_symbol_file("/proc/self/exe");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_NE(file->by_name("getppid"), nullptr);
 }
 
 TEST_F(SymbolsTest, AKallsymsDumpNamesModulesAndEndsTheirLastFunctions) {

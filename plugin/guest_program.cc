@@ -1,0 +1,170 @@
+#include "plugin/guest_program.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/unique_fd.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::size_t kMostSegments = 1024;
+
+struct Segment {
+  std::uint64_t offset = 0;  // in the file
+  std::uint64_t size = 0;
+  std::uint64_t address = 0;
+};
+struct Layout {
+  std::uint64_t entry = 0;
+  std::vector<Segment> segments;  // that are loaded
+};
+
+// A line of /proc/PID/maps with a file.
+struct HostLine {
+  std::uint64_t start = 0;
+  std::uint64_t offset = 0;  // in the file
+  bool executable = false;
+  std::string_view path;
+};
+
+std::optional<std::uint64_t> hexadecimal(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<HostLine> parse_line(std::string_view text) {
+  HostLine line;
+  const std::string_view range = take_word(text);
+  const std::string_view protection = take_word(text);
+  const auto offset = hexadecimal(take_word(text));
+  const auto start = hexadecimal(range.substr(0, range.find('-')));
+  take_word(text);  // device
+  take_word(text);  // inode
+  line.path = trimmed(text);
+  if (!start || !offset || !line.path.starts_with('/')) return std::nullopt;
+  line.start = *start;
+  line.offset = *offset;
+  line.executable = protection.find('x') != protection.npos;
+  return line;
+}
+
+// Of anything but a 64-bit little-endian ELF file: no segments.
+Layout layout_of(const std::string& path) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / 4;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Elf64_Ehdr header{};
+  if (!fd || ::pread(fd.get(), &header, sizeof header, 0) != sizeof header ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_phentsize != sizeof(Elf64_Phdr) ||
+      header.e_phoff > kMost)
+    return {};
+  Layout layout{header.e_entry, {}};
+  for (std::size_t i = 0; i < std::min<std::size_t>(header.e_phnum, kMostSegments); ++i) {
+    Elf64_Phdr one{};
+    const auto at = static_cast<off_t>(header.e_phoff + i * sizeof one);
+    if (::pread(fd.get(), &one, sizeof one, at) != sizeof one) break;
+    if (one.p_type == PT_LOAD && one.p_filesz < kMost && one.p_offset < kMost)
+      layout.segments.push_back({one.p_offset, one.p_filesz, one.p_vaddr});
+  }
+  return layout;
+}
+
+// The file's address of one of its bytes.
+std::optional<std::uint64_t> address_of(const Layout& layout, std::uint64_t offset) {
+  for (const Segment& segment : layout.segments) {
+    const std::uint64_t begin = segment.offset & ~(kPage - 1);
+    if (offset >= begin && offset < segment.offset + segment.size)
+      return segment.address - segment.offset + offset;
+  }
+  return std::nullopt;
+}
+
+// The lines of one file that follow each other: one mapping of it.
+struct Mapping {
+  std::string path;
+  std::uint64_t start = 0;
+  std::uint64_t offset = 0;
+  bool executable = false;
+};
+
+std::vector<Mapping> mappings_of(std::string_view maps) {
+  std::vector<Mapping> mappings;
+  while (!maps.empty()) {
+    const auto line = parse_line(maps.substr(0, maps.find('\n')));
+    maps.remove_prefix(std::min(maps.find('\n'), maps.size() - 1) + 1);
+    if (!line) continue;
+    if (mappings.empty() || mappings.back().path != line->path || line->offset == 0)
+      mappings.push_back({std::string(line->path), line->start, line->offset, false});
+    mappings.back().executable |= line->executable;
+  }
+  return mappings;
+}
+
+// The ELF files that the host does not execute: what is added to their addresses on the host.
+struct Loaded {
+  MappedFile file;
+  std::uint64_t entry = 0;  // on the host
+};
+std::vector<Loaded> loaded_files(std::string_view maps) {
+  std::vector<Loaded> loaded;
+  for (const Mapping& one : mappings_of(maps)) {
+    if (one.executable) continue;
+    const Layout layout = layout_of(one.path);
+    const auto address = address_of(layout, one.offset);
+    if (!address) continue;
+    const std::uint64_t offset = one.start - *address;
+    loaded.push_back({{one.path, offset}, layout.entry + offset});
+  }
+  return loaded;
+}
+
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  return real ? real.get() : std::string();
+}
+
+}  // namespace
+
+std::optional<GuestProgram> find_guest_program(std::string_view maps,
+                                               std::span<const std::string> words,
+                                               std::uint64_t pc) {
+  const std::vector<Loaded> loaded = loaded_files(maps);
+  const auto at_entry = std::find_if(loaded.begin(), loaded.end(), [pc](const Loaded& one) {
+    return one.entry >= pc && (one.entry - pc) % kPage == 0;
+  });
+  if (at_entry == loaded.end()) return std::nullopt;
+  const std::uint64_t base = at_entry->entry - pc;
+  for (const std::string& word : words.subspan(std::min<std::size_t>(1, words.size()))) {
+    const std::string path = real_path(word);
+    for (const Loaded& one : loaded)
+      if (!path.empty() && one.file.path == path)
+        return GuestProgram{{path, one.file.offset - base}, base};
+  }
+  return std::nullopt;
+}
+
+std::vector<MappedFile> files_of_program(std::string_view maps, std::uint64_t base) {
+  std::vector<MappedFile> files;
+  for (Loaded& one : loaded_files(maps)) {
+    one.file.offset -= base;
+    if (std::find(files.begin(), files.end(), one.file) == files.end())
+      files.push_back(std::move(one.file));
+  }
+  return files;
+}
+
+}  // namespace trapline

@@ -27,14 +27,14 @@ Bindings bindings_of(Elf* elf) {
     if (table == nullptr || rows == nullptr || gelf_getshdr(table, &symbols) == nullptr ||
         symbols.sh_type != SHT_DYNSYM)
       continue;
-    Elf_Data* names = elf_getdata(table, nullptr);
+    Elf_Data* bound = elf_getdata(table, nullptr);
     const std::size_t entry = gelf_fsize(elf, ELF_T_RELA, 1, EV_CURRENT);
-    const std::size_t count = names == nullptr || entry == 0 ? 0 : rows->d_size / entry;
+    const std::size_t count = bound == nullptr || entry == 0 ? 0 : rows->d_size / entry;
     for (std::size_t i = 0; i < count; ++i) {
       GElf_Rela row{};
       GElf_Sym symbol{};
       if (gelf_getrela(rows, static_cast<int>(i), &row) == nullptr || GELF_R_SYM(row.r_info) == 0 ||
-          gelf_getsym(names, static_cast<int>(GELF_R_SYM(row.r_info)), &symbol) == nullptr)
+          gelf_getsym(bound, static_cast<int>(GELF_R_SYM(row.r_info)), &symbol) == nullptr)
         continue;
       const char* name = elf_strptr(elf, symbols.sh_link, symbol.st_name);
       if (name != nullptr && *name != '\0')
@@ -95,8 +95,8 @@ std::optional<Jump> arm_jump(const Code& code, std::size_t begin) {
 
 std::vector<LinkageEntry> linkage_entries(Elf* elf) {
   GElf_Ehdr file{};
-  std::size_t names = 0;
-  if (gelf_getehdr(elf, &file) == nullptr || elf_getshdrstrndx(elf, &names) != 0 ||
+  std::size_t section_names = 0;
+  if (gelf_getehdr(elf, &file) == nullptr || elf_getshdrstrndx(elf, &section_names) != 0 ||
       file.e_ident[EI_DATA] != ELFDATA2LSB)
     return {};
   const bool x86 = file.e_machine == EM_X86_64;
@@ -106,7 +106,7 @@ std::vector<LinkageEntry> linkage_entries(Elf* elf) {
   for (Elf_Scn* scn = elf_nextscn(elf, nullptr); scn != nullptr; scn = elf_nextscn(elf, scn)) {
     GElf_Shdr header{};
     if (gelf_getshdr(scn, &header) == nullptr || header.sh_type != SHT_PROGBITS) continue;
-    const char* name = elf_strptr(elf, names, header.sh_name);
+    const char* name = elf_strptr(elf, section_names, header.sh_name);
     if (name == nullptr || !std::string_view(name).starts_with(".plt")) continue;
     Elf_Data* data = elf_getdata(scn, nullptr);
     if (data == nullptr || data->d_buf == nullptr) continue;

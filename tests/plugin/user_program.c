@@ -17,8 +17,8 @@ FUNCTION int twice(int x) {
   const int a = leaf(x);
   return a + leaf(a);
 }
-FUNCTION void *run_thread(void *sum) {
-  for (int i = 0; i < 100; ++i) *(int *)sum += twice(i);
+FUNCTION void* run_thread(void* sum) {
+  for (int i = 0; i < 100; ++i) *(int*)sum += twice(i);
   return NULL;
 }
 FUNCTION void handle(int signal) { leaf(signal); }
@@ -28,12 +28,12 @@ FUNCTION int run_child(void) {
   return sum & 1;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int sum = 0, status = 0;
   char text[32];
   if (argc > 1) {
     leaf(0);
-    execl("/bin/true", "true", (char *)NULL);
+    execl("/bin/true", "true", (char*)NULL);
     return 1;
   }
   pthread_t thread;

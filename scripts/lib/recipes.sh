@@ -80,7 +80,7 @@ recipe_qemu_source() {  # recipe_qemu_source FOLDER APT MAJOR SUITE...
 
 recipe_qemu10_user() {  # recipe_qemu10_user FOLDER APT
   mkdir -p "$2"
-  "$here/qemu-with-ftrace" --own-tracetool --targets x86_64-linux-user,aarch64-linux-user "$2/build" >&2
+  "$TRAPLINE_ROOT/scripts/qemu-with-ftrace" --own-tracetool --targets x86_64-linux-user,aarch64-linux-user "$2/build" >&2
   mkdir "$1/bin"
   cp -t "$1/bin" -- "$2/build/bin/qemu-x86_64" "$2/build/bin/qemu-aarch64"
 }

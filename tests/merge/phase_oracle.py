@@ -64,7 +64,8 @@ def main():
         if sums != got:
             wrong.append(f"{row['name']}: trapline {got}, oracle {sums}")
     for key in ("guest_ns", "halted_ns"):
-        open_ns = sum(vcpu["open"]["ns"] for vcpu in report["vcpus"] if key.startswith(vcpu["open"]["state"]))
+        open_ns = sum(vcpu["open"]["ns"] for vcpu in report["vcpus"]
+                          if vcpu["open"] and key.startswith(vcpu["open"]["state"]))
         if sum(row[key] for row in rows) + open_ns < sum(vcpu[key] for vcpu in report["vcpus"]):
             wrong.append(f"{key} of the phases is not that of the vCPUs")
     if len(wanted) != len(specs):

@@ -52,7 +52,8 @@ def main():
     report = json.loads(run.stdout)
     rows = report["phases"]["rows"]
     events, holes = oracle.read(path)
-    spans = oracle.Model(events, holes).run().spans
+    model = oracle.Model(events, holes).run()
+    spans = model.spans
     wanted = begins(events, specs)
     wrong = []
     if [(row["name"], row["start_ns"]) for row in rows[1:]] != wanted:
@@ -65,8 +66,11 @@ def main():
             wrong.append(f"{row['name']}: trapline {got}, oracle {sums}")
     for key in ("guest_ns", "halted_ns"):
         open_ns = sum(vcpu["open"]["ns"] for vcpu in report["vcpus"]
-                          if vcpu["open"] and key.startswith(vcpu["open"]["state"]))
-        if sum(row[key] for row in rows) + open_ns < sum(vcpu[key] for vcpu in report["vcpus"]):
+                      if vcpu["open"] and key.startswith(vcpu["open"]["state"]))
+        # The exit in which a thread ended is in no phase; what it was halted in it is the vCPU's.
+        ended_ns = sum(end - begin for vcpu in model.vcpus.values() if vcpu.phase == "gone" and vcpu.span
+                       for begin, end, state in vcpu.span.pieces if key.startswith(state))
+        if sum(row[key] for row in rows) + open_ns + ended_ns < sum(vcpu[key] for vcpu in report["vcpus"]):
             wrong.append(f"{key} of the phases is not that of the vCPUs")
     if len(wanted) != len(specs):
         wrong.append(f"the recording has only {wanted}")

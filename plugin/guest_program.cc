@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
 
-#include "backend_ftrace/base/text.h"
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/unique_fd.h"
+#include "plugin/format/map.h"
 
 namespace trapline {
 namespace {
@@ -29,37 +27,6 @@ struct Layout {
   std::uint64_t entry = 0;
   std::vector<Segment> segments;  // that are loaded
 };
-
-// A line of /proc/PID/maps with a file.
-struct HostLine {
-  std::uint64_t start = 0;
-  std::uint64_t offset = 0;  // in the file
-  bool executable = false;
-  std::string_view path;
-};
-
-std::optional<std::uint64_t> hexadecimal(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<HostLine> parse_line(std::string_view text) {
-  HostLine line;
-  const std::string_view range = take_word(text);
-  const std::string_view protection = take_word(text);
-  const auto offset = hexadecimal(take_word(text));
-  const auto start = hexadecimal(range.substr(0, range.find('-')));
-  take_word(text);  // device
-  take_word(text);  // inode
-  line.path = trimmed(text);
-  if (!start || !offset || !line.path.starts_with('/')) return std::nullopt;
-  line.start = *start;
-  line.offset = *offset;
-  line.executable = protection.find('x') != protection.npos;
-  return line;
-}
 
 // Of anything but a 64-bit little-endian ELF file: no segments.
 Layout layout_of(const std::string& path) {
@@ -102,20 +69,19 @@ struct Mapping {
 
 std::vector<Mapping> mappings_of(std::string_view maps) {
   std::vector<Mapping> mappings;
-  while (!maps.empty()) {
-    const auto line = parse_line(maps.substr(0, maps.find('\n')));
-    maps.remove_prefix(std::min(maps.find('\n'), maps.size() - 1) + 1);
-    if (!line) continue;
-    if (mappings.empty() || mappings.back().path != line->path || line->offset == 0)
-      mappings.push_back({std::string(line->path), line->start, line->offset, false});
-    mappings.back().executable |= line->executable;
+  const auto lines = parse_map(maps, "/proc/self/maps");
+  if (!lines) return mappings;
+  for (const MapLine& line : *lines) {
+    if (mappings.empty() || mappings.back().path != line.path || line.offset == 0)
+      mappings.push_back({line.path, line.start, line.offset, false});
+    mappings.back().executable |= line.protection.find('x') != std::string::npos;
   }
   return mappings;
 }
 
 // The ELF files that the host does not execute: what is added to their addresses on the host.
 struct Loaded {
-  MappedFile file;
+  SymbolFileSpec file;
   std::uint64_t entry = 0;  // on the host
 };
 std::vector<Loaded> loaded_files(std::string_view maps) {
@@ -129,12 +95,6 @@ std::vector<Loaded> loaded_files(std::string_view maps) {
     loaded.push_back({{one.path, offset}, layout.entry + offset});
   }
   return loaded;
-}
-
-std::string real_path(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
-                                                         &std::free);
-  return real ? real.get() : std::string();
 }
 
 }  // namespace
@@ -151,14 +111,13 @@ std::optional<GuestProgram> find_guest_program(std::string_view maps,
   for (const std::string& word : words.subspan(std::min<std::size_t>(1, words.size()))) {
     const std::string path = real_path(word);
     for (const Loaded& one : loaded)
-      if (!path.empty() && one.file.path == path)
-        return GuestProgram{{path, one.file.offset - base}, base};
+      if (one.file.path == path) return GuestProgram{{path, one.file.offset - base}, base};
   }
   return std::nullopt;
 }
 
-std::vector<MappedFile> files_of_program(std::string_view maps, std::uint64_t base) {
-  std::vector<MappedFile> files;
+std::vector<SymbolFileSpec> files_of_program(std::string_view maps, std::uint64_t base) {
+  std::vector<SymbolFileSpec> files;
   for (Loaded& one : loaded_files(maps)) {
     one.file.offset -= base;
     if (std::find(files.begin(), files.end(), one.file) == files.end())

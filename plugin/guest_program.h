@@ -14,17 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "plugin/format/symbol_table.h"
+
 namespace trapline {
 
-struct MappedFile {
-  std::string path;
-  std::uint64_t offset = 0;  // added to the file's addresses
-
-  bool operator==(const MappedFile&) const = default;
-};
-
 struct GuestProgram {
-  MappedFile file;
+  SymbolFileSpec file;
   std::uint64_t base = 0;  // host addresses less the program's
 };
 
@@ -35,6 +30,7 @@ struct GuestProgram {
                                                              std::uint64_t pc);
 
 // The ELF files (64 bits, little-endian) in `maps` that are the program's.
-[[nodiscard]] std::vector<MappedFile> files_of_program(std::string_view maps, std::uint64_t base);
+[[nodiscard]] std::vector<SymbolFileSpec> files_of_program(std::string_view maps,
+                                                           std::uint64_t base);
 
 }  // namespace trapline

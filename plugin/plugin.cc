@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -139,6 +140,13 @@ bool is_left_for_afterwards(const SymbolFileSpec& spec, const std::string& out) 
   return true;
 }
 
+Result<SymbolFiles> format_files(const std::vector<SymbolFile>& files,
+                                 const std::vector<std::uint64_t>& offsets) {
+  std::vector<PlacedSymbols> placed;
+  for (std::size_t i = 0; i < files.size(); ++i) placed.push_back({&files[i], offsets[i], ""});
+  return format_symbol_files(placed, false);
+}
+
 Result<LoadedSymbols> load_symbols(Session& s) {
   if (children_are_denied()) Worker::forbid("QEMU's -sandbox spawn=deny allows no children");
   LoadedSymbols loaded;
@@ -153,10 +161,8 @@ Result<LoadedSymbols> load_symbols(Session& s) {
     offsets.push_back(spec.offset);
   }
   loaded.table.build();
-  std::vector<PlacedSymbols> placed;
-  for (std::size_t i = 0; i < files.size(); ++i) placed.push_back({&files[i], offsets[i], ""});
   if (s.options.to_directory) {
-    auto formatted = format_symbol_files(placed, false);
+    auto formatted = format_files(files, offsets);
     if (!formatted) return tl::unexpected(std::move(formatted).error());
     loaded.written = std::move(*formatted);
   }
@@ -210,7 +216,7 @@ Result<void> find_program(Session& s) {
     return fail(
         "/proc/self/maps does not show which program of 64 bits QEMU runs; start it by its "
         "own name, not through a script");
-  s.options.symbols.insert(s.options.symbols.begin(), {program->file.path, program->file.offset});
+  s.options.symbols.insert(s.options.symbols.begin(), program->file);
   s.program = std::move(*program);
   return {};
 }
@@ -347,21 +353,23 @@ void name_functions(Session& s) {
   if (!s.options.to_directory || s.recording->is_child()) return;
   const auto maps = read_text("/proc/self/maps");
   if (!maps) return;
+  std::vector<SymbolFileSpec> specs = s.options.symbols;
+  for (SymbolFileSpec& mapped : files_of_program(*maps, s.program.base))
+    if (std::find(specs.begin(), specs.end(), mapped) == specs.end())
+      specs.push_back(std::move(mapped));
   std::vector<SymbolFile> files;
   std::vector<std::uint64_t> offsets;
-  for (const MappedFile& mapped : files_of_program(*maps, s.program.base)) {
-    auto file = load_symbol_file(mapped.path);
+  for (const SymbolFileSpec& spec : specs) {
+    auto file = load_symbol_file(spec.path);
     if (!file) {
       std::fprintf(stderr, "trapline plugin: functions have no names: %s\n",
                    file.error().message.c_str());
       continue;
     }
     files.push_back(std::move(*file));
-    offsets.push_back(mapped.offset);
+    offsets.push_back(spec.offset);
   }
-  std::vector<PlacedSymbols> placed;
-  for (std::size_t i = 0; i < files.size(); ++i) placed.push_back({&files[i], offsets[i], ""});
-  auto formatted = format_symbol_files(placed, false);
+  auto formatted = format_files(files, offsets);
   if (!formatted)
     return void(std::fprintf(stderr, "trapline plugin: %s\n", formatted.error().message.c_str()));
   s.recording->write_symbols(*formatted);

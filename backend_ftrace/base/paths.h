@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <system_error>
 
 namespace trapline {
@@ -17,6 +18,13 @@ namespace trapline {
 [[nodiscard]] inline bool is_file(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error);
+}
+
+// Without links and dots; what cannot be looked at stays as it is.
+[[nodiscard]] inline std::string real_path(const std::string& path) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(path, error);
+  return error ? path : real.string();
 }
 
 }  // namespace trapline

@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
+#include "backend_ftrace/base/paths.h"
 #include "plugin/format/task.h"
 
 namespace trapline {
@@ -40,12 +40,6 @@ Result<void> remove_recording(const Folder& above, const std::string& name, cons
     if (!gone) return gone;
   }
   return above.remove(name);
-}
-
-// Where a directory that is there really is, a link's own place aside.
-std::string real_path(const std::string& path) {
-  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), &std::free);
-  return real ? real.get() : path;
 }
 
 constexpr std::size_t kFewTasks = 64;  // each of so many is in info at once
@@ -169,7 +163,6 @@ Result<void> DirectoryWriter::add_task(std::uint32_t tid, const std::string& nam
 Result<void> DirectoryWriter::add_thread(std::uint32_t tid, std::uint32_t pid, std::uint64_t time) {
   if (!std::exchange(has_session_, true))
     unwritten_ += format_line(SessionLine{time, pid, "0", info_.exename});
-  has_processes_ = true;
   unwritten_ += format_line(TaskLine{time, tid, pid});
   return list_task(tid);
 }
@@ -205,7 +198,7 @@ Result<void> DirectoryWriter::finish(std::uint64_t elapsed_ns) {
   info_.elapsed_time =
       fmt::format("{}.{:09} sec", elapsed_ns / 1'000'000'000, elapsed_ns % 1'000'000'000);
   auto tasks = append_tasks();
-  if (has_processes_) list_others_tasks();
+  if (has_session_) list_others_tasks();
   auto info = write_info();
   return tasks ? info : tasks;
 }

@@ -87,8 +87,7 @@ class DirectoryWriter {
   std::string unwritten_;   // lines of task.txt
   std::size_t listed_ = 0;  // tasks that info lists
   Clock::time_point listed_at_;
-  bool has_session_ = false;    // task.txt names the program
-  bool has_processes_ = false;  // others may write here
+  bool has_session_ = false;  // tasks are threads; processes that they fork write here, too
 };
 
 // All of `text`, over short writes and interruptions; an errno value, or 0.

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
 
+#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/base/worker.h"
 #include "plugin/format/symbol_file.h"
@@ -125,8 +125,7 @@ std::vector<DebugCandidate> debug_candidates(const ElfFile& file, const std::str
          std::nullopt});
   const std::string& link = file.debug_link;
   if (link.empty() || link.find('/') != link.npos) return out;
-  std::unique_ptr<char, decltype(&::free)> real(::realpath(path.c_str(), nullptr), &::free);
-  const std::string whole = real ? real.get() : path;
+  const std::string whole = real_path(path);
   const std::size_t slash = whole.rfind('/');
   const std::string folder = slash == whole.npos ? "." : whole.substr(0, slash);
   for (const std::string& prefix :

@@ -45,7 +45,9 @@ Result<std::vector<MapLine>> parse_map(std::string_view file, const std::string&
     line.start = *start;
     line.end = *stop;
     line.protection = take_word(text);
-    for (int skipped = 0; skipped < 3; ++skipped) take_word(text);  // offset, device, inode
+    const std::string_view offset = take_word(text);
+    std::from_chars(offset.data(), offset.data() + offset.size(), line.offset, 16);
+    for (int skipped = 0; skipped < 2; ++skipped) take_word(text);  // device, inode
     text = trimmed(text);
     if (const std::size_t id = text.find(" build-id:"); id != text.npos) {
       line.build_id = text.substr(id + 10);

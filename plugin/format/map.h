@@ -17,13 +17,14 @@ struct MapLine {
   std::string protection = "r-xp";
   std::string path;
   std::string build_id;
+  std::uint64_t offset = 0;  // of `start` in the file; as read, format_map() writes 0
 };
 
 // With the [stack] line that uftrace needs: its address decides which records count as the host
 // kernel's, and this one keeps all 48-bit addresses out of there.
 [[nodiscard]] std::string format_map(const std::vector<MapLine>& lines);
 
-// Lines without a path and those of the kind [stack] are left out.
+// Of /proc/PID/maps as well. Lines without a path and those of the kind [stack] are left out.
 [[nodiscard]] Result<std::vector<MapLine>> parse_map(std::string_view file,
                                                      const std::string& path);
 

@@ -51,6 +51,8 @@ struct AddressRange {
 struct SymbolFileSpec {
   std::string path;
   std::uint64_t offset = 0;
+
+  bool operator==(const SymbolFileSpec&) const = default;
 };
 [[nodiscard]] Result<SymbolFileSpec> parse_symbol_file_spec(std::string_view text);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-std::string quoted(std::string_view name) {
+std::string without_quotes(std::string_view name) {
   std::string out;
   for (const char c : name) out += c == '"' || c == '\n' || c == '\0' ? '_' : c;
   return out;
@@ -86,7 +86,7 @@ bool parse_line(std::string_view line, TaskFile& file) {
 
 std::string format_line(const SessionLine& line) {
   return fmt::format("SESS timestamp={}.{:09} pid={} sid={} exename=\"{}\"\n", line.time / kSecond,
-                     line.time % kSecond, line.pid, line.sid, quoted(line.exename));
+                     line.time % kSecond, line.pid, line.sid, without_quotes(line.exename));
 }
 
 std::string format_line(const TaskLine& line) {

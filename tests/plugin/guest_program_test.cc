@@ -44,14 +44,14 @@ TEST_F(GuestProgramTest, ItsEntryTellsTheBaseAndSoWhereItLies) {
       kPlace + header_.e_entry);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->base, kBase);
-  EXPECT_EQ(found->file, (MappedFile{path_, kPlace}));
+  EXPECT_EQ(found->file, (SymbolFileSpec{path_, kPlace}));
 }
 
 TEST_F(GuestProgramTest, WhatTheHostExecutesIsNotTheProgram) {
   const std::array<std::string, 2> words{"qemu-x86_64", path_};
   const std::string maps = mapped(kPlace + kBase, "r--p") + mapped(0x7f0000001000, "r-xp");
   EXPECT_FALSE(find_guest_program(mapped(kPlace, "r-xp"), words, kPlace + header_.e_entry));
-  EXPECT_THAT(files_of_program(maps, kBase), ElementsAre(MappedFile{path_, kPlace}));
+  EXPECT_THAT(files_of_program(maps, kBase), ElementsAre(SymbolFileSpec{path_, kPlace}));
 }
 
 TEST_F(GuestProgramTest, AnotherEntryOrAnotherNameIsNoProgram) {

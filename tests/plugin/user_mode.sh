@@ -46,6 +46,10 @@ run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/exec.data,include=leaf" "$wor
 expect_equal "exec: exit status" 0 "$status"
 expect_calls "$work/exec.data" 1 leaf
 
+# Symbols of code that no file shows keep their place beside those that are found.
+run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/more.data,symbols=$work/static@0x10000000" "$work/dynamic"
+for file in static dynamic libc.so.6; do expect_contains "$work/more.data/sid-0.map" "/vm/$file"; done
+
 run "$qemu/qemu-x86_64" -plugin "$plugin,out=$work/no.data,include=nothing" "$work/dynamic"
 expect_equal "a wrong option: exit status" 1 "$status"
 expect_contains "$work/stderr" "no function of the symbol files matches"

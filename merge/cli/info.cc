@@ -19,7 +19,7 @@ struct InfoArguments {
 };
 
 void print_source(const Source& source, std::ostream& out, const TextStyle& style) {
-  const SourceCounters& counters = source.counters();
+  const SourceCounters counters = source.counters();
   out << printable(source.info().path) << '\n';
   const auto fact = [&](std::string_view name, const std::string& text) {
     if (!text.empty()) out << fmt::format("  {:<12} {}\n", name, printable(text));

@@ -144,7 +144,7 @@ Result<AlignedSource> align_one(std::span<const SourceClock> sources, std::size_
   if (source.offset) return by_offset(source);
   if (same(clock, timeline)) {
     AlignedSource aligned;
-    aligned.method = source.applied.empty() ? "same clock" : source.applied;
+    aligned.method = source.applied;
     if (source.shifted) {
       aligned.error_ns.reset();
       aligned.notes.push_back(

@@ -12,6 +12,7 @@
 #include "merge/clock/clock_map.h"
 #include "merge/clock/relation.h"
 #include "merge/clock/sync_points.h"
+#include "merge/model/source_alignment.h"
 
 namespace trapline::clocks {
 
@@ -48,18 +49,9 @@ struct SourceClock {
   std::optional<std::int64_t> offset;  // --offset: added to its times, ns
 };
 
-struct AlignedSource {
+struct AlignedSource : SourceAlignment {
   ClockMap map;
-  std::string method;
-  std::int64_t offset_ns = 0;  // timeline less source, at the source's first time
-  // Guaranteed; nothing where a user or trace-cmd said the offset, and where only
-  // an assumption says that the evidence is of this source's boot.
-  std::optional<std::uint64_t> error_ns = 0;
-  // Nothing shows that it is of the first source's boot: the error if it is.
-  std::optional<std::uint64_t> one_boot_error_ns;
   double drift_ppm = 0;
-  // The error assumes that the clocks' rates change by at most this; nothing: it assumes nothing.
-  std::optional<double> rate_change_ppm = std::nullopt;
   // Sentences for the report.
   std::vector<std::string> notes;
 };

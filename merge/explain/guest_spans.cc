@@ -159,13 +159,13 @@ std::vector<std::string> guest_clocks(const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceInfo& info = timeline.source(i).info();
     if (info.role == Role::kHostKernel) continue;
+    const SourceAlignment& aligned = info.aligned;
     const std::string error =
-        info.error_ns ? fmt::format("± {} ns", *info.error_ns) : "error not known";
-    clocks.push_back(fmt::format("{}: {}, {}{}", info.path, error, info.method,
-                                 info.one_boot_error_ns ? ", one boot assumed" : ""));
-    if (info.rate_change_ppm)
+        aligned.error_ns ? fmt::format("± {} ns", *aligned.error_ns) : "error not known";
+    clocks.push_back(fmt::format("{}: {}, {}", info.path, error, aligned.text()));
+    if (aligned.rate_change_ppm)
       clocks.back() += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
-                                   *info.rate_change_ppm);
+                                   *aligned.rate_change_ppm);
   }
   return clocks;
 }

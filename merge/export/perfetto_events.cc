@@ -31,10 +31,9 @@ void PerfettoExporter::add_metadata(std::uint64_t at) {
     std::vector<std::pair<std::string, std::string>> facts = source.facts();
     facts.emplace_back("kind", info.kind);
     facts.emplace_back("clock", info.clock);
-    facts.emplace_back("aligned by",
-                       info.method + (info.one_boot_error_ns ? ", one boot assumed" : ""));
-    facts.emplace_back("clock error bound",
-                       info.error_ns ? fmt::format("{} ns", *info.error_ns) : "not known");
+    const auto& error = info.aligned.error_ns;
+    facts.emplace_back("aligned by", info.aligned.text());
+    facts.emplace_back("clock error bound", error ? fmt::format("{} ns", *error) : "not known");
     std::vector<Annotation> annotations;
     for (const auto& [name, text] : facts) {
       annotations.push_back({writer_.key(name), Annotation::Kind::kText, 0, {0, text}});

@@ -55,7 +55,7 @@ void Engine::start_pipeline(const Capabilities& capabilities) {
 
 // Events that nobody selected are counted, not handed out: the first of all may be one.
 void Engine::begin_at(const Event& event) {
-  const SourceCounters& counters = timeline_.source(event.source).counters();
+  const SourceCounters counters = timeline_.source(event.source).counters();
   first_ = counters.events != 0 ? std::min(counters.first, event.at) : event.at;
   const auto absolute = [this](const NamedTime& named) {
     return named.time ? std::optional(TimeSpec{named.time->resolve(*first_).ns(), false})

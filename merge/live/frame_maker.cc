@@ -135,7 +135,7 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
 void FrameMaker::close_counts(Frame& frame) {
   Frame now;
   for (std::size_t i = 0; i < timeline_.size(); ++i) {
-    const SourceCounters& counters = timeline_.source(i).counters();
+    const SourceCounters counters = timeline_.source(i).counters();
     now.events += counters.events;
     now.lost_events += counters.lost_events;
     now.gaps += counters.gaps;

@@ -21,7 +21,7 @@ void finish(const Timeline& timeline, Pipeline& pipeline) {
 RecordedInterval recorded_interval(const Timeline& timeline, const Pipeline& pipeline) {
   RecordedInterval interval{pipeline.begin().value_or(Timestamp()), pipeline.end()};
   for (std::size_t i = 0; i < timeline.size() && !pipeline.is_window(); ++i) {
-    const SourceCounters& counters = timeline.source(i).counters();
+    const SourceCounters counters = timeline.source(i).counters();
     if (timeline.source(i).info().role != Role::kHostKernel || counters.events == 0) continue;
     interval.begin = std::min(interval.begin, counters.first);
     interval.end = std::max(interval.end, counters.last);

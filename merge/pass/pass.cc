@@ -46,8 +46,9 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
     options.roles.push_back(info.role);
     // A log's times are whole microseconds. What the user said with --offset is not checked.
     constexpr std::uint64_t kResolution = 1000;
-    const auto error = info.error_ns ? info.error_ns : info.one_boot_error_ns;
-    if (info.role != Role::kHostProgram || info.method == "same clock" || !error) continue;
+    const SourceAlignment& aligned = info.aligned;
+    const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
+    if (info.role != Role::kHostProgram || aligned.is_same_clock() || !error) continue;
     errors[i] = *error + kResolution;
     related = true;
   }

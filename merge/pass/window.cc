@@ -23,7 +23,7 @@ std::optional<Interval> interval_of(const Timeline& timeline, Whose whose) {
   std::optional<Interval> all;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const auto one = timeline.source(i).range();
-    const bool same_clock = timeline.source(i).info().method == "same clock";
+    const bool same_clock = timeline.source(i).info().aligned.is_same_clock();
     if (!one || !same_clock) {
       if (whose == Whose::kAll) return std::nullopt;
       continue;

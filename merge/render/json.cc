@@ -8,17 +8,19 @@ namespace trapline {
 namespace {
 
 Json source_json(const SourceRow& source) {
-  return {{"path", printable(source.path)},
-          {"kind", source.kind},
-          {"clock", printable(source.clock)},
-          {"events", source.events},
-          {"lost", source.lost},
-          {"method", source.method},
-          {"offset_ns", source.offset_ns},
-          {"error_ns", source.error_ns ? Json(*source.error_ns) : Json()},
-          {"assumes",
-           {{"one_boot", source.one_boot_error_ns.has_value()},
-            {"rate_change_ppm", source.rate_change_ppm ? Json(*source.rate_change_ppm) : Json()}}}};
+  const SourceAlignment& aligned = source.aligned;
+  return {
+      {"path", printable(source.path)},
+      {"kind", source.kind},
+      {"clock", printable(source.clock)},
+      {"events", source.events},
+      {"lost", source.lost},
+      {"method", aligned.method_text()},
+      {"offset_ns", aligned.offset_ns},
+      {"error_ns", aligned.error_ns ? Json(*aligned.error_ns) : Json()},
+      {"assumes",
+       {{"one_boot", aligned.one_boot_error_ns.has_value()},
+        {"rate_change_ppm", aligned.rate_change_ppm ? Json(*aligned.rate_change_ppm) : Json()}}}};
 }
 
 Json counters_json(const ReportCounters& counters) {

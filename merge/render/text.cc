@@ -27,18 +27,18 @@ void print_sources(const Report& report, std::ostream& out, const TextStyle& sty
                        source.path == kStandardInput ? "standard input" : printable(source.path),
                        grouped(source.events), report.is_window ? " read" : "",
                        printable(source.clock));
-    const bool same_clock = source.method == "same clock";
-    if (same_clock && !source.one_boot_error_ns) continue;
-    std::string text = source.method;
-    if (source.one_boot_error_ns) text += ", one boot assumed";
-    if (!same_clock) text += fmt::format("; offset {} ns", source.offset_ns);
-    text += source.error_ns ? fmt::format(" ± {} ns", *source.error_ns)
-                            : std::string(same_clock ? "; error not known" : ", error not known");
-    if (source.one_boot_error_ns.value_or(0) != 0)
-      text += fmt::format(" (± {} ns if it is one boot)", *source.one_boot_error_ns);
-    if (source.rate_change_ppm)
+    const SourceAlignment& aligned = source.aligned;
+    const bool same_clock = aligned.is_same_clock();
+    if (same_clock && !aligned.one_boot_error_ns) continue;
+    std::string text = aligned.text();
+    if (!same_clock) text += fmt::format("; offset {} ns", aligned.offset_ns);
+    text += aligned.error_ns ? fmt::format(" ± {} ns", *aligned.error_ns)
+                             : std::string(same_clock ? "; error not known" : ", error not known");
+    if (aligned.one_boot_error_ns.value_or(0) != 0)
+      text += fmt::format(" (± {} ns if it is one boot)", *aligned.one_boot_error_ns);
+    if (aligned.rate_change_ppm)
       text += fmt::format("; assumed: a rate that changes by at most {:.3g} ppm",
-                          *source.rate_change_ppm);
+                          *aligned.rate_change_ppm);
     print_wrapped("  clock:", text, out, style);
   }
 }

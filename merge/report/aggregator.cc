@@ -127,16 +127,12 @@ void Aggregator::report_sources(Report& report, const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const Source& source = timeline.source(i);
-    const SourceCounters& counters = source.counters();
+    const SourceCounters counters = source.counters();
     SourceRow row;
     row.path = source.info().path;
     row.kind = source.info().kind;
     row.clock = source.info().clock;
-    row.method = source.info().method;
-    row.offset_ns = source.info().offset_ns;
-    row.error_ns = source.info().error_ns;
-    row.one_boot_error_ns = source.info().one_boot_error_ns;
-    row.rate_change_ppm = source.info().rate_change_ppm;
+    row.aligned = source.info().aligned;
     row.events = counters.events;
     row.lost = counters.lost_events;
     report.sources.push_back(std::move(row));

@@ -15,6 +15,7 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
 #include "merge/model/histogram.h"
+#include "merge/model/source_alignment.h"
 #include "merge/pass/selection.h"
 #include "merge/report/halt_cost_report.h"
 #include "merge/report/phase_report.h"
@@ -26,12 +27,7 @@ namespace trapline {
 struct SourceRow {
   std::string path, kind, clock;
   std::uint64_t events = 0, lost = 0;
-  std::string method = "same clock";  // how its clock was related to the timeline's
-  std::int64_t offset_ns = 0;
-  std::optional<std::uint64_t> error_ns = 0;  // nothing: not known
-  std::optional<double> rate_change_ppm;      // assumed of the clocks' rates
-  std::optional<std::uint64_t> one_boot_error_ns =
-      std::nullopt;  // one boot is assumed: the error then
+  SourceAlignment aligned;
 };
 
 struct VcpuRow {

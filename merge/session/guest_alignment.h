@@ -22,6 +22,7 @@
 #include "merge/clock/guest_run_intervals.h"
 #include "merge/clock/guest_syncs.h"
 #include "merge/clock/relation.h"
+#include "merge/model/source_alignment.h"
 #include "merge/session/collected_evidence.h"
 #include "plugin/format/directory.h"
 
@@ -35,6 +36,15 @@ struct GuestAlignment {
   GuestRunCounters gaps;
   // The host's threads of the guest's vCPUs, where the recording shows them.
   std::map<std::int32_t, ThreadId> threads;
+
+  [[nodiscard]] SourceAlignment of_source() const {
+    SourceAlignment aligned;
+    aligned.method = method;
+    aligned.offset_ns = line.offset();
+    aligned.error_ns = line.error();
+    aligned.rate_change_ppm = line.assumption().change_ppm;
+    return aligned;
+  }
 };
 
 // How the guest's machine stands to the host's, by their names.

@@ -6,9 +6,9 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/session/wrapped_source.h"
 #include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/uftrace_source.h"
-#include "merge/source/wrapped_source.h"
 
 namespace trapline {
 namespace {
@@ -16,17 +16,14 @@ namespace {
 class GuestFunctionSource final : public WrappedSource {
  public:
   GuestFunctionSource(std::unique_ptr<Source> source, const GuestAlignment& relation)
-      : WrappedSource(std::move(source)), map_(relation.line.map()), threads_(relation.threads) {
+      : WrappedSource(std::move(source), relation.line.map()), threads_(relation.threads) {
     info_.clock = relation.clock;
     info_.cycles = false;
-    info_.method = relation.method;
-    info_.offset_ns = relation.line.offset();
-    info_.error_ns = relation.line.error();
-    info_.rate_change_ppm = relation.line.assumption().change_ppm;
+    info_.aligned = relation.of_source();
   }
 
   Read next(Event& event) override {
-    if (const Read read = next_placed(event, map_); read != Read::kEvent) return read;
+    if (const Read read = next_placed(event); read != Read::kEvent) return read;
     const std::int32_t vcpu = vcpu_of_task(static_cast<std::uint32_t>(event.thread));
     event.thread = thread_of_cpu(threads_, vcpu).value_or(event.thread);
     if (auto* call = std::get_if<GuestCall>(&event.payload)) call->vcpu = vcpu;
@@ -35,17 +32,16 @@ class GuestFunctionSource final : public WrappedSource {
   [[nodiscard]] std::string comm(ThreadId) const override { return "guest"; }
 
  private:
-  ClockMap map_;
   std::map<std::int32_t, ThreadId> threads_;
 };
 
 class CallsOfThreads final : public WrappedSource {
  public:
   CallsOfThreads(std::unique_ptr<Source> source, std::map<std::int32_t, ThreadId> threads)
-      : WrappedSource(std::move(source)), threads_(std::move(threads)) {}
+      : WrappedSource(std::move(source), ClockMap()), threads_(std::move(threads)) {}
 
   Read next(Event& event) override {
-    const Read read = next_placed(event, [](Timestamp at) { return at; });
+    const Read read = source_->next(event);
     auto* call = read == Read::kEvent ? std::get_if<GuestCall>(&event.payload) : nullptr;
     if (call == nullptr) return read;
     const auto thread = threads_.find(call->vcpu);

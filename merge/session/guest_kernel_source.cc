@@ -3,32 +3,27 @@
 #include <optional>
 #include <utility>
 
-#include "merge/source/wrapped_source.h"
+#include "merge/session/wrapped_source.h"
 
 namespace trapline {
 namespace {
 
-// The identity: on its host's clock already.
 class GuestKernelSource final : public WrappedSource {
  public:
   GuestKernelSource(std::unique_ptr<Source> source, ClockMap map,
                     std::map<std::int32_t, ThreadId> threads, MachineId machine)
-      : WrappedSource(std::move(source)),
-        map_(std::move(map)),
+      : WrappedSource(std::move(source), std::move(map)),
         threads_(std::move(threads)),
         machine_(machine) {
     info_.role = Role::kGuest;
   }
   void tell(const GuestAlignment& alignment) {
     info_.cycles = false;
-    info_.method = alignment.method;
-    info_.offset_ns = alignment.line.offset();
-    info_.error_ns = alignment.line.error();
-    info_.rate_change_ppm = alignment.line.assumption().change_ppm;
+    info_.aligned = alignment.of_source();
   }
 
   Read next(Event& event) override {
-    if (const Read read = next_placed(event, map_); read != Read::kEvent) return read;
+    if (const Read read = next_placed(event); read != Read::kEvent) return read;
     event.machine = machine_;
     if (std::holds_alternative<Lost>(event.payload)) return Read::kEvent;
     event.task = event.thread;
@@ -42,7 +37,6 @@ class GuestKernelSource final : public WrappedSource {
   }
 
  private:
-  ClockMap map_;
   std::map<std::int32_t, ThreadId> threads_;
   MachineId machine_;
 };

@@ -66,7 +66,8 @@ HostFacts host_facts_of(const Source& leading) {
   if (!session) return {};
   HostFacts facts{std::nullopt, session->host.boot_id, facts_of(*session)};
   // A timeline in cycles, or on another recording's clock, has another line.
-  if (!info.cycles && info.offset_ns == 0) facts.wall_clock = wall_clock_of(session->brackets());
+  if (!info.cycles && info.aligned.offset_ns == 0)
+    facts.wall_clock = wall_clock_of(session->brackets());
   return facts;
 }
 

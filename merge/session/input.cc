@@ -15,18 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the named files and folders stand for, host recordings first.
+// The recordings that the named files and folders hold, host recordings first.
 Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   std::vector<RecordingPart> parts;
   for (const std::string& path : options.paths) {
-    const auto kind = kind_of_source(path);
-    if (!kind) return tl::unexpected(kind.error());
     auto inside = parts_of_source(path);
     if (!inside) return tl::unexpected(std::move(inside).error());
-    for (std::string& part : *inside) {
-      const SourceKind what = kind_of_source(part).value_or(SourceKind::kTraceDat);
-      parts.push_back({std::move(part), what, *kind != SourceKind::kSession});
-    }
+    parts.insert(parts.end(), std::make_move_iterator(inside->begin()),
+                 std::make_move_iterator(inside->end()));
   }
   std::stable_partition(parts.begin(), parts.end(), [](const RecordingPart& part) {
     return part.kind == SourceKind::kTraceDat || part.kind == SourceKind::kPerfData;
@@ -134,15 +130,14 @@ void tell(const InputOptions& options, const Input& input) {
   for (const auto& source : input.sources) {
     const SourceInfo& info = source->info();
     options.verbose(fmt::format("{}: {}, read by {}", info.path, info.kind, source->reader()));
-    const bool is_timelines =
-        info.method == "same clock" && info.offset_ns == 0 && !info.one_boot_error_ns;
+    const SourceAlignment& aligned = info.aligned;
+    const bool is_timelines = aligned.is_same_clock() && !aligned.one_boot_error_ns;
     options.verbose(fmt::format(
         "{}: clock {}, {}", info.path, info.clock,
-        is_timelines
-            ? std::string("the timeline's")
-            : fmt::format("{}{}; offset {} ns, error {}", info.method,
-                          info.one_boot_error_ns ? ", one boot assumed" : "", info.offset_ns,
-                          info.error_ns ? fmt::format("{} ns", *info.error_ns) : "not known")));
+        is_timelines ? std::string("the timeline's")
+                     : fmt::format("{}; offset {} ns, error {}", aligned.text(), aligned.offset_ns,
+                                   aligned.error_ns ? fmt::format("{} ns", *aligned.error_ns)
+                                                    : "not known")));
   }
   options.verbose("the recording holds " + text_of(input.capabilities));
   if (!input.symbols.empty())

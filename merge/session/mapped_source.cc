@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "merge/source/wrapped_source.h"
+#include "merge/session/wrapped_source.h"
 
 namespace trapline {
 namespace {
@@ -10,30 +10,22 @@ namespace {
 class MappedSource final : public WrappedSource {
  public:
   MappedSource(std::unique_ptr<Source> source, const clocks::AlignedSource& aligned)
-      : WrappedSource(std::move(source)), map_(aligned.map) {
-    info_.method = aligned.method;
-    info_.offset_ns = aligned.offset_ns;
-    info_.error_ns = aligned.error_ns;
-    info_.one_boot_error_ns = aligned.one_boot_error_ns;
-    info_.rate_change_ppm = aligned.rate_change_ppm;
+      : WrappedSource(std::move(source), aligned.map) {
+    info_.aligned = aligned;
   }
 
-  Read next(Event& event) override { return next_placed(event, map_); }
-
- private:
-  ClockMap map_;
+  Read next(Event& event) override { return next_placed(event); }
 };
 
-// Only what is said of it is another's.
+// Its times stay; only its error is another.
 class ToldSource final : public WrappedSource {
  public:
   ToldSource(std::unique_ptr<Source> source, std::optional<std::uint64_t> one_boot_error)
-      : WrappedSource(std::move(source)) {
-    info_.error_ns.reset();
-    info_.one_boot_error_ns = one_boot_error;
+      : WrappedSource(std::move(source), ClockMap()) {
+    info_.aligned.error_ns.reset();
+    info_.aligned.one_boot_error_ns = one_boot_error;
   }
   Read next(Event& event) override { return source_->next(event); }
-  [[nodiscard]] const SourceCounters& counters() const override { return source_->counters(); }
 };
 
 }  // namespace

@@ -124,30 +124,39 @@ Result<SourceKind> kind_of_source(const std::string& path) {
               path, kParts.front(), kExpected);
 }
 
-Result<std::vector<std::string>> parts_of_source(const std::string& path) {
-  auto kind = kind_of_source(path);
-  if (!kind) return tl::unexpected(std::move(kind).error());
-  if (*kind != SourceKind::kSession) return std::vector{path};
-  std::vector<std::string> parts;
+Result<std::vector<RecordingPart>> parts_of_source(const std::string& path) {
+  const auto kind = kind_of_source(path);
+  if (!kind) return tl::unexpected(kind.error());
+  if (*kind != SourceKind::kSession) return std::vector{RecordingPart{path, *kind}};
+  std::vector<RecordingPart> parts;
   for (const char* part : kParts) {
     const std::string inside = (fs::path(path) / part).string();
     // A QEMU log without timestamps, or one that is empty, has nothing for a timeline.
     const bool there = is_there(inside) || trace_dat::is_unfinished_trace(inside);
-    if (there && kind_of_source(inside)) parts.push_back(inside);
+    if (!there) continue;
+    if (const auto what = kind_of_source(inside)) parts.push_back({inside, *what, false});
   }
   if (parts.empty()) return fail("{}: none of the session's recordings can be read", path);
   const std::string syncs = (fs::path(path) / kGuestSyncs).string();
-  if (is_file(syncs) && kind_of_source(syncs) == SourceKind::kGuestSync) parts.push_back(syncs);
+  if (is_file(syncs) && kind_of_source(syncs) == SourceKind::kGuestSync)
+    parts.push_back({syncs, SourceKind::kGuestSync, false});
   return parts;
 }
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
-  auto kind = kind_of_source(path);
-  if (!kind) return tl::unexpected(std::move(kind).error());
-  switch (*kind) {
+  const auto kind = kind_of_source(path);
+  if (!kind) return tl::unexpected(kind.error());
+  return open_source({path, *kind}, options);
+}
+
+Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
+                                            const SourceOptions& options) {
+  const std::string& path = part.path;
+  switch (part.kind) {
     case SourceKind::kTraceDat: {
       trace_dat::Options how;
       how.tsc_khz = options.tsc_khz;
+      how.marker_calls = part.marker_calls;
       auto source = trace_dat::open_trace_dat(path, how);
       if (!source) return tl::unexpected(std::move(source).error());
       return std::unique_ptr<Source>(std::move(*source));

@@ -27,6 +27,15 @@ enum class SourceKind : std::uint8_t {
   kSession
 };
 
+// One thing to read, and what it is. A session's own parts are left out, with a note, where nothing
+// aligns them; what was named is refused.
+struct RecordingPart {
+  std::string path;
+  SourceKind kind = SourceKind::kTraceDat;
+  bool named = true;
+  bool marker_calls = true;  // false: a directory has those in trace_marker, and more
+};
+
 struct SourceOptions {
   std::string trace_events = tracetool::kInstalledTraceEvents;  // for simpletrace files
   std::optional<std::uint64_t> tsc_khz;                         // for trace.dat files
@@ -37,9 +46,11 @@ struct SourceOptions {
 
 // The recordings of a session folder: trace.dat, uftrace.data, qemu.log, trace.bin, as far as they
 // are there, and sync.txt with what `trapline sync` printed; anything else is its own part.
-[[nodiscard]] Result<std::vector<std::string>> parts_of_source(const std::string& path);
+[[nodiscard]] Result<std::vector<RecordingPart>> parts_of_source(const std::string& path);
 
-// One recording; a session folder is refused: open its parts.
+// One recording; a session folder is refused: open its parts. A path's kind is looked for first.
+[[nodiscard]] Result<std::unique_ptr<Source>> open_source(const RecordingPart& part,
+                                                          const SourceOptions& options);
 [[nodiscard]] Result<std::unique_ptr<Source>> open_source(const std::string& path,
                                                           const SourceOptions& options);
 

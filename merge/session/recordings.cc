@@ -39,16 +39,6 @@ SourceOptions source_options(const InputOptions& options) {
 Recordings::Recordings(const InputOptions& options, Input& input)
     : options_(options), input_(input), how_(source_options(options)) {}
 
-Result<std::unique_ptr<Source>> Recordings::open_part(const RecordingPart& part) const {
-  if (part.kind != SourceKind::kTraceDat) return open_source(part.path, how_);
-  trace_dat::Options how;
-  how.tsc_khz = options_.tsc_khz;
-  how.marker_calls = part.marker_calls;
-  auto source = trace_dat::open_trace_dat(part.path, how);
-  if (!source) return tl::unexpected(std::move(source).error());
-  return std::unique_ptr<Source>(std::move(*source));
-}
-
 Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
   if (auto done = describe(parts); !done) return done;
   if (auto done = gather_guests(); !done) return done;
@@ -66,7 +56,7 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
       printed_path_ = part.path;
       continue;
     }
-    auto source = open_part(part);
+    auto source = open_source(part, how_);
     if (!source) return tl::unexpected(std::move(source).error());
     Description is = (*source)->describe();
     recordings_.push_back({part, std::move(*source), std::move(is), {}, {}, {}, {}});
@@ -96,7 +86,7 @@ Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
 
 Result<void> Recordings::collect_evidence(Recording& recording, const Collect& what) {
   if (recording.evidence) return {};
-  auto again = open_part(recording.part);
+  auto again = open_source(recording.part, how_);
   if (!again) return tl::unexpected(std::move(again).error());
   EvidenceObserver* observer = &recording == &recordings_.front() ? what_observes() : nullptr;
   if (observer == nullptr) {
@@ -325,7 +315,7 @@ std::size_t Recordings::aligned_place(const Recording& recording) const {
 Result<std::unique_ptr<Source>> Recordings::open_aligned(const Recording& recording,
                                                          const clocks::Alignment& alignment,
                                                          bool only_exits) const {
-  auto again = open_part(recording.part);
+  auto again = open_source(recording.part, how_);
   if (!again) return again;
   if (only_exits) (*again)->select(EventClass::kExits);
   return with_clock(std::move(*again), alignment.sources[aligned_place(recording)],

@@ -17,15 +17,6 @@
 
 namespace trapline {
 
-// One thing to read. A session's own parts are left out, with a note, where nothing aligns them;
-// what was named is refused.
-struct RecordingPart {
-  std::string path;
-  SourceKind kind = SourceKind::kTraceDat;
-  bool named = true;
-  bool marker_calls = true;  // false: a directory has those in trace_marker, and more
-};
-
 // One recording on its way to the timeline. `source` is what will be read for the result.
 struct Recording {
   RecordingPart part;
@@ -50,7 +41,6 @@ class Recordings {
   [[nodiscard]] Result<void> open(const std::vector<RecordingPart>& parts);
 
  private:
-  [[nodiscard]] Result<std::unique_ptr<Source>> open_part(const RecordingPart& part) const;
   Result<void> describe(const std::vector<RecordingPart>& parts);
   Result<void> collect_evidence(Recording& recording, const Collect& what);
   Result<std::vector<GuestSyncLine>> printed_in(const Recording& recording) const;

@@ -13,6 +13,7 @@
 #include "backend_ftrace/base/result.h"
 #include "merge/model/capabilities.h"
 #include "merge/model/event.h"
+#include "merge/model/source_alignment.h"
 #include "merge/source/description.h"
 
 namespace trapline {
@@ -24,14 +25,7 @@ struct SourceInfo {
   std::string clock;    // "mono"
   bool cycles = false;  // times are cycles of a counter that nothing converts to nanoseconds
   Role role = Role::kHostKernel;
-  // How its clock was related to the recording's; the error is guaranteed, nothing: not known.
-  std::string method = "same clock";
-  std::int64_t offset_ns = 0;
-  std::optional<std::uint64_t> error_ns = 0;
-  // Nothing shows that it is of the timeline's boot; the error if it is.
-  std::optional<std::uint64_t> one_boot_error_ns = std::nullopt;
-  // The error assumes that the rates of the two clocks change by at most this.
-  std::optional<double> rate_change_ppm = std::nullopt;
+  SourceAlignment aligned = {};
 };
 
 struct SourceCounters {
@@ -82,7 +76,7 @@ class Source {
   [[nodiscard]] virtual Read next(Event& event) = 0;
   [[nodiscard]] virtual const Result<void>& status() const = 0;
   [[nodiscard]] virtual const SourceInfo& info() const = 0;
-  [[nodiscard]] virtual const SourceCounters& counters() const = 0;
+  [[nodiscard]] virtual SourceCounters counters() const = 0;
   // Share of the input consumed, 0 to 1.
   [[nodiscard]] virtual double progress() const = 0;
 

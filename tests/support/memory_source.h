@@ -47,7 +47,7 @@ class MemorySource final : public Source {
   }
   [[nodiscard]] const Result<void>& status() const override { return status_; }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  [[nodiscard]] SourceCounters counters() const override { return counters_; }
   [[nodiscard]] double progress() const override { return steps_.empty() ? 1 : 0; }
   [[nodiscard]] Capabilities capabilities() const override { return capabilities_; }
   [[nodiscard]] std::string event_name(const Event&) const override { return "memory:event"; }

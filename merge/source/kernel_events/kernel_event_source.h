@@ -28,7 +28,7 @@ class KernelEventSource : public Source {
     return status_ ? formats_.text_status() : status_;
   }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  [[nodiscard]] SourceCounters counters() const override { return counters_; }
   // Guest calls that trace_marker holds, of those events that were read.
   [[nodiscard]] std::uint64_t marker_calls() const { return marker_calls_.calls(); }
   [[nodiscard]] std::string event_name(const Event& event) const override;

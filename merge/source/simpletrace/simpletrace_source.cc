@@ -56,7 +56,7 @@ class SimpletraceSource : public Source {
 
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
-  const SourceCounters& counters() const override { return counters_; }
+  SourceCounters counters() const override { return counters_; }
   Capabilities capabilities() const override { return kProgramsEvents; }
   Description describe() const override {
     Description is = Source::describe();

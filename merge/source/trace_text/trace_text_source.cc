@@ -80,7 +80,7 @@ class TraceTextSource final : public Source {
 
   [[nodiscard]] const Result<void>& status() const override { return lines_.status(); }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  [[nodiscard]] SourceCounters counters() const override { return counters_; }
   [[nodiscard]] double progress() const override {
     return static_cast<double>(lines_.offset()) / static_cast<double>(file_.size());
   }

@@ -107,7 +107,7 @@ class UftraceSource final : public Source {
 
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
-  const SourceCounters& counters() const override { return counters_; }
+  SourceCounters counters() const override { return counters_; }
   double progress() const override {
     const auto read = static_cast<double>(counters_.events * sizeof(Record));
     return size_ == 0 ? 1 : std::min(1.0, read / static_cast<double>(size_));

@@ -59,7 +59,7 @@ TEST(Alignment, TheSameClockNeedsNoShift) {
   EXPECT_EQ(aligned->clock, "mono");
   for (const AlignedSource& one : aligned->sources) {
     EXPECT_TRUE(one.map.is_identity());
-    EXPECT_EQ(one.method, "same clock");
+    EXPECT_TRUE(one.is_same_clock());
     EXPECT_EQ(one.error_ns.value(), 0u);
   }
 }

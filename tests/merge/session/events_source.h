@@ -21,7 +21,7 @@ class EventsSource final : public Source {
   }
   const Result<void>& status() const override { return status_; }
   const SourceInfo& info() const override { return info_; }
-  const SourceCounters& counters() const override { return counters_; }
+  SourceCounters counters() const override { return counters_; }
   double progress() const override { return 1; }
   std::string event_name(const Event&) const override { return ""; }
   std::string event_text(const Event&) const override { return ""; }

@@ -99,10 +99,10 @@ TEST_F(EvidenceTest, APluginsDirectoryOfTheSameHostAndClockIsNotShiftedByAnother
     ASSERT_TRUE(input) << input.error().message;
     ASSERT_EQ(input->sources.size(), 2u);
     const SourceInfo& info = input->sources[1]->info();
-    EXPECT_EQ(info.method, "same clock") << hostname;
-    EXPECT_EQ(info.offset_ns, 0);
-    EXPECT_FALSE(info.error_ns) << "nothing shows that both are of one boot";
-    EXPECT_EQ(info.one_boot_error_ns, 0u);
+    EXPECT_TRUE(info.aligned.is_same_clock()) << hostname;
+    EXPECT_EQ(info.aligned.offset_ns, 0);
+    EXPECT_FALSE(info.aligned.error_ns) << "nothing shows that both are of one boot";
+    EXPECT_EQ(info.aligned.one_boot_error_ns, 0u);
     Event event;
     ASSERT_EQ(input->sources[1]->next(event), Read::kEvent);
     EXPECT_EQ(event.at.ns(), kFirst + 5'000'001'000);
@@ -113,7 +113,7 @@ TEST_F(EvidenceTest, APluginsDirectoryOfTheSameHostAndClockIsNotShiftedByAnother
 TEST_F(EvidenceTest, OneReadingOfAnotherGuestDoesNotMakeItsDirectoryUnreadable) {
   const auto input = open({host_, plugin_directory("host", 9'000'000'000, 1)});
   ASSERT_TRUE(input) << input.error().message;
-  EXPECT_EQ(input->sources[1]->info().method, "same clock");
+  EXPECT_TRUE(input->sources[1]->info().aligned.is_same_clock());
 }
 
 // The readings of a guest's TSC, as if its counter were 3 ms off: nothing else is given that would
@@ -132,9 +132,9 @@ TEST_F(EvidenceTest, ARelationThatPutsTheGuestsRecordsIntoExitsIsRefused) {
     const auto input = open({host_, kGuestClock + "uftrace.data", path});
     if (off == 0) {
       ASSERT_TRUE(input) << input.error().message;
-      EXPECT_THAT(input->sources[1]->info().method, HasSubstr("TSC readings"));
+      EXPECT_THAT(input->sources[1]->info().aligned.method, HasSubstr("TSC readings"));
     } else {
-      ASSERT_FALSE(input) << input->sources[1]->info().method;
+      ASSERT_FALSE(input) << input->sources[1]->info().aligned.method;
       EXPECT_THAT(input.error().message,
                   AllOf(HasSubstr("its vCPU left the guest at"), HasSubstr("host.dat"),
                         HasSubstr("--offset " + kGuestClock + "uftrace.data=NS")));
@@ -295,7 +295,7 @@ TEST_F(EvidenceTest, TheBootsOfTwoSessionsDecide) {
   const auto error_of_second = [this](const std::vector<std::string>& paths) {
     const auto input = open(paths);
     EXPECT_TRUE(input) << input.error().message;
-    return input ? input->sources[1]->info().error_ns : 77;
+    return input ? input->sources[1]->info().aligned.error_ns : 77;
   };
   const std::string a = session("a", "0b3c"), b = session("b", "0b3c");
   EXPECT_EQ(error_of_second({a, b}), 0u);

@@ -292,7 +292,7 @@ TEST_F(GuestAlignmentTest, CallsComeInOrderOnTheRecordingsClockWithTheirNames) {
   ASSERT_TRUE(relation && *relation);
   auto source = open_guest_calls(directory.path(), **relation);
   ASSERT_TRUE(source) << source.error().message;
-  EXPECT_EQ((*source)->info().error_ns.value(), (*relation)->line.error());
+  EXPECT_EQ((*source)->info().aligned.error_ns.value(), (*relation)->line.error());
   Event event;
   std::size_t calls = 0;
   Timestamp last;

@@ -35,12 +35,16 @@ TEST(OpenSource, ASessionIsItsParts) {
   ASSERT_EQ(kind_of_source(folder.path()), SourceKind::kSession);
   const auto parts = parts_of_source(folder.path());
   ASSERT_TRUE(parts);
-  EXPECT_THAT(*parts, ElementsAre(folder / "trace.dat", folder / "qemu.log"));
+  ASSERT_EQ(parts->size(), 2u);
+  EXPECT_EQ(parts->front().path, folder / "trace.dat");
+  EXPECT_EQ(parts->front().kind, SourceKind::kTraceDat);
+  EXPECT_EQ(parts->back().path, folder / "qemu.log");
+  EXPECT_EQ(parts->back().kind, SourceKind::kQemuLog);
   EXPECT_TRUE(open_source(parts->front(), {}));
   EXPECT_FALSE(open_source(folder.path(), {}));
   // mono and real, and nobody wrote sync records.
   std::vector<clocks::SourceClock> clocks;
-  for (const std::string& part : *parts) clocks.push_back(*clock_of_source(part, {}, true));
+  for (const RecordingPart& part : *parts) clocks.push_back(*clock_of_source(part.path, {}, true));
   const auto related = clocks::align(clocks);
   ASSERT_FALSE(related);
   EXPECT_THAT(related.error().message, HasSubstr("--offset"));
@@ -48,7 +52,7 @@ TEST(OpenSource, ASessionIsItsParts) {
   std::ofstream(folder / "session.json")
       << R"({"sync": [{"series": 1, "stamp_ns": 1000, "before": {"mono": 1000,
               "real": 1795250191000000000}, "after": {"mono": 1400, "real": 1795250191000000400}}]})";
-  clocks.front() = *clock_of_source(parts->front(), {}, true);
+  clocks.front() = *clock_of_source(parts->front().path, {}, true);
   EXPECT_TRUE(clocks::align(clocks));
   ASSERT_TRUE(clocks.front().interval);
   EXPECT_LT(clocks.front().interval->first, clocks.front().interval->last);

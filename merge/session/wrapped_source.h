@@ -1,4 +1,5 @@
-// A source around another one: what a wrapper does not change is the inner source's.
+// A source around another one, on the timeline's clock. A wrapper inherits what it does not change
+// from the inner source.
 #pragma once
 
 #include <memory>
@@ -6,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "merge/clock/clock_map.h"
 #include "merge/source/source.h"
 
 namespace trapline {
@@ -15,7 +17,12 @@ class WrappedSource : public Source {
   void select(EventClass events) override { source_->select(events); }
   [[nodiscard]] const Result<void>& status() const override { return source_->status(); }
   [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] const SourceCounters& counters() const override { return counters_; }
+  [[nodiscard]] SourceCounters counters() const override {
+    SourceCounters counters = source_->counters();
+    counters.first = map_(counters.first);
+    counters.last = map_(counters.last);
+    return counters;
+  }
   [[nodiscard]] double progress() const override { return source_->progress(); }
   [[nodiscard]] Capabilities capabilities() const override { return source_->capabilities(); }
   [[nodiscard]] Description describe() const override { return source_->describe(); }
@@ -45,28 +52,26 @@ class WrappedSource : public Source {
   }
 
  protected:
-  explicit WrappedSource(std::unique_ptr<Source> source)
-      : source_(std::move(source)), info_(source_->info()) {}
+  WrappedSource(std::unique_ptr<Source> source, ClockMap map)
+      : source_(std::move(source)), info_(source_->info()), map_(std::move(map)) {}
 
-  // The inner source's next event on another clock: `place` maps a Timestamp to a Timestamp.
-  template <typename Place>
-  Read next_placed(Event& event, Place&& place) {
+  // The inner source's next event, at its time on the timeline.
+  Read next_placed(Event& event) {
     const Read read = source_->next(event);
-    counters_ = source_->counters();
-    counters_.first = place(counters_.first);
-    counters_.last = place(counters_.last);
     if (read != Read::kEvent) return read;
-    event.at = place(event.at);
+    event.at = map_(event.at);
     if (auto* lost = std::get_if<Lost>(&event.payload)) {
-      lost->from = place(lost->from);
-      lost->to = place(lost->to);
+      lost->from = map_(lost->from);
+      lost->to = map_(lost->to);
     }
     return read;
   }
 
   std::unique_ptr<Source> source_;
-  SourceInfo info_;          // the wrapper's constructor says how the clock was related
-  SourceCounters counters_;  // on the wrapper's clock
+  SourceInfo info_;  // the wrapper's constructor says how the clock was related
+
+ private:
+  ClockMap map_;  // from the inner source's times to the timeline's
 };
 
 }  // namespace trapline

@@ -18,7 +18,7 @@
 #include "merge/cli/commands.h"
 #include "merge/cli/help.h"
 #include "merge/export/exporter.h"
-#include "merge/report/groups.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/run.h"
 #include "merge/session/open.h"
 #include "merge/source/timeline.h"

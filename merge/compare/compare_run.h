@@ -6,7 +6,7 @@
 
 #include "merge/compare/compare.h"
 #include "merge/pass/pass.h"
-#include "merge/report/groups.h"
+#include "merge/report/dimensions.h"
 
 namespace trapline {
 

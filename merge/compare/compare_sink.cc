@@ -48,7 +48,8 @@ CompareSink::CompareSink(const std::vector<Dimension>& by, CompareRows rows)
     : keys_(by),
       what_(rows),
       needs_waits_(rows == CompareRows::kWaits ||
-                   (rows == CompareRows::kExits && keys_.needs_waits())) {}
+                   (rows == CompareRows::kExits && keys_.needs_waits())),
+      rows_(GroupKey::kWords, kMostRows) {}
 
 SpanClass CompareSink::selects() const {
   SpanClass selected = SpanClass::kExits;
@@ -59,19 +60,14 @@ SpanClass CompareSink::selects() const {
   return selected;
 }
 
-std::size_t CompareSink::row_of(const GroupKey& key) {
-  if (last_ < rows_.size() && rows_[last_].key == key) return last_;
-  const auto known = numbers_.find(key);
-  if (known != numbers_.end()) return last_ = known->second;
-  const std::size_t number = std::min(rows_.size(), kMostRows);
-  if (number == rows_.size()) rows_.push_back({key, {.halts = true, .durations = {}, .parts = {}}});
-  if (number < kMostRows) numbers_.emplace(key, number);
-  return last_ = number;
+RecordedRow& CompareSink::row_of(const GroupKey& key) {
+  const std::uint32_t place = rows_.place_of(key);
+  return place == kMostRows ? other_ : rows_[place].recorded;
 }
 
 // Something without parts that is no halt.
 void CompareSink::add(const GroupKey& key, Timestamp begin, Timestamp end) {
-  RecordedRow& row = rows_[row_of(key)].recorded;
+  RecordedRow& row = row_of(key);
   row.halts = false;
   row.durations.add(elapsed(begin, end));
 }
@@ -87,7 +83,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   if (what_ != CompareRows::kExits) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
-  RecordedRow& row = rows_[row_of(keys_.of(exit, stack, pipeline.stacks(), shares))].recorded;
+  RecordedRow& row = row_of(keys_.of(exit, stack, pipeline.stacks(), shares));
   if (!exit.halt) row.halts = false;
   row.durations.add(exit.total());
   add_parts(row, exit.parts);
@@ -95,7 +91,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 
 void CompareSink::call(const FunctionCall& call, const Pipeline& pipeline) {
   counts_something_ = true;
-  RecordedRow& row = rows_[row_of({{pipeline.stacks().innermost(call.stack)}})].recorded;
+  RecordedRow& row = row_of({{pipeline.stacks().innermost(call.stack)}});
   row.halts = false;
   row.durations.add(call.own.total());
   add_parts(row, call.own.parts);
@@ -179,15 +175,16 @@ Recorded CompareSink::take(const Naming& names) {
   recorded.vcpus = static_cast<std::size_t>(std::ranges::count_if(
       names.threads,
       [&names](const VcpuThread& vcpu) { return names.pipeline.counts(vcpu.thread); }));
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const std::string key = i == kMostRows ? "[other]" : text_of(rows_[i].key, names);
-    const auto [place, is_new] = recorded.rows.try_emplace(key, std::move(rows_[i].recorded));
-    if (is_new) continue;
+  const auto merge = [&recorded](const std::string& key, RecordedRow& added) {
+    const auto [place, is_new] = recorded.rows.try_emplace(key, std::move(added));
+    if (is_new) return;
     RecordedRow& row = place->second;
-    row.halts = row.halts && rows_[i].recorded.halts;
-    row.durations.merge(rows_[i].recorded.durations);
-    add_parts(row, rows_[i].recorded.parts);
-  }
+    row.halts = row.halts && added.halts;
+    row.durations.merge(added.durations);
+    add_parts(row, added.parts);
+  };
+  for (Row& row : rows_.take()) merge(text_of(row.key, names), row.recorded);
+  if (other_.durations.count() != 0) merge("[other]", other_);
   return recorded;
 }
 

@@ -1,7 +1,6 @@
 // A sink that counts exits, or what CompareRows says, by row, for a comparison.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/compare/compare.h"
 #include "merge/report/exit_keys.h"
+#include "merge/report/keyed_rows.h"
 
 namespace trapline {
 
@@ -32,9 +32,9 @@ class CompareSink : public SpanSink {
  private:
   struct Row {
     GroupKey key;
-    RecordedRow recorded;
+    RecordedRow recorded{.halts = true, .durations = {}, .parts = {}};
   };
-  [[nodiscard]] std::size_t row_of(const GroupKey& key);
+  [[nodiscard]] RecordedRow& row_of(const GroupKey& key);
   void add(const GroupKey& key, Timestamp begin, Timestamp end);
   [[nodiscard]] std::string text_of(const GroupKey& key, const Naming& names) const;
   void describe(Recorded& recorded, const Naming& names) const;
@@ -44,12 +44,8 @@ class CompareSink : public SpanSink {
   bool needs_waits_;
   bool counts_something_ = false;
   std::uint64_t calls_guest_ns_ = 0;
-  std::vector<Row> rows_;  // the one at kMostRows is [other]
-  struct Less {
-    bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }
-  };
-  std::map<GroupKey, std::size_t, Less> numbers_;
-  std::size_t last_ = 0;  // row of the last exit: exits come in runs
+  KeyedRows<Row> rows_;
+  RecordedRow other_{.halts = true, .durations = {}, .parts = {}};
 };
 
 }  // namespace trapline

@@ -13,7 +13,7 @@
 
 #include "merge/analyze/exit_tracker.h"
 #include "merge/live/distribution.h"
-#include "merge/report/groups.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/wait_report.h"
 
 namespace trapline::live {

@@ -35,33 +35,15 @@ FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
     : timeline_(timeline),
       dimensions_(with_base(options.by)),
       keys_(dimensions_),
-      words_(keys_.words()),
       requests_wanted_(options.requests),
       needs_waits_(options.waits || keys_.needs_waits()),
-      index_(256) {}
+      cells_(keys_.words(), kMostCells) {}
 
 SpanClass FrameMaker::selects() const {
   SpanClass selected = SpanClass::kExits;
   if (requests_wanted_) selected = selected | SpanClass::kRequests;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
   return selected;
-}
-
-Cell* FrameMaker::cell(const GroupKey& key) {
-  std::uint64_t mixed = 0;
-  for (std::size_t i = 0; i < words_; ++i) {
-    mixed = (mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
-    mixed ^= mixed >> 32;
-  }
-  const auto hash = static_cast<std::uint32_t>(mixed);
-  const std::uint32_t found =
-      index_.find(hash, [&](std::uint32_t i) { return cells_[i].key == key; });
-  if (found != FlatIndex::kNone) [[likely]]
-    return &cells_[found];
-  if (cells_.size() >= kMostCells) return nullptr;
-  cells_.emplace_back().key = key;
-  index_.add(hash);
-  return &cells_.back();
 }
 
 void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
@@ -71,25 +53,26 @@ void FrameMaker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   waits_.add(shares);
   GroupKey key = keys_.of(exit, stack, pipeline.stacks(), shares);
   key.halted = exit.halt;
-  Cell* const into = cell(key);
-  if (into == nullptr) {
+  const std::uint32_t place = cells_.place_of(key);
+  if (place == kMostCells) {
     ++folded_;
     return;
   }
+  Cell& into = cells_[place];
   const std::uint64_t total = exit.total();
-  into->total.add(total);
-  for (std::size_t i = 0; i < kParts; ++i) into->parts[i] += exit.parts[i];
+  into.total.add(total);
+  for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += exit.parts[i];
   if (exit.start < begin_) {
-    ++into->carried;
-    into->carried_ns += total;
+    ++into.carried;
+    into.carried_ns += total;
   }
   const bool halt = exit.halt;
-  const bool longest = total > into->slowest.total || into->total.count() == 1;
+  const bool longest = total > into.slowest.total || into.total.count() == 1;
   const bool slow = !halt && (slow_.size() < kMostSlow || total > slow_.front().total);
   if (!longest && !slow) return;
   const SlowExit kept{exit.start,  total,          exit.parts, exit.thread, key,
                       exit.detail, exit.vmm_event, exit.rip,   halt};
-  if (longest) into->slowest = kept;
+  if (longest) into.slowest = kept;
   if (slow) keep_slow(kept);
 }
 
@@ -155,10 +138,9 @@ Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const Naming& n
   frame.begin = begin_;
   frame.end = begin_ = end;
   frame.folded = std::exchange(folded_, 0);
-  frame.cells = std::exchange(cells_, {});
+  frame.cells = cells_.take();
   frame.cells.shrink_to_fit();
   for (Cell& cell : frame.cells) cell.total.shrink();
-  index_ = FlatIndex(256);
   std::sort(slow_.begin(), slow_.end(), is_slower);
   frame.slow = std::exchange(slow_, {});
   close_vcpus(frame, pipeline);

@@ -7,8 +7,8 @@
 
 #include "merge/analyze/pipeline.h"
 #include "merge/live/frame.h"
-#include "merge/model/flat_index.h"
 #include "merge/report/exit_keys.h"
+#include "merge/report/keyed_rows.h"
 #include "merge/report/wait_table.h"
 
 namespace trapline::live {
@@ -43,7 +43,6 @@ class FrameMaker final : public SpanSink {
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
  private:
-  [[nodiscard]] Cell* cell(const GroupKey& key);
   void keep_slow(const SlowExit& exit);
   void close_vcpus(Frame& frame, const Pipeline& pipeline);
   void close_counts(Frame& frame);
@@ -51,11 +50,9 @@ class FrameMaker final : public SpanSink {
   const Timeline& timeline_;
   std::vector<Dimension> dimensions_;
   ExitKeys keys_;
-  std::size_t words_;
   bool requests_wanted_, needs_waits_;
   Timestamp begin_;
-  std::vector<Cell> cells_;
-  FlatIndex index_;
+  KeyedRows<Cell> cells_;
   std::uint64_t folded_ = 0;
   std::vector<SlowExit> slow_;          // a heap with the fastest in front once it is full
   std::vector<Distribution> requests_;  // by spec

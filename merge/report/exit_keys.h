@@ -8,7 +8,7 @@
 #include "merge/analyze/guest_stacks.h"
 #include "merge/model/exit_span.h"
 #include "merge/pass/naming.h"
-#include "merge/report/groups.h"
+#include "merge/report/dimensions.h"
 
 namespace trapline {
 

@@ -10,8 +10,9 @@
 
 #include "backend_ftrace/base/result.h"
 #include "merge/model/event.h"
-#include "merge/report/groups.h"
+#include "merge/report/dimensions.h"
 #include "merge/report/phase_report.h"
+#include "merge/report/report.h"
 
 namespace trapline {
 

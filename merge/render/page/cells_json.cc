@@ -92,7 +92,7 @@ CellsJson cells_json(const Exits& exits, const Naming& names) {
   const auto add = [&](Combo combo) {
     combo_of_key.push_back(merged.emplace(std::move(combo), merged.size()).first->second);
   };
-  for (const GroupKey& key : exits.combos.keys()) add(combo_of(key, names, texts));
+  for (const auto& [key] : exits.combos.combos()) add(combo_of(key, names, texts));
   if (exits.cells.folded() != 0) {
     Combo other;
     for (Texts& of : texts) other.push_back(of.number(std::string(Report::kFoldedKey)));

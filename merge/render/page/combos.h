@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/model/flat_index.h"
 #include "merge/report/exit_keys.h"
+#include "merge/report/keyed_rows.h"
 
 namespace trapline::page {
 
@@ -23,13 +23,14 @@ class Combos {
   [[nodiscard]] static const std::vector<Dimension>& dimensions();
   // Page faults are one value: there are as many addresses as the guest has pages.
   [[nodiscard]] std::uint32_t of(const ExitSpan& exit, StackId stack, const GuestStacks& stacks);
-  [[nodiscard]] const std::vector<GroupKey>& keys() const { return combos_; }
+  struct Combo {
+    GroupKey key;
+  };
+  [[nodiscard]] const std::vector<Combo>& combos() const { return combos_.rows(); }
 
  private:
   ExitKeys keys_;
-  std::size_t words_;
-  FlatIndex index_;
-  std::vector<GroupKey> combos_;
+  KeyedRows<Combo> combos_;
 };
 
 }  // namespace trapline::page

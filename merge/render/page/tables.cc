@@ -92,7 +92,7 @@ std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const N
   for (const Groups::Group& group : own.groups.groups()) add(group.key, group.row);
   for (std::size_t i = 0; i < combos_.size(); ++i) {
     if (own.details && has_address_[i]) continue;
-    const GroupKey& combo = combos.keys()[i];
+    const GroupKey& combo = combos.combos()[i].key;
     const GroupKey* halted = own.keys.halted_row(combo.halted);
     add(halted != nullptr ? *halted : part_of(combo, own.by, names.pipeline.stacks()), combos_[i]);
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "merge/render/page/combos.h"
+#include "merge/report/groups.h"
 
 namespace trapline::page {
 

@@ -1,0 +1,66 @@
+// Rows by key, in the order in which their keys came. They are bounded, since keys come from
+// recordings: what has no room is the caller's to count as one row, "[other]".
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "merge/model/flat_index.h"
+#include "merge/report/dimensions.h"
+
+namespace trapline {
+
+// A Row has a GroupKey, `key`, and is otherwise as new when its key is.
+template <typename Row>
+class KeyedRows {
+ public:
+  // `words` of a key are used; the others are 0.
+  KeyedRows(std::size_t words, std::size_t most) : words_(words), most_(most) {}
+
+  // The key's place, `most` where there is no more room.
+  std::uint32_t place_of(const GroupKey& key) {
+    if (last_ < rows_.size() && is_same(rows_[last_].key, key)) return last_;
+    const std::uint32_t hash = hash_of(key);
+    const std::uint32_t known =
+        index_.find(hash, [this, &key](std::uint32_t i) { return is_same(rows_[i].key, key); });
+    if (known != FlatIndex::kNone) [[likely]]
+      return last_ = known;
+    if (rows_.size() >= most_) return static_cast<std::uint32_t>(most_);
+    rows_.emplace_back().key = key;
+    index_.add(hash);
+    return last_ = static_cast<std::uint32_t>(rows_.size() - 1);
+  }
+  [[nodiscard]] Row& operator[](std::uint32_t place) { return rows_[place]; }
+  [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
+  // What there is; it begins anew.
+  [[nodiscard]] std::vector<Row> take() {
+    index_ = FlatIndex(kSlots);
+    return std::exchange(rows_, {});
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 256;
+
+  [[nodiscard]] std::uint32_t hash_of(const GroupKey& key) const {
+    std::uint64_t hash = key.halted ? 0x2545f4914f6cdd1d : 0x9e3779b97f4a7c15;
+    for (std::size_t i = 0; i < words_; ++i) {
+      hash = (hash ^ key.words[i]) * 0xbf58476d1ce4e5b9;
+      hash ^= hash >> 29;
+    }
+    return static_cast<std::uint32_t>(hash);
+  }
+  [[nodiscard]] bool is_same(const GroupKey& a, const GroupKey& b) const {
+    for (std::size_t i = 0; i < words_; ++i) {
+      if (a.words[i] != b.words[i]) return false;
+    }
+    return a.halted == b.halted;
+  }
+
+  std::size_t words_, most_;
+  std::vector<Row> rows_;
+  FlatIndex index_{kSlots};
+  std::uint32_t last_ = 0;  // exits of one kind follow each other
+};
+
+}  // namespace trapline

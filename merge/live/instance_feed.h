@@ -47,11 +47,11 @@ class InstanceFeed final : public PageFeed {
 
  private:
   InstanceFeed() = default;
-  [[nodiscard]] Result<void> open(const std::string& tracefs, const std::string& folder);
+  [[nodiscard]] Result<void> open();
   [[nodiscard]] std::string text_of(const std::string& file) const;
 
-  std::optional<record::Instance> own_;  // the streams hold it open: they go before it
-  std::string name_, tracefs_, folder_;
+  std::optional<record::Instance> instance_;  // the streams hold it open: they go before it
+  std::string name_;
   std::vector<record::EventName> events_;
   trace_dat::Layout layout_;
   std::size_t page_size_ = 4096;

@@ -4,18 +4,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 
 #include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/record/doctor.h"
+#include "merge/record/ftrace_control.h"
 
 namespace trapline::record {
 namespace {
-
-namespace fs = std::filesystem;
 
 enum Arch : unsigned { kX86 = 1, kSvmOnly = 2, kArm = 4, kAll = kX86 | kSvmOnly | kArm };
 
@@ -103,15 +101,11 @@ unsigned arch_of(Processor processor) {
   return kAll;
 }
 
-bool has_event(const Host& host, std::string_view system, std::string_view pattern) {
-  std::error_code error;
-  for (const auto& entry :
-       fs::directory_iterator(fmt::format("{}/events/{}", host.tracefs, system), error)) {
-    if (matches(pattern, entry.path().filename().string()) && is_there(entry.path() / "enable")) {
-      return true;
-    }
-  }
-  return false;
+bool has_event(const Host& host, const std::string& system, std::string_view pattern) {
+  return std::ranges::any_of(events_of(host.tracefs, system), [&](const std::string& name) {
+    return matches(pattern, name) &&
+           is_there(fmt::format("{}/events/{}/{}/enable", host.tracefs, system, name));
+  });
 }
 
 // The bytes of an event: its last field's end, rounded up, and the ring buffer's header.

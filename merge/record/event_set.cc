@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <set>
 
 #include "backend_ftrace/base/text.h"
 
 namespace trapline::record {
 namespace {
-
-namespace fs = std::filesystem;
 
 // What the report uses, and what explains an exit. Left out: kvm_emulate_insn and kvm_fpu (two
 // events in each emulated exit that say nothing new), the MMU notifier's, Hyper-V's timers.
@@ -36,25 +33,16 @@ constexpr std::array kSchedEvents{"sched_switch", "sched_waking", "sched_wakeup"
 constexpr std::array kBlockEvents{"block_bio_queue", "block_rq_issue", "block_rq_complete"};
 constexpr std::array kAlways{"syscalls:sys_enter_ioctl", "task:task_newtask", "task:task_rename"};
 
-std::vector<std::string> folders(const std::string& path) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (entry.is_directory(error)) names.push_back(entry.path().filename().string());
-  }
-  return names;
-}
-
 class Chooser {
  public:
-  explicit Chooser(const std::string& tracefs) : events_(tracefs + "/events") {}
+  explicit Chooser(const std::string& tracefs) : tracefs_(tracefs), events_(tracefs + "/events") {}
 
   std::size_t add(std::string_view system_pattern, std::string_view name_pattern) {
     std::size_t found = 0;
-    if (systems_.empty()) systems_ = folders(events_);
+    if (systems_.empty()) systems_ = event_systems(tracefs_);
     for (const std::string& system : systems_) {
       if (!matches(system_pattern, system) || system == "ftrace") continue;
-      for (const std::string& name : folders(events_ + "/" + system)) {
+      for (const std::string& name : events_of(tracefs_, system)) {
         if (!matches(name_pattern, name)) continue;
         // An event without an enable file cannot be recorded by this way.
         if (::access((events_ + "/" + system + "/" + name + "/enable").c_str(), F_OK) != 0)
@@ -76,9 +64,9 @@ class Chooser {
     const auto colon = pattern.find_first_of(":/");
     const std::string_view system = pattern.substr(0, colon);
     std::vector<std::string> names = systems_;
-    if (colon != std::string_view::npos &&
-        ::access((events_ + "/" + std::string(system)).c_str(), F_OK) == 0) {
-      names = folders(events_ + "/" + std::string(system));
+    const bool known = std::ranges::find(systems_, system) != systems_.end();
+    if (colon != std::string_view::npos && known) {
+      names = events_of(tracefs_, std::string(system));
       pattern.remove_prefix(colon + 1);
     } else {
       pattern = system;
@@ -90,7 +78,7 @@ class Chooser {
   }
 
  private:
-  std::string events_;
+  std::string tracefs_, events_;
   std::vector<std::string> systems_;
   std::set<EventName> chosen_;
 };
@@ -163,13 +151,14 @@ std::vector<EventName> enabled_events(std::string_view text) {
 
 Result<void> enable_events(const Instance& instance, const std::vector<EventName>& events,
                            const EventChoice& choice) {
+  const FtraceControl& control = instance.control();
   for (const EventName& event : events) {
-    const std::string folder = "events/" + event.system + "/" + event.name;
     if (event.name == "sys_enter_ioctl" && !chose_ioctl(choice)) {
       // _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it.
-      if (auto set = instance.set(folder + "/filter", "cmd == 0xae80"); !set) return set;
+      auto set = control.filter(event.system, event.name, "cmd == 0xae80");
+      if (!set) return set;
     }
-    if (auto set = instance.set(folder + "/enable", "1"); !set) return set;
+    if (auto set = control.enable(event.system, event.name); !set) return set;
   }
   return {};
 }

@@ -123,7 +123,7 @@ Result<int> FlightRecorder::run() {
   Result<void> done = prepare();
   if (done) done = start();
   if (done) done = loop();
-  if (instance_) (void)instance_->switch_off();
+  if (instance_) (void)instance_->control().switch_off();
   if (pages_) pages_->close();
   marker_.reset();
   control_.reset();
@@ -213,7 +213,7 @@ void FlightRecorder::look_at_names() {
     names_.threads.add_names(*saved);
   (void)names_.threads.update();
   (void)names_.vms.update(names_.threads.threads());
-  const auto tracing = instance_->get("tracing_on");
+  const auto tracing = instance_->control().get("tracing_on");
   if (tracing && tracing->find('1') == std::string::npos &&
       !std::exchange(was_switched_off_, true)) {
     warnings_.push_back(fmt::format("tracing was switched off through {}: events are missing",

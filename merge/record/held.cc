@@ -34,7 +34,7 @@ class Held {
   [[nodiscard]] Result<void> take_cpu(unsigned cpu, PageFiles& files);
   [[nodiscard]] Result<void> close(PageFiles& files);
   [[nodiscard]] std::string stats_of(unsigned cpu) const {
-    return instance_.get(of_cpu(cpu, "stats")).value_or("");
+    return instance_.control().get(of_cpu(cpu, "stats")).value_or("");
   }
   void describe();
   void tell(std::uint64_t written) const;
@@ -56,11 +56,11 @@ class Held {
 // Names and processes as they are now; the instance's own settings.
 void Held::describe() {
   session_.trapline_version = options_.trapline_version;
-  session_.clock = selected_clock(instance_.get("trace_clock").value_or(""));
+  session_.clock = instance_.control().clock();
   session_.instance = instance_.name();
-  session_.events = enabled_events(instance_.get("set_event").value_or(""));
-  const auto size = instance_.get("buffer_size_kb").value_or("");
-  session_.buffer_kb = parse_number(trimmed(size)).value_or(0);
+  session_.events = enabled_events(instance_.control().get("set_event").value_or(""));
+  const auto size = instance_.control().get("buffer_size_kb").value_or("");
+  session_.buffer_kb = parse_number(trimmed(size)).value_or(0);  // CPUs may differ: "X"
   session_.start_real_ns = session_.end_real_ns = read_clock(ClockId::kReal);
   session_.ended_by = "held";
   threads_.add_names(read_text(instance_.tracefs() + "/saved_cmdlines").value_or(""));
@@ -101,8 +101,7 @@ Result<void> Held::take_cpu(unsigned cpu, PageFiles& files) {
   auto stream = PageStream::open(instance_.path(of_cpu(cpu, "trace_pipe_raw")), &files, cpu,
                                  files.page_size());
   if (!stream) return tl::unexpected(std::move(stream).error());
-  const auto size = instance_.get(of_cpu(cpu, "buffer_size_kb")).value_or("");
-  const std::uint64_t bytes = parse_number(trimmed(size)).value_or(0) * 1024;
+  const std::uint64_t bytes = instance_.control().buffer_kb(cpu).value_or(0) * 1024;
   alignas(8) std::byte buffer[kLargestPage];
   const std::span<std::byte> page(buffer, files.page_size());
   // With the page that is still being filled.
@@ -145,7 +144,7 @@ Result<void> Held::close(PageFiles& files) {
 }
 
 void Held::tell(std::uint64_t written) const {
-  const bool on = instance_.get("tracing_on").value_or("").starts_with('1');
+  const bool on = instance_.control().get("tracing_on").value_or("").starts_with('1');
   say(
       fmt::format("took {:.1f} MiB of events out of the ftrace instance {}: they are no longer in "
                   "it, and its settings are as they were ({})",
@@ -189,8 +188,15 @@ Result<int> Held::take() {
 
 Result<int> record_held(const RecordOptions& options) {
   ::umask(077);  // what the session holds is its owner's alone
-  auto instance = Instance::attach(*options.from_instance);
+  const std::string& name = *options.from_instance;
+  auto instance = Instance::attach(name, "--from-instance");
   if (!instance) return tl::unexpected(std::move(instance).error());
+  if (maker_of(name) == Maker::kAlive) {
+    return fail(ErrorKind::kUsage,
+                "--from-instance {}: a trapline that runs reads this instance: its session can be "
+                "read while it is recorded",
+                name);
+  }
   return Held(options, std::move(*instance)).take();
 }
 

@@ -1,25 +1,20 @@
 #include "merge/record/instance.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 
-#include "backend_ftrace/base/paths.h"
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
-#include "backend_ftrace/base/unique_fd.h"
 #include "backend_ftrace/tracefs.h"
 #include "merge/record/watchdog.h"
 
 namespace trapline::record {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "trapline-";
 
@@ -74,6 +69,10 @@ std::string why_it_stays(int cause) {
   return cause == EBUSY ? "a process still holds its marker open" : std::strerror(cause);
 }
 
+bool is_folder_name(const std::string& name) {
+  return !name.empty() && name.find('/') == std::string::npos && name != "." && name != "..";
+}
+
 }  // namespace
 
 Result<std::string> find_tracefs() {
@@ -104,30 +103,31 @@ Maker maker_of(std::string_view instance) {
 
 std::vector<std::string> remove_leftovers(const std::string& tracefs) {
   std::vector<std::string> lines;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(tracefs + "/instances", error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : instances_of(tracefs)) {
     if (maker_of(name) != Maker::kDead) continue;
-    if (::rmdir(entry.path().c_str()) == 0) {
+    const auto leftover = FtraceControl::open(tracefs, name);
+    if (!leftover) continue;  // another recorder, starting now, was faster
+    const int cause = leftover->remove();
+    if (cause == 0) {
       lines.push_back("removed the instance of a dead recorder: " + name);
       continue;
     }
-    const int cause = errno;
-    if (is_gone(cause)) continue;  // another recorder, starting now, was faster
+    if (is_gone(cause)) continue;
     lines.push_back(
         fmt::format("the instance of a dead recorder stays: {}: {}", name, why_it_stays(cause)));
-    switch_off_instance(entry.path());
-    shrink_instance(entry.path());
+    (void)leftover->switch_off();
+    (void)leftover->set_buffer_kb(FtraceControl::kLeastBufferKb);
   }
   return lines;
 }
 
-Instance::Instance(std::string root, std::string name)
-    : root_(std::move(root)), name_(std::move(name)) {}
+Instance::Instance(std::string root, std::string name, FtraceControl control)
+    : root_(std::move(root)), name_(std::move(name)), control_(std::move(control)) {}
 
 Instance::Instance(Instance&& other) noexcept
     : root_(std::move(other.root_)),
       name_(std::exchange(other.name_, {})),
+      control_(std::move(other.control_)),
       watchdog_(std::move(other.watchdog_)),
       own_(other.own_) {}
 
@@ -136,85 +136,65 @@ Instance::~Instance() { (void)remove(0); }
 Result<Instance> Instance::create(const std::string& wanted) {
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
-  if (wanted.find('/') != std::string::npos || wanted == "." || wanted == "..") {
+  if (!wanted.empty() && !is_folder_name(wanted)) {
     return fail(ErrorKind::kUsage, "--instance {}: a name without / is expected", wanted);
   }
+  if (wanted.size() > NAME_MAX) {
+    return fail(ErrorKind::kUsage, "--instance: a name of at most {} bytes is expected", NAME_MAX);
+  }
   std::string name = wanted.empty() ? make_name() : wanted;
-  const std::string folder = *root + "/instances/" + name;
   // Somebody else's is not the watchdog's concern.
-  if (::access(folder.c_str(), F_OK) == 0) return cannot_make(*root, name, EEXIST);
-  auto watchdog = start_watchdog(folder);
+  if (FtraceControl::open(*root, name)) return cannot_make(*root, name, EEXIST);
+  auto watchdog = start_watchdog(*root, name);
   if (!watchdog) return tl::unexpected(std::move(watchdog).error());
-  if (::mkdir(folder.c_str(), 0750) != 0) return cannot_make(*root, name, errno);
-  Instance instance(std::move(*root), std::move(name));
+  auto control = FtraceControl::make(*root, name);
+  if (!control) return cannot_make(*root, name, control.error());
+  Instance instance(std::move(*root), std::move(name), std::move(*control));
   instance.watchdog_.emplace(std::move(*watchdog));
-  if (auto off = instance.set("tracing_on", "0"); !off) {
+  if (auto off = instance.control_.switch_tracing(false); !off) {
     return tl::unexpected(std::move(off).error());
   }
   return instance;
 }
 
-Result<Instance> Instance::attach(const std::string& name) {
+Result<Instance> Instance::attach(const std::string& name, std::string_view option) {
   auto root = find_tracefs();
   if (!root) return tl::unexpected(std::move(root).error());
-  Instance instance(std::move(*root), name);
+  auto control =
+      is_folder_name(name) ? FtraceControl::open(*root, name) : tl::make_unexpected(ENOENT);
+  if (!control) {
+    return fail(ErrorKind::kUsage,
+                "{} {}: there is no ftrace instance of that name; ls {}/instances shows them",
+                option, name, *root);
+  }
+  Instance instance(std::move(*root), name, std::move(*control));
   instance.own_ = false;
-  if (name.empty() || name.find('/') != std::string::npos || !is_folder(instance.path(""))) {
-    return fail(ErrorKind::kUsage,
-                "--from-instance {}: there is no ftrace instance of that name; ls {}/instances "
-                "shows them",
-                name, instance.root_);
-  }
-  if (maker_of(name) == Maker::kAlive) {
-    return fail(ErrorKind::kUsage,
-                "--from-instance {}: a trapline that runs reads this instance: its session can be "
-                "read while it is recorded",
-                name);
-  }
   return instance;
 }
 
 Result<void> Instance::remove(unsigned wait_ms) {
   if (name_.empty() || !own_) return {};
-  const std::string folder = path("");
+  int cause = 0;
   for (unsigned waited = 0;; waited += 10) {
-    if (::rmdir(folder.c_str()) == 0 || is_gone(errno)) {
-      name_.clear();
-      watchdog_.reset();
-      return {};
-    }
-    if (errno != EBUSY || waited >= wait_ms) break;
+    cause = control_.remove();
+    if (cause != EBUSY || waited >= wait_ms) break;
     ::usleep(10'000);
   }
-  const int cause = errno;
-  (void)switch_off();
+  const bool gone = cause == 0 || is_gone(cause);
+  if (!gone) (void)control_.switch_off();
   name_.clear();
   watchdog_.reset();
-  return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", folder,
-              why_it_stays(cause), folder);
+  if (gone) return {};
+  return fail("{}: cannot be removed: {}; the next trapline record does, or: rmdir {}", path(""),
+              why_it_stays(cause), path(""));
 }
-
-std::string Instance::path(std::string_view file) const {
-  return fmt::format("{}/instances/{}{}{}", root_, name_, file.empty() ? "" : "/", file);
-}
-
-Result<void> Instance::set(std::string_view file, std::string_view text, bool append) const {
-  return write_text(path(file), text, append);
-}
-
-Result<std::string> Instance::get(std::string_view file) const { return read_text(path(file)); }
-
-bool Instance::has(std::string_view file) const { return ::access(path(file).c_str(), F_OK) == 0; }
 
 Result<void> Instance::switch_on(bool with_top_level_marker) const {
-  auto on = set("tracing_on", "1");
-  if (on && with_top_level_marker && has(kCopyMarker)) return set(kCopyMarker, "1");
+  auto on = control_.switch_tracing(true);
+  if (on && with_top_level_marker && control_.has(FtraceControl::kCopyMarker)) {
+    return control_.set(FtraceControl::kCopyMarker, "1");
+  }
   return on;
-}
-
-Result<void> Instance::switch_off() const {
-  if (has(kCopyMarker)) (void)set(kCopyMarker, "0");
-  return set("tracing_on", "0");
 }
 
 }  // namespace trapline::record

@@ -8,6 +8,7 @@
 
 #include "backend_ftrace/base/child.h"
 #include "backend_ftrace/base/result.h"
+#include "merge/record/ftrace_control.h"
 
 namespace trapline::record {
 
@@ -24,9 +25,9 @@ class Instance {
   // cause and the fix: tracefs not mounted, not root, there is one of that name.
   [[nodiscard]] static Result<Instance> create(const std::string& name = {});
 
-  // Somebody else's, which stays. Errors (kUsage): there is none of that name; it is one that a
-  // recorder of ours reads.
-  [[nodiscard]] static Result<Instance> attach(const std::string& name);
+  // Somebody else's, which stays. An Error (kUsage, which names the option): there is none of that
+  // name.
+  [[nodiscard]] static Result<Instance> attach(const std::string& name, std::string_view option);
 
   Instance(Instance&& other) noexcept;
   Instance& operator=(Instance&&) = delete;
@@ -38,24 +39,19 @@ class Instance {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& tracefs() const { return root_; }
-  [[nodiscard]] std::string path(std::string_view file) const;
-  // Writes a control file; `append` where the kernel adds to what is there.
-  [[nodiscard]] Result<void> set(std::string_view file, std::string_view text,
-                                 bool append = false) const;
-  [[nodiscard]] Result<std::string> get(std::string_view file) const;
-  [[nodiscard]] bool has(std::string_view file) const;
+  [[nodiscard]] std::string path(std::string_view file) const { return control_.path(file); }
+  [[nodiscard]] const FtraceControl& control() const { return control_; }
 
   // `with_top_level_marker`: also records what programs that are not told of the instance write
   // into the top-level trace_marker, where this kernel can copy that (since Linux 6.16). Copying is
-  // on only while tracing is: else those programs' writes fail.
+  // on only while tracing is (FtraceControl::switch_off()): else those programs' writes fail.
   [[nodiscard]] Result<void> switch_on(bool with_top_level_marker) const;
-  [[nodiscard]] Result<void> switch_off() const;
-  static constexpr const char* kCopyMarker = "options/copy_trace_marker";
 
  private:
-  Instance(std::string root, std::string name);
+  Instance(std::string root, std::string name, FtraceControl control);
   std::string root_;
   std::string name_;  // empty: removed or moved from
+  FtraceControl control_;
   std::optional<Child> watchdog_;
   bool own_ = true;
 };

@@ -43,8 +43,8 @@ class PagePipe {
 // the kernel's own mark where events were lost before it). Full pages are spliced: the kernel hands
 // the page over, and its one copy is the one into the file. After an error nothing more is written.
 //
-// Why not libtracefs' tracefs_cpu_*: it wants a thread for each CPU (it blocks in its reads, or
-// busy-waits), and after a failed write it does not tell how many pages were in its pipe.
+// Why not libtracefs' tracefs_cpu_*: a pipe for each CPU, writes at the file's position alone, and
+// after a failed or a short write it does not tell how much is left in its pipe.
 class PageStream {
  public:
   // Without `files`, which outlive the stream, pages can only be read.

@@ -9,7 +9,7 @@ namespace trapline::record {
 namespace {
 
 std::string stats_of(const Instance& instance, unsigned cpu) {
-  return instance.get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
+  return instance.control().get(fmt::format("per_cpu/cpu{}/stats", cpu)).value_or("");
 }
 
 }  // namespace

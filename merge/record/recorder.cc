@@ -125,7 +125,7 @@ Result<void> Recorder::start_syncing() {
   if (above) folders.push_back(std::move(above->first));  // best effort: it may be unreadable
   disk_.emplace(std::move(*session), std::move(folders));
   // As in set_up().
-  (void)instance_->set("set_event_notrace_pid", std::to_string(disk_->thread_id()), true);
+  (void)instance_->control().append("set_event_notrace_pid", std::to_string(disk_->thread_id()));
   disk_->ask(streams_->sync_job());
   return {};
 }

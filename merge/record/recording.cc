@@ -77,7 +77,7 @@ void Recorder::look_at_instance() {
     say("warning: " + warning);
   };
   const auto is = [this](const char* file, std::string_view text) {
-    const auto now = instance_->get(file);
+    const auto now = instance_->control().get(file);
     return !now || now->find(text) != std::string::npos;
   };
   if (!is("tracing_on", "1")) {
@@ -225,7 +225,7 @@ void Recorder::stop_tracing() {
     note_streams();
     (void)write_sync();
   }
-  (void)instance_->switch_off();
+  (void)instance_->control().switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);
   (void)look_at_threads();
   if (broken_) {

@@ -28,8 +28,8 @@ constexpr off_t kReserve = 3 << 20;  // a piece of finish.cc, session.json twice
 constexpr int kLowestMarker = 64;    // above what a command uses for itself
 
 Result<void> set_clock(const Instance& instance, const std::string& clock) {
-  if (instance.set("trace_clock", clock)) return {};
-  std::string clocks = instance.get("trace_clock").value_or("");
+  if (instance.control().set("trace_clock", clock)) return {};
+  std::string clocks = instance.control().get("trace_clock").value_or("");
   std::erase_if(clocks, [](char c) { return c == '[' || c == ']'; });
   return fail(ErrorKind::kUsage, "--clock {}: this kernel has no such clock; it has: {}", clock,
               trimmed(clocks));
@@ -45,7 +45,8 @@ std::string uname_text() {
 }  // namespace
 
 std::size_t page_size_of(const Instance& instance) {
-  const auto kb = parse_number(trimmed(instance.get("buffer_subbuf_size_kb").value_or("")));
+  const auto kb =
+      parse_number(trimmed(instance.control().get("buffer_subbuf_size_kb").value_or("")));
   return kb && *kb != 0 ? *kb * 1024 : static_cast<std::size_t>(::getpagesize());
 }
 
@@ -65,19 +66,19 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   if (!cpus) return tl::unexpected(cpus.error());
   allow_streams(*cpus);
   if (auto set = set_clock(instance, options.clock); !set) return set;
-  if (auto set = instance.set("buffer_size_kb", std::to_string(options.buffer_kb)); !set) {
+  if (auto set = instance.control().set_buffer_kb(options.buffer_kb); !set) {
     return fail("{}; give less: --buffer-size SIZE", set.error().message);
   }
   // A reader that waits is woken when a quarter is full: early enough to lose nothing, seldom
   // enough to cost nothing. Older kernels wake at the first page.
-  (void)instance.set("buffer_percent", "25");
+  (void)instance.control().set("buffer_percent", "25");
   // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
-  (void)instance.set("set_event_notrace_pid", std::to_string(::getpid()));
+  (void)instance.control().set("set_event_notrace_pid", std::to_string(::getpid()));
   return enable_events(instance, events, options.events);
 }
 
 std::vector<std::string> unseen_marker_writers(const Instance& instance, pid_t pid) {
-  if (instance.has(Instance::kCopyMarker)) return {};
+  if (instance.control().has(FtraceControl::kCopyMarker)) return {};
   std::vector<std::string> warnings;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
@@ -138,13 +139,15 @@ Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>
 
 Result<void> follow_process(const Instance& instance, pid_t pid) {
   // First the option, then the threads that are there, until no new one appears.
-  if (auto set = instance.set("options/event-fork", "1"); !set) return set;
+  if (auto set = instance.control().follow_forks(); !set) return set;
   std::set<pid_t> known;
   for (bool more = true; more;) {
     more = false;
     for (const pid_t tid : tasks_of(pid)) {
       if (!known.insert(tid).second) continue;
-      if (auto set = instance.set("set_event_pid", std::to_string(tid), true); !set) return set;
+      if (auto set = instance.control().append("set_event_pid", std::to_string(tid)); !set) {
+        return set;
+      }
       more = true;
     }
   }
@@ -170,7 +173,8 @@ Result<PageFiles> make_page_files(const Instance& instance, const Folder& sessio
   const auto cpus = count_cpus(instance);
   if (!cpus) return tl::unexpected(cpus.error());
   facts.cpus = *cpus;
-  facts.clocks = std::string(trimmed(instance.get("trace_clock").value_or(options.clock)));
+  facts.clocks =
+      std::string(trimmed(instance.control().get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
   facts.version = "trapline " + options.trapline_version;
   const auto head = trace_dat_head(instance.tracefs(), events, facts.page_size);

@@ -8,24 +8,26 @@
 #include <cerrno>
 
 #include "backend_ftrace/base/descriptors.h"
-#include "backend_ftrace/base/text_file.h"
-#include "merge/record/instance.h"
+#include "merge/record/ftrace_control.h"
 
 namespace trapline::record {
 namespace {
 
 constexpr unsigned kTries = 200;  // 10 ms apart: the maker's files are closed one after the other
 
-void take_away(const std::string& folder) {
-  switch_off_instance(folder);
+void take_away(const std::string& tracefs, const std::string& name) {
+  const auto instance = FtraceControl::open(tracefs, name);
+  if (!instance) return;
+  (void)instance->switch_off();
   for (unsigned tries = 0; tries < kTries; ++tries) {
-    if (::rmdir(folder.c_str()) == 0 || errno != EBUSY) return;
+    if (instance->remove() != EBUSY) return;
     ::usleep(10'000);
   }
-  shrink_instance(folder);  // the command holds its marker: the next start removes it
+  // The command holds its marker: the next start removes it.
+  (void)instance->set_buffer_kb(FtraceControl::kLeastBufferKb);
 }
 
-int watch(const std::string& folder, int pipe) {
+int watch(const std::string& tracefs, const std::string& name, int pipe) {
   (void)::setsid();
   sigset_t all;
   ::sigfillset(&all);
@@ -36,23 +38,14 @@ int watch(const std::string& folder, int pipe) {
   close_all_from(1);
   pollfd maker{0, 0, 0};  // no reader is an error, which is always told
   while (::poll(&maker, 1, -1) < 0 && errno == EINTR) continue;
-  take_away(folder);
+  take_away(tracefs, name);
   return 0;
 }
 
 }  // namespace
 
-Result<Child> start_watchdog(const std::string& folder) {
-  return Child::start([&](UniqueFd& pipe) { return watch(folder, pipe.get()); });
-}
-
-void switch_off_instance(const std::string& folder) {
-  (void)write_text(folder + "/" + Instance::kCopyMarker, "0");
-  (void)write_text(folder + "/tracing_on", "0");
-}
-
-void shrink_instance(const std::string& folder) {
-  (void)write_text(folder + "/buffer_size_kb", "8");
+Result<Child> start_watchdog(const std::string& tracefs, const std::string& name) {
+  return Child::start([&](UniqueFd& pipe) { return watch(tracefs, name, pipe.get()); });
 }
 
 }  // namespace trapline::record

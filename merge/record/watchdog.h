@@ -19,12 +19,8 @@
 
 namespace trapline::record {
 
-// Of this process, for the instance that it is about to make in this folder, which is not there; it
-// ends with the object.
-[[nodiscard]] Result<Child> start_watchdog(const std::string& folder);
-
-// Records nothing more. For an instance that cannot be removed yet, `shrink` gives its memory back.
-void switch_off_instance(const std::string& folder);
-void shrink_instance(const std::string& folder);
+// For the instance that this process, which has one thread, is about to make, and which is not
+// there; it ends with the object.
+[[nodiscard]] Result<Child> start_watchdog(const std::string& tracefs, const std::string& name);
 
 }  // namespace trapline::record

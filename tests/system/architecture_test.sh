@@ -21,16 +21,27 @@ nothing_matches "a state machine does I/O" '#include <\(iostream\|fstream\|cstdi
 # The generator and trapline-stap are programs of their own.
 nothing_matches "CLI11 outside cli and programs" '#include <CLI/' --exclude-dir=cli \
   --exclude=main.cc --exclude=stap_main.cc merge backend_ftrace plugin
-# docs/architecture.md, "Why libtracefs is not linked".
-nothing_matches "libtracefs outside tests" --include=CMakeLists.txt 'tracefs\.h>\|PkgConfig::tracefs\|(tracefs REQUIRED' \
-  CMakeLists.txt merge backend_ftrace plugin
-# docs/security.md: what parses foreign bytes is in the worker alone.
+# docs/architecture.md, "libtracefs": the marker's writer and the plugin do without, and one file calls it.
+nothing_matches "libtracefs outside of the recorder" --include=CMakeLists.txt '<tracefs\.h>\|PkgConfig::tracefs\|(tracefs REQUIRED' \
+  --exclude-dir=record CMakeLists.txt merge backend_ftrace plugin
+nothing_matches "libtracefs outside of its shim" '<tracefs\.h>' --exclude=tracefs_shim.c merge/record
+# docs/security.md: what parses foreign bytes is in the worker alone. libtracefs brings libtraceevent into the
+# process of trapline, which calls nothing of it, and of libtracefs nothing that does.
 for program in merge/trapline plugin/libtrapline_plugin.so; do
-  if ldd "$TRAPLINE_BINARY_DIR/$program" | grep -E 'lib(traceevent|tracecmd|elf|dw)\.'; then
+  if readelf -d "$TRAPLINE_BINARY_DIR/$program" | grep -E 'NEEDED.*lib(traceevent|tracecmd|elf|dw)\.'; then
     printf 'FAILED: %s is linked with a library that belongs into trapline-worker\n' "$program"
     failed=1
   fi
+  if nm -D --undefined-only "$TRAPLINE_BINARY_DIR/$program" |
+    grep -E ' (tep_|kbuffer_|tracefs_(local_events|fill_local|load_cmdlines|iterate|follow|cpu_open|filter|event_filter|hist|synth|sql|dynevent))'; then
+    printf 'FAILED: %s calls what parses formats or pages, which belongs into trapline-worker\n' "$program"
+    failed=1
+  fi
 done
+if ldd "$TRAPLINE_BINARY_DIR/plugin/libtrapline_plugin.so" | grep -E 'lib(traceevent|tracefs|tracecmd|elf|dw)\.'; then
+  printf 'FAILED: the plugin brings a library that parses into QEMU\n'
+  failed=1
+fi
 # What a program names as needed, and its dependents with it, it uses. lld (the preset check) names the loader, too.
 if grep -q '^TRAPLINE_SANITIZE:STRING=$' "$TRAPLINE_BINARY_DIR/CMakeCache.txt" &&
   ! grep -q 'fuse-ld=lld' "$TRAPLINE_BINARY_DIR/CMakeCache.txt"; then

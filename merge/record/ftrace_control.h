@@ -1,0 +1,68 @@
+// An ftrace instance, or the top level of tracefs, through libtracefs (tracefs_shim.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+
+struct tracefs_instance;
+
+namespace trapline::record {
+
+// Guarantees: errors name the file, what was asked for and the cause; of a filter that the kernel
+// refuses, what its error log says. tracefs is never mounted.
+class FtraceControl {
+ public:
+  static constexpr const char* kCopyMarker = "options/copy_trace_marker";
+  static constexpr std::size_t kLeastBufferKb = 8;  // gives an instance's memory back
+
+  // One that is there; the top level without a name. The error is an errno.
+  [[nodiscard]] static tl::expected<FtraceControl, int> open(const std::string& root,
+                                                             const std::string& name = {});
+  // A new one, which stays when this object goes.
+  [[nodiscard]] static tl::expected<FtraceControl, int> make(const std::string& root,
+                                                             const std::string& name);
+  [[nodiscard]] int remove() const;  // 0 or an errno
+
+  // Control files.
+  [[nodiscard]] Result<void> set(const std::string& file, const std::string& text) const;
+  [[nodiscard]] Result<void> append(const std::string& file, const std::string& text) const;
+  [[nodiscard]] Result<std::string> get(const std::string& file) const;
+  [[nodiscard]] bool has(const std::string& file) const;
+
+  [[nodiscard]] Result<void> switch_tracing(bool on) const;
+  [[nodiscard]] Result<void> switch_off() const;  // tracing, and copies of top-level markers
+  [[nodiscard]] std::string clock() const;        // the chosen one; empty: unknown
+  [[nodiscard]] Result<void> set_buffer_kb(std::size_t kb) const;
+  [[nodiscard]] std::optional<std::uint64_t> buffer_kb(unsigned cpu) const;
+  [[nodiscard]] Result<void> follow_forks() const;  // option event-fork
+  [[nodiscard]] Result<void> enable(const std::string& system, const std::string& event) const;
+  [[nodiscard]] Result<void> filter(const std::string& system, const std::string& event,
+                                    const std::string& text) const;
+
+  [[nodiscard]] std::string path(std::string_view file) const;
+
+ private:
+  struct Close {
+    void operator()(tracefs_instance* instance) const;
+  };
+  FtraceControl(std::string folder, tracefs_instance* instance)
+      : folder_(std::move(folder)), instance_(instance) {}
+  [[nodiscard]] Result<void> done(int cause, const std::string& file,
+                                  const std::string& text) const;
+
+  std::string folder_;
+  std::unique_ptr<tracefs_instance, Close> instance_;
+};
+
+// Below the root of a tracefs, or of a tree like one, in the kernel's order.
+[[nodiscard]] std::vector<std::string> event_systems(const std::string& root);
+[[nodiscard]] std::vector<std::string> events_of(const std::string& root,
+                                                 const std::string& system);
+[[nodiscard]] std::vector<std::string> instances_of(const std::string& root);
+
+}  // namespace trapline::record

@@ -83,6 +83,7 @@ class ExitTracker {
   [[nodiscard]] bool saw_halts() const { return saw_halts_; }
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
+  [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
   [[nodiscard]] std::vector<OpenExit> open() const;
   [[nodiscard]] std::optional<OpenExit> open(ThreadId thread) const;
   // The guest's run that the last event ended, or nullptr.

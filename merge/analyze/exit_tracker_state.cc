@@ -49,6 +49,22 @@ std::vector<VcpuTotalsOf> ExitTracker::vcpus_at(Timestamp now) const {
   return vcpus;
 }
 
+std::optional<StateNow> ExitTracker::state_now(ThreadId thread) const {
+  const Thread* state = threads_.find(thread);
+  if (state == nullptr || !state->is_vcpu || state->phase == Thread::Phase::kGone)
+    return std::nullopt;
+  StateNow now;
+  now.state = open_state(*state);
+  now.vcpu = state->totals.vcpu;
+  now.since = state->mark;
+  if (!in_exit(*state)) return now;
+  if (is_all_halted(*state)) now.state = State::kHalted;
+  now.reason = state->span.reason;
+  now.since = state->span.start;
+  now.halted_ns = state->span.parts[static_cast<std::size_t>(Part::kHalted)];
+  return now;
+}
+
 std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
   const Thread* state = threads_.find(thread);
   if (state == nullptr || !state->is_vcpu) return std::nullopt;

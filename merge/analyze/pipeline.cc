@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "merge/analyze/stall_tracker.h"
 #include "merge/analyze/vhost_tracker.h"
 
 namespace trapline {
@@ -26,8 +27,9 @@ std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, Sp
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
-                                     SpanClass::kWaits | SpanClass::kGuestIntervals);
+  const bool all =
+      has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
+                        SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -73,6 +75,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
       interrupt_sinks_(those_that_select(sinks_, SpanClass::kInterrupts)),
       wait_sinks_(those_that_select(sinks_, SpanClass::kWaits)),
       interval_sinks_(those_that_select(sinks_, SpanClass::kGuestIntervals)),
+      stall_sinks_(those_that_select(sinks_, SpanClass::kStalls)),
       selected_(selection_of(sinks_)),
       reader_(names_, options_.declared),
       processes_(options_.processes),
@@ -88,7 +91,10 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     requests_ = std::make_unique<Requests>(options_, names_);
   if (has(selected_, SpanClass::kInterrupts)) interrupts_.emplace();
   if (has(selected_, SpanClass::kHalts)) halts_.emplace();
-  if (has(selected_, SpanClass::kWaits | SpanClass::kGuestIntervals)) waits_.emplace();
+  if (has(selected_, SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls))
+    waits_.emplace();
+  if (!stall_sinks_.empty())
+    stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants);
   if (options_.guest_intervals && !interval_sinks_.empty()) {
     guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
   }
@@ -205,6 +211,7 @@ void Pipeline::tell_states() {
   const std::span<const StateRun> runs = tracker_.state_runs();
   if (runs.empty()) return;
   for (SpanSink* sink : state_sinks_) sink->states(runs, *this);
+  if (stalls_) stalls_->on(runs);
 }
 
 void Pipeline::on_host(const Event& event) {
@@ -213,6 +220,10 @@ void Pipeline::on_host(const Event& event) {
   if (ended_ != nullptr) stack_.reset();
   if (on_thread()) stacks_.on_host(event, vmm_event());
   if (waits_) on_waits(event);
+  if (stalls_) {
+    stalls_->on(event, *this);
+    tell_stalls();
+  }
   tell(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);
@@ -249,6 +260,13 @@ void Pipeline::tell_guest_intervals() {
   }
 }
 
+void Pipeline::tell_stalls() {
+  if (!stalls_->has_ended()) return;
+  for (const Stall& stall : stalls_->take_ended()) {
+    for (SpanSink* sink : stall_sinks_) sink->stall(stall, *this);
+  }
+}
+
 void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
@@ -258,6 +276,10 @@ void Pipeline::take(const ExitSpan& exit) {
   if (guest_intervals_) {
     guest_intervals_->on(exit, waits_->shares(), waits_->halts());
     tell_guest_intervals();
+  }
+  if (stalls_) {
+    stalls_->on(exit, wanted);
+    tell_stalls();
   }
   if (builder_ && wanted) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
@@ -344,6 +366,10 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   stacks_.finish(end_);
   tell_calls();
   if (builder_) builder_->on_calls(stacks_.ended());
+  if (stalls_) {
+    stalls_->finish(std::max(end.value_or(end_), end_), *this);
+    tell_stalls();
+  }
   if (guest_intervals_) {
     guest_intervals_->finish();
     tell_guest_intervals();

@@ -35,6 +35,7 @@
 namespace trapline {
 
 class Pipeline;
+class StallTracker;
 class VhostTracker;
 
 struct PipelineOptions {
@@ -49,6 +50,8 @@ struct PipelineOptions {
   // read.
   std::optional<GuestSpanSpec> guest_intervals;
   GuestIntervals::TextOf event_name, event_text;
+  // Stalls that last at least so long are handed out, where a sink selects them.
+  std::uint64_t stalls_ns = 10'000'000;
   // What each source of the timeline records; sources beyond the list are the host kernel's.
   std::vector<Role> roles;
   // By source, of those whose clock had to be related: PlacementCheck.
@@ -93,6 +96,7 @@ class Pipeline {
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
+  [[nodiscard]] const StallTracker* stalls() const { return stalls_.get(); }
   [[nodiscard]] const GuestIntervals* guest_intervals() const {
     return guest_intervals_ ? &*guest_intervals_ : nullptr;
   }
@@ -143,6 +147,7 @@ class Pipeline {
   void on_waits(const Event& event);
   void on_guest_intervals(const Event& event);
   void tell_guest_intervals();
+  void tell_stalls();
   void tell(const Event& event);
   void tell(const IrqSpan& interrupt, ThreadId process);
 
@@ -150,7 +155,7 @@ class Pipeline {
   std::vector<SpanSink*> sinks_;
   // Those that select them.
   std::vector<SpanSink*> event_sinks_, exit_sinks_, loss_sinks_, call_sinks_, state_sinks_,
-      request_sinks_, interrupt_sinks_, wait_sinks_, interval_sinks_;
+      request_sinks_, interrupt_sinks_, wait_sinks_, interval_sinks_, stall_sinks_;
   SpanClass selected_ = SpanClass::kNone;
   mutable Names names_;
   VmmEventReader reader_;
@@ -167,6 +172,7 @@ class Pipeline {
   std::optional<HaltTracker> halts_;
   std::optional<WaitTracker> waits_;
   std::optional<GuestIntervals> guest_intervals_;
+  std::unique_ptr<StallTracker> stalls_;
   PlacementCheck placement_;
   bool has_guest_ = false;
   bool exits_only_ = false;  // no sink selects more

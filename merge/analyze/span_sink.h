@@ -17,6 +17,7 @@ namespace trapline {
 
 class Pipeline;
 struct GuestInterval;
+struct Stall;
 struct StateRun;
 struct VhostTurn;
 
@@ -39,6 +40,7 @@ enum class SpanClass : std::uint32_t {
   kAllEvents = 8192,  // with kEvents: event() for every event, decoded
   // guest_interval(): PipelineOptions::guest_intervals; implies kWaits
   kGuestIntervals = 16384,
+  kStalls = 32768,  // stall(); implies kWaits
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
@@ -67,6 +69,8 @@ class SpanSink {
   virtual void wait(const EndedWait&, const Pipeline&) {}
   // In the order in which their vCPUs are known up to their ends.
   virtual void guest_interval(const GuestInterval&, const Pipeline&) {}
+  // When it ended; of a whole VM at the end.
+  virtual void stall(const Stall&, const Pipeline&) {}
   virtual void flow(SpanId /*from*/, SpanId /*to*/, FlowKind) {}
   virtual void request(const RequestSpan&, const Pipeline&) {}
   virtual void delivered(const Delivered&, const Pipeline&) {}

@@ -110,6 +110,15 @@ struct VcpuState {
   std::optional<Timestamp> off_cpu;  // when the thread was last switched out
 };
 
+// The state that a vCPU has been in since its last event.
+struct StateNow {
+  State state = State::kNotSeen;
+  std::int32_t vcpu = kNoVcpu;
+  ExitReason reason;            // of the exit that it is in
+  Timestamp since;              // when that exit, or the state, began
+  std::uint64_t halted_ns = 0;  // of that exit so far
+};
+
 // A time that the guest ran: from kvm_entry to kvm_exit, or to where its thread was switched out.
 struct GuestRun {
   ThreadId thread{};

@@ -109,6 +109,12 @@ void WaitTracker::run(ThreadId id, Thread& thread, const Event& event) {
   has_ended_ = true;
 }
 
+std::span<const WaitShare> WaitTracker::open(ThreadId id) const {
+  const Thread* thread = threads_.find(id);
+  if (thread == nullptr || thread->state == Thread::State::kRunning) return {};
+  return std::span(thread->shares).subspan(thread->first);
+}
+
 void WaitTracker::on_switch(const Event& event, const SchedSwitch& sched,
                             const Pipeline& pipeline) {
   cause_.on_switch(event, sched);

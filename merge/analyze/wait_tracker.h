@@ -49,6 +49,9 @@ class WaitTracker {
   // The wait that the last event ended: its thread runs again. Nothing where it ended none.
   [[nodiscard]] const EndedWait* ended() const { return has_ended_ ? &ended_ : nullptr; }
 
+  // The shares so far of the thread's wait that has not ended.
+  [[nodiscard]] std::span<const WaitShare> open(ThreadId thread) const;
+
   // Takes the shares of an exit from those of its thread. It needs the exit's intervals.
   void on_exit(const ExitSpan& exit);
   // Of the exit that was taken last, in order of time.

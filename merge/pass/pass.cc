@@ -17,8 +17,8 @@ EventClass events_for(SpanClass selected, Role role) {
   if (has(selected, SpanClass::kInterrupts | SpanClass::kRequests))
     events = events | EventClass::kInterrupts;
   if (has(selected, SpanClass::kRequests)) events = events | EventClass::kRequests;
-  if (has(selected,
-          SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups | SpanClass::kGuestIntervals))
+  if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups |
+                        SpanClass::kGuestIntervals | SpanClass::kStalls))
     events = events | EventClass::kHalts;
   return events;
 }
@@ -65,7 +65,8 @@ struct Pass::State {
         from(options.which.from.time),
         to(options.which.to.time),
         requests(std::move(options.requests)),
-        guest_intervals(std::move(options.guest_intervals)) {
+        guest_intervals(std::move(options.guest_intervals)),
+        stalls_ns(options.stalls_ns) {
     if (options.which.exits.empty()) return;
     matcher.emplace(options.which.exits, [this](const ExitSpan& exit) -> const Source& {
       return timeline.source(exit.source);
@@ -79,6 +80,7 @@ struct Pass::State {
   std::optional<TimeSpec> from, to;
   std::vector<RequestSpec> requests;
   std::optional<GuestSpanSpec> guest_intervals;
+  std::uint64_t stalls_ns;
   std::optional<ExitMatcher> matcher;
   std::unique_ptr<Pipeline> pipeline;
 };
@@ -137,6 +139,7 @@ Result<void> Pass::run(std::vector<SpanSink*> sinks, const Progress& progress,
   PipelineOptions how = pipeline_options(state.timeline, state.input);
   how.requests = state.requests;
   how.guest_intervals = state.guest_intervals;
+  how.stalls_ns = state.stalls_ns;
   how.from = state.from;
   how.to = state.to;
   how.threads = state.found.threads;

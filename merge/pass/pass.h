@@ -30,6 +30,7 @@ struct PassOptions {
   bool longest = false, chosen = false;
   std::vector<RequestSpec> requests;  // PipelineOptions::requests
   std::optional<GuestSpanSpec> guest_intervals;
+  std::uint64_t stalls_ns = PipelineOptions().stalls_ns;
 };
 
 class Pass {

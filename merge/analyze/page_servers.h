@@ -1,0 +1,34 @@
+// Which thread of user space served the page for which a thread slept (userfaultfd): it wakes the
+// sleeper inside its ioctl UFFDIO_COPY or the like. A page that KVM waits for in a worker
+// (asynchronous page faults) takes one step more:
+//
+//   server ── UFFDIO_COPY, wakes ──> kworker ── wakes ──> vCPU
+#pragma once
+
+#include <optional>
+
+#include "merge/model/thread_table.h"
+
+namespace trapline {
+
+class PageServers {
+ public:
+  // Every event of the host.
+  void on(const Event& event);
+  // The server of the sleeper that the last event, a wake-up, ended the sleep of.
+  [[nodiscard]] const std::optional<ThreadId>& served_by() const { return served_by_; }
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 14;
+  struct Thread {
+    bool serves = false;  // the last ioctl that it called answers a page fault
+    bool asleep = false;
+    Timestamp slept, served;
+    ThreadId server{};  // that ended its last sleep, at `served`; 0: none did
+  };
+  void on_wakeup(const Event& event, const SchedWakeup& wakeup);
+  ThreadTable<Thread> threads_;
+  std::optional<ThreadId> served_by_;
+};
+
+}  // namespace trapline

@@ -1,0 +1,319 @@
+#include "merge/analyze/stall_tracker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "merge/analyze/pipeline.h"
+
+namespace trapline {
+namespace {
+
+bool is_stopped(State state) { return state <= State::kBlocked || state == State::kPaused; }
+
+// KVM has halted the vCPU for a page that is not there: no guest halts itself in a page fault.
+bool waits_for_page(const ExitSpan& exit) {
+  const bool x86 = exit.reason.isa == 1 || exit.reason.isa == 2;
+  return x86 && exit.halt && !is_halt(exit.reason) && exit.detail.kind == DetailKind::kPageFault;
+}
+
+StallCause cause_of(State state) {
+  switch (state) {
+    case State::kGuest:
+      return StallCause::kGuest;
+    case State::kKernel:
+      return StallCause::kKernel;
+    case State::kUser:
+      return StallCause::kUser;
+    case State::kPreempted:
+      return StallCause::kPreempted;
+    case State::kPaused:
+      return StallCause::kVmm;
+    default:
+      return StallCause::kBlocked;
+  }
+}
+
+}  // namespace
+
+StallTracker::Thread* StallTracker::thread_of(ThreadId id) {
+  Thread* thread = threads_.get(id, kMostThreads);
+  if (thread != nullptr) thread->id = id;
+  return thread;
+}
+
+void StallTracker::on(const Event& event, const Pipeline& pipeline) {
+  end_ = std::max(end_, event.at);
+  servers_.on(event);
+  if (const EndedWait* wait = pipeline.waits()->ended()) on_wait(wait->thread, wait->shares);
+  if (const GuestRun* run = pipeline.exits().guest_run()) {
+    if (pipeline.counts(run->thread)) on_guest(*run);
+    on_exit(run->thread, run->end, pipeline);
+  }
+  if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
+    Thread* thread = servers_.served_by() ? threads_.find(wakeup->thread) : nullptr;
+    if (thread != nullptr && thread->serves.size() < kMostPieces)
+      thread->serves.push_back({event.at, *servers_.served_by()});
+  } else if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) {
+    if (sched->left == SchedSwitch::Left::kOther) return;
+    Thread* thread = threads_.find(sched->prev);
+    if (thread == nullptr) return;
+    if (sched->left == SchedSwitch::Left::kDead) {
+      leave_out_end(*thread);
+    } else if (thread->stops.size() < kMostPieces) {
+      thread->stops.push_back(event.at);
+    }
+  } else if (std::holds_alternative<KvmEntry>(event.payload)) {
+    if (Thread* thread = threads_.find(event.thread); thread != nullptr && thread->halts) {
+      settle(*thread);
+      thread->halts = false;
+    }
+    on_entry(event.thread, event.at, pipeline);
+  } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
+    if (Thread* thread = thread_of(event.thread))
+      thread->halts = is_halt({exit->reason, exit->isa, exit->exception_class});
+    on_exit(event.thread, event.at, pipeline);
+  } else if (std::holds_alternative<Lost>(event.payload)) {
+    on_lost();
+  }
+}
+
+void StallTracker::on_wait(ThreadId id, std::span<const WaitShare> shares) {
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr || thread->shares.size() + shares.size() > kMostPieces) return;
+  thread->shares.insert(thread->shares.end(), shares.begin(), shares.end());
+}
+
+void StallTracker::on(std::span<const StateRun> runs) {
+  for (const StateRun& run : runs) {
+    Thread* thread = thread_of(run.thread);
+    if (thread == nullptr) continue;
+    if (thread->pieces.size() >= kMostPieces) settle(*thread);
+    thread->pieces.push_back({run.state, run.begin, run.end});
+  }
+}
+
+void StallTracker::on(const ExitSpan& exit, bool wanted) {
+  Thread* thread = thread_of(exit.thread);
+  if (thread == nullptr) return;
+  settle(*thread);
+  for (const PartInterval& interval : exit.intervals) {
+    thread->pieces.push_back({static_cast<State>(interval.part), interval.begin, interval.end});
+  }
+  settle(*thread, &exit, wanted);
+}
+
+void StallTracker::on_guest(const GuestRun& run) {
+  Thread* thread = thread_of(run.thread);
+  if (thread == nullptr) return;
+  settle(*thread);
+  if (run.begin != thread->until) close(*thread);
+  thread->until = run.end;
+  Chain& chain = thread->chain;
+  if (!chain.any) return;
+  thread->between.add(StallCause::kGuest, Culprit(), elapsed(run.begin, run.end));
+  if (elapsed(chain.end, run.end) > kMostBetween) close(*thread);
+}
+
+// Adds the piece to the sums, its waits by those who are to blame.
+void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
+                          StallShares& into) const {
+  const bool waits = piece.state == State::kPreempted || piece.state == State::kBlocked ||
+                     piece.state == State::kPaused || page;
+  StallCause cause = cause_of(piece.state);
+  if (!waits) return into.add(cause, Culprit(), elapsed(piece.begin, piece.end));
+  if (piece.state == State::kPaused && std::ranges::any_of(thread.stops, [&](Timestamp at) {
+        return piece.begin <= at && at < piece.end;
+      }))
+    cause = StallCause::kSignal;
+  Timestamp at = piece.begin;
+  const auto rest = [&](Timestamp until) {
+    if (until <= at) return;
+    // Before and between the sleeps of such a halt KVM polls.
+    const Missing missing = until == end_ ? Missing::kNone : Missing::kRoom;
+    into.add(page ? StallCause::kKernel : cause, page ? Culprit() : unknown_for(missing),
+             elapsed(at, until));
+    at = until;
+  };
+  for (const WaitShare& share : thread.shares) {
+    const bool fits =
+        page || share.part == (cause == StallCause::kPreempted ? Part::kPreempted : Part::kBlocked);
+    if (!fits || share.end <= at || share.begin >= piece.end) continue;
+    rest(std::min(share.begin, piece.end));
+    const Timestamp end = std::min(share.end, piece.end);
+    Culprit culprit = share.culprit;
+    StallCause why = page ? cause_of(static_cast<State>(share.part)) : cause;
+    const auto serve = std::ranges::find(thread.serves, share.end, &Serve::at);
+    if (why == StallCause::kBlocked && serve != thread.serves.end()) {
+      why = StallCause::kPage;
+      if (culprit.thread != serve->server) culprit.root = CulpritKind::kUnknown;
+      culprit.kind = CulpritKind::kThread;
+      culprit.thread = serve->server;
+    }
+    into.add(why, culprit, elapsed(at, end));
+    at = std::max(at, end);
+  }
+  rest(piece.end);
+}
+
+// The thread has ended: the guest was switched off when it was left last.
+void StallTracker::leave_out_end(Thread& thread) {
+  std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
+  const auto is_seen = [](const Piece& piece) { return piece.state != State::kNotSeen; };
+  while (!thread.pieces.empty() && is_seen(thread.pieces.back())) thread.pieces.pop_back();
+}
+
+// No event tells when the halt slept: before switches were recorded, or not at all.
+void StallTracker::leave_out_halt(Thread& thread) {
+  if (std::ranges::find(thread.pieces, State::kHalted, &Piece::state) != thread.pieces.end())
+    return;
+  for (Piece& piece : thread.pieces) {
+    if (piece.state <= State::kBlocked) piece.state = State::kHalted;
+  }
+}
+
+// What the thread did since the last time: an exit that ended, or what became no exit.
+void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
+  if (thread.pieces.empty()) return;
+  std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
+  if (exit != nullptr ? exit->halt && is_halt(exit->reason) : thread.halts) leave_out_halt(thread);
+  const bool exit_waits = exit != nullptr && waits_for_page(*exit);
+  Chain unit;
+  const auto end_unit = [&] {
+    if (!unit.any) return;
+    unit.exits = 1;
+    unit.wanted = exit != nullptr ? wanted : of_all_;
+    if (exit != nullptr) {
+      unit.longest = *exit;
+      if (exit->detail.kind == DetailKind::kPageFault)
+        unit.fault = Fault{exit->detail.value, exit->rip};
+    }
+    join(thread, std::exchange(unit, {}));
+  };
+  for (const Piece& piece : thread.pieces) {
+    if (piece.begin != thread.until) {
+      end_unit();
+      close(thread);
+    }
+    const bool page = exit_waits && piece.state == State::kHalted;
+    if (is_stopped(piece.state) || page) {
+      if (!unit.any) unit.begin = piece.begin;
+      unit.any = true;
+      unit.end = piece.end;
+      divide(thread, piece, page, unit.shares);
+    } else {
+      // Before a halt's sleep the vCPU is on its way to it.
+      if (piece.state == State::kHalted) unit = {};
+      end_unit();
+      close(thread);
+    }
+    tell_gaps(thread, piece, page);
+    thread.until = piece.end;
+  }
+  end_unit();
+  thread.pieces.clear();
+  thread.shares.clear();
+  thread.stops.clear();
+  thread.serves.clear();
+  if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
+}
+
+// With so long a one that begins then.
+bool StallTracker::goes_on(const Chain& chain, Timestamp at, std::uint64_t length) {
+  const std::uint64_t between = elapsed(chain.end, at);
+  return chain.any && between <= kMostBetween &&
+         between * kShareBetween <= std::min(chain.length(), length);
+}
+
+void StallTracker::join(Thread& thread, Chain&& unit) {
+  Chain& chain = thread.chain;
+  unit.same = unit.fault ? 1 : 0;
+  if (chain.any) {
+    // Without its rip nothing tells whether the guest got past the fault.
+    const bool again = unit.fault && unit.fault->rip != 0 && unit.fault == chain.fault &&
+                       elapsed(chain.end, unit.begin) <= kMostBetween;
+    if (again || goes_on(chain, unit.begin, unit.length())) {
+      chain.shares.add(thread.between);
+      chain.shares.add(unit.shares);
+      chain.exits += thread.between_exits + 1;
+      chain.end = unit.end;
+      chain.same = again ? chain.same + 1 : unit.same;
+      if (unit.fault) chain.fault = unit.fault;
+      if (chain.same > chain.most_times) {
+        chain.most = *chain.fault;
+        chain.most_times = chain.same;
+      }
+      if (unit.longest && (!chain.longest || unit.longest->total() > chain.longest->total())) {
+        chain.longest = unit.longest;
+        chain.wanted = unit.wanted;
+      }
+      thread.between.clear();
+      thread.between_exits = 0;
+      return;
+    }
+    if (unit.length() <= chain.length() && elapsed(chain.end, unit.end) <= kMostBetween) {
+      thread.between.add(unit.shares);
+      ++thread.between_exits;
+      return;
+    }
+  }
+  close(thread);
+  chain = std::move(unit);
+}
+
+void StallTracker::close(Thread& thread) {
+  Chain chain = std::exchange(thread.chain, {});
+  thread.between.clear();
+  thread.between_exits = 0;
+  if (!chain.any || !chain.wanted || chain.length() < at_least_ns_) return;
+  Stall stall;
+  stall.thread = thread.id;
+  stall.begin = chain.begin;
+  stall.end = chain.end;
+  stall.open = !chain.longest && chain.end == end_;
+  stall.exits = chain.exits;
+  stall.longest = chain.longest;
+  if (chain.most_times > 1) {
+    stall.fault_address = chain.most.address;
+    stall.faults = chain.most_times;
+  }
+  stall.shares = chain.shares.largest_first();
+  ended_.push_back(std::move(stall));
+}
+
+std::vector<OpenStall> StallTracker::open(const Pipeline& pipeline, Timestamp now,
+                                          std::uint64_t at_least_ns) const {
+  std::vector<OpenStall> open;
+  for (const auto& [id, thread] : threads_.entries()) {
+    const auto state = pipeline.exits().state_now(id);
+    if (!state || !pipeline.counts(id)) continue;
+    const Chain& chain = thread.chain;
+    Timestamp begin = now;
+    if (is_stopped(state->state) && !(is_halt(state->reason) && state->halted_ns == 0)) {
+      begin = Timestamp(state->since.ns() + state->halted_ns);
+      if (goes_on(chain, begin, elapsed(begin, now))) begin = chain.begin;
+    } else if (chain.any && state->state == State::kGuest &&
+               elapsed(chain.end, now) <= kMostBetween) {
+      begin = chain.begin;
+    }
+    if (begin < now && elapsed(begin, now) >= at_least_ns)
+      open.push_back({id, state->vcpu, begin, state->state});
+  }
+  return open;
+}
+
+void StallTracker::finish(Timestamp end, const Pipeline& pipeline) {
+  end_ = std::max(end_, end);
+  for (auto& [process, vm] : vms_) add_gap(vm, end_, true);
+  for (auto& entry : threads_.entries()) {
+    on_wait(entry.thread, pipeline.waits()->open(entry.thread));
+    settle(entry.state);
+    close(entry.state);
+  }
+  for (auto& [process, vm] : vms_) {
+    end_gaps(vm, true);
+    if (!vm.counts || !of_all_) continue;
+    std::ranges::move(vm.stalls, std::back_inserter(ended_));
+  }
+}
+
+}  // namespace trapline

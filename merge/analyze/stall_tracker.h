@@ -1,0 +1,159 @@
+// Finds the times in which a vCPU made no progress: one long exit, or several with next to no guest
+// time between, and those in which no vCPU of a VM did.
+//
+//   guest │ exit ─────────────── │ │ exit ──────────── │ guest …
+//         └ begin                 ^ between             └ end
+//
+// Two exits belong to one stall where the time between them is at most kMostBetween, and a
+// hundredth of either side at most; or where the same page fault comes again at the same
+// instruction within kMostBetween: then the guest has not got past it.
+//
+// A vCPU that is halted is idle, and its time before the sleep belongs to no stall: a stall begins
+// at its wake-up. Only where KVM halts it for a page that is not there (asynchronous page faults)
+// it is stopped. Nothing of a vCPU that is offline, or not seen, is a stall, nor the last exit of a
+// thread that ends.
+//
+//   VM    vCPU 0  ────guest────┤ stopped                   ├──guest──
+//         vCPU 1  ──guest──┤ stopped ──────────────────────────┤
+//                              └─── no vCPU in the guest ──┘
+//
+// A VM's is such a time in which at least two vCPUs were stopped for nine tenths of it. The causes
+// of a stall sum to it; what nothing proves is unknown and says which event would tell.
+//
+// Memory: a chain, the shares and pieces of one exit, for each vCPU; for each VM kMostGaps.
+//
+// More than 150 lines: it is one state machine.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/page_servers.h"
+#include "merge/analyze/stall.h"
+#include "merge/analyze/wait_tracker.h"
+
+namespace trapline {
+
+class Pipeline;
+
+class StallTracker {
+ public:
+  static constexpr std::uint64_t kMostBetween = 100'000, kShareBetween = 100;
+  static constexpr std::size_t kMostThreads = 1u << 16, kMostPieces = 1u << 15, kMostGaps = 64;
+
+  // Stalls that last at least so long; `of_all`: also those that are no exits, and whole VMs'.
+  StallTracker(std::uint64_t at_least_ns, bool of_all)
+      : at_least_ns_(at_least_ns), of_all_(of_all) {}
+
+  // Every event of the host, after the pipeline took it and its waits; the states and the exit that
+  // it ends follow.
+  void on(const Event& event, const Pipeline& pipeline);
+  void on(std::span<const StateRun> runs);
+  // `wanted`: its stall may be handed out. It needs its intervals.
+  void on(const ExitSpan& exit, bool wanted);
+  // Of the vCPUs' stalls those that last at `now`, which is no earlier than the last event, and
+  // have lasted at least so long.
+  [[nodiscard]] std::vector<OpenStall> open(const Pipeline& pipeline, Timestamp now,
+                                            std::uint64_t at_least_ns) const;
+  // After the states up to the end.
+  void finish(Timestamp end, const Pipeline& pipeline);
+
+  [[nodiscard]] bool has_ended() const { return !ended_.empty(); }
+  [[nodiscard]] std::vector<Stall> take_ended() { return std::exchange(ended_, {}); }
+
+ private:
+  struct Fault {
+    std::uint64_t address = 0, rip = 0;
+    friend bool operator==(const Fault&, const Fault&) = default;
+  };
+  // One exit, or the part of it after a halt; or several that became one.
+  struct Chain {
+    bool any = false, wanted = true;
+    Timestamp begin, end;
+    std::uint64_t exits = 0;
+    StallShares shares;
+    std::optional<ExitSpan> longest;
+    std::optional<Fault> fault;  // the last exit's
+    std::uint64_t same = 0;      // how often it came in a row
+    Fault most;                  // that came most often
+    std::uint64_t most_times = 0;
+    [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+  };
+  struct Piece {
+    State state = State::kNotSeen;
+    Timestamp begin, end;
+  };
+  struct Serve {
+    Timestamp at;
+    ThreadId server{};
+  };
+  struct Thread {
+    ThreadId id{};
+    std::vector<Piece> pieces;      // since the last settle()
+    std::vector<WaitShare> shares;  // of the waits that ended since then
+    std::vector<Timestamp> stops;   // by a signal
+    std::vector<Serve> serves;      // wake-ups for a page
+    Timestamp until;                // up to where all is known
+    Chain chain;
+    StallShares between;  // after the chain
+    std::uint64_t between_exits = 0;
+    bool halts = false;  // its last kvm_exit, which no kvm_entry followed, was by a halt
+    bool in_guest = false;
+    bool known = false;  // whether it is in the guest: it entered or left it, since the last loss
+  };
+  // A time in which no vCPU of the VM was in the guest.
+  struct Gap {
+    Timestamp begin, end;
+    bool open = false;
+    struct Vcpu {
+      std::uint64_t stopped_ns = 0, halted_ns = 0;
+      StallShares shares;
+    };
+    std::map<ThreadId, Vcpu> vcpus;
+  };
+  struct Vm {
+    std::vector<ThreadId> vcpus;
+    std::size_t in_guest = 0, unknown = 0;
+    bool counts = true;  // the user asked for all of its vCPUs
+    Timestamp left;      // the last one left the guest
+    std::deque<Gap> gaps;
+    std::vector<Stall> stalls;  // until the end: a vCPU not seen before may prove them wrong
+  };
+
+  void on_guest(const GuestRun& run);
+  void on_wait(ThreadId thread, std::span<const WaitShare> shares);
+  void on_lost();
+  Thread* thread_of(ThreadId id);
+  static void leave_out_end(Thread& thread);
+  static void leave_out_halt(Thread& thread);
+  void settle(Thread& thread, const ExitSpan* exit = nullptr, bool wanted = true);
+  void divide(const Thread& thread, const Piece& piece, bool page, StallShares& into) const;
+  [[nodiscard]] static bool goes_on(const Chain& chain, Timestamp at, std::uint64_t length);
+  void join(Thread& thread, Chain&& unit);
+  void close(Thread& thread);
+
+  // A VM's times, in stall_tracker_vm.cc.
+  void on_entry(ThreadId id, Timestamp at, const Pipeline& pipeline);
+  void on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline);
+  Vm* vm_of(ThreadId id, const Pipeline& pipeline);
+  void know(Vm& vm, Thread& thread, Timestamp at);
+  void add_gap(Vm& vm, Timestamp end, bool open);
+  void tell_gaps(const Thread& thread, const Piece& piece, bool page);
+  void end_gaps(Vm& vm, bool all);
+  static void end_gap(Vm& vm, const Gap& gap);
+
+  std::uint64_t at_least_ns_;
+  bool of_all_;
+  PageServers servers_;
+  ThreadTable<Thread> threads_;
+  std::map<ThreadId, Vm> vms_;     // by process
+  std::map<ThreadId, Vm*> vm_of_;  // of vCPUs whose process is known
+  std::vector<Stall> ended_;
+  Timestamp end_;
+};
+
+}  // namespace trapline

@@ -28,6 +28,7 @@ CASES = [
     ("diff", ["diff", DEMO, DEMO, "--format", "json"]),
     ("explain", ["explain", LINUX, "--format", "json"]),
     ("explain", ["explain", *SPANS, "--format", "json"]),
+    ("stalls", ["stalls", "tests/merge/planted/disk.dat", "--format", "json"]),
     ("top", ["top", LINUX, "--batch"]),
 ]
 ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("functions", TCG), ("summary", LINUX),
@@ -35,6 +36,7 @@ ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("function
 # The report's tables, and what explain says of intervals, stand in the page as they are.
 DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "explain"], "diff": ["formats/diff"],
              "rows": ["formats/rows"],
+             "stalls": ["formats/stalls"],
              "explain": ["explain", "formats/report"], "top": ["top", "formats/report"]}
 
 

@@ -1,0 +1,65 @@
+// trapline stalls: the longest times in which a vCPU, or a whole VM, made no progress.
+#include "merge/render/stalls.h"
+#include "backend_ftrace/base/duration.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+
+namespace trapline::cli {
+namespace {
+
+struct StallsArguments {
+  PassOptions pass;
+  SelectionOptions which;
+  std::string least = "10ms", format = "text";
+  std::size_t top = 10;
+  Output output;
+};
+
+Result<void> run_stalls(StallsArguments& options) {
+  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  options.pass.which = std::move(*which);
+  auto least = parse_duration("--min", options.least);
+  if (!least) return tl::unexpected(std::move(least).error());
+  if (*least == 0) return fail(ErrorKind::kUsage, "--min 0: every exit would be a stall; use 10ms");
+  options.pass.stalls_ns = *least;
+  auto found = [&] {
+    ProgressLine progress;
+    return trapline::run_stalls(options.pass, options.top, progress.callback());
+  }();
+  if (!found) return tl::unexpected(std::move(found).error());
+  return print_to(options.output, [&](std::ostream& out) {
+    if (options.format == "json") {
+      print_json(*found, out);
+    } else if (options.format == "csv") {
+      print_csv(*found, out);
+    } else {
+      print_text(*found, out, style_of(options.output));
+    }
+  });
+}
+
+}  // namespace
+
+void add_stalls(CLI::App& app, int& status) {
+  auto options = std::make_shared<StallsArguments>();
+  CLI::App* command =
+      app.add_subcommand("stalls", "Find when a vCPU, or a whole VM, made no progress, and why");
+  add_input_options(*command, options->pass.input);
+  add_selection(*command, options->which);
+  const OptionGroup tables(*command, kTables), output(*command, kOutput);
+  tables.add("--min", options->least, "TIME", "Only stalls that lasted at least this long")
+      ->capture_default_str();
+  tables.add("--top", options->top, "", "The N longest (0: all)")->capture_default_str();
+  output.add("--format", options->format, "", "text, json or csv")
+      ->check(one_of({"text", "json", "csv"}))
+      ->capture_default_str();
+  add_output(output, options->output);
+  command->callback([options, &status] {
+    const auto done = run_stalls(*options);
+    status = done ? 0 : fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

@@ -1,0 +1,311 @@
+#include "merge/explain/stalls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/pass/exit_text.h"
+#include "merge/report/notes.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr StallLimit kLimits[] = {
+    {200'000'000, "a TCP peer sends again what was not acknowledged",
+     "Linux, include/net/tcp.h, TCP_RTO_MIN"},
+    {kSecond, "a clocksource watchdog finds its interval too long",
+     "Linux, kernel/time/clocksource.c, WATCHDOG_INTERVAL"},
+    {20 * kSecond, "the watchdog reports a soft lockup",
+     "Linux, Documentation/admin-guide/lockup-watchdogs.rst"},
+    {21 * kSecond, "RCU reports a stalled CPU", "Linux, Documentation/RCU/stallwarn.rst"},
+};
+
+std::string_view key_of(StallCause cause) {
+  constexpr std::string_view kKeys[] = {"guest", "kernel", "user",   "preempted", "blocked",
+                                        "page",  "signal", "paused", "halted"};
+  return kKeys[static_cast<std::size_t>(cause)];
+}
+
+// ", until X let it go on".
+std::string ended_by(const StallShare& share, const Naming& names) {
+  if (share.culprit.kind == CulpritKind::kUnknown) return {};
+  return ", until woken by " + names.text(share.culprit);
+}
+
+// `open`: the stall lasts at the end.
+std::string text_of(const StallShare& share, bool open, const Naming& names) {
+  const ExitModel& model = names.pipeline.exits().model();
+  const bool lasts = open && share.culprit == Culprit();
+  switch (share.cause) {
+    case StallCause::kGuest:
+      return "the guest ran";
+    case StallCause::kKernel:
+      return std::string("the host's kernel ") + (model.userspace_exits ? "" : "or QEMU ") +
+             (model.sched_switch
+                  ? "worked for it"
+                  : "worked for it or it waited: unknown (record sched:sched_switch)");
+    case StallCause::kUser:
+      return model.sched_switch
+                 ? "QEMU worked for it"
+                 : "QEMU worked for it or it waited: unknown (record sched:sched_switch)";
+    case StallCause::kPreempted:
+      return "it was ready to run, and " +
+             (lasts ? "had not run by the end" : names.ran_instead(share.culprit));
+    case StallCause::kBlocked:
+      return "it slept" + (lasts ? ", and nothing had woken it by the end"
+                                 : ' ' + names.slept_for(share.culprit));
+    case StallCause::kPage:
+      return "it waited for a page (userfaultfd) from " + names.text(share.culprit);
+    case StallCause::kSignal:
+      return "a signal or a tracer had stopped it" + ended_by(share, names);
+    case StallCause::kVmm:
+      return "QEMU had stopped it" + ended_by(share, names);
+    case StallCause::kHalted:
+      return "the guest had halted it";
+  }
+  return {};
+}
+
+bool has_culprit(StallCause cause) {
+  return cause != StallCause::kGuest && cause != StallCause::kKernel &&
+         cause != StallCause::kUser && cause != StallCause::kHalted;
+}
+
+// While QEMU has stopped it a guest's clock stands still, so that it sees no time go by.
+std::vector<StallLimit> limits_of(const Stall& stall) {
+  const bool clock_stops = stall.shares.front().cause == StallCause::kVmm;
+  std::vector<StallLimit> limits;
+  for (const StallLimit& limit : kLimits) {
+    if (stall.length() >= limit.ns && (limit.ns == kLimits[0].ns || !clock_stops))
+      limits.push_back(limit);
+  }
+  return limits;
+}
+
+std::string exit_of(const Stall& stall, const Naming& names) {
+  if (!stall.longest) return {};
+  const ExitSpan& exit = *stall.longest;
+  std::string text = printable(reason_text(names.timeline.source(exit.source), exit.reason));
+  const std::string detail = detail_text(exit.detail);
+  if (detail != "-") text += ", " + detail;
+  if (exit.device != kNoName) text += ", " + name_or_dash(names.names, exit.device);
+  return text;
+}
+
+std::string name_of(const Stall& stall, const Naming& names) {
+  if (stall.vcpus == 0) return names.vcpus.vcpu(stall.thread, true);
+  const std::string vm =
+      names.vcpus.several_vms() ? "VM " + names.vcpus.vm(stall.thread) + ", " : std::string();
+  return vm + (stall.not_halted == stall.vcpus
+                   ? fmt::format("all {} vCPUs", stall.vcpus)
+                   : fmt::format("{} of {} vCPUs", stall.not_halted, stall.vcpus));
+}
+
+// Three significant digits.
+std::string time_text(std::uint64_t ns) {
+  const auto [size, unit] = ns < 999'500       ? std::pair{1e3, "µs"}
+                            : ns < 999'500'000 ? std::pair{1e6, "ms"}
+                                               : std::pair{1e9, "s"};
+  const double number = static_cast<double>(ns) / size;
+  return fmt::format("{:.{}f} {}", number, number < 9.995 ? 2 : number < 99.95 ? 1 : 0, unit);
+}
+
+std::string sentence_of(const StallRow& row) {
+  const Stall& stall = row.stall;
+  std::string text =
+      fmt::format("{} made no progress for {}{}", row.name, time_text(stall.length()),
+                  stall.open ? ", and it lasts at the end" : "");
+  if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
+    text += ", and no other vCPU ran the guest meanwhile";
+  text += '.';
+  if (stall.faults * 2 > stall.exits) {
+    text += fmt::format(" The same page fault (0x{:x}) came {} times at the same instruction.",
+                        stall.fault_address, stall.faults);
+  } else if (stall.exits > 1) {
+    text += fmt::format(" These are {} exits, between which the guest ran for {}.", stall.exits,
+                        time_text(row.guest_ns));
+  }
+  if (!row.exit.empty())
+    text += fmt::format(" {} exit was {}.", stall.exits > 1 ? "The longest" : "The", row.exit);
+  std::uint64_t told = 0;
+  constexpr std::size_t kMostTold = 3;
+  for (std::size_t i = 0; i < std::min(kMostTold, row.causes.size()); ++i) {
+    const StallRow::Cause& cause = row.causes[i];
+    if (i != 0 && cause.ns * 20 < stall.length()) break;
+    told += cause.ns;
+    const double share = 100 * static_cast<double>(cause.ns) / static_cast<double>(stall.length());
+    text += fmt::format("{} {} ({:.1f}%) {}",
+                        i != 0             ? ", for"
+                        : stall.vcpus != 0 ? " The vCPU that was stopped longest: for"
+                                           : " For",
+                        time_text(cause.ns), share, cause.text);
+  }
+  if (told * 20 < stall.length() * 19)
+    text += fmt::format(", and other causes took {}", time_text(stall.length() - told));
+  return text + '.';
+}
+
+StallRow row_of(const Stall& stall, const Naming& names) {
+  StallRow row;
+  row.stall = stall;
+  row.name = name_of(stall, names);
+  row.vm = names.vcpus.vm_id(stall.thread);
+  row.vm_name = names.vcpus.vm_name(stall.thread);
+  row.vcpu = stall.vcpus == 0 ? names.vcpus.number(stall.thread) : kNoVcpu;
+  row.exit = exit_of(stall, names);
+  for (const StallShare& share : stall.shares) {
+    if (share.cause == StallCause::kGuest) row.guest_ns += share.ns;
+    row.causes.push_back({key_of(share.cause),
+                          has_culprit(share.cause) ? names.text(share.culprit) : std::string(),
+                          text_of(share, stall.open, names), share.ns});
+  }
+  row.limits = limits_of(stall);
+  row.sentence = sentence_of(row);
+  return row;
+}
+
+bool longer(const Stall& a, const Stall& b) {
+  return a.length() != b.length() ? a.length() > b.length() : a.begin < b.begin;
+}
+
+// Nine tenths of it.
+bool lies_in(const Stall& stall, const Stall& whole, const Naming& names) {
+  if (stall.vcpus != 0 || whole.vcpus == 0) return false;
+  const std::uint64_t both =
+      elapsed(std::max(stall.begin, whole.begin), std::min(stall.end, whole.end));
+  return both * 10 >= stall.length() * 9 &&
+         names.vcpus.vm_id(stall.thread) == names.vcpus.vm_id(whole.thread);
+}
+
+}  // namespace
+
+void LongestStalls::stall(const Stall& stall, const Pipeline&) {
+  kept_.push_back(stall);
+  if (kept_.size() < 2 * kMost) return;
+  std::ranges::nth_element(kept_, kept_.begin() + kMost, longer);
+  for (std::size_t i = kMost; i < kept_.size(); ++i) left_out_ns_ += kept_[i].length();
+  left_out_ += kept_.size() - kMost;
+  kept_.resize(kMost);
+}
+
+StallsFound LongestStalls::found(const Naming& names, std::size_t top) const {
+  StallsFound found;
+  std::vector<Stall> stalls = kept_;
+  std::vector<Stall> whole;
+  std::ranges::copy_if(kept_, std::back_inserter(whole),
+                       [](const Stall& stall) { return stall.vcpus != 0; });
+  std::ranges::sort(whole, {}, &Stall::begin);
+  std::erase_if(stalls, [&](const Stall& stall) {
+    return std::ranges::any_of(whole, [&](const Stall& one) { return lies_in(stall, one, names); });
+  });
+  std::ranges::stable_sort(stalls, longer);
+  found.count = left_out_ + stalls.size();
+  found.total_ns = left_out_ns_;
+  for (const Stall& stall : stalls) found.total_ns += stall.length();
+  if (top != 0 && stalls.size() > top) stalls.resize(top);
+  for (const Stall& stall : stalls) found.rows.push_back(row_of(stall, names));
+  return found;
+}
+
+namespace {
+
+// A halt that lasts to the end is told, and not called a stall: nothing says that it should have
+// ended.
+void note_halts(const Naming& names, std::uint64_t at_least_ns, std::vector<std::string>& notes) {
+  for (const auto& [thread, totals] : names.pipeline.vcpus()) {
+    if (totals.open != State::kHalted || totals.open_ns < at_least_ns ||
+        !names.pipeline.counts(thread))
+      continue;
+    notes.push_back(
+        fmt::format("{} was halted at the end, for {}: idle, as far as "
+                    "the events tell",
+                    names.vcpus.vcpu(thread, true), time_text(totals.open_ns)));
+  }
+}
+
+void note_losses(const Pass& pass, std::vector<std::string>& notes) {
+  std::uint64_t gaps = 0, lost = 0;
+  for (std::size_t i = 0; i < pass.timeline().size(); ++i) {
+    gaps += pass.timeline().source(i).counters().gaps;
+    lost += pass.timeline().source(i).counters().lost_events;
+  }
+  if (gaps != 0) notes.push_back(losses_note(lost, gaps) + "; a stall ends at a loss");
+}
+
+}  // namespace
+
+Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const Progress& progress) {
+  LongestStalls sink;
+  auto pass = Pass::read(what, {&sink}, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
+  if (auto found = pass->check_names(); !found) return tl::unexpected(std::move(found).error());
+  const ExitModel& model = pass->pipeline().exits().model();
+  if (model.cycles) {
+    return fail(ErrorKind::kUsage,
+                "{}: its times are cycles; give the counter's frequency with --tsc-khz",
+                pass->path());
+  }
+  if (!model.durations()) {
+    return fail(ErrorKind::kUsage,
+                "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",
+                pass->path());
+  }
+  const Naming names = pass->naming();
+  StallsFound found = sink.found(names, top);
+  found.at_least_ns = what.stalls_ns;
+  found.notes = notes_of(*pass);
+  note_losses(*pass, found.notes);
+  note_halts(names, what.stalls_ns, found.notes);
+  return found;
+}
+
+Table stall_table(std::span<const StallRow> rows) {
+  using Row = StallRow;
+  enum Goes : std::uint8_t { kExits = 1, kExit };
+  TableOf<Row> table(rows, &Row::name);
+  table.add({"begin_ns"}, [](const Row& row) { return row.stall.begin.ns(); });
+  table.add({.title = "at", .unit = Unit::kText, .csv = false, .json = false}, [](const Row& row) {
+    const std::uint64_t ns = row.stall.begin.ns();
+    return fmt::format("{}.{:06}", ns / kSecond, ns % kSecond / 1000);
+  });
+  table.add({"ns", "time", Unit::kDuration}, [](const Row& row) { return row.stall.length(); });
+  table.add({.key = "open", .unit = Unit::kWord}, [](const Row& row) { return row.stall.open; });
+  table.add({.key = "vm", .unit = Unit::kWord},
+            [](const Row& row) { return text_or_null(row.vm); });
+  table.add({.key = "vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
+  table.add({"tid"}, [](const Row& row) { return static_cast<std::int32_t>(row.stall.thread); });
+  table.add({"vcpus"}, [](const Row& row) {
+    return row.stall.vcpus == 0 ? CellValue() : to_value(row.stall.vcpus);
+  });
+  table.add({"vcpus_stopped"}, [](const Row& row) {
+    return row.stall.vcpus == 0 ? CellValue() : to_value(row.stall.not_halted);
+  });
+  table.add({.key = "exits", .title = "exits", .goes = kExits}, [](const Row& row) {
+    return row.stall.exits == 0 ? CellValue() : to_value(row.stall.exits);
+  });
+  table.add({"guest_ns"}, &Row::guest_ns);
+  table.add({.key = "exit", .title = "longest exit", .unit = Unit::kText, .goes = kExit},
+            [](const Row& row) { return text_or_null(row.exit); });
+  table.add({.key = "same_faults"}, [](const Row& row) {
+    return row.stall.faults == 0 ? CellValue() : to_value(row.stall.faults);
+  });
+  table.add({.key = "cause", .unit = Unit::kWord, .json = false},
+            [](const Row& row) { return row.causes.front().key; });
+  table.add({.key = "culprit", .json = false},
+            [](const Row& row) { return text_or_null(row.causes.front().culprit); });
+  table.add({.title = "largest cause", .unit = Unit::kSubject, .json = false}, [](const Row& row) {
+    const StallRow::Cause& cause = row.causes.front();
+    const std::string who = cause.culprit.empty() ? "" : ": " + cause.culprit;
+    return Share{.ns = cause.ns, .whole = row.stall.length(), .of = std::string(cause.key) + who};
+  });
+  table.add({.key = "cause_ns", .json = false},
+            [](const Row& row) { return row.causes.front().ns; });
+  return table;
+}
+
+}  // namespace trapline

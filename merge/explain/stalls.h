@@ -1,0 +1,72 @@
+// trapline stalls: the longest times in which a vCPU, or a whole VM, made no progress, and why.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "merge/analyze/stall.h"
+#include "merge/pass/naming.h"
+#include "merge/pass/pass.h"
+#include "merge/report/table.h"
+
+namespace trapline {
+
+// What a guest makes of such a stall, and where its limit is told.
+struct StallLimit {
+  std::uint64_t ns = 0;
+  std::string_view what, source;
+};
+
+struct StallRow {
+  struct Cause {
+    std::string_view key;  // "preempted", of docs/formats/report.md
+    std::string culprit;   // empty: none
+    std::string text;      // "the host's kernel worked for it"
+    std::uint64_t ns = 0;
+  };
+  Stall stall;
+  std::string name;         // "vCPU 0", "all 4 vCPUs"
+  std::string vm, vm_name;  // empty: not known, or it has none
+  std::int32_t vcpu = kNoVcpu;
+  std::string exit;  // the longest: "npf, page-fault 0x1000"; empty: it was none
+  std::uint64_t guest_ns = 0;
+  std::vector<Cause> causes;       // the largest first; they sum to the stall
+  std::vector<StallLimit> limits;  // that it exceeds
+  std::string sentence;
+};
+
+struct StallsFound {
+  std::uint64_t at_least_ns = 0;
+  std::vector<StallRow> rows;             // the longest first
+  std::uint64_t count = 0, total_ns = 0;  // of all
+  std::vector<std::string> notes;
+};
+
+// Keeps the longest stalls.
+class LongestStalls : public SpanSink {
+ public:
+  static constexpr std::size_t kMost = 10'000;
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kStalls | SpanClass::kExits;
+  }
+  void stall(const Stall& stall, const Pipeline&) override;
+  // After the pass: the `top` longest; those of a vCPU that lie in one of its whole VM are told by
+  // that.
+  [[nodiscard]] StallsFound found(const Naming& names, std::size_t top) const;
+
+ private:
+  std::vector<Stall> kept_;
+  std::uint64_t left_out_ = 0, left_out_ns_ = 0;
+};
+
+// Of stalls that last at least PassOptions::stalls_ns. Errors: those of Pass::read; no exits; no
+// durations; cycles.
+[[nodiscard]] Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top,
+                                             const Progress& progress);
+
+[[nodiscard]] Table stall_table(std::span<const StallRow> rows);
+
+}  // namespace trapline

@@ -36,6 +36,7 @@ Result<void> read_snapshot(RecordArguments& options) {
   if (!trigger) return tl::unexpected(std::move(trigger).error());
   record::SnapshotWish wish;
   wish.trigger = std::move(*trigger);
+  if (wish.trigger.stall) options.record.events.stalls = true;
   wish.ring_mb = options.ring_mb.value_or(record::kDefaultRingMb);
   if (!options.around.empty()) {
     const auto around = parse_duration("--around", options.around);
@@ -147,6 +148,7 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
     record.qemu_events.clear();
   } else if (record.qemu_events.empty()) {
     record.qemu_events.emplace_back(record.kDefaultQemuEvents);
+    if (record.events.stalls) record.qemu_events.emplace_back("vm_state_notify");
   }
   record.trapline_version = TRAPLINE_VERSION;
   record.say = [](const std::string& line) { say(line); };
@@ -157,8 +159,9 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
 // Which of the events are written: around slow exits, or the last minute on request.
 void add_snapshots(CLI::App& command, RecordArguments& options) {
   const OptionGroup snapshots(command, kSnapshot);
-  auto* trigger = snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
-                                "Keep only the time around exits like 'exit > 500us'");
+  auto* trigger =
+      snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
+                    "Keep only the time around exits like 'exit > 500us', or 'stall > 50ms'");
   snapshots
       .add("--around", options.around, "TIME",
            "How much to keep before and after each exit of --snapshot-on (default: 1s)")
@@ -183,6 +186,9 @@ void add_kernel_events(CLI::App& command, record::EventChoice& choice) {
   const OptionGroup events(command, kEvents);
   events.flag("--kvm,!--no-kvm", choice.kvm, "KVM's events (on unless --no-kvm)");
   events.flag("--sched", choice.sched, "Scheduler events: blocked and preempted time");
+  events.flag("--stalls", choice.stalls,
+              "All that trapline stalls asks for: --sched, timers, interrupts, pages that a "
+              "program serves");
   events.flag("--irq", choice.irq, "The host's interrupts");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");

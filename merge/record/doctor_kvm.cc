@@ -10,6 +10,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/record/doctor.h"
+#include "merge/record/event_set.h"
 #include "merge/record/ftrace_control.h"
 
 namespace trapline::record {
@@ -222,6 +223,25 @@ std::vector<Finding> check_events(const Host& host) {
                         "", "a kernel with CONFIG_FTRACE_SYSCALLS=y has it"});
   }
   return findings;
+}
+
+std::vector<Finding> check_stall_events(const Host& host) {
+  if (host.tracefs.empty() || !is_folder(host.tracefs + "/events")) return {};
+  std::vector<std::string> names = {"sched:sched_switch", "sched:sched_waking",
+                                    "sched:sched_wakeup", "sched:sched_migrate_task"};
+  for (const char* event : stall_events()) names.emplace_back(event);
+  std::string lacking;
+  for (const std::string& name : names) {
+    const std::size_t colon = name.find(':');
+    if (!has_event(host, name.substr(0, colon), name.substr(colon + 1)))
+      lacking += (lacking.empty() ? "" : ", ") + name;
+  }
+  if (lacking.empty()) {
+    return {{"stalls", Level::kOk, "the events of trapline record --stalls are there", "", "", ""}};
+  }
+  return {{"stalls", Level::kLimited, "this kernel lacks " + lacking,
+           "trapline stalls calls more causes unknown", "",
+           "another version or configuration of the kernel may have them"}};
 }
 
 std::uint64_t bytes_per_exit(const Host& host) {

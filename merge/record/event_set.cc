@@ -31,6 +31,16 @@ constexpr std::array kSchedEvents{"sched_switch", "sched_waking", "sched_wakeup"
                                   "sched_wakeup_new", "sched_migrate_task"};
 // The way of a read or write from its bio to the disk and back.
 constexpr std::array kBlockEvents{"block_bio_queue", "block_rq_issue", "block_rq_complete"};
+// Who woke a vCPU: timers, devices, the disk; who served a page: sys_enter_ioctl.
+constexpr std::array kStallEvents{"timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit",
+                                  "irq:irq_handler_entry", "irq:irq_handler_exit",
+                                  "block:block_rq_complete"};
+// _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. The others are those of
+// linux/userfaultfd.h that wake who waits for a page.
+constexpr const char* kRunFilter = "cmd == 0xae80";
+constexpr const char* kStallFilter =
+    "cmd == 0xae80 || cmd == 0xc028aa03 || cmd == 0xc020aa04 || cmd == 0xc028aa05 || "
+    "cmd == 0xc018aa06 || cmd == 0xc020aa07 || cmd == 0xc020aa08 || cmd == 0x8010aa02";
 constexpr std::array kAlways{"syscalls:sys_enter_ioctl", "task:task_newtask", "task:task_rename"};
 
 class Chooser {
@@ -111,7 +121,10 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
     }
   }
   for (const char* event : kAlways) (void)chooser.add(event);
-  if (choice.sched) {
+  if (choice.stalls) {
+    for (const char* event : kStallEvents) (void)chooser.add(event);
+  }
+  if (choice.sched || choice.stalls) {
     for (const char* name : kSchedEvents) (void)chooser.add("sched", name);
   }
   if (choice.irq) {
@@ -135,6 +148,8 @@ Result<std::vector<EventName>> choose_events(const std::string& tracefs,
   return chooser.chosen();
 }
 
+std::span<const char* const> stall_events() { return kStallEvents; }
+
 // Lines "SYSTEM:NAME".
 std::vector<EventName> enabled_events(std::string_view text) {
   std::vector<EventName> events;
@@ -154,9 +169,8 @@ Result<void> enable_events(const Instance& instance, const std::vector<EventName
   const FtraceControl& control = instance.control();
   for (const EventName& event : events) {
     if (event.name == "sys_enter_ioctl" && !chose_ioctl(choice)) {
-      // _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it.
-      auto set = control.filter(event.system, event.name, "cmd == 0xae80");
-      if (!set) return set;
+      const char* filter = choice.stalls ? kStallFilter : kRunFilter;
+      if (auto set = control.filter(event.system, event.name, filter); !set) return set;
     }
     if (auto set = control.enable(event.system, event.name); !set) return set;
   }

@@ -1,6 +1,7 @@
 // Which kernel events a recording has.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct EventChoice {
   bool irq = false;
   bool syscalls = false;
   bool block = false;
+  bool stalls = false;                // what tells why a vCPU was stopped; `sched` as well
   std::vector<std::string> patterns;  // SYSTEM:NAME or SYSTEM, with * and ?
 };
 
@@ -25,11 +27,14 @@ struct EventChoice {
 [[nodiscard]] Result<std::vector<EventName>> choose_events(const std::string& tracefs,
                                                            const EventChoice& choice);
 
+// The events of `stalls` beside those of the scheduler, "SYSTEM:NAME".
+[[nodiscard]] std::span<const char* const> stall_events();
+
 // Those that are on in an instance, sorted: `set_event` is its file's text.
 [[nodiscard]] std::vector<EventName> enabled_events(std::string_view set_event);
 
-// Switches them on in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN unless the user
-// chose it or all system calls.
+// Switches them on in the instance. sys_enter_ioctl gets the filter cmd == KVM_RUN, with `stalls`
+// also the answers to page faults in user space, unless the user chose it or all system calls.
 [[nodiscard]] Result<void> enable_events(const Instance& instance,
                                          const std::vector<EventName>& events,
                                          const EventChoice& choice);

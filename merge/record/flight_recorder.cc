@@ -229,12 +229,15 @@ void FlightRecorder::look_for_hit() {
     say(fmt::format("warning: --snapshot-on '{}': {}", options_.snapshot->trigger.text,
                     found->cannot_hit));
   }
-  if (found->hits == std::exchange(hits_, found->hits)) return;
-  if (due_ != 0) return;
-  const Hit& hit = found->latest;
-  due_why_ = fmt::format("{}: {} of thread {} took {:.3f} ms", options_.snapshot->trigger.text,
-                         hit.reason, static_cast<std::int32_t>(hit.thread),
-                         static_cast<double>(hit.end - hit.start) / 1e6);
+  const bool ended = found->hits != std::exchange(hits_, found->hits);
+  const bool lasts = found->certain != std::exchange(certain_, found->certain);
+  if ((!ended && !lasts) || due_ != 0) return;
+  const Hit& hit = ended ? found->latest : found->latest_certain;
+  const auto thread = static_cast<std::int32_t>(hit.thread);
+  const double ms = static_cast<double>(hit.end - hit.start) / 1e6;
+  const std::string& text = options_.snapshot->trigger.text;
+  due_why_ = ended ? fmt::format("{}: {} of thread {} took {:.3f} ms", text, hit.reason, thread, ms)
+                   : fmt::format("{}: thread {} for {:.3f} ms, and it lasts", text, thread, ms);
   due_ = std::max<std::uint64_t>(read_clock(ClockId::kMono) + options_.snapshot->around_ns, 1);
 }
 

@@ -5,8 +5,9 @@
 //      └ poll: pages into the ring · once a second a sync series · somebody asks ──> a snapshot
 //             └ SIGTERM, SIGINT: instance removed, what is in memory is dropped
 //
-// Who asks: trapline snapshot (flight_control.h), SIGUSR1, an exit that --snapshot-on waits for
-// (then the snapshot is taken --around after the exit's end, to have what followed).
+// Who asks: trapline snapshot (flight_control.h), SIGUSR1, an exit or stall that --snapshot-on
+// waits for (then the snapshot is taken --around after its end, to have what followed, or, while
+// it lasts, after it was certain).
 //
 // Guarantees: memory is bounded (the ring, and the kernel's buffers); the disk is written for
 // snapshots only, at most one in each `spacing_ns`, together no more than the budget. A snapshot
@@ -71,7 +72,8 @@ class FlightRecorder {
   std::vector<std::string> warnings_;
   bool was_switched_off_ = false;  // tracing_on, by somebody else
   std::uint64_t ticks_ = 0, deadline_ = 0;
-  std::uint64_t hits_ = 0, due_ = 0;  // of --snapshot-on: seen, and when its snapshot is taken
+  // Of --snapshot-on: those seen, ended and not, and when the snapshot of one is taken.
+  std::uint64_t hits_ = 0, certain_ = 0, due_ = 0;
   std::string due_why_;
   std::uint64_t last_ = 0;     // when the last snapshot was taken
   std::uint64_t refused_ = 0;  // since then

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace trapline::record {
 namespace {
@@ -140,6 +141,10 @@ void Snapshot::take_hits() {
 // The windows of exits that go on, as far as they go by now.
 void Snapshot::keep_certain(std::uint64_t complete) {
   for (const auto& [thread, start] : watch_.certain()) {
+    if (std::exchange(told_[thread], start) != start) {
+      ++facts_.certain;
+      facts_.latest_certain = {start, complete, thread, kNoVcpu, {}, true};
+    }
     const std::uint64_t from = minus(start, options_.around_ns);
     const std::uint64_t to =
         plus(std::min(complete, plus(start, kLongestKept)), options_.around_ns);

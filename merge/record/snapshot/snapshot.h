@@ -45,6 +45,8 @@ struct SnapshotFacts {
   std::uint64_t hits = 0, still_open = 0;
   std::uint64_t shortened = 0;  // hits whose time before was in part out of the ring
   Hit longest, latest;
+  std::uint64_t certain = 0;  // that were hits before they ended
+  Hit latest_certain;
   std::vector<Hit> first_hits;
   std::uint64_t windows = 0;
   std::vector<Window> first_windows;
@@ -123,6 +125,7 @@ class Snapshot {
   std::vector<Cpu> cpus_;
   MergeHeap heap_;  // CPUs with a wanted event
   Windows windows_;
+  OpenExits told_;  // of facts_.certain
   SnapshotFacts facts_;
   std::vector<std::byte> out_, empty_;
   std::size_t held_ = 0;

@@ -13,9 +13,10 @@ class Parser {
   Result<Trigger> parse() {
     Trigger trigger;
     trigger.text = text_;
-    if (word() != "exit") return wrong("'exit' is expected");
-    advance(4);
-    if (take('(')) {
+    trigger.stall = word() == "stall";
+    if (!trigger.stall && word() != "exit") return wrong("'exit' or 'stall' is expected");
+    advance(word().size());
+    if (!trigger.stall && take('(')) {
       trigger.reason_column = column();
       const std::string_view rest = text_.substr(at_);
       const auto end = rest.find(')');
@@ -41,7 +42,8 @@ class Parser {
     if (unit != "ns" && unit != "us" && unit != "ms" && unit != "s") {
       return wrong("a unit is expected: ns, us, ms or s");
     }
-    const auto time = parse_duration("exit >", fmt::format("{}{}", rest, unit));
+    const auto time =
+        parse_duration(trigger.stall ? "stall >" : "exit >", fmt::format("{}{}", rest, unit));
     if (!time) {
       at_ = begin;
       return wrong("this is not a duration");
@@ -89,8 +91,8 @@ Result<Trigger> parse_trigger(std::string_view text) { return Parser(text).parse
 tl::unexpected<Error> trigger_error(std::string_view text, std::size_t column,
                                     std::string_view what) {
   return fail(ErrorKind::kUsage,
-              "--snapshot-on '{}': column {}: {}; give exit > TIME or exit(REASON) > TIME, as in "
-              "'exit > 500us'",
+              "--snapshot-on '{}': column {}: {}; give exit > TIME, exit(REASON) > TIME or "
+              "stall > TIME, as in 'exit > 500us'",
               printable(text), column, what);
 }
 

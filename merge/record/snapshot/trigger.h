@@ -1,11 +1,12 @@
 // What --snapshot-on waits for:
 //
-//   expression = "exit" [ "(" REASON ")" ] ">" TIME
+//   expression = ( "exit" [ "(" REASON ")" ] | "stall" ) ">" TIME
 //   TIME       = digits [ "." digits ] ( "ns" | "us" | "ms" | "s" )
 //
 // An exit lasts from kvm_exit to the next kvm_entry of its thread. REASON is a name as
 // `trapline report` prints it; without one every exit counts but halts (HLT, WFI): a guest with
-// nothing to do is not slow.
+// nothing to do is not slow. A stall is a vCPU's of `trapline stalls`; it counts as soon as it has
+// lasted so long.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace trapline::record {
 
 struct Trigger {
   std::string text;    // as it was given
+  bool stall = false;  // not an exit
   std::string reason;  // empty: any but a halt
   std::size_t reason_column = 0;
   std::uint64_t longer_than_ns = 0;

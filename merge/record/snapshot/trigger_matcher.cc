@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/stall_tracker.h"
 
 namespace trapline::record {
 namespace {
@@ -15,6 +16,9 @@ constexpr std::string_view kExit = "kvm:kvm_exit", kUserspaceExit = "kvm:kvm_use
 constexpr std::string_view kWanted[] = {
     kExit, "kvm:kvm_entry",      kUserspaceExit, kRunIoctl, kTimerMap,
     kFpu,  "sched:sched_switch", "ftrace:print"};
+// Of stalls: the end of a halt, and which faults are the same.
+constexpr std::string_view kWantedOfStalls[] = {"sched:sched_waking", "sched:sched_wakeup",
+                                                "kvm:kvm_vcpu_wakeup", "kvm:kvm_page_fault"};
 
 using Table = const trace_dat::SymbolNames*;
 
@@ -57,16 +61,22 @@ std::string nearest_reason(const trace_dat::ReasonNames& names, const std::strin
 
 // What is begun anew at the first kvm_exit: the pipeline of the reports, and what it handed out.
 struct TriggerMatcher::Tracking : SpanSink {
-  explicit Tracking(const ExitModel& model) : pipeline(options(model), {this}) {}
-  [[nodiscard]] static PipelineOptions options(const ExitModel& model) {
+  Tracking(const ExitModel& model, const Trigger& trigger)
+      : selected(trigger.stall ? SpanClass::kStalls : SpanClass::kExits),
+        pipeline(options(model, trigger), {this}) {}
+  [[nodiscard]] static PipelineOptions options(const ExitModel& model, const Trigger& trigger) {
     PipelineOptions how;
     how.model = model;
+    how.stalls_ns = trigger.longer_than_ns + 1;
     return how;
   }
-  [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
+  [[nodiscard]] SpanClass selects() const override { return selected; }
   void exit(const ExitSpan& exit, const Pipeline&) override { ended.push_back(exit); }
+  void stall(const Stall& stall, const Pipeline&) override { stalls.push_back(stall); }
 
+  SpanClass selected;
   std::vector<ExitSpan> ended;
+  std::vector<Stall> stalls;
   Pipeline pipeline;
   bool kvm_exit = false;
 };
@@ -98,14 +108,17 @@ Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, trace_dat::Formats 
 }
 
 void TriggerMatcher::look_up_types() {
-  for (const std::string_view name : kWanted) {
+  const auto want = [this](std::string_view name) {
     const int type = formats_.type(name);
-    if (type < 0) continue;
+    if (type < 0) return;
     if (wanted_.size() <= static_cast<std::size_t>(type)) {
       wanted_.resize(static_cast<std::size_t>(type) + 1);
     }
     wanted_[static_cast<std::size_t>(type)] = 1;
-  }
+  };
+  for (const std::string_view name : kWanted) want(name);
+  if (!trigger_.stall) return;
+  for (const std::string_view name : kWantedOfStalls) want(name);
 }
 
 void TriggerMatcher::start_tracking(bool kvm_exit) {
@@ -114,9 +127,9 @@ void TriggerMatcher::start_tracking(bool kvm_exit) {
   capabilities.kvm_userspace_exit = true;
   capabilities.run_ioctl = formats_.type(kRunIoctl) >= 0;
   capabilities.reload = formats_.type(kTimerMap) >= 0 || formats_.type(kFpu) >= 0;
-  tracking_ = std::make_unique<Tracking>(choose_exit_model(capabilities));
+  tracking_ = std::make_unique<Tracking>(choose_exit_model(capabilities), trigger_);
   tracking_->kvm_exit = kvm_exit;
-  if (!kvm_exit) return;
+  if (!kvm_exit || trigger_.stall) return;
   // With them every return from user space would be decoded, and no duration would change.
   for (const std::string_view name : {kUserspaceExit, kRunIoctl, kFpu}) {
     if (const int type = formats_.type(name); type >= 0) {
@@ -144,6 +157,12 @@ void TriggerMatcher::check_ended() {
         {exit.start.ns(), exit.end.ns(), exit.thread, exit.vcpu, reason_of(exit.reason), false});
   }
   tracking_->ended.clear();
+  for (const Stall& stall : tracking_->stalls) {
+    if (stall.open && is_in(forgotten_, stall.thread, stall.begin.ns())) continue;
+    const std::int32_t vcpu = stall.longest ? stall.longest->vcpu : kNoVcpu;
+    hits_.push_back({stall.begin.ns(), stall.end.ns(), stall.thread, vcpu, "stall", stall.open});
+  }
+  tracking_->stalls.clear();
 }
 
 void TriggerMatcher::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
@@ -215,8 +234,21 @@ bool TriggerMatcher::is_in(const OpenExits& exits, ThreadId thread, std::uint64_
   return found != exits.end() && found->second == start;
 }
 
+void TriggerMatcher::look_after_stalls(std::uint64_t now, const Alive& alive) {
+  const Pipeline& pipeline = tracking_->pipeline;
+  OpenExits certain;
+  for (const OpenStall& stall :
+       pipeline.stalls()->open(pipeline, Timestamp(now), trigger_.longer_than_ns + 1)) {
+    const std::uint64_t start = stall.begin.ns();
+    if (is_in(forgotten_, stall.thread, start)) continue;
+    (alive(stall.thread) == false ? forgotten_ : certain)[stall.thread] = start;
+  }
+  certain_ = std::move(certain);
+}
+
 void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
   now_ = now;
+  if (trigger_.stall) return look_after_stalls(now, alive);
   OpenExits certain;
   for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
     if (end || !may_hit(reason)) continue;
@@ -235,6 +267,11 @@ void TriggerMatcher::look_after_open(std::uint64_t now, const Alive& alive) {
 }
 
 void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
+  if (trigger_.stall) {
+    look_after_stalls(now, alive);
+    tracking_->pipeline.finish(Timestamp(now));
+    return check_ended();
+  }
   for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
     if (end || !may_hit(reason)) continue;
     const std::uint64_t start = begin.ns();
@@ -250,18 +287,30 @@ void TriggerMatcher::finish(std::uint64_t now, const Alive& alive) {
 
 std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
   std::optional<std::uint64_t> earliest;
-  for (const auto& [thread, vcpu, begin, reason, end] : tracking_->pipeline.open()) {
-    // One that has ended already is handed out with its thread's next event.
-    if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
-    // A switch in the guest began an exit whose reason is yet to come.
-    if (!may_hit(reason) && reason.isa != 0) continue;
-    const std::uint64_t start = begin.ns();
-    if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
-    earliest = std::min(earliest.value_or(~std::uint64_t{0}), start);
+  const auto note = [&](std::uint64_t start) {
+    earliest = std::min(earliest.value_or(start), start);
+  };
+  const Pipeline& pipeline = tracking_->pipeline;
+  if (trigger_.stall) {
+    for (const OpenStall& stall : pipeline.stalls()->open(pipeline, Timestamp(now_), 1)) {
+      const std::uint64_t start = stall.begin.ns();
+      if (!is_in(forgotten_, stall.thread, start) && !is_in(certain_, stall.thread, start))
+        note(start);
+    }
+  } else {
+    for (const auto& [thread, vcpu, begin, reason, end] : pipeline.open()) {
+      // One that has ended already is handed out with its thread's next event.
+      if (end && elapsed(begin, *end) <= trigger_.longer_than_ns) continue;
+      // A switch in the guest began an exit whose reason is yet to come.
+      if (!may_hit(reason) && reason.isa != 0) continue;
+      const std::uint64_t start = begin.ns();
+      if (!end && (is_in(forgotten_, thread, start) || is_in(certain_, thread, start))) continue;
+      note(start);
+    }
   }
   for (const auto& [thread, exit] : doubtful_) {  // not for ever: its end may be lost as well
     if (now_ > exit.start + std::max(trigger_.longer_than_ns, kLongOpen)) continue;
-    earliest = std::min(earliest.value_or(~std::uint64_t{0}), exit.start);
+    note(exit.start);
   }
   return earliest;
 }

@@ -47,6 +47,9 @@ struct SyncStamp {
 // knows it. So an exit that was open then, or that begins before its end, counts up to its thread's
 // next kvm_entry, though a loss may lie in it (near_loss).
 //
+// A stall's end is its hit; while it lasts it is in certain(). One that a loss ends is none, but
+// for the exit that was open then.
+//
 // Until the first kvm_exit an exit is the time in user space, from kvm_userspace_exit on, as in the
 // report of a recording that has no kvm_exit.
 class TriggerMatcher {
@@ -96,6 +99,7 @@ class TriggerMatcher {
   [[nodiscard]] bool may_hit(const ExitReason& reason) const;
   [[nodiscard]] static bool is_in(const OpenExits& exits, ThreadId thread, std::uint64_t start);
   void check_ended();
+  void look_after_stalls(std::uint64_t now, const Alive& alive);
   void look_near_loss(const Event& event, const ExitSpan* span);
   void doubt(const OpenExit& exit);
 

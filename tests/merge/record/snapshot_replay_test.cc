@@ -7,6 +7,7 @@
 #include <set>
 
 #include "merge/analyze/exit_tracker.h"
+#include "merge/analyze/stall_tracker.h"
 #include "tests/merge/record/replay.h"
 #include "tests/support/libtracecmd_source.h"
 #include "tests/support/temporary_folder.h"
@@ -283,6 +284,50 @@ TEST_P(SnapshotReplayTest, HoldsNoMoreThanItsRing) {
   ASSERT_NO_FATAL_FAILURE(testing::write_trace_dat(path, file, cut.pages));
   EXPECT_EQ(missing(Exits(file).all(), whole.all()), "");
 }
+
+// The vCPUs' stalls of a recording, as `trapline stalls` finds them.
+struct Stalls : SpanSink {
+  Stalls(const std::string& path, std::uint64_t limit) {
+    auto source = trace_dat::open_trace_dat(path, {});
+    EXPECT_TRUE(source) << source.error().message;
+    PipelineOptions how;
+    how.model = choose_exit_model((*source)->capabilities());
+    how.stalls_ns = limit + 1;
+    Pipeline pipeline(std::move(how), {this});
+    for (Event event; (*source)->next(event) == Read::kEvent;) (void)pipeline.push(event);
+    pipeline.finish();
+  }
+  [[nodiscard]] SpanClass selects() const override { return SpanClass::kStalls; }
+  void stall(const Stall& stall, const Pipeline&) override {
+    if (stall.vcpus == 0) keys.insert({stall.begin.ns(), stall.end.ns(), stall.thread});
+  }
+  std::set<SpanKey> keys;
+};
+
+class StallReplayTest : public ::testing::TestWithParam<std::pair<const char*, std::uint64_t>> {};
+
+TEST_P(StallReplayTest, HitsAreTheStallsAndCertainBeforeTheyEnd) {
+  const auto& [name, limit] = GetParam();
+  const std::string path = std::string(TRAPLINE_SOURCE_DIR "/tests/merge/planted/") + name;
+  const Stalls stalls(path, limit);
+  const RecordedPages recorded(path);
+  const Cut cut(recorded, fmt::format("stall > {}ns", limit), 64u << 20, 1'000'000, 3);
+  EXPECT_EQ(missing(cut.hits(), stalls.keys), "") << "hits that are no stalls";
+  EXPECT_EQ(missing(stalls.keys, cut.hits()), "");
+  EXPECT_FALSE(stalls.keys.empty());
+  // Each lasts longer than two rounds more than the limit.
+  EXPECT_EQ(cut.facts.certain, stalls.keys.size());
+  EXPECT_GT(cut.facts.left_out_events, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, StallReplayTest,
+                         ::testing::Values(std::pair{"stop.dat", 100'000'000},
+                                           std::pair{"uffd.dat", 55'000'000},
+                                           std::pair{"migrate.dat", 40'000'000}),
+                         [](const auto& test) {
+                           const std::string name(test.param.first);
+                           return name.substr(0, name.find('.'));
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Recordings, SnapshotReplayTest,
                          ::testing::ValuesIn(recordings_with_exits()), trapline::test::test_name);

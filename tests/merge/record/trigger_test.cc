@@ -31,11 +31,19 @@ TEST(TriggerTest, ReadsAReason) {
   EXPECT_EQ(parse_trigger("exit ( class 0x24 ) > 1ms")->reason, "class 0x24");
 }
 
+TEST(TriggerTest, ReadsAStall) {
+  const auto trigger = parse_trigger("stall > 50ms");
+  ASSERT_TRUE(trigger);
+  EXPECT_TRUE(trigger->stall);
+  EXPECT_EQ(trigger->longer_than_ns, 50'000'000u);
+  EXPECT_FALSE(parse_trigger("exit > 50ms")->stall);
+}
+
 TEST(TriggerTest, SaysAtWhichColumnItIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "column 1: 'exit' is expected"},
-      {"entry > 5us", "column 1: 'exit' is expected"},
-      {"exits > 5us", "column 1: 'exit' is expected"},
+      {"", "column 1: 'exit' or 'stall' is expected"},
+      {"entry > 5us", "column 1: 'exit' or 'stall' is expected"},
+      {"exits > 5us", "column 1: 'exit' or 'stall' is expected"},
       {"exit < 5us", "column 6: '>' is expected"},
       {"exit", "column 5: '>' is expected"},
       {"exit >= 5us", "column 7: a time is expected"},
@@ -45,6 +53,8 @@ TEST(TriggerTest, SaysAtWhichColumnItIsWrong) {
       {"exit > 5.us", "column 8: this is not a duration"},
       {"exit > 99999999999999999999s", "column 8: this is not a duration"},
       {"exit > 5us and more", "column 12: the end is expected"},
+      {"stall(io) > 5us", "column 6: '>' is expected"},
+      {"stall > ", "column 9: a time is expected"},
       {"exit(io > 5us", "column 6: a reason and ')' are expected"},
       {"exit( ) > 5us", "column 7: a reason is expected"}};
   for (const auto& [text, message] : cases) {

@@ -85,6 +85,16 @@ Json waits_json(const WaitRows& waits) {
   return {{"total_ns", waits.total_ns}, {"rows", std::move(rows)}};
 }
 
+Json stall_json(const std::optional<SeenStall>& stall, const Naming& names) {
+  if (!stall) return nullptr;
+  const std::int32_t vcpu = names.vcpus.number(stall->thread);
+  return {{"begin_ns", stall->begin.ns()},
+          {"ns", stall->length()},
+          {"open", stall->open},
+          {"vcpu", vcpu == kNoVcpu ? Json() : Json(vcpu)},
+          {"tid", static_cast<std::int32_t>(stall->thread)}};
+}
+
 }  // namespace
 
 std::string batch_line(const Frame& frame, const BatchOptions& options, const Engine& engine) {
@@ -116,6 +126,7 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
   line["requests"] = rows_json(request_table(frame.requests));
   std::vector<SlowExit> slow = slow_of(frame, options.scope, engine);
   if (slow.size() > options.slow) slow.resize(options.slow);
+  line["longest_stall"] = stall_json(frame.longest_stall, engine.naming());
   line["slow_exits"] = rows_json(slow_table(slow, engine));
   // Texts were made printable where they came from; what is not UTF-8 must not stop the view.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);

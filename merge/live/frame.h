@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,14 @@ struct VcpuUse {
   VcpuTotals totals;
 };
 
+// A vCPU made no progress: `trapline stalls`.
+struct SeenStall {
+  ThreadId thread{};
+  Timestamp begin, end;
+  bool open = false;  // it lasts
+  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
+};
+
 struct Requests {
   std::string key;
   Distribution total;
@@ -64,6 +73,7 @@ struct Frame {
   std::vector<SlowExit> slow;  // the slowest that were no halts, the slowest first
   WaitReport waits;
   std::vector<Requests> requests;
+  std::optional<SeenStall> longest_stall;  // of those that ended in the last minute, or last
   std::uint64_t events = 0, lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
 
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }

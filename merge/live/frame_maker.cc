@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/stall_tracker.h"
 
 namespace trapline::live {
 namespace {
@@ -18,6 +19,8 @@ std::vector<Dimension> with_base(const std::vector<Dimension>& by) {
 }
 
 bool is_slower(const SlowExit& a, const SlowExit& b) { return a.total > b.total; }
+
+constexpr std::uint64_t kMinute = 60'000'000'000;
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
@@ -42,7 +45,7 @@ FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
 SpanClass FrameMaker::selects() const {
   SpanClass selected = SpanClass::kExits;
   if (requests_wanted_) selected = selected | SpanClass::kRequests;
-  if (needs_waits_) selected = selected | SpanClass::kWaits;
+  if (needs_waits_) selected = selected | SpanClass::kWaits | SpanClass::kStalls;
   return selected;
 }
 
@@ -88,6 +91,32 @@ void FrameMaker::keep_slow(const SlowExit& exit) {
 void FrameMaker::request(const RequestSpan& request, const Pipeline&) {
   if (request.spec >= requests_.size()) requests_.resize(request.spec + 1);
   requests_[request.spec].add(elapsed(request.start, request.end));
+}
+
+void FrameMaker::stall(const Stall& stall, const Pipeline&) {
+  if (stall.vcpus != 0) return;  // its vCPUs' are told as well
+  const SeenStall seen{stall.thread, stall.begin, stall.end, stall.open};
+  while (!stalls_.empty() && stalls_.back().length() <= seen.length()) stalls_.pop_back();
+  stalls_.push_back(seen);
+}
+
+void FrameMaker::close_stalls(Frame& frame, const Pipeline& pipeline) {
+  const auto is_past = [&](const SeenStall& stall) {
+    return elapsed(stall.end, frame.end) > kMinute;
+  };
+  while (!stalls_.empty() && is_past(stalls_.front())) stalls_.pop_front();
+  std::uint64_t longest = 0;
+  if (!stalls_.empty()) {
+    frame.longest_stall = stalls_.front();
+    longest = stalls_.front().length();
+  }
+  for (const OpenStall& open :
+       pipeline.stalls()->open(pipeline, frame.end, PipelineOptions().stalls_ns)) {
+    const SeenStall seen{open.thread, open.begin, frame.end, true};
+    if (seen.length() <= longest) continue;
+    longest = seen.length();
+    frame.longest_stall = seen;
+  }
 }
 
 // The difference of two readings: exact, and it adds up to the report's over all frames.
@@ -150,6 +179,7 @@ Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const Naming& n
     for (WaitRows* rows : {&frame.waits.preempted, &frame.waits.blocked}) {
       if (rows->rows.size() > kMostCulprits) rows->rows.resize(kMostCulprits);
     }
+    close_stalls(frame, pipeline);
   }
   for (std::size_t spec = 0; spec < requests_.size(); ++spec) {
     if (requests_[spec].count() == 0) continue;

@@ -1,6 +1,7 @@
 // From the spans of a pipeline to frames, one after the other.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -31,6 +32,7 @@ class FrameMaker final : public SpanSink {
   [[nodiscard]] SpanClass selects() const override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void request(const RequestSpan& request, const Pipeline& pipeline) override;
+  void stall(const Stall& stall, const Pipeline& pipeline) override;
 
   // Where the first frame begins.
   void start(Timestamp at) { begin_ = at; }
@@ -46,6 +48,7 @@ class FrameMaker final : public SpanSink {
   void keep_slow(const SlowExit& exit);
   void close_vcpus(Frame& frame, const Pipeline& pipeline);
   void close_counts(Frame& frame);
+  void close_stalls(Frame& frame, const Pipeline& pipeline);
 
   const Timeline& timeline_;
   std::vector<Dimension> dimensions_;
@@ -57,6 +60,7 @@ class FrameMaker final : public SpanSink {
   std::vector<SlowExit> slow_;          // a heap with the fastest in front once it is full
   std::vector<Distribution> requests_;  // by spec
   WaitTable waits_;
+  std::deque<SeenStall> stalls_;  // of the last minute, but those that a later one outlasts
   std::map<ThreadId, VcpuTotals> before_;  // at begin_
   Frame counted_;                          // the counters at begin_
 };

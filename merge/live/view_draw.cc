@@ -90,6 +90,13 @@ Line View::header(const Frame* frame) const {
     line.push_back(
         {fmt::format("{} exits not told apart  ", grouped(frame->folded)), Look::kWarning});
   }
+  if (frame->longest_stall) {
+    const SeenStall& stall = *frame->longest_stall;
+    line.push_back(
+        {fmt::format("STALL {} for {}{}  ", engine_.naming().vcpus.vcpu(stall.thread, true),
+                     duration_text(stall.length(), false), stall.open ? ", lasts" : ""),
+         Look::kWarning});
+  }
   std::uint64_t exits = 0;
   for (const Cell& cell : frame->cells) exits += cell.total.count();
   line.push_back({fmt::format("{} exits/s  {} events/s", per_second(exits, frame->length()),

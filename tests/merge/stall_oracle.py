@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""The stalls of a recording once more, from the text of `trace-cmd report`.
+
+  stall_oracle.py TRAPLINE FILE...    compares `trapline stalls FILE --min 1ms` with them
+
+The exits come from oracle.py; docs/formats/stalls.md is what both follow. Of a whole VM it is checked that none of its
+vCPUs was in the guest, that two or more were stopped, and that what it stands for lies in it.
+"""
+import collections
+import json
+import subprocess
+import sys
+
+import oracle
+
+LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
+STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
+CAUSES = {"page": "blocked", "signal": "paused"}
+
+
+class Unit:
+    """An exit, or what of it comes after a halt."""
+
+    def __init__(self, pieces, fault):
+        self.begin, self.end, self.fault = pieces[0][0], pieces[-1][1], fault
+        self.sums = collections.Counter()
+        for begin, end, state in pieces:
+            self.sums[state] += end - begin
+        self.exits = 1
+
+    @property
+    def length(self):
+        return self.end - self.begin
+
+
+def without_halt(span):
+    """A halt of which nothing tells when it slept is idle."""
+    halts = span.by_reason and span.is_halt and not any(state == "halted" for _, _, state in span.pieces)
+    return [(begin, end, "halted" if halts and state in STOPPED[:4] else state) for begin, end, state in span.pieces]
+
+
+def recorded_pieces(model):
+    """By thread: (begin, end, state, the exit's span) in order; spans that ended and what became none."""
+    pieces = collections.defaultdict(list)
+    account, fold = oracle.Vcpu.account, oracle.Vcpu.fold
+
+    def of_guest(vcpu, now):
+        if vcpu.phase == "guest" and now > vcpu.mark:
+            pieces[vcpu.tid].append((vcpu.mark, now, "guest", None))
+        account(vcpu, now)
+
+    def of_folded(vcpu, of):
+        vcpu.span.settle(of)
+        pieces[vcpu.tid] += [(*piece, None) for piece in without_halt(vcpu.span)]
+        fold(vcpu, of)
+
+    oracle.Vcpu.account, oracle.Vcpu.fold = of_guest, of_folded
+    model.run()
+    oracle.Vcpu.account, oracle.Vcpu.fold = account, fold
+    for span in model.spans:
+        pieces[span.tid] += [(*piece, span) for piece in without_halt(span)]
+    for tid in pieces:
+        pieces[tid].sort(key=lambda piece: piece[:2])
+    return pieces
+
+
+def waits_for_page(span, x86):
+    detail = span.detail()
+    return bool(x86 and span.is_halt and not span.by_reason and detail and detail[1] == "page-fault")
+
+
+def units_of(pieces, rips):
+    """Lists of units and of guest's runs, (begin, end), that follow each other without a gap."""
+    rows, row, open_, until, of = [], [], [], None, None
+
+    def end_unit():
+        if open_:
+            detail = of.detail() if of else None
+            fault = (detail[2], rips.get(of.start)) if detail and detail[1] == "page-fault" else None
+            row.append(Unit(list(open_), fault))
+        open_.clear()
+
+    def end_row():
+        if row:
+            rows.append(list(row))
+        row.clear()
+
+    for begin, end, state, span in pieces:
+        if begin == end:
+            continue
+        if begin != until:
+            end_unit()
+            end_row()
+        elif span is not of or state == "guest":
+            end_unit()
+        of, until = span, end
+        if state == "guest":
+            row.append((begin, end))
+        elif state in STOPPED or state == "halted" and span and waits_for_page(span, True):
+            open_.append((begin, end, state))
+        else:
+            open_.clear() if state == "halted" else end_unit()
+            end_row()
+    end_unit()
+    end_row()
+    return rows
+
+
+def chains_of(row):
+    """Those units that are one stall."""
+    chains, chain, between = [], None, []
+
+    def close():
+        if chain is not None:
+            chains.append(chain)
+        between.clear()
+
+    for one in row:
+        if isinstance(one, tuple):
+            if chain is not None:
+                between.append(one)
+                if one[1] - chain.end > BETWEEN:
+                    close()
+                    chain = None
+            continue
+        if chain is not None:
+            apart = one.begin - chain.end
+            again = one.fault is not None and one.fault[1] and one.fault == chain.fault
+            if apart <= BETWEEN and (again or apart * SHARE <= min(chain.length, one.length)):
+                for inner in between:
+                    if isinstance(inner, tuple):
+                        chain.sums["guest"] += inner[1] - inner[0]
+                    else:
+                        chain.sums += inner.sums
+                        chain.exits += 1
+                chain.sums += one.sums
+                chain.exits += 1
+                chain.end, chain.fault = one.end, one.fault or chain.fault
+                between.clear()
+                continue
+            if one.length <= chain.length and one.end - chain.end <= BETWEEN:
+                between.append(one)
+                continue
+        close()
+        chain = one
+    close()
+    return chains
+
+
+def stalls_of(path):
+    events, holes = oracle.read(path)
+    model = oracle.Model(events, holes)
+    pieces = recorded_pieces(model)
+    # A switch in the guest begins the exit that the next kvm_exit names.
+    rips, left = {}, {}
+    for event in events:
+        if event.name == "sched_switch":
+            left.setdefault(oracle.number(event.fields, "prev_pid"), event.at)
+        elif event.name == "kvm_entry":
+            left.pop(event.tid, None)
+        elif event.name == "kvm_exit":
+            rip = int(event.fields.get("guest_rip", "0"), 16)
+            rips[event.at] = rip
+            if event.tid in left:
+                rips[left[event.tid]] = rip
+            left.setdefault(event.tid, event.at)
+    found = []
+    for tid, of_thread in pieces.items():
+        for row in units_of(of_thread, rips):
+            found += [(chain.begin, tid, chain) for chain in chains_of(row) if chain.length >= LEAST]
+    return sorted(found, key=lambda one: one[:2]), pieces, model
+
+
+def sums_of(row):
+    sums = collections.Counter()
+    for cause in row["causes"]:
+        sums[CAUSES.get(cause["cause"], cause["cause"])] += cause["ns"]
+    return sums
+
+
+def check_whole(row, pieces, model):
+    """A whole VM's stall."""
+    begin, end = row["begin_ns"], row["begin_ns"] + row["ns"]
+    process = model.process_of(row["tid"])
+    stopped = 0
+    for tid, of_thread in pieces.items():
+        if model.process_of(tid) != process:
+            continue
+        inside = [(min(b, end) - max(a, begin), state) for a, b, state, _ in of_thread if min(b, end) > max(a, begin)]
+        if any(state == "guest" for _, state in inside):
+            yield f"{begin}: tid {tid} was in the guest"
+        stopped += sum(ns for ns, state in inside if state in STOPPED) * 10 >= row["ns"] * 9
+    if stopped < 2 or stopped != row["vcpus_stopped"]:
+        yield f"{begin}: {stopped} vCPUs were stopped, not {row['vcpus_stopped']}"
+
+
+def check(trapline, path):
+    run = subprocess.run([trapline, "stalls", path, "--min", "1ms", "--top", "0", "--format", "json"],
+                         capture_output=True, text=True, check=False)
+    ours, pieces, model = stalls_of(path)
+    if run.returncode == 1 and not model.vcpus:
+        return 0, []
+    if run.returncode == 2 and (not model.spans or model.user_end == "none" or "cycles" in run.stderr):
+        return 0, []
+    if run.returncode != 0:
+        return 0, [f"exit status {run.returncode}: {run.stderr}"]
+    got = json.loads(run.stdout)
+    wrong = []
+    theirs = {(row["begin_ns"], row["tid"]): row for row in got["stalls"] if row["vcpus"] is None}
+    whole = [row for row in got["stalls"] if row["vcpus"] is not None]
+    for row in got["stalls"]:
+        if sum(cause["ns"] for cause in row["causes"]) != row["ns"]:
+            wrong.append(f"{row['begin_ns']}: the causes do not add up")
+    for row in whole:
+        wrong += check_whole(row, pieces, model)
+    for begin, tid, chain in ours:
+        row = theirs.pop((begin, tid), None)
+        if row is None:
+            told = any(model.process_of(tid) == model.process_of(one["tid"]) and
+                       10 * (min(chain.end, one["begin_ns"] + one["ns"]) - max(begin, one["begin_ns"])) >= 9 * chain.length
+                       for one in whole)
+            if not told:
+                wrong.append(f"{begin}: tid {tid} was stopped for {chain.length} ns, which is not told")
+            continue
+        sums = chain.sums + collections.Counter()
+        sums["kernel"] += sums.pop("halted", 0) if "halted" in sums else 0
+        if row["ns"] != chain.length:
+            wrong.append(f"{begin}: {row['ns']} ns, oracle {chain.length}")
+        elif row["exits"] != chain.exits:
+            wrong.append(f"{begin}: {row['exits']} exits, oracle {chain.exits}")
+        elif "halted" not in chain.sums and sums_of(row) != +sums:
+            wrong.append(f"{begin}: {dict(sums_of(row))}, oracle {dict(+sums)}")
+    wrong += [f"{begin}: tid {tid}, {row['ns']} ns: the oracle has none" for (begin, tid), row in theirs.items()]
+    return len(ours), wrong
+
+
+def main():
+    trapline, *paths = sys.argv[1:]
+    failed = stalls = 0
+    for path in paths:
+        count, wrong = check(trapline, path)
+        stalls += count
+        failed += len(wrong)
+        for one in wrong[:20]:
+            print(f"FAILED: {path}: {one}")
+    print(f"{stalls} stalls in {len(paths)} recordings, {failed} differences")
+    sys.exit(bool(failed) or stalls == 0)
+
+
+if __name__ == "__main__":
+    main()

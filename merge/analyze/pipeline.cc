@@ -211,7 +211,7 @@ void Pipeline::tell_states() {
   const std::span<const StateRun> runs = tracker_.state_runs();
   if (runs.empty()) return;
   for (SpanSink* sink : state_sinks_) sink->states(runs, *this);
-  if (stalls_) stalls_->on(runs);
+  if (stalls_) stalls_->on(runs, *this);
 }
 
 void Pipeline::on_host(const Event& event) {

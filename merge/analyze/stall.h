@@ -43,12 +43,13 @@ struct Stall {
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// One that lasts.
+// One of a vCPU that was not handed out yet.
 struct OpenStall {
   ThreadId thread{};
   std::int32_t vcpu = kNoVcpu;
-  Timestamp begin;
-  State state = State::kNotSeen;  // now
+  Timestamp begin, end;
+  bool lasts = true;  // up to now, which is its end
+  [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
 // Sums by cause and culprit; beyond kMost of them the time of further ones is unknown.

@@ -83,8 +83,9 @@ void StallTracker::on_wait(ThreadId id, std::span<const WaitShare> shares) {
   thread->shares.insert(thread->shares.end(), shares.begin(), shares.end());
 }
 
-void StallTracker::on(std::span<const StateRun> runs) {
+void StallTracker::on(std::span<const StateRun> runs, const Pipeline& pipeline) {
   for (const StateRun& run : runs) {
+    if (!pipeline.counts(run.thread)) continue;
     Thread* thread = thread_of(run.thread);
     if (thread == nullptr) continue;
     if (thread->pieces.size() >= kMostPieces) settle(*thread);
@@ -121,10 +122,10 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
                      piece.state == State::kPaused || page;
   StallCause cause = cause_of(piece.state);
   if (!waits) return into.add(cause, Culprit(), elapsed(piece.begin, piece.end));
-  if (piece.state == State::kPaused && std::ranges::any_of(thread.stops, [&](Timestamp at) {
-        return piece.begin <= at && at < piece.end;
-      }))
-    cause = StallCause::kSignal;
+  if (piece.state == State::kPaused) {
+    const auto stop = std::ranges::lower_bound(thread.stops, piece.begin);
+    if (stop != thread.stops.end() && *stop < piece.end) cause = StallCause::kSignal;
+  }
   Timestamp at = piece.begin;
   const auto rest = [&](Timestamp until) {
     if (until <= at) return;
@@ -134,16 +135,19 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
              elapsed(at, until));
     at = until;
   };
-  for (const WaitShare& share : thread.shares) {
+  // In order of time, as the stops and serves are.
+  auto next = std::ranges::upper_bound(thread.shares, at, {}, &WaitShare::end);
+  for (; next != thread.shares.end() && next->begin < piece.end; ++next) {
+    const WaitShare& share = *next;
     const bool fits =
         page || share.part == (cause == StallCause::kPreempted ? Part::kPreempted : Part::kBlocked);
-    if (!fits || share.end <= at || share.begin >= piece.end) continue;
+    if (!fits) continue;
     rest(std::min(share.begin, piece.end));
     const Timestamp end = std::min(share.end, piece.end);
     Culprit culprit = share.culprit;
     StallCause why = page ? cause_of(static_cast<State>(share.part)) : cause;
-    const auto serve = std::ranges::find(thread.serves, share.end, &Serve::at);
-    if (why == StallCause::kBlocked && serve != thread.serves.end()) {
+    const auto serve = std::ranges::lower_bound(thread.serves, share.end, {}, &Serve::at);
+    if (why == StallCause::kBlocked && serve != thread.serves.end() && serve->at == share.end) {
       why = StallCause::kPage;
       if (culprit.thread != serve->server) culprit.root = CulpritKind::kUnknown;
       culprit.kind = CulpritKind::kThread;
@@ -181,6 +185,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   const auto end_unit = [&] {
     if (!unit.any) return;
     unit.exits = 1;
+    unit.open = exit == nullptr;
     unit.wanted = exit != nullptr ? wanted : of_all_;
     if (exit != nullptr) {
       unit.longest = *exit;
@@ -236,6 +241,7 @@ void StallTracker::join(Thread& thread, Chain&& unit) {
       chain.shares.add(unit.shares);
       chain.exits += thread.between_exits + 1;
       chain.end = unit.end;
+      chain.open = unit.open;
       chain.same = again ? chain.same + 1 : unit.same;
       if (unit.fault) chain.fault = unit.fault;
       if (chain.same > chain.most_times) {
@@ -269,7 +275,7 @@ void StallTracker::close(Thread& thread) {
   stall.thread = thread.id;
   stall.begin = chain.begin;
   stall.end = chain.end;
-  stall.open = !chain.longest && chain.end == end_;
+  stall.open = chain.open && chain.end == end_;
   stall.exits = chain.exits;
   stall.longest = chain.longest;
   if (chain.most_times > 1) {
@@ -286,17 +292,22 @@ std::vector<OpenStall> StallTracker::open(const Pipeline& pipeline, Timestamp no
   for (const auto& [id, thread] : threads_.entries()) {
     const auto state = pipeline.exits().state_now(id);
     if (!state || !pipeline.counts(id)) continue;
+    const auto add = [&, thread_id = id](Timestamp begin, Timestamp end, bool lasts) {
+      if (begin < end && elapsed(begin, end) >= at_least_ns)
+        open.push_back({thread_id, state->vcpu, begin, end, lasts});
+    };
     const Chain& chain = thread.chain;
-    Timestamp begin = now;
-    if (is_stopped(state->state) && !(is_halt(state->reason) && state->halted_ns == 0)) {
-      begin = Timestamp(state->since.ns() + state->halted_ns);
-      if (goes_on(chain, begin, elapsed(begin, now))) begin = chain.begin;
-    } else if (chain.any && state->state == State::kGuest &&
-               elapsed(chain.end, now) <= kMostBetween) {
-      begin = chain.begin;
+    const bool halts = is_halt(state->reason) && state->halted_ns == 0;
+    if (is_stopped(state->state) && !halts) {
+      const Timestamp begin(state->since.ns() + state->halted_ns);
+      const bool joined = goes_on(chain, begin, elapsed(begin, now));
+      add(joined ? chain.begin : begin, now, true);
+      if (chain.any && elapsed(chain.end, begin) > kMostBetween) add(chain.begin, chain.end, false);
+    } else if (chain.any) {
+      const bool may_go_on =
+          state->state == State::kGuest && elapsed(chain.end, now) <= kMostBetween;
+      add(chain.begin, may_go_on ? now : chain.end, may_go_on);
     }
-    if (begin < now && elapsed(begin, now) >= at_least_ns)
-      open.push_back({id, state->vcpu, begin, state->state});
   }
   return open;
 }

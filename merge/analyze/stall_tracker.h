@@ -43,7 +43,9 @@ class Pipeline;
 class StallTracker {
  public:
   static constexpr std::uint64_t kMostBetween = 100'000, kShareBetween = 100;
-  static constexpr std::size_t kMostThreads = 1u << 16, kMostPieces = 1u << 15, kMostGaps = 64;
+  static constexpr std::size_t kMostThreads = 1u << 16, kMostPieces = 1u << 15, kMostGaps = 64,
+                               kMostVcpus = 4096,  // of a VM, KVM's own limit
+      kMostOfVm = 10'000;                          // stalls, the longest
 
   // Stalls that last at least so long; `of_all`: also those that are no exits, and whole VMs'.
   StallTracker(std::uint64_t at_least_ns, bool of_all)
@@ -52,11 +54,11 @@ class StallTracker {
   // Every event of the host, after the pipeline took it and its waits; the states and the exit that
   // it ends follow.
   void on(const Event& event, const Pipeline& pipeline);
-  void on(std::span<const StateRun> runs);
+  void on(std::span<const StateRun> runs, const Pipeline& pipeline);
   // `wanted`: its stall may be handed out. It needs its intervals.
   void on(const ExitSpan& exit, bool wanted);
-  // Of the vCPUs' stalls those that last at `now`, which is no earlier than the last event, and
-  // have lasted at least so long.
+  // The vCPUs' stalls of at least that length that were not handed out at `now`, which is no
+  // earlier than the last event: they last, or their vCPU has not left the guest, or a halt, since.
   [[nodiscard]] std::vector<OpenStall> open(const Pipeline& pipeline, Timestamp now,
                                             std::uint64_t at_least_ns) const;
   // After the states up to the end.
@@ -73,6 +75,7 @@ class StallTracker {
   // One exit, or the part of it after a halt; or several that became one.
   struct Chain {
     bool any = false, wanted = true;
+    bool open = false;  // the last one did not end as an exit
     Timestamp begin, end;
     std::uint64_t exits = 0;
     StallShares shares;

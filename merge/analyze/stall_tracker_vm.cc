@@ -16,6 +16,10 @@ StallTracker::Vm* StallTracker::vm_of(ThreadId id, const Pipeline& pipeline) {
   const ThreadId process = pipeline.processes().of(id, ThreadId{});
   if (process == ThreadId{} || vm_of_.size() >= kMostThreads) return nullptr;
   Vm& vm = vms_[process];
+  if (vm.vcpus.size() >= kMostVcpus) {
+    vm.counts = false;  // nothing is said of it
+    return nullptr;
+  }
   vm.vcpus.push_back(id);
   ++vm.unknown;
   vm.counts = vm.counts && pipeline.counts(id);
@@ -123,8 +127,10 @@ void StallTracker::end_gap(Vm& vm, const Gap& gap) {
   stall.vcpus = static_cast<std::uint32_t>(vm.vcpus.size());
   stall.shares = longest->shares.largest_first();
   vm.stalls.push_back(std::move(stall));
-  if (vm.stalls.size() <= kMostThreads) return;
-  vm.stalls.erase(std::ranges::min_element(vm.stalls, {}, &Stall::length));
+  if (vm.stalls.size() < 2 * kMostOfVm) return;
+  std::ranges::nth_element(vm.stalls, vm.stalls.begin() + kMostOfVm, std::ranges::greater(),
+                           &Stall::length);
+  vm.stalls.resize(kMostOfVm);
 }
 
 }  // namespace trapline

@@ -112,8 +112,8 @@ void FrameMaker::close_stalls(Frame& frame, const Pipeline& pipeline) {
   }
   for (const OpenStall& open :
        pipeline.stalls()->open(pipeline, frame.end, PipelineOptions().stalls_ns)) {
-    const SeenStall seen{open.thread, open.begin, frame.end, true};
-    if (seen.length() <= longest) continue;
+    const SeenStall seen{open.thread, open.begin, open.end, open.lasts};
+    if (seen.length() <= longest || is_past(seen)) continue;
     longest = seen.length();
     frame.longest_stall = seen;
   }

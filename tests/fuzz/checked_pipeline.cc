@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/stall.h"
 #include "merge/source/timeline.h"
 
 namespace trapline::fuzz {
@@ -66,7 +67,8 @@ void broken(const char* what) {
 }
 
 SpanClass CheckedSpans::selects() const {
-  return static_cast<SpanClass>(2 * static_cast<unsigned>(SpanClass::kWaits) - 1);
+  return static_cast<SpanClass>(2 * static_cast<unsigned>(SpanClass::kWaits) - 1) |
+         SpanClass::kStalls;
 }
 
 void CheckedSpans::event(const Event& event, const Pipeline&) {
@@ -90,6 +92,14 @@ void CheckedSpans::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (!in_order_ || pipeline.exits().counters().intervals_left_out != 0) return;
   check_intervals(exit);
   if (pipeline.exits().model().sched_switch) check_waits(exit, shares);
+}
+
+void CheckedSpans::stall(const Stall& stall, const Pipeline&) {
+  if (!in_order_) return;
+  std::uint64_t ns = 0;
+  for (const StallShare& share : stall.shares) ns += share.ns;
+  hold(stall.begin < stall.end, "a stall ends before it begins");
+  hold(ns == stall.length(), "the causes of a stall do not sum to it");
 }
 
 void CheckedSpans::states(std::span<const StateRun> runs, const Pipeline&) {

@@ -3,6 +3,7 @@
 //
 //   exit        its parts sum to its time; its intervals follow each other from start to end
 //   wait        the culprits' shares sum to the preempted and blocked parts
+//   stall       its causes sum to its time
 //   vCPU        exits, runs of the guest and other states sum to its time; none overlaps another
 //   span        parts lie in their exit; calls of one track end in the order in which they nest
 //   counters    every kvm_exit is a span, or counted once for what it is instead; so is every entry
@@ -34,6 +35,7 @@ class CheckedSpans : public SpanSink {
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override;
+  void stall(const Stall& stall, const Pipeline& pipeline) override;
   void span(const Span& span, const Pipeline& pipeline) override;
   void begin(const Span& span, const Pipeline& pipeline) override;
 

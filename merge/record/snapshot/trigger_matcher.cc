@@ -158,7 +158,7 @@ void TriggerMatcher::check_ended() {
   }
   tracking_->ended.clear();
   for (const Stall& stall : tracking_->stalls) {
-    if (stall.open && is_in(forgotten_, stall.thread, stall.begin.ns())) continue;
+    if (is_in(forgotten_, stall.thread, stall.begin.ns())) continue;
     const std::int32_t vcpu = stall.longest ? stall.longest->vcpu : kNoVcpu;
     hits_.push_back({stall.begin.ns(), stall.end.ns(), stall.thread, vcpu, "stall", stall.open});
   }
@@ -241,7 +241,12 @@ void TriggerMatcher::look_after_stalls(std::uint64_t now, const Alive& alive) {
        pipeline.stalls()->open(pipeline, Timestamp(now), trigger_.longer_than_ns + 1)) {
     const std::uint64_t start = stall.begin.ns();
     if (is_in(forgotten_, stall.thread, start)) continue;
-    (alive(stall.thread) == false ? forgotten_ : certain)[stall.thread] = start;
+    if (stall.lasts) {
+      (alive(stall.thread) == false ? forgotten_ : certain)[stall.thread] = start;
+    } else {
+      hits_.push_back({start, stall.end.ns(), stall.thread, stall.vcpu, "stall"});
+      forgotten_[stall.thread] = start;
+    }
   }
   certain_ = std::move(certain);
 }

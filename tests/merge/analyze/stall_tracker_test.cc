@@ -39,8 +39,8 @@ class StallTrackerTest : public testing::Test {
   std::vector<std::string> open_at(std::uint64_t now) const {
     std::vector<std::string> open;
     for (const OpenStall& stall : pipeline_.stalls()->open(pipeline_, Timestamp(now), kLeast)) {
-      open.push_back(number(stall.thread) + " since " + std::to_string(stall.begin.ns()) + ", " +
-                     std::string(kStateNames[static_cast<std::size_t>(stall.state)]));
+      open.push_back(number(stall.thread) + " since " + std::to_string(stall.begin.ns()) +
+                     (stall.lasts ? "" : " to " + std::to_string(stall.end.ns())));
     }
     return open;
   }
@@ -306,6 +306,13 @@ TEST_F(StallTrackerTest, AStallThatLastsAtTheEndIsToldAsOpen) {
               ElementsAre("100 at 100000 for 400000, open: blocked 390000, kernel 10000"));
 }
 
+TEST_F(StallTrackerTest, AChainWhoseLastExitLastsIsOpen) {
+  exit_of(1'000'000, 2'000'000);
+  play({exit(3'001'000)});
+  EXPECT_THAT(until(9'000'000), ElementsAre("100 at 1000000 for 8000000 in 2 exits, open: kernel "
+                                            "7999000, guest 1000"));
+}
+
 // Its sleep has ended, its wait for a CPU has not.
 TEST_F(StallTrackerTest, OfAWaitThatLastsAtTheEndItIsToldWhoWokeIt) {
   play({exit(100'000), switch_out(110'000, false), woken_by(300'000, kServer)});
@@ -325,12 +332,18 @@ TEST_F(StallTrackerTest, AHaltWhoseSleepNoEventTellsIsNoneAtTheEnd) {
 
 TEST_F(StallTrackerTest, ThoseThatLastAreTold) {
   exit_of(100'000, 5'000'000);
-  EXPECT_THAT(open_at(5'150'000), ElementsAre("100 since 100000, guest"));
-  EXPECT_THAT(open_at(5'200'001), IsEmpty());
+  EXPECT_THAT(open_at(5'150'000), ElementsAre("100 since 100000"));
+  EXPECT_THAT(open_at(5'200'001), ElementsAre("100 since 100000 to 5100000"));
   play({exit(5'110'000), switch_out(5'120'000, false)});
-  EXPECT_THAT(open_at(5'121'000), ElementsAre("100 since 5110000, blocked"));
-  EXPECT_THAT(open_at(6'110'000), ElementsAre("100 since 100000, blocked"));
-  EXPECT_THAT(open_at(9'000'000), ElementsAre("100 since 100000, blocked"));
+  EXPECT_THAT(open_at(5'121'000), ElementsAre("100 since 5110000"));
+  EXPECT_THAT(open_at(6'110'000), ElementsAre("100 since 100000"));
+  EXPECT_THAT(open_at(9'000'000), ElementsAre("100 since 100000"));
+}
+
+TEST_F(StallTrackerTest, WhileTheVcpuIsHaltedTheOneBeforeIsKnown) {
+  exit_of(100'000, 5'000'000);
+  play({exit(5'110'000, kSvmHlt), switch_out(5'120'000, false)});
+  EXPECT_THAT(open_at(9'000'000), ElementsAre("100 since 100000 to 5100000"));
 }
 
 TEST_F(StallTrackerTest, OfThoseThatLastAHaltIsNone) {
@@ -339,7 +352,7 @@ TEST_F(StallTrackerTest, OfThoseThatLastAHaltIsNone) {
   play({switch_out(1'000'000, false)});
   EXPECT_THAT(open_at(1'900'000), IsEmpty());
   play({woken_by(2'000'000, kServer), switch_in(2'005'000), halt_ended(2'006'000, 1'906'000)});
-  EXPECT_THAT(open_at(2'100'000), ElementsAre("100 since 2000000, kernel"));
+  EXPECT_THAT(open_at(2'100'000), ElementsAre("100 since 2000000"));
 }
 
 // --- a whole VM
@@ -394,10 +407,11 @@ TEST_F(StallTrackerTest, OfAVmOnlyPartOfWhichIsChosenNothingIsSaid) {
   PipelineOptions how = options();
   how.threads = {kVcpu0};
   Pipeline pipeline(std::move(how), {&sink_});
-  for (const Event& event : {entry(1000), entry(2000, kVcpu1), exit(100'000),
-                             exit(101'000, kSvmIo, kVcpu1), entry(200'000, kVcpu1), entry(210'000)})
+  for (const Event& event :
+       {entry(1000), entry(2000, kVcpu1), exit(100'000), exit(101'000, kSvmIo, kVcpu1),
+        entry(200'000, kVcpu1), entry(210'000), exit(250'000, kSvmIo, kVcpu1)})
     ASSERT_TRUE(pipeline.push(event));
-  pipeline.finish(Timestamp(300'000));
+  pipeline.finish(Timestamp(300'000));  // the last exit of kVcpu1 is no span
   EXPECT_THAT(told_, ElementsAre("100 at 100000 for 110000: kernel 110000"));
 }
 

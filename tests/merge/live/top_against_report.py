@@ -17,6 +17,7 @@ PARTS = ("kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "halted_ns")
 STATES = ("guest_ns", *PARTS, "paused_ns", "offline_ns")
 PERCENTILES = ("min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
 MOST_POLLED = 1_000_000
+MINUTE, UNDECIDED = 60_000_000_000, 100_000  # a stall may go on for as long
 MOST_PARTS = 8  # intervals that are reported alone: a report is a pass over all of it
 
 parser = argparse.ArgumentParser()
@@ -82,6 +83,17 @@ for vcpu in whole["vcpus"]:
         length = frame["end_ns"] - frame["start_ns"]
         if sum(one[name] or 0 for name in STATES) > length + MOST_POLLED:
             check(f"tid {vcpu['tid']} time in an interval of", one, length)
+
+# The longest stall of the last minute, of those that ended: of vCPUs, where no whole VM's stands for them.
+found = json.loads(run("stalls", "--top", "0", "--format", "json", options.recording) or '{"stalls": []}')["stalls"]
+if all(stall["vcpus"] is None for stall in found):
+    for frame in frames[:-1]:
+        end, stall = frame["end_ns"], frame["longest_stall"]
+        ended = [one["ns"] for one in found if end - MINUTE <= one["begin_ns"] + one["ns"] < end - UNDECIDED]
+        if stall is None or not stall["open"]:
+            check(f"{frame['start_ns']} longest stall", (stall or {"ns": 0})["ns"] >= max(ended, default=0), True)
+        if stall is not None and not stall["open"]:
+            check(f"{frame['start_ns']} is a stall", stall["ns"] in [one["ns"] for one in found], True)
 
 compared = 0
 handed_out_late = len(whole["vcpus"]) if all(key.startswith("KVM_EXIT") for key in sums) else 0

@@ -232,7 +232,8 @@ class Span:
         pieces = []
         for first, last, state in self.pieces:
             a, b = max(first, begin), min(last, end)
-            cuts = [(first, last, state)] if a >= b else [(first, a, state), (a, b, to), (b, last, state)]
+            keeps = a >= b or state in ("paused", "offline")
+            cuts = [(first, last, state)] if keeps else [(first, a, state), (a, b, to), (b, last, state)]
             pieces += [cut for cut in cuts if cut[1] > cut[0]]
         self.pieces = pieces
 

@@ -40,16 +40,11 @@ void print_text(const StallsFound& found, std::ostream& out, const TextStyle& st
   for (const std::string& note : found.notes) print_wrapped("note:", note, out, style);
 }
 
-void print_json(const StallsFound& found, std::ostream& out) {
-  const Table table = stall_table(found.rows);
-  Json json = {{"version", 1},
-               {"time_unit", "ns"},
-               {"min_ns", found.at_least_ns},
-               {"count", found.count},
-               {"total_ns", found.total_ns}};
-  json["stalls"] = Json::array();
-  for (std::size_t i = 0; i < found.rows.size(); ++i) {
-    const StallRow& row = found.rows[i];
+Json stalls_json(const std::vector<StallRow>& rows) {
+  const Table table = stall_table(rows);
+  Json json = Json::array();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const StallRow& row = rows[i];
     Json one = row_json(table, i);
     one["causes"] = Json::array();
     for (const StallRow::Cause& cause : row.causes) {
@@ -64,10 +59,20 @@ void print_json(const StallsFound& found, std::ostream& out) {
           {{"what", limit.what}, {"after_ns", limit.ns}, {"source", limit.source}});
     }
     one["finding"] = row.sentence;
-    json["stalls"].push_back(std::move(one));
+    json.push_back(std::move(one));
   }
-  json["stalls_left_out"] = found.count - found.rows.size();
-  json["notes"] = found.notes;
+  return json;
+}
+
+void print_json(const StallsFound& found, std::ostream& out) {
+  const Json json = {{"version", 1},
+                     {"time_unit", "ns"},
+                     {"min_ns", found.at_least_ns},
+                     {"count", found.count},
+                     {"total_ns", found.total_ns},
+                     {"stalls", stalls_json(found.rows)},
+                     {"stalls_left_out", found.count - found.rows.size()},
+                     {"notes", found.notes}};
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 

@@ -1,4 +1,4 @@
-// Stalls, as text, JSON and CSV. docs/formats/report.md.
+// Stalls, as text, JSON and CSV: docs/formats/stalls.md.
 #pragma once
 
 #include <ostream>
@@ -11,6 +11,7 @@ namespace trapline {
 
 void print_text(const StallsFound& found, std::ostream& out, const TextStyle& style);
 void print_json(const StallsFound& found, std::ostream& out);
+[[nodiscard]] Json stalls_json(const std::vector<StallRow>& rows);
 // A row for each stall, with its largest cause.
 void print_csv(const StallsFound& found, std::ostream& out);
 

@@ -34,7 +34,7 @@ CASES = [
 ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("functions", TCG), ("summary", LINUX),
         ("vhost", "tests/merge/requests/vhost-net.dat")]
 # The report's tables, and what explain says of intervals, stand in the page as they are.
-DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "explain"], "diff": ["formats/diff"],
+DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "formats/stalls", "explain"], "diff": ["formats/diff"],
              "rows": ["formats/rows"],
              "stalls": ["formats/stalls"],
              "explain": ["explain", "formats/report"], "top": ["top", "formats/report"]}

@@ -12,6 +12,7 @@ import { NearView } from "./near";
 import { Phases } from "./phases";
 import { Shares } from "./shares";
 import { stages } from "./stages";
+import { stalls } from "./stalls";
 import { kColumns, Table } from "./table";
 import { duration, moment, momentOption, quoted, useUnit, visible, without } from "./text";
 import type { PageData, TimelineData } from "./types";
@@ -206,7 +207,7 @@ function start(): void {
         h("button", { type: "button", id: "copy", click: () => void copy(words().map(quoted).join(" "), said) }, "Copy command"),
         h("button", { type: "button", id: "copy-link", click: () => { writeAddress(); void copy(location.href, said); } }, "Copy link"), themeButton(lookAgain), said)),
     h("nav", { class: "bar", "aria-label": "Choice" }, chips, h("div", { class: "command" }, command)),
-    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, worst.element, waits.element, ...guestSpans(data), ...stages(data), foot(data),
+    head(data), shares.element, ...(phases.element ? [phases.element] : []), table.element, latency.element, flame.element, worst.element, waits.element, ...stalls(data), ...guestSpans(data), ...stages(data), foot(data),
   );
   window.addEventListener("hashchange", () => {
     clearTimeout(toAddress);

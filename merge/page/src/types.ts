@@ -233,6 +233,19 @@ export interface GuestSpans extends SpanParts {
   counters: Record<"restarted" | "end_only" | "open" | "unplaced", number>;
 }
 
+// A time in which a vCPU, or no vCPU of a VM, ran the guest.
+export interface Stall {
+  name: string;
+  start: number;
+  ns: number;
+  open: boolean; // it lasts at the end
+  exits: number | null;
+  exit: string | null; // the longest
+  causes: { cause: string; culprit: string | null; text: string; ns: number }[]; // the largest first
+  noticed: { what: string; after_ns: number; source: string }[]; // what a guest may notice
+  finding: string;
+}
+
 export const kDimensions = ["reason", "detail", "device", "qemu-event", "stack", "vcpu"] as const;
 export type Dimension = (typeof kDimensions)[number];
 
@@ -268,6 +281,7 @@ export interface Recording {
   guest_stacks: GuestStack[];
   phases?: { rows: Phase[]; never: string[] };
   guest_spans?: GuestSpans;
+  stalls?: { min_ns: number; count: number; total_ns: number; rows: Stall[] };
   worst: WorstExit[];
   neighbourhoods: Neighbourhood[];
   left_out: string[]; // sentences: what was thinned out

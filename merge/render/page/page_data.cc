@@ -58,7 +58,7 @@ ReportOptions PageData::report_options() {
 }
 
 std::vector<SpanSink*> PageData::sinks() {
-  std::vector<SpanSink*> sinks = {this, &requests_};
+  std::vector<SpanSink*> sinks = {this, &requests_, &stalls_};
   if (guest_spans_) sinks.push_back(&*guest_spans_);
   return sinks;
 }

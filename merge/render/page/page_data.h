@@ -1,6 +1,7 @@
 // The data of the page (docs/formats/page.md), gathered in the pass that makes the report.
 //
 //   Pipeline ─┬─> the report's Aggregator, and one of requests
+//             ├─> LongestStalls
 //             ├─> GuestSpans, where asked for
 //             └─> PageData: losses ──> Exits: tables, exact as in every report; cells that can be
 //                                  │          selected and brushed
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "merge/explain/guest_spans.h"
+#include "merge/explain/stalls.h"
 #include "merge/render/page/exits.h"
 #include "merge/render/page/guest_times.h"
 #include "merge/render/page/page_options.h"
@@ -32,7 +34,8 @@ namespace trapline {
 
 class PageData : public SpanSink {
  public:
-  static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10;
+  static constexpr std::size_t kMostLosses = 300, kMostRows = 200, kWorstGuestSpans = 10,
+                               kStallRows = 20;
 
   // Of the pass; borrows it.
   PageData(const Pass& pass, PageOptions options);
@@ -87,6 +90,7 @@ class PageData : public SpanSink {
   page::Waits waits_;
   page::WorstExits worst_{exits_};
   page::GuestTimes guest_;
+  LongestStalls stalls_;
   std::optional<PhaseTable> phases_;
   std::optional<GuestSpans> guest_spans_;
   std::optional<GuestSpansExplained> guest_spans_explained_;

@@ -10,6 +10,7 @@
 #include "merge/render/page/worst_json.h"
 #include "merge/render/render.h"
 #include "merge/render/report_json.h"
+#include "merge/render/stalls.h"
 #include "merge/render/tables.h"
 #include "merge/report/tables.h"
 
@@ -160,6 +161,20 @@ struct PageData::Writer {
     return json;
   }
 
+  Json stalls() const {
+    const StallsFound found = data.stalls_.found(names, kStallRows);
+    Json rows = stalls_json(found.rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i]["name"] = found.rows[i].name;
+      rows[i]["start"] = relative(rows[i]["begin_ns"].get<std::uint64_t>());
+      rows[i].erase("begin_ns");
+    }
+    return {{"min_ns", PassOptions().stalls_ns},
+            {"count", found.count},
+            {"total_ns", found.total_ns},
+            {"rows", std::move(rows)}};
+  }
+
   std::string print(std::size_t neighbourhoods) {
     const Json base = report_json(report);
     Json json;
@@ -204,6 +219,7 @@ struct PageData::Writer {
     json["guest_stacks"] = data.guest_.json(names.pipeline);
     if (data.phases_) json["phases"] = phases();
     if (data.guest_spans_explained_) json["guest_spans"] = guest_spans();
+    if (report.durations() && !report.model.cycles) json["stalls"] = stalls();
     page::Texts texts;
     page::add_worst(json, data.worst_, {names, start}, neighbourhoods, texts);
     json["texts"] = texts.all();

@@ -743,6 +743,33 @@ const cases = {
   },
 
   // The guest's intervals: rows, culprits and the longest are those of report --by guest-span and of explain.
+  // The stalls' section is what `trapline stalls` prints.
+  async stalls_are_those_of_the_command() {
+    const chrome = await browser();
+    try {
+      for (const file of ["stop.dat", "uffd.dat", "hog.dat"]) {
+        const recording = `tests/merge/planted/${file}`;
+        const html = join(folder, "stalls.html");
+        run("report", recording, "--format", "html", "-o", html, "--force");
+        const found = JSON.parse(run("stalls", recording, "--top", "20", "--format", "json"));
+        const { page, faults, close } = await open(chrome, html, {});
+        const data = await dataOf(page);
+        const start = Number(data.interval.start_ns);
+        assert.ok(found.count > 0 && data.stalls.count === found.count && data.stalls.total_ns === found.total_ns, file);
+        assert.deepEqual(data.stalls.rows.map(({ start: at, name: _, ...rest }) => ({ begin_ns: at + start, ...rest })), found.stalls);
+        const rows = page.locator("#stalls tbody tr");
+        assert.equal(await rows.count(), found.stalls.length);
+        assert.match(await page.locator("#stalls h2").textContent(), /made no progress for/);
+        assert.ok((await page.locator("#stalls").textContent()).includes(found.stalls[0].finding));
+        await fits(page);
+        assert.deepEqual(faults, [], file);
+        await close();
+      }
+    } finally {
+      await chrome.close();
+    }
+  },
+
   async guest_spans_are_the_reports() {
     const { files: words, spec } = cyclictest, html = join(folder, "cyclictest.html");
     run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html, "--force");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/naming.h"
@@ -16,6 +17,28 @@ constexpr Cause kCauses[] = {
      "Keep other threads off the vCPU's CPU: give the vCPUs CPUs of their own with an isolated "
      "cpuset partition.",
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition"},
+    {"preempted-by-kworker",
+     "The kworker belongs to that CPU, no cpuset moves it: keep what queues its work, interrupts "
+     "and "
+     "other threads, off the CPU (irqaffinity=, isolcpus=, nohz_full=), or move the vCPU.",
+     "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst, kworker"},
+    {"preempted-by-unbound-kworker",
+     "The kworker belongs to no CPU: /sys/devices/virtual/workqueue/cpumask keeps such ones off "
+     "the "
+     "vCPU's CPU.",
+     "Linux, kernel/workqueue.c, wq_unbound_cpumask"},
+    {"preempted-by-ksoftirqd",
+     "ksoftirqd serves what was raised on its CPU, no cpuset moves it: keep interrupts off that "
+     "CPU "
+     "(irqaffinity=, smp_affinity_list), or move the vCPU.",
+     "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst, ksoftirqd"},
+    {"preempted-by-rcuc",
+     "rcuc runs its CPU's RCU callbacks, no cpuset moves it: rcu_nocbs= has others run them.",
+     "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst, rcuc"},
+    {"preempted-by-cpu-kthread",
+     "The kernel's thread belongs to that CPU, no cpuset moves it: a vCPU on another CPU does not "
+     "meet it.",
+     "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst"},
     {"preempted-by-vcpu", "Two vCPUs share a CPU: give each of them a CPU of its own with cpusets.",
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus"},
     {"preempted-by-vmm",
@@ -66,6 +89,26 @@ constexpr Cause kCauses[] = {
 // KVM polls for 200 us at most unless halt_poll_ns is raised; five times that is no short sleep.
 constexpr std::uint64_t kLongestPolled = 1'000'000;
 
+std::string_view id_of(KernelThread kernel) {
+  switch (kernel) {
+    case KernelThread::kKworker:
+      return "preempted-by-kworker";
+    case KernelThread::kUnboundKworker:
+      return "preempted-by-unbound-kworker";
+    case KernelThread::kSoftirqs:
+      return "preempted-by-ksoftirqd";
+    case KernelThread::kRcuCallbacks:
+      return "preempted-by-rcuc";
+    case KernelThread::kInterrupt:
+      return "preempted-by-interrupt";
+    case KernelThread::kOfCpu:
+      return "preempted-by-cpu-kthread";
+    case KernelThread::kNone:
+      break;
+  }
+  return {};
+}
+
 std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& around) {
   const bool by_vcpu = around.by_vcpu;
   if (part == Part::kPreempted) {
@@ -76,6 +119,7 @@ std::string_view id_of(Part part, const Culprit& culprit, const Circumstances& a
     if (culprit.kind == CulpritKind::kQuota) return "cpu-quota";
     // It may have been throttled while the other one ran.
     if (culprit.kind != CulpritKind::kThread || around.throttled || around.recorder) return {};
+    if (around.kernel != KernelThread::kNone) return id_of(around.kernel);
     return by_vcpu         ? "preempted-by-vcpu"
            : around.of_vmm ? "preempted-by-vmm"
                            : "preempted-by-thread";
@@ -124,6 +168,26 @@ bool can_have_iothread(std::string_view name) {
   });
 }
 
+KernelThread kernel_thread(std::string_view comm) {
+  constexpr std::pair<std::string_view, KernelThread> kNames[] = {
+      {"kworker/u", KernelThread::kUnboundKworker},
+      {"kworker/", KernelThread::kKworker},
+      {"ksoftirqd/", KernelThread::kSoftirqs},
+      {"rcuc/", KernelThread::kRcuCallbacks},
+      {"irq/", KernelThread::kInterrupt},
+      {"migration/", KernelThread::kOfCpu},
+      {"cpuhp/", KernelThread::kOfCpu},
+      {"idle_inject/", KernelThread::kOfCpu},
+      {"watchdog/", KernelThread::kOfCpu},
+      {"ktimers/", KernelThread::kOfCpu}};
+  for (const auto& [name, kind] : kNames) {
+    const std::string_view number = comm.substr(std::min(name.size(), comm.size()));
+    if (comm.starts_with(name) && !number.empty() && number[0] >= '0' && number[0] <= '9')
+      return kind;
+  }
+  return KernelThread::kNone;
+}
+
 Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
   Circumstances around;
   if (!culprit.is_thread()) return around;
@@ -131,6 +195,7 @@ Circumstances circumstances_of(const Culprit& culprit, const Naming& names) {
   const std::string comm = names.comm(culprit.thread);
   // Where nothing tells of its process: QEMU's threads are called as the program is.
   around.of_vmm = !names.vm(culprit.thread).empty() || comm.starts_with("qemu-");
+  around.kernel = kernel_thread(comm);
   for (const std::string_view recorder : {"trace-cmd", "trapline", "perf"})
     around.recorder |= comm.starts_with(recorder);
   around.iothread_device =

@@ -43,6 +43,23 @@ TEST(Causes, OfAPartDependOnTheCulprit) {
   EXPECT_EQ(cause_of(Part::kPreempted, idle, none), nullptr);
 }
 
+TEST(Causes, OfThreadsOfTheKernelThatNoCpusetMovesAreTheirOwn) {
+  Culprit thread;
+  thread.kind = CulpritKind::kThread;
+  for (const auto& [comm, id] : {std::pair{"kworker/0:1H", "preempted-by-kworker"},
+                                 {"kworker/u8:2", "preempted-by-unbound-kworker"},
+                                 {"ksoftirqd/3", "preempted-by-ksoftirqd"},
+                                 {"rcuc/1", "preempted-by-rcuc"},
+                                 {"irq/27-virtio0", "preempted-by-interrupt"},
+                                 {"migration/0", "preempted-by-cpu-kthread"},
+                                 {"cpuhp/2", "preempted-by-cpu-kthread"},
+                                 {"rcu_preempt", "preempted-by-thread"},
+                                 {"kworker/", "preempted-by-thread"},
+                                 {"migration/manager", "preempted-by-thread"}}) {
+    EXPECT_EQ(cause_of(Part::kPreempted, thread, {.kernel = kernel_thread(comm)})->id, id) << comm;
+  }
+}
+
 TEST(Causes, PollingIsAdvisedForHaltsAlone) {
   for (const auto& [kind, id] : {std::pair{CulpritKind::kTimer, "halted-until-timer"},
                                  {CulpritKind::kIpi, "halted-until-ipi"}}) {

@@ -14,6 +14,8 @@ void CulpritSums::add(const WaitShare& share, std::size_t most) {
     culprit.missing = Missing::kRoom;
   }
   Sum& sum = sums_[culprit];
+  if (sum.count == 0) sum.root = share.root;
+  if (sum.root != share.root) sum.root = {};
   sum.ns += share.length();
   ++sum.count;
   sum.max_ns = std::max(sum.max_ns, share.length());
@@ -23,7 +25,7 @@ WaitRows CulpritSums::rows(const Naming& names) const {
   WaitRows result;
   for (const auto& [culprit, sum] : sums_) {
     WaitRow row;
-    row.culprit = names.text(culprit);
+    row.culprit = names.text(culprit, sum.root);
     if (culprit.is_thread()) {
       row.tid = static_cast<std::int32_t>(culprit.thread);
       row.vm = names.vm(culprit.thread);

@@ -23,6 +23,7 @@ class CulpritSums {
  private:
   struct Sum {
     std::uint64_t ns = 0, count = 0, max_ns = 0;
+    ThreadId root{};  // of Culprit::root; of several none
   };
   std::map<Culprit, Sum> sums_;
 };

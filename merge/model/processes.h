@@ -24,7 +24,9 @@ class Processes {
     if (process_.size() < kMost) process_[thread] = process;
   }
   void on(const Event& event, const NewThread& made) {
-    set(made.child, made.same_process ? of(event.thread, event.thread) : made.child);
+    const ThreadId maker = of(event.thread, event.thread);
+    set(made.child, made.same_process ? maker : made.child);
+    if (made.same_process) set(event.thread, maker);
   }
   // The name by which people know the process: of a virtual machine.
   void set_name(ThreadId process, std::string name) { names_[process] = std::move(name); }

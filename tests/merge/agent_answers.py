@@ -23,7 +23,7 @@ PLANTED = {
     "merge/planted/realtime": ("preempted", r"not allowed to run$"),
     "merge/planted/storm.dat": ("preempted", r"interrupt 4$"),
     "merge/planted/lock.dat": ("blocked", r"futex of QEMU thread plant-lock "),
-    "merge/planted/convoy.dat": ("blocked", r"(futex of|lock, held by) (holderA|secondB) "),
+    "merge/planted/convoy.dat": ("blocked", r"(futex of|lock, held by) (QEMU thread )?(holderA|secondB) "),
     "merge/planted/disk.dat": ("blocked", r"disk$"),
     "merge/planted/halt.dat": ("halted", r"timer$"),
     "data/svm-mono.dat": ("user", r"isa-debugcon$"),

@@ -39,6 +39,9 @@ struct ExitModel {
     States known;
     if (!durations()) return known;
     known.set();
+    // Events that a recording need not hold tell of these: ExitTracker::known_states().
+    known.reset(static_cast<std::size_t>(State::kPaused));
+    known.reset(static_cast<std::size_t>(State::kOffline));
     for (const State state : {State::kGuest, State::kKernel, State::kHalted})
       known.set(static_cast<std::size_t>(state), !from_userspace_exit);
     known.set(static_cast<std::size_t>(State::kUser), userspace_exits);

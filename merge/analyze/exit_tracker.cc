@@ -35,7 +35,7 @@ void ExitTracker::runs(Thread& thread, Timestamp at) {
 
 // The thread is accounted up to where its events may be lost.
 void ExitTracker::close_for_loss(Thread& thread) {
-  if (thread.phase == Thread::Phase::kExit) ++counters_.closed_by_loss;
+  if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.closed_by_loss;
   if (in_exit(thread)) fold(thread);
   // Its kvm_exit may come yet.
   thread.back &= thread.phase == Thread::Phase::kUnknown;
@@ -64,7 +64,8 @@ ExitTracker::Thread* ExitTracker::known_thread(const Event& event) {
     thread->is_known = true;
     thread->id = event.thread;
     thread->phase = Thread::Phase::kOffline;
-    thread->totals.begin = thread->mark = thread->last = created ? *created : event.at;
+    thread->last = created ? *created : event.at;
+    thread->totals.begin = thread->mark = std::max(thread->last, begin_);
     thread->back = event.cpu < back_.size() && back_[event.cpu] == event.thread;
   }
   thread->totals.source = event.source;
@@ -88,7 +89,7 @@ ExitTracker::Thread* ExitTracker::vcpu_thread(const Event& event) {
 // An exit begins; name() tells why.
 void ExitTracker::begin(Thread& thread, const Event& event) {
   thread.in_user = thread.off_cpu = thread.asleep = thread.stopped = thread.sealed = false;
-  thread.goes_offline = thread.was_stopped = false;
+  thread.goes_offline = thread.was_stopped = thread.is_cut = false;
   thread.keeps = detail_ == Detail::kIntervals;
   thread.halts_from = thread.halted_from = thread.slept = thread.woken = {};
   thread.accesses = 0;
@@ -138,6 +139,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     begin(*thread, event);
   } else if (thread->phase == Thread::Phase::kLeft) {
     account(*thread, event.at);
+    if (thread->is_cut) ++counters_.exit_without_entry;
   } else if (thread->back && (thread->phase == Thread::Phase::kUnknown ||
                               (thread->phase == Thread::Phase::kOffline && !hole_end_.empty()))) {
     account(*thread, event.at);
@@ -145,7 +147,7 @@ void ExitTracker::on_exit(const Event& event, const KvmExit& exit) {
     return;
   } else {
     const bool open = thread->phase == Thread::Phase::kExit;
-    if (open) ++counters_.exit_without_entry;
+    if (open && !thread->is_cut) ++counters_.exit_without_entry;
     open ? forget(*thread, event.at) : account(*thread, event.at);
     begin(*thread, event);
   }
@@ -216,7 +218,7 @@ const ExitSpan* ExitTracker::on_userspace_exit(const Event& event, const KvmUser
   if (thread == nullptr) return nullptr;
   const ExitSpan* previous = thread->phase == Thread::Phase::kEnded ? emit(*thread) : nullptr;
   const bool open = thread->phase == Thread::Phase::kExit;
-  if (open) ++counters_.exit_without_entry;
+  if (open && !thread->is_cut) ++counters_.exit_without_entry;
   open ? forget(*thread, event.at) : account(*thread, event.at);
   begin(*thread, event);
   name(*thread, event, {exit.reason, ExitReason::kIsaUserspace, 0}, 0);
@@ -245,7 +247,11 @@ void ExitTracker::on_user_end(const Event& event, UserEnd by) {
   thread->in_user = false;
   thread->slept = {};
   user_ended_ = thread->user_begin;
-  if (model_.from_userspace_exit) thread->phase = Thread::Phase::kEnded;
+  if (!model_.from_userspace_exit) return;
+  if (thread->is_cut)
+    fold_cut(*thread);
+  else
+    thread->phase = Thread::Phase::kEnded;
 }
 
 const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& detail) {
@@ -255,8 +261,10 @@ const ExitSpan* ExitTracker::on_detail(const Event& event, const KvmDetail& deta
   seen(*thread, event);
   if (thread->phase == Thread::Phase::kExit && detail.kind < thread->span.detail.kind) {
     thread->span.detail = detail;
-    if (detail.kind == DetailKind::kHypercall && detail.value == kPsciCpuOff)
-      thread->goes_offline = thread->span.reason.isa == kIsaArm64;
+    if (detail.kind == DetailKind::kHypercall) {
+      saw_hypercall_ = true;
+      if (detail.value == kPsciCpuOff) thread->goes_offline = thread->span.reason.isa == kIsaArm64;
+    }
   }
   return nullptr;
 }
@@ -279,6 +287,11 @@ const ExitSpan* ExitTracker::on_fallback_detail(const Event& event, const KvmDet
 }
 
 const ExitSpan* ExitTracker::end_exit(Thread& thread) {
+  if (thread.is_cut) {
+    ++counters_.entry_without_exit;
+    fold_cut(thread);
+    return nullptr;
+  }
   if (!thread.was_stopped) return emit(thread);
   ++counters_.exits_stopped;
   fold(thread);
@@ -289,8 +302,10 @@ const ExitSpan* ExitTracker::end_exit(Thread& thread) {
 // Sums up a span whose end is known.
 const ExitSpan* ExitTracker::emit(Thread& thread) {
   name_device(thread);
-  if (is_all_halted(thread)) [[unlikely]]
+  if (is_all_halted(thread)) [[unlikely]] {
+    saw_whole_halts_ = true;
     recut(thread, thread.span.start, thread.mark, State::kHalted);
+  }
   thread.phase = Thread::Phase::kUnknown;
   thread.span.end = thread.mark;
   thread.span.vcpu = thread.totals.vcpu;

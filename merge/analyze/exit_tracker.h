@@ -58,6 +58,9 @@ class ExitTracker {
 
   // The span that the event completes, or nullptr; valid until the next call.
   [[nodiscard]] const ExitSpan* on(const Event& event);
+  // Once: the figures begin there. Each vCPU is in the state that earlier events left it in, and an
+  // exit that began before is no span.
+  void begin_at(Timestamp begin);
   // After the last event, once: the recording ends then, and so does every state.
   void close(Timestamp end);
   // After close(), until it returns nullptr: spans that were complete but for a look ahead. What is
@@ -73,6 +76,8 @@ class ExitTracker {
 
   [[nodiscard]] const ExitModel& model() const { return model_; }
   [[nodiscard]] const ExitCounters& counters() const { return counters_; }
+  // The states whose times the events tell, so far.
+  [[nodiscard]] States known_states() const;
   // The threads that run vCPUs, in order of first sight; with what is open at `now`, which is no
   // earlier than the last event, or at close().
   [[nodiscard]] std::vector<VcpuTotalsOf> vcpus() const;
@@ -81,6 +86,8 @@ class ExitTracker {
   [[nodiscard]] const std::vector<ThreadId>& rip_shown() const { return rip_shown_; }
   // Whether a vCPU halted so far, before a window as well: then its guest does not idle unseen.
   [[nodiscard]] bool saw_halts() const { return saw_halts_; }
+  // Whether a halt counts as a whole, its way in and out with it.
+  [[nodiscard]] bool saw_whole_halts() const { return saw_whole_halts_; }
   // Nothing for a thread without an event of KVM.
   [[nodiscard]] std::optional<VcpuState> state(ThreadId thread) const;
   [[nodiscard]] std::optional<StateNow> state_now(ThreadId thread) const;
@@ -120,6 +127,7 @@ class ExitTracker {
     bool vmm_stopped = false;   // its VMM has stopped it: it will sleep in user space
     bool goes_offline = false;  // in this exit
     bool was_stopped = false;   // in this exit it was paused or offline: it will be no span
+    bool is_cut = false;        // this exit began before the figures do: it will be no span
     bool keeps = false;         // the intervals of this exit
     bool back = false;          // kUnknown: it was switched in, so it had left the guest before
     bool sealed = false;        // fallback: events were lost, so no later one is the span's detail
@@ -158,6 +166,7 @@ class ExitTracker {
   }
   void recut(Thread& thread, Timestamp begin, Timestamp end, State to);
   void fold(Thread& thread, std::optional<State> as = std::nullopt);
+  void fold_cut(Thread& thread);
   void forget(Thread& thread, Timestamp at);
   void carry(Thread& thread, Timestamp end);
   void end_thread(Thread& thread, Timestamp at);
@@ -207,7 +216,9 @@ class ExitTracker {
   Timestamp latest_hole_end_;
   VmmEvent vmm_event_;
   bool is_vmm_event_ = false, has_run_ = false, closed_ = false;
-  bool saw_halts_ = false;
+  bool saw_halts_ = false, saw_whole_halts_ = false, saw_vm_state_ = false;
+  bool saw_hypercall_ = false;
+  Timestamp begin_;  // of begin_at()
   GuestRun run_;
   std::vector<StateRun> runs_;
   std::vector<PartInterval> recut_;

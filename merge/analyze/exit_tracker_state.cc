@@ -65,6 +65,21 @@ std::optional<StateNow> ExitTracker::state_now(ThreadId thread) const {
   return now;
 }
 
+// Offline: arm64 tells by PSCI's call alone, RISC-V not at all, x86 by what KVM_RUN returns. Paused:
+// by a signal, which the scheduler tells, or by the VMM, which tells it where its event is traced.
+States ExitTracker::known_states() const {
+  States known = model_.known_states();
+  if (!known.any() || !model_.sched_switch) return known;
+  known.set(static_cast<std::size_t>(State::kPaused), saw_vm_state_);
+  bool offline = model_.userspace_exits && !model_.from_userspace_exit;
+  for (const auto& [thread, state] : threads_.entries()) {
+    if (state.span.reason.isa == kIsaRiscv) offline = false;
+    if (state.span.reason.isa == kIsaArm64) offline = saw_hypercall_;
+  }
+  known.set(static_cast<std::size_t>(State::kOffline), offline);
+  return known;
+}
+
 std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
   const Thread* state = threads_.find(thread);
   if (state == nullptr || !state->is_vcpu) return std::nullopt;
@@ -86,7 +101,7 @@ std::optional<VcpuState> ExitTracker::state(ThreadId thread) const {
 const ExitSpan* ExitTracker::finish() {
   while (finished_ < threads_.entries().size()) {
     Thread& thread = threads_.entries()[finished_++].state;
-    if (thread.phase == Thread::Phase::kExit) ++counters_.exit_without_entry;
+    if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.exit_without_entry;
     if (thread.phase == Thread::Phase::kEnded) return emit(thread);
   }
   return nullptr;

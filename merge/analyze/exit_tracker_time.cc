@@ -1,6 +1,7 @@
 // The states of a vCPU's thread: what the scheduler does to it, what a halt makes of an exit's
 // time, and what becomes of the time of exits that are no spans.
 #include <algorithm>
+#include <utility>
 
 #include "merge/analyze/exit_tracker.h"
 
@@ -150,6 +151,14 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   thread.intervals.clear();
 }
 
+// An exit that began before the figures do has ended.
+void ExitTracker::fold_cut(Thread& thread) {
+  if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
+  for (std::size_t i = 0; i < kParts; ++i) thread.totals.cut_parts[i] += thread.span.parts[i];
+  fold(thread);
+  thread.phase = Thread::Phase::kUnknown;
+}
+
 // An event does not fit: when the guest was left, or entered, is not known.
 void ExitTracker::forget(Thread& thread, Timestamp at) {
   if (in_exit(thread)) fold(thread, State::kNotSeen);
@@ -164,7 +173,7 @@ State ExitTracker::open_state(const Thread& thread) {
 // The thread ends. What it left the guest for last was no exit of the guest's: its VM was switched
 // off, or the vCPU was taken away.
 void ExitTracker::end_thread(Thread& thread, Timestamp at) {
-  if (thread.phase == Thread::Phase::kExit) ++counters_.exits_stopped;
+  if (thread.phase == Thread::Phase::kExit && !thread.is_cut) ++counters_.exits_stopped;
   if (in_exit(thread)) {
     account(thread, at);
     fold(thread, State::kOffline);
@@ -181,7 +190,6 @@ void ExitTracker::end_thread(Thread& thread, Timestamp at) {
 void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open = open_state(thread);
   thread.totals.open_ns = 0;
-  thread.totals.open_parts = {};
   if (in_exit(thread)) {
     account(thread, end);
     if (is_all_halted(thread)) {
@@ -189,7 +197,7 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
       thread.totals.open = State::kHalted;
     }
     thread.totals.open_ns = elapsed(thread.span.start, end);
-    thread.totals.open_parts = thread.span.parts;
+    for (std::size_t i = 0; i < kParts; ++i) thread.totals.cut_parts[i] += thread.span.parts[i];
     fold(thread);
   } else {
     const Timestamp since = std::max(thread.mark, thread.totals.end);
@@ -199,6 +207,29 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
     if (thread.phase != Thread::Phase::kEnded) thread.mark = std::max(thread.mark, end);
   }
   thread.totals.end = std::max(thread.mark, end);
+}
+
+// Of a thread that is gone, and of an exit that waits to be handed out, nothing lies there.
+void ExitTracker::begin_at(Timestamp begin) {
+  begin_ = begin;
+  for (auto& entry : threads_.entries()) {
+    Thread& thread = entry.state;
+    account(thread, begin);
+    if (thread.phase == Thread::Phase::kGone) thread.is_vcpu = false;
+    if (thread.phase == Thread::Phase::kEnded) thread.phase = Thread::Phase::kUnknown;
+    const VcpuTotals before = std::exchange(thread.totals, {});
+    thread.totals.vcpu = before.vcpu;
+    thread.totals.source = before.source;
+    thread.totals.rip_shown = before.rip_shown;
+    thread.totals.begin = thread.mark = begin;
+    thread.is_cut = in_exit(thread);
+    thread.span.parts = {};
+    thread.intervals.clear();
+    thread.handlers.clear();
+  }
+  counters_ = {.threads_left_out = counters_.threads_left_out};
+  std::ranges::fill(event_counts_, VmmEventCount());
+  pass();
 }
 
 void ExitTracker::close(Timestamp end) {
@@ -232,6 +263,12 @@ void ExitTracker::on_switch(const Event& event, const SchedSwitch& sched) {
   }
   if (Thread* next = threads_.find(sched.next); next != nullptr) {
     seen(*next, event);
+    // It comes without having left: nothing tells since when it was off the CPU.
+    if (!next->off_cpu && (in_exit(*next) || next->phase == Thread::Phase::kGuest)) [[unlikely]] {
+      if (next->phase == Thread::Phase::kExit && !next->is_cut) ++counters_.exit_without_entry;
+      forget(*next, event.at);
+      next->phase = Thread::Phase::kUnknown;
+    }
     runs(*next, event.at);
     next->back = true;
   }
@@ -282,6 +319,7 @@ void ExitTracker::on_wakeup(const Event& event, ThreadId woken) {
 // QEMU has stopped its vCPUs before it says so: each of its vCPUs that sleeps in user space then
 // sleeps for that. It says that they run before it wakes them.
 void ExitTracker::on_vm_state(const Event& event) {
+  saw_vm_state_ = true;
   if (processes_ == nullptr || vmm_event_.running < 0) return;
   const ThreadId process = processes_->of(event.thread, event.thread);
   for (auto& [id, thread] : threads_.entries()) {

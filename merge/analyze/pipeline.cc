@@ -114,7 +114,7 @@ const RequestPath* Pipeline::request_path() const { return requests_ ? &requests
 const VhostTracker* Pipeline::vhost() const { return requests_ ? &requests_->vhost : nullptr; }
 
 void Pipeline::note_interval(Timestamp at) {
-  if (!begin_) begin_ = at;
+  if (!begin_) begin_ = carried_ ? from_ : at;
   begun_ = true;
   end_ = std::max(end_, at);
 }
@@ -127,6 +127,21 @@ bool Pipeline::is_in_window(const Event& event, bool is_event) {
     if (options_.to) to_ = options_.to->resolve(event.at);
   }
   return event.at <= to_;
+}
+
+// What came before the window tells which states the vCPUs are in when it begins.
+void Pipeline::begin_window() {
+  if (carried_ || !first_ || *first_ >= from_) return;
+  carried_ = true;
+  tracker_.begin_at(from_);
+}
+
+// The recording goes on after it.
+void Pipeline::end_window() {
+  begin_window();
+  if (!begun_ && vcpus().empty()) return;
+  if (!begin_) begin_ = carried_ ? from_ : *first_;
+  end_ = to_;
 }
 
 // What only a guest's machine or program tells: losses there hide nothing of the host's.
@@ -166,8 +181,13 @@ bool Pipeline::push(const Event& event) {
 bool Pipeline::push_carefully(const Event& event) {
   const bool is_event = !std::holds_alternative<Lost>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
-  if (!is_in_window(event, is_event)) return false;
+  if (!is_in_window(event, is_event)) {
+    end_window();
+    return false;
+  }
   const bool in_window = event.at >= from_;
+  if (in_window) [[likely]]
+    begin_window();
   if (std::holds_alternative<Other>(event.payload)) {
     if (!in_window) return true;
     note_interval(event.at);
@@ -183,9 +203,12 @@ bool Pipeline::push_carefully(const Event& event) {
     return true;
   }
   if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
-  if (!in_window) return true;
-  if (is_event) note_interval(event.at);
-  on_host(event);
+  if (in_window) {
+    if (is_event) note_interval(event.at);
+    on_host(event);
+  } else {
+    (void)tracker_.on(event);
+  }
   return true;
 }
 

@@ -124,7 +124,8 @@ class Pipeline {
 
   // The first event of all, in the interval or before it: relative times count from it.
   [[nodiscard]] std::optional<Timestamp> first() const { return first_; }
-  // The interval that was looked at: of events between `from` and `to`. Nothing before the first.
+  // The interval that was looked at: from the first event, or `from`, to the last, or `to`. Nothing
+  // before the first event in it, and where nothing lies in it and no vCPU is known.
   [[nodiscard]] std::optional<Timestamp> begin() const { return begin_; }
   [[nodiscard]] Timestamp end() const { return end_; }
   // Whether the user chose an interval.
@@ -134,6 +135,8 @@ class Pipeline {
   struct Requests;
   [[nodiscard]] bool push_carefully(const Event& event);
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
+  void begin_window();
+  void end_window();
   void note_interval(Timestamp at);
   [[nodiscard]] bool is_of_guest(const Event& event) const;
   [[nodiscard]] bool on_thread() const { return options_.guest_runs == GuestRuns::kOnThread; }
@@ -177,6 +180,7 @@ class Pipeline {
   bool has_guest_ = false;
   bool exits_only_ = false;  // no sink selects more
   bool begun_ = false;       // an event of the window came
+  bool carried_ = false;     // the states of vCPUs, to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // of ended_, once somebody asked
   std::optional<Timestamp> first_, begin_;

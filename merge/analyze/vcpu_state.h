@@ -37,10 +37,10 @@ struct VcpuTotals {
   bool rip_shown = false;
   Timestamp begin, end;  // end: once the thread or the recording ended
   // The state that was carried to the recording's end, and since when it, or the exit that it is
-  // in, lasted; of that exit, its parts.
+  // in, lasted.
   std::optional<State> open;
   std::uint64_t open_ns = 0;
-  Parts open_parts{};
+  Parts cut_parts{};  // of exits that the end cuts, or the beginning of the figures
 
   [[nodiscard]] std::uint64_t& of(State state) {
     if (state == State::kGuest) return guest_ns;
@@ -65,14 +65,14 @@ struct VcpuTotals {
   }
 };
 
-// What exits cost, of the busy time. An exit that never ended is in neither cost.
+// What exits cost, of the busy time. An exit that is cut is in neither cost.
 struct Overhead {
   std::uint64_t guest_ns = 0, exit_ns = 0, not_run_ns = 0;
   [[nodiscard]] std::uint64_t busy_ns() const { return guest_ns + exit_ns + not_run_ns; }
   void add(const VcpuTotals& totals) {
     const auto ended = [&](Part part) {
       const auto i = static_cast<std::size_t>(part);
-      return totals.parts[i] - totals.open_parts[i];
+      return totals.parts[i] - totals.cut_parts[i];
     };
     guest_ns += totals.guest_ns;
     exit_ns += ended(Part::kKernel) + ended(Part::kUser) + ended(Part::kBlocked);

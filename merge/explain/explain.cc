@@ -239,6 +239,7 @@ std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
   explanation.known = names.pipeline.exits().model().known_states();
   explanation.guest_ns = guest_ns_;
   explanation.accesses = accesses_;
+  explanation.has_vmm_events = names.pipeline.exits().counters().vmm_events != 0;
   add_culprits(explanation, names);
   add_steps(explanation, names);
   add_vmm_events(explanation, names);

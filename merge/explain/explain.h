@@ -57,11 +57,12 @@ struct WakerTimes {
 struct Explanation {
   bool cycles = false;
   ExitRow exit;
-  std::string vm;                   // "?": not known
-  bool before = false;              // it begins only after the time that was asked for
-  States known;                     // the parts that are known of any exit here
-  std::uint64_t guest_ns = 0;       // how long the guest ran before; 0: not known
-  std::uint64_t accesses = 0;       // of ports, or of MMIO: the exit's detail is the first
+  std::string vm;              // "?": not known
+  bool before = false;         // it begins only after the time that was asked for
+  States known;                // the parts that are known of any exit here
+  std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known
+  std::uint64_t accesses = 0;  // of ports, or of MMIO: the exit's detail is the first; 0: none told
+  bool has_vmm_events = false;      // the recording has events of QEMU
   std::vector<WaitedFor> culprits;  // of each part the largest first; they sum to it
   std::vector<ExplainStep> steps;   // in order of time, the first kMostSteps
   std::size_t steps_left_out = 0;

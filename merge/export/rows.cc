@@ -144,7 +144,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const StackId id = pipeline.stack_of(exit);
   writer_.text(name(pipeline.stacks().innermost(id), pipeline));
   writer_.text(stack(id, pipeline));
-  if (pipeline.hides_rip(exit.thread, exit.reason, exit.rip)) {
+  if (model.from_userspace_exit || pipeline.hides_rip(exit.thread, exit.reason, exit.rip)) {
     writer_.nothing();
   } else {
     writer_.hex(exit.rip);

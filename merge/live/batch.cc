@@ -64,7 +64,9 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   };
   TableOf<SlowExit> table(exits, word(kReasonWord, Dimension::kReason));
   table.add({"start_ns"}, [](const SlowExit& exit) { return exit.start.ns(); });
-  table.add({"total_ns"}, &SlowExit::total);
+  table.add({"total_ns"}, [known = engine.model().durations()](const SlowExit& exit) {
+    return known ? to_value(exit.total) : CellValue();
+  });
   add_parts(table, engine.model().known_states(), kNoParts, 0, [](const SlowExit& exit) {
     return PartsOf{exit.parts, exit.total};
   });
@@ -78,11 +80,11 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
   return table;
 }
 
-Json waits_json(const WaitRows& waits) {
+Json waits_json(const WaitRows& waits, bool told) {
   Json rows = rows_json(wait_table(waits, {}, -1));
   for (Json& row : rows)
     for (const char* key : {"process", "vm", "vm_name"}) row.erase(key);
-  return {{"total_ns", waits.total_ns}, {"rows", std::move(rows)}};
+  return {{"total_ns", told ? Json(waits.total_ns) : Json()}, {"rows", std::move(rows)}};
 }
 
 Json stall_json(const std::optional<SeenStall>& stall, const Naming& names) {
@@ -105,7 +107,8 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
                {"lost_events", frame.lost_events},
                {"gaps", frame.gaps},
                {"gaps_uncounted", frame.gaps_uncounted}};
-  const States known = engine.model().known_states();
+  const States known = engine.pipeline().exits().known_states();
+  const bool durations = engine.model().durations();
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, options.scope, engine);
   line["vcpus"] = rows_json(live_vcpu_table(vcpus, known));
   for (std::size_t i = 0; i < vcpus.size(); ++i) {
@@ -118,11 +121,16 @@ std::string batch_line(const Frame& frame, const BatchOptions& options, const En
   line["by"] = options.by_text;
   std::vector<LiveRow> rows = rows_of(frame, options.by, options.scope, options.sort, engine);
   const std::size_t left_out = keep_first(rows, options.top);
-  line["rows"] = rows_json(live_table(rows, known));
+  Table table = live_table(rows, known);
+  if (!durations)
+    for (const char* time : {"total_ns", "min_ns", "mean_ns", "p", "max_ns", "carried_ns"})
+      forget(table, time);
+  line["rows"] = rows_json(table);
   line["rows_left_out"] = left_out;
   line["exits_folded"] = frame.folded;
-  line["waits"] = {{"preempted", waits_json(frame.waits.preempted)},
-                   {"blocked", waits_json(frame.waits.blocked)}};
+  const bool told = known[static_cast<std::size_t>(State::kPreempted)];
+  line["waits"] = {{"preempted", waits_json(frame.waits.preempted, told)},
+                   {"blocked", waits_json(frame.waits.blocked, told)}};
   line["requests"] = rows_json(request_table(frame.requests));
   std::vector<SlowExit> slow = slow_of(frame, options.scope, engine);
   if (slow.size() > options.slow) slow.resize(options.slow);

@@ -27,7 +27,7 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
   events_ += frame.events;
   lost_ += frame.lost_events;
   gaps_ += frame.gaps;
-  known_ = engine.model().known_states();
+  known_ = engine.pipeline().exits().known_states();
   for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = std::nullopt;
   for (const LiveRow& row : rows_of(frame, options.by, options.scope, SortBy::kTotal, engine)) {
     const bool room = rows_.contains(row.key) || rows_.size() < kMostRows;

@@ -172,7 +172,10 @@ View::Table View::rows_table(const Frame& frame, std::size_t width) const {
   const std::vector<VcpuRow> vcpus = vcpus_of(frame, here().scope, engine_);
   const std::uint64_t wall = frame.length() * std::max<std::size_t>(vcpus.size(), 1);
   const States states = engine_.model().known_states();
-  const bool narrow = width < kNarrow;
+  const bool narrow = width < kNarrow, durations = engine_.model().durations();
+  const auto time = [durations](std::optional<std::uint64_t> ns) {
+    return durations ? short_time(ns) : "-";
+  };
   table.titles = {"", "exits/s", "share", "p99"};
   if (!narrow)
     table.titles = {"",     "exits/s", "share", "kern", "user", "pree",
@@ -180,16 +183,18 @@ View::Table View::rows_table(const Frame& frame, std::size_t width) const {
   for (const LiveRow& row : rows()) {
     const std::uint64_t total = row.total.total();
     std::vector<std::string> cells{row.key, per_second(row.total.count(), frame.length()),
-                                   row.halts ? "halt" : percent(total, wall)};
+                                   row.halts   ? "halt"
+                                   : durations ? percent(total, wall)
+                                               : "-"};
     for (std::size_t part = 0; part < kParts && !narrow; ++part) {
       cells.push_back(total == 0 || !told(states, part, row.parts)
                           ? "-"
                           : fmt::format("{:.0f}%", 100.0 * static_cast<double>(row.parts[part]) /
                                                        static_cast<double>(total)));
     }
-    if (!narrow) cells.push_back(short_time(row.total.percentile(500)));
-    cells.push_back(short_time(row.total.percentile(990)));
-    if (!narrow) cells.push_back(short_time(row.total.max()));
+    if (!narrow) cells.push_back(time(row.total.percentile(500)));
+    cells.push_back(time(row.total.percentile(990)));
+    if (!narrow) cells.push_back(time(row.total.max()));
     table.rows.push_back(std::move(cells));
   }
   const auto known = engine_.check_names();

@@ -57,9 +57,8 @@ Json whole(const Report& report) {
   Json json = report_json(report);
   const std::vector<VcpuRow> vcpus = busiest(report);
   json["vcpus"] = rows_json(vcpu_table(vcpus, report));
-  if (report.halts) json["halts"] = rows_json(halt_table(*report.halts));
-  if (report.halt_costs)
-    json["halt_costs"] = rows_json(halt_cost_table(*report.halt_costs, report.cycles));
+  if (report.halts) json["halts"] = rows_json(halt_table(report));
+  if (report.halt_costs) json["halt_costs"] = rows_json(halt_cost_table(report));
   Json counters = Json::object();
   for (const auto& [name, value] : json["counters"].items())
     if (value != 0) counters[name] = value;

@@ -283,12 +283,13 @@ void print_text(const Explanation& explanation, bool steps, std::ostream& out,
 }
 
 void print_json(const Explanation& explanation, std::ostream& out) {
-  Json json = {
-      {"version", 1},
-      {"time_unit", explanation.cycles ? "cycles" : "ns"},
-      {"exit", row_json(slow_exit_table(std::span(&explanation.exit, 1), explanation.known), 0)},
-      {"guest_ns", explanation.guest_ns == 0 ? Json() : Json(explanation.guest_ns)},
-      {"accesses", explanation.accesses}};
+  Json json = {{"version", 1},
+               {"time_unit", explanation.cycles ? "cycles" : "ns"},
+               {"exit", row_json(slow_exit_table(std::span(&explanation.exit, 1), explanation.known,
+                                                 explanation.has_vmm_events),
+                                 0)},
+               {"guest_ns", explanation.guest_ns == 0 ? Json() : Json(explanation.guest_ns)},
+               {"accesses", explanation.accesses == 0 ? Json() : Json(explanation.accesses)}};
   json["culprits"] = Json::array();
   for (const WaitedFor& one : explanation.culprits) {
     json["culprits"].push_back({{"part", kPartNames[static_cast<std::size_t>(one.part)]},

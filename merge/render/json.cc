@@ -23,7 +23,7 @@ Json source_json(const SourceRow& source) {
         {"rate_change_ppm", aligned.rate_change_ppm ? Json(*aligned.rate_change_ppm) : Json()}}}};
 }
 
-Json counters_json(const ReportCounters& counters) {
+Json counters_json(const ReportCounters& counters, bool durations) {
   const ExitCounters& exits = counters.exits;
   return {{"exits", exits.exits},
           {"exit_without_entry", exits.exit_without_entry},
@@ -36,7 +36,7 @@ Json counters_json(const ReportCounters& counters) {
           {"left_out_events", counters.left_out_events},
           {"left_out_pieces", counters.left_out_pieces},
           {"qemu_events", exits.vmm_events},
-          {"qemu_events_in_exits", exits.vmm_events_in_exits},
+          {"qemu_events_in_exits", durations ? Json(exits.vmm_events_in_exits) : Json()},
           {"guest_records", counters.guest_records},
           {"user_without_end", exits.user_without_end},
           {"clock_went_back", exits.clock_went_back},
@@ -53,8 +53,9 @@ Json counters_json(const ReportCounters& counters) {
           {"groups_folded", counters.groups_folded}};
 }
 
-Json wait_rows_json(const WaitRows& waits) {
-  Json json = {{"total_ns", waits.total_ns}, {"rows", rows_json(wait_table(waits, {}, -1))}};
+Json wait_rows_json(const WaitRows& waits, bool told) {
+  Json json = {{"total_ns", told ? Json(waits.total_ns) : Json()},
+               {"rows", rows_json(wait_table(waits, {}, -1))}};
   if (waits.rows_left_out != 0) json["rows_left_out"] = waits.rows_left_out;
   return json;
 }
@@ -66,8 +67,8 @@ Json steal_json(const Report& report) {
                  {"vm_name", row.vm_name.empty() ? Json() : Json(row.vm_name)},
                  {"vcpu", row.vcpu == kNoVcpu ? Json() : Json(row.vcpu)},
                  {"tid", row.tid},
-                 {"waits", row.waits}};
-    json.update(wait_rows_json(row.by));
+                 {"waits", report.model.sched_switch ? Json(row.waits) : Json()}};
+    json.update(wait_rows_json(row.by, report.model.sched_switch));
     rows.push_back(std::move(json));
   }
   return rows;
@@ -82,14 +83,18 @@ Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
                     {"late_ns", costs.late_ns},
                     {"shrink", costs.halves ? 2 : 0},
                     {"shrink_recorded", costs.saw_shrinking},
-                    {"settings", rows_json(replay_table(replay_rows(costs)))}};
+                    {"settings", Json::array()}};
+  // Of no halt no setting tells anything.
+  if (costs.halts != 0) json["replay"]["settings"] = rows_json(replay_table(replay_rows(costs)));
   return json;
 }
 
-Json shares_json(const std::vector<PhaseShare>& shares) {
+Json shares_json(const std::vector<PhaseShare>& shares, bool durations) {
   Json rows = Json::array();
   for (const PhaseShare& share : shares)
-    rows.push_back({{"name", share.name}, {"exits", share.exits}, {"total_ns", share.ns}});
+    rows.push_back({{"name", share.name},
+                    {"exits", share.exits},
+                    {"total_ns", durations ? Json(share.ns) : Json()}});
   return rows;
 }
 
@@ -98,8 +103,8 @@ Json shares_json(const std::vector<PhaseShare>& shares) {
 Json phases_json(const PhaseReport& phases, const Report& report) {
   Json rows = rows_json(phase_table(phases, report));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i]["devices"] = shares_json(phases.rows[i].devices);
-    rows[i]["functions"] = shares_json(phases.rows[i].functions);
+    rows[i]["devices"] = shares_json(phases.rows[i].devices, report.durations());
+    rows[i]["functions"] = shares_json(phases.rows[i].functions, report.durations());
   }
   return {{"rows", std::move(rows)}, {"never", phases.never}};
 }
@@ -137,24 +142,28 @@ Json report_json(const Report& report) {
     json["slow_exits"] = {
         {"slower_than_ns", report.slower_than_ns},
         {"left_out", report.slow_left_out},
-        {"exits", rows_json(slow_exit_table(*report.slow_exits, report.known_states()))}};
+        {"exits", rows_json(slow_exit_table(*report.slow_exits, report.known_states(),
+                                            report.counters.exits.vmm_events != 0))}};
   }
   if (report.rows_of == RowsOf::kRequests)
     json["request_paths"] = rows_json(request_path_table(report));
   if (!report.vhost.empty()) json["vhost"] = rows_json(vhost_table(report));
   if (report.irqs)
-    json["irqs"] = {{"coalesced", report.irqs_coalesced}, {"rows", rows_json(irq_table(report))}};
+    json["irqs"] = {{"coalesced", report.irq_events.empty() ? Json() : Json(report.irqs_coalesced)},
+                    {"rows", rows_json(irq_table(report))}};
   if (report.halts) json["halts"] = Json::array();
   if (report.waits) {
-    json["waits"] = {{"preempted", wait_rows_json(report.waits->preempted)},
-                     {"blocked", wait_rows_json(report.waits->blocked)},
-                     {"halted", wait_rows_json(report.waits->halted)}};
+    const bool told = report.knows(State::kPreempted);
+    json["waits"] = {
+        {"preempted", wait_rows_json(report.waits->preempted, told)},
+        {"blocked", wait_rows_json(report.waits->blocked, told)},
+        {"halted", wait_rows_json(report.waits->halted, told && report.knows(State::kHalted))}};
   }
   if (report.steal) json["steal"] = steal_json(report);
   if (report.guest_functions) json["guest_functions"] = rows_json(guest_function_table(report));
   if (report.guest_functions_left_out != 0)
     json["guest_functions_left_out"] = report.guest_functions_left_out;
-  json["counters"] = counters_json(report.counters);
+  json["counters"] = counters_json(report.counters, report.durations());
   if (report.counters.bios_ambiguous != 0)
     json["counters"]["bios_ambiguous"] = report.counters.bios_ambiguous;
   json["notes"] = report.notes;
@@ -214,10 +223,10 @@ void print_json(const Report& report, std::ostream& out) {
       const Table table = vcpu_table(report.vcpus, report);
       object.add_rows(key, table.rows, [&](std::size_t row) { return row_json(table, row); });
     } else if (key == "halts") {
-      const Table table = halt_table(*report.halts);
+      const Table table = halt_table(report);
       object.add_rows(key, table.rows, [&](std::size_t row) { return row_json(table, row); });
     } else if (key == "halt_costs") {
-      const Table table = halt_cost_table(*report.halt_costs, report.cycles);
+      const Table table = halt_cost_table(report);
       object.add_rows(key, table.rows,
                       [&](std::size_t row) { return halt_cost_json(table, row, report); });
     } else {

@@ -18,14 +18,17 @@ constexpr std::size_t kShown = 3;  // devices, and functions, of a phase
 void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std::ostream& out,
                   const TextStyle& style) {
   TextTable table({"Their exits without halts", "exits", "time", "share"});
+  const auto known = [&report](const PhaseShare& share) {
+    return report.durations() ? std::optional(share.ns) : std::nullopt;
+  };
   for (const PhaseRow& row : phases) {
     std::uint64_t all = 0;
     for (const PhaseShare& share : row.functions) all += share.ns;
     const auto add = [&](const std::vector<PhaseShare>& shares, std::string_view what) {
       for (std::size_t i = 0; i < std::min(kShown, shares.size()); ++i) {
         table.add({fmt::format("{}: {} {}", row.name, what, shares[i].name),
-                   grouped(shares[i].exits), duration_text(shares[i].ns, report.cycles),
-                   percent_text(shares[i].ns, all)});
+                   grouped(shares[i].exits), duration_text(known(shares[i]), report.cycles),
+                   percent_text(known(shares[i]), all)});
       }
     };
     add(row.devices, "device");
@@ -60,11 +63,11 @@ void print_phases_csv(const Report& report, const PhaseReport& phases, std::ostr
       out << ',' << csv_number(told(report.known_states(), i, row.parts));
     out << '\n';
     for (const PhaseShare& share : row.devices)
-      out << fmt::format("{},device,{},,{},{},,,,,,\n", phase, csv_cell(share.name), share.ns,
-                         share.exits);
+      out << fmt::format("{},device,{},,{},{},,,,,,\n", phase, csv_cell(share.name),
+                         report.durations() ? std::to_string(share.ns) : "", share.exits);
     for (const PhaseShare& share : row.functions)
-      out << fmt::format("{},function,{},,{},{},,,,,,\n", phase, csv_cell(share.name), share.ns,
-                         share.exits);
+      out << fmt::format("{},function,{},,{},{},,,,,,\n", phase, csv_cell(share.name),
+                         report.durations() ? std::to_string(share.ns) : "", share.exits);
   }
 }
 

@@ -57,8 +57,9 @@ std::string finding_text(const Report& report) {
   for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
   if (paused != 0) text += " and paused for " + time(paused);
-  // A guest that idles without a halt does so in its own time.
-  const std::string_view least = report.saw_halts ? "" : "at least ";
+  // A guest that idles without a halt does so in its own time; a halt that nothing divides has part
+  // of the cost.
+  const std::string_view least = report.saw_halts && !report.whole_halts ? "" : "at least ";
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
                       percent_text(overhead.guest_ns, busy), least,
                       percent_text(overhead.exit_ns, busy));
@@ -374,7 +375,7 @@ void print_text(const Report& report, const RecordingWords& words, std::ostream&
     print_table(vmm_event_table(report), "QEMU's events", report.cycles, out, style);
   print_slow_exits(report, out, style);
   print_irqs(report, out, style);
-  if (report.halts) print_table(halt_table(*report.halts), "Halts", report.cycles, out, style);
+  if (report.halts) print_table(halt_table(report), "Halts", report.cycles, out, style);
   if (report.halt_costs) print_halt_costs(report, *report.halt_costs, out, style);
   if (report.phases) print_phases(report, *report.phases, out, style);
   print_waits(report, out, style);

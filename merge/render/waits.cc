@@ -21,6 +21,11 @@ void print_steal(const Report& report, std::ostream& out, const TextStyle& style
   for (const StealRow& row : *report.steal) {
     const std::string name = fmt::format("VM {} {} (tid {})", vm_text(row.vm, row.vm_name),
                                          vcpu_text(row.vcpu), row.tid);
+    if (!report.model.sched_switch) {
+      out << fmt::format("\n{}: what was stolen from it was not recorded (sched:sched_switch).\n",
+                         name);
+      continue;
+    }
     if (row.by.rows.empty()) {
       out << fmt::format("\n{}: nothing was stolen from it, as far as was recorded.\n", name);
       continue;
@@ -39,7 +44,9 @@ void print_steal(const Report& report, std::ostream& out, const TextStyle& style
 void print_waits(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.waits) {
     const WaitReport& waits = *report.waits;
-    if (waits.preempted.rows.empty() && waits.blocked.rows.empty()) {
+    if (!report.knows(State::kPreempted)) {
+      out << "\nWhether a vCPU was preempted or blocked was not recorded (sched:sched_switch).\n";
+    } else if (waits.preempted.rows.empty() && waits.blocked.rows.empty()) {
       out << "\nNo vCPU was preempted or blocked inside its exits, as far as was recorded.\n";
     }
     const auto print = [&](std::string_view title, const WaitRows& rows) {

@@ -89,6 +89,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   const Pipeline& pipeline = names.pipeline;
   Report report;
   report.model = pipeline.exits().model();
+  report.told = pipeline.exits().known_states();
   report.by = options_.by_text;
   const RecordedInterval interval = recorded_interval(names.timeline, pipeline);
   report.start_ns = interval.begin.ns();
@@ -99,6 +100,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   fill_vcpus(report, names);
   report.is_window = pipeline.is_window();
   report.saw_halts = pipeline.exits().saw_halts();
+  report.whole_halts = pipeline.exits().saw_whole_halts();
   if (options_.requests) {
     requests_.report(report, pipeline);
   } else {

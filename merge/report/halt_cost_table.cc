@@ -45,8 +45,10 @@ std::vector<HaltCostRow> halt_cost_rows(const HaltCosts& costs, const Naming& na
   return rows;
 }
 
-Table halt_cost_table(std::span<const HaltCostRow> rows, bool cycles) {
+Table halt_cost_table(const Report& report) {
   using Row = HaltCostRow;
+  const std::span<const Row> rows = *report.halt_costs;
+  const bool cycles = report.cycles;
   const auto polling = [](const Row& row) -> CellValue {
     const bool known = row.halts + row.wakes_unknown != row.halts_unknown;
     return known ? Share{row.polling_ns, row.time_ns, row.halts_bounded != 0} : CellValue();
@@ -66,9 +68,14 @@ Table halt_cost_table(std::span<const HaltCostRow> rows, bool cycles) {
   table.add({"", "polled", Unit::kNanoseconds}, polling);
   table.add({"", "of time", Unit::kShare},
             [=](const Row& row) { return cycles ? CellValue() : polling(row); });
-  table.add({"polling_ns"}, &Row::polling_ns);
+  table.add({"polling_ns"}, polling);
   table.add({"polling_bounded"}, &Row::halts_bounded);
   table.add({"polling_unknown"}, &Row::halts_unknown);
+  if (!report.knows(State::kHalted)) {
+    for (const char* of_halts : {"exits", "halt_exits", "halted_ns"}) forget(table, of_halts);
+    for (Table::Described& column : table.columns)
+      if (column.key.empty()) column.value = [](std::size_t) { return CellValue(); };
+  }
   return table;
 }
 

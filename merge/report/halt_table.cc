@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "merge/analyze/halt_tracker.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/tables.h"
@@ -15,7 +17,8 @@ void fill_halts(Report& report, const Naming& names) {
   }
 }
 
-Table halt_table(std::span<const HaltRow> rows) {
+Table halt_table(const Report& report) {
+  const std::vector<HaltRow>& rows = *report.halts;
   TableOf<HaltRow> table(rows, [](const HaltRow& row) { return vcpu_text(row.vcpu); });
   table.add({"vm"}, &HaltRow::vm);
   table.add({"vm_name"}, [](const HaltRow& row) { return text_or_null(row.vm_name); });
@@ -25,6 +28,12 @@ Table halt_table(std::span<const HaltRow> rows) {
   add_distribution(table, "wake_to_run", {.p50 = "wake-up p50", .p99 = "p99"},
                    &HaltRow::wake_to_run);
   table.add({"invalid"}, &HaltRow::invalid);
+  const bool told = std::ranges::any_of(rows, [](const HaltRow& row) {
+    return row.polls_won.count() + row.slept.count() + row.invalid != 0;
+  });
+  if (!told)
+    for (const char* of_wakeup : {"polls_won", "slept", "invalid"}) forget(table, of_wakeup);
+  if (!report.model.sched_switch || !report.model.wakeups) forget(table, "wake_to_run");
   return table;
 }
 

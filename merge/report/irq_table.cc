@@ -64,6 +64,7 @@ void IrqTable::add(const IrqSpan& span) {
 void IrqTable::report(Report& report, const IrqTracker& tracker) const {
   report_events(report, tracker);
   report.irqs_coalesced = tracker.coalesced();
+  report.irq_injections = tracker.seen()[static_cast<std::size_t>(IrqStep::kInject)] != 0;
   auto& rows = report.irqs.emplace();
   for (const auto& [key, counted] : rows_) {
     const auto& [vector, origin, pin] = key;
@@ -83,7 +84,9 @@ Table irq_table(const Report& report) {
   table.add({"vector"}, &IrqRow::vector);
   table.add({"pin"}, &IrqRow::pin);
   table.add({"raised", "raised"}, &IrqRow::raised);
-  table.add({"injected"}, &IrqRow::injected);
+  table.add({"injected"}, [told = report.irq_injections](const IrqRow& row) {
+    return told ? to_value(row.injected) : CellValue();
+  });
   add_distribution(table, "raise_to_inject", {.p50 = "inject p50", .p99 = "p99"},
                    &IrqRow::to_inject);
   add_distribution(table, "raise_to_entry", {.p50 = "entry p50", .p99 = "p99"}, &IrqRow::to_entry);

@@ -61,12 +61,14 @@ void note_hidden(const Report& report, std::vector<std::string>& notes) {
 void note_open(const Report& report, std::vector<std::string>& notes) {
   std::uint64_t open = 0;
   for (const VcpuRow& row : report.vcpus)
-    for (const std::uint64_t part : row.totals.open_parts) open += part;
+    for (const std::uint64_t part : row.totals.cut_parts) open += part;
   if (open == 0 || open < report.vcpu_time() / 100 || report.cycles) return;
-  notes.push_back(fmt::format(
-      "{:.3g} ms of the vCPUs' states lie in exits that had not ended when the recording did; they "
-      "are in no row and in no cost",
-      static_cast<double>(open) / 1e6));
+  notes.push_back(
+      fmt::format("{:.3g} ms of the vCPUs' states lie in exits that {}; they "
+                  "are in no row and in no cost",
+                  static_cast<double>(open) / 1e6,
+                  report.is_window ? "begin before this part or end after it"
+                                   : "had not ended when the recording did"));
 }
 
 constexpr std::string_view kCyclesNote =
@@ -98,7 +100,8 @@ std::vector<std::string> notes_of(const ExitModel& model) {
   if (model.durations() && !model.sched_switch) {
     notes.push_back(
         "sched_switch was not recorded: preempted and blocked time is in the other "
-        "parts, and a halt of which kvm_vcpu_wakeup does not tell is halted as a whole");
+        "parts, and a halt of which kvm_vcpu_wakeup does not tell is halted as a whole, with its "
+        "wait for a CPU");
   } else if (model.durations() && !model.wakeups) {
     notes.push_back(
         "no wake-ups were recorded: a sleeping vCPU counts as blocked, or halted, until it runs; "

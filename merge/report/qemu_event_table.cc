@@ -22,7 +22,10 @@ Table vmm_event_table(const Report& report) {
   TableOf<VmmEventRow> table(report.vmm_events, &VmmEventRow::name);
   table.add({"name"}, &VmmEventRow::name);
   table.add({"count", "all"}, [](const VmmEventRow& row) { return row.count.count; });
-  table.add({"in_exits", "in exits"}, [](const VmmEventRow& row) { return row.count.in_exits; });
+  const bool known = report.durations();
+  table.add({"in_exits", "in exits"}, [known](const VmmEventRow& row) {
+    return known ? to_value(row.count.in_exits) : CellValue();
+  });
   return table;
 }
 

@@ -124,10 +124,13 @@ struct Report {
   std::vector<VcpuRow> vcpus;
   // Of all vCPUs; nothing where the times in the guest and in exits are not known.
   std::optional<Overhead> overhead;
+  States told;  // by the events, beyond what the model tells
   // The states whose times the events tell.
   [[nodiscard]] States known_states() const {
-    if (rows_of != RowsOf::kCalls) return model.known_states();
+    if (rows_of != RowsOf::kCalls) return model.known_states() | told;
     States known = States().set();
+    known.reset(static_cast<std::size_t>(State::kPaused));
+    known.reset(static_cast<std::size_t>(State::kOffline));
     known.reset(static_cast<std::size_t>(State::kKernel));
     known.reset(static_cast<std::size_t>(State::kHalted));
     known.set(static_cast<std::size_t>(State::kUser), !vmm_events.empty());
@@ -144,9 +147,10 @@ struct Report {
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
-  bool is_window = false;   // of the recording
-  bool saw_halts = false;   // in the recording, up to the end of the interval
-  std::size_t threads = 0;  // of vCPUs in the recording, whichever were asked for
+  bool is_window = false;    // of the recording
+  bool saw_halts = false;    // in the recording, up to the end of the interval
+  bool whole_halts = false;  // halts whose way in and out is halted time as well
+  std::size_t threads = 0;   // of vCPUs in the recording, whichever were asked for
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus)
@@ -183,6 +187,7 @@ struct Report {
   std::uint64_t slower_than_ns = 0;
   std::optional<std::vector<IrqRow>> irqs;
   std::uint64_t irqs_coalesced = 0;  // raised again while they were pending
+  bool irq_injections = false;       // the recording has events of them
   // With irqs: the events of interrupts that came, "310 kvm_pic_set_irq, …", and those that did not
   // and would tell more. Either may be empty.
   std::string irq_events, irq_events_missing;

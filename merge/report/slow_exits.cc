@@ -55,7 +55,7 @@ void SlowExits::report(Report& report, const Naming& naming) const {
   for (const SlowExit& slow : kept) rows.push_back(exit_row(slow.span, slow.function, naming));
 }
 
-Table slow_exit_table(std::span<const ExitRow> rows, const States& known) {
+Table slow_exit_table(std::span<const ExitRow> rows, const States& known, bool vmm_events) {
   using Row = ExitRow;
   TableOf<Row> table(rows, &Row::vcpu);
   table.add({"start_ns"}, [](const Row& row) { return row.span.start.ns(); });
@@ -70,7 +70,9 @@ Table slow_exit_table(std::span<const ExitRow> rows, const States& known) {
   table.add({"device"}, &Row::device);
   table.add({"function"}, &Row::function);
   table.add({"preempted_by"}, &Row::preempted_by);
-  table.add({"qemu_events"}, [](const Row& row) { return row.span.vmm_events; });
+  table.add({"qemu_events"}, [vmm_events](const Row& row) {
+    return vmm_events ? to_value(row.span.vmm_events) : CellValue();
+  });
   table.add({"injected_vector"}, [](const Row& row) {
     return row.span.injected == kNoVector ? CellValue(Absent()) : to_value(row.span.injected);
   });

@@ -110,4 +110,10 @@ class TableOf : public Table {
   std::span<const Row> all_;
 };
 
+// What the recording cannot tell of any row: the columns whose keys begin so.
+inline void forget(Table& table, std::string_view prefix) {
+  for (Table::Described& column : table.columns)
+    if (column.key.starts_with(prefix)) column.value = [](std::size_t) { return CellValue(); };
+}
+
 }  // namespace trapline

@@ -48,10 +48,10 @@ void fill_vmm_events(Report& report, const Pipeline& pipeline);
 
 // halt_table.cc
 void fill_halts(Report& report, const Naming& names);
-[[nodiscard]] Table halt_table(std::span<const HaltRow> rows);
+[[nodiscard]] Table halt_table(const Report& report);
 
 // halt_cost_table.cc
-[[nodiscard]] Table halt_cost_table(std::span<const HaltCostRow> rows, bool cycles);
+[[nodiscard]] Table halt_cost_table(const Report& report);
 // What another value of halt_poll_ns means for a vCPU, or for all of them.
 struct ReplayRow {
   std::string vm;
@@ -71,7 +71,9 @@ struct ReplayRow {
 [[nodiscard]] Table phase_table(const PhaseReport& phases, const Report& report);
 
 // slow_exits.cc
-[[nodiscard]] Table slow_exit_table(std::span<const ExitRow> rows, const States& known);
+// `vmm_events`: the recording has events of QEMU.
+[[nodiscard]] Table slow_exit_table(std::span<const ExitRow> rows, const States& known,
+                                    bool vmm_events);
 
 // wait_table.cc; `part` and the thread of the vCPU are columns of CSV alone.
 [[nodiscard]] Table wait_table(const WaitRows& waits, std::string_view part, std::int32_t vcpu_tid);

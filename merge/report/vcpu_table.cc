@@ -75,7 +75,7 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
                .goes = static_cast<std::uint8_t>(goes)},
               [=](const VcpuRow& row) -> CellValue {
                 const std::uint64_t ns = time_in(state, row);
-                return Share{of_all ? told(known, state, ns) : ns,
+                return Share{state == State::kNotSeen ? ns : told(known, state, ns),
                              calls ? *interval : row.totals.time_ns()};
               });
   }

@@ -133,7 +133,7 @@ def expected(thread):
 
 def differences(row, want):
     replayed = row["replay"]
-    got = {**{key: row[key] for key in ("polling_ns", "polling_bounded", "polling_unknown")},
+    got = {**{key: row[key] or 0 for key in ("polling_ns", "polling_bounded", "polling_unknown")},
            **{key: replayed[key] for key in ("halts", "wakes_unknown", "late_ns", "shrink")}}
     wrong = [f"vCPU {row['vcpu']}: {key}: trapline {got[key]}, oracle {want[key]}"
              for key in got if got[key] != want[key]]

@@ -383,6 +383,12 @@ class Model:
             self.unknown |= {"preempted", "blocked"}
         if not any(e.name == "kvm_userspace_exit" for e in events):
             self.unknown.add("user")
+        if not self.sched or not any(VM_STATE.match(e.fields.get("buf", "").strip()) for e in events if e.name == "print"):
+            self.unknown.add("paused")
+        arm, riscv = (any(key in e.fields for e in events if e.name == "kvm_exit") for key in ("esr_ec", "scause"))
+        if self.fallback or not self.sched or "user" in self.unknown or riscv or (
+                arm and not any(e.name == "kvm_hvc_arm64" for e in events)):
+            self.unknown.add("offline")
         self.user_end = self.choose_user_end()
         if self.user_end == "none":
             self.unknown |= {"guest", *PARTS}
@@ -529,6 +535,11 @@ class Model:
                     self.close_for_loss(leaving)
                 self.leave(leaving, event)
             if coming:
+                # It comes without having left: nothing tells since when it was off the CPU.
+                if coming.off is None and coming.phase in ("exit", "left", "guest"):
+                    self.counters["exit_without_entry"] += coming.phase == "exit"
+                    coming.forget(event.at)
+                    coming.phase = "unknown"
                 self.is_back(coming, event.at)
                 coming.back = True
             if self.lossy:

@@ -141,7 +141,7 @@ class Recording:
                 mine, wanted = sum(known(one[f"{state}_ns"]) for one in of), known(vcpu[f"{state}_ns"])
                 # A poll is known when it ends, a vCPU when it first enters the guest, and that a machine was
                 # switched off when its threads end.
-                ended = vcpu["offline_ns"] if vcpu["end_ns"] < report["interval"]["end_ns"] else 0
+                ended = known(vcpu["offline_ns"]) if vcpu["end_ns"] < report["interval"]["end_ns"] else 0
                 if not 0 <= mine - wanted <= MOST_POLLED + ended and not (state == "offline" and mine <= wanted):
                     self.expect(f"top: {state} of thread {vcpu['tid']}", mine, wanted)
 

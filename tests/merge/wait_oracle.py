@@ -427,7 +427,7 @@ def main():
     for part in ("preempted", "blocked"):
         table = got["waits"][part]
         in_exits = sum(row[f"{part}_ns"] or 0 for row in got["groups"]["rows"])
-        if not sum(row["ns"] for row in table["rows"]) == table["total_ns"] == in_exits:
+        if not sum(row["ns"] for row in table["rows"]) == (table["total_ns"] or 0) == in_exits:
             wrong.append(f"{part}: rows do not sum to {in_exits}: {table['total_ns']}")
         wrong += differences(part, rows_of(table), wanted[part])
     for vcpu in got["steal"]:
@@ -438,7 +438,7 @@ def main():
         halts = sum(row[f"{part}_ns"] or 0 for row in rows if row["key"] == "[halted]")
         nobody = sum(row[f"{part}_ns"] or 0 for row in rows if row["key"] == "-")
         in_halts = sum(span.parts[part] for span in model.spans if span.is_halt)
-        if nobody or halts != in_halts or sum(row[f"{part}_ns"] or 0 for row in rows) != got["waits"][part]["total_ns"]:
+        if nobody or halts != in_halts or sum(row[f"{part}_ns"] or 0 for row in rows) != (got["waits"][part]["total_ns"] or 0):
             wrong.append(f"--by {by}: the groups do not hold the {part} time")
     wrong += check_explained(trapline, path, got)
     asleep = charge(model.spans, waits, "halted")

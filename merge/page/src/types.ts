@@ -80,7 +80,7 @@ export interface WorstExit extends Parts {
   device: string;
   function: string;
   preempted_by: string;
-  qemu_events: number;
+  qemu_events: number | null;
   injected_vector: number | null;
   waits: ExitWait[]; // the longest
   neighbourhood: number | null;
@@ -161,7 +161,7 @@ export interface WaitRow {
 }
 
 export interface WaitTable {
-  total_ns: number;
+  total_ns: number | null; // null: not recorded
   rows: WaitRow[];
   rows_left_out: number;
 }

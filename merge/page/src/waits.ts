@@ -39,14 +39,15 @@ export class Waits {
     const of = (table: WaitTable): [WaitRow, number][] =>
       table.rows.map((row): [WaitRow, number] => [row, this.within(row)]).filter(([, ns]) => ns > 0).sort((a, b) => b[1] - a[1]);
     const rows = kParts.map(([part]) => of(waits[part]));
-    const sums = kParts.map(([part], i) => (this.choice?.time ? rows[i]!.reduce((n, [, ns]) => n + ns, 0) : waits[part].total_ns));
+    const sums = kParts.map(([part], i) => (this.choice?.time ? rows[i]!.reduce((n, [, ns]) => n + ns, 0) : (waits[part].total_ns ?? 0)));
     // A culprit that is known; blocked time has the halts in it, in which a vCPU waits for nobody.
     const known = ([row]: [WaitRow, number]): boolean => !/^(idle$|unknown)/.test(row.culprit);
     const found = rows.map((list, i) => ({ i, row: list.find(known) ?? list[0] })).filter((one) => one.row);
     const most = found.find((one) => known(one.row!)) ?? found[0];
     const when = this.choice?.time ? "in the chosen interval" : "";
     if (!most?.row) {
-      replace(this.title, `No vCPU was preempted or blocked inside its exits ${when}`.trimEnd());
+      const what = waits.preempted.total_ns === null ? "Whether a vCPU was preempted or blocked inside its exits was not recorded" : "No vCPU was preempted or blocked inside its exits";
+      replace(this.title, `${what} ${when}`.trimEnd());
       replace(this.tables, h("p", { class: "empty" }, "As far as was recorded: this view needs sched:sched_switch and sched:sched_waking (trapline record --sched)."));
       this.more.hidden = true;
       return;

@@ -230,7 +230,7 @@ struct PageData::Writer {
         rows_text(vcpu_table(report.vcpus, report),
                   [this](const Table& table, std::size_t row) { return vcpu_row(table, row); }));
     put(text, "cells", cells.cells);
-    if (report.halts) put(text, "halts", rows_text(halt_table(*report.halts), row_json));
+    if (report.halts) put(text, "halts", rows_text(halt_table(report), row_json));
     return text;
   }
 };

@@ -86,7 +86,11 @@ Json Waits::json(const std::map<Culprit, Sum>& sums, const Naming& names) const 
                     {"time", std::move(time)}});
   }
   const std::size_t left_out = rows.size() - list.size();
-  return {{"total_ns", total}, {"rows", std::move(list)}, {"rows_left_out", left_out}};
+  const States known = names.pipeline.exits().known_states();
+  const bool told = known[static_cast<std::size_t>(State::kPreempted)];
+  return {{"total_ns", told ? Json(total) : Json()},
+          {"rows", std::move(list)},
+          {"rows_left_out", left_out}};
 }
 
 Json Waits::json(const Naming& names) const {

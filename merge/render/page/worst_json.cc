@@ -118,8 +118,9 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
       row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
                                                static_cast<std::int32_t>(exit.preempted_by)));
     }
+    const ExitTracker& tracker = names.naming.pipeline.exits();
     Json one = row_json(
-        slow_exit_table({&row, 1}, names.naming.pipeline.exits().model().known_states()), 0);
+        slow_exit_table({&row, 1}, tracker.known_states(), tracker.counters().vmm_events != 0), 0);
     one.erase("start_ns");
     if (exit.injected == kNoVector) one["injected_vector"] = Json();
     one["start"] = names.relative(exit.start.ns());

@@ -267,6 +267,50 @@ TEST_F(PipelineTest, NothingOutsideOfTheWindowIsLookedAt) {
   EXPECT_THAT(all.exits, ElementsAre(1150));
 }
 
+TEST_F(PipelineTest, AWindowInsideAnExitHasTheStateOfItsVcpu) {
+  options_.from = TimeSpec{200, false};
+  options_.to = TimeSpec{400, false};
+  play(SpanClass::kExits, {entry(50), exit(100, kSvmHlt), switch_out(110, false), wake(500),
+                           switch_in(510), entry(520)});
+  const std::vector<VcpuTotalsOf> vcpus = pipeline_->vcpus();
+  ASSERT_THAT(vcpus, SizeIs(1));
+  EXPECT_EQ(vcpus[0].totals.begin.ns(), 200u);
+  EXPECT_EQ(vcpus[0].totals.time_ns(), 200u);
+  EXPECT_EQ(vcpus[0].totals.parts[static_cast<std::size_t>(Part::kHalted)], 200u);
+  EXPECT_EQ(vcpus[0].totals.open, State::kHalted);
+  EXPECT_EQ(vcpus[0].totals.open_ns, 300u);  // the exit began before
+  EXPECT_EQ(pipeline_->begin()->ns(), 200u);
+  EXPECT_EQ(pipeline_->end().ns(), 400u);
+}
+
+TEST_F(PipelineTest, AnExitThatBeganBeforeTheWindowIsNoSpanAndNoCost) {
+  options_.from = TimeSpec{110, false};
+  options_.to = TimeSpec{300, false};
+  Recorder& recorder =
+      play(SpanClass::kExits, {entry(50), exit(100), to_user(105), run_ioctl(120), entry(130),
+                               exit(200), entry(220), exit(400), entry(410)});
+  EXPECT_THAT(recorder.exits, ElementsAre(200u));
+  const VcpuTotals totals = pipeline_->vcpus().at(0).totals;
+  EXPECT_EQ(totals.guest_ns, 70u + 80u);
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kUser)], 10u);
+  EXPECT_EQ(totals.parts[static_cast<std::size_t>(Part::kKernel)], 10u + 20u);
+  EXPECT_EQ(totals.time_ns(), 190u);
+  EXPECT_EQ(pipeline_->exits().counters().entry_without_exit, 1u);
+  Overhead overhead;
+  overhead.add(totals);
+  EXPECT_EQ(overhead.exit_ns, 20u);
+}
+
+TEST_F(PipelineTest, AVcpuThatEndedBeforeTheWindowIsNotInIt) {
+  options_.from = TimeSpec{300, false};
+  play(
+      SpanClass::kExits,
+      {entry(50), exit(100),
+       make(200, 0, kVcpu0, SchedSwitch{kVcpu0, kOtherThread, false, "", SchedSwitch::Left::kDead}),
+       make(400, 0, kOtherThread, SchedSwitch{kOtherThread, ThreadId{9}, true, ""})});
+  EXPECT_THAT(pipeline_->vcpus(), IsEmpty());
+}
+
 TEST_F(PipelineTest, ExitsOfOtherThreadsAreLeftOut) {
   options_.threads = {kVcpu1};
   const Recorder& all =

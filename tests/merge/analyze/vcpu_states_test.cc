@@ -229,6 +229,40 @@ TEST_P(VcpuStatesTest, OnArm64AVcpuThatIsSwitchedOffIsOffline) {
   EXPECT_EQ(end(520).offline_ns, 390u);
 }
 
+TEST_P(VcpuStatesTest, AThreadThatComesWithoutHavingLeftIsNotSeenUntilThen) {
+  play({entry(50), exit(100, kSvmHlt), wake(300), switch_in(310), entry(320), exit(400),
+        switch_in(450), entry(460)});
+  EXPECT_THAT(spans_, IsEmpty());
+  EXPECT_EQ(tracker_->counters().exit_without_entry, 2u);
+  EXPECT_EQ(tracker_->counters().entry_without_exit, 3u);
+  const VcpuTotals totals = end(470);
+  EXPECT_EQ(totals.guest_ns, 50u + 80u + 10u);
+  EXPECT_EQ(totals.not_seen_ns, 220u + 60u);
+}
+
+TEST_P(VcpuStatesTest, WhetherAVcpuWasPausedIsToldByTheVmmsEventAlone) {
+  const auto knows = [this](State state) -> bool {
+    return tracker_->known_states()[static_cast<std::size_t>(state)];
+  };
+  play({entry(50), exit(100), entry(110)});
+  EXPECT_TRUE(knows(State::kOffline));
+  EXPECT_FALSE(knows(State::kPaused));
+  play({marker(120, "vm_state_notify running 1 reason 9 (running)")});
+  EXPECT_TRUE(knows(State::kPaused));
+}
+
+TEST_P(VcpuStatesTest, WhetherAVcpuWasOfflineIsToldOnArm64ByItsCallsAlone) {
+  const auto knows = [this]() -> bool {
+    return tracker_->known_states()[static_cast<std::size_t>(State::kOffline)];
+  };
+  play({entry(50), arm64_exit(100, 1), entry(110)});
+  EXPECT_FALSE(knows());
+  play({arm64_exit(120, 0x16),
+        make(121, 0, kVcpu0,
+             KvmDetail{0x84000000, 0, DetailKind::kHypercall, Access::kNone, false})});
+  EXPECT_TRUE(knows());
+}
+
 TEST_P(VcpuStatesTest, AStoppedThreadIsPausedUntilItIsWoken) {
   play({entry(50), exit(100), to_user(110), leave(120, SchedSwitch::Left::kStopped), wake(900),
         switch_in(910), run_ioctl(920), entry(930), exit(950), entry(960)});

@@ -71,7 +71,7 @@ for vcpu in whole["vcpus"]:
         mine, wanted = sum(one[name] or 0 for one in of), vcpu[name] or 0
         # Polls are known when they end: what an interval told as kernel time is halted then. A vCPU is known
         # when it first enters the guest, and that its machine was switched off when its thread ends.
-        ended = vcpu["offline_ns"] if vcpu["end_ns"] < whole["interval"]["end_ns"] else 0
+        ended = (vcpu["offline_ns"] or 0) if vcpu["end_ns"] < whole["interval"]["end_ns"] else 0
         if name == "offline_ns" and mine <= wanted or 0 <= mine - wanted <= MOST_POLLED + ended:
             continue
         if not cut:

@@ -1,0 +1,53 @@
+#include "merge/render/explanation.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+namespace trapline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class ExplanationTest : public testing::Test {
+ protected:
+  ExplanationTest() {
+    explanation_.exit.vcpu = "vCPU 0";
+    explanation_.exit.reason = "io";
+    explanation_.exit.detail = "port 0x402 write";
+    explanation_.exit.device = explanation_.exit.function = explanation_.exit.preempted_by = "-";
+    explanation_.exit.span.end = Timestamp(1'000);
+    explanation_.exit.span.parts[static_cast<std::size_t>(Part::kUser)] = 1'000;
+    explanation_.known.set();
+  }
+  [[nodiscard]] std::string text() const {
+    std::ostringstream out;
+    print_text(explanation_, false, out, {});
+    return out.str();
+  }
+  [[nodiscard]] std::string json() const {
+    std::ostringstream out;
+    print_json(explanation_, out);
+    return out.str();
+  }
+  Explanation explanation_;
+};
+
+TEST_F(ExplanationTest, OfSeveralAccessesItIsSaidThatTheDetailIsTheFirst) {
+  explanation_.accesses = 3;
+  EXPECT_THAT(text(), HasSubstr("io, port 0x402 write (the first of 3 accesses)"));
+  EXPECT_THAT(json(), HasSubstr("\"accesses\": 3"));
+  explanation_.accesses = 1;
+  EXPECT_THAT(text(), Not(HasSubstr("the first of")));
+}
+
+TEST_F(ExplanationTest, WhatWasNotRecordedIsNull) {
+  EXPECT_THAT(json(), HasSubstr("\"accesses\": null"));
+  EXPECT_THAT(json(), HasSubstr("\"qemu_events\": null"));
+  explanation_.has_vmm_events = true;
+  EXPECT_THAT(json(), HasSubstr("\"qemu_events\": 0"));
+}
+
+}  // namespace
+}  // namespace trapline

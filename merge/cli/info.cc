@@ -33,8 +33,9 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
                                  flight.why));
   }
   fact("events", grouped(counters.events));
+  const bool is_text = source.info().kind == "trace text";  // it need not name losses
   fact("lost", counters.gaps == 0
-                   ? "nothing"
+                   ? (is_text ? "nothing that the text names" : "nothing")
                    : fmt::format("{} events in {} losses, {} losses without a count",
                                  grouped(counters.lost_events), grouped(counters.gaps),
                                  grouped(counters.gaps_uncounted)));

@@ -9,12 +9,14 @@ namespace {
 
 Json source_json(const SourceRow& source) {
   const SourceAlignment& aligned = source.aligned;
+  // A text need not name what was lost.
+  const bool told = source.lost != 0 || source.kind != "trace text";
   return {
       {"path", printable(source.path)},
       {"kind", source.kind},
       {"clock", printable(source.clock)},
       {"events", source.events},
-      {"lost", source.lost},
+      {"lost", told ? Json(source.lost) : Json()},
       {"method", aligned.method_text()},
       {"offset_ns", aligned.offset_ns},
       {"error_ns", aligned.error_ns ? Json(*aligned.error_ns) : Json()},

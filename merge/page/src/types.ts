@@ -57,7 +57,7 @@ export interface Source {
   kind: string;
   clock: string;
   events: number;
-  lost: number;
+  lost: number | null; // null: a text that names none
   method: string;
   offset_ns: string;
   error_ns: string | null;

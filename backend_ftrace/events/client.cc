@@ -1,89 +1,19 @@
 #include "backend_ftrace/events/client.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/unique_fd.h"
+#include "backend_ftrace/events/line_socket.h"
+#include "backend_ftrace/events/qemu_monitor.h"
 
 namespace trapline {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int kPatience = 10'000;  // ms for one answer
-constexpr std::size_t kMaxLine = 16u << 20;
-
-// Lines over a Unix socket.
-class LineSocket {
- public:
-  static Result<LineSocket> connect(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) {
-      return fail("{}: the path is too long for a socket", path);
-    }
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!fd ||
-        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      return fail("{}: {}; is the program running with this socket?", path, std::strerror(errno));
-    }
-    return LineSocket(path, std::move(fd));
-  }
-
-  Result<void> send(std::string text) {
-    text += '\n';
-    for (std::string_view rest = text; !rest.empty();) {
-      const ssize_t sent = ::send(fd_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent <= 0) return fail("{}: {}", path_, std::strerror(errno));
-      rest.remove_prefix(static_cast<std::size_t>(sent));
-    }
-    return {};
-  }
-
-  Result<std::string> receive() {
-    for (std::size_t looked_at = line_;;) {
-      if (const auto end = buffer_.find('\n', looked_at); end != std::string::npos) {
-        std::string line = buffer_.substr(line_, end - line_);
-        line_ = end + 1;
-        return line;
-      }
-      buffer_.erase(0, std::exchange(line_, 0));
-      looked_at = buffer_.size();
-      if (buffer_.size() > kMaxLine) return fail("{}: an answer that does not end", path_);
-      pollfd ready{fd_.get(), POLLIN, 0};
-      if (const int count = ::poll(&ready, 1, kPatience); count < 0 && errno == EINTR)
-        continue;
-      else if (count <= 0)
-        return fail("{}: no answer", path_);
-      char bytes[65536];
-      const ssize_t got = ::recv(fd_.get(), bytes, sizeof bytes, 0);
-      if (got <= 0) return fail("{}: the program closed the connection", path_);
-      buffer_.append(bytes, static_cast<std::size_t>(got));
-    }
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  LineSocket(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  std::string path_;
-  UniqueFd fd_;
-  std::string buffer_;
-  std::size_t line_ = 0;  // where in it the next line begins
-};
-
+constexpr auto kReplace = Json::error_handler_t::replace;
 // Nothing where it is no object, or nests too deep.
 Json parse_answer(const std::string& line) {
   return is_bounded_json(line) ? Json::parse(line, nullptr, false) : Json();
@@ -144,20 +74,7 @@ class Monitor : public EventControl {
 
 class Qmp : public EventControl {
  public:
-  static Result<std::unique_ptr<EventControl>> open(LineSocket socket) {
-    auto qmp = std::make_unique<Qmp>(std::move(socket));
-    auto greeting = qmp->socket_.receive();
-    if (!greeting) return tl::unexpected(greeting.error());
-    if (!parse_answer(*greeting).contains("QMP")) {
-      return fail("{}: no QMP socket; start QEMU with -qmp unix:PATH,server=on,wait=off",
-                  qmp->socket_.path());
-    }
-    if (auto ready = qmp->execute("qmp_capabilities", Json::object()); !ready) {
-      return tl::unexpected(ready.error());
-    }
-    return qmp;
-  }
-  explicit Qmp(LineSocket socket) : socket_(std::move(socket)) {}
+  explicit Qmp(std::unique_ptr<QemuMonitor> qemu) : qemu_(std::move(qemu)) {}
 
   Result<std::vector<EventState>> list(const std::string& pattern) override {
     auto answer = execute("trace-event-get-state", {{"name", pattern}});
@@ -197,29 +114,16 @@ class Qmp : public EventControl {
     }
     const std::vector<std::string_view> views(names.begin(), names.end());
     near = nearest(pattern, views);
-    return fail("{}: no event matches '{}'{}{}{}", socket_.path(), pattern,
+    return fail("{}: no event matches '{}'{}{}{}", qemu_->name(), pattern,
                 near.empty() ? "" : "; did you mean ", near, near.empty() ? "" : "?");
   }
 
-  Result<Json> execute(const std::string& name, Json arguments) {
-    const Json request{{"execute", name}, {"arguments", std::move(arguments)}};
-    if (auto sent = socket_.send(request.dump(-1, ' ', true, Json::error_handler_t::replace));
-        !sent) {
-      return tl::unexpected(sent.error());
-    }
-    for (;;) {
-      auto line = socket_.receive();
-      if (!line) return tl::unexpected(line.error());
-      Json answer = parse_answer(*line);
-      if (!answer.is_object()) return fail("{}: the answer is not a JSON object", socket_.path());
-      if (answer.contains("return")) return answer["return"];
-      if (answer.contains("error")) {
-        return fail("{}: {}: {}", socket_.path(), name, text_of(answer["error"], "desc"));
-      }
-      // An event of the machine: the answer is still to come.
-    }
+  Result<Json> execute(const std::string& name, const Json& arguments) {
+    auto answer = qemu_->execute(name, arguments.dump(-1, ' ', true, kReplace));
+    if (!answer) return tl::unexpected(std::move(answer).error());
+    return parse_answer(*answer);
   }
-  LineSocket socket_;
+  std::unique_ptr<QemuMonitor> qemu_;
 };
 
 }  // namespace
@@ -231,9 +135,9 @@ Result<std::unique_ptr<EventControl>> connect_monitor(const std::string& path) {
 }
 
 Result<std::unique_ptr<EventControl>> connect_qmp(const std::string& path) {
-  auto socket = LineSocket::connect(path);
-  if (!socket) return tl::unexpected(socket.error());
-  return Qmp::open(std::move(*socket));
+  auto qemu = connect_qemu(path);
+  if (!qemu) return tl::unexpected(std::move(qemu).error());
+  return std::make_unique<Qmp>(std::move(*qemu));
 }
 
 }  // namespace trapline

@@ -14,6 +14,7 @@
 #include "merge/record/doctor.h"
 #include "merge/record/flight_store.h"
 #include "merge/record/recorder.h"
+#include "merge/record/running_qemu.h"
 #include "merge/session/finish.h"
 
 namespace trapline::cli {
@@ -28,6 +29,7 @@ struct RecordArguments {
   std::string flight, spacing;
   std::uint64_t budget_mb = record::FlightWish().budget_mb;
   bool no_qemu_events = false;
+  std::string domain, connect, qmp;
 };
 
 Result<void> read_snapshot(RecordArguments& options) {
@@ -122,6 +124,22 @@ Result<void> check_from_instance(const CLI::App& command) {
   return {};
 }
 
+// A QEMU that runs already, by the name or the socket of who can switch its events.
+Result<void> find_running(RecordArguments& options) {
+  record::RecordOptions& record = options.record;
+  if (options.domain.empty() && options.qmp.empty()) return {};
+  if (!record.command.empty())
+    return fail(ErrorKind::kUsage, "--domain and --qmp record a QEMU that runs; give no COMMAND");
+  if (record.flight)
+    return fail(ErrorKind::kUsage, "--flight holds no events of QEMU; give --pid PID");
+  auto found = options.qmp.empty() ? record::find_domain(options.domain, options.connect)
+                                   : record::find_qmp(options.qmp, record.pid);
+  if (!found) return tl::unexpected(std::move(found).error());
+  record.pid = found->pid;
+  record.monitor = std::move(found->monitor);
+  return {};
+}
+
 Result<int> run_record(RecordArguments& options, const CLI::App& command) {
   if (!options.finish.empty()) return finish(options.finish);
   const bool folder_given = command.count("--output") != 0;
@@ -150,6 +168,7 @@ Result<int> run_record(RecordArguments& options, const CLI::App& command) {
     record.qemu_events.emplace_back(record.kDefaultQemuEvents);
     if (record.events.stalls) record.qemu_events.emplace_back("vm_state_notify");
   }
+  if (auto found = find_running(options); !found) return tl::unexpected(std::move(found).error());
   record.trapline_version = TRAPLINE_VERSION;
   record.say = [](const std::string& line) { say(line); };
   if (!record.from_instance) say_what_is_missing(record);
@@ -167,7 +186,7 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
            "How much to keep before and after each exit of --snapshot-on (default: 1s)")
       ->needs(trigger);
   auto* flight = snapshots.add("--flight", options.flight, "TIME",
-                               "Keep the last TIME of events in memory, and write them only on "
+                               "Hold the last TIME of events; write them only on "
                                "request: trapline snapshot, SIGUSR1, --snapshot-on");
   snapshots.rare()
       .add("--spacing", options.spacing, "TIME",
@@ -211,8 +230,15 @@ void add_record(CLI::App& app, int& status) {
            fmt::format("The session's folder (default: {}; with --flight: {})", record.folder,
                        record::kDefaultFlightFolder))
       ->capture_default_str();
-  what.add("--pid", record.pid, "PID", "Record this process, with all of its threads")
-      ->transform(in_range(1, std::numeric_limits<int>::max()));
+  auto* pid = what.add("--pid", record.pid, "PID", "Record this process, with all of its threads")
+                  ->transform(in_range(1, std::numeric_limits<int>::max()));
+  auto* domain =
+      what.add("--domain", options->domain, "NAME", "Record this virtual machine of libvirt")
+          ->excludes(pid);
+  rare.add("--connect", options->connect, "URI", "libvirt's, as for virsh")->needs(domain);
+  rare.add("--qmp", options->qmp, "SOCKET",
+           "Record the QEMU that listens here for QMP, with its events")
+      ->excludes(domain);
   what.add("--duration", options->duration, "TIME", "Stop after this time (and end COMMAND)");
   add_kernel_events(*command, record.events);
   add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);

@@ -184,12 +184,14 @@ Result<void> Command::start() {
   return fail("{}: {} failed: {}", program_, told.step, std::strerror(told.cause));
 }
 
-std::string output_of(const std::vector<std::string>& words, const std::optional<User>& user) {
+std::string output_of(const std::vector<std::string>& words, const std::optional<User>& user,
+                      int inherited) {
   auto child = Child::start([&](UniqueFd& output) {
     const int null = ::open("/dev/null", O_RDONLY);
     if (::dup2(null, 0) < 0 || ::dup2(output.get(), 1) < 0 || ::dup2(output.get(), 2) < 0) {
       return 127;
     }
+    if (inherited >= 0) ::fcntl(inherited, F_SETFD, 0);
     if (user && !become(*user)) return 127;
     reset_process();
     std::vector<char*> arguments;

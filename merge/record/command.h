@@ -65,7 +65,8 @@ class Command {
 };
 
 // What a program prints, both outputs, at most 1 MiB, within 10 s; empty when it cannot be run.
+// `inherited`: a descriptor that it gets as well; -1: none.
 [[nodiscard]] std::string output_of(const std::vector<std::string>& words,
-                                    const std::optional<User>& user);
+                                    const std::optional<User>& user, int inherited = -1);
 
 }  // namespace trapline::record

@@ -50,6 +50,10 @@ bool file_contains(const std::string& path, std::string_view text) {
   return false;
 }
 
+}  // namespace
+
+bool has_log_backend(const std::string& program) { return file_contains(program, "trace:PATTERN"); }
+
 std::string find_trace_events(const std::string& program) {
   std::error_code error;
   const fs::path real = fs::canonical(program, error);
@@ -63,6 +67,8 @@ std::string find_trace_events(const std::string& program) {
   }
   return {};
 }
+
+namespace {
 
 // In QEMU's option values a comma is written twice.
 std::string escaped(const std::string& value) {

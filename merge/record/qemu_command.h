@@ -27,6 +27,10 @@ struct QemuFacts {
 
 // Whether the program is a QEMU system emulator, by its name.
 [[nodiscard]] bool is_qemu(const std::string& word);
+// Whether this file is a QEMU whose events can go into its log; it is not run.
+[[nodiscard]] bool has_log_backend(const std::string& program);
+// The trace-events-all beside it; empty when not found.
+[[nodiscard]] std::string find_trace_events(const std::string& program);
 // Asks it (-d help, --version), as the user who will run it.
 [[nodiscard]] QemuFacts ask_qemu(const std::string& program, const std::optional<User>& user);
 

@@ -43,6 +43,11 @@ Result<void> Recorder::prepare() {
     watch_.emplace(std::move(*watch));
   }
   if (auto set = set_up(*instance_, options_, session_.events); !set) return set;
+  if (options_.monitor != nullptr) {
+    target_.user = user_of(options_.pid);
+    qemu_events_.emplace(RunningQemu{options_.pid, options_.monitor}, options_.qemu_events);
+    for (const std::string& warning : qemu_events_->look()) say("warning: " + warning);
+  }
   auto marker = open_marker(*instance_, target_.user);
   if (!marker) return tl::unexpected(std::move(marker).error());
   marker_ = std::move(*marker);
@@ -151,6 +156,10 @@ Result<void> Recorder::start() {
     if (auto followed = follow_process(*instance_, options_.pid); !followed) return followed;
     pidfd_.reset(::pidfd_open(options_.pid, 0));
     if (!pidfd_) return fail("--pid {}: {}", options_.pid, std::strerror(errno));
+    if (qemu_events_) {
+      if (auto attached = qemu_events_->attach(marker_.get()); !attached)
+        say("warning: QEMU's events will be missing: " + attached.error().message);
+    }
     threads_ = ThreadTable(options_.pid);
   }
   (void)look_at_threads();  // cpu.stat before the first event
@@ -162,6 +171,10 @@ Result<void> Recorder::start() {
   // A QEMU of ours is told of the instance.
   if (auto on = instance_->switch_on(!target_.qemu); !on) return on;
   tracing_ = true;
+  if (qemu_events_) {
+    if (auto switched = qemu_events_->switch_on(); !switched)
+      say("warning: QEMU's events will be missing: " + switched.error().message);
+  }
   if (!write_sync()) {
     return fail("{}: {}", instance_->path("trace_marker"), std::strerror(errno));
   }
@@ -187,6 +200,7 @@ Result<int> Recorder::run() {
     disk_.reset();
     streams_.reset();
     marker_.reset();
+    qemu_events_.reset();
     command_.reset();
     if (instance_) {
       if (auto removed = instance_->remove(); !removed) say(removed.error().message);

@@ -12,12 +12,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "backend_ftrace/events/qemu_monitor.h"
 #include "merge/record/event_set.h"
 #include "merge/record/snapshot/trigger.h"
 
@@ -79,6 +81,7 @@ struct RecordOptions {
   std::optional<FlightWish> flight;
   bool follow = false;  // others read it while it grows: pages go to disk ten times a second
   std::string trapline_version;
+  std::shared_ptr<QemuMonitor> monitor;         // of process `pid`, a QEMU: for its events
   std::function<void(const std::string&)> say;  // a line for the user
 };
 

@@ -225,6 +225,9 @@ void Recorder::stop_tracing() {
     note_streams();
     (void)write_sync();
   }
+  if (qemu_events_) {
+    for (const std::string& left : qemu_events_->stop()) say("warning: " + left);
+  }
   (void)instance_->control().switch_off();
   session_.end_real_ns = read_clock(ClockId::kReal);
   (void)look_at_threads();

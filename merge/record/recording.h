@@ -12,6 +12,7 @@
 #include "merge/record/instance.h"
 #include "merge/record/page_streams.h"
 #include "merge/record/recorder.h"
+#include "merge/record/running_qemu.h"
 #include "merge/record/session.h"
 #include "merge/record/target.h"
 #include "merge/record/vm_names.h"
@@ -72,6 +73,7 @@ class Recorder {
   std::optional<PageStreams> streams_;
   std::optional<DiskSync> disk_;  // before the files that it syncs
   std::optional<Command> command_;
+  std::optional<QemuEvents> qemu_events_;  // of one that runs already
   QemuAdditions additions_;
   ThreadTable threads_;
   VmNames vm_names_;

@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "backend_ftrace/base/text_file.h"
+#include "merge/record/vm_names.h"
 #include "merge/session/session_folder.h"
 
 namespace trapline::record {
@@ -101,6 +103,11 @@ Result<Target> look_at_target(const RecordOptions& options) {
   if (options.functions != Functions::kNone && !target.qemu) {
     return fail(ErrorKind::kUsage, "--functions: {} is not a QEMU system emulator (qemu-system-…)",
                 options.command.front());
+  }
+  if (options.monitor != nullptr) {
+    const auto words = command_line_of(options.pid);
+    const auto qemu = std::ranges::find_if(words, is_qemu);
+    if (qemu != words.end()) target.facts.trace_events = find_trace_events(*qemu);
   }
   auto symbols = find_symbols(options, target.qemu);
   if (!symbols) return tl::unexpected(std::move(symbols).error());

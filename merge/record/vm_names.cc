@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
 #include "merge/analyze/vmm/vmms.h"
 #include "merge/record/qemu_command.h"
@@ -46,6 +47,25 @@ std::vector<std::string> command_line_of(pid_t pid) {
     from = end + 1;
   }
   return words;
+}
+
+std::vector<SessionVm> running_vms() {
+  namespace fs = std::filesystem;
+  std::vector<SessionVm> vms;
+  std::error_code error;
+  for (const auto& process : fs::directory_iterator("/proc", error)) {
+    const auto pid = parse_number(process.path().filename().string());
+    std::error_code ended;
+    for (fs::directory_iterator file(process.path() / "fd", ended), end;
+         pid && !ended && file != end; file.increment(ended)) {
+      std::error_code closed;
+      if (fs::read_symlink(file->path(), closed) != "anon_inode:kvm-vm") continue;
+      const auto number = static_cast<pid_t>(*pid);
+      vms.push_back({number, vm_name_of(command_line_of(number))});
+      break;
+    }
+  }
+  return vms;
 }
 
 bool VmNames::update(const std::map<pid_t, Thread>& threads) {

@@ -16,6 +16,9 @@ namespace trapline::record {
 // The words of a process's command line now; none when it has ended.
 [[nodiscard]] std::vector<std::string> command_line_of(pid_t pid);
 
+// KVM's virtual machines that run on this host: of each process that holds one, and can be seen.
+[[nodiscard]] std::vector<SessionVm> running_vms();
+
 // Remembers the names of the processes that a ThreadTable has found.
 class VmNames {
  public:

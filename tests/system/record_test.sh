@@ -280,6 +280,86 @@ records_a_running_process() {
 }
 
 # It is not told of the instance. Its writes succeed before, during and after the recording.
+running_qemu() {  # running_qemu ARGUMENT...: a firmware that finds nothing to boot, again and again; its pid in $qemu, QMP at $work/qmp
+  setpriv --pdeathsig KILL "$(fetched qemu10)/bin/qemu-system-x86_64" -accel tcg -display none -nodefaults -m 64 "$@" \
+    -boot reboot-timeout=100 -qmp "unix:$work/qmp,server=on,wait=off" \
+    -name guest=web01,debug-threads=on -uuid 7d1f6a5e-31c4-4d0e-9c55-5b1a0c9e2f11 &
+  qemu=$!
+  wait_for "QEMU's socket" test -S "$work/qmp"
+}
+
+its_events_were_recorded() {
+  expect_equal "exit status" 0 "$status"
+  nothing_left "$recorder"
+  if grep -q warning "$work/stderr"; then fail "a warning: $(cat "$work/stderr")"; fi
+  expect_equal "pid" "$qemu" "$(json 's["pid"]')"
+  [ "$("$trapline" timeline "$session" | grep -c memory_region_ops_)" -gt 20 ] || fail "QEMU's events are missing"
+  # As before: no event is on, and QEMU holds nothing of the recorder's.
+  expect_equal "events that are on" 0 "$("$trapline" events --qmp "$work/qmp" 'memory_region_*' | grep -c 'state 1' || true)"
+  if find "/proc/$qemu/fd" -lname '*trace_marker' | grep .; then fail "QEMU holds the marker"; fi
+}
+
+a_qemu_that_runs_is_recorded_through_its_monitor() {
+  local user
+  for user in root nobody; do
+    rm -rf "$work/qmp" "$session"
+    if [ $user = root ]; then running_qemu; else running_qemu -run-with user=nobody; fi
+    start_recorder --qmp "$work/qmp" --no-kvm --duration 2s
+    end_recorder
+    its_events_were_recorded
+    kill "$qemu"
+    wait "$qemu" || true
+  done
+}
+
+# What holds the monitor is here a script in virsh's place, as libvirt's is.
+a_domain_of_libvirt_is_recorded_through_virsh() {
+  running_qemu
+  mkdir "$work/bin"
+  cat >"$work/bin/virsh" <<'END'
+#!/usr/bin/env python3
+import array, json, os, socket, sys
+words = [word for word in sys.argv[1:] if not word.startswith(("--quiet", "--connect"))]
+values = dict(word[2:].split("=", 1) for word in words[1:])
+if values["domain"] != "web01":
+    sys.exit(f"error: failed to get domain '{values['domain']}'")
+if words[0] == "domuuid":
+    print("7d1f6a5e-31c4-4d0e-9c55-5b1a0c9e2f11\n")
+else:
+    with socket.socket(socket.AF_UNIX) as monitor:
+        monitor.connect(os.environ["QMP"])
+        lines = monitor.makefile()
+        lines.readline()
+        monitor.sendall(b'{"execute": "qmp_capabilities"}\n')
+        lines.readline()
+        files = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [int(values["pass-fds"])]))] if "pass-fds" in values else []
+        monitor.sendmsg([values["cmd"].encode() + b"\n"], files)
+        answer = lines.readline()
+        while not {"return", "error"} & set(json.loads(answer)):
+            answer = lines.readline()
+        print(answer)
+END
+  chmod +x "$work/bin/virsh"
+  export PATH=$work/bin:$PATH QMP=$work/qmp
+  start_recorder --domain web01 --no-kvm --duration 2s
+  end_recorder
+  its_events_were_recorded
+  run "$trapline" record -o "$work/none" --domain web02 --duration 1s
+  expect_equal "status of an unknown domain" 1 "$status"
+  expect_contains "$work/stderr" "--domain web02: virsh: failed to get domain 'web02'"
+  # A process that only looks like it.
+  local other
+  python3 -c 'import time; time.sleep(30)' -uuid 7d1f6a5e-31c4-4d0e-9c55-5b1a0c9e2f11 &
+  other=$!
+  sleep 0.5
+  run "$trapline" record -o "$work/none" --domain web01 --duration 1s
+  kill "$other"
+  expect_equal "status where two processes have its UUID" 1 "$status"
+  expect_contains "$work/stderr" "2 processes of this host run a QEMU with its UUID"
+  run "$trapline" record -o "$work/none" --domain web01 -- true
+  expect_equal "status with a command" 2 "$status"
+}
+
 a_program_that_writes_into_the_top_level_marker_is_recorded() {
   local marker=/sys/kernel/tracing/trace_marker target
   [ -e /sys/kernel/tracing/options/copy_trace_marker ] || skip "needs a kernel with copy_trace_marker (6.16)"

@@ -1,0 +1,44 @@
+// A QEMU's monitor, in QMP: over its socket, or through another program that holds that.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend_ftrace/base/result.h"
+
+namespace trapline {
+
+class QemuMonitor {
+ public:
+  virtual ~QemuMonitor() = default;
+
+  // A command with its arguments, a JSON object; what it returns, as JSON. Errors carry QEMU's
+  // words. `file`: a descriptor of ours of which QEMU gets a copy; -1: none.
+  [[nodiscard]] Result<std::string> execute(const std::string& command,
+                                            const std::string& arguments = "{}", int file = -1);
+  // A command of the human monitor; what that prints, each line trimmed.
+  [[nodiscard]] Result<std::vector<std::string>> human(const std::string& command);
+
+  // A copy of the descriptor in QEMU, and the number that it has there.
+  struct File {
+    std::int64_t set = 0, fd = 0;
+  };
+  [[nodiscard]] Result<File> add_file(int file);
+  [[nodiscard]] Result<void> remove_file(const File& file);
+
+  [[nodiscard]] virtual const std::string& name() const = 0;  // for messages
+
+ protected:
+  // Sends a line; the line that answers it, an object with "return" or "error".
+  [[nodiscard]] virtual Result<std::string> exchange(const std::string& line, int file) = 0;
+};
+
+// Through a socket of -qmp. `peer`: the process that listens there, 0 where that is not known.
+[[nodiscard]] Result<std::unique_ptr<QemuMonitor>> connect_qemu(const std::string& path,
+                                                                pid_t* peer = nullptr);
+
+}  // namespace trapline

@@ -147,9 +147,13 @@ void Engine::close(Timestamp end) {
 }
 
 Result<void> Engine::check_names() const {
-  if (!options_.which.vcpus.empty()) {
-    if (auto found = options_.which.vcpus.check(naming_->threads, naming_->vms); !found)
-      return found;
+  const VcpuFilter& vcpus = options_.which.vcpus;
+  const auto is_asked_for = [of_vm = VcpuFilter{{}, vcpus.vm}](const Vm& vm) {
+    return of_vm.holds(vm, kNoVcpu);
+  };
+  const bool waits = options_.vm_runs && std::ranges::none_of(naming_->vms, is_asked_for);
+  if (!vcpus.empty() && !waits) {
+    if (auto found = vcpus.check(naming_->threads, naming_->vms); !found) return found;
   }
   return matcher_ ? matcher_->check() : Result<void>();
 }

@@ -25,6 +25,7 @@ struct EngineOptions {
   Selection which;
   FrameOptions frames;
   std::uint64_t interval_ns = 1'000'000'000;
+  bool vm_runs = false;  // the one that is asked for, although it may have no event yet
 };
 
 class Engine {
@@ -45,8 +46,11 @@ class Engine {
   // After kEnded: hands out what was complete but for a look ahead, and the last frame.
   void finish();
 
-  // What is known beside the events: threads' processes, as they are found.
+  // What is known beside the events: threads' processes, and their names, as they are found.
   void learn(ThreadId thread, ThreadId process) { known_.set(thread, process); }
+  void learn_name(ThreadId process, const std::string& name) {
+    if (!name.empty()) known_.set_name(process, name);
+  }
 
   [[nodiscard]] const Timeline& timeline() const { return timeline_; }
   [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }

@@ -6,6 +6,7 @@
 #include "merge/live/session_feed.h"
 #include "merge/pass/first_look.h"
 #include "merge/pass/window.h"
+#include "merge/record/vm_names.h"
 #include "plugin/format/symbol_table.h"
 
 namespace trapline::live {
@@ -50,6 +51,18 @@ Result<std::unique_ptr<PageFeed>> open_feed(const TopOptions& options) {
   return std::move(*feed);
 }
 
+// A VM of this host is there before its first event.
+Result<void> check_vm(const VcpuFilter& vcpus) {
+  if (vcpus.vm.empty()) return {};
+  std::vector<VcpuThread> threads;
+  std::vector<Vm> vms;
+  for (const SessionVm& vm : record::running_vms()) {
+    threads.push_back({ThreadId{vm.pid}, kNoVcpu});
+    vms.push_back({.process = ThreadId{vm.pid}, .given = vm.name});
+  }
+  return VcpuFilter{{}, vcpus.vm}.check(threads, vms, "no VM runs on this host");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::OnFrame on_frame) {
@@ -60,6 +73,7 @@ Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::On
   }
   const EventClass classes = EventClass::kExits | EventClass::kInterrupts | EventClass::kHalts;
   std::unique_ptr<Watch> watch(new Watch);
+  EngineOptions engine = options.engine;
   Input input;
   if (!paths.empty() && (paths.size() != 1 || !SessionFeed::is_open(paths[0]))) {
     const Selection& which = options.engine.which;
@@ -71,6 +85,11 @@ Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::On
     if (options.engine.which.from.time || options.engine.which.to.time) {
       return fail(ErrorKind::kUsage,
                   "--from and --to choose a part of a recording, and this one has not ended");
+    }
+    if (paths.empty()) {
+      if (auto there = check_vm(engine.which.vcpus); !there)
+        return tl::unexpected(std::move(there).error());
+      engine.vm_runs = !engine.which.vcpus.vm.empty();
     }
     auto feed = open_feed(options);
     if (!feed) return tl::unexpected(std::move(feed).error());
@@ -85,7 +104,8 @@ Result<std::unique_ptr<Watch>> Watch::open(const TopOptions& options, Engine::On
     input.sources.push_back(std::move(*source));
   }
   for (auto& source : input.sources) source->select(classes);
-  watch->engine_ = std::make_unique<Engine>(std::move(input), options.engine, std::move(on_frame));
+  watch->engine_ =
+      std::make_unique<Engine>(std::move(input), std::move(engine), std::move(on_frame));
   const Selection& which = options.engine.which;
   if (auto window = check_window(watch->engine_->timeline(), which.from, which.to); !window)
     return tl::unexpected(std::move(window).error());
@@ -98,6 +118,7 @@ void Watch::learn() {
   for (const VcpuThread& vcpu : engine_->naming().threads) threads.push_back(vcpu.thread);
   live_->feed().look_at_threads(threads);
   for (const auto& [thread, process] : live_->feed().threads()) engine_->learn(thread, process);
+  for (const auto& [process, name] : live_->feed().vm_names()) engine_->learn_name(process, name);
 }
 
 Result<bool> Watch::step(Timestamp until) {

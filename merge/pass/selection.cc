@@ -61,8 +61,8 @@ std::string VcpuFilter::text() const {
   return all;
 }
 
-Result<void> VcpuFilter::check(const std::vector<VcpuThread>& threads,
-                               const std::vector<Vm>& vms) const {
+Result<void> VcpuFilter::check(const std::vector<VcpuThread>& threads, const std::vector<Vm>& vms,
+                               std::string_view none) const {
   std::set<std::string> vm_names, numbers;
   const VcpuFilter of_vm{{}, vm};
   for (std::size_t i = 0; i < threads.size(); ++i) {
@@ -71,11 +71,10 @@ Result<void> VcpuFilter::check(const std::vector<VcpuThread>& threads,
     if (of_vm.holds(vms[i], threads[i].vcpu))
       numbers.insert(threads[i].vcpu == kNoVcpu ? "unknown" : std::to_string(threads[i].vcpu));
   }
-  constexpr std::string_view kNoVcpus = "the recording has no vCPU";
   if (numbers.empty() && !vm.empty())
-    return tl::unexpected(unknown_name("--vm", vm, "there is no such VM", vm_names, kNoVcpus));
+    return tl::unexpected(unknown_name("--vm", vm, "there is no such VM", vm_names, none));
   return tl::unexpected(unknown_name("--vcpu", vcpu ? std::to_string(*vcpu) : "",
-                                     "there is no such vCPU", numbers, kNoVcpus));
+                                     "there is no such vCPU", numbers, none));
 }
 
 std::vector<std::pair<std::string_view, std::string>> ExitFilter::options() const {

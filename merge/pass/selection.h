@@ -22,9 +22,10 @@ struct VcpuFilter {
   [[nodiscard]] bool empty() const { return !vcpu && vm.empty(); }
   [[nodiscard]] bool holds(const Vm& of, std::int32_t number) const;
   [[nodiscard]] std::string text() const;  // "--vm web01 and --vcpu 1", printable
-  // An Error (kUsage) where none of these vCPUs is held: says which there are.
+  // An Error (kUsage) where none of these vCPUs is held: says which there are, or `none`.
   [[nodiscard]] Result<void> check(const std::vector<VcpuThread>& threads,
-                                   const std::vector<Vm>& vms) const;
+                                   const std::vector<Vm>& vms,
+                                   std::string_view none = "the recording has no vCPU") const;
 };
 
 // Which exits count: those that have all of these names, which are the keys of the rows of --by, or

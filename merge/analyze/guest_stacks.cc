@@ -249,7 +249,7 @@ StackId GuestStacks::with_innermost(StackId stack, NameId function) {
 }
 
 std::string GuestStacks::text(StackId stack) const {
-  if (stack == kNoStack) return "[unknown]";
+  if (stack == kNoStack) return "-";
   // Each frame of a recursion is a stack of its own: their texts together would be as long as the
   // square of its depth.
   constexpr std::size_t kMostText = 8192;

@@ -77,7 +77,7 @@ class GuestStacks {
   [[nodiscard]] StackId with_innermost(StackId stack, NameId function);
 
   [[nodiscard]] NameId innermost(StackId stack) const { return nodes_[stack].function; }
-  // "main;f;g", the innermost last; "[unknown]" of kNoStack.
+  // "main;f;g", the innermost last; "-" of kNoStack.
   [[nodiscard]] std::string text(StackId stack) const;
   // Indexed by NameId.
   [[nodiscard]] const std::vector<GuestFunctionTimes>& functions() const { return functions_; }

@@ -127,7 +127,7 @@ std::string CompareSink::text_of(const GroupKey& key, const Naming& names) const
       return printable(
           names.pipeline.requests()->specs()[static_cast<std::size_t>(key.words[0])].name());
     case CompareRows::kFunctions:
-      return function_text(names.names, static_cast<NameId>(key.words[0]));
+      return name_or_dash(names.names, static_cast<NameId>(key.words[0]));
     case CompareRows::kInterrupts:
       return interrupt_text(key);
     case CompareRows::kWaits:

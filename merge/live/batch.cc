@@ -75,8 +75,11 @@ Table slow_table(std::span<const SlowExit> exits, const Engine& engine) {
     return number_or_null(names.vcpus.number(exit.thread), kNoVcpu);
   });
   table.add({"reason"}, word(kReasonWord, Dimension::kReason));
-  table.add({"detail"}, [](const SlowExit& exit) { return detail_text(exit.detail); });
-  table.add({"device"}, word(kDeviceWord, Dimension::kDevice));
+  table.add({"detail"},
+            [](const SlowExit& exit) { return name_or_null(detail_text(exit.detail)); });
+  table.add({"device"}, [device = word(kDeviceWord, Dimension::kDevice)](const SlowExit& exit) {
+    return name_or_null(device(exit));
+  });
   return table;
 }
 

@@ -27,7 +27,7 @@ std::string ExitMatcher::name_of(Kind kind, const Key& key, const ExitSpan& exit
     case kDevice:
       return name_or_dash(pipeline.names(), exit.device);
     default:
-      return function_text(pipeline.names(), static_cast<NameId>(key[0]));
+      return name_or_dash(pipeline.names(), static_cast<NameId>(key[0]));
   }
 }
 
@@ -88,10 +88,8 @@ Result<void> ExitMatcher::check() const {
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     const Wanted& wanted = wanted_[kind];
     if (wanted.pattern.empty() || wanted.found) continue;
-    // These are no names.
     std::set<std::string> names = wanted.names;
-    for (const char* none : {"-", "[unknown]"})
-      if (kind != kReason) names.erase(none);
+    if (kind != kReason) names.erase("-");  // which is no name
     return tl::unexpected(unknown_name(fmt::format("--{}", kWhat[kind]), wanted.pattern,
                                        fmt::format("no exit has this {}", kWhat[kind]), names,
                                        kNothing[kind]));

@@ -73,8 +73,4 @@ std::string name_or_dash(const Names& names, NameId name) {
   return name == kNoName ? "-" : printable(names[name]);
 }
 
-std::string function_text(const Names& names, NameId name) {
-  return name == kNoName ? "[unknown]" : printable(names[name]);
-}
-
 }  // namespace trapline

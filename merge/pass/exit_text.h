@@ -18,9 +18,7 @@ namespace trapline {
 [[nodiscard]] std::string detail_text(const KvmDetail& detail);
 // "guest", "guest enters nested guest", "nested guest", "nested guest, passed on".
 [[nodiscard]] std::string_view nested_text(NestedLevel level);
-// A device's or an event's name; "-" of none.
+// A device's, a guest function's or an event's name; "-" of none.
 [[nodiscard]] std::string name_or_dash(const Names& names, NameId name);
-// A guest function's name; "[unknown]" of none.
-[[nodiscard]] std::string function_text(const Names& names, NameId name);
 
 }  // namespace trapline

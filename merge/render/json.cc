@@ -94,7 +94,7 @@ Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
 Json shares_json(const std::vector<PhaseShare>& shares, bool durations) {
   Json rows = Json::array();
   for (const PhaseShare& share : shares)
-    rows.push_back({{"name", share.name},
+    rows.push_back({{"name", share.name == "-" ? Json() : Json(share.name)},
                     {"exits", share.exits},
                     {"total_ns", durations ? Json(share.ns) : Json()}});
   return rows;

@@ -33,7 +33,7 @@ void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std
     };
     add(row.devices, "device");
     const bool named = std::any_of(row.functions.begin(), row.functions.end(),
-                                   [](const auto& share) { return share.name != "[unknown]"; });
+                                   [](const auto& share) { return share.name != "-"; });
     if (named) add(row.functions, "function");
   }
   if (table.empty()) return;
@@ -47,7 +47,8 @@ void print_phases(const Report& report, const PhaseReport& phases, std::ostream&
                   const TextStyle& style) {
   if (phases.rows.empty()) return;
   print_table(phase_table(phases, report), "Phases", report.cycles, out, style);
-  for (const std::string& phase : phases.never) out << fmt::format("Never began: {}\n", phase);
+  for (const std::string& phase : phases.never)
+    print_wrapped("", "Never began: " + phase, out, style);
   print_shares(report, phases.rows, out, style);
 }
 
@@ -62,12 +63,13 @@ void print_phases_csv(const Report& report, const PhaseReport& phases, std::ostr
     for (std::size_t i = 0; i < kParts; ++i)
       out << ',' << csv_number(told(report.known_states(), i, row.parts));
     out << '\n';
-    for (const PhaseShare& share : row.devices)
-      out << fmt::format("{},device,{},,{},{},,,,,,\n", phase, csv_cell(share.name),
-                         report.durations() ? std::to_string(share.ns) : "", share.exits);
-    for (const PhaseShare& share : row.functions)
-      out << fmt::format("{},function,{},,{},{},,,,,,\n", phase, csv_cell(share.name),
-                         report.durations() ? std::to_string(share.ns) : "", share.exits);
+    for (const auto& [what, shares] :
+         {std::pair("device", &row.devices), std::pair("function", &row.functions)}) {
+      for (const PhaseShare& share : *shares)
+        out << fmt::format("{},{},{},,{},{},,,,,,\n", phase, what,
+                           share.name == "-" ? "" : csv_cell(share.name),
+                           report.durations() ? std::to_string(share.ns) : "", share.exits);
+    }
   }
 }
 

@@ -139,7 +139,7 @@ std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
                                         : name_or_dash(names.names, static_cast<NameId>(word));
         break;
       case Dimension::kFunction:
-        text += function_text(names.names, static_cast<NameId>(word));
+        text += name_or_dash(names.names, static_cast<NameId>(word));
         break;
       case Dimension::kStack:
         text += printable(names.pipeline.stacks().text(static_cast<StackId>(word)));

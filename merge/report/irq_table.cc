@@ -81,7 +81,7 @@ Table irq_table(const Report& report) {
   TableOf<IrqRow> table(*report.irqs, [](const IrqRow& row) {
     return fmt::format("vector {} {}", row.vector, row.pin);
   });
-  table.add({"vector"}, &IrqRow::vector);
+  table.add({"vector"}, [](const IrqRow& row) { return name_or_null(row.vector); });
   table.add({"pin"}, &IrqRow::pin);
   table.add({"raised", "raised"}, &IrqRow::raised);
   table.add({"injected"}, [told = report.irq_injections](const IrqRow& row) {

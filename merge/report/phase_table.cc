@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/pass/exit_text.h"
 #include "merge/report/common_columns.h"
 #include "merge/report/tables.h"
 
@@ -128,13 +129,10 @@ void PhaseTable::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   add(phase.functions, function, exit.total());
 }
 
-std::vector<PhaseShare> PhaseTable::shares(const Sums& sums, const Names& names,
-                                           std::string_view nothing) {
+std::vector<PhaseShare> PhaseTable::shares(const Sums& sums, const Names& names) {
   std::vector<PhaseShare> rows;
-  for (const auto& [name, sum] : sums) {
-    rows.push_back(
-        {name == kNoName ? std::string(nothing) : printable(names[name]), sum.exits, sum.ns});
-  }
+  for (const auto& [name, sum] : sums)
+    rows.push_back({name_or_dash(names, name), sum.exits, sum.ns});
   std::stable_sort(rows.begin(), rows.end(),
                    [](const PhaseShare& a, const PhaseShare& b) { return a.ns > b.ns; });
   return rows;
@@ -156,8 +154,8 @@ PhaseReport PhaseTable::report(const Pipeline& pipeline, std::uint64_t end_ns) c
     row.exits = phase.exits;
     row.guest_ns = phase.guest_ns;
     row.parts = phase.parts;
-    row.devices = shares(phase.devices, pipeline.names(), "-");
-    row.functions = shares(phase.functions, pipeline.names(), "[unknown]");
+    row.devices = shares(phase.devices, pipeline.names());
+    row.functions = shares(phase.functions, pipeline.names());
     report.rows.push_back(std::move(row));
   }
   for (const PhaseSpec& spec : specs_) {

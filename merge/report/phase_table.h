@@ -66,8 +66,7 @@ class PhaseTable {
   void match_text(std::string_view text, Timestamp at, bool whole);
   void match_function(std::string_view function, Timestamp at);
   static void add(Sums& sums, NameId name, std::uint64_t ns);
-  [[nodiscard]] static std::vector<PhaseShare> shares(const Sums& sums, const Names& names,
-                                                      std::string_view nothing);
+  [[nodiscard]] static std::vector<PhaseShare> shares(const Sums& sums, const Names& names);
 
   std::vector<PhaseSpec> specs_;
   std::size_t next_ = 0;  // the first spec that may still begin

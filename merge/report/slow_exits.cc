@@ -15,7 +15,7 @@ ExitRow exit_row(const ExitSpan& span, NameId function, const Naming& naming) {
   const Source& source = naming.timeline.source(span.source);
   ExitRow row{span,
               naming.vcpus.vcpu(span.thread, true),
-              function_text(naming.names, function),
+              name_or_dash(naming.names, function),
               printable(reason_text(source, span.reason)),
               detail_text(span.detail),
               name_or_dash(naming.names, span.device),
@@ -66,10 +66,10 @@ Table slow_exit_table(std::span<const ExitRow> rows, const States& known, bool v
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.span.vcpu, kNoVcpu); });
   table.add({"tid"}, [](const Row& row) { return static_cast<std::int32_t>(row.span.thread); });
   table.add({"reason"}, &Row::reason);
-  table.add({"detail"}, &Row::detail);
-  table.add({"device"}, &Row::device);
-  table.add({"function"}, &Row::function);
-  table.add({"preempted_by"}, &Row::preempted_by);
+  table.add({"detail"}, [](const Row& row) { return name_or_null(row.detail); });
+  table.add({"device"}, [](const Row& row) { return name_or_null(row.device); });
+  table.add({"function"}, [](const Row& row) { return name_or_null(row.function); });
+  table.add({"preempted_by"}, [](const Row& row) { return name_or_null(row.preempted_by); });
   table.add({"qemu_events"}, [vmm_events](const Row& row) {
     return vmm_events ? to_value(row.span.vmm_events) : CellValue();
   });

@@ -63,10 +63,18 @@ template <typename T>
 [[nodiscard]] inline CellValue text_or_null(std::string_view text) {
   return text.empty() ? CellValue() : to_value(text);
 }
+// Nothing of a name that a report writes as "-".
+[[nodiscard]] inline CellValue name_or_null(std::string_view name) {
+  return name == "-" ? CellValue() : to_value(name);
+}
 // Nothing of a number that stands for none.
 [[nodiscard]] inline CellValue number_or_null(std::int32_t number, std::int32_t none) {
   return number == none ? CellValue() : to_value(number);
 }
+
+// Which of a column's cells a terminal shows in colour: none, the largest of the rows that are not
+// dim, or those that are the largest part of their row.
+enum class StandsOut : std::uint8_t { kNever, kLargest, kLargestPart };
 
 struct Column {
   std::string key{};    // JSON and CSV; "a.b": b of the object a. Empty: not there
@@ -75,6 +83,7 @@ struct Column {
   std::uint8_t block = 0;  // of the text: a table may stand in several, one below the other
   std::uint8_t goes = 0;   // 0: it stays; where a terminal is narrow the highest goes first
   bool csv = true, json = true;
+  StandsOut stands_out = StandsOut::kNever;
 };
 
 class Table {

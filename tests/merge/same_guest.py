@@ -35,7 +35,7 @@ def counts(trapline, folder, recording, image=IMAGE, what="device"):
     rows = {}
     for row in json.loads(run.stdout)["groups"]["rows"]:
         function, device, reason = row["key"].split(" / ")
-        if reason not in INTERRUPTS and function not in ("[unknown]", "start32", "start64", "leave"):
+        if reason not in INTERRUPTS and function not in ("-", "start32", "start64", "leave"):
             rows[function, device] = rows.get((function, device), 0) + row["count"]
     return rows
 

@@ -30,7 +30,7 @@ def main() -> None:
                 continue
             rip = int(match[2], 16)
             names = [name for start, size, name in symbols if start <= rip < start + size]
-            counts[names[0] if names else "[unknown]", match[1]] += 1
+            counts[names[0] if names else "-", match[1]] += 1
     for (function, reason), count in sorted(counts.items()):
         print(function, reason, count)
 

@@ -22,13 +22,13 @@ export class Flame {
     const [stacks, devices] = [kDimensions.indexOf("stack"), kDimensions.indexOf("device")];
     this.ways = combos.map((indices) => {
       const stack = values.stack[indices[stacks] ?? 0] ?? "";
-      const frames: [string, Frame["kind"]][] = stack === "[unknown]" ? [] : stack.split(";").map((f) => [f, "function"]);
+      const frames: [string, Frame["kind"]][] = stack === "-" ? [] : stack.split(";").map((f) => [f, "function"]);
       frames.push([values.reason[indices[0] ?? 0] ?? "", "reason"]);
       const device = values.device[indices[devices] ?? 0] ?? "-";
       if (device !== "-") frames.push([device, "device"]);
       return frames;
     });
-    const known = values.stack.some((stack) => stack !== "[unknown]");
+    const known = values.stack.some((stack) => stack !== "-");
     this.picture = new FlamePicture("Exit time by guest stack, reason and device",
       () => (known ? null : h("span", { class: "dim" }, " — guest functions are not known: give --symbols, or record with the plugin")),
       h("p", { class: "dim keys" }, key("function", "guest function"), key("reason", "reason of the exit"), key("device", "device in QEMU"),

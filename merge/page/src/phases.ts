@@ -15,8 +15,8 @@ function bar(phase: Phase): SVGSVGElement {
 }
 
 function most(shares: PhaseShare[]): (Node | string)[] {
-  const first = shares.find((one) => one.name !== "-" && one.name !== "[unknown]");
-  return first ? [name(clip(first.name, 40)), ` ${duration(first.total_ns)}`] : ["–"];
+  const first = shares.find((one) => one.name !== null);
+  return first?.name ? [name(clip(first.name, 40)), ` ${duration(first.total_ns)}`] : ["–"];
 }
 
 export class Phases {

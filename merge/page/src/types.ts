@@ -183,7 +183,7 @@ export interface GuestStack extends Parts {
 }
 
 export interface PhaseShare {
-  name: string;
+  name: string | null;
   exits: number;
   total_ns: number;
 }

@@ -37,7 +37,7 @@ export class Worst {
     private readonly model: Model,
     private readonly change: Change,
   ) {
-    this.functions = model.data.worst.some((exit) => exit.function !== "[unknown]" && exit.function !== "-");
+    this.functions = model.data.worst.some((exit) => exit.function !== "-");
     const heads = ["Began", "Took", "Parts", "vCPU", "Reason", "Detail", "Device", ...(this.functions ? ["Guest function"] : []), "Ran instead"];
     this.element.append(this.title, this.steps,
       h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Longest exits, table" }, h("table", {},

@@ -109,7 +109,7 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
     ExitRow row{
         exit,
         {},
-        function_text(names.naming.names, names.naming.pipeline.stacks().innermost(capture->stack)),
+        name_or_dash(names.naming.names, names.naming.pipeline.stacks().innermost(capture->stack)),
         printable(reason_text(source, exit.reason)),
         detail_text(exit.detail),
         name_or_dash(names.naming.names, exit.device),
@@ -122,6 +122,8 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
     Json one = row_json(
         slow_exit_table({&row, 1}, tracker.known_states(), tracker.counters().vmm_events != 0), 0);
     one.erase("start_ns");
+    for (const char* name : {"detail", "device", "function", "preempted_by"})
+      if (one[name].is_null()) one[name] = "-";  // the page's texts are a report's
     if (exit.injected == kNoVector) one["injected_vector"] = Json();
     one["start"] = names.relative(exit.start.ns());
     one["vcpu"] = names.naming.vcpus.vcpu(exit.thread, true);

@@ -44,7 +44,7 @@ class GuestStacksTest : public testing::Test {
 };
 
 TEST_F(GuestStacksTest, CallsAndReturnsMakeTheStack) {
-  EXPECT_EQ(now(), "[unknown]");
+  EXPECT_EQ(now(), "-");
   play({call(10, 0, "main"), call(20, 1, "f"), call(30, 2, "g")});
   EXPECT_EQ(now(), "main;f;g");
   play({leave(40, 2), call(50, 2, "h")});
@@ -52,7 +52,7 @@ TEST_F(GuestStacksTest, CallsAndReturnsMakeTheStack) {
   play({leave(60, 2), leave(70, 1)});
   EXPECT_EQ(now(), "main");
   play({leave(80, 0)});
-  EXPECT_EQ(now(), "[unknown]");
+  EXPECT_EQ(now(), "-");
 }
 
 TEST_F(GuestStacksTest, FramesThatWereNotSeenAreTheirCallers) {
@@ -63,7 +63,7 @@ TEST_F(GuestStacksTest, FramesThatWereNotSeenAreTheirCallers) {
   play({call(40, 3, "g"), leave(50, 2)});
   EXPECT_EQ(now(), "main");
   play({leave(60, 0), call(70, 1023, "h"), leave(80, 4)});
-  EXPECT_EQ(now(), "[unknown]");
+  EXPECT_EQ(now(), "-");
 }
 
 TEST_F(GuestStacksTest, OneStackHasOneNumber) {
@@ -76,7 +76,7 @@ TEST_F(GuestStacksTest, OneStackHasOneNumber) {
 TEST_F(GuestStacksTest, TasksThatTakeTurnsOnAVcpuHaveStacksOfTheirOwn) {
   play({of_task(5, call(10, 0, "main")), of_task(5, call(20, 1, "f")),
         of_task(5, off_cpu(30, true))});
-  EXPECT_EQ(now(), "[unknown]");  // what runs now is not known
+  EXPECT_EQ(now(), "-");  // what runs now is not known
   play({of_task(6, off_cpu(40, false)), of_task(6, call(50, 0, "other"))});
   EXPECT_EQ(now(), "other");
   play({of_task(6, off_cpu(60, true)), of_task(5, off_cpu(70, false))});
@@ -94,7 +94,7 @@ TEST_F(GuestStacksTest, ACallThatBeganAfterTheHostsLastEventEndsNoEarlier) {
 TEST_F(GuestStacksTest, ATaskTakesItsStackAlongToAnotherVcpu) {
   play({of_task(5, call(10, 0, "main")), of_task(5, off_cpu(20, true)),
         of_task(5, off_cpu(30, false), kVcpu1)});
-  EXPECT_EQ(now(), "[unknown]");
+  EXPECT_EQ(now(), "-");
   EXPECT_EQ(stacks_.text(stacks_.stack_of(kVcpu1)), "main");
   // The vCPU it left learns of it late.
   play({of_task(6, call(40, 0, "other")), of_task(5, off_cpu(50, true))});

@@ -23,6 +23,7 @@ struct BenchArguments {
   int ok_status = 0;
   std::uint64_t pairs = 5, warm_up = 1, seed = 1;
   bool no_qemu_events = false;
+  Output terminal;
   SideOptions sides;
   CompareOptions compare;
   CompareChoice choice;
@@ -188,7 +189,7 @@ Result<int> run_bench(BenchArguments& options) {
   const auto comparison = run_compare(sides, options.compare, {});
   if (!comparison) return tl::unexpected(comparison.error());
   const auto printed =
-      print(*comparison, options.choice, {},
+      print(*comparison, options.choice, options.terminal,
             fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
                         options.seed, printable(options.folder)));
   if (!printed) return tl::unexpected(printed.error());
@@ -221,6 +222,7 @@ void add_bench(CLI::App& app, int& status) {
       .add("-o,--output", options->folder, "DIR", "The sessions' folder")
       ->capture_default_str();
   add_compare_choice(*command, options->choice, options->compare);
+  add_terminal(OptionGroup(*command, kOutput), options->terminal);
   rest.flag("--sched", record.events.sched, "Scheduler events: blocked and preempted time");
   add_qemu_events(*command, kRest, record.qemu_events, options->no_qemu_events);
   rest.flag("--functions{uftrace}", options->functions,

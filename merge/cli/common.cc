@@ -15,6 +15,7 @@
 #include "backend_ftrace/base/message.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
+#include "merge/cli/pager.h"
 #include "merge/export/output_file.h"
 #include "merge/render/ordered_json.h"
 
@@ -142,23 +143,19 @@ Progress ProgressLine::callback() {
 
 namespace {
 
-TextStyle stdout_style() {
-  TextStyle style;
-  // auto, always or never; main() has put the configuration file's there (config.h).
-  const char* setting = std::getenv("TRAPLINE_COLOURS");
-  const std::string_view colours = setting == nullptr ? "auto" : setting;
-  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-  style.colours = colours == "always" || (terminal && colours != "never");
+bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
+
+std::size_t stdout_width() {
   constexpr std::uint64_t kLeast = 40;
   const char* columns = std::getenv("COLUMNS");
   winsize size{};
   if (const auto wanted = columns == nullptr ? std::nullopt : parse_number(columns);
       wanted.value_or(0) >= kLeast) {
-    style.width = *wanted;
-  } else if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= kLeast) {
-    style.width = size.ws_col;
+    return *wanted;
   }
-  return style;
+  if (is_terminal() && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= kLeast)
+    return size.ws_col;
+  return TextStyle().width;
 }
 
 }  // namespace
@@ -168,8 +165,37 @@ void add_output(const OptionGroup& group, Output& output, const std::string& tex
   (rare ? group.rare() : group).flag("--force", output.force, "Replace the file if it exists");
 }
 
+void add_color(const OptionGroup& group, std::string& color) {
+  group.rare()
+      .add("--color", color, "", "Colours: auto: on a terminal, without NO_COLOR")
+      ->check(one_of({"auto", "always", "never"}))
+      ->capture_default_str();
+}
+
+void add_no_pager(const OptionGroup& group, Output& output) {
+  group.rare().flag("--no-pager", output.no_pager,
+                    "On a terminal, print what is longer than it without a pager");
+}
+
+void add_terminal(const OptionGroup& group, Output& output) {
+  add_color(group, output.color);
+  add_no_pager(group, output);
+}
+
+bool takes_colours(const std::string& color) {
+  if (color != "auto") return color == "always";
+  const char* terminal = std::getenv("TERM");
+  return is_terminal() && terminal != nullptr && *terminal != '\0' &&
+         std::string_view(terminal) != "dumb";
+}
+
 TextStyle style_of(const Output& output) {
-  return output.file.empty() ? stdout_style() : TextStyle{};
+  TextStyle style;
+  if (output.file.empty()) {
+    style.width = stdout_width();
+    style.colours = takes_colours(output.color);
+  }
+  return style;
 }
 
 Result<void> check(const Output& output, std::span<const std::string> recordings) {
@@ -178,6 +204,14 @@ Result<void> check(const Output& output, std::span<const std::string> recordings
 }
 
 Result<void> print_to(const Output& output, const std::function<void(std::ostream&)>& print) {
+  const auto pager =
+      output.file.empty() && is_terminal() && !output.no_pager ? pager_command() : std::nullopt;
+  if (pager) {
+    PagedOutput paged(*pager);
+    std::ostream out(&paged);
+    print(out);
+    return paged.finish();
+  }
   if (output.file.empty()) {
     print(std::cout);
     std::cout.flush();

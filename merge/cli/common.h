@@ -28,11 +28,20 @@ void add_qemu_events(CLI::App& command, std::string_view group, std::vector<std:
 struct Output {
   std::string file;
   bool force = false;
+  std::string color = "auto";
+  bool no_pager = false;
 };
 // -o and --force. `rare`: --help leaves the latter to --help-all.
 void add_output(const OptionGroup& group, Output& output,
                 const std::string& text = "Write to this file", bool rare = false);
-// stdout's width, and whether it takes colours (a terminal, and NO_COLOR is not set).
+// --color and --no-pager, of what is printed for people; the latter alone where nothing has
+// colours.
+void add_color(const OptionGroup& group, std::string& color);
+void add_no_pager(const OptionGroup& group, Output& output);
+void add_terminal(const OptionGroup& group, Output& output);
+// Whether colours are asked for, or are good for the terminal.
+[[nodiscard]] bool takes_colours(const std::string& color);
+// stdout's width, and whether it takes colours.
 [[nodiscard]] TextStyle style_of(const Output& output);
 
 // Share read, on stderr, once a second when that is a terminal; erased at the end.
@@ -59,7 +68,7 @@ class ProgressLine {
 // Before the recordings are read for it; an Error where it would replace one of them, or a file
 // without --force.
 [[nodiscard]] Result<void> check(const Output& output, std::span<const std::string> recordings);
-// An Error when it cannot be written whole.
+// An Error when it cannot be written whole. A terminal gets what does not fit through a pager.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
 

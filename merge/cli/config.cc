@@ -40,8 +40,8 @@ std::vector<Setting> all_settings() {
            "QEMU's trace-events-all, for recordings that contain none",
            tracetool::kInstalledTraceEvents,
            {}},
-          {"colours",
-           "TRAPLINE_COLOURS",
+          {"color",
+           "TRAPLINE_COLOR",
            kText,
            "colours on the terminal: auto, always or never",
            "auto",
@@ -140,10 +140,10 @@ void read_environment(Config& config) {
     setting.origin = setting.variable;
   }
   // NO_COLOR is the environment's word as well, unless it has the more exact one.
-  Setting& colours = config.settings.back();
-  if (colours.origin != colours.variable && !environment("NO_COLOR").empty()) {
-    colours.values = {"never"};
-    colours.origin = "NO_COLOR";
+  Setting& color = config.settings.back();
+  if (color.origin != color.variable && !environment("NO_COLOR").empty()) {
+    color.values = {"never"};
+    color.origin = "NO_COLOR";
   }
 }
 
@@ -195,11 +195,11 @@ Result<Config> load_config() {
   Config config{config_file(), false, all_settings()};
   if (auto read = read_file(config); !read) return tl::unexpected(std::move(read).error());
   read_environment(config);
-  const Setting& colours = config["colours"];
-  const std::string value = colours.values.empty() ? colours.built_in : colours.values.front();
+  const Setting& color = config["color"];
+  const std::string value = color.values.empty() ? color.built_in : color.values.front();
   if (value != "auto" && value != "always" && value != "never") {
-    return fail(ErrorKind::kUsage, "{}: colours: '{}' is not one of auto, always, never",
-                colours.origin, printable(value));
+    return fail(ErrorKind::kUsage, "{}: color: '{}' is not one of auto, always, never",
+                color.origin, printable(value));
   }
   return config;
 }
@@ -233,7 +233,7 @@ void apply_config(const Config& config, CLI::App& app) {
       if (option != nullptr && !config_of(config, name).values.empty()) act(*command, *option);
     }
   };
-  for (const char* name : {"--clock", "--buffer-size"}) {
+  for (const char* name : {"--clock", "--buffer-size", "--color"}) {
     of_every_command(name, [&](CLI::App&, CLI::Option& option) {
       set(option, config_of(config, name));
       option.default_str(config_of(config, name).values.front());
@@ -244,9 +244,6 @@ void apply_config(const Config& config, CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     if (command->get_name() == "record" || !command->get_option_no_throw("--symbols")) continue;
     command->parse_complete_callback([command, &config] { complete_input(*command, config); });
-  }
-  if (const Setting& colours = config["colours"]; !colours.values.empty()) {
-    ::setenv("TRAPLINE_COLOURS", colours.values.front().c_str(), 1);
   }
 }
 

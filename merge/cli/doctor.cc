@@ -12,6 +12,7 @@
 #include "merge/cli/common.h"
 #include "merge/cli/finding_text.h"
 #include "merge/record/qemu_doctor.h"
+#include "merge/record/running_qemu.h"
 
 namespace trapline::cli {
 namespace {
@@ -40,14 +41,22 @@ std::vector<Finding> examine(const DoctorArguments& options) {
   add(record::check_buffer(host));
   add(record::check_disk(record::measure_disk("."), record::bytes_per_exit(host)));
   add(record::check_qemu(record::find_qemu(host, options.qemu)));
+  add(record::check_running_qemus());
   add(record::check_limits(host));
   add(record::check_worker());
   add(record::check_guest(host));
   return all;
 }
 
-void print_text(const std::vector<Finding>& findings, std::ostream& out) {
-  for (const Finding& finding : findings) out << finding_text(finding);
+void print_text(const std::vector<Finding>& findings, std::ostream& out, const TextStyle& style) {
+  for (const Finding& finding : findings) {
+    const std::string text = finding_text(finding);
+    const std::string_view level = record::name_of(finding.level);
+    const std::string_view look = finding.level == Level::kMissing   ? kAlarm
+                                  : finding.level == Level::kLimited ? kBold
+                                                                     : std::string_view();
+    out << looking(look, level, style) << text.substr(level.size());
+  }
   const auto count = [&](Level level) {
     return std::count_if(findings.begin(), findings.end(),
                          [&](const Finding& finding) { return finding.level == level; });
@@ -98,10 +107,12 @@ void add_doctor(CLI::App& app, int& status) {
   rest.size("--buffer-size", options->buffer_kb, kKib, 64, 4 << 20,
             "Size of each CPU's buffer to judge, as in trapline record");
   add_output(output, options->output);
+  add_terminal(output, options->output);
   command->callback([options, &status] {
     const std::vector<Finding> findings = examine(*options);
     const auto printed = print_to(options->output, [&](std::ostream& out) {
-      options->format == "json" ? print_json(findings, out) : print_text(findings, out);
+      options->format == "json" ? print_json(findings, out)
+                                : print_text(findings, out, style_of(options->output));
     });
     status = !printed ? fail_with(printed.error())
                       : (record::worst_of(findings) == Level::kMissing ? 1 : 0);

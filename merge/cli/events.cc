@@ -8,7 +8,7 @@
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/events/client.h"
 #include "merge/cli/commands.h"
-#include "merge/cli/help.h"
+#include "merge/cli/common.h"
 
 namespace trapline::cli {
 namespace {
@@ -19,6 +19,7 @@ struct EventsOptions {
   std::string pattern;
   std::string state;
   std::string trace_file;
+  Output output;
 };
 
 Result<std::unique_ptr<EventControl>> connect(const EventsOptions& options) {
@@ -70,10 +71,10 @@ Result<void> control(const EventsOptions& options) {
   }
   auto states = (*program)->list(options.pattern.empty() ? "*" : options.pattern);
   if (!states) return tl::unexpected(states.error());
-  for (const EventState& event : *states) {
-    fmt::print("{} : state {}\n", printable(event.name), event.on ? 1 : 0);
-  }
-  return {};
+  return print_to(options.output, [&](std::ostream& out) {
+    for (const EventState& event : *states)
+      out << fmt::format("{} : state {}\n", printable(event.name), event.on ? 1 : 0);
+  });
 }
 
 }  // namespace
@@ -91,6 +92,7 @@ void add_events(CLI::App& app, int& status) {
   rest.add("--trace-file", options->trace_file, "ACTION",
            "Control the trace file: on, off, flush, status, layout=qemu|rfc (docs/backend.md), "
            "or set PATH, a new one");
+  add_no_pager(OptionGroup(*command, kOutput), options->output);
   command->callback([options, &status] {
     if (auto done = control(*options); !done) status = fail_with(done.error());
   });

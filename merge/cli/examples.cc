@@ -71,7 +71,7 @@ constexpr Row kRows[] = {
       "trapline sync --port 0 --ptp /dev/ptp1 --rounds 10 --interval 10ms",
       "trapline sync --rounds 1 --marker /sys/kernel/tracing/trace_marker"}},
     {"config",
-     {"trapline config", "trapline config --example", "TRAPLINE_COLOURS=never trapline config"}},
+     {"trapline config", "trapline config --example", "TRAPLINE_COLOR=never trapline config"}},
     {"help", {"trapline help", "trapline help exit-model", "trapline help record"}},
 };
 

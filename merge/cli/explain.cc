@@ -100,6 +100,7 @@ void add_explain(CLI::App& app, int& status) {
       ->check(one_of({"text", "json", "csv"}))
       ->capture_default_str();
   add_output(output, options->output);
+  add_terminal(output, options->output);
   command->callback([options, &status] { status = run_explain(*options); });
 }
 

@@ -5,35 +5,31 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
-#include "merge/cli/help.h"
+#include "merge/cli/common.h"
 
 namespace trapline::cli {
 namespace {
 
-void print_topics() {
-  fmt::print("trapline help TOPIC prints a text about:\n\n");
-  for (const Topic& topic : topics()) fmt::print("  {:<12}{}\n", topic.name, topic.title);
-  fmt::print("\ntrapline help COMMAND prints the help of a command; trapline --help lists them.\n");
+std::string topics_text() {
+  std::string text = "trapline help TOPIC prints a text about:\n\n";
+  for (const Topic& topic : topics()) text += fmt::format("  {:<12}{}\n", topic.name, topic.title);
+  return text +
+         "\ntrapline help COMMAND prints the help of a command; trapline --help lists them.\n";
 }
 
-int print_help(const CLI::App& app, const std::string& name) {
-  if (name.empty()) {
-    print_topics();
-    return 0;
-  }
+int print_help(const CLI::App& app, const std::string& name, const Output& output) {
+  const auto print = [&output](std::string_view text) {
+    const auto printed = print_to(output, [text](std::ostream& out) { out << text; });
+    return printed ? 0 : fail_with(printed.error());
+  };
+  if (name.empty()) return print(topics_text());
   std::vector<std::string_view> names;
   for (const Topic& topic : topics()) {
-    if (topic.name == name) {
-      fmt::print("{}", topic.text);
-      return 0;
-    }
+    if (topic.name == name) return print(topic.text);
     names.push_back(topic.name);
   }
   for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_name() == name) {
-      fmt::print("{}", command->help());
-      return 0;
-    }
+    if (command->get_name() == name) return print(command->help());
     if (!command->get_group().empty()) names.push_back(command->get_name());
   }
   const auto near = nearest(name, names);
@@ -47,12 +43,14 @@ int print_help(const CLI::App& app, const std::string& name) {
 
 void add_help(CLI::App& app, int& status) {
   auto name = std::make_shared<std::string>();
+  auto output = std::make_shared<Output>();
   CLI::App* command =
       app.add_subcommand("help", "Print a text about a concept: exits, clocks, losses");
   std::string all;
   for (const Topic& topic : topics()) all += (all.empty() ? "" : ", ") + std::string(topic.name);
   command->add_option("TOPIC", *name, all + ", or a command");
-  command->callback([&app, &status, name] { status = print_help(app, *name); });
+  add_no_pager(OptionGroup(*command, kOutput), *output);
+  command->callback([&app, &status, name, output] { status = print_help(app, *name, *output); });
 }
 
 }  // namespace trapline::cli

@@ -33,12 +33,17 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
                                  flight.why));
   }
   fact("events", grouped(counters.events));
-  const bool is_text = source.info().kind == "trace text";  // it need not name losses
-  fact("lost", counters.gaps == 0
-                   ? (is_text ? "nothing that the text names" : "nothing")
-                   : fmt::format("{} events in {} losses, {} losses without a count",
-                                 grouped(counters.lost_events), grouped(counters.gaps),
-                                 grouped(counters.gaps_uncounted)));
+  if (counters.gaps == 0) {
+    const bool is_text = source.info().kind == "trace text";  // it need not name losses
+    fact("lost", is_text ? "nothing that the text names" : "nothing");
+  } else {
+    out << looking(kAlarm,
+                   fmt::format("  {:<12} {} events in {} losses, {} losses without a count", "lost",
+                               grouped(counters.lost_events), grouped(counters.gaps),
+                               grouped(counters.gaps_uncounted)),
+                   style)
+        << '\n';
+  }
   if (counters.left_out_pieces != 0) {
     fact("left out",
          fmt::format("{} events in {} pieces, on purpose (--snapshot-on)",
@@ -90,6 +95,7 @@ void add_info(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("info", "Print what is in a recording");
   add_input_options(*command, options->input);
   add_output(OptionGroup(*command, kOutput), options->output);
+  add_terminal(OptionGroup(*command, kOutput), options->output);
   command->callback([options, &status] {
     if (auto done = print_info(*options); !done) status = fail_with(done.error());
   });

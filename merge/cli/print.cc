@@ -1,7 +1,6 @@
 // trapline print: the events of a simpletrace file.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 
 #include "backend_ftrace/base/text.h"
@@ -9,7 +8,7 @@
 #include "backend_ftrace/tracetool/event_text.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 #include "merge/cli/commands.h"
-#include "merge/cli/help.h"
+#include "merge/cli/common.h"
 
 namespace trapline::cli {
 namespace {
@@ -18,6 +17,7 @@ struct PrintOptions {
   std::string file;
   std::string events = tracetool::kInstalledTraceEvents;
   std::string format = "fields";
+  Output output;
 };
 
 std::string text_line(const simpletrace::Record& record) {
@@ -29,21 +29,31 @@ std::string text_line(const simpletrace::Record& record) {
   return printable(line);
 }
 
+Result<void> print_records(simpletrace::Reader& reader, const PrintOptions& options,
+                           std::ostream& out) {
+  simpletrace::Record record;
+  std::optional<std::uint64_t> previous;
+  while (out) {
+    auto more = reader.next(record);
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) break;
+    out << (options.format == "text" ? text_line(record) : simpletrace::line_of(record, previous))
+        << '\n';
+    previous = record.timestamp;
+  }
+  return {};
+}
+
 Result<void> print(const PrintOptions& options) {
   auto declarations = tracetool::read_trace_events(options.events);
   if (!declarations) return tl::unexpected(declarations.error());
   auto reader = simpletrace::Reader::open(options.file, *declarations);
   if (!reader) return tl::unexpected(reader.error());
-  simpletrace::Record record;
-  std::optional<std::uint64_t> previous;
-  for (;;) {
-    auto more = reader->next(record);
-    if (!more) return tl::unexpected(more.error());
-    if (!*more) break;
-    fmt::print("{}\n", options.format == "text" ? text_line(record)
-                                                : simpletrace::line_of(record, previous));
-    previous = record.timestamp;
-  }
+  Result<void> read;
+  auto printed = print_to(options.output,
+                          [&](std::ostream& out) { read = print_records(*reader, options, out); });
+  if (!read) return read;
+  if (!printed) return printed;
   if (reader->undecoded() != 0) {
     say(fmt::format(
         "{} events are not declared in {} as they were recorded; give the trace-events-all of the "
@@ -74,6 +84,7 @@ void add_print(CLI::App& app, int& status) {
       .add("--format", options->format, "", "text: each event with its own format string")
       ->check(one_of({"fields", "text"}))
       ->capture_default_str();
+  add_no_pager(OptionGroup(*command, kOutput), options->output);
   command->callback([options, &status] {
     if (auto done = print(*options); !done) status = fail_with(done.error());
   });

@@ -293,6 +293,7 @@ void add_report(CLI::App& app, int& status) {
                      "With --format json: what matters most in so many bytes, and the command "
                      "for the rest");
   add_output(output, options->output, "Write to this file", true);
+  add_terminal(output, options->output);
   output.flag("--strict", options->strict, "Exit with status 3 when events were lost");
   command->callback([options, &status] { status = run_report(*options); });
 }

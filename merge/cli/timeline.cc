@@ -148,6 +148,7 @@ void add_timeline(CLI::App& app, int& status) {
       ->check(one_of({"text", "html"}))
       ->capture_default_str();
   add_output(output, options->output);
+  add_terminal(output, options->output);
   command->callback([options, &status] {
     if (auto done = print_timeline(*options); !done) status = fail_with(done.error());
   });

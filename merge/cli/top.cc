@@ -12,7 +12,7 @@ namespace {
 struct TopArguments {
   live::TopOptions top;
   SelectionOptions which;
-  std::string by = "reason", sort = "total", interval, save;
+  std::string by = "reason", sort = "total", interval, save, color = "auto";
   bool no_sched = false;
   std::uint64_t memory_mb = 8;
 };
@@ -48,6 +48,7 @@ Result<void> complete(TopArguments& options) {
     top.save_ns = *save;
   }
   top.ring_bytes = options.memory_mb * kMib;
+  top.colours = takes_colours(options.color);
   top.record.events.sched = !options.no_sched;
   top.record.trapline_version = TRAPLINE_VERSION;
   return {};
@@ -90,6 +91,7 @@ void add_top(CLI::App& app, int& status) {
           "Guest symbols: ELF, kallsyms, System.map; repeatable");
   how.add("--trace-events", top.input.trace_events, "FILE",
           "The trace-events-all of the running QEMU");
+  add_color(OptionGroup(*command, kOutput), options->color);
   top.say = top.record.say = [](const std::string& line) { say(line); };
   command->callback([options, &status] {
     if (auto ready = complete(*options); !ready) {

@@ -19,8 +19,7 @@ constexpr short kPoor[] = {COLOR_GREEN, COLOR_BLUE,    COLOR_YELLOW,
 constexpr short kWarningPair = 7;
 
 bool start_colours() {
-  const char* const no_colour = std::getenv("NO_COLOR");
-  if ((no_colour != nullptr && *no_colour != '\0') || !::has_colors()) return false;
+  if (!::has_colors()) return false;
   ::start_color();
   ::use_default_colors();
   const bool rich = COLORS >= 256;
@@ -43,7 +42,7 @@ Result<void> Screen::can_open() {
   return {};
 }
 
-Result<std::unique_ptr<Screen>> Screen::open() {
+Result<std::unique_ptr<Screen>> Screen::open(bool colours) {
   if (auto can = can_open(); !can) return tl::unexpected(std::move(can).error());
   std::setlocale(LC_CTYPE, "");
   const char* const terminal = std::getenv("TERM");
@@ -60,7 +59,7 @@ Result<std::unique_ptr<Screen>> Screen::open() {
   ::nodelay(stdscr, TRUE);
   ::set_escdelay(50);
   ::curs_set(0);
-  return std::unique_ptr<Screen>(new Screen(start_colours()));
+  return std::unique_ptr<Screen>(new Screen(colours && start_colours()));
 }
 
 Screen::~Screen() { ::endwin(); }

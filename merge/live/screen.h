@@ -13,7 +13,7 @@ class Screen {
   // An error (kUsage): stdin or stdout is no terminal; it says what to use instead.
   [[nodiscard]] static Result<void> can_open();
   // Errors (kUsage): also a terminal that ncurses does not know.
-  [[nodiscard]] static Result<std::unique_ptr<Screen>> open();
+  [[nodiscard]] static Result<std::unique_ptr<Screen>> open(bool colours);
   // The terminal is as it was before.
   ~Screen();
   Screen(const Screen&) = delete;

@@ -105,7 +105,7 @@ class ScreenRun {
     view_.emplace(watch_->engine(), std::move(how));
     if (watch_->live() != nullptr) view_->save = [this] { return save(); };
     if (!options_.prometheus.empty()) prometheus_.emplace(options_.prometheus);
-    auto screen = Screen::open();
+    auto screen = Screen::open(options_.colours);
     if (!screen) return tl::unexpected(std::move(screen).error());
     screen_ = std::move(*screen);
     const Result<void> done = loop();

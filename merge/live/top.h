@@ -18,6 +18,7 @@ struct TopOptions {
   EngineOptions engine;
   BatchOptions batch;  // and what the screen begins with
   bool to_batch = false;
+  bool colours = true;      // on the screen, where it has some
   std::string prometheus;   // the file, or empty: none
   std::uint64_t count = 0;  // intervals of --batch and --prometheus; 0: until it ends
   std::uint64_t save_ns = 60'000'000'000;  // of the last that the screen's w saves

@@ -14,31 +14,60 @@
 namespace trapline {
 namespace {
 
-constexpr std::size_t kTextColumns = 52;
+constexpr std::size_t kTextColumns = 52, kTimeColumns = 9, kShareColumns = 8;
 
-void print_node(const ExplainNode& node, std::uint64_t whole, const std::string& lead,
-                const std::string& below, bool cycles, std::ostream& out) {
-  const std::string text = lead + node.text;
+std::string pieces_text(const ExplainNode& node) {
+  return node.count > 1 ? fmt::format("  in {} pieces", grouped(node.count)) : std::string();
+}
+
+std::size_t pieces_columns(const ExplainNode& node) {
+  std::size_t columns = text_width(pieces_text(node));
+  for (const ExplainNode& child : node.children) columns = std::max(columns, pieces_columns(child));
+  return columns;
+}
+
+struct TreeStyle {
+  TextStyle terminal;
+  std::uint64_t whole;
+  std::size_t columns;  // of the text
+  bool cycles;
+};
+
+// `below`: what the lines begin with that stand below the first, and the children's.
+void print_node(const ExplainNode& node, const std::string& lead, const std::string& below,
+                std::string_view look, const TreeStyle& style, std::ostream& out) {
+  std::string text = lead + node.text;
+  std::string rest;
+  if (style.terminal.width != TextStyle().width && text_width(text) > style.columns)
+    rest = cut_at_blank(text, style.columns);
   const std::size_t width = text_width(text);
-  const std::string time = duration_text(node.ns, cycles);
+  const std::string time = duration_text(node.ns, style.cycles);
   const std::size_t time_width = text_width(time);
-  constexpr std::size_t kTimeColumns = 9;
-  out << text << std::string(width < kTextColumns ? kTextColumns - width : 1, ' ')
-      << std::string(time_width < kTimeColumns ? kTimeColumns - time_width : 1, ' ') << time
-      << fmt::format("{:>8}", percent_text(node.ns, whole));
-  if (node.count > 1) out << fmt::format("  in {} pieces", grouped(node.count));
-  out << '\n';
-  for (std::size_t i = 0; i < node.children.size(); ++i) {
-    const bool last = i + 1 == node.children.size();
-    print_node(node.children[i], whole, below + (last ? "└ " : "├ "), below + (last ? "  " : "│ "),
-               cycles, out);
+  out << text << std::string(width < style.columns ? style.columns - width : 1, ' ')
+      << std::string(time_width < kTimeColumns ? kTimeColumns - time_width : 1, ' ')
+      << looking(look, time, style.terminal)
+      << fmt::format("{:>{}}", percent_text(node.ns, style.whole), kShareColumns)
+      << pieces_text(node) << '\n';
+  while (!rest.empty()) {
+    std::string line = below + (node.children.empty() ? "" : "│ ") + std::exchange(rest, {});
+    rest = cut_at_blank(line, style.columns);
+    out << line << '\n';
+  }
+  const auto largest = std::ranges::max_element(node.children, {}, &ExplainNode::ns);
+  for (auto child = node.children.begin(); child != node.children.end(); ++child) {
+    const bool last = child + 1 == node.children.end();
+    print_node(*child, below + (last ? "└ " : "├ "), below + (last ? "  " : "│ "),
+               lead.empty() && child == largest ? look_of_part(child->text) : "", style, out);
   }
 }
 
 }  // namespace
 
-void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out) {
-  print_node(tree, tree.ns, "", "", cycles, out);
+void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out, const TextStyle& style) {
+  const std::size_t figures = kTimeColumns + kShareColumns + pieces_columns(tree);
+  constexpr std::size_t kFewest = 16;
+  const std::size_t room = style.width - std::min(style.width - kFewest, figures);
+  print_node(tree, "", "", "", {style, tree.ns, std::min(kTextColumns, room), cycles}, out);
 }
 
 namespace {
@@ -69,8 +98,7 @@ std::string what(const Explanation& explanation) {
     text += fmt::format(" (the first of {} accesses)", grouped(explanation.accesses));
   if (exit.device != "-") text += ", " + exit.device;
   if (exit.function == kHiddenFunction) return text + ", rip " + exit.function;
-  return exit.function == "[unknown]" || exit.function == "-" ? text
-                                                              : text + ", in " + exit.function;
+  return exit.function == "-" ? text : text + ", in " + exit.function;
 }
 
 ExplainNode tree_of(const Explanation& explanation) {
@@ -236,25 +264,24 @@ std::vector<std::string> finding(const Explanation& explanation) {
   return sentences;
 }
 
-void print_steps(const Explanation& explanation, std::ostream& out) {
+void print_steps(const Explanation& explanation, std::ostream& out, const TextStyle& style) {
   const bool cycles = explanation.cycles;
-  const auto columns = [&out](const std::string& text) {
+  const auto column = [](const std::string& text) {
     const std::size_t width = text_width(text);
-    out << std::string(width < 10 ? 10 - width : 1, ' ') << text;
+    return std::string(width < 10 ? 10 - width : 1, ' ') + text;
   };
   out << "\nIn order:\n";
   for (const ExplainStep& step : explanation.steps) {
-    columns("+" + duration_text(step.after_ns, cycles));
-    columns(duration_text(step.ns, cycles));
-    out << "  " << step.text << '\n';
+    const std::string after = column("+" + duration_text(step.after_ns, cycles));
+    print_wrapped(after + column(duration_text(step.ns, cycles)) + ' ', step.text, out, style);
   }
   if (explanation.steps_left_out != 0)
     out << fmt::format("  and {} more\n", grouped(explanation.steps_left_out));
   if (explanation.vmm_events.empty()) return;
   out << "\nQEMU's events:\n";
   for (const VmmEventText& event : explanation.vmm_events) {
-    columns("+" + duration_text(event.after_ns, cycles));
-    out << "  " << event.text << '\n';
+    print_wrapped(column("+" + duration_text(event.after_ns, cycles)) + ' ', event.text, out,
+                  style);
   }
   if (explanation.vmm_events_left_out != 0)
     out << fmt::format("  and {} more\n", grouped(explanation.vmm_events_left_out));
@@ -265,11 +292,12 @@ void print_steps(const Explanation& explanation, std::ostream& out) {
 void print_text(const Explanation& explanation, bool steps, std::ostream& out,
                 const TextStyle& style) {
   const bool cycles = explanation.cycles;
-  for (const std::string& sentence : finding(explanation)) print_wrapped("", sentence, out, style);
+  for (const std::string& sentence : finding(explanation))
+    print_wrapped("", sentence, out, style, {.figures = true});
   if (!explanation.advice.empty())
     print_wrapped("", fmt::format("{} ({})", explanation.advice, explanation.source), out, style);
   out << '\n';
-  print_tree(tree_of(explanation), cycles, out);
+  print_tree(tree_of(explanation), cycles, out, style);
   std::string when = "It began at " + time_text(explanation.exit.span.start.ns(), cycles);
   if (explanation.guest_ns != 0)
     when += ", after the guest ran " + duration_text(explanation.guest_ns, cycles);
@@ -278,8 +306,9 @@ void print_text(const Explanation& explanation, bool steps, std::ostream& out,
     when += fmt::format("; -v prints its {} step{} in order", count, count == 1 ? "" : "s");
   out << '\n';
   print_wrapped("", when + '.', out, style);
-  if (steps) print_steps(explanation, out);
-  for (const std::string& note : explanation.notes) print_wrapped("note:", note, out, style);
+  if (steps) print_steps(explanation, out, style);
+  for (const std::string& note : explanation.notes)
+    print_wrapped("note:", note, out, style, {.label = kBold});
 }
 
 void print_json(const Explanation& explanation, std::ostream& out) {

@@ -16,12 +16,12 @@ void print_text(const Explanation& explanation, bool steps, std::ostream& out,
 void print_json(const Explanation& explanation, std::ostream& out);
 
 // A time and its parts, a line each, with their share of the whole.
-void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out);
+void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out, const TextStyle& style);
 
 void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style);
 void print_json(const GuestSpansExplained& spans, std::ostream& out);
 // "\nCounters\n…" of those that are not 0, then the notes.
-void print_counters(const GuestSpansExplained& spans, std::ostream& out);
+void print_counters(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style);
 // `json` with the counters and notes after it.
 void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out);
 // rank,start_ns,interval,interval_ns,part,culprit,ns: the parts of the worst, those that wait by

@@ -92,26 +92,31 @@ Json node_json(const ExplainNode& node) {
 
 }  // namespace
 
-void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle&) {
+void print_text(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style) {
   const Histogram& all = spans.all;
-  out << fmt::format("{} intervals of {}: p50 {}, p99 {}, max {}\n", grouped(all.count()),
-                     spans.spec, duration_text(all.percentile(500), false),
-                     duration_text(all.percentile(990), false), duration_text(all.max(), false));
-  for (const std::string& clock : spans.clocks) out << "clock of " << clock << '\n';
+  print_wrapped(
+      "",
+      fmt::format("{} intervals of {}: p50 {}, p99 {}, max {}", grouped(all.count()), spans.spec,
+                  duration_text(all.percentile(500), false),
+                  duration_text(all.percentile(990), false), duration_text(all.max(), false)),
+      out, style, {.figures = true});
+  for (const std::string& clock : spans.clocks) print_wrapped("", "clock of " + clock, out, style);
   out << '\n';
-  print_tree(spans.tree, false, out);
+  print_tree(spans.tree, false, out, style);
   out << fmt::format("\nThe {} longest:\n", grouped(spans.worst.size()));
   for (std::size_t i = 0; i < spans.worst.size(); ++i) {
     const ExplainedSpan& span = spans.worst[i];
     out << fmt::format("\n{}. At {}\n", i + 1, time_text(span.start_ns, false));
-    print_tree(span.tree, false, out);
-    out << span.sentence << '\n';
-    if (!span.advice.empty()) out << span.advice << "\n(" << span.source << ")\n";
+    print_tree(span.tree, false, out, style);
+    print_wrapped("", span.sentence, out, style, {.figures = true});
+    if (span.advice.empty()) continue;
+    print_wrapped("", span.advice, out, style);
+    print_wrapped("", '(' + span.source + ')', out, style);
   }
-  print_counters(spans, out);
+  print_counters(spans, out, style);
 }
 
-void print_counters(const GuestSpansExplained& spans, std::ostream& out) {
+void print_counters(const GuestSpansExplained& spans, std::ostream& out, const TextStyle& style) {
   const std::pair<std::uint64_t, std::string_view> kCounters[] = {
       {spans.restarted, "begun again before they ended"},
       {spans.end_only, "ends of intervals that nothing began"},
@@ -122,7 +127,8 @@ void print_counters(const GuestSpansExplained& spans, std::ostream& out) {
     if (count != 0) counters += fmt::format("  {:>12}  {}\n", grouped(count), text);
   }
   if (!counters.empty()) out << "\nCounters\n" << counters;
-  for (const std::string& note : spans.notes) out << "note: " << note << '\n';
+  for (const std::string& note : spans.notes)
+    print_wrapped("note:", note, out, style, {.label = kBold});
 }
 
 void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out) {
@@ -179,7 +185,7 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
                       const TextStyle& style) {
   out << fmt::format("{} intervals of {}, {} together\n", grouped(spans.all.count()), spans.spec,
                      duration_text(spans.all.total(), false));
-  for (const std::string& clock : spans.clocks) out << "clock of " << clock << '\n';
+  for (const std::string& clock : spans.clocks) print_wrapped("", "clock of " + clock, out, style);
   const std::size_t shown = top == 0 ? spans.groups.size() : std::min(top, spans.groups.size());
   Table table = span_table(std::span(spans.groups).first(shown));
   table.left_out = spans.groups.size() - shown;
@@ -191,7 +197,7 @@ void print_span_table(const GuestSpansExplained& spans, std::size_t top, std::os
   for (const ExplainNode& part : spans.tree.children) {
     print_culprits(part, out, style);
   }
-  print_counters(spans, out);
+  print_counters(spans, out, style);
 }
 
 Json guest_spans_json(const GuestSpansExplained& spans, std::size_t most) {

@@ -43,17 +43,22 @@ void print_replay(const Report& report, const std::vector<HaltCostRow>& costs, s
   }
   if (halts == 0 || report.cycles) return;
   print_table(replay_table(sum_of_replays(costs)), "halt_poll_ns replayed", false, out, style);
-  out << fmt::format("{} took {} as recorded. The polling interval doubles from 10 µs and {}.\n",
-                     halts == 1 ? "1 halt was replayed; its wake-up"
-                                : grouped(halts) + " halts were replayed; their wake-ups",
-                     duration_text(late, false),
-                     halves ? "is halved"
-                     : seen ? "shrinks to 0"
-                            : "shrinks to 0 (assumed)");
-  if (unknown != 0) {
-    out << fmt::format("{} left out, whose wake-up is not in the recording (sched:sched_waking).\n",
-                       unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are");
-  }
+  print_wrapped(
+      "",
+      fmt::format("{} took {} as recorded. The polling interval doubles from 10 µs and {}.",
+                  halts == 1 ? "1 halt was replayed; its wake-up"
+                             : grouped(halts) + " halts were replayed; their wake-ups",
+                  duration_text(late, false),
+                  halves ? "is halved"
+                  : seen ? "shrinks to 0"
+                         : "shrinks to 0 (assumed)"),
+      out, style);
+  if (unknown == 0) return;
+  print_wrapped(
+      "",
+      fmt::format("{} left out, whose wake-up is not in the recording (sched:sched_waking).",
+                  unknown == 1 ? "1 sleep is" : grouped(unknown) + " sleeps are"),
+      out, style);
 }
 
 }  // namespace

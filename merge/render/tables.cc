@@ -72,10 +72,48 @@ bool says_nothing(const Table& table, const Table::Described& column) {
   return true;
 }
 
+// Where the largest part of a row, and the largest of a column, stand in the text.
+class Standing {
+ public:
+  Standing(const Table& table, const std::vector<const Table::Described*>& columns)
+      : columns_(columns), largest_(columns.size()) {
+    for (std::size_t row = 0; row < table.rows; ++row) {
+      if (table.dim && table.dim(row)) continue;
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        if (columns[i]->stands_out != StandsOut::kLargest) continue;
+        const std::uint64_t ns = time_of(columns[i]->value(row)).value_or(0);
+        if (ns > largest_[i].ns) largest_[i] = {ns, row};
+      }
+    }
+  }
+
+  void mark(TextTable& text, std::size_t row) const {
+    std::optional<std::size_t> largest;
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const StandsOut how = columns_[i]->stands_out;
+      if (how == StandsOut::kLargest && largest_[i].ns != 0 && largest_[i].row == row)
+        text.mark(i + 1, kAlarm);
+      if (how != StandsOut::kLargestPart) continue;
+      const std::uint64_t ns = time_of(columns_[i]->value(row)).value_or(0);
+      if (ns > most) most = ns, largest = i;
+    }
+    if (largest) text.mark(*largest + 1, look_of_part(columns_[*largest]->title));
+  }
+
+ private:
+  struct Largest {
+    std::uint64_t ns = 0;
+    std::size_t row = 0;
+  };
+  const std::vector<const Table::Described*>& columns_;
+  std::vector<Largest> largest_;
+};
+
 }  // namespace
 
-void print_table(const Table& table, std::string_view title, bool cycles, std::ostream& out,
-                 const TextStyle& style, unsigned block) {
+std::vector<std::string> print_table(const Table& table, std::string_view title, bool cycles,
+                                     std::ostream& out, const TextStyle& style, unsigned block) {
   std::vector<TextTable::Column> titles = {title};
   std::vector<const Table::Described*> columns;
   for (const Table::Described& column : table.columns) {
@@ -86,6 +124,7 @@ void print_table(const Table& table, std::string_view title, bool cycles, std::o
     shown.goes = column.goes;
   }
   TextTable text(std::move(titles));
+  const Standing standing(table, columns);
   for (std::size_t row = 0; row < table.rows; ++row) {
     std::vector<std::string> cells = {table.name(row)};
     for (const Table::Described* column : columns) {
@@ -93,12 +132,17 @@ void print_table(const Table& table, std::string_view title, bool cycles, std::o
       if (std::holds_alternative<Absent>(value)) break;
       cells.push_back(cell(value, *column, cycles));
     }
-    if (cells.size() > columns.size()) text.add(std::move(cells), table.dim && table.dim(row));
+    if (cells.size() <= columns.size()) continue;
+    text.add(std::move(cells), table.dim && table.dim(row));
+    standing.mark(text, row);
   }
-  if (text.empty()) return;
+  if (text.empty()) return {};
   out << '\n';
-  text.print(out, style);
+  std::vector<std::string> no_room;
+  for (const std::size_t column : text.print(out, style))
+    if (column != 0) no_room.push_back(columns[column - 1]->key);
   if (block == 0) print_left_out(table.left_out, out);
+  return no_room;
 }
 
 Json row_json(const Table& table, std::size_t row) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <ostream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "merge/render/ordered_json.h"
 #include "merge/render/text_table.h"
@@ -12,9 +14,9 @@ namespace trapline {
 
 // A block of it after an empty line, without the rows that are absent from the block's first
 // column, and below it how many were left out; nothing where there is no row. `title`: of the rows'
-// names.
-void print_table(const Table& table, std::string_view title, bool cycles, std::ostream& out,
-                 const TextStyle& style, unsigned block = 0);
+// names. Returns the keys of the columns for which there was no room.
+std::vector<std::string> print_table(const Table& table, std::string_view title, bool cycles,
+                                     std::ostream& out, const TextStyle& style, unsigned block = 0);
 
 // An object for a row.
 [[nodiscard]] Json row_json(const Table& table, std::size_t row);

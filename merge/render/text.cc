@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,10 +25,13 @@ std::uint64_t interval_of(const Report& report) { return report.end_ns - report.
 
 void print_sources(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
-    out << fmt::format("{}: {} events{}, clock {}\n",
-                       source.path == kStandardInput ? "standard input" : printable(source.path),
-                       grouped(source.events), report.is_window ? " read" : "",
-                       printable(source.clock));
+    print_wrapped(
+        "",
+        fmt::format("{}: {} events{}, clock {}",
+                    source.path == kStandardInput ? "standard input" : printable(source.path),
+                    grouped(source.events), report.is_window ? " read" : "",
+                    printable(source.clock)),
+        out, style);
     const SourceAlignment& aligned = source.aligned;
     const bool same_clock = aligned.is_same_clock();
     if (same_clock && !aligned.one_boot_error_ns) continue;
@@ -43,56 +48,10 @@ void print_sources(const Report& report, std::ostream& out, const TextStyle& sty
   }
 }
 
-}  // namespace
-
-std::string finding_text(const Report& report) {
-  if (!report.overhead || report.overhead->busy_ns() == 0) return {};
-  const Overhead& overhead = *report.overhead;
-  const std::uint64_t busy = overhead.busy_ns();
-  const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
-  const std::string_view vcpus = report.vcpus.size() == 1 ? "The vCPU was" : "The vCPUs were";
-  const std::uint64_t halted = report.halted_ns();
-  std::string text = fmt::format("{} busy for {}", vcpus, time(busy));
-  std::uint64_t paused = 0;
-  for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
-  if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
-  if (paused != 0) text += " and paused for " + time(paused);
-  // A guest that idles without a halt does so in its own time; a halt that nothing divides has part
-  // of the cost.
-  const std::string_view least = report.saw_halts && !report.whole_halts ? "" : "at least ";
-  text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
-                      percent_text(overhead.guest_ns, busy), least,
-                      percent_text(overhead.exit_ns, busy));
-  // A key that begins with these names nothing: "-", "[unknown]", "[other]"; one that is of waits
-  // names no exit.
-  const bool of_waits =
-      report.by.find("-by") != report.by.npos || report.by.find("-on") != report.by.npos;
-  if (!report.exits_asked.empty())
-    text +=
-        fmt::format(" ({} of it by those with {})",
-                    percent_text(report.cost_ns, report.all_cost_ns), report.exits_asked.text());
-  else if (!of_waits && !report.costliest.empty() && report.costliest.find_first_of("-[") != 0)
-    text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
-                        report.costliest);
-  if (!report.knows(State::kPreempted)) {
-    text += "; whether a vCPU had to wait for a CPU was not recorded (sched:sched_switch).";
-  } else if (overhead.not_run_ns == 0) {
-    text += "; no vCPU had to wait for a CPU.";
-  } else {
-    text += fmt::format("; for {}{} a vCPU was ready and did not run.", least,
-                        percent_text(overhead.not_run_ns, busy));
-  }
-  return text;
-}
-
-namespace {
-
 void print_finding(const Report& report, std::ostream& out, const TextStyle& style) {
   const std::string text = finding_text(report);
   if (text.empty()) return;
-  if (style.colours) out << kBold;
-  print_wrapped("", text, out, style);
-  if (style.colours) out << kNormal;
+  print_wrapped("", text, out, style, {.figures = true});
 }
 
 // What was asked for, and what else is told all the same.
@@ -120,7 +79,7 @@ void print_losses(const Report& report, std::ostream& out, const TextStyle& styl
   if (counters.exits.closed_by_loss != 0)
     text += fmt::format("; left out: {} exits whose end may be among them",
                         grouped(counters.exits.closed_by_loss));
-  print_wrapped("LOST:", text, out, style);
+  print_wrapped("LOST:", text, out, style, {.label = kAlarm});
 }
 
 void print_head(const Report& report, std::ostream& out, const TextStyle& style) {
@@ -183,13 +142,19 @@ void print_vcpus(const Report& report, std::ostream& out, const TextStyle& style
   print_table(table, calls ? "Share of wall time" : "Share of the vCPU's time", report.cycles, out,
               style);
   if (report.vcpus.size() > kMostVcpuRows) {
-    out << fmt::format(
-        "{} vCPUs with fewer {} are not shown (--by vm sums those of each VM, --vm shows one).\n",
-        report.vcpus.size() - kMostVcpuRows, name_of(report.rows_of));
+    print_wrapped(
+        "",
+        fmt::format(
+            "{} vCPUs with fewer {} are not shown (--by vm sums those of each VM, --vm shows one).",
+            report.vcpus.size() - kMostVcpuRows, name_of(report.rows_of)),
+        out, style);
   }
   if (calls) {
-    out << "The time elsewhere is in functions that were not recorded, before the first call and "
-           "after the last.\n";
+    print_wrapped(
+        "",
+        "The time elsewhere is in functions that were not recorded, before the first call "
+        "and after the last.",
+        out, style);
   }
 }
 
@@ -218,6 +183,23 @@ std::vector<GroupRow> shown_rows(const Report& report) {
   return rows;
 }
 
+// Of the costliest rows what most of them was about, where the table has no room for it.
+void print_largest(const Report& report, std::ostream& out, const TextStyle& style) {
+  constexpr std::size_t kMost = 3;
+  std::vector<const GroupRow*> rows;
+  for (const GroupRow& row : report.rows)
+    if (!row.halts && !row.largest.empty() && row.largest_ns >= row.total.total() / 10)
+      rows.push_back(&row);
+  std::ranges::stable_sort(rows, std::ranges::greater(), &GroupRow::cost_ns);
+  std::string text;
+  for (const GroupRow* row : std::span(rows).first(std::min(rows.size(), kMost))) {
+    text += fmt::format("{}{}: {} ({}{})", text.empty() ? "" : "; ", row->key, row->largest,
+                        row->largest_at_least ? ">= " : "",
+                        percent_text(row->largest_ns, row->total.total()));
+  }
+  if (!text.empty()) print_wrapped("largest:", text, out, style);
+}
+
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.rows.empty()) {
     out << fmt::format("\nno {}{}\n", name_of(report.rows_of),
@@ -227,7 +209,8 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
   const std::vector<GroupRow> rows = shown_rows(report);
   Table table = group_table(rows, report);
   if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
-  print_table(table, report.by, report.cycles, out, style);
+  const std::vector<std::string> no_room = print_table(table, report.by, report.cycles, out, style);
+  if (std::ranges::find(no_room, "largest_ns") != no_room.end()) print_largest(report, out, style);
   const bool unnamed =
       std::ranges::any_of(rows, [](const GroupRow& row) { return row.key == "-"; });
   if (unnamed) out << fmt::format("-: {} without a {}\n", name_of(report.rows_of), report.by);
@@ -266,37 +249,46 @@ void print_slow_exits(const Report& report, std::ostream& out, const TextStyle& 
     out << fmt::format("the {} slowest of them; raise --slower-than to see them all\n",
                        grouped(report.slow_exits->size()));
   }
+  std::uint64_t longest = 0;
+  for (const ExitRow& row : *report.slow_exits) longest = std::max(longest, row.span.total());
   for (const ExitRow& row : *report.slow_exits) {
-    out << fmt::format("{}{}{}  {}  {}  {}", style.colours ? "\x1b[1m" : "",
-                       time_text(row.span.start.ns(), report.cycles),
-                       style.colours ? "\x1b[0m" : "", row.vcpu,
-                       duration_text(row.span.total(), report.cycles), row.reason);
-    if (row.detail != "-") out << ", " << row.detail;
-    if (row.device != "-") out << ", " << row.device;
+    std::string text = fmt::format(" {}  {}  {}", row.vcpu,
+                                   duration_text(row.span.total(), report.cycles), row.reason);
+    if (row.detail != "-") text += ", " + row.detail;
+    if (row.device != "-") text += ", " + row.device;
     if (row.function == kHiddenFunction) {
-      out << ", rip " << row.function;
-    } else if (row.function != "[unknown]") {
-      out << ", in " << row.function;
+      text += ", rip " + row.function;
+    } else if (row.function != "-") {
+      text += ", in " + row.function;
     }
-    out << "\n    ";
+    const bool is_longest = row.span.total() == longest;
+    print_wrapped(time_text(row.span.start.ns(), report.cycles), text, out, style,
+                  {.label = is_longest ? kAlarm : kBold, .figures = true});
+    std::string parts;
     for (std::size_t i = 0; i < kParts; ++i) {
       if (row.span.parts[i] == 0) continue;
-      out << fmt::format("{} {}  ", kPartNames[i], duration_text(row.span.parts[i], report.cycles));
+      parts +=
+          fmt::format("{} {}  ", kPartNames[i], duration_text(row.span.parts[i], report.cycles));
     }
-    if (row.preempted_by != "-") out << "preempted by " << row.preempted_by;
-    out << '\n';
+    if (row.preempted_by != "-") parts += "preempted by " + row.preempted_by;
+    print_wrapped("   ", parts, out, style);
   }
 }
 
 void print_irqs(const Report& report, std::ostream& out, const TextStyle& style) {
   if (!report.irqs) return;
   if (report.irqs->empty()) {
+    out << '\n';
     if (report.irq_events.empty()) {
-      out << "\nNo interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, kvm_apic_accept_irq, "
-             "kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq).\n";
+      print_wrapped("",
+                    "No interrupts were recorded (kvm_set_irq, kvm_msi_set_irq, "
+                    "kvm_apic_accept_irq, kvm_pic_set_irq, kvm_inj_virq, kvm_eoi, kvm_ack_irq).",
+                    out, style);
     } else {
-      out << fmt::format("\nNo interrupt was followed to the guest. Recorded: {}.\n",
-                         report.irq_events);
+      print_wrapped(
+          "",
+          fmt::format("No interrupt was followed to the guest. Recorded: {}.", report.irq_events),
+          out, style);
     }
     return;
   }
@@ -320,7 +312,7 @@ void print_guest_functions(const Report& report, std::ostream& out, const TextSt
   print_table(guest_function_table(report), "own time of", report.cycles, out, style);
 }
 
-void print_counters(const Report& report, std::ostream& out) {
+void print_counters(const Report& report, std::ostream& out, const TextStyle& style) {
   const ReportCounters& counters = report.counters;
   // One of each vCPU is cut at either edge of a recording.
   const auto beyond_edges = [&report](std::uint64_t count) {
@@ -349,18 +341,26 @@ void print_counters(const Report& report, std::ostream& out) {
       {counters.calls.without_return, "calls without their return, counted up to where they ended"},
       {counters.calls.cut_by_loss, "calls of which a part is not known: events were lost"},
       {counters.groups_folded, "exits in [other]: more groups than are kept"}};
-  std::string text;
+  std::string_view heading = "\nCounters\n";
   for (const auto& [value, sentence] : kSentences) {
-    if (value != 0) text += fmt::format("  {:>12}  {}\n", grouped(value), sentence);
+    if (value == 0) continue;
+    out << std::exchange(heading, "");
+    print_wrapped(fmt::format("  {:>12} ", grouped(value)), std::string(sentence), out, style);
   }
-  if (!text.empty()) out << "\nCounters\n" << text;
 }
 
-void print_next(const std::vector<NextStep>& steps, std::ostream& out) {
-  const char* label = "\nnext: ";
-  for (const NextStep& step : steps)
-    out << std::exchange(label, "      ")
-        << fmt::format("trapline {}  # {}\n", step.command, step.answers);
+// A line that is too long for the terminal is two, in which a shell reads the same command.
+void print_next(const std::vector<NextStep>& steps, std::ostream& out, const TextStyle& style) {
+  constexpr std::string_view kLabel = "next: ";
+  std::string lead = '\n' + std::string(kLabel);
+  for (const NextStep& step : steps) {
+    const std::string command = "trapline " + step.command, answers = "# " + step.answers;
+    const std::string indent(kLabel.size(), ' ');
+    const std::size_t room = style.width - kLabel.size();
+    out << std::exchange(lead, indent) << command;
+    const bool fits = text_width(command) + 2 + text_width(answers) <= room;
+    out << (fits ? "  " : '\n' + indent) << answers << '\n';
+  }
 }
 
 }  // namespace
@@ -380,12 +380,13 @@ void print_text(const Report& report, const RecordingWords& words, std::ostream&
   if (report.phases) print_phases(report, *report.phases, out, style);
   print_waits(report, out, style);
   print_guest_functions(report, out, style);
-  print_counters(report, out);
+  print_counters(report, out, style);
   if (!report.notes.empty()) out << '\n';
-  for (const std::string& note : report.notes) print_wrapped("note:", note, out, style);
+  for (const std::string& note : report.notes)
+    print_wrapped("note:", note, out, style, {.label = kBold});
   // What came through the standard input is gone for another command.
   if (std::ranges::find(report.sources, kStandardInput, &SourceRow::path) == report.sources.end())
-    print_next(next_steps(report, words), out);
+    print_next(next_steps(report, words), out, style);
 }
 
 }  // namespace trapline

@@ -12,12 +12,78 @@ constexpr std::size_t kGap = 2;
 
 void pad(std::string& line, std::size_t columns) { line.append(columns, ' '); }
 
+std::string_view without_marks(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of("(<"), word.size()));
+  return word.substr(0, word.find_last_not_of(").,;:") + 1);
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789.,") == text.npos;
+}
+
+// "6.1%", and both words of "2.26 s".
+bool is_figure(std::string_view before, std::string_view word, std::string_view after) {
+  constexpr std::string_view kUnits[] = {"ns", "µs", "ms", "s", "cyc", "kcyc", "Mcyc", "Gcyc"};
+  const auto is_unit = [&kUnits](std::string_view text) {
+    return std::ranges::find(kUnits, without_marks(text)) != std::end(kUnits);
+  };
+  const std::string_view bare = without_marks(word);
+  if (bare.ends_with('%')) return is_number(bare.substr(0, bare.size() - 1));
+  return (is_number(bare) && is_unit(after)) || (is_unit(word) && is_number(before));
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    words.push_back(text.substr(0, text.find(' ')));
+    text.remove_prefix(std::min(words.back().size() + 1, text.size()));
+  }
+  return words;
+}
+
 }  // namespace
+
+std::string_view look_of_part(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kLooks[] = {
+      {"kernel", "\x1b[1;38;5;31m"},
+      {"user", "\x1b[1;38;5;130m"},
+      {"preempted", "\x1b[1;38;5;166m"},
+      {"blocked", "\x1b[1;38;5;132m"},
+      {"halted", "\x1b[1;38;5;244m"}};
+  for (const auto& [part, look] : kLooks)
+    if (name == part) return look;
+  return kBold;
+}
+
+std::string looking(std::string_view look, std::string_view text, const TextStyle& style) {
+  if (!style.colours || look.empty() || text.empty()) return std::string(text);
+  return std::string(look).append(text).append(kNormal);
+}
+
+std::string_view TextTable::Row::look_of(std::size_t column) const {
+  const auto found = std::ranges::find(looks, column, &decltype(looks)::value_type::first);
+  return dim || found == looks.end() ? std::string_view() : found->second;
+}
 
 std::size_t text_width(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   }));
+}
+
+std::string cut_at_blank(std::string& text, std::size_t columns) {
+  std::size_t end = 0;  // where a character after these columns begins
+  for (std::size_t width = 0; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (begins && width++ == columns) break;
+  }
+  if (end == text.size()) return {};
+  const std::size_t word = std::min(text.find_first_not_of(" │├└"), end);
+  const std::size_t blank = text.rfind(' ', end);
+  const bool between = blank != text.npos && blank > word;
+  std::string rest = text.substr(between ? blank + 1 : end);
+  text.resize(between ? blank : end);
+  return rest;
 }
 
 std::vector<std::size_t> TextTable::shown(const std::vector<std::size_t>& widths,
@@ -34,7 +100,7 @@ std::vector<std::size_t> TextTable::shown(const std::vector<std::size_t>& widths
   }
 }
 
-void TextTable::print(std::ostream& out, const TextStyle& style) const {
+std::vector<std::size_t> TextTable::print(std::ostream& out, const TextStyle& style) const {
   std::vector<std::size_t> widths;
   for (std::size_t column = 0; column < columns_.size(); ++column) {
     std::size_t width = text_width(columns_[column].title);
@@ -47,41 +113,49 @@ void TextTable::print(std::ostream& out, const TextStyle& style) const {
   const std::size_t room = style.width > numbers ? style.width - numbers : 0;
   widths[0] = std::min(widths[0], std::max(room, text_width(columns_[0].title)));
 
-  const auto line_of = [&](const auto& cell, bool first) {
-    std::string line = first ? cell(0) : std::string();
-    pad(line, widths[0] - std::min(widths[0], text_width(line)));
+  const auto line_of = [&](const auto& cell, const auto& look, bool first) {
+    std::string line = first ? looking(look(0), cell(0), style) : std::string();
+    pad(line, widths[0] - (first ? std::min(widths[0], text_width(cell(0))) : 0));
     for (std::size_t i = 1; i < columns.size(); ++i) {
       const std::size_t column = columns[i];
       const std::string& text = cell(column);
       pad(line, kGap);
       const std::size_t rest = widths[column] - text_width(text);
       if (!columns_[column].text) pad(line, rest);
-      line += text;
+      line += looking(look(column), text, style);
       if (columns_[column].text && i + 1 < columns.size()) pad(line, rest);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     return line;
   };
-  const auto print_line = [&](const std::string& line, std::string_view colour) {
-    if (style.colours && !colour.empty()) {
-      out << colour << line << kNormal << '\n';
-    } else {
-      out << line << '\n';
-    }
+  const auto print_line = [&](const std::string& line, std::string_view look) {
+    out << looking(look, line, style) << '\n';
   };
   const auto title = [this](std::size_t column) -> const std::string& {
     return columns_[column].title;
   };
-  print_line(line_of(title, true), kBold);
+  print_line(line_of(
+                 title, [](std::size_t) { return std::string_view(); }, true),
+             kBold);
   for (const Row& row : rows_) {
-    const std::string_view colour = row.dim ? kDim : std::string_view();
+    const std::string_view look = row.dim ? kDim : std::string_view();
     const bool fits = text_width(row.cells[0]) <= widths[0];
-    if (!fits) print_line(row.cells[0], colour);
+    std::string rest = fits ? std::string() : row.cells[0];
+    for (std::string line; !rest.empty();) {
+      line += std::exchange(rest, {});
+      rest = cut_at_blank(line, style.width);
+      print_line(std::exchange(line, "  "), look);
+    }
     const auto cell = [&row](std::size_t column) -> const std::string& {
       return row.cells[column];
     };
-    print_line(line_of(cell, fits), colour);
+    const auto look_of = [&row](std::size_t column) { return row.look_of(column); };
+    print_line(line_of(cell, look_of, fits), look);
   }
+  std::vector<std::size_t> left_out;
+  for (std::size_t column = 0; column < columns_.size(); ++column)
+    if (!std::ranges::binary_search(columns, column)) left_out.push_back(column);
+  return left_out;
 }
 
 void print_left_out(std::size_t rows, std::ostream& out) {
@@ -89,19 +163,27 @@ void print_left_out(std::size_t rows, std::ostream& out) {
 }
 
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
-                   const TextStyle& style) {
-  std::string line(label);
-  std::size_t start = 0;
-  while (start < text.size()) {
-    const auto blank = std::min(text.find(' ', start), text.size());
-    const std::string word = text.substr(start, blank - start);
-    if (text_width(line) + 1 + text_width(word) > style.width) {
+                   const TextStyle& style, const Emphasis& emphasis) {
+  const std::vector<std::string_view> words = words_of(text);
+  std::string line = looking(emphasis.label, label, style);
+  std::size_t width = text_width(label);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i != 0 && width + 1 + text_width(words[i]) > style.width) {
       out << line << '\n';
-      line.assign(label.size(), ' ');
+      line.assign(text_width(label), ' ');
+      width = text_width(label);
     }
-    if (!line.empty()) line += ' ';
-    line += word;
-    start = blank + 1;
+    if (width != 0) line += ' ', ++width;
+    const auto word = [&words](std::size_t at) {
+      return at < words.size() ? words[at] : std::string_view();
+    };
+    const bool figure = emphasis.figures && is_figure(word(i - 1), words[i], word(i + 1));
+    const std::string_view bare = without_marks(words[i]);
+    const std::size_t before = bare.empty() ? 0 : words[i].find(bare);
+    line += words[i].substr(0, before);
+    line += looking(figure ? kBold : "", bare, style);
+    line += words[i].substr(before + bare.size());
+    width += text_width(words[i]);
   }
   out << line << '\n';
 }

@@ -22,6 +22,15 @@ struct TextStyle {
 inline constexpr std::string_view kBold = "\x1b[1m";
 inline constexpr std::string_view kDim = "\x1b[2m";
 inline constexpr std::string_view kNormal = "\x1b[0m";  // ends the others
+// Of the 256 colours, which no theme changes: each is read on black and on white.
+inline constexpr std::string_view kAlarm = "\x1b[1;38;5;160m";
+inline constexpr std::string_view kGuestLook = "\x1b[38;5;29m";
+inline constexpr std::string_view kVmmLook = "\x1b[38;5;130m";
+// Of a part of a time: "kernel", "user", …; bold of another.
+[[nodiscard]] std::string_view look_of_part(std::string_view name);
+// The text as it is, or in this look.
+[[nodiscard]] std::string looking(std::string_view look, std::string_view text,
+                                  const TextStyle& style);
 
 class TextTable {
  public:
@@ -37,15 +46,22 @@ class TextTable {
 
   // As many cells as titles. `dim`: less important than the others.
   void add(std::vector<std::string> cells, bool dim = false) {
-    rows_.push_back({std::move(cells), dim});
+    rows_.push_back({std::move(cells), {}, dim});
+  }
+  // A cell of the last row that stands out; in a row that is dim none does.
+  void mark(std::size_t column, std::string_view look) {
+    rows_.back().looks.emplace_back(column, look);
   }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  void print(std::ostream& out, const TextStyle& style) const;
+  // Returns the columns for which there was no room.
+  std::vector<std::size_t> print(std::ostream& out, const TextStyle& style) const;
 
  private:
   struct Row {
     std::vector<std::string> cells;
+    std::vector<std::pair<std::size_t, std::string_view>> looks;
     bool dim;
+    [[nodiscard]] std::string_view look_of(std::size_t column) const;
   };
   // The columns for which there is room, in their order.
   [[nodiscard]] std::vector<std::size_t> shown(const std::vector<std::size_t>& widths,
@@ -55,12 +71,21 @@ class TextTable {
   std::vector<Row> rows_;
 };
 
+// What stands out in a sentence.
+struct Emphasis {
+  std::string_view label{};  // a look
+  bool figures = false;      // durations and percentages
+};
 // Breaks the text at blanks; further lines begin under its first word.
 void print_wrapped(std::string_view label, const std::string& text, std::ostream& out,
-                   const TextStyle& style);
+                   const TextStyle& style, const Emphasis& emphasis = {});
 
 // Below a table: how many rows --top left out of it; nothing where it left none out.
 void print_left_out(std::size_t rows, std::ostream& out);
+
+// Leaves of the text what is before the last blank within `columns`, or so many of them where there
+// is none; returns what is after it.
+[[nodiscard]] std::string cut_at_blank(std::string& text, std::size_t columns);
 
 // Columns that the text takes, for UTF-8 whose characters take one each.
 [[nodiscard]] std::size_t text_width(std::string_view text);

@@ -13,9 +13,6 @@
 namespace trapline {
 namespace {
 
-constexpr std::string_view kVmm = "\x1b[36m";
-constexpr std::string_view kGuest = "\x1b[32m";
-constexpr std::string_view kWarning = "\x1b[31m";
 constexpr std::size_t kWhoWidth = 16;
 constexpr std::uint32_t kMostIndent = 20;
 
@@ -82,7 +79,7 @@ std::string TimelineView::who(const Event& event, const Place& place) const {
 }
 
 void TimelineView::print(const Event& event, const Place& place, unsigned depth,
-                         std::string_view colour, const std::string& text) {
+                         std::string_view look, const std::string& text) {
   if (!place.shown) return;
   ++lines_;
   const std::string name = who(event, place);
@@ -90,11 +87,7 @@ void TimelineView::print(const Event& event, const Place& place, unsigned depth,
   std::string line = time_text(event.at.ns(), cycles_) + "  " + name;
   line.append(width < kWhoWidth ? kWhoWidth - width : 1, ' ');
   line.append(std::size_t{2} * depth, ' ');
-  if (options_.style.colours && !colour.empty()) {
-    out_ << line << colour << text << kNormal << '\n';
-  } else {
-    out_ << line << text << '\n';
-  }
+  out_ << line << looking(look, text, options_.style) << '\n';
 }
 
 // "kvm_pio pio_write at 0x71 size 1 count 1 val 0x4"
@@ -178,7 +171,7 @@ void TimelineView::on_switch(const Event& event, const SchedSwitch& sched,
 
 void TimelineView::show(const Event& event, const Place& place, const Pipeline& pipeline) {
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
-    return print(event, {}, 0, kWarning,
+    return print(event, {}, 0, kAlarm,
                  lost->count == 0 ? "events lost (count unknown)"
                                   : fmt::format("{} events lost", grouped(lost->count)));
   }
@@ -197,14 +190,14 @@ void TimelineView::show(const Event& event, const Place& place, const Pipeline& 
   }
   const bool marker = std::holds_alternative<Marker>(event.payload);
   const std::string text = plain(event);
-  if (!text.empty()) print(event, place, place.depth, marker ? kVmm : kDim, text);
+  if (!text.empty()) print(event, place, place.depth, marker ? kVmmLook : kDim, text);
 }
 
 // What the guest's own kernel recorded: who did what inside it.
 void TimelineView::on_guest_event(const Event& event, const Place& place) {
   if (!place.shown) return;
   const std::string text = plain(event);
-  if (!text.empty()) print(event, place, 0, kGuest, text);
+  if (!text.empty()) print(event, place, 0, kGuestLook, text);
 }
 
 // The guest's own lines stand at the left, where the guest is; its calls are indented by depth.
@@ -220,7 +213,7 @@ void TimelineView::on_guest_call(const Event& event, const GuestCall& call, Plac
   // What a source knows of arguments and return values follows the name.
   const std::string text = timeline_.source_of(event).event_text(event);
   const std::string values = text.starts_with(name) ? text.substr(name.size()) : "";
-  print(event, place, 0, kGuest,
+  print(event, place, 0, kGuestLook,
         fmt::format("{:{}}{} {}{}{}", "", 2 * std::min(call.depth, kMostIndent),
                     call.entry ? "call" : "return from", name,
                     call.entry && !values.empty() ? "" : "()", values));

@@ -48,7 +48,7 @@ class TimelineView : public SpanSink {
     std::int32_t vcpu = kNoVcpu;
   };
   [[nodiscard]] Place place_of(ThreadId thread, const Pipeline& pipeline) const;
-  void print(const Event& event, const Place& place, unsigned depth, std::string_view colour,
+  void print(const Event& event, const Place& place, unsigned depth, std::string_view look,
              const std::string& text);
   [[nodiscard]] std::string who(const Event& event, const Place& place) const;
   [[nodiscard]] std::string plain(const Event& event) const;

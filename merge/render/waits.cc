@@ -21,20 +21,24 @@ void print_steal(const Report& report, std::ostream& out, const TextStyle& style
   for (const StealRow& row : *report.steal) {
     const std::string name = fmt::format("VM {} {} (tid {})", vm_text(row.vm, row.vm_name),
                                          vcpu_text(row.vcpu), row.tid);
+    out << '\n';
     if (!report.model.sched_switch) {
-      out << fmt::format("\n{}: what was stolen from it was not recorded (sched:sched_switch).\n",
-                         name);
+      print_wrapped("", name + ": what was stolen from it was not recorded (sched:sched_switch).",
+                    out, style);
       continue;
     }
     if (row.by.rows.empty()) {
-      out << fmt::format("\n{}: nothing was stolen from it, as far as was recorded.\n", name);
+      print_wrapped("", name + ": nothing was stolen from it, as far as was recorded.", out, style);
       continue;
     }
-    out << fmt::format("\n{}: for {} of {} ({}), in {} waits, it was runnable and did not run.\n",
-                       name, duration_text(row.by.total_ns, report.cycles),
-                       duration_text(report.end_ns - report.start_ns, report.cycles),
-                       percent_text(row.by.total_ns, report.end_ns - report.start_ns),
-                       grouped(row.waits));
+    print_wrapped(
+        "",
+        fmt::format("{}: for {} of {} ({}), in {} waits, it was runnable and did not run.", name,
+                    duration_text(row.by.total_ns, report.cycles),
+                    duration_text(report.end_ns - report.start_ns, report.cycles),
+                    percent_text(row.by.total_ns, report.end_ns - report.start_ns),
+                    grouped(row.waits)),
+        out, style, {.figures = true});
     print_rows("Stolen by", row.by, report.cycles, out, style);
   }
 }
@@ -45,9 +49,15 @@ void print_waits(const Report& report, std::ostream& out, const TextStyle& style
   if (report.waits) {
     const WaitReport& waits = *report.waits;
     if (!report.knows(State::kPreempted)) {
-      out << "\nWhether a vCPU was preempted or blocked was not recorded (sched:sched_switch).\n";
+      out << '\n';
+      print_wrapped(
+          "", "Whether a vCPU was preempted or blocked was not recorded (sched:sched_switch).", out,
+          style);
     } else if (waits.preempted.rows.empty() && waits.blocked.rows.empty()) {
-      out << "\nNo vCPU was preempted or blocked inside its exits, as far as was recorded.\n";
+      out << '\n';
+      print_wrapped("",
+                    "No vCPU was preempted or blocked inside its exits, as far as was recorded.",
+                    out, style);
     }
     const auto print = [&](std::string_view title, const WaitRows& rows) {
       const std::string time = duration_text(rows.total_ns, report.cycles);

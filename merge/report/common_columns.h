@@ -20,6 +20,8 @@ struct PartsOf {
 };
 inline constexpr std::array<std::string_view, kParts> kPartTitles = kPartNames;
 inline constexpr std::array<std::string_view, kParts> kNoParts = {};
+// The kernel's title where what the VMM took is in it.
+inline constexpr std::string_view kKernelOrUser = "kernel or QEMU";
 template <typename Row, typename Get>
 void add_part(TableOf<Row>& table, const States& known, std::size_t part, Column column, Get get) {
   column.key = std::string(kPartNames[part]) + "_ns";

@@ -58,6 +58,7 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
                     static const Histogram kNone;
                     return durations ? &row.total : &kNone;
                   });
+  if (exits) table.columns.back().stands_out = StandsOut::kLargest;
   table.add({"max_at_ns"}, [timed](const GroupRow& row) { return timed(row.max_at_ns); });
   const States known = requests ? States() : report.known_states();
   const auto parts = [](const GroupRow& row) { return PartsOf{row.parts, row.total.total()}; };
@@ -73,7 +74,11 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
     table.add({"devices_at_most_ns"}, at_most);
   } else {
     const std::size_t first = table.columns.size();
-    add_parts(table, known, requests ? kNoParts : kPartTitles, kOfParts, parts);
+    auto titles = requests ? kNoParts : kPartTitles;
+    if (!requests && known[static_cast<std::size_t>(State::kKernel)] &&
+        !known[static_cast<std::size_t>(State::kUser)])
+      titles[static_cast<std::size_t>(Part::kKernel)] = kKernelOrUser;
+    add_parts(table, known, titles, kOfParts, parts);
     for (std::size_t part = 0; part < kParts; ++part) {
       std::uint64_t ns = 0, all = 0;
       for (const GroupRow& row : rows) {
@@ -85,6 +90,8 @@ Table group_table(std::span<const GroupRow> rows, const Report& report) {
         table.columns[first + part].goes = static_cast<std::uint8_t>(kSmallParts + part);
     }
     table.columns.back().goes = kHalted;
+    for (std::size_t part = 0; part < kParts; ++part)
+      table.columns[first + part].stands_out = StandsOut::kLargestPart;
   }
   if (exits) {
     table.add({.key = "largest", .unit = Unit::kText},

@@ -8,6 +8,8 @@
 namespace trapline {
 namespace {
 
+constexpr std::uint8_t kGoes = 1;  // shares, where a terminal is narrow
+
 HaltCostRow halt_cost_row(const HaltCosts::Thread& costs) {
   HaltCostRow row;
   row.exits = costs.exits;
@@ -58,15 +60,15 @@ Table halt_cost_table(const Report& report) {
   table.add({"vcpu"}, [](const Row& row) { return number_or_null(row.vcpu, kNoVcpu); });
   table.add({"exits", "exits"}, &Row::exits);
   table.add({"halt_exits", "halts"}, &Row::halt_exits);
-  table.add({"", "of exits", Unit::kShare}, [](const Row& row) {
+  table.add({"", "of exits", Unit::kShare, 0, kGoes}, [](const Row& row) {
     return Share{row.halt_exits, row.exits};
   });
   table.add({"halted_ns", "halted", Unit::kDuration}, &Row::halted_ns);
-  table.add({"", "of time", Unit::kShare}, [](const Row& row) {
+  table.add({"", "of time", Unit::kShare, 0, kGoes}, [](const Row& row) {
     return Share{row.halted_ns, row.time_ns};
   });
   table.add({"", "polled", Unit::kNanoseconds}, polling);
-  table.add({"", "of time", Unit::kShare},
+  table.add({"", "of time", Unit::kShare, 0, kGoes},
             [=](const Row& row) { return cycles ? CellValue() : polling(row); });
   table.add({"polling_ns"}, polling);
   table.add({"polling_bounded"}, &Row::halts_bounded);
@@ -107,10 +109,10 @@ Table replay_table(std::span<const ReplayRow> rows) {
   add({"lost", "lost"}, [](const HaltReplays::Row& row) { return row.lost; });
   add({"polling_ns", "polled", Unit::kNanoseconds},
       [](const HaltReplays::Row& row) { return row.polling_ns; });
-  table.add({"", "of time", Unit::kShare}, [](const Row& row) {
+  table.add({"", "of time", Unit::kShare, 0, kGoes}, [](const Row& row) {
     return Share{row.setting.polling_ns, row.time_ns};
   });
-  add({"late_ns", "wake-ups", Unit::kNanoseconds},
+  add({"late_ns", "wake-ups", Unit::kNanoseconds, 0, kGoes},
       [](const HaltReplays::Row& row) { return row.late_ns; });
   table.add({"saved_ns", "saved", Unit::kNanoseconds}, [](const Row& row) {
     return static_cast<std::int64_t>(row.late_ns - row.setting.late_ns);

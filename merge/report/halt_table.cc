@@ -24,8 +24,9 @@ Table halt_table(const Report& report) {
   table.add({"vm_name"}, [](const HaltRow& row) { return text_or_null(row.vm_name); });
   table.add({"vcpu"}, [](const HaltRow& row) { return number_or_null(row.vcpu, kNoVcpu); });
   add_distribution(table, "polls_won", {.count = "polls won", .p50 = "p50"}, &HaltRow::polls_won);
-  add_distribution(table, "slept", {.count = "slept", .p50 = "p50", .p99 = "p99"}, &HaltRow::slept);
-  add_distribution(table, "wake_to_run", {.p50 = "wake-up p50", .p99 = "p99"},
+  add_distribution(table, "slept", {.count = "slept", .p50 = "p50", .p99 = {"p99", 1}},
+                   &HaltRow::slept);
+  add_distribution(table, "wake_to_run", {.p50 = "wake-up p50", .p99 = {"p99", 2}},
                    &HaltRow::wake_to_run);
   table.add({"invalid"}, &HaltRow::invalid);
   const bool told = std::ranges::any_of(rows, [](const HaltRow& row) {

@@ -87,10 +87,11 @@ Table irq_table(const Report& report) {
   table.add({"injected"}, [told = report.irq_injections](const IrqRow& row) {
     return told ? to_value(row.injected) : CellValue();
   });
-  add_distribution(table, "raise_to_inject", {.p50 = "inject p50", .p99 = "p99"},
+  add_distribution(table, "raise_to_inject", {.p50 = "inject p50", .p99 = {"p99", 1}},
                    &IrqRow::to_inject);
-  add_distribution(table, "raise_to_entry", {.p50 = "entry p50", .p99 = "p99"}, &IrqRow::to_entry);
-  add_distribution(table, "inject_to_eoi", {.p50 = "eoi p50", .p99 = "p99"}, &IrqRow::to_eoi);
+  add_distribution(table, "raise_to_entry", {.p50 = "entry p50", .p99 = {"p99", 2}},
+                   &IrqRow::to_entry);
+  add_distribution(table, "inject_to_eoi", {.p50 = "eoi p50", .p99 = {"p99", 3}}, &IrqRow::to_eoi);
   return table;
 }
 

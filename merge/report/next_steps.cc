@@ -31,6 +31,14 @@ Question question_of(Part part, const Report& report) {
   return {"--by detail --top 20", "which ports, registers and addresses took the time"};
 }
 
+// Another recording, where this one cannot tell kernel, QEMU and waiting apart; else no command.
+NextStep step_to_record(const Report& report) {
+  if (report.knows(State::kUser) && report.durations()) return {};
+  return {report.knows(State::kPreempted) ? "record" : "record --sched",
+          report.durations() ? "a recording that tells kernel, QEMU and waiting apart"
+                             : "a recording that has the exits' durations"};
+}
+
 constexpr std::uint64_t kAround = 1'000'000;
 
 std::vector<NextStep> steps_of_calls(const Report& report, const RecordingWords& words) {
@@ -57,7 +65,10 @@ std::vector<NextStep> next_steps(const Report& report, const RecordingWords& wor
     return {{fmt::format("explain {} --around {}", words.recording, seconds_text(report.start_ns)),
              "the exit that lies over this part, or the next one"}};
   }
-  if (report.rows_of != RowsOf::kExits || report.total.total.total() == 0) return {};
+  if (report.rows_of != RowsOf::kExits || report.rows.empty()) return {};
+  const NextStep record = step_to_record(report);
+  if (report.total.total.total() == 0)
+    return record.command.empty() ? std::vector<NextStep>() : std::vector{record};
   const Parts& parts = report.total.parts;
   const auto most = static_cast<Part>(std::ranges::max_element(parts) - parts.begin());
   std::vector<NextStep> steps;
@@ -74,7 +85,9 @@ std::vector<NextStep> next_steps(const Report& report, const RecordingWords& wor
   if (report.cycles && !around.empty()) return steps;
   steps.push_back(
       {fmt::format("explain {}{}", words.recording, around), "why the longest exit took so long"});
-  if (steps.size() == 1) {
+  if (steps.size() == 1 && !record.command.empty()) {
+    steps.push_back(record);
+  } else if (steps.size() == 1) {
     steps.push_back(
         {fmt::format("timeline {}{}", words.recording, around.empty() ? " --around max" : around),
          "the events around it"});

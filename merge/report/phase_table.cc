@@ -186,7 +186,7 @@ Table phase_table(const PhaseReport& phases, const Report& report) {
   table.add({"guest_ns", "guest", Unit::kShare}, [=](const Row& row) {
     return guest ? CellValue(Share{row.guest_ns, whole(row)}) : CellValue();
   });
-  add_parts(table, report.known_states(), kPartTitles, 0, [whole](const Row& row) {
+  add_parts(table, report.known_states(), kPartTitles, 1, [whole](const Row& row) {
     return PartsOf{row.parts, whole(row)};
   });
   return table;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "merge/report/common_columns.h"
 #include "merge/report/tables.h"
 
 namespace trapline {
@@ -57,6 +58,9 @@ void add_states(TableOf<VcpuRow>& table, std::span<const VcpuRow> rows, const St
     const auto i = static_cast<std::size_t>(state);
     const bool of_all = i < kParts || state == State::kGuest;
     std::string title(kStateNames[i]);
+    if (!calls && state == State::kKernel && known[static_cast<std::size_t>(State::kKernel)] &&
+        !known[static_cast<std::size_t>(State::kUser)])
+      title = kKernelOrUser;
     if (calls && state == State::kUser) title = "devices";
     if (calls && state == State::kNotSeen) title = "elsewhere";
     const bool never = std::none_of(rows.begin(), rows.end(),

@@ -62,14 +62,18 @@ colours_are_chosen() {
   local escape=$'\033'
   run "$trapline" timeline "$data/svm-mono.dat" --around max
   if grep -q "$escape" "$work/stdout"; then fail "colours in a file"; fi
-  TRAPLINE_COLOURS=always run "$trapline" timeline "$data/svm-mono.dat" --around max
-  grep -q "$escape" "$work/stdout" || fail "no colours with TRAPLINE_COLOURS=always"
-  printf 'colours = "always"\n' >"$file"
+  TRAPLINE_COLOR=always run "$trapline" timeline "$data/svm-mono.dat" --around max
+  grep -q "$escape" "$work/stdout" || fail "no colours with TRAPLINE_COLOR=always"
+  printf 'color = "always"\n' >"$file"
   run "$trapline" timeline "$data/svm-mono.dat" --around max
-  grep -q "$escape" "$work/stdout" || fail "no colours with colours = always"
+  grep -q "$escape" "$work/stdout" || fail "no colours with color = always"
   NO_COLOR=1 run "$trapline" timeline "$data/svm-mono.dat" --around max
   if grep -q "$escape" "$work/stdout"; then fail "colours with NO_COLOR"; fi
-  NO_COLOR=1 TRAPLINE_COLOURS=always expect_setting colours always TRAPLINE_COLOURS
+  NO_COLOR=1 TRAPLINE_COLOR=always expect_setting color always TRAPLINE_COLOR
+  NO_COLOR=1 run "$trapline" timeline "$data/svm-mono.dat" --around max --color always
+  grep -q "$escape" "$work/stdout" || fail "no colours with --color always"
+  run "$trapline" timeline "$data/svm-mono.dat" --around max --color never
+  if grep -q "$escape" "$work/stdout"; then fail "colours with --color never"; fi
 }
 
 mistakes_are_told_with_their_line() {
@@ -83,16 +87,16 @@ mistakes_are_told_with_their_line() {
     expect_equal "status of --help with '$text'" 0 "$status"
   done <<END
 clock = |$file:2: 
-colors = "never"|$file:2: there is no setting 'colors'; did you mean colours?
+colour = "never"|$file:2: there is no setting 'colour'; did you mean color?
 clock = 5|$file:2: clock has the wrong type of value; write clock = "mono"
 buffer-size = 8192|$file:2: buffer-size has the wrong type of value; write buffer-size = "8M"
 buffer-size = "3K"|$file:2: --buffer-size: 3K is out of range; give 64K to 4G
 symbols = [1]|$file:2: symbols has the wrong type of value; write symbols = ["FILE", "FILE"]
-\n\ncolours = "blue"|$file:4: colours: 'blue' is not one of auto, always, never
+\n\ncolor = "blue"|$file:4: color: 'blue' is not one of auto, always, never
 END
   rm "$file"
-  TRAPLINE_COLOURS=blue run "$trapline" config
-  expect_contains "$work/stderr" "TRAPLINE_COLOURS: colours: 'blue' is not one of auto, always, never"
+  TRAPLINE_COLOR=blue run "$trapline" config
+  expect_contains "$work/stderr" "TRAPLINE_COLOR: color: 'blue' is not one of auto, always, never"
   "$trapline" config --example >"$file"
   run "$trapline" config
   expect_equal "status with the example" 0 "$status"

@@ -33,6 +33,9 @@ SECONDS = {"--from", "--to", "--duration", "--save-last", ("top", "--interval"),
            ("explain", "--around")}
 # Their unit is in their name.
 UNITS = {"SOURCE=NS", "PPM"}
+# What prints for people: with colours, and more than a screen of it.
+COLORS = {"report", "timeline", "explain", "diff", "bench", "info", "doctor", "top"}
+PAGED = COLORS - {"top"} | {"print", "events", "help"}
 failures: list[str] = []
 
 
@@ -41,9 +44,9 @@ def check(condition: object, text: str) -> None:
         failures.append(text)
 
 
-def run(*words: object, **how: object) -> subprocess.CompletedProcess[str]:
+def run(*words: object, extra: dict[str, str] = {}) -> subprocess.CompletedProcess[str]:
     return subprocess.run([TRAPLINE, *map(str, words)], capture_output=True, text=True, check=False, timeout=120,
-                          env=ENVIRONMENT, stdin=subprocess.DEVNULL, **how)
+                          env=ENVIRONMENT | extra, stdin=subprocess.DEVNULL)
 
 
 def options_of(command: str) -> dict[str, str]:
@@ -87,6 +90,23 @@ def check_command(command: str) -> None:
     check(options.get("--output") != "FILE" or "--force" in options, f"{command}: -o FILE without --force")
     if command in ("report", "timeline", "explain", "stalls", "diff", "top", "export"):
         check(SELECTION <= set(options), f"{command}: lacks {SELECTION - set(options)}")
+
+
+def check_people(commands: list[str]) -> None:
+    for command in commands:
+        options = options_of(command)
+        check(("--color" in options) == (command in COLORS), f"{command}: --color")
+        check(options.get("--color", "auto|always|never") == "auto|always|never", f"{command} --color {options.get('--color')}")
+        check(("--no-pager" in options) == (command in PAGED), f"{command}: --no-pager")
+        if command in ("record", "sync", "bench"):
+            continue
+        words = [command, *WORDS.get(command, [])]
+        always = run(*words, extra={"TRAPLINE_COLOR": "always"}).stdout
+        check("\x1b" not in always or command in COLORS, f"{command}: has colours and no --color")
+        check("\x1b" not in run(*words).stdout, f"{command}: colours in a pipe")
+    for command in ("report", "timeline", "explain"):
+        for how in (["--format", "json"], ["--format", "csv"]):
+            check("\x1b" not in run(command, RECORDING, *how, extra={"TRAPLINE_COLOR": "always"}).stdout, f"{command} {how}: colours")
 
 
 def check_outputs(work: pathlib.Path, commands: list[str]) -> None:
@@ -142,6 +162,7 @@ def main() -> None:
     commands = re.findall(r"^  ([a-z]+) ", text.split("Commands:")[1].split("\n\n")[0], re.M)
     for command in commands:
         check_command(command)
+    check_people(commands)
     with tempfile.TemporaryDirectory() as work:
         check_outputs(pathlib.Path(work), commands)
         check_statuses(pathlib.Path(work))

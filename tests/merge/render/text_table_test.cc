@@ -1,5 +1,6 @@
 #include "merge/render/text_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -7,16 +8,18 @@
 namespace trapline {
 namespace {
 
-TEST(TextTableTest, AKeyTooWideForTheTerminalStandsOnItsOwnLine) {
+TEST(TextTableTest, AKeyTooWideForTheTerminalIsBrokenBeforeItsNumbers) {
   TextTable table({"key", "count"});
   table.add({"a", "1"});
   table.add({"a name that is longer than the terminal is wide", "23"});
   std::ostringstream out;
-  table.print(out, {20, false});
+  (void)table.print(out, {20, false});
   EXPECT_EQ(out.str(),
             "key            count\n"
             "a                  1\n"
-            "a name that is longer than the terminal is wide\n"
+            "a name that is\n"
+            "  longer than the\n"
+            "  terminal is wide\n"
             "                  23\n");
 }
 
@@ -31,7 +34,7 @@ TEST(TextTableTest, ColumnsThatMayGoGoBeforeAKeyIsWrapped) {
   table.add({"b", "4 ns", "5 ns", "6 ns", ""});
   const auto printed = [&table](std::size_t width) {
     std::ostringstream out;
-    table.print(out, {width, false});
+    (void)table.print(out, {width, false});
     return out.str();
   };
   EXPECT_EQ(printed(80),
@@ -51,6 +54,68 @@ TEST(TextTableTest, ColumnsThatMayGoGoBeforeAKeyIsWrapped) {
             "a key\n"
             "      1 ns\n"
             "b     4 ns\n");
+}
+
+std::string wrapped(std::string_view label, const std::string& text, const TextStyle& style,
+                    const Emphasis& emphasis) {
+  std::ostringstream out;
+  print_wrapped(label, text, out, style, emphasis);
+  return out.str();
+}
+
+std::string bold(const std::string& text) { return "\x1b[1m" + text + "\x1b[0m"; }
+
+TEST(PrintWrappedTest, DurationsAndPercentagesStandOutAndOtherNumbersDoNot) {
+  const std::string text = "vCPU 0 took 83.0 ms (99.9%), 3 pieces of 1,000 ns; at 0x518 <0.1%.";
+  EXPECT_EQ(wrapped("", text, {.colours = true}, {.figures = true}),
+            "vCPU 0 took " + bold("83.0") + ' ' + bold("ms") + " (" + bold("99.9%") +
+                "), 3 pieces of " + bold("1,000") + ' ' + bold("ns") + "; at 0x518 <" +
+                bold("0.1%") + ".\n");
+  EXPECT_EQ(wrapped("", text, {}, {.figures = true}), text + '\n');
+}
+
+TEST(PrintWrappedTest, ColoursTakeNoColumns) {
+  const std::string text = "1.00 s and 2.00 s";
+  EXPECT_EQ(wrapped("note:", text, {.width = 16}, {}), "note: 1.00 s and\n      2.00 s\n");
+  EXPECT_EQ(wrapped("note:", text, {.width = 16, .colours = true}, {.label = kBold}),
+            bold("note:") + " 1.00 s and\n      2.00 s\n");
+}
+
+TEST(PrintWrappedTest, AWordThatIsTooLongStandsWhereItIs) {
+  EXPECT_EQ(wrapped("", "aaaaaaaaaa bb", {.width = 6}, {}), "aaaaaaaaaa\nbb\n");
+}
+
+TEST(CutAtBlankTest, CutsWordsOnlyWhereOneIsTooLongAndCountsCharacters) {
+  std::string text = "├ µµµ ab cdef";
+  EXPECT_EQ(cut_at_blank(text, 9), "cdef");
+  EXPECT_EQ(text, "├ µµµ ab");
+  text = "├ µµµµµµµ";
+  EXPECT_EQ(cut_at_blank(text, 5), "µµµµ");
+  EXPECT_EQ(text, "├ µµµ");
+  EXPECT_EQ(cut_at_blank(text, 5), "");
+}
+
+TEST(TextTableTest, CellsStandOutInRowsThatAreNotDimAndTheirColumnsStayWide) {
+  TextTable table({"key", "max"});
+  table.add({"a", "7"});
+  table.mark(1, kAlarm);
+  table.add({"b", "10"}, true);
+  table.mark(1, kAlarm);
+  std::ostringstream out;
+  EXPECT_THAT(table.print(out, {.colours = true}), testing::IsEmpty());
+  EXPECT_EQ(out.str(), bold("key  max") + "\na      " + std::string(kAlarm) +
+                           "7\x1b[0m\n\x1b[2mb     10\x1b[0m\n");
+}
+
+TEST(TextTableTest, TellsTheColumnsForWhichThereWasNoRoom) {
+  std::vector<TextTable::Column> columns = {"key", "one", "two"};
+  columns[1].goes = 2;
+  columns[2].goes = 1;
+  TextTable table(columns);
+  table.add({"a", "1", "2"});
+  std::ostringstream out;
+  EXPECT_THAT(table.print(out, {.width = 8}), testing::ElementsAre(1));
+  EXPECT_EQ(out.str(), "key  two\na      2\n");
 }
 
 }  // namespace

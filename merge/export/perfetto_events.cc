@@ -31,6 +31,8 @@ void PerfettoExporter::add_metadata(std::uint64_t at) {
     std::vector<std::pair<std::string, std::string>> facts = source.facts();
     facts.emplace_back("kind", info.kind);
     facts.emplace_back("clock", info.clock);
+    if (info.resolution_ns)
+      facts.emplace_back("resolution", fmt::format("{} ns", *info.resolution_ns));
     const auto& error = info.aligned.error_ns;
     facts.emplace_back("aligned by", info.aligned.text());
     facts.emplace_back("clock error bound", error ? fmt::format("{} ns", *error) : "not known");

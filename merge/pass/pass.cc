@@ -44,12 +44,11 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const SourceInfo& info = timeline.source(i).info();
     options.roles.push_back(info.role);
-    // A log's times are whole microseconds. What the user said with --offset is not checked.
-    constexpr std::uint64_t kResolution = 1000;
+    // What the user said with --offset is not checked.
     const SourceAlignment& aligned = info.aligned;
     const auto error = aligned.error_ns ? aligned.error_ns : aligned.one_boot_error_ns;
     if (info.role != Role::kHostProgram || aligned.is_same_clock() || !error) continue;
-    errors[i] = *error + kResolution;
+    errors[i] = *error + info.resolution_ns.value_or(0);
     related = true;
   }
   if (related) options.placement_errors = std::move(errors);

@@ -15,6 +15,7 @@ Json source_json(const SourceRow& source) {
       {"path", printable(source.path)},
       {"kind", source.kind},
       {"clock", printable(source.clock)},
+      {"resolution_ns", source.resolution_ns ? Json(*source.resolution_ns) : Json()},
       {"events", source.events},
       {"lost", told ? Json(source.lost) : Json()},
       {"method", aligned.method_text()},

@@ -25,12 +25,14 @@ std::uint64_t interval_of(const Report& report) { return report.end_ns - report.
 
 void print_sources(const Report& report, std::ostream& out, const TextStyle& style) {
   for (const SourceRow& source : report.sources) {
+    const std::string resolution =
+        source.resolution_ns ? fmt::format(", resolution {} ns", *source.resolution_ns) : "";
     print_wrapped(
         "",
-        fmt::format("{}: {} events{}, clock {}",
+        fmt::format("{}: {} events{}, clock {}{}",
                     source.path == kStandardInput ? "standard input" : printable(source.path),
                     grouped(source.events), report.is_window ? " read" : "",
-                    printable(source.clock)),
+                    printable(source.clock), resolution),
         out, style);
     const SourceAlignment& aligned = source.aligned;
     const bool same_clock = aligned.is_same_clock();

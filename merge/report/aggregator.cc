@@ -134,6 +134,7 @@ void Aggregator::report_sources(Report& report, const Naming& names) const {
     row.path = source.info().path;
     row.kind = source.info().kind;
     row.clock = source.info().clock;
+    row.resolution_ns = source.info().resolution_ns;
     row.aligned = source.info().aligned;
     row.events = counters.events;
     row.lost = counters.lost_events;

@@ -26,6 +26,7 @@ namespace trapline {
 
 struct SourceRow {
   std::string path, kind, clock;
+  std::optional<std::uint64_t> resolution_ns = std::nullopt;  // nothing: its clock's own unit
   std::uint64_t events = 0, lost = 0;
   SourceAlignment aligned;
 };

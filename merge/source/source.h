@@ -24,6 +24,8 @@ struct SourceInfo {
   std::string kind;     // "trace.dat"
   std::string clock;    // "mono"
   bool cycles = false;  // times are cycles of a counter that nothing converts to nanoseconds
+  // Times are whole multiples of this; nothing: of the clock's own unit.
+  std::optional<std::uint64_t> resolution_ns = std::nullopt;
   Role role = Role::kHostKernel;
   SourceAlignment aligned = {};
 };

@@ -24,7 +24,7 @@ export function head(data: Recording, side = ""): HTMLElement {
       data.lost_left_out > 0 ? ` The pictures show the longest ${data.lost.length} of them.` : "")
     : h("p", { class: "good" }, h("span", { "aria-hidden": "true" }, "✓ "), "No events were lost.");
   const sources = h("table", { class: "sources" }, h("thead", {}, h("tr", {}, ...["Source", "Kind", "Clock", "Aligned by", "Offset", "Error at most"].map((text) => h("th", { scope: "col" }, text)), h("th", { scope: "col", class: "number" }, "Events"), h("th", { scope: "col", class: "number" }, "Lost"))),
-    h("tbody", {}, ...data.sources.map((source) => h("tr", {}, h("th", { scope: "row" }, name(source.path)), h("td", {}, source.kind), h("td", {}, name(source.clock)), h("td", {}, source.method),
+    h("tbody", {}, ...data.sources.map((source) => h("tr", {}, h("th", { scope: "row" }, name(source.path)), h("td", {}, source.kind), h("td", {}, name(source.clock), source.resolution_ns !== null && `, resolution ${exact(source.resolution_ns)}`), h("td", {}, source.method),
       h("td", { class: "number" }, `${source.offset_ns} ns`), h("td", { class: "number" }, source.error_ns === null ? h("strong", {}, "not known") : source.error_ns === "0" ? "0: same clock" : `± ${exact(Number(source.error_ns))}`),
       h("td", { class: "number" }, grouped(source.events)), h("td", { class: "number" }, source.lost === null ? "–" : grouped(source.lost))))));
   const notes = [...data.notes];

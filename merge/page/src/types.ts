@@ -56,6 +56,7 @@ export interface Source {
   path: string;
   kind: string;
   clock: string;
+  resolution_ns: number | null;
   events: number;
   lost: number | null; // null: a text that names none
   method: string;

@@ -28,6 +28,7 @@ class QemuLogSource final : public Source {
     info_.path = file_.path();
     info_.kind = "QEMU log";
     info_.clock = "real";
+    info_.resolution_ns = 1000;
     info_.role = Role::kHostProgram;
   }
 

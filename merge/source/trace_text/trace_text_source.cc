@@ -73,6 +73,7 @@ class TraceTextSource final : public Source {
     info_.kind = "trace text";
     info_.clock = "unknown";
     info_.cycles = look.cycles;
+    if (look.unit > 1 && !look.cycles) info_.resolution_ns = look.unit;
   }
 
   void select(EventClass events) override { selected_ = events; }
@@ -261,11 +262,11 @@ std::vector<std::pair<std::string, std::string>> TraceTextSource::facts() const 
       {"format", look_.cycles ? "trace as text, times in cycles"
                               : fmt::format("trace as text, times in units of {} ns", look_.unit)}};
   const auto note = [&facts](std::string text) { facts.emplace_back("note", std::move(text)); };
-  if (look_.unit > 1 && !look_.cycles) {
+  if (info_.resolution_ns) {
     note(fmt::format(
         "times are whole units of {0} ns: an interval is exact to ± {0} ns, the sum of N of them "
         "to ± N times that",
-        look_.unit));
+        *info_.resolution_ns));
   }
   if (others_ != 0) {
     note(fmt::format("{} not of a trace, and passed over",

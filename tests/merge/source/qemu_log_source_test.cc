@@ -40,6 +40,7 @@ TEST(QemuLog, ARealQemusLinesComeInOrderOfTime) {
   auto source = open_source(log, {});
   ASSERT_TRUE(source);
   EXPECT_EQ((*source)->info().clock, "real");
+  EXPECT_EQ((*source)->info().resolution_ns, 1000u);
   std::ifstream file(log);
   const auto lines =
       static_cast<std::uint64_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));

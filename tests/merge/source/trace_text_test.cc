@@ -215,6 +215,7 @@ struct ReadText {
   std::vector<Event> events;
   std::vector<std::string> notes, texts;
   SourceCounters counters;
+  std::optional<std::uint64_t> resolution_ns;
 };
 ReadText read(const std::string& text) {
   TemporaryFolder folder;
@@ -234,6 +235,7 @@ ReadText read(const std::string& text) {
   for (const auto& [what, value] : (*source)->facts())
     if (what == "note") all.notes.push_back(value);
   all.counters = (*source)->counters();
+  all.resolution_ns = (*source)->info().resolution_ns;
   return all;
 }
 
@@ -289,6 +291,13 @@ TEST(TraceText, MarkersOfEachForm) {
   ASSERT_EQ(all.texts.size(), 4u);
   for (const std::string& text : all.texts)
     EXPECT_EQ(text, "ftrace:print kvm_run_exit cpu_index 0, reason 2");
+}
+
+TEST(TraceText, ResolutionIsThatOfTheFormAndMissingWhereTimesAreExact) {
+  EXPECT_EQ(read("a-1 [000] .... 1.000001: kvm_entry: vcpu 0\n").resolution_ns, 1000u);
+  EXPECT_EQ(read("a-1 [000] .... 1.000000001: kvm_entry: vcpu 0\n").resolution_ns, std::nullopt);
+  EXPECT_EQ(read("a-1 [000] .... 1000001: kvm_entry: vcpu 0\n").resolution_ns, std::nullopt)
+      << "cycles";
 }
 
 TEST(TraceText, EventsInWrongOrderAreCounted) {

@@ -29,6 +29,7 @@ enum Feature : std::uint64_t {
   kCpus = 7,
   kSampleTime = 21,
   kCompressedFeature = 27,
+  kClockData = 29,
 };
 
 struct Section {
@@ -220,6 +221,13 @@ void LayoutReader::on_feature(std::uint64_t feature, std::span<const std::byte> 
     case kSampleTime: {
       const auto first = cursor.number<std::uint64_t>(), last = cursor.number<std::uint64_t>();
       if (first && last && *first != 0 && *first <= *last) layout_.sample_times = {*first, *last};
+      break;
+    }
+    case kClockData: {
+      const auto version = cursor.number<std::uint32_t>(), clock = cursor.number<std::uint32_t>();
+      const auto wall = cursor.number<std::uint64_t>(), at = cursor.number<std::uint64_t>();
+      if (version == 1U && clock && wall && at)
+        layout_.to_wall_clock = static_cast<std::int64_t>(*wall - *at);
       break;
     }
     case kCompressedFeature:

@@ -41,6 +41,9 @@ struct Layout {
   trace_dat::TracingData tracing;
 
   std::string clock = "perf";  // without -k: that of ftrace's clock perf
+  // With -k, of CLOCK_DATA: nanoseconds from that clock to the wall clock, or more: perf reads the
+  // wall clock, then the other, and nothing tells how much later.
+  std::optional<std::int64_t> to_wall_clock;
   std::string host, release, arch, writer;
   std::uint32_t cpu_count = 0;
   // Of the first and last sample; a pipe does not tell.

@@ -152,6 +152,10 @@ std::vector<std::pair<std::string, std::string>> PerfDataSource::facts() const {
   }
   if (!layout_.writer.empty()) facts.emplace_back("recorded by", "perf " + layout_.writer);
   if (layout_.cpu_count != 0) facts.emplace_back("CPUs", std::to_string(layout_.cpu_count));
+  if (layout_.to_wall_clock) {
+    facts.emplace_back("wall clock",
+                       fmt::format("{} + {} ns, or more", layout_.clock, *layout_.to_wall_clock));
+  }
   return facts;
 }
 

@@ -14,6 +14,11 @@ namespace {
 // A window of 8 MiB is what zstd's levels up to 19 need; perf's default level needs 0.5 MiB.
 constexpr int kLargestWindowLog = 23;
 
+// Since Linux 6.16 perf rounds the size of a COMPRESSED2 record up to a multiple of 8, and a sum
+// of 65,536 or more loses its upper bits; perf itself stops there.
+constexpr std::string_view kSizeOverflown =
+    "a COMPRESSED2 record of 64 KiB or more, whose size perf cannot write; record without -z";
+
 }  // namespace
 
 void RecordReader::FreeStream::operator()(ZSTD_DCtx_s* stream) const { ZSTD_freeDCtx(stream); }
@@ -51,8 +56,11 @@ bool RecordReader::take(Window& window, Record& record) {
   if (window.left() < kRecordHeader) return false;
   std::byte* at = window.block->bytes.get() + window.at;
   const auto size = load<std::uint16_t>(at + 6);
-  if (size < kRecordHeader) [[unlikely]]
-    return damaged("a record of less than 8 bytes");
+  if (size < kRecordHeader) [[unlikely]] {
+    const auto type = static_cast<RecordType>(load<std::uint32_t>(at));
+    return damaged(size == 0 && type == RecordType::kCompressed2 ? kSizeOverflown
+                                                                 : "a record of less than 8 bytes");
+  }
   if (size > window.left()) return false;
   record.type = static_cast<RecordType>(load<std::uint32_t>(at));
   record.misc = load<std::uint16_t>(at + 4);
@@ -134,7 +142,7 @@ bool RecordReader::on_outer(Record& record) {
     case RecordType::kCompressed2: {
       if (body.size() < 8) return damaged("a compressed record without its size");
       const auto size = load<std::uint64_t>(body.data());
-      if (size > body.size() - 8) return damaged("a compressed record that is too short");
+      if (size > body.size() - 8) return damaged(kSizeOverflown);
       compressed_ = body.subspan(8, static_cast<std::size_t>(size));
       return false;
     }

@@ -24,6 +24,7 @@ class PerfDataFile {
   std::uint64_t period = 1;
   std::uint64_t flags = 1u << 18;  // sample_id_all
   std::int32_t clock = 0;
+  std::string clock_data;  // the feature CLOCK_DATA
   std::string records;
 
   static std::string record(std::uint32_t type, const std::string& body, std::uint16_t misc = 0) {
@@ -63,6 +64,22 @@ class PerfDataFile {
     return *this;
   }
 
+  // Puts all records so far into COMPRESSED2 records of so many bytes, one zstd stream of blocks
+  // that are not compressed.
+  PerfDataFile& compress2(std::size_t size) {
+    std::string data, head{"\x28\xb5\x2f\xfd\0\x50", 6};
+    for (std::size_t at = 0; at < records.size(); at += size, head.clear()) {
+      const std::string block = records.substr(at, size);
+      const auto block_head = bytes_of(static_cast<std::uint32_t>(block.size() << 3)).substr(0, 3);
+      std::string body = head + block_head + block;
+      const std::string length = words(body.size());
+      body.resize((body.size() + 7) / 8 * 8, '\x7f');
+      data += record(83, length + body);
+    }
+    records = data;
+    return *this;
+  }
+
   [[nodiscard]] std::string attr() const {
     return bytes_of(std::uint32_t{2}) + bytes_of(std::uint32_t{128}) +
            words(kEntry, period, sample_type, 0, flags) + std::string(44, '\0') + bytes_of(clock) +
@@ -72,17 +89,22 @@ class PerfDataFile {
   [[nodiscard]] std::string file() const {
     const std::uint64_t ids = 104 + 144, data = ids + 8, end = data + records.size();
     const std::string formats = tracing_data();
-    return "PERFILE2" + words(104, 144, 104, 144, data, records.size(), 0, 0, 1u << 1, 0, 0, 0) +
-           attr() + words(ids, 8) + words(kId) + records + words(end + 16, formats.size()) +
-           formats;
+    const bool has_clock = !clock_data.empty();
+    const std::uint64_t bodies = end + (has_clock ? 32 : 16);
+    const std::uint64_t features = 1u << 1 | (has_clock ? 1u << 29 : 0);
+    return "PERFILE2" + words(104, 144, 104, 144, data, records.size(), 0, 0, features, 0, 0, 0) +
+           attr() + words(ids, 8) + words(kId) + records + words(bodies, formats.size()) +
+           (has_clock ? words(bodies + formats.size(), clock_data.size()) : "") + formats +
+           clock_data;
   }
   // As perf writes to a pipe.
   [[nodiscard]] std::string pipe() const {
     std::string formats = tracing_data();
     const std::string size = bytes_of(static_cast<std::uint32_t>(formats.size()));
     formats.resize((formats.size() + 7) / 8 * 8);
-    return "PERFILE2" + words(16) + record(64, attr() + words(kId)) + record(66, size + size) +
-           formats + records;
+    return "PERFILE2" + words(16) + record(64, attr() + words(kId)) +
+           (clock_data.empty() ? "" : record(80, words(29) + clock_data)) +
+           record(66, size + size) + formats + records;
   }
 
  private:

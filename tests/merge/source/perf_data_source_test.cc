@@ -13,8 +13,11 @@ namespace {
 using test::bytes_of;
 using test::PerfDataFile;
 using test::words;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
 
 class PerfDataTest : public ::testing::Test {
  protected:
@@ -159,6 +162,46 @@ TEST_F(PerfDataTest, TheClockIsTheOneThatWasChosen) {
   }
   file_.clock = 3;
   EXPECT_THAT(error_of(file_.file()).message, HasSubstr("clock with the number 3"));
+}
+
+TEST_F(PerfDataTest, WallClockIsToldAndAlignsNothing) {
+  file_.clock = 1;
+  file_.flags |= 1u << 25;
+  file_.clock_data =
+      bytes_of(1u) + bytes_of(1u) + words(1'795'597'551'473'092'000, 16'971'416'374'310);
+  file_.entry(100, 0);
+  for (const std::string& bytes : {file_.file(), file_.pipe()}) {
+    const auto source = open(bytes);
+    EXPECT_THAT(source->facts(),
+                Contains(Pair("wall clock", "mono + 1795580580056717690 ns, or more")));
+    EXPECT_THAT(times(*source), ElementsAre(100));
+  }
+  file_.clock_data[0] = 2;  // a version that is not known
+  EXPECT_THAT(open(file_.file())->facts(), Not(Contains(Pair("wall clock", ::testing::_))));
+}
+
+TEST_F(PerfDataTest, AlignedCompressedRecordsAreReadWithoutTheirPadding) {
+  file_.entry(100, 0).entry(110, 0).entry(120, 0).round().entry(130, 0).compress2(50);
+  for (const std::string& bytes : {file_.file(), file_.pipe()}) {
+    const auto source = open(bytes);
+    EXPECT_THAT(times(*source), ElementsAre(100, 110, 120, 130));
+    EXPECT_TRUE(source->status());
+  }
+}
+
+TEST_F(PerfDataTest, CompressedRecordWhoseSizePerfCouldNotWriteIsNamed) {
+  file_.entry(100, 0).round();
+  const std::string before = file_.records;
+  for (const auto& [size, data] : {std::pair{0u, 65'519u}, {2'728u, 68'246u}}) {
+    file_.records = before + bytes_of(83u) + bytes_of(std::uint16_t{0}) +
+                    bytes_of(static_cast<std::uint16_t>(size)) + words(data) +
+                    std::string(data, 'x');
+    const auto source = open(file_.file());
+    EXPECT_THAT(times(*source), ElementsAre(100));
+    ASSERT_FALSE(source->status());
+    EXPECT_THAT(source->status().error().message,
+                HasSubstr("COMPRESSED2 record of 64 KiB or more"));
+  }
 }
 
 TEST_F(PerfDataTest, WhatStandsBeforeTheRawDataIsPassedOver) {

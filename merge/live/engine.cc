@@ -25,10 +25,10 @@ Engine::Engine(Input input, EngineOptions options, OnFrame on_frame)
 
 void Engine::start_pipeline(const Capabilities& capabilities) {
   capabilities_ = input_.capabilities = capabilities;
-  const Timestamp begin = maker_ ? maker_->begun() : Timestamp();
+  auto maker = std::make_unique<FrameMaker>(timeline_, options_.frames);
+  if (maker_) maker->take_over(*maker_);
   pipeline_.reset();
-  maker_ = std::make_unique<FrameMaker>(timeline_, options_.frames);
-  maker_->start(begin);
+  maker_ = std::move(maker);
   PipelineOptions how = pipeline_options(timeline_, input_);
   how.from = from_;
   how.to = to_;

@@ -36,7 +36,11 @@ class FrameMaker final : public SpanSink {
 
   // Where the first frame begins.
   void start(Timestamp at) { begin_ = at; }
-  [[nodiscard]] Timestamp begun() const { return begin_; }
+  // Of the same timeline: goes on with the frame that the other had begun.
+  void take_over(const FrameMaker& other) {
+    begin_ = other.begin_;
+    counted_ = other.counted_;
+  }
   // The frame up to `end`, before an event of that time or later is pushed; the next one begins
   // there. `waits` names the culprits.
   [[nodiscard]] Frame close(Timestamp end, const Pipeline& pipeline, const Naming& waits);

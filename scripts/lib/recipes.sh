@@ -5,6 +5,9 @@
 # Bump when a recipe makes something else than before: what is in the caches is then fetched anew.
 # shellcheck disable=SC2034 # read by scripts/fetch
 readonly kRecipes=2
+# The same for one of them.
+# shellcheck disable=SC2034
+readonly -A kRevisions=([clean-root]=1)
 
 recipe_list() {
   cat <<'END'

@@ -65,8 +65,8 @@ std::optional<StateNow> ExitTracker::state_now(ThreadId thread) const {
   return now;
 }
 
-// Offline: arm64 tells by PSCI's call alone, RISC-V not at all, x86 by what KVM_RUN returns. Paused:
-// by a signal, which the scheduler tells, or by the VMM, which tells it where its event is traced.
+// Offline: arm64 tells by PSCI's call alone, RISC-V not at all, x86 by what KVM_RUN returns.
+// Paused: by a signal, which the scheduler tells, or by the VMM, where its event is traced.
 States ExitTracker::known_states() const {
   States known = model_.known_states();
   if (!known.any() || !model_.sched_switch) return known;

@@ -243,10 +243,8 @@ void Pipeline::on_host(const Event& event) {
   if (ended_ != nullptr) stack_.reset();
   if (on_thread()) stacks_.on_host(event, vmm_event());
   if (waits_) on_waits(event);
-  if (stalls_) {
-    stalls_->on(event, *this);
-    tell_stalls();
-  }
+  if (stalls_) stalls_->on(event, *this);
+  tell_stalls();
   tell(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);
@@ -284,7 +282,7 @@ void Pipeline::tell_guest_intervals() {
 }
 
 void Pipeline::tell_stalls() {
-  if (!stalls_->has_ended()) return;
+  if (!stalls_ || !stalls_->has_ended()) return;
   for (const Stall& stall : stalls_->take_ended()) {
     for (SpanSink* sink : stall_sinks_) sink->stall(stall, *this);
   }
@@ -300,10 +298,8 @@ void Pipeline::take(const ExitSpan& exit) {
     guest_intervals_->on(exit, waits_->shares(), waits_->halts());
     tell_guest_intervals();
   }
-  if (stalls_) {
-    stalls_->on(exit, wanted);
-    tell_stalls();
-  }
+  if (stalls_) stalls_->on(exit, wanted);
+  tell_stalls();
   if (builder_ && wanted) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
@@ -389,10 +385,8 @@ void Pipeline::finish(std::optional<Timestamp> end) {
   stacks_.finish(end_);
   tell_calls();
   if (builder_) builder_->on_calls(stacks_.ended());
-  if (stalls_) {
-    stalls_->finish(std::max(end.value_or(end_), end_), *this);
-    tell_stalls();
-  }
+  if (stalls_) stalls_->finish(std::max(end.value_or(end_), end_), *this);
+  tell_stalls();
   if (guest_intervals_) {
     guest_intervals_->finish();
     tell_guest_intervals();

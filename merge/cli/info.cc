@@ -22,7 +22,7 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
   const SourceCounters counters = source.counters();
   out << printable(source.info().path) << '\n';
   const auto fact = [&](std::string_view name, const std::string& text) {
-    if (!text.empty()) out << fmt::format("  {:<12} {}\n", name, printable(text));
+    if (!text.empty()) print_wrapped(fmt::format("  {:<12}", name), printable(text), out, style);
   };
   for (const auto& [name, text] : source.facts()) fact(name, text);
   fact("clock", source.info().clock +
@@ -37,12 +37,11 @@ void print_source(const Source& source, std::ostream& out, const TextStyle& styl
     const bool is_text = source.info().kind == "trace text";  // it need not name losses
     fact("lost", is_text ? "nothing that the text names" : "nothing");
   } else {
-    out << looking(kAlarm,
-                   fmt::format("  {:<12} {} events in {} losses, {} losses without a count", "lost",
-                               grouped(counters.lost_events), grouped(counters.gaps),
-                               grouped(counters.gaps_uncounted)),
-                   style)
-        << '\n';
+    print_wrapped(fmt::format("  {:<12}", "lost"),
+                  fmt::format("{} events in {} losses, {} losses without a count",
+                              grouped(counters.lost_events), grouped(counters.gaps),
+                              grouped(counters.gaps_uncounted)),
+                  out, style, {.label = kAlarm});
   }
   if (counters.left_out_pieces != 0) {
     fact("left out",

@@ -182,8 +182,7 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
       snapshots.add("--snapshot-on", options.snapshot_on, "EXPR",
                     "Keep only the time around exits like 'exit > 500us', or 'stall > 50ms'");
   snapshots
-      .add("--around", options.around, "TIME",
-           "How much to keep before and after each exit of --snapshot-on (default: 1s)")
+      .add("--around", options.around, "TIME", "Kept before and after each of them (default: 1s)")
       ->needs(trigger);
   auto* flight = snapshots.add("--flight", options.flight, "TIME",
                                "Hold the last TIME of events; write them only on "
@@ -205,9 +204,7 @@ void add_kernel_events(CLI::App& command, record::EventChoice& choice) {
   const OptionGroup events(command, kEvents);
   events.flag("--kvm,!--no-kvm", choice.kvm, "KVM's events (on unless --no-kvm)");
   events.flag("--sched", choice.sched, "Scheduler events: blocked and preempted time");
-  events.flag("--stalls", choice.stalls,
-              "All that trapline stalls asks for: --sched, timers, interrupts, pages that a "
-              "program serves");
+  events.flag("--stalls", choice.stalls, "What trapline stalls asks for; --sched is among it");
   events.flag("--irq", choice.irq, "The host's interrupts");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
@@ -243,8 +240,8 @@ void add_record(CLI::App& app, int& status) {
   add_kernel_events(*command, record.events);
   add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);
   qemu.flag("--functions{uftrace}", options->functions,
-            "Record the guest's functions (QEMU under TCG) into uftrace.data; "
-            "--functions=ftrace: into the recording; --functions=both: into both");
+            "Record the guest's functions (QEMU under TCG) into uftrace.data (=uftrace), "
+            "the recording (=ftrace), or =both");
   rare.add("--instance", record.instance, "NAME", "The name of the ftrace instance to make");
   rare.add("--from-instance", record.from_instance, "NAME",
            "Record nothing: take what the ftrace instance NAME, which somebody else has set up, "

@@ -156,6 +156,7 @@ StallRow row_of(const Stall& stall, const Naming& names) {
   row.vm_name = names.vcpus.vm_name(stall.thread);
   row.vcpu = stall.vcpus == 0 ? names.vcpus.number(stall.thread) : kNoVcpu;
   row.exit = exit_of(stall, names);
+  row.knows_guest = names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kGuest)];
   for (const StallShare& share : stall.shares) {
     if (share.cause == StallCause::kGuest) row.guest_ns += share.ns;
     row.causes.push_back({key_of(share.cause),
@@ -288,7 +289,8 @@ Table stall_table(std::span<const StallRow> rows) {
   table.add({.key = "exits", .title = "exits", .goes = kExits}, [](const Row& row) {
     return row.stall.exits == 0 ? CellValue() : to_value(row.stall.exits);
   });
-  table.add({"guest_ns"}, &Row::guest_ns);
+  table.add({"guest_ns"},
+            [](const Row& row) { return row.knows_guest ? to_value(row.guest_ns) : CellValue(); });
   table.add({.key = "exit", .title = "longest exit", .unit = Unit::kText, .goes = kExit},
             [](const Row& row) { return text_or_null(row.exit); });
   table.add({.key = "same_faults"}, [](const Row& row) {

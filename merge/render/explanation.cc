@@ -64,7 +64,8 @@ void print_node(const ExplainNode& node, const std::string& lead, const std::str
 }  // namespace
 
 void print_tree(const ExplainNode& tree, bool cycles, std::ostream& out, const TextStyle& style) {
-  const std::size_t figures = kTimeColumns + kShareColumns + pieces_columns(tree);
+  constexpr std::size_t kGaps = 2;  // before a time that fills its column, and after a long text
+  const std::size_t figures = kGaps + kTimeColumns + kShareColumns + pieces_columns(tree);
   constexpr std::size_t kFewest = 16;
   const std::size_t room = style.width - std::min(style.width - kFewest, figures);
   print_node(tree, "", "", "", {style, tree.ns, std::min(kTextColumns, room), cycles}, out);

@@ -35,7 +35,7 @@ Question question_of(Part part, const Report& report) {
 NextStep step_to_record(const Report& report) {
   if (report.knows(State::kUser) && report.durations()) return {};
   return {report.knows(State::kPreempted) ? "record" : "record --sched",
-          report.durations() ? "a recording that tells kernel, QEMU and waiting apart"
+          report.durations() ? "tells kernel, QEMU and waiting apart"
                              : "a recording that has the exits' durations"};
 }
 

@@ -124,7 +124,7 @@ def expected(thread):
     halved = any(0 < now < before for before, now in thread.changes)
     known = [h for h in thread.halts if not h.slept or h.wake is not None]
     spent, bounded, unknown = polling(thread.halts)
-    rows = [replay(known, setting, 2 if halved else 0) for setting in SETTINGS]
+    rows = [replay(known, setting, 2 if halved else 0) for setting in SETTINGS] if known else []
     return {"polling_ns": spent, "polling_bounded": bounded, "polling_unknown": unknown,
             "halts": len(known), "shrink": 2 if halved else 0,
             "wakes_unknown": len(thread.halts) - len(known),

@@ -75,6 +75,8 @@ class Recording:
             left, came = (number(event.fields, key) for key in ("prev_pid", "next_pid"))
             sleeps = number(event.fields, "prev_state") & oracle.SLEEPING
             self.comm[came] = event.fields["next_comm"]
+            if self.since.get(came, (None,))[0] not in (self.asleep, self.ready):
+                self.open.pop(came, None)  # that it left its CPU was not recorded: nor may be an entry
             self.state(left, self.asleep if sleeps else self.ready, event.at)
             self.state(came, self.runs, event.at)
         elif event.name == "sched_waking" and self.since.get(number(event.fields, "pid"),

@@ -97,7 +97,7 @@ class Recording:
             self.expect("a table of vCPUs", report["vcpus"], [])
             return
         names = re.split(r"  +", lines[at].strip())
-        names = names[names.index("time") + 1:]
+        names = ["kernel" if name == "kernel or QEMU" else name for name in names[names.index("time") + 1:]]
         table = {}
         # A name that is too long for its column stands on a line of its own.
         for line in re.sub(r"(\(tid \d+\))\n", r"\1", "\n".join(lines[at + 1:])).split("\n"):

@@ -171,7 +171,7 @@ const cases = {
       for (const [i, exit] of data.worst.slice(0, 20).entries()) {
         const same = slow.find((one) => BigInt(one.start_ns) === start + BigInt(exit.start));
         for (const key of ["total_ns", "kernel_ns", "user_ns", "preempted_ns", "blocked_ns", "reason", "detail", "device", "function", "preempted_by", "tid"]) {
-          assert.equal(exit[key], same[key], `${key} of exit ${i}`);
+          assert.equal(exit[key], same[key] ?? "-", `${key} of exit ${i}`);
         }
         // Its parts are drawn, one after the other.
         const near = data.neighbourhoods[exit.neighbourhood];

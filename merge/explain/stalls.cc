@@ -118,6 +118,7 @@ std::string sentence_of(const StallRow& row) {
   std::string text =
       fmt::format("{} made no progress for {}{}", row.name, time_text(stall.length()),
                   stall.open ? ", and it lasts at the end" : "");
+  if (text.starts_with("all ")) text.front() = 'A';
   if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
     text += ", and no other vCPU ran the guest meanwhile";
   text += '.';

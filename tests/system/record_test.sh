@@ -281,9 +281,10 @@ records_a_running_process() {
 
 # It is not told of the instance. Its writes succeed before, during and after the recording.
 running_qemu() {  # running_qemu ARGUMENT...: a firmware that finds nothing to boot, again and again; its pid in $qemu, QMP at $work/qmp
+  uuid=$(cat /proc/sys/kernel/random/uuid)  # tests run side by side
   setpriv --pdeathsig KILL "$(fetched qemu10)/bin/qemu-system-x86_64" -accel tcg -display none -nodefaults -m 64 "$@" \
     -boot reboot-timeout=100 -qmp "unix:$work/qmp,server=on,wait=off" \
-    -name guest=web01,debug-threads=on -uuid 7d1f6a5e-31c4-4d0e-9c55-5b1a0c9e2f11 &
+    -name guest=web01,debug-threads=on -uuid "$uuid" &
   qemu=$!
   wait_for "QEMU's socket" test -S "$work/qmp"
 }
@@ -324,7 +325,7 @@ values = dict(word[2:].split("=", 1) for word in words[1:])
 if values["domain"] != "web01":
     sys.exit(f"error: failed to get domain '{values['domain']}'")
 if words[0] == "domuuid":
-    print("7d1f6a5e-31c4-4d0e-9c55-5b1a0c9e2f11\n")
+    print(os.environ["UUID"] + "\n")
 else:
     with socket.socket(socket.AF_UNIX) as monitor:
         monitor.connect(os.environ["QMP"])
@@ -340,7 +341,7 @@ else:
         print(answer)
 END
   chmod +x "$work/bin/virsh"
-  export PATH=$work/bin:$PATH QMP=$work/qmp
+  export PATH=$work/bin:$PATH QMP=$work/qmp UUID=$uuid
   start_recorder --domain web01 --no-kvm --duration 2s
   end_recorder
   its_events_were_recorded
@@ -349,7 +350,7 @@ END
   expect_contains "$work/stderr" "--domain web02: virsh: failed to get domain 'web02'"
   # A process that only looks like it.
   local other
-  python3 -c 'import time; time.sleep(30)' -uuid 7d1f6a5e-31c4-4d0e-9c55-5b1a0c9e2f11 &
+  python3 -c 'import time; time.sleep(30)' -uuid "$uuid" &
   other=$!
   sleep 0.5
   run "$trapline" record -o "$work/none" --domain web01 --duration 1s

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/events/json_answer.h"
 #include "backend_ftrace/events/line_socket.h"
 #include "backend_ftrace/events/qemu_monitor.h"
 
@@ -13,11 +13,6 @@ namespace trapline {
 namespace {
 
 using Json = nlohmann::json;
-constexpr auto kReplace = Json::error_handler_t::replace;
-// Nothing where it is no object, or nests too deep.
-Json parse_answer(const std::string& line) {
-  return is_bounded_json(line) ? Json::parse(line, nullptr, false) : Json();
-}
 
 // Nothing where there is no such text.
 std::string text_of(const Json& object, const char* key) {
@@ -119,9 +114,9 @@ class Qmp : public EventControl {
   }
 
   Result<Json> execute(const std::string& name, const Json& arguments) {
-    auto answer = qemu_->execute(name, arguments.dump(-1, ' ', true, kReplace));
+    auto answer = qemu_->execute(name, one_line(arguments));
     if (!answer) return tl::unexpected(std::move(answer).error());
-    return parse_answer(*answer);
+    return parsed_answer(*answer);
   }
   std::unique_ptr<QemuMonitor> qemu_;
 };

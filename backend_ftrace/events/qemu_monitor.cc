@@ -4,23 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "backend_ftrace/base/json_text.h"
 #include "backend_ftrace/base/text.h"
+#include "backend_ftrace/events/json_answer.h"
 #include "backend_ftrace/events/line_socket.h"
 
 namespace trapline {
 namespace {
 
 using Json = nlohmann::json;
-
-// Nothing where it is no object, or nests too deep.
-Json object_of(const std::string& line) {
-  return is_bounded_json(line) ? Json::parse(line, nullptr, false) : Json();
-}
-
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
 
 class QmpSocket final : public QemuMonitor {
  public:
@@ -29,7 +20,7 @@ class QmpSocket final : public QemuMonitor {
   Result<void> greet() {
     auto greeting = socket_.receive();
     if (!greeting) return tl::unexpected(greeting.error());
-    if (!object_of(*greeting).contains("QMP")) {
+    if (!parsed_answer(*greeting).contains("QMP")) {
       return fail("{}: no QMP socket; start QEMU with -qmp unix:PATH,server=on,wait=off", name());
     }
     auto ready = execute("qmp_capabilities");
@@ -44,7 +35,7 @@ class QmpSocket final : public QemuMonitor {
     for (;;) {
       auto answer = socket_.receive();
       if (!answer) return answer;
-      const Json json = object_of(*answer);
+      const Json json = parsed_answer(*answer);
       if (!json.is_object()) return fail("{}: the answer is not a JSON object", name());
       // Else an event of the machine: the answer is still to come.
       if (json.contains("return") || json.contains("error")) return answer;
@@ -60,10 +51,10 @@ class QmpSocket final : public QemuMonitor {
 Result<std::string> QemuMonitor::execute(const std::string& command, const std::string& arguments,
                                          int file) {
   const Json request{{"execute", command}, {"arguments", Json::parse(arguments, nullptr, false)}};
-  auto line = exchange(text_of(request), file);
+  auto line = exchange(one_line(request), file);
   if (!line) return line;
-  const Json answer = object_of(*line);
-  if (answer.is_object() && answer.contains("return")) return text_of(answer["return"]);
+  const Json answer = parsed_answer(*line);
+  if (answer.is_object() && answer.contains("return")) return one_line(answer["return"]);
   const Json error = answer.is_object() ? answer.value("error", Json()) : Json();
   const Json words = error.is_object() ? error.value("desc", Json()) : Json();
   return fail("{}: {}: {}", name(), command,
@@ -71,7 +62,7 @@ Result<std::string> QemuMonitor::execute(const std::string& command, const std::
 }
 
 Result<std::vector<std::string>> QemuMonitor::human(const std::string& command) {
-  auto answer = execute("human-monitor-command", text_of({{"command-line", command}}));
+  auto answer = execute("human-monitor-command", one_line({{"command-line", command}}));
   if (!answer) return tl::unexpected(std::move(answer).error());
   const Json printed = Json::parse(*answer, nullptr, false);
   std::vector<std::string> lines;
@@ -86,7 +77,7 @@ Result<std::vector<std::string>> QemuMonitor::human(const std::string& command) 
 }
 
 Result<QemuMonitor::File> QemuMonitor::add_file(int file) {
-  auto answer = execute("add-fd", text_of({{"opaque", "trapline"}}), file);
+  auto answer = execute("add-fd", one_line({{"opaque", "trapline"}}), file);
   if (!answer) return tl::unexpected(std::move(answer).error());
   const Json added = Json::parse(*answer, nullptr, false);
   const auto number = [&added](const char* key) {
@@ -99,7 +90,7 @@ Result<QemuMonitor::File> QemuMonitor::add_file(int file) {
 }
 
 Result<void> QemuMonitor::remove_file(const File& file) {
-  auto removed = execute("remove-fd", text_of({{"fdset-id", file.set}}));
+  auto removed = execute("remove-fd", one_line({{"fdset-id", file.set}}));
   if (!removed) return tl::unexpected(std::move(removed).error());
   return {};
 }

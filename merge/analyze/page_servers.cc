@@ -1,16 +1,8 @@
 #include "merge/analyze/page_servers.h"
 
 #include <algorithm>
-#include <array>
 
 namespace trapline {
-namespace {
-
-// linux/userfaultfd.h: COPY, ZEROPAGE, MOVE, WRITEPROTECT, CONTINUE, POISON, WAKE.
-constexpr std::array<std::uint32_t, 7> kAnswers = {0xc028aa03, 0xc020aa04, 0xc028aa05, 0xc018aa06,
-                                                   0xc020aa07, 0xc020aa08, 0x8010aa02};
-
-}  // namespace
 
 void PageServers::on_wakeup(const Event& event, const SchedWakeup& wakeup) {
   Thread* sleeper = threads_.find(wakeup.thread);

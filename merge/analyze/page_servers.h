@@ -5,6 +5,8 @@
 //   server ── UFFDIO_COPY, wakes ──> kworker ── wakes ──> vCPU
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 
 #include "merge/model/thread_table.h"
@@ -13,6 +15,11 @@ namespace trapline {
 
 class PageServers {
  public:
+  // The commands of such an ioctl (linux/userfaultfd.h): COPY, ZEROPAGE, MOVE, WRITEPROTECT,
+  // CONTINUE, POISON, WAKE.
+  static constexpr std::array<std::uint32_t, 7> kAnswers = {
+      0xc028aa03, 0xc020aa04, 0xc028aa05, 0xc018aa06, 0xc020aa07, 0xc020aa08, 0x8010aa02};
+
   // Every event of the host.
   void on(const Event& event);
   // The server of the sleeper that the last event, a wake-up, ended the sleep of.

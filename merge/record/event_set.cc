@@ -8,6 +8,7 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/analyze/page_servers.h"
 
 namespace trapline::record {
 namespace {
@@ -35,13 +36,17 @@ constexpr std::array kBlockEvents{"block_bio_queue", "block_rq_issue", "block_rq
 constexpr std::array kStallEvents{"timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit",
                                   "irq:irq_handler_entry", "irq:irq_handler_exit",
                                   "block:block_rq_complete"};
-// _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. The others are those of
-// linux/userfaultfd.h that wake who waits for a page.
-constexpr const char* kRunFilter = "cmd == 0xae80";
-constexpr const char* kStallFilter =
-    "cmd == 0xae80 || cmd == 0xc028aa03 || cmd == 0xc020aa04 || cmd == 0xc028aa05 || "
-    "cmd == 0xc018aa06 || cmd == 0xc020aa07 || cmd == 0xc020aa08 || cmd == 0x8010aa02";
 constexpr std::array kAlways{"syscalls:sys_enter_ioctl", "task:task_newtask", "task:task_rename"};
+
+// _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. Stalls need those, too, that
+// wake who waits for a page.
+std::string ioctl_filter(bool stalls) {
+  std::string filter = "cmd == 0xae80";
+  if (!stalls) return filter;
+  for (const std::uint32_t command : PageServers::kAnswers)
+    filter += fmt::format(" || cmd == {:#x}", command);
+  return filter;
+}
 
 class Chooser {
  public:
@@ -169,8 +174,8 @@ Result<void> enable_events(const Instance& instance, const std::vector<EventName
   const FtraceControl& control = instance.control();
   for (const EventName& event : events) {
     if (event.name == "sys_enter_ioctl" && !chose_ioctl(choice)) {
-      const char* filter = choice.stalls ? kStallFilter : kRunFilter;
-      if (auto set = control.filter(event.system, event.name, filter); !set) return set;
+      auto set = control.filter(event.system, event.name, ioctl_filter(choice.stalls));
+      if (!set) return set;
     }
     if (auto set = control.enable(event.system, event.name); !set) return set;
   }

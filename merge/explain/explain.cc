@@ -275,14 +275,8 @@ Result<Explanation> run_explain(const PassOptions& what, std::optional<TimeSpec>
         explanation->notes.begin(),
         fmt::format("only exits with {} were looked at", what.which.exits.text()));
   }
-  std::uint64_t gaps = 0, lost = 0, uncounted = 0;
-  for (std::size_t i = 0; i < pass->timeline().size(); ++i) {
-    const auto& counters = pass->timeline().source(i).counters();
-    gaps += counters.gaps;
-    lost += counters.lost_events;
-    uncounted += counters.gaps_uncounted;
-  }
-  if (gaps != 0) explanation->notes.push_back(losses_note(lost, gaps, uncounted));
+  if (auto losses = losses_note(pass->timeline()); !losses.empty())
+    explanation->notes.push_back(std::move(losses));
   return std::move(*explanation);
 }
 

@@ -228,15 +228,6 @@ void note_halts(const Naming& names, std::uint64_t at_least_ns, std::vector<std:
   }
 }
 
-void note_losses(const Pass& pass, std::vector<std::string>& notes) {
-  std::uint64_t gaps = 0, lost = 0;
-  for (std::size_t i = 0; i < pass.timeline().size(); ++i) {
-    gaps += pass.timeline().source(i).counters().gaps;
-    lost += pass.timeline().source(i).counters().lost_events;
-  }
-  if (gaps != 0) notes.push_back(losses_note(lost, gaps) + "; a stall ends at a loss");
-}
-
 }  // namespace
 
 Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const Progress& progress) {
@@ -260,7 +251,8 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   StallsFound found = sink.found(names, top);
   found.at_least_ns = what.stalls_ns;
   found.notes = notes_of(*pass);
-  note_losses(*pass, found.notes);
+  if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
+    found.notes.push_back(losses + "; a stall ends at a loss");
   note_halts(names, what.stalls_ns, found.notes);
   return found;
 }

@@ -19,18 +19,15 @@ constexpr Cause kCauses[] = {
      "Linux, Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition"},
     {"preempted-by-kworker",
      "The kworker belongs to that CPU, no cpuset moves it: keep what queues its work, interrupts "
-     "and "
-     "other threads, off the CPU (irqaffinity=, isolcpus=, nohz_full=), or move the vCPU.",
+     "and other threads, off the CPU (irqaffinity=, isolcpus=, nohz_full=), or move the vCPU.",
      "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst, kworker"},
     {"preempted-by-unbound-kworker",
      "The kworker belongs to no CPU: /sys/devices/virtual/workqueue/cpumask keeps such ones off "
-     "the "
-     "vCPU's CPU.",
+     "the vCPU's CPU.",
      "Linux, kernel/workqueue.c, wq_unbound_cpumask"},
     {"preempted-by-ksoftirqd",
      "ksoftirqd serves what was raised on its CPU, no cpuset moves it: keep interrupts off that "
-     "CPU "
-     "(irqaffinity=, smp_affinity_list), or move the vCPU.",
+     "CPU (irqaffinity=, smp_affinity_list), or move the vCPU.",
      "Linux, Documentation/admin-guide/kernel-per-CPU-kthreads.rst, ksoftirqd"},
     {"preempted-by-rcuc",
      "rcuc runs its CPU's RCU callbacks, no cpuset moves it: rcu_nocbs= has others run them.",

@@ -171,6 +171,17 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
   return notes;
 }
 
+std::string losses_note(const Timeline& timeline) {
+  std::uint64_t events = 0, gaps = 0, uncounted = 0;
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceCounters counters = timeline.source(i).counters();
+    events += counters.lost_events;
+    gaps += counters.gaps;
+    uncounted += counters.gaps_uncounted;
+  }
+  return gaps == 0 ? std::string() : losses_note(events, gaps, uncounted);
+}
+
 std::string losses_note(std::uint64_t events, std::uint64_t gaps, std::uint64_t uncounted) {
   return fmt::format("{} events were lost in {} {}{}: exits that a loss may have cut are left out",
                      events, gaps, gaps == 1 ? "loss" : "losses",

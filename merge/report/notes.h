@@ -22,6 +22,8 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 [[nodiscard]] std::vector<std::string> notes_of(const Report& report,
                                                 const Capabilities& capabilities, bool several_vms);
 
+// losses_note() of all sources of the timeline, as far as they were read; empty: nothing was lost.
+[[nodiscard]] std::string losses_note(const Timeline& timeline);
 // What losses do to the exits: for messages and notes. `gaps` are their number, not 0; `uncounted`
 // how many of them have no count, where that is said.
 [[nodiscard]] std::string losses_note(std::uint64_t events, std::uint64_t gaps,

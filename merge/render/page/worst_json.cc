@@ -103,6 +103,9 @@ Json packed(const Json& rows, Texts* texts) {
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
                std::size_t neighbourhoods, Texts& texts) {
   Json exits = Json::array(), near = Json::array();
+  const ExitTracker& tracker = names.naming.pipeline.exits();
+  const States known = tracker.known_states();
+  const bool vmm_events = tracker.counters().vmm_events != 0;
   for (const auto& capture : worst.sorted()) {
     const ExitSpan& exit = capture->exit;
     const Source& source = names.naming.timeline.source(exit.source);
@@ -118,9 +121,7 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
       row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
                                                static_cast<std::int32_t>(exit.preempted_by)));
     }
-    const ExitTracker& tracker = names.naming.pipeline.exits();
-    Json one = row_json(
-        slow_exit_table({&row, 1}, tracker.known_states(), tracker.counters().vmm_events != 0), 0);
+    Json one = row_json(slow_exit_table({&row, 1}, known, vmm_events), 0);
     one.erase("start_ns");
     for (const char* name : {"detail", "device", "function", "preempted_by"})
       if (one[name].is_null()) one[name] = "-";  // the page's texts are a report's

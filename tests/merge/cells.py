@@ -29,19 +29,21 @@ def report(trapline, words, columns=None):
     return done.stdout
 
 
-def narrow_lines(trapline, words, columns):
+def narrow_lines(trapline, words, columns, folder):
     environment = {**os.environ, "TRAPLINE_CONFIG": "", "COLUMNS": str(columns)}
-    done = subprocess.run([trapline, *words], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run([trapline, *words], capture_output=True, text=True, check=False, env=environment, cwd=folder)
     return done.stdout.split("\n")
 
 
 def check_widths(trapline, recording):
+    """In the recording's folder: a path is not broken, and how long one is depends on where the checkout stands."""
+    folder, recording = os.path.split(os.path.abspath(recording))
     for words in (["report", recording, "--waits", "--steal", "--halt", "--irq", "--phases", "--guest", "--slower-than",
                    "5ms"], ["explain", recording, "-v"], ["diff", recording, recording, "--by", "detail"], ["info", recording]):
         for columns in (120, 80, 60):
-            for line in narrow_lines(trapline, words, columns):
+            for line in narrow_lines(trapline, words, columns, folder):
                 fits = len(line) <= columns or len(line.split()) == 1 or re.match(r"(next:|     ) trapline ", line)
-                expect(fits, *words, columns, "columns:", line)
+                expect(fits, folder, *words, columns, "columns:", line)
 
 
 def expect(condition, *what):

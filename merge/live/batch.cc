@@ -37,8 +37,8 @@ Table live_table(std::span<const LiveRow> rows, const States& known) {
   return table;
 }
 
-Table request_table(std::span<const Requests> rows) {
-  return table_of_totals(rows, [](TableOf<Requests>&) {});
+Table request_table(std::span<const RequestTotals> rows) {
+  return table_of_totals(rows, [](TableOf<RequestTotals>&) {});
 }
 
 Table live_vcpu_table(std::span<const VcpuRow> rows, const States& known) {

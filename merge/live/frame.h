@@ -60,7 +60,7 @@ struct SeenStall {
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-struct Requests {
+struct RequestTotals {
   std::string key;
   Distribution total;
 };
@@ -72,7 +72,7 @@ struct Frame {
   std::vector<VcpuUse> vcpus;
   std::vector<SlowExit> slow;  // the slowest that were no halts, the slowest first
   WaitReport waits;
-  std::vector<Requests> requests;
+  std::vector<RequestTotals> requests;
   std::optional<SeenStall> longest_stall;  // of those that ended in the last minute, or last
   std::uint64_t events = 0, lost_events = 0, gaps = 0, gaps_uncounted = 0, damaged_events = 0;
 

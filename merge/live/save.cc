@@ -20,7 +20,7 @@ Result<Saved> write_pages(const LiveSource& source, Timestamp from, Timestamp to
   auto written = source.for_each_page([&](std::size_t cpu, std::span<const std::byte> page,
                                           const record::PageFacts& facts) -> Result<void> {
     if (facts.last < from.ns() || facts.first > to.ns()) return {};
-    const record::Piece piece = record::cut_page(page, from.ns(), to.ns(), out);
+    const record::CutPage piece = record::cut_page(page, from.ns(), to.ns(), out);
     if (piece.events == 0) return {};
     // What was lost before the first event is not of the part that is saved.
     if (begun[cpu] && piece.skipped == 0) record::mark_missed(out, piece.used, facts.lost);

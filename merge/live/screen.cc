@@ -91,7 +91,7 @@ void Screen::draw(const std::vector<Line>& lines) {
   ::erase();
   for (std::size_t y = 0; y < lines.size() && y < height(); ++y) {
     ::move(static_cast<int>(y), 0);
-    for (const Piece& piece : lines[y]) {
+    for (const StyledText& piece : lines[y]) {
       ::attrset(static_cast<int>(attributes(piece.look)));
       const int left = COLS - getcurx(stdscr);
       if (getcury(stdscr) != static_cast<int>(y) || left <= 0) break;

@@ -28,11 +28,11 @@ enum class Look : std::uint8_t {
   kBlocked,
   kHalted
 };
-struct Piece {
+struct StyledText {
   std::string text;
   Look look = Look::kPlain;
 };
-using Line = std::vector<Piece>;
+using Line = std::vector<StyledText>;
 
 // Printable keys are their character.
 enum Key : int { kUp = 256, kDown, kLeft, kRight, kEnter, kBack, kTab, kEscape };

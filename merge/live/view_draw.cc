@@ -252,7 +252,7 @@ View::Table View::waits_table(const Frame& frame, std::size_t) const {
 View::Table View::requests_table(const Frame& frame) const {
   Table table;
   table.titles = {"", "per s", "mean", "p50", "p99", "max"};
-  for (const Requests& row : frame.requests) {
+  for (const RequestTotals& row : frame.requests) {
     if (!fits_filter(row.key)) continue;
     table.rows.push_back({row.key, per_second(row.total.count(), frame.length()),
                           short_time(row.total.mean()), short_time(row.total.percentile(500)),

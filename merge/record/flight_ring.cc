@@ -65,7 +65,7 @@ Result<FlightPart> FlightRing::write(unsigned index, std::uint64_t from, std::ui
   std::vector<std::byte> out(options_.page_size);
   for (const Page& page : cpus_[index].pages) {
     if (page.facts.last < from || page.facts.first > to) continue;
-    const Piece piece = cut_page({page.bytes.get(), page.facts.used}, from, to, out);
+    const CutPage piece = cut_page({page.bytes.get(), page.facts.used}, from, to, out);
     if (piece.events == 0) continue;
     part.events += piece.events;
     if (piece.skipped == 0 && page.facts.lost != RingPage::kNoneLost) {

@@ -21,7 +21,7 @@ extern "C" {  // glibc 2.36's header has none
 
 namespace trapline::record {
 
-Result<void> Recorder::prepare() {
+Result<void> Recording::prepare() {
   auto signals = open_signals();  // first: from here on Ctrl-C leaves nothing
   if (!signals) return tl::unexpected(std::move(signals).error());
   signals_ = std::move(*signals);
@@ -59,7 +59,7 @@ Result<void> Recorder::prepare() {
   return {};
 }
 
-Result<void> Recorder::open_session() {
+Result<void> Recording::open_session() {
   auto made = make_session_folder(options_.folder);
   if (!made) return tl::unexpected(std::move(made).error());
   folder_.emplace(std::move(*made));
@@ -91,7 +91,7 @@ Result<void> Recorder::open_session() {
 }
 
 // The folder that the plugin writes into, as the command's own user.
-Result<void> Recorder::make_output() {
+Result<void> Recording::make_output() {
   auto out = folder_->make_folder("uftrace.data");
   if (!out || !target_.user) return out ? Result<void>{} : tl::unexpected(out.error());
   const std::optional<Identity>& owner = folder_->identity();
@@ -102,7 +102,7 @@ Result<void> Recorder::make_output() {
   return folder_->set_mode(0711);
 }
 
-Result<void> Recorder::open_streams() {
+Result<void> Recording::open_streams() {
   if (auto reserved = reserve(*folder_); !reserved) return reserved;
   auto files = make_page_files(*instance_, *folder_, options_, session_.events);
   if (!files) return tl::unexpected(std::move(files).error());
@@ -118,7 +118,7 @@ Result<void> Recorder::open_streams() {
 }
 
 // From here on this process has a second thread: the command is forked before.
-Result<void> Recorder::start_syncing() {
+Result<void> Recording::start_syncing() {
   auto session = folder_->again();
   auto above = Folder::open_parent(options_.folder, folder_->identity());
   auto raw = folder_->open_folder("raw");
@@ -135,7 +135,7 @@ Result<void> Recorder::start_syncing() {
   return {};
 }
 
-Result<void> Recorder::start() {
+Result<void> Recording::start() {
   timer_ = open_ticks(kSecond / ticks_a_second());
   if (!options_.command.empty()) {
     CommandOptions how{additions_.words,  target_.user,        marker_.get(),        "",
@@ -189,7 +189,7 @@ Result<void> Recorder::start() {
   return command_ ? command_->start() : Result<void>{};
 }
 
-Result<int> Recorder::run() {
+Result<int> Recording::run() {
   umask_ = ::umask(077);  // what the session holds is its owner's alone
   Result<void> ready = prepare();
   if (ready) ready = open_session();
@@ -226,7 +226,7 @@ std::string_view name_of(Functions functions) {
 
 Result<int> record(const RecordOptions& options) {
   if (options.from_instance) return record_held(options);
-  return options.flight ? FlightRecorder(options).run() : Recorder(options).run();
+  return options.flight ? FlightRecorder(options).run() : Recording(options).run();
 }
 
 }  // namespace trapline::record

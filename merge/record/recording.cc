@@ -23,7 +23,7 @@ constexpr std::uint64_t kGrace = 10 * kSecond;
 
 }  // namespace
 
-bool Recorder::write_sync() {
+bool Recording::write_sync() {
   const int cpu = ::sched_getcpu();
   if (!sync_.write_series(marker_.get())) return false;
   const bool cycles = options_.clock == "x86-tsc" || options_.clock == "counter";
@@ -32,13 +32,13 @@ bool Recorder::write_sync() {
   return true;
 }
 
-void Recorder::drain(std::size_t cpu) {
+void Recording::drain(std::size_t cpu) {
   if (!tracing_) return;
   if (auto moved = streams_->drain(cpu); !moved) cut_short(moved.error());
 }
 
 // The recording ends here, the command goes on.
-void Recorder::cut_short(const Error& error) {
+void Recording::cut_short(const Error& error) {
   broken_ = error;
   session_.ended_by = error.message;
   stop_tracing();
@@ -56,7 +56,7 @@ void Recorder::cut_short(const Error& error) {
 }
 
 // What the streams have learned of the recording.
-void Recorder::note_streams() {
+void Recording::note_streams() {
   for (const SyncStamp& sync : streams_->take_stamps()) {
     sync_.stamp(sync.series, sync.index, sync.stamp);
   }
@@ -69,7 +69,7 @@ void Recorder::note_streams() {
 
 // Who writes into somebody else's instance costs him what is recorded, without a loss that the
 // kernel counts.
-void Recorder::look_at_instance() {
+void Recording::look_at_instance() {
   const auto warn = [this](const std::string& warning) {
     const auto& said = session_.warnings;
     if (std::find(said.begin(), said.end(), warning) != said.end()) return;
@@ -91,7 +91,7 @@ void Recorder::look_at_instance() {
 }
 
 // The small files as they are to be now, by their names.
-std::map<std::string, std::string> Recorder::texts() {
+std::map<std::string, std::string> Recording::texts() {
   note_streams();
   session_.threads = threads_.threads();
   session_.vms = vm_names_.vms(session_.threads);
@@ -102,7 +102,7 @@ std::map<std::string, std::string> Recorder::texts() {
           {"session.json", to_text(facts_of(session_))}};
 }
 
-void Recorder::on_tick() {
+void Recording::on_tick() {
   std::uint64_t ticks = 0;
   (void)!::read(timer_.get(), &ticks, sizeof ticks);
   if (!tracing_) return;
@@ -121,14 +121,14 @@ void Recorder::on_tick() {
   sync(changed ? texts() : std::map<std::string, std::string>());
 }
 
-void Recorder::sync(std::map<std::string, std::string> texts) {
+void Recording::sync(std::map<std::string, std::string> texts) {
   if (const auto failed = disk_->error()) return cut_short(*failed);
   SyncJob job = streams_->sync_job();
   job.texts = std::move(texts);
   disk_->ask(std::move(job));
 }
 
-void Recorder::ask_to_end(int signal, const char* why) {
+void Recording::ask_to_end(int signal, const char* why) {
   if (session_.ended_by.empty()) session_.ended_by = why;
   if (!command_) {
     running_ = false;
@@ -139,7 +139,7 @@ void Recorder::ask_to_end(int signal, const char* why) {
   ++asked_;
 }
 
-void Recorder::on_signal() {
+void Recording::on_signal() {
   signalfd_siginfo info{};
   if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
   const int number = static_cast<int>(info.ssi_signo);
@@ -148,13 +148,13 @@ void Recorder::on_signal() {
   ask_to_end(asked_ > 0 ? SIGKILL : from_terminal ? 0 : number, "signal");
 }
 
-void Recorder::on_end_of_target() {
+void Recording::on_end_of_target() {
   if (command_ && !command_->reap()) return;
   if (session_.ended_by.empty()) session_.ended_by = command_ ? "command" : "process";
   running_ = false;
 }
 
-void Recorder::look_after_grace() {
+void Recording::look_after_grace() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (deadline_ != 0 && now >= deadline_) {
     deadline_ = 0;
@@ -168,7 +168,7 @@ void Recorder::look_after_grace() {
 
 // Whether a virtual machine has another thread, or one another name. Of all others what the kernel
 // remembers is kept.
-bool Recorder::look_at_threads() {
+bool Recording::look_at_threads() {
   auto saved = read_text(instance_->tracefs() + "/saved_cmdlines");
   if (saved) threads_.add_names(*saved);
   const bool new_threads = threads_.update();
@@ -177,7 +177,7 @@ bool Recorder::look_at_threads() {
 }
 
 // Until the first tick, at ages that double: a short run has ended by then.
-void Recorder::look_early() {
+void Recording::look_early() {
   const std::uint64_t now = read_clock(ClockId::kMono);
   if (next_look_ == 0 || now < next_look_) return;
   (void)look_at_threads();
@@ -185,7 +185,7 @@ void Recorder::look_early() {
   next_look_ = age < kSecond ? now + std::max(age, kFirstLook) : 0;
 }
 
-int Recorder::wait_ms() const {
+int Recording::wait_ms() const {
   std::uint64_t next = deadline_ == 0 ? next_look_ : deadline_;
   if (next_look_ != 0) next = std::min(next, next_look_);
   if (next == 0) return -1;
@@ -194,7 +194,7 @@ int Recorder::wait_ms() const {
   return static_cast<int>(std::min<std::uint64_t>((next - now) / 1'000'000 + 1, 60'000));
 }
 
-void Recorder::loop() {
+void Recording::loop() {
   enum : std::size_t { kSignals, kTimer, kTarget, kStreams };
   std::vector<pollfd> polled(kStreams + streams_->size());
   while (running_) {
@@ -217,7 +217,7 @@ void Recorder::loop() {
 }
 
 // The last sync records, the last pages, the counts.
-void Recorder::stop_tracing() {
+void Recording::stop_tracing() {
   if (!tracing_) return;
   tracing_ = false;
   look_at_instance();
@@ -256,7 +256,7 @@ void Recorder::stop_tracing() {
   }
 }
 
-Result<void> Recorder::close_session() {
+Result<void> Recording::close_session() {
   const std::vector<std::string> stats = streams_->stats(*instance_);
   streams_->close();
   // First of all the reserve: what follows must have room on a full disk.
@@ -274,7 +274,7 @@ Result<void> Recorder::close_session() {
   return wrote;
 }
 
-Result<int> Recorder::finish() {
+Result<int> Recording::finish() {
   stop_tracing();
   Result<void> closed;
   if (!session_.closed) {

@@ -19,9 +19,9 @@
 
 namespace trapline::record {
 
-class Recorder {
+class Recording {
  public:
-  explicit Recorder(const RecordOptions& options) : options_(options) {}
+  explicit Recording(const RecordOptions& options) : options_(options) {}
   Result<int> run();
 
  private:

@@ -30,9 +30,9 @@ std::optional<PageFacts> look_at_page(std::span<const std::byte> page) {
   return facts;
 }
 
-Piece cut_page(std::span<const std::byte> page, std::uint64_t from, std::uint64_t to,
-               std::span<std::byte> out) {
-  Piece piece;
+CutPage cut_page(std::span<const std::byte> page, std::uint64_t from, std::uint64_t to,
+                 std::span<std::byte> out) {
+  CutPage piece;
   RingPage walk;
   if (!walk.load(page, kCommitSize)) return piece;
   // An event's record begins where the one before it ended: a time extend belongs to it. The

@@ -26,7 +26,7 @@ struct PageFacts {
 
 // The events of a page from the first one stamped `from` or later up to the last one before any
 // that is stamped after `to`.
-struct Piece {
+struct CutPage {
   std::uint32_t skipped = 0;  // events of the page before the piece
   std::uint32_t events = 0;
   std::uint64_t last = 0;  // the last one's stamp
@@ -34,8 +34,8 @@ struct Piece {
 };
 // `out` has the size of the recording's pages and at least that of `page`. Without events nothing
 // is written.
-[[nodiscard]] Piece cut_page(std::span<const std::byte> page, std::uint64_t from, std::uint64_t to,
-                             std::span<std::byte> out);
+[[nodiscard]] CutPage cut_page(std::span<const std::byte> page, std::uint64_t from,
+                               std::uint64_t to, std::span<std::byte> out);
 
 // Marks a page as the kernel does where events were lost before it: RingPage::kUnknownLost, or how
 // many, which a page without room for the number cannot tell.

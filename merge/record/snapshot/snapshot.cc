@@ -287,7 +287,7 @@ void Snapshot::write(unsigned index, const Page& page) {
   };
   for (const Window& window : windows_.all()) {
     if (window.from > page.facts.last || window.to < page.facts.first) continue;
-    const Piece piece = cut_page(page.span(), window.from, window.to, out_);
+    const CutPage piece = cut_page(page.span(), window.from, window.to, out_);
     leave_out(piece.skipped);
     write_edges(index, window.from);
     if (piece.events == 0) continue;

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "merge/render/page/texts.h"
+#include "merge/render/page/numbered_texts.h"
 
 namespace trapline::page {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::string_view kNames[] = {"reason", "detail", "device", "qemu-event
 
 using Combo = std::vector<std::size_t>;  // of each dimension, the number of its text; 1 of halts
 
-Combo combo_of(const GroupKey& key, const Naming& names, std::vector<Texts>& texts) {
+Combo combo_of(const GroupKey& key, const Naming& names, std::vector<NumberedTexts>& texts) {
   const std::vector<Dimension>& dimensions = Combos::dimensions();
   Combo combo;
   std::size_t word = 0;
@@ -85,7 +85,7 @@ std::string print_cells(const Exits& exits, const std::vector<std::size_t>& comb
 
 CellsJson cells_json(const Exits& exits, const Naming& names) {
   const std::size_t dimensions = Combos::dimensions().size();
-  std::vector<Texts> texts(dimensions);
+  std::vector<NumberedTexts> texts(dimensions);
   // Two keys may have one text; they are one combination then.
   std::map<Combo, std::size_t> merged;
   std::vector<std::size_t> combo_of_key;
@@ -95,7 +95,7 @@ CellsJson cells_json(const Exits& exits, const Naming& names) {
   for (const auto& [key] : exits.combos.combos()) add(combo_of(key, names, texts));
   if (exits.cells.folded() != 0) {
     Combo other;
-    for (Texts& of : texts) other.push_back(of.number(std::string(Report::kFoldedKey)));
+    for (NumberedTexts& of : texts) other.push_back(of.number(std::string(Report::kFoldedKey)));
     other.push_back(0);
     add(std::move(other));
   }

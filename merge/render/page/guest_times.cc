@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/render/page/texts.h"
+#include "merge/render/page/numbered_texts.h"
 #include "merge/report/report.h"
 
 namespace trapline::page {

@@ -220,7 +220,7 @@ struct PageData::Writer {
     if (data.phases_) json["phases"] = phases();
     if (data.guest_spans_explained_) json["guest_spans"] = guest_spans();
     if (report.durations() && !report.model.cycles) json["stalls"] = stalls();
-    page::Texts texts;
+    page::NumberedTexts texts;
     page::add_worst(json, data.worst_, {names, start}, neighbourhoods, texts);
     json["texts"] = texts.all();
     json["waits"] = data.waits_.json(names);

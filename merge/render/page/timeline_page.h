@@ -15,7 +15,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/model/thread_table.h"
 #include "merge/pass/vcpu_names.h"
-#include "merge/render/page/texts.h"
+#include "merge/render/page/numbered_texts.h"
 #include "merge/render/report_json.h"
 #include "merge/source/timeline.h"
 
@@ -69,7 +69,7 @@ class TimelinePage : public SpanSink {
   TimelinePageOptions options_;
   bool resolved_ = false;  // an event came: these are known
   Timestamp from_, to_{std::numeric_limits<std::uint64_t>::max()};
-  Texts texts_;
+  NumberedTexts texts_;
   std::vector<Kept> spans_, events_;
   std::vector<Timestamp> requests_;               // of each of their lanes: until when it is taken
   std::size_t request_lane_ = kMostRequestLanes;  // of the request that came last

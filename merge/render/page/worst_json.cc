@@ -42,7 +42,7 @@ std::string whose(const Event& event, ThreadId thread, const PageNames& names) {
 
 // kind, begin after the begin before, length; of a handler also its text.
 void add_span(Json& spans, const WorstExits::Near& span, std::int64_t& last,
-              const WorstExits::Capture& capture, const PageNames& names, Texts& texts) {
+              const WorstExits::Capture& capture, const PageNames& names, NumberedTexts& texts) {
   const std::int64_t begin = names.relative(std::max(span.begin, capture.from).ns());
   const std::int64_t end = names.relative(std::min(span.end, capture.to).ns());
   spans.push_back(static_cast<unsigned>(span.kind));
@@ -56,7 +56,7 @@ void add_span(Json& spans, const WorstExits::Near& span, std::int64_t& last,
 
 // from, length, what is left out, spans, events.
 Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, bool first,
-                   Texts& texts) {
+                   NumberedTexts& texts) {
   const std::size_t most_events = first ? kEventsOfFirst : kEvents;
   const std::size_t most_spans = first ? kSpansOfFirst : kSpans;
   const std::int64_t from = names.relative(std::max(names.start, capture.from.ns()));
@@ -86,7 +86,7 @@ Json neighbourhood(const WorstExits::Capture& capture, const PageNames& names, b
 
 }  // namespace
 
-Json packed(const Json& rows, Texts* texts) {
+Json packed(const Json& rows, NumberedTexts* texts) {
   Json columns = Json::array(), lists = Json::array();
   for (const Json& row : rows) {
     Json list = Json::array();
@@ -101,7 +101,7 @@ Json packed(const Json& rows, Texts* texts) {
 }
 
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
-               std::size_t neighbourhoods, Texts& texts) {
+               std::size_t neighbourhoods, NumberedTexts& texts) {
   Json exits = Json::array(), near = Json::array();
   const ExitTracker& tracker = names.naming.pipeline.exits();
   const States known = tracker.known_states();

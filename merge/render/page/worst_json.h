@@ -2,7 +2,7 @@
 #pragma once
 
 #include "merge/pass/naming.h"
-#include "merge/render/page/texts.h"
+#include "merge/render/page/numbered_texts.h"
 #include "merge/render/page/worst_exits.h"
 #include "merge/render/report_json.h"
 
@@ -23,10 +23,10 @@ inline constexpr std::size_t kEventsOfFirst = 70, kSpansOfFirst = 64, kEvents = 
 
 // Objects with the same keys as {"columns": keys, "rows": lists of values}. With `texts`, texts are
 // their numbers there.
-[[nodiscard]] Json packed(const Json& rows, Texts* texts = nullptr);
+[[nodiscard]] Json packed(const Json& rows, NumberedTexts* texts = nullptr);
 
 // Adds "worst", and "neighbourhoods" of the first ones.
 void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
-               std::size_t neighbourhoods, Texts& texts);
+               std::size_t neighbourhoods, NumberedTexts& texts);
 
 }  // namespace trapline::page

@@ -8,7 +8,7 @@
 // loss.
 #pragma once
 
-#include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/ring_page.h"
 #include "merge/source/trace_dat/time_shift.h"
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/source/trace_dat/cpu_pages.h"
 #include "merge/source/trace_dat/layout_reader.h"
+#include "merge/source/trace_dat/page_reader.h"
 
 namespace trapline::trace_dat {
 namespace {

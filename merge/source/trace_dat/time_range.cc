@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/ring_page.h"
 
 namespace trapline::trace_dat {

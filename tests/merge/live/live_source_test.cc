@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
 
 namespace trapline::live {

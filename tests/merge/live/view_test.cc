@@ -37,7 +37,7 @@ class ViewTest : public testing::Test {
   std::string screen(std::size_t width = 80, std::size_t height = 24) {
     std::string text;
     for (const Line& line : view_->draw(width, height)) {
-      for (const Piece& piece : line) text += piece.text;
+      for (const StyledText& piece : line) text += piece.text;
       text += '\n';
     }
     return text;
@@ -85,7 +85,7 @@ TEST_F(ViewTest, EveryLineFitsEveryScreen) {
       EXPECT_EQ(lines.size(), height);
       for (std::size_t i = 1; i + 1 < lines.size(); ++i) {
         std::size_t columns = 0;
-        for (const Piece& piece : lines[i]) columns += text_width(piece.text);
+        for (const StyledText& piece : lines[i]) columns += text_width(piece.text);
         EXPECT_THAT(columns, Le(width)) << "line " << i << " of " << width << " x " << height;
       }
     }

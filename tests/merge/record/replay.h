@@ -10,7 +10,7 @@
 
 #include "merge/record/snapshot/snapshot.h"
 #include "merge/record/trace_dat_writer.h"
-#include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/page_reader.h"
 #include "merge/source/trace_dat/tail.h"
 #include "tests/merge/source/recordings.h"
 
@@ -117,7 +117,7 @@ class Replay {
           const auto facts = look_at_page(page);
           const bool whole = facts->last <= now;
           if (early && !whole) break;
-          const Piece piece = cut_page(page, given[cpu], whole ? facts->last : now, out);
+          const CutPage piece = cut_page(page, given[cpu], whole ? facts->last : now, out);
           if (piece.events != 0) {
             // What was lost before the page is told with its first events.
             if (piece.skipped == 0) mark_missed(out, piece.used, facts->lost);

@@ -1,4 +1,4 @@
-#include "merge/source/trace_dat/cpu_pages.h"
+#include "merge/source/trace_dat/page_reader.h"
 
 #include <algorithm>
 

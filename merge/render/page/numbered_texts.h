@@ -8,7 +8,7 @@
 
 namespace trapline::page {
 
-class Texts {
+class NumberedTexts {
  public:
   [[nodiscard]] std::size_t number(std::string text) {
     const auto [place, is_new] = numbers_.try_emplace(std::move(text), texts_.size());

@@ -1,23 +1,10 @@
 #include "merge/live/instance_feed.h"
 
-#include <sys/utsname.h>
-
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/text_file.h"
 #include "merge/record/setup.h"
 #include "merge/record/trace_dat_writer.h"
 
 namespace trapline::live {
-namespace {
-
-std::string uname_text() {
-  utsname name{};
-  ::uname(&name);
-  return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
-                     name.machine);
-}
-
-}  // namespace
 
 InstanceFeed::~InstanceFeed() {
   streams_.clear();
@@ -25,21 +12,11 @@ InstanceFeed::~InstanceFeed() {
 }
 
 Result<std::unique_ptr<InstanceFeed>> InstanceFeed::create(const record::RecordOptions& options) {
-  auto root = record::find_tracefs();
-  if (!root) return tl::unexpected(std::move(root).error());
-  for (const std::string& line : record::remove_leftovers(*root)) {
-    if (options.say) options.say(line);
-  }
-  auto events = record::choose_events(*root, options.events);
-  if (!events) return tl::unexpected(std::move(events).error());
-  auto instance = record::Instance::create();
-  if (!instance) return tl::unexpected(std::move(instance).error());
+  auto ready = record::make_instance(options);
+  if (!ready) return tl::unexpected(std::move(ready).error());
   std::unique_ptr<InstanceFeed> feed(new InstanceFeed);
-  feed->instance_.emplace(std::move(*instance));
-  feed->events_ = std::move(*events);
-  if (auto set = record::set_up(*feed->instance_, options, feed->events_); !set) {
-    return tl::unexpected(std::move(set).error());
-  }
+  feed->instance_.emplace(std::move(ready->instance));
+  feed->events_ = std::move(ready->events);
   if (auto opened = feed->open(); !opened) {
     return tl::unexpected(std::move(opened).error());
   }
@@ -75,16 +52,11 @@ Result<void> InstanceFeed::open() {
   layout_.long_size = sizeof(long);
   layout_.page_size = static_cast<std::uint32_t>(page_size_);
   layout_.clock = instance_->control().clock();
-  layout_.uname = uname_text();
+  layout_.uname = record::uname_text();
   layout_.writer = "trapline";
-  std::vector<record::EventName> all = events_;
-  all.push_back({"ftrace", "print"});
-  for (const record::EventName& event : all) {
-    auto text = read_text(
-        fmt::format("{}/events/{}/{}/format", instance_->tracefs(), event.system, event.name));
-    if (!text) return tl::unexpected(std::move(text).error());
-    layout_.formats.push_back({event.system, std::move(*text)});
-  }
+  auto formats = record::formats_of(*instance_, events_);
+  if (!formats) return tl::unexpected(std::move(formats).error());
+  layout_.formats = std::move(formats->formats);
   const auto cpus = record::count_cpus(*instance_);
   if (!cpus) return tl::unexpected(cpus.error());
   record::allow_streams(*cpus);

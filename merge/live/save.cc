@@ -57,11 +57,9 @@ Result<Saved> save_session(const LiveSource& source, PageFeed& feed, Timestamp f
   from = std::max(from, source.kept_from());
   auto head = feed.head();
   if (!head) return tl::unexpected(std::move(head).error());
-  auto made = make_session_folder(path);
+  auto made = make_session(path);
   if (!made) return tl::unexpected(std::move(made).error());
-  const Folder& folder = *made;
-  auto lock = lock_session(folder);
-  if (!lock) return tl::unexpected(std::move(lock).error());
+  const Folder& folder = made->folder;
   trace_dat::StartFacts facts = feed.start_facts();
   facts.version = "trapline " + version;
   auto files = record::PageFiles::open(folder, *head, std::move(facts));

@@ -39,32 +39,20 @@ Result<void> FlightRecorder::prepare() {
   auto signals = open_signals({SIGUSR1});  // first: from here on Ctrl-C is told
   if (!signals) return tl::unexpected(std::move(signals).error());
   signals_ = std::move(*signals);
-  auto root = find_tracefs();
-  if (!root) return tl::unexpected(std::move(root).error());
-  for (const std::string& line : remove_leftovers(*root)) say(line);
-  auto instance = Instance::create(options_.instance);
-  if (!instance) return tl::unexpected(std::move(instance).error());
-  instance_.emplace(std::move(*instance));
-  auto events = choose_events(*root, options_.events);
-  if (!events) return tl::unexpected(std::move(events).error());
-  events_ = std::move(*events);
-  std::optional<TriggerMatcher> trigger;
-  if (options_.snapshot) {
-    auto opened = open_watch(*instance_, options_, events_);
-    if (!opened) return tl::unexpected(std::move(opened).error());
-    trigger.emplace(std::move(*opened));
-  }
+  auto ready = make_instance(options_);
+  if (!ready) return tl::unexpected(std::move(ready).error());
+  instance_.emplace(std::move(ready->instance));
+  events_ = std::move(ready->events);
   auto store = FlightStore::open(options_.folder, options_.flight->budget_mb << 20);
   if (!store) return tl::unexpected(std::move(store).error());
   store_.emplace(std::move(*store));
   auto control = FlightControl::open(store_->folder());
   if (!control) return tl::unexpected(std::move(control).error());
   control_.emplace(std::move(*control));
-  if (auto set = set_up(*instance_, options_, events_); !set) return set;
   auto marker = open_marker(*instance_, std::nullopt);
   if (!marker) return tl::unexpected(std::move(marker).error());
   marker_ = std::move(*marker);
-  return open_pages(std::move(trigger));
+  return open_pages(std::move(ready->watch));
 }
 
 Result<void> FlightRecorder::open_pages(std::optional<TriggerMatcher> trigger) {

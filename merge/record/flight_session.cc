@@ -17,8 +17,6 @@ std::string stats_of(unsigned cpu, const FlightPart& part) {
 
 Result<void> write_parts(const Folder& folder, const FlightContent& content, const FlightCut& cut,
                          Session& session) {
-  auto lock = lock_session(folder);
-  if (!lock) return tl::unexpected(std::move(lock).error());
   if (auto wrote = write_session(folder, session); !wrote) return wrote;
   auto files = make_page_files(content.instance, folder, content.options, session.events);
   if (!files) return tl::unexpected(std::move(files).error());
@@ -47,9 +45,9 @@ Result<void> write_parts(const Folder& folder, const FlightContent& content, con
 Result<void> write_flight_session(const Folder& store, const std::string& name,
                                   const FlightContent& content, const FlightCut& cut,
                                   Session& session) {
-  const auto folder = make_session_folder(store, name);
-  if (!folder) return tl::unexpected(folder.error());
-  auto wrote = write_parts(*folder, content, cut, session);
+  const auto made = make_session(store, name);
+  if (!made) return tl::unexpected(made.error());
+  auto wrote = write_parts(made->folder, content, cut, session);
   if (!wrote) (void)store.remove_tree(name);
   return wrote;
 }

@@ -84,12 +84,10 @@ Result<void> Held::prepare() {
   std::uint64_t entries = 0;
   for (unsigned cpu = 0; cpu < *cpus; ++cpu) entries += read_loss(cpu, stats_of(cpu)).unread;
   if (entries == 0) return fail("{}: holds no events", instance_.path(""));
-  auto folder = make_session_folder(options_.folder);
-  if (!folder) return tl::unexpected(std::move(folder).error());
-  folder_.emplace(std::move(*folder));
-  auto lock = lock_session(*folder_);
-  if (!lock) return tl::unexpected(std::move(lock).error());
-  lock_ = std::move(*lock);
+  auto made = make_session(options_.folder);
+  if (!made) return tl::unexpected(std::move(made).error());
+  folder_.emplace(std::move(made->folder));
+  lock_ = std::move(made->lock);
   describe();
   if (auto wrote = write_session(*folder_, session_); !wrote) return wrote;
   copy_companions(*folder_, options_, *target);

@@ -28,21 +28,11 @@ Result<void> Recording::prepare() {
   auto target = look_at_target(options_);
   if (!target) return tl::unexpected(std::move(target).error());
   target_ = std::move(*target);
-  auto root = find_tracefs();
-  if (!root) return tl::unexpected(std::move(root).error());
-  for (const std::string& line : remove_leftovers(*root)) say(line);
-  auto instance = Instance::create(options_.instance);
-  if (!instance) return tl::unexpected(std::move(instance).error());
-  instance_.emplace(std::move(*instance));
-  auto events = choose_events(*root, options_.events);
-  if (!events) return tl::unexpected(std::move(events).error());
-  session_.events = std::move(*events);
-  if (options_.snapshot) {
-    auto watch = open_watch(*instance_, options_, session_.events);
-    if (!watch) return tl::unexpected(std::move(watch).error());
-    watch_.emplace(std::move(*watch));
-  }
-  if (auto set = set_up(*instance_, options_, session_.events); !set) return set;
+  auto ready = make_instance(options_);
+  if (!ready) return tl::unexpected(std::move(ready).error());
+  instance_.emplace(std::move(ready->instance));
+  session_.events = std::move(ready->events);
+  if (ready->watch) watch_.emplace(std::move(*ready->watch));
   if (options_.monitor != nullptr) {
     target_.user = user_of(options_.pid);
     qemu_events_.emplace(RunningQemu{options_.pid, options_.monitor}, options_.qemu_events);
@@ -60,12 +50,10 @@ Result<void> Recording::prepare() {
 }
 
 Result<void> Recording::open_session() {
-  auto made = make_session_folder(options_.folder);
+  auto made = make_session(options_.folder);
   if (!made) return tl::unexpected(std::move(made).error());
-  folder_.emplace(std::move(*made));
-  auto lock = lock_session(*folder_);
-  if (!lock) return tl::unexpected(std::move(lock).error());
-  lock_ = std::move(*lock);
+  folder_.emplace(std::move(made->folder));
+  lock_ = std::move(made->lock);
   session_.command = additions_.words;
   session_.added = additions_.added;
   session_.pid = options_.pid;
@@ -129,7 +117,7 @@ Result<void> Recording::start_syncing() {
   folders.push_back(std::move(*itself));
   if (above) folders.push_back(std::move(above->first));  // best effort: it may be unreadable
   disk_.emplace(std::move(*session), std::move(folders));
-  // As in set_up().
+  // As make_instance() does with this one.
   (void)instance_->control().append("set_event_notrace_pid", std::to_string(disk_->thread_id()));
   disk_->ask(streams_->sync_job());
   return {};

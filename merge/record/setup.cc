@@ -35,14 +35,43 @@ Result<void> set_clock(const Instance& instance, const std::string& clock) {
               trimmed(clocks));
 }
 
+Result<void> set_up(const Instance& instance, const RecordOptions& options,
+                    const std::vector<EventName>& events) {
+  const auto cpus = count_cpus(instance);
+  if (!cpus) return tl::unexpected(cpus.error());
+  allow_streams(*cpus);
+  if (auto set = set_clock(instance, options.clock); !set) return set;
+  if (auto set = instance.control().set_buffer_kb(options.buffer_kb); !set) {
+    return fail("{}; give less: --buffer-size SIZE", set.error().message);
+  }
+  // A reader that waits is woken when a quarter is full: early enough to lose nothing, seldom
+  // enough to cost nothing. Older kernels wake at the first page.
+  (void)instance.control().set("buffer_percent", "25");
+  // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
+  (void)instance.control().set("set_event_notrace_pid", std::to_string(::getpid()));
+  return enable_events(instance, events, options.events);
+}
+
+Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions& options,
+                                  const std::vector<EventName>& events) {
+  for (const char* clock : {"x86-tsc", "counter"}) {
+    if (options.clock != clock) continue;
+    return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds", clock);
+  }
+  auto texts = formats_of(instance, events);
+  if (!texts) return tl::unexpected(std::move(texts).error());
+  return TriggerMatcher::open(options.snapshot->trigger,
+                              trace_dat::Formats::parse("this kernel", std::move(*texts)));
+}
+
+}  // namespace
+
 std::string uname_text() {
   utsname name{};
   ::uname(&name);
   return fmt::format("{} {} {} {} {}", name.sysname, name.nodename, name.release, name.version,
                      name.machine);
 }
-
-}  // namespace
 
 std::size_t page_size_of(const Instance& instance) {
   const auto kb =
@@ -60,21 +89,40 @@ Result<unsigned> count_cpus(const Instance& instance) {
   }
 }
 
-Result<void> set_up(const Instance& instance, const RecordOptions& options,
-                    const std::vector<EventName>& events) {
-  const auto cpus = count_cpus(instance);
-  if (!cpus) return tl::unexpected(cpus.error());
-  allow_streams(*cpus);
-  if (auto set = set_clock(instance, options.clock); !set) return set;
-  if (auto set = instance.control().set_buffer_kb(options.buffer_kb); !set) {
-    return fail("{}; give less: --buffer-size SIZE", set.error().message);
+Result<ReadyInstance> make_instance(const RecordOptions& options) {
+  auto root = find_tracefs();
+  if (!root) return tl::unexpected(std::move(root).error());
+  for (const std::string& line : remove_leftovers(*root)) {
+    if (options.say) options.say(line);
   }
-  // A reader that waits is woken when a quarter is full: early enough to lose nothing, seldom
-  // enough to cost nothing. Older kernels wake at the first page.
-  (void)instance.control().set("buffer_percent", "25");
-  // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
-  (void)instance.control().set("set_event_notrace_pid", std::to_string(::getpid()));
-  return enable_events(instance, events, options.events);
+  auto instance = Instance::create(options.instance);
+  if (!instance) return tl::unexpected(std::move(instance).error());
+  auto events = choose_events(*root, options.events);
+  if (!events) return tl::unexpected(std::move(events).error());
+  ReadyInstance ready{std::move(*instance), std::move(*events), {}};
+  if (options.snapshot) {
+    auto watch = open_watch(ready.instance, options, ready.events);
+    if (!watch) return tl::unexpected(std::move(watch).error());
+    ready.watch.emplace(std::move(*watch));
+  }
+  if (auto set = set_up(ready.instance, options, ready.events); !set) {
+    return tl::unexpected(std::move(set).error());
+  }
+  return ready;
+}
+
+Result<trace_dat::FormatTexts> formats_of(const Instance& instance, std::vector<EventName> events) {
+  trace_dat::FormatTexts texts;
+  texts.long_size = sizeof(long);
+  events.push_back({"ftrace", "print"});
+  for (const EventName& event : events) {
+    const std::string path =
+        fmt::format("{}/events/{}/{}/format", instance.tracefs(), event.system, event.name);
+    auto text = read_text(path);
+    if (!text) return tl::unexpected(std::move(text).error());
+    texts.formats.push_back({event.system, std::move(*text)});
+  }
+  return texts;
 }
 
 std::vector<std::string> unseen_marker_writers(const Instance& instance, pid_t pid) {
@@ -100,27 +148,6 @@ std::vector<std::string> unseen_marker_writers(const Instance& instance, pid_t p
     }
   }
   return warnings;
-}
-
-Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions& options,
-                                  const std::vector<EventName>& events) {
-  for (const char* clock : {"x86-tsc", "counter"}) {
-    if (options.clock != clock) continue;
-    return fail(ErrorKind::kUsage, "--snapshot-on: --clock {} does not count nanoseconds", clock);
-  }
-  trace_dat::FormatTexts texts;
-  texts.long_size = sizeof(long);
-  std::vector<EventName> all = events;
-  all.push_back({"ftrace", "print"});
-  for (const EventName& event : all) {
-    const std::string path =
-        fmt::format("{}/events/{}/{}/format", instance.tracefs(), event.system, event.name);
-    auto text = read_text(path);
-    if (!text) return tl::unexpected(std::move(text).error());
-    texts.formats.push_back({event.system, std::move(*text)});
-  }
-  return TriggerMatcher::open(options.snapshot->trigger,
-                              trace_dat::Formats::parse("this kernel", std::move(texts)));
 }
 
 Result<UniqueFd> open_marker(const Instance& instance, const std::optional<User>& user) {

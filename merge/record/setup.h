@@ -16,15 +16,21 @@
 
 namespace trapline::record {
 
-// Clock, buffer size, events, the recorder's own threads left out; files enough for all CPUs.
-[[nodiscard]] Result<void> set_up(const Instance& instance, const RecordOptions& options,
-                                  const std::vector<EventName>& events);
+// An instance of our own that records from switch_on() on: with its clock, buffer size and events,
+// the recorder's own threads left out.
+struct ReadyInstance {
+  Instance instance;
+  std::vector<EventName> events;
+  std::optional<TriggerMatcher> watch;  // of --snapshot-on
+};
+// Removes what killed recorders left, and says so; this process may open files enough for all CPUs
+// then. Errors: those of Instance::create, choose_events and TriggerMatcher::open; a clock that
+// this kernel lacks, or that does not count nanoseconds where --snapshot-on needs them.
+[[nodiscard]] Result<ReadyInstance> make_instance(const RecordOptions& options);
 
-// What --snapshot-on needs to know of the events that are recorded. Errors: those of
-// TriggerMatcher::open, a clock that does not count nanoseconds.
-[[nodiscard]] Result<TriggerMatcher> open_watch(const Instance& instance,
-                                                const RecordOptions& options,
-                                                const std::vector<EventName>& events);
+// What this kernel says of these events and of markers.
+[[nodiscard]] Result<trace_dat::FormatTexts> formats_of(const Instance& instance,
+                                                        std::vector<EventName> events);
 
 // The instance's marker, at a descriptor that the command can inherit; the user's group may open
 // it.
@@ -46,6 +52,9 @@ namespace trapline::record {
 
 // Room that is given back when the disk is full, so that the session can be closed.
 [[nodiscard]] Result<void> reserve(const Folder& session);
+
+// "Linux HOST 6.18.0 … x86_64" of this kernel, as trace.dat has it.
+[[nodiscard]] std::string uname_text();
 
 // Of the instance's buffers.
 [[nodiscard]] std::size_t page_size_of(const Instance& instance);

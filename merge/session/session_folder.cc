@@ -138,7 +138,7 @@ Result<void> move_aside(const Above& above, const Folder& earlier) {
   return above.folder.rename(above.name, old.name);
 }
 
-Result<Folder> make_session(const Above& above) {
+Result<Folder> make_session_folder(const Above& above) {
   auto folder = open_own(above);
   if (!folder) return tl::unexpected(std::move(folder).error());
   if (*folder) {
@@ -163,6 +163,14 @@ Result<Folder> make_session(const Above& above) {
   }
   if (auto raw = (*folder)->make_folder("raw"); !raw) return raw;
   return std::move(**folder);
+}
+
+Result<NewSession> locked(Result<Folder> folder) {
+  if (!folder) return tl::unexpected(std::move(folder).error());
+  auto lock = lock_session(*folder);
+  if (lock) return NewSession{std::move(*folder), std::move(*lock)};
+  (void)remove_session_folder(std::move(*folder));
+  return tl::unexpected(std::move(lock).error());
 }
 
 }  // namespace
@@ -193,16 +201,16 @@ Result<Folder> open_own_folder(const std::string& path) {
   return make_own(*above);
 }
 
-Result<Folder> make_session_folder(const std::string& path) {
+Result<NewSession> make_session(const std::string& path) {
   const auto above = open_above(path);
   if (!above) return tl::unexpected(above.error());
-  return make_session(*above);
+  return locked(make_session_folder(*above));
 }
 
-Result<Folder> make_session_folder(const Folder& parent, const std::string& name) {
+Result<NewSession> make_session(const Folder& parent, const std::string& name) {
   auto again = parent.again();
-  if (!again) return again;
-  return make_session({std::move(*again), name, parent.identity()});
+  if (!again) return tl::unexpected(std::move(again).error());
+  return locked(make_session_folder({std::move(*again), name, parent.identity()}));
 }
 
 Result<Folder> open_session_folder(const std::string& path) {

@@ -22,11 +22,16 @@ namespace trapline {
 // else's, or a link.
 [[nodiscard]] Result<Folder> open_own_folder(const std::string& path);
 
-// Makes the folder of a new session with its raw/; an earlier session of that name becomes NAME.old
-// (and replaces an earlier NAME.old). A folder that holds anything else is refused.
-[[nodiscard]] Result<Folder> make_session_folder(const std::string& path);
+// A new session's folder with its raw/, and the lock that its writer holds as long as it lives.
+struct NewSession {
+  Folder folder;
+  UniqueFd lock;
+};
+// An earlier session of that name becomes NAME.old (and replaces an earlier NAME.old). A folder
+// that holds anything else is refused.
+[[nodiscard]] Result<NewSession> make_session(const std::string& path);
 // The same below a folder of its owner's.
-[[nodiscard]] Result<Folder> make_session_folder(const Folder& parent, const std::string& name);
+[[nodiscard]] Result<NewSession> make_session(const Folder& parent, const std::string& name);
 
 // The folder of a session that is there, to write into it. Root acts as the owner of the folder.
 [[nodiscard]] Result<Folder> open_session_folder(const std::string& path);
@@ -34,7 +39,7 @@ namespace trapline {
 // Removes it with all that is in it: nothing was recorded.
 [[nodiscard]] Result<void> remove_session_folder(Folder session);
 
-// The lock that a recorder holds as long as it lives; an Error when another holds it.
+// The lock of a session that is there; an Error when its writer holds it.
 [[nodiscard]] Result<UniqueFd> lock_session(const Folder& session);
 
 }  // namespace trapline

@@ -104,51 +104,6 @@ std::string name_of(const Stall& stall, const Naming& names) {
                    : fmt::format("{} of {} vCPUs", stall.not_halted, stall.vcpus));
 }
 
-// Three significant digits.
-std::string time_text(std::uint64_t ns) {
-  const auto [size, unit] = ns < 999'500       ? std::pair{1e3, "µs"}
-                            : ns < 999'500'000 ? std::pair{1e6, "ms"}
-                                               : std::pair{1e9, "s"};
-  const double number = static_cast<double>(ns) / size;
-  return fmt::format("{:.{}f} {}", number, number < 9.995 ? 2 : number < 99.95 ? 1 : 0, unit);
-}
-
-std::string sentence_of(const StallRow& row) {
-  const Stall& stall = row.stall;
-  std::string text =
-      fmt::format("{} made no progress for {}{}", row.name, time_text(stall.length()),
-                  stall.open ? ", and it lasts at the end" : "");
-  if (text.starts_with("all ")) text.front() = 'A';
-  if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
-    text += ", and no other vCPU ran the guest meanwhile";
-  text += '.';
-  if (stall.faults * 2 > stall.exits) {
-    text += fmt::format(" The same page fault (0x{:x}) came {} times at the same instruction.",
-                        stall.fault_address, stall.faults);
-  } else if (stall.exits > 1) {
-    text += fmt::format(" These are {} exits, between which the guest ran for {}.", stall.exits,
-                        time_text(row.guest_ns));
-  }
-  if (!row.exit.empty())
-    text += fmt::format(" {} exit was {}.", stall.exits > 1 ? "The longest" : "The", row.exit);
-  std::uint64_t told = 0;
-  constexpr std::size_t kMostTold = 3;
-  for (std::size_t i = 0; i < std::min(kMostTold, row.causes.size()); ++i) {
-    const StallRow::Cause& cause = row.causes[i];
-    if (i != 0 && cause.ns * 20 < stall.length()) break;
-    told += cause.ns;
-    const double share = 100 * static_cast<double>(cause.ns) / static_cast<double>(stall.length());
-    text += fmt::format("{} {} ({:.1f}%) {}",
-                        i != 0             ? ", for"
-                        : stall.vcpus != 0 ? " The vCPU that was stopped longest: for"
-                                           : " For",
-                        time_text(cause.ns), share, cause.text);
-  }
-  if (told * 20 < stall.length() * 19)
-    text += fmt::format(", and other causes took {}", time_text(stall.length() - told));
-  return text + '.';
-}
-
 StallRow row_of(const Stall& stall, const Naming& names) {
   StallRow row;
   row.stall = stall;
@@ -165,7 +120,6 @@ StallRow row_of(const Stall& stall, const Naming& names) {
                           text_of(share, stall.open, names), share.ns});
   }
   row.limits = limits_of(stall);
-  row.sentence = sentence_of(row);
   return row;
 }
 
@@ -212,24 +166,6 @@ StallsFound LongestStalls::found(const Naming& names, std::size_t top) const {
   return found;
 }
 
-namespace {
-
-// A halt that lasts to the end is told, and not called a stall: nothing says that it should have
-// ended.
-void note_halts(const Naming& names, std::uint64_t at_least_ns, std::vector<std::string>& notes) {
-  for (const auto& [thread, totals] : names.pipeline.vcpus()) {
-    if (totals.open != State::kHalted || totals.open_ns < at_least_ns ||
-        !names.pipeline.counts(thread))
-      continue;
-    notes.push_back(
-        fmt::format("{} was halted at the end, for {}: idle, as far as "
-                    "the events tell",
-                    names.vcpus.vcpu(thread, true), time_text(totals.open_ns)));
-  }
-}
-
-}  // namespace
-
 Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const Progress& progress) {
   LongestStalls sink;
   auto pass = Pass::read(what, {&sink}, progress);
@@ -253,7 +189,11 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   found.notes = notes_of(*pass);
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
     found.notes.push_back(losses + "; a stall ends at a loss");
-  note_halts(names, what.stalls_ns, found.notes);
+  for (const auto& [thread, totals] : names.pipeline.vcpus()) {
+    if (totals.open == State::kHalted && totals.open_ns >= what.stalls_ns &&
+        names.pipeline.counts(thread))
+      found.open_halts.push_back({names.vcpus.vcpu(thread, true), totals.open_ns});
+  }
   return found;
 }
 

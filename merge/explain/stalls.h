@@ -36,13 +36,19 @@ struct StallRow {
   bool knows_guest = true;
   std::vector<Cause> causes;       // the largest first; they sum to the stall
   std::vector<StallLimit> limits;  // that it exceeds
-  std::string sentence;
+};
+
+// One that lasts to the end is no stall: nothing says that it should have ended.
+struct OpenHalt {
+  std::string vcpu;
+  std::uint64_t ns = 0;
 };
 
 struct StallsFound {
   std::uint64_t at_least_ns = 0;
   std::vector<StallRow> rows;             // the longest first
   std::uint64_t count = 0, total_ns = 0;  // of all
+  std::vector<OpenHalt> open_halts;
   std::vector<std::string> notes;
 };
 

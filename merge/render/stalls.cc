@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "merge/render/tables.h"
@@ -19,6 +20,51 @@ std::string limits_text(const StallRow& row) {
   return text.empty() ? text : text + '.';
 }
 
+std::string sentence_of(const StallRow& row) {
+  const Stall& stall = row.stall;
+  std::string text =
+      fmt::format("{} made no progress for {}{}", row.name, duration_text(stall.length(), false),
+                  stall.open ? ", and it lasts at the end" : "");
+  if (text.starts_with("all ")) text.front() = 'A';
+  if (stall.vcpus != 0 && stall.not_halted != stall.vcpus)
+    text += ", and no other vCPU ran the guest meanwhile";
+  text += '.';
+  if (stall.faults * 2 > stall.exits) {
+    text += fmt::format(" The same page fault (0x{:x}) came {} times at the same instruction.",
+                        stall.fault_address, stall.faults);
+  } else if (stall.exits > 1) {
+    text += fmt::format(" These are {} exits, between which the guest ran for {}.", stall.exits,
+                        duration_text(row.guest_ns, false));
+  }
+  if (!row.exit.empty())
+    text += fmt::format(" {} exit was {}.", stall.exits > 1 ? "The longest" : "The", row.exit);
+  std::uint64_t told = 0;
+  constexpr std::size_t kMostTold = 3;
+  for (std::size_t i = 0; i < std::min(kMostTold, row.causes.size()); ++i) {
+    const StallRow::Cause& cause = row.causes[i];
+    if (i != 0 && cause.ns * 20 < stall.length()) break;
+    told += cause.ns;
+    const double share = 100 * static_cast<double>(cause.ns) / static_cast<double>(stall.length());
+    text += fmt::format("{} {} ({:.1f}%) {}",
+                        i != 0             ? ", for"
+                        : stall.vcpus != 0 ? " The vCPU that was stopped longest: for"
+                                           : " For",
+                        duration_text(cause.ns, false), share, cause.text);
+  }
+  if (told * 20 < stall.length() * 19)
+    text += fmt::format(", and other causes took {}", duration_text(stall.length() - told, false));
+  return text + '.';
+}
+
+std::vector<std::string> notes_of(const StallsFound& found) {
+  std::vector<std::string> notes = found.notes;
+  for (const OpenHalt& halt : found.open_halts) {
+    notes.push_back(fmt::format("{} was halted at the end, for {}: idle, as far as the events tell",
+                                halt.vcpu, duration_text(halt.ns, false)));
+  }
+  return notes;
+}
+
 }  // namespace
 
 void print_text(const StallsFound& found, std::ostream& out, const TextStyle& style) {
@@ -27,7 +73,7 @@ void print_text(const StallsFound& found, std::ostream& out, const TextStyle& st
     out << fmt::format("No stall of {} or more.\n", least);
   } else {
     const StallRow& longest = found.rows.front();
-    print_wrapped("", longest.sentence, out, style);
+    print_wrapped("", sentence_of(longest), out, style);
     if (const std::string limits = limits_text(longest); !limits.empty())
       print_wrapped("", limits, out, style);
     out << fmt::format("\n{} {} of {} and more, {} together\n", grouped(found.count),
@@ -37,7 +83,7 @@ void print_text(const StallsFound& found, std::ostream& out, const TextStyle& st
     table.left_out = found.count - found.rows.size();
     print_table(table, "stall", false, out, style);
   }
-  for (const std::string& note : found.notes) print_wrapped("note:", note, out, style);
+  for (const std::string& note : notes_of(found)) print_wrapped("note:", note, out, style);
 }
 
 Json stalls_json(const std::vector<StallRow>& rows) {
@@ -58,7 +104,7 @@ Json stalls_json(const std::vector<StallRow>& rows) {
       one["noticed"].push_back(
           {{"what", limit.what}, {"after_ns", limit.ns}, {"source", limit.source}});
     }
-    one["finding"] = row.sentence;
+    one["finding"] = sentence_of(row);
     json.push_back(std::move(one));
   }
   return json;
@@ -72,7 +118,7 @@ void print_json(const StallsFound& found, std::ostream& out) {
                      {"total_ns", found.total_ns},
                      {"stalls", stalls_json(found.rows)},
                      {"stalls_left_out", found.count - found.rows.size()},
-                     {"notes", found.notes}};
+                     {"notes", notes_of(found)}};
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 

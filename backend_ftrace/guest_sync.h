@@ -62,6 +62,12 @@ inline constexpr std::string_view kGuestSyncPrefix = "trapline: guest 1 ";
 // Without a newline.
 [[nodiscard]] std::string format_guest_sync(const GuestSyncRecord& record);
 
+// A record, and its stamp on the records' clock where the plugin gave it one.
+struct GuestSyncLine {
+  std::optional<std::uint64_t> stamp;
+  GuestSyncRecord record;
+};
+
 // Unknown words are skipped; nothing when the text is no record or a number in it is damaged.
 [[nodiscard]] std::optional<GuestSyncRecord> parse_guest_sync(std::string_view text);
 

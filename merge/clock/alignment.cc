@@ -11,7 +11,7 @@
 namespace trapline::clocks {
 namespace {
 
-// Of a guest's recording that trace-cmd moved, where its host's is not given.
+// The clock of a guest's recording that trace-cmd moved, where the host's is not given.
 constexpr const char* kHostsClock = "its host's";
 
 // A clock of a machine. `owner`: the source that alone has it, where no other one can.

@@ -15,12 +15,6 @@
 
 namespace trapline {
 
-// A record, and its stamp on the records' clock where the plugin gave it one.
-struct GuestSyncLine {
-  std::optional<std::uint64_t> stamp;
-  GuestSyncRecord record;
-};
-
 // Gathers them from the markers of the guest's own recording, in its order. Those that were
 // themselves the action tell how the recording's clock stands beside the readings'.
 class GuestSyncMarkers {

@@ -41,7 +41,7 @@ class ShiftBound {
   [[nodiscard]] std::optional<Found> found() const;
 
  private:
-  // Of an exit more events are not kept: the first and last of them lie nearest to runs.
+  // More events of one exit are not kept, since the first and the last of them lie nearest to runs.
   static constexpr std::size_t kMostOutside = 4096;
 
   struct Vcpu {

@@ -306,9 +306,10 @@ std::optional<ThreadId> thread_of_cpu(const std::map<std::int32_t, ThreadId>& vc
 
 Result<GuestRecording> guest_recording(const DataDirectory& directory) {
   GuestRecording guest;
-  const auto stamps = clocks::read_sync_file(directory.path() + "/sync.txt");
-  if (stamps) guest.clock = stamps->clock;
-  guest.syncs = read_guest_sync_file(directory.path() + "/sync.txt");
+  auto file = read_sync_file(directory.path() + "/sync.txt");
+  if (!file) return tl::unexpected(std::move(file).error());
+  guest.clock = std::move(file->clock);
+  guest.syncs = std::move(file->guest);
   if (guest.syncs.empty()) return guest;
   auto times = sample_records(directory);
   if (!times) return tl::unexpected(std::move(times).error());

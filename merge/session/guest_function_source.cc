@@ -1,11 +1,7 @@
 #include "merge/session/guest_function_source.h"
 
-#include <charconv>
-#include <string_view>
 #include <utility>
 
-#include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/text_file.h"
 #include "merge/session/wrapped_source.h"
 #include "merge/source/uftrace/facts.h"
 #include "merge/source/uftrace/uftrace_source.h"
@@ -56,23 +52,6 @@ class CallsOfThreads final : public WrappedSource {
 };
 
 }  // namespace
-
-std::map<std::int32_t, ThreadId> vcpu_threads_of(const std::string& directory) {
-  constexpr std::string_view kComment = "# thread: cpu";
-  std::map<std::int32_t, ThreadId> threads;
-  const std::string file = read_text(directory + "/sync.txt").value_or("");
-  for (std::string_view rest = file; !rest.empty();) {
-    const std::string_view line = take_line(rest);
-    if (!line.starts_with(kComment)) continue;
-    const char* const end = line.data() + line.size();
-    std::int32_t vcpu = 0, thread = 0;
-    const auto number = std::from_chars(line.data() + kComment.size(), end, vcpu);
-    if (number.ec != std::errc{} || number.ptr == end || *number.ptr != ' ') continue;
-    if (std::from_chars(number.ptr + 1, end, thread).ec != std::errc{} || thread <= 0) continue;
-    threads[vcpu] = ThreadId{thread};
-  }
-  return threads;
-}
 
 std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                           std::map<std::int32_t, ThreadId> threads) {

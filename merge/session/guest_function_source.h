@@ -15,10 +15,6 @@ namespace trapline {
 [[nodiscard]] Result<std::unique_ptr<Source>> open_guest_calls(const std::string& path,
                                                                const GuestAlignment& relation);
 
-// The threads that ran the vCPUs, as the plugin tells them in DIRECTORY/sync.txt
-// ("# thread: cpu0 2130"); empty where it does not.
-[[nodiscard]] std::map<std::int32_t, ThreadId> vcpu_threads_of(const std::string& directory);
-
 // Calls of these vCPUs become events of their threads, each task with a stack of its own.
 [[nodiscard]] std::unique_ptr<Source> with_vcpu_threads(std::unique_ptr<Source> source,
                                                         std::map<std::int32_t, ThreadId> threads);

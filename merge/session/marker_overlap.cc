@@ -6,9 +6,9 @@
 #include <set>
 
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/base/text_file.h"
 #include "merge/source/marker_calls.h"
 #include "merge/source/trace_dat/trace_dat_source.h"
+#include "merge/source/uftrace/sync_file.h"
 #include "merge/source/uftrace/uftrace_source.h"
 
 namespace trapline {
@@ -35,16 +35,6 @@ struct Tally {
     if (counts.entries + counts.returns == 1) names[call.function] = call.name;
   }
 };
-
-// The value of a comment in a directory's sync.txt, which the plugin writes.
-std::string comment_of(const std::string& directory, std::string_view comment) {
-  const std::string file = read_text(directory + "/sync.txt").value_or("");
-  for (std::string_view rest = file; !rest.empty();) {
-    const std::string_view line = take_line(rest);
-    if (line.starts_with(comment)) return std::string(trimmed(line.substr(comment.size())));
-  }
-  return {};
-}
 
 Result<Tally> tally(Source& source) {
   Tally sum;
@@ -99,7 +89,9 @@ Difference compare(const Tally& markers, const Tally& directory) {
 Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& trace_dat,
                                                           const std::string& directory) {
   using Answer = std::optional<MarkerOverlap>;
-  if (comment_of(directory, "# clock: ").empty()) return Answer();  // not the plugin's
+  const auto sync = read_sync_file(directory + "/sync.txt");
+  if (!sync) return tl::unexpected(sync.error());
+  if (sync->clock.empty()) return Answer();  // not the plugin's
   auto trace = trace_dat::open_trace_dat(trace_dat, {});
   if (!trace) return tl::unexpected(std::move(trace).error());
   if (!(*trace)->capabilities().markers) return Answer();
@@ -107,7 +99,7 @@ Result<std::optional<MarkerOverlap>> compare_marker_calls(const std::string& tra
   auto markers = tally(**trace);
   if (!markers) return tl::unexpected(std::move(markers).error());
   if (markers->calls == 0) return Answer();
-  const std::string run = comment_of(directory, "# run: ");
+  const std::string& run = sync->run;
   if (!run.empty() && !markers->runs.empty() && !markers->runs.contains(run)) return Answer();
   auto recorded = open_uftrace(directory);
   if (!recorded) return tl::unexpected(std::move(recorded).error());

@@ -193,7 +193,7 @@ clocks::Boot boot_of(const std::string& path) {
   const fs::path file = fs::weakly_canonical(path, error);
   if (error || std::ranges::find(kParts, file.filename()) == kParts.end()) return {};
   if (is_folder(path)) {
-    const auto sync = clocks::read_sync_file(path + "/sync.txt");
+    const auto sync = read_sync_file(path + "/sync.txt");
     if (!sync || sync->clock.empty()) return {};
   }
   const std::string folder = file.parent_path().string();
@@ -229,9 +229,9 @@ Result<bool> add_known_evidence(const Source& source, clocks::SourceClock& clock
     clock.interval = clocks::Interval{range->first.ns(), range->second.ns()};
   }
   if (is_folder(clock.path)) {
-    auto sync = clocks::read_sync_file(clock.path + "/sync.txt");
-    if (!sync) return tl::unexpected(std::move(sync).error());
-    clock.syncs = std::move(sync->entries);
+    const auto sync = read_sync_file(clock.path + "/sync.txt");
+    if (!sync) return tl::unexpected(sync.error());
+    clock.syncs = clocks::brackets_of(*sync);
     return false;  // its interval is not known
   }
   // The session's stamps are as recorded.

@@ -51,8 +51,9 @@ Result<void> Recordings::open(const std::vector<RecordingPart>& parts) {
 Result<void> Recordings::describe(const std::vector<RecordingPart>& parts) {
   for (const RecordingPart& part : parts) {
     if (part.kind == SourceKind::kGuestSync) {
-      const auto lines = read_guest_sync_file(part.path);
-      printed_.insert(printed_.end(), lines.begin(), lines.end());
+      const auto file = read_sync_file(part.path);
+      if (!file) return tl::unexpected(file.error());
+      printed_.insert(printed_.end(), file->guest.begin(), file->guest.end());
       printed_path_ = part.path;
       continue;
     }
@@ -141,7 +142,9 @@ Result<void> Recordings::gather_guest(Recording& recording) {
   const bool of_tasks = recording.part.kind == SourceKind::kUftrace;
   GuestRecording guest;
   if (of_tasks) {
-    guest.syncs = read_guest_sync_file(recording.part.path + "/sync.txt");
+    auto file = read_sync_file(recording.part.path + "/sync.txt");
+    if (!file) return tl::unexpected(std::move(file).error());
+    guest.syncs = std::move(file->guest);
     if (!guest.syncs.empty() && guest.syncs.front().stamp) {  // the plugin stamps what it sees
       auto directory = DataDirectory::open(recording.part.path);
       if (!directory) return tl::unexpected(std::move(directory).error());
@@ -433,8 +436,10 @@ Result<void> Recordings::align_clocks() {
     if (recording.is.witness == Witness::kKernel && !guest) ++kernels;
     if (place == 0) input_.observed = one.map.is_identity();
     auto source = with_clock(std::move(recording.source), one, aligned->clock);
-    if (recording.part.kind == SourceKind::kUftrace)
-      source = with_vcpu_threads(std::move(source), vcpu_threads_of(recording.part.path));
+    if (recording.part.kind == SourceKind::kUftrace) {
+      auto file = read_sync_file(recording.part.path + "/sync.txt");
+      if (file) source = with_vcpu_threads(std::move(source), std::move(file->threads));
+    }
     if (guest) {
       source =
           with_guest_threads(std::move(source), guest->threads, machine_of(guest->threads, guests));

@@ -1,6 +1,5 @@
 // sync.txt of the plugin and what `trapline sync` printed, as files; the bounds made of them.
 #include "merge/session/sync_records.h"
-#include "merge/source/uftrace/sync_file.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/input_files.h"
@@ -10,11 +9,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const fuzz::MemoryFile file;
   file.fill(fuzz::text_of(data, size));
   fuzz::bounded(size, [] {
-    const auto host = clocks::read_sync_file(file.path());
-    const auto guest = read_guest_sync_file(file.path());
+    const SyncFile syncs = read_sync_file(file.path()).value_or(SyncFile());
+    const std::vector<GuestSyncLine>& guest = syncs.guest;
     fuzz::hold(guest.size() <= GuestBounds::kMaxRecords, "more guest records than are kept");
-    const std::vector<clocks::SyncEntry> none;
-    const auto& brackets = host ? host->entries : none;
+    const auto brackets = clocks::brackets_of(syncs);
     std::uint64_t last = 0;
     for (const clocks::SyncEntry& entry : brackets) {
       fuzz::hold(entry.point.stamp >= last, "brackets are not in the order of their stamps");

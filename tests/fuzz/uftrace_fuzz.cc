@@ -20,7 +20,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::bounded(size, [] {
     auto source = open_uftrace(folder.path());
     if (source) (void)fuzz::read_all(std::move(*source), fuzz::Times::kInOrder);
-    (void)read_stamped_syncs(folder.path() + "/sync.txt");
   });
   return 0;
 }

@@ -1,25 +1,32 @@
-// sync.txt of a uftrace data directory that the plugin wrote: the clock of its records, and sync
-// records with their stamps on it. docs/formats/sync.md.
+// sync.txt of a uftrace data directory that the plugin wrote, and what `trapline sync` prints in a
+// guest: the clock of the records, who ran what, and sync records. docs/formats/sync.md.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
+#include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
+#include "merge/model/event.h"
 
 namespace trapline {
 
-struct StampedSyncs {
-  std::string clock;  // empty: the file does not say
-  std::vector<std::pair<std::uint64_t, SyncRecord>> records;
+inline constexpr std::size_t kMostSyncRecords = 1u << 20;
+inline constexpr std::size_t kMostGuestSyncs = 1u << 16;  // as GuestBounds::kMaxRecords
+
+struct SyncFile {
+  std::string clock, run;                    // empty: the file does not say
+  std::map<std::int32_t, ThreadId> threads;  // that ran the vCPUs: "# thread: cpu0 2130"
+  std::vector<std::pair<std::uint64_t, SyncRecord>> records;  // with their stamps
+  std::vector<GuestSyncLine> guest;
 };
 
-// Lines that are no sync record are passed over. Nothing, without an error, where there is no such
-// file. At most kMostSyncRecords are kept.
-inline constexpr std::size_t kMostSyncRecords = 1u << 20;
-[[nodiscard]] Result<StampedSyncs> read_stamped_syncs(const std::string& path);
+// Lines that are none of these are passed over, and records beyond the most that are kept. Empty,
+// without an error, where there is no such file.
+[[nodiscard]] Result<SyncFile> read_sync_file(const std::string& path);
 
 }  // namespace trapline

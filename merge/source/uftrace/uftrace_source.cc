@@ -346,7 +346,7 @@ class UftraceSource final : public Source {
     return true;
   }
   Result<void> choose_clock() {
-    auto sync = read_stamped_syncs(directory_.path() + "/sync.txt");
+    auto sync = read_sync_file(directory_.path() + "/sync.txt");
     if (!sync) return tl::unexpected(std::move(sync).error());
     info_.clock = std::move(sync->clock);
     if (info_.clock.empty()) info_.clock = clock_option(directory_.info().cmdline);

@@ -257,7 +257,7 @@ TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
   const std::string path = folder / "sync.txt";
   auto none = read_sync_file(path);
   ASSERT_TRUE(none);
-  EXPECT_TRUE(none->entries.empty());
+  EXPECT_TRUE(none->records.empty());
   std::ofstream(path) << "# clock: boot\n"
                          "1000 trapline: sync 1 7 0 before mono=5\n"
                          "some other line\n99999999999999999999 trapline: sync 1 7 1\n"
@@ -266,9 +266,10 @@ TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
   const auto read = read_sync_file(path);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->clock, "boot");
-  ASSERT_EQ(read->entries.size(), 2u);
-  EXPECT_EQ(read->entries[1].point.stamp, 2000u);
-  EXPECT_EQ(read->entries[1].point.after.at(ClockId::kMono), 12u);
+  const auto entries = brackets_of(*read);
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[1].point.stamp, 2000u);
+  EXPECT_EQ(entries[1].point.after.at(ClockId::kMono), 12u);
 }
 
 TEST(Alignment, RecordingsOfDifferentMachinesOrBootsOnAClockOfOneNameAreRefused) {

@@ -34,14 +34,14 @@ TEST(GuestSyncFileTest, LinesMayHaveTheStampOfThePluginAndOthersArePassedOver) {
                          "trapline: guest 1 8 0 ptp=9:8:7 before mono=6\n"
                          "trapline: guest 1 8 x\n"
                          "nothing\n";
-  const auto lines = read_guest_sync_file(path);
+  const auto lines = read_sync_file(path)->guest;
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_EQ(lines[0].stamp, 12u);
   EXPECT_EQ(lines[0].record.series, 7u);
   EXPECT_EQ(lines[1].stamp, std::nullopt);
   EXPECT_EQ(lines[1].record.ptp, (PtpReading{9, 8, 7}));
   std::remove(path.c_str());
-  EXPECT_THAT(read_guest_sync_file(path), SizeIs(0));
+  EXPECT_THAT(read_sync_file(path)->guest, SizeIs(0));
 }
 
 TEST(GuestSyncMarkersTest, MarkersThatWereTheActionRelateTheRecordingsClock) {

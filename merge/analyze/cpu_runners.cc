@@ -113,7 +113,8 @@ void CpuRunners::on_lost(std::uint32_t cpu, Timestamp from, Timestamp to) {
 
 namespace {
 
-// Who ran between two times in which the thread was not allowed to run did not keep it waiting.
+// Between two times in which the thread was not allowed to run nobody else kept it waiting,
+// whoever ran there.
 void join_not_allowed(std::span<WaitShare> pieces) {
   const auto not_allowed = [](const WaitShare& piece) {
     return piece.culprit.kind == CulpritKind::kNotAllowed;

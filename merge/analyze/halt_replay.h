@@ -38,7 +38,7 @@ class HaltReplay {
   [[nodiscard]] std::uint64_t won() const { return won_; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
   [[nodiscard]] std::uint64_t polling_ns() const { return polling_; }
-  // Of halts that slept in the recording too; to it add a typical wake-up for each of the others.
+  // Covers the halts that slept in the recording too; each other one adds a typical wake-up.
   [[nodiscard]] std::uint64_t late_ns() const { return late_; }
   [[nodiscard]] std::uint64_t would_sleep() const { return would_sleep_; }
 

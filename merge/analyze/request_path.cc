@@ -7,7 +7,7 @@
 namespace trapline {
 namespace {
 
-// Of a process that nothing tells, the thread alone is known.
+// Where no event names the process, its thread stands for it.
 ThreadId process_or_thread(ThreadId process, ThreadId thread) {
   return process == ThreadId{} ? thread : process;
 }

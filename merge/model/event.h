@@ -133,7 +133,7 @@ struct GuestCall {
   std::uint32_t depth;
   std::uint64_t function;
   std::string_view name;
-  // Of several tasks that take turns on a vCPU each has a stack of its own; 0: the vCPU's one.
+  // Tasks that take turns on a vCPU have a stack each; 0: the vCPU's only one.
   std::int32_t task = 0;
   std::int32_t cpu = kNoVcpu;  // of the recorded machine: the one that ran the task, where known
   bool off_cpu = false;        // no function: the task leaves its CPU (entry), or is back on one

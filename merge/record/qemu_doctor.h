@@ -16,7 +16,7 @@ struct QemuProgram {
   bool has_plugins = false;
   int plugin_api = 0;  // as QEMU counts; 0: older than what the plugin uses, or not seen
 };
-// Of none: what that costs.
+// Without a program the finding says what cannot be recorded.
 [[nodiscard]] std::vector<Finding> check_qemu(const std::optional<QemuProgram>& qemu);
 // Runs it. `wanted` is a program, or empty: the first of PATH.
 [[nodiscard]] std::optional<QemuProgram> find_qemu(const Host& host, const std::string& wanted);

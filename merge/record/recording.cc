@@ -67,8 +67,8 @@ void Recording::note_streams() {
   }
 }
 
-// Who writes into somebody else's instance costs him what is recorded, without a loss that the
-// kernel counts.
+// Another program may have switched this instance off or changed its clock: events are missing
+// then, and the kernel counts no loss.
 void Recording::look_at_instance() {
   const auto warn = [this](const std::string& warning) {
     const auto& said = session_.warnings;

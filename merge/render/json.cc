@@ -87,7 +87,7 @@ Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
                     {"shrink", costs.halves ? 2 : 0},
                     {"shrink_recorded", costs.saw_shrinking},
                     {"settings", Json::array()}};
-  // Of no halt no setting tells anything.
+  // Without a halt every setting reads the same.
   if (costs.halts != 0) json["replay"]["settings"] = rows_json(replay_table(replay_rows(costs)));
   return json;
 }

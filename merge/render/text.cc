@@ -99,7 +99,7 @@ void print_head(const Report& report, std::ostream& out, const TextStyle& style)
 
 constexpr std::size_t kMostVcpuRows = 16;
 
-// Of many the busiest, in their order; then all of them in one row.
+// Where there are many, the busiest in their order, and a row that sums up all.
 std::vector<VcpuRow> shown_vcpus(const Report& report) {
   std::vector<VcpuRow> rows = report.vcpus;
   if (rows.size() > kMostVcpuRows) {

@@ -28,7 +28,7 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
 }
 
 SpanClass Aggregator::selects() const {
-  // Of requests alone exits tell nothing.
+  // A report of requests alone needs no exits.
   const bool exits = !options_.requests || options_.slower_than || needs_waits_ || phases_;
   SpanClass selected = SpanClass::kLosses | (exits ? SpanClass::kExits : SpanClass::kNone);
   if (options_.requests) selected = selected | SpanClass::kRequests;

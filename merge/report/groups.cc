@@ -3,7 +3,7 @@
 namespace trapline {
 
 void GroupRow::merge(const GroupRow& other) {
-  // Of equals the first one's.
+  // Of equally long ones the first tells when.
   const bool longer = other.total.max() > total.max() || total.count() == 0;
   const bool as_long = other.total.max() == total.max() && other.total.count() != 0;
   if (longer || (as_long && other.max_at_ns < max_at_ns)) max_at_ns = other.max_at_ns;

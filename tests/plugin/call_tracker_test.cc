@@ -192,6 +192,25 @@ TEST_F(CallTrackerTest, AnotherStackIsSeenHoweverTheGuestCameThere) {
   EXPECT_EQ(counters().stack_switches, 2u);
 }
 
+// A stack larger than the block that tells stacks apart.
+TEST_F(CallTrackerTest, AStackThatGrowsIntoTheNextBlockIsTheSame) {
+  call(1, kStackA + 16), call(2, kStackA - 40), ret(kStackA - 40), ret(kStackA + 16);
+  EXPECT_EQ(counters().stack_switches, 1u);
+  EXPECT_EQ(records(), "1( 2( 2) 1)");
+}
+
+TEST_F(CallTrackerTest, AfterAnInterruptTheStackPointerIsLookedAtAnew) {
+  start(false);
+  sp_ = kStackA - 8;
+  call(1, 0);
+  sp_ = kStackA - 64;
+  tracker_->event(0, 7);
+  tracker_->interrupt_return(0);
+  sp_ = kStackB - 8;
+  call(2, 0);
+  EXPECT_EQ(counters().stack_switches, 2u);
+}
+
 // A return address may be that of a caller further out; the stack pointer tells.
 TEST_F(CallTrackerTest, AReturnIsNotThatOfACallerWhoseFramesAreAlive) {
   start(false);
@@ -328,6 +347,16 @@ TEST_F(CallTrackerTest, AFunctionOfTheProgramIsNoSystemCallsHandler) {
   ret(kStackA - 8);
   EXPECT_EQ(records(), "1( 1)");
   EXPECT_EQ(counters().events, 0u);
+}
+
+// The handler was not followed, and the kernel's next function has nothing to do with the call.
+TEST_F(CallTrackerTest, AfterASystemCallsReturnNoFunctionIsItsHandler) {
+  tracker_->system_call(3);
+  tracker_->system_return();
+  sp_ = kStackA - 8;
+  tracker_->function_start(0, 5);
+  EXPECT_EQ(counters().events, 0u);
+  EXPECT_EQ(records(), "5( 5)");
 }
 
 TEST_F(CallTrackerTest, ALoopToAFunctionsOwnStartIsNoCall) {

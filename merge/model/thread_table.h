@@ -12,9 +12,17 @@ namespace trapline {
 template <typename State>
 class ThreadTable {
  public:
+  ThreadTable() = default;
+  ThreadTable(const ThreadTable&) = delete;  // last_ points into it
+  ThreadTable& operator=(const ThreadTable&) = delete;
+  ~ThreadTable() = default;
+
   [[nodiscard]] State* find(ThreadId thread) {
+    if (last_ != nullptr && last_->thread == thread) return &last_->state;
     const std::uint32_t index = index_of(thread);
-    return index == FlatIndex::kNone ? nullptr : &entries_[index].state;
+    if (index == FlatIndex::kNone) return nullptr;
+    last_ = &entries_[index];
+    return &last_->state;
   }
   [[nodiscard]] const State* find(ThreadId thread) const {
     const std::uint32_t index = index_of(thread);
@@ -22,13 +30,13 @@ class ThreadTable {
   }
   // Finds or makes the thread's state; nullptr when `most` threads are there already.
   [[nodiscard]] State* get(ThreadId thread, std::size_t most) {
-    const std::uint32_t index = index_of(thread);
-    if (index != FlatIndex::kNone) [[likely]]
-      return &entries_[index].state;
+    if (State* known = find(thread)) [[likely]]
+      return known;
     if (entries_.size() >= most) return nullptr;
     entries_.push_back({thread, State{}});
     index_.add(hash(thread));
-    return &entries_.back().state;
+    last_ = &entries_.back();
+    return &last_->state;
   }
 
   struct Entry {
@@ -49,6 +57,7 @@ class ThreadTable {
 
   std::deque<Entry> entries_;
   FlatIndex index_;
+  Entry* last_ = nullptr;  // found or made last: events of one thread follow each other
 };
 
 }  // namespace trapline

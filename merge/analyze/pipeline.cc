@@ -102,9 +102,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (has(selected_, spans)) {
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
-  exits_only_ = !on_thread() && event_sinks_.empty() && loss_sinks_.empty() &&
-                state_sinks_.empty() && !builder_ && !requests_ && !interrupts_ && !halts_ &&
-                !waits_ && !placement_.checks();
+  exits_only_ = !on_thread() && event_sinks_.empty() && state_sinks_.empty() && !builder_ &&
+                !requests_ && !interrupts_ && !halts_ && !waits_ && !placement_.checks();
 }
 
 Pipeline::~Pipeline() = default;

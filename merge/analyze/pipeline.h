@@ -178,7 +178,7 @@ class Pipeline {
   std::unique_ptr<StallTracker> stalls_;
   PlacementCheck placement_;
   bool has_guest_ = false;
-  bool exits_only_ = false;  // no sink selects more
+  bool exits_only_ = false;  // no sink selects more, but for losses
   bool begun_ = false;       // an event of the window came
   bool carried_ = false;     // the states of vCPUs, to the window's beginning
   const ExitSpan* ended_ = nullptr;

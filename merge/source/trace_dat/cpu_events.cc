@@ -34,6 +34,7 @@ bool CpuEvents::advance_page() {
     if (lost != RingPage::kNoneLost && !after_marked_boundary_) lost_ = lost;
     after_marked_boundary_ = false;
   } while (!page_.next(next_));
+  shift_time();
   return true;
 }
 

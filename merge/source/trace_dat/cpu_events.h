@@ -40,13 +40,13 @@ class CpuEvents {
   [[nodiscard]] const RingPage& page() const { return page_; }
 
   // Moves to the next event: true when peek() has it, false at the end and on damage.
-  [[nodiscard]] bool advance() {
+  [[nodiscard]] bool advance() { return advance_in_page() || advance_page(); }
+  // The same where it is in the same page, else false. Events are lost between pages only.
+  [[nodiscard]] bool advance_in_page() {
     lost_ = RingPage::kNoneLost;
-    if (!page_.next(next_)) [[unlikely]] {
-      if (!advance_page()) return false;
-    }
-    if (shift_ != nullptr) [[unlikely]]
-      next_.time = (*shift_)(cpu_, next_.time);
+    if (!page_.next(next_)) [[unlikely]]
+      return false;
+    shift_time();
     return true;
   }
   // A boundary page has no data and the size 0.
@@ -61,6 +61,10 @@ class CpuEvents {
 
  private:
   bool advance_page();
+  void shift_time() {
+    if (shift_ != nullptr) [[unlikely]]
+      next_.time = (*shift_)(cpu_, next_.time);
+  }
 
   std::uint32_t cpu_;
   const File* file_;

@@ -73,15 +73,20 @@ void PageSource::choose() {
 // Moves past current_'s event, which was handed out; false on damage.
 bool PageSource::advance_current() {
   consumed_ = false;
-  if (advance(current_, scale_(streams_[current_].peek().time))) [[likely]] {
-    const std::uint64_t time = streams_[current_].peek().time;
-    if (heap_.is_before_top(current_, time)) return true;
-    heap_.push(current_, time);
-  } else if (!status_) {
-    return false;
+  if (advance(current_, scale_(streams_[current_].peek().time))) {
+    put_in_order(streams_[current_].peek().time);
+    return true;
   }
+  if (!status_) return false;
   choose();
   return true;
+}
+
+// Another stream's event may come before current_'s, which is at that time.
+void PageSource::put_in_order(std::uint64_t time) {
+  if (heap_.is_before_top(current_, time)) return;
+  heap_.push(current_, time);
+  choose();
 }
 
 // All is read that is there.
@@ -94,7 +99,19 @@ Read PageSource::end() {
   return Read::kEnd;
 }
 
+// Nearly all events follow another one in its page.
 Read PageSource::next(Event& event) {
+  while (consumed_ && streams_[current_].advance_in_page()) {
+    put_in_order(streams_[current_].peek().time);
+    const CpuEvents& stream = streams_[current_];
+    if (leave_out(stream.peek())) continue;
+    decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);
+    return Read::kEvent;
+  }
+  return next_carefully(event);
+}
+
+Read PageSource::next_carefully(Event& event) {
   if (!status_) return Read::kEnd;
   if (!started_) [[unlikely]] {
     if (!start()) return Read::kEnd;

@@ -21,6 +21,8 @@ class PageSource final : public TraceDatSource {
   bool start();
   void choose();
   bool advance_current();
+  void put_in_order(std::uint64_t time);
+  [[nodiscard]] Read next_carefully(Event& event);
   void following(std::size_t most, std::vector<RecordedEvent>& events) const override;
 
   // Moves a stream on; false where it has ended, or status_ says why.

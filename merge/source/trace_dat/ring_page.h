@@ -66,10 +66,11 @@ class RingPage {
   // The next event; false at the page's end, and at an event that does not fit (damaged()).
   [[nodiscard]] bool next(RecordedEvent& event) {
     while (end_ - at_ >= 4) {
-      const auto header = number<std::uint32_t>(at_);
-      const bool big = order_ == std::endian::big;
-      const std::uint32_t type_len = big ? header >> 27 : header & 0x1f;
-      const std::uint64_t delta = big ? header & 0x7ffffff : header >> 5;
+      auto header = number<std::uint32_t>(at_);
+      if (order_ == std::endian::big) [[unlikely]]
+        header = header << 5 | header >> 27;
+      const std::uint32_t type_len = header & 0x1f;
+      const std::uint64_t delta = header >> 5;
       const std::byte* body = at_ + 4;
       if (type_len >= 1 && type_len <= 28) [[likely]] {
         const std::uint32_t size = type_len * 4;

@@ -18,20 +18,9 @@ std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_coun
   return counts;
 }
 
-void KernelEventSource::decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu,
-                               Event& event) {
-  event.at = at;
-  event.cpu = cpu;
-  event.raw = {recorded.data, recorded.size};
-  count(at);
-  if (!formats_.decode(recorded, event)) [[unlikely]]
-    ++counters_.damaged_events;
-  if (const auto* marker = std::get_if<Marker>(&event.payload);
-      marker != nullptr && marker->text.starts_with(kMarkerCallPrefix)) [[unlikely]] {
-    if (read_marker_calls_) marker_calls_.on(event, counters_);
-  }
-  if (recorded.size >= kCommonFields) [[likely]]
-    ++counts_[event.type];
+void KernelEventSource::read_marker_call(Event& event) {
+  const bool is_call = std::get<Marker>(event.payload).text.starts_with(kMarkerCallPrefix);
+  if (is_call && read_marker_calls_) marker_calls_.on(event, counters_);
 }
 
 void KernelEventSource::select(EventClass events) {

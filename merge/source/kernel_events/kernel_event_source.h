@@ -52,7 +52,17 @@ class KernelEventSource : public Source {
         counts_(kTypes) {}
 
   // Fills everything of `event` from a record of the time `at`; counts it.
-  void decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu, Event& event);
+  void decode(const RecordedEvent& recorded, Timestamp at, std::uint32_t cpu, Event& event) {
+    event.at = at;
+    event.cpu = cpu;
+    event.raw = {recorded.data, recorded.size};
+    count(at);
+    if (!formats_.decode(recorded, event)) [[unlikely]]
+      ++counters_.damaged_events;
+    if (std::holds_alternative<Marker>(event.payload)) read_marker_call(event);
+    if (recorded.size >= kCommonFields) [[likely]]
+      ++counts_[event.type];
+  }
   // Whether a record, which has two bytes or more, is one that was not selected.
   [[nodiscard]] bool is_unwanted(const RecordedEvent& recorded) const {
     return selected_[formats_.type_of(recorded.data)] == 0;
@@ -78,6 +88,7 @@ class KernelEventSource : public Source {
   Result<void> status_;
 
  private:
+  void read_marker_call(Event& event);
   void count(Timestamp at) {
     if (counters_.events++ == 0) counters_.first = at;
     counters_.last = at;

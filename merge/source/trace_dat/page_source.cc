@@ -74,7 +74,8 @@ void PageSource::choose() {
 bool PageSource::advance_current() {
   consumed_ = false;
   if (advance(current_, scale_(streams_[current_].peek().time))) {
-    put_in_order(streams_[current_].peek().time);
+    const std::uint64_t time = streams_[current_].peek().time;
+    if (!heap_.is_before_top(current_, time)) change_stream(time);
     return true;
   }
   if (!status_) return false;
@@ -82,9 +83,8 @@ bool PageSource::advance_current() {
   return true;
 }
 
-// Another stream's event may come before current_'s, which is at that time.
-void PageSource::put_in_order(std::uint64_t time) {
-  if (heap_.is_before_top(current_, time)) return;
+// Another stream's event comes before current_'s, which is at that time.
+void PageSource::change_stream(std::uint64_t time) {
   heap_.push(current_, time);
   choose();
 }
@@ -102,7 +102,9 @@ Read PageSource::end() {
 // Nearly all events follow another one in its page.
 Read PageSource::next(Event& event) {
   while (consumed_ && streams_[current_].advance_in_page()) {
-    put_in_order(streams_[current_].peek().time);
+    const std::uint64_t time = streams_[current_].peek().time;
+    if (!heap_.is_before_top(current_, time)) [[unlikely]]
+      change_stream(time);
     const CpuEvents& stream = streams_[current_];
     if (leave_out(stream.peek())) continue;
     decode(stream.peek(), scale_(stream.peek().time), stream.cpu(), event);

@@ -21,7 +21,7 @@ class PageSource final : public TraceDatSource {
   bool start();
   void choose();
   bool advance_current();
-  void put_in_order(std::uint64_t time);
+  void change_stream(std::uint64_t time);
   [[nodiscard]] Read next_carefully(Event& event);
   void following(std::size_t most, std::vector<RecordedEvent>& events) const override;
 

@@ -1,6 +1,7 @@
 #include "backend_ftrace/tracetool/event_format.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 namespace trapline::tracetool {
@@ -8,15 +9,8 @@ namespace {
 
 constexpr std::string_view kNil = "(nil)";
 
-int digit(char c, int base) {
-  int value = -1;
-  if (c >= '0' && c <= '9')
-    value = c - '0';
-  else if (c >= 'a' && c <= 'f')
-    value = c - 'a' + 10;
-  else if (c >= 'A' && c <= 'F')
-    value = c - 'A' + 10;
-  return value < base ? value : -1;
+bool is_hex_digit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 ValueKind kind_of(const Argument& argument) {
@@ -160,24 +154,14 @@ const char* EventFormat::number(const Step& step, const char* at, const char* en
     bool negative = false;
     if (base == 10 && at < end && (*at == '-' || *at == '+' || *at == ' ')) negative = *at++ == '-';
     if (base == 16 && end - at > 2 && at[0] == '0' && (at[1] | 0x20) == 'x' &&
-        digit(at[2], 16) >= 0) {
+        is_hex_digit(at[2])) {
       at += 2;
     }
     std::uint64_t bits = 0;
-    const char* p = at;
-    for (; p < end; ++p) {
-      const int d = digit(*p, base);
-      if (d < 0) break;
-      std::uint64_t next = 0;
-      if (__builtin_mul_overflow(bits, static_cast<std::uint64_t>(base), &next) ||
-          __builtin_add_overflow(next, static_cast<std::uint64_t>(d), &next)) {
-        return nullptr;
-      }
-      bits = next;
-    }
-    if (p == at) return nullptr;
+    const auto [after, error] = std::from_chars(at, end, bits, base);
+    if (error != std::errc()) return nullptr;
     value.bits = fit_to(negative ? 0 - bits : bits, step.bytes, step.kind);
-    stop = p;
+    stop = after;
   }
   while (step.padded && step.left && stop < end && *stop == ' ' && stop - field < step.width)
     ++stop;

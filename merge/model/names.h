@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -25,17 +26,34 @@ class Names {
   }
 
   [[nodiscard]] NameId id(std::string_view text) {
-    // What is called "" or "[other]" is a name like others.
-    const NameId id =
-        index_.find(hash(text), [this, text](NameId i) { return i > kOther && texts_[i] == text; });
+    const NameId id = find(text);
     return id != FlatIndex::kNone ? id : add(text);
+  }
+  // FlatIndex::kNone where nobody asked for it before.
+  [[nodiscard]] NameId find(std::string_view text) const {
+    // What is called "" or "[other]" is a name like others.
+    return index_.find(hash(text),
+                       [this, text](NameId i) { return i > kOther && texts_[i] == text; });
   }
   [[nodiscard]] std::string_view operator[](NameId id) const { return texts_[id]; }
   [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
  private:
+  // Eight bytes at a time: each marker has two names.
   [[nodiscard]] static std::uint32_t hash(std::string_view text) {
-    return static_cast<std::uint32_t>(std::hash<std::string_view>{}(text));
+    std::uint64_t hash = text.size(), bytes = 0;
+    const auto add = [&hash, &bytes] {
+      hash = (hash ^ bytes) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 32;
+    };
+    for (; text.size() > sizeof bytes; text.remove_prefix(sizeof bytes)) {
+      std::memcpy(&bytes, text.data(), sizeof bytes);
+      add();
+    }
+    bytes = 0;
+    for (const char c : text) bytes = bytes << 8 | static_cast<unsigned char>(c);
+    add();
+    return static_cast<std::uint32_t>(hash);
   }
   NameId add(std::string_view text) {
     if (texts_.size() >= kMost) return kOther;

@@ -1,23 +1,19 @@
 #include "merge/analyze/vmm/event_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 
 namespace trapline {
 namespace {
 
-// The characters of names; a table, since each character of each marker's name is looked up.
-constexpr auto kNameChars = [] {
-  std::array<bool, 256> of{};
-  for (unsigned c = 0; c < of.size(); ++c) {
-    of[c] = (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
-  }
-  return of;
-}();
-bool is_name_char(char c) { return kNameChars[static_cast<unsigned char>(c)]; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || c == '_' || is_digit(c) || (c >= 'A' && c <= 'Z');
+}
+bool is_name(std::string_view text) {
+  return !text.empty() && !is_digit(text[0]) && std::ranges::all_of(text, is_name_char);
+}
 
 // Where `label` (two characters or more) begins, or nullptr. The first two are compared here: few
 // places of a marker's text pass, and only there a call is worth it.
@@ -154,14 +150,16 @@ void VmmEventReader::read_declared(const EventPlan& plan, std::string_view argum
 
 bool VmmEventReader::read(std::string_view text, VmmEvent& event) {
   text = event_part(text);
-  std::size_t length = 0;
-  while (length < text.size() && is_name_char(text[length])) ++length;
-  if (length == 0 || is_digit(text[0])) return false;
-  if (length < text.size() && text[length] != ' ') return false;
-  const std::string_view name = text.substr(0, length);
-  const std::string_view arguments = text.substr(length);  // with the blank in front
+  const std::string_view name = text.substr(0, text.find(' '));
+  const std::string_view arguments = text.substr(name.size());  // with the blank in front
+  NameId id = names_->find(name);
+  const bool is_known = id < plans_.size() && plans_[id].layout != Layout::kUnseen;
+  if (!is_known) {
+    if (!is_name(name)) return false;
+    id = names_->id(name);
+  }
   event = {};
-  event.name = names_->id(name);
+  event.name = id;
   if (event.name == Names::kOther) [[unlikely]]
     return true;  // too many names: counted, not read
   if (event.name >= plans_.size()) plans_.resize(event.name + 1);

@@ -4,6 +4,24 @@
 
 namespace trapline {
 
+std::uint64_t& Histogram::bucket(std::uint64_t value) {
+  const std::size_t number = bucket_of(value);
+  if (octaves_.empty()) octaves_.resize(kOctaves);
+  auto& octave = octaves_[number / kSubBuckets];
+  if (octave == nullptr) octave = std::make_unique<Octave>();
+  return (*octave)[number % kSubBuckets];
+}
+
+// One of the first, or the first of its octave; it is counted already.
+void Histogram::add_new(std::uint64_t value) {
+  if (count_ <= kExact) {
+    values_.push_back(value);
+    return;
+  }
+  if (!values_.empty()) spill();
+  ++bucket(value);
+}
+
 void Histogram::spill() {
   for (const std::uint64_t value : values_) ++bucket(value);
   values_.clear();

@@ -65,12 +65,13 @@ class Histogram {
     total_ += value;
     min_ = value < min_ ? value : min_;
     max_ = value > max_ ? value : max_;
-    if (count_ > kExact) [[likely]] {
-      if (!values_.empty()) spill();
-      ++bucket(value);
-    } else {
-      values_.push_back(value);
-    }
+    // Most go into a bucket of an octave that is there.
+    const std::size_t number = bucket_of(value);
+    Octave* const octave = octaves_.empty() ? nullptr : octaves_[number / kSubBuckets].get();
+    if (octave != nullptr) [[likely]]
+      ++(*octave)[number % kSubBuckets];
+    else
+      add_new(value);
   }
   void merge(const Histogram& other);
 
@@ -85,14 +86,8 @@ class Histogram {
  private:
   using Octave = std::array<std::uint64_t, kSubBuckets>;
 
-  [[nodiscard]] std::uint64_t& bucket(std::uint64_t value) {
-    const std::size_t number = bucket_of(value), octave = number / kSubBuckets;
-    if (octaves_.empty()) octaves_.resize(kOctaves);
-    auto& buckets = octaves_[octave];
-    if (buckets == nullptr) [[unlikely]]
-      buckets = std::make_unique<Octave>();
-    return (*buckets)[number % kSubBuckets];
-  }
+  [[nodiscard]] std::uint64_t& bucket(std::uint64_t value);
+  void add_new(std::uint64_t value);
   void spill();
 
   std::uint64_t count_ = 0, total_ = 0, max_ = 0;

@@ -20,7 +20,7 @@ class KeyedRows {
 
   // The key's place, `most` where there is no more room.
   std::uint32_t place_of(const GroupKey& key) {
-    if (last_ < rows_.size() && is_same(rows_[last_].key, key)) return last_;
+    if (!rows_.empty() && is_same(rows_[last_].key, key)) return last_;
     const std::uint32_t hash = hash_of(key);
     const std::uint32_t known =
         index_.find(hash, [this, &key](std::uint32_t i) { return is_same(rows_[i].key, key); });
@@ -36,6 +36,7 @@ class KeyedRows {
   // What there is; it begins anew.
   [[nodiscard]] std::vector<Row> take() {
     index_ = FlatIndex(kSlots);
+    last_ = 0;
     return std::exchange(rows_, {});
   }
 

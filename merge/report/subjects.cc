@@ -17,7 +17,9 @@ bool Subjects::is_same(const Sum& a, const Sum& b) {
 }
 
 Subjects::Sum* Subjects::sum_of(const Sum& subject) {
-  if (last_ < sums_.size() && is_same(sums_[last_], subject)) return &sums_[last_];
+  if (subject.group >= last_.size()) last_.resize(subject.group + 1);
+  std::uint32_t& last = last_[subject.group];
+  if (!sums_.empty() && is_same(sums_[last], subject)) return &sums_[last];
   std::uint64_t hash = subject.detail.value * 0x9e3779b97f4a7c15 ^
                        (std::uint64_t{subject.group} << 32 | subject.device);
   hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9;
@@ -25,11 +27,11 @@ Subjects::Sum* Subjects::sum_of(const Sum& subject) {
   const std::uint32_t known =
       index_.find(at, [&](std::uint32_t i) { return is_same(sums_[i], subject); });
   if (known != FlatIndex::kNone) {
-    last_ = known;
+    last = known;
     return &sums_[known];
   }
   if (sums_.size() == kMost) return nullptr;
-  last_ = static_cast<std::uint32_t>(sums_.size());
+  last = static_cast<std::uint32_t>(sums_.size());
   sums_.push_back(subject);
   index_.add(at);
   return &sums_.back();

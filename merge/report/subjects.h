@@ -44,8 +44,8 @@ class Subjects {
   bool devices_, details_;
   std::vector<Sum> sums_;
   FlatIndex index_;
-  std::uint32_t last_ = 0;      // found: exits of one kind follow each other
-  std::vector<bool> overflow_;  // by group
+  std::vector<std::uint32_t> last_;  // by group: what its exits are about seldom changes
+  std::vector<bool> overflow_;       // by group
 };
 
 }  // namespace trapline

@@ -11,17 +11,11 @@ constexpr std::uint64_t kPsciCpuOff = 0x84000002;
 
 }  // namespace
 
-// Every event of the thread itself comes by here: it shows where the thread runs, and that a loss
-// of this CPU may have hidden what it did before.
-void ExitTracker::seen(Thread& thread, const Event& event) {
-  if (event.at < thread.last) [[unlikely]]
-    ++counters_.clock_went_back;
-  if (event.cpu < hole_end_.size() && hole_end_[event.cpu] > thread.last) [[unlikely]] {
-    account(thread, thread.last);
-    close_for_loss(thread);
-  }
-  thread.cpu = event.cpu;
-  thread.last = std::max(thread.last, event.at);
+void ExitTracker::look_for_loss(Thread& thread, const Event& event) {
+  if (event.at < thread.last) ++counters_.clock_went_back;
+  if (event.cpu >= hole_end_.size() || hole_end_[event.cpu] <= thread.last) return;
+  account(thread, thread.last);
+  close_for_loss(thread);
 }
 
 // The thread is on a CPU: it was switched in, or does what no scheduler code does for it. (Other

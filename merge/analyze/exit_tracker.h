@@ -171,7 +171,15 @@ class ExitTracker {
   void carry(Thread& thread, Timestamp end);
   void end_thread(Thread& thread, Timestamp at);
   [[nodiscard]] static State open_state(const Thread& thread);
-  void seen(Thread& thread, const Event& event);
+  // Every event of the thread itself comes by here: it shows where the thread runs, and that a loss
+  // of this CPU may have hidden what it did before.
+  void seen(Thread& thread, const Event& event) {
+    if (event.at < thread.last || !hole_end_.empty()) [[unlikely]]
+      look_for_loss(thread, event);
+    thread.cpu = event.cpu;
+    thread.last = std::max(thread.last, event.at);
+  }
+  void look_for_loss(Thread& thread, const Event& event);
   void runs(Thread& thread, Timestamp at);
   void close_for_loss(Thread& thread);
   void begin(Thread& thread, const Event& event);

@@ -27,6 +27,9 @@ class HaltCosts {
     bool asleep = false;
     std::optional<std::uint64_t> interval, interval_before;  // KVM's, of the vCPU
   };
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<KvmVcpuWakeup, KvmExit, KvmHaltPoll, SchedWakeup, SchedSwitch, Lost>(payload);
+  }
   void on(const Event& event);
   // Nothing of a thread without a halt or an exit.
   [[nodiscard]] const Thread* find(ThreadId thread) const { return threads_.find(thread); }

@@ -18,6 +18,9 @@ class HaltTracker {
     std::optional<Timestamp> woken;
     bool asleep = false;
   };
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<KvmVcpuWakeup, KvmExit, SchedWakeup, SchedSwitch, Lost>(payload);
+  }
   void on(const Event& event);
   [[nodiscard]] const std::deque<ThreadTable<Thread>::Entry>& threads() const {
     return threads_.entries();

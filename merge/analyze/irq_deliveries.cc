@@ -13,7 +13,12 @@ void IrqDeliveries::on_notify(const Event& event, ThreadId process, std::uint64_
   thread->requests = std::move(requests);
 }
 
-void IrqDeliveries::on_other(ThreadId id) { (void)take(id); }
+void IrqDeliveries::on_other(ThreadId id) {
+  Thread* thread = threads_.find(id);
+  if (thread == nullptr || thread->state == Thread::State::kIdle) return;
+  thread->state = Thread::State::kIdle;
+  thread->requests.clear();
+}
 
 std::vector<RequestSpan> IrqDeliveries::take(ThreadId id) {
   Thread* thread = threads_.find(id);
@@ -98,6 +103,24 @@ void IrqDeliveries::on_irq(const Event& event, const KvmIrq& irq, ThreadId proce
   }
 }
 
+void IrqDeliveries::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
+  on_other(event.thread);
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr) return;
+  if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
+  if (entry.vcpu != kNoVcpu && !thread->early.empty()) {
+    for (const auto& [vector, at] : std::exchange(thread->early, {}))
+      deliver({process, thread->vcpu, vector}, at);
+  }
+  if (pending_.empty()) return;
+  for (auto next = pending_.lower_bound({process, thread->vcpu, kSpi});
+       next != pending_.end() && std::get<0>(next->first) == process &&
+       std::get<1>(next->first) == thread->vcpu;
+       next = pending_.lower_bound({process, thread->vcpu, kSpi})) {
+    deliver(next->first, event.at);
+  }
+}
+
 std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadId process) {
   delivered_.clear();
   if (const auto* irq = std::get_if<KvmIrq>(&event.payload)) {
@@ -112,21 +135,7 @@ std::span<const Delivered> IrqDeliveries::on(const Event& event, ThreadId proces
     Thread* thread = threads_.get(event.thread, kMostThreads);
     if (thread != nullptr && reload->vcpu != kNoVcpu) thread->vcpu = reload->vcpu;
   } else if (const auto* entry = std::get_if<KvmEntry>(&event.payload)) {
-    on_other(event.thread);
-    Thread* thread = threads_.get(event.thread, kMostThreads);
-    if (thread == nullptr) return {};
-    if (entry->vcpu != kNoVcpu) {
-      thread->vcpu = entry->vcpu;
-      for (const auto& [vector, at] : std::exchange(thread->early, {})) {
-        deliver({process, thread->vcpu, vector}, at);
-      }
-    }
-    for (auto next = pending_.lower_bound({process, thread->vcpu, kSpi});
-         next != pending_.end() && std::get<0>(next->first) == process &&
-         std::get<1>(next->first) == thread->vcpu;
-         next = pending_.lower_bound({process, thread->vcpu, kSpi})) {
-      deliver(next->first, event.at);
-    }
+    on_entry(event, *entry, process);
   }
   return delivered_;
 }

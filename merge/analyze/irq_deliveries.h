@@ -40,7 +40,10 @@ class IrqDeliveries {
   void on_other(ThreadId thread);
   // What on_other() would take from the thread.
   [[nodiscard]] std::vector<RequestSpan> take(ThreadId thread);
-  // An event of the kernel: whose interrupts it injects; valid until the next call.
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<KvmIrq, SchedSwitch, KvmExit, KvmStateLoad, KvmEntry>(payload);
+  }
+  // An event of the kernel that it looks at: whose interrupts it injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadId process);
   void on_hole();
 
@@ -69,6 +72,7 @@ class IrqDeliveries {
 
   void on_inject(const Event& event, const KvmIrq& irq, ThreadId process);
   void on_irq(const Event& event, const KvmIrq& irq, ThreadId process);
+  void on_entry(const Event& event, const KvmEntry& entry, ThreadId process);
   void raise(Thread& thread, const Route& route);
   void pend(Thread& thread, const Key& key);
   void deliver(const Key& key, Timestamp at, bool posted = false);

@@ -132,8 +132,8 @@ const IrqSpan* IrqTracker::on_irq(const Event& event, const KvmIrq& irq, ThreadI
 const IrqSpan* IrqTracker::on_entry(const Event& event, const KvmEntry& entry, ThreadId process) {
   Entering* thread = entering_.get(event.thread, kMostThreads);
   if (thread == nullptr) return nullptr;
-  if (entry.vcpu != kNoVcpu) {
-    thread->vcpu = entry.vcpu;
+  if (entry.vcpu != kNoVcpu) thread->vcpu = entry.vcpu;
+  if (entry.vcpu != kNoVcpu && !thread->early.empty()) {
     for (const auto& [irq, at] : std::exchange(thread->early, {})) {
       Event injection = event;
       injection.at = at;

@@ -25,7 +25,10 @@ namespace trapline {
 
 class IrqTracker {
  public:
-  // `process` is that of the event's thread: interrupts of one VM do not end another's.
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad, Lost>(payload);
+  }
+  // Of events that it looks at; `process` is that of the event's thread: interrupts of one VM do not end another's.
   // The interrupt that the event completes, or nullptr; valid until the next call.
   [[nodiscard]] const IrqSpan* on(const Event& event, ThreadId process);
   // Until it returns nullptr: what was injected and never ended.

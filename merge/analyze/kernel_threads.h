@@ -27,11 +27,15 @@ namespace trapline {
 // The process whose work a thread does; kernel threads are learned as they are switched to.
 class WorkedFor {
  public:
-  void on(const SchedSwitch& sched) {
+  // Whether it may know more than before.
+  bool on(const SchedSwitch& sched) {
     const ThreadId maker = maker_of_kernel_thread(sched.next_comm);
-    if (maker != ThreadId{} && makers_.size() < kMost) makers_[sched.next] = maker;
+    const bool learns = maker != ThreadId{} && makers_.size() < kMost;
+    if (learns) makers_[sched.next] = maker;
+    return learns;
   }
   [[nodiscard]] ThreadId process(ThreadId thread, const Processes& processes) const {
+    if (makers_.empty()) return processes.of(thread, {});
     // A kernel thread is a process of its own, so its maker comes first.
     const auto made = makers_.find(thread);
     return processes.of(made == makers_.end() ? thread : made->second, {});

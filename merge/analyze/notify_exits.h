@@ -27,6 +27,9 @@ namespace trapline {
 class NotifyExits {
  public:
   // Events of the kernel; `process` is that of the event's thread.
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload);
+  }
   void on(const Event& event, ThreadId process);
   // QEMU's thread handles the notify of queue `vq`, number `n` of its device: when its exit began.
   [[nodiscard]] std::optional<Timestamp> on_notify(const Event& event, ThreadId process,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -32,20 +31,6 @@ Detail detail_of(SpanClass selected) {
                         SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls);
   return all ? Detail::kIntervals : Detail::kSums;
 }
-
-template <typename T, std::size_t kIndex = 0>
-constexpr std::uint32_t bit_of() {
-  if constexpr (std::is_same_v<std::variant_alternative_t<kIndex, Payload>, T>) {
-    return 1u << kIndex;
-  } else {
-    return bit_of<T, kIndex + 1>();
-  }
-}
-static_assert(std::variant_size_v<Payload> <= 32);
-
-// Payloads that only the trackers look at.
-constexpr std::uint32_t kPlain =
-    ~(bit_of<Other>() | bit_of<Lost>() | bit_of<GuestCall>() | bit_of<NewThread>());
 
 }  // namespace
 
@@ -102,8 +87,10 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (has(selected_, spans)) {
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
-  exits_only_ = !on_thread() && event_sinks_.empty() && state_sinks_.empty() && !builder_ &&
-                !requests_ && !interrupts_ && !halts_ && !waits_ && !placement_.checks();
+  follows_events_ = on_thread() || !event_sinks_.empty() || !state_sinks_.empty() || waits_ ||
+                    stalls_ || guest_intervals_;
+  exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
+                !placement_.checks();
 }
 
 Pipeline::~Pipeline() = default;
@@ -153,7 +140,8 @@ bool Pipeline::is_of_guest(const Event& event) const {
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
   // Nearly all events: of a tracker's interest, of the host, inside the window.
-  const bool plain = (kPlain >> event.payload.index() & 1) != 0 && !is_guest(event.machine);
+  const bool plain =
+      !is_any_of<Other, Lost, GuestCall, NewThread>(event.payload) && !is_guest(event.machine);
   if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
   if (!plain) {
@@ -201,7 +189,10 @@ bool Pipeline::push_carefully(const Event& event) {
     if (in_window) on_guest(event);
     return true;
   }
-  if (const auto* made = std::get_if<NewThread>(&event.payload)) processes_.on(event, *made);
+  if (const auto* made = std::get_if<NewThread>(&event.payload)) {
+    processes_.on(event, *made);
+    asked_ = {};
+  }
   if (in_window) {
     if (is_event) note_interval(event.at);
     on_host(event);
@@ -231,20 +222,14 @@ void Pipeline::on_guest(const Event& event) {
 
 void Pipeline::tell_states() {
   const std::span<const StateRun> runs = tracker_.state_runs();
-  if (runs.empty()) return;
   for (SpanSink* sink : state_sinks_) sink->states(runs, *this);
   if (stalls_) stalls_->on(runs, *this);
 }
 
 void Pipeline::on_host(const Event& event) {
   ended_ = tracker_.on(event);
-  tell_states();
   if (ended_ != nullptr) stack_.reset();
-  if (on_thread()) stacks_.on_host(event, vmm_event());
-  if (waits_) on_waits(event);
-  if (stalls_) stalls_->on(event, *this);
-  tell_stalls();
-  tell(event);
+  if (follows_events_) follow(event);
   if (const auto* lost = std::get_if<Lost>(&event.payload)) {
     for (SpanSink* sink : loss_sinks_) sink->lost(event, *lost, *this);
   }
@@ -257,9 +242,23 @@ void Pipeline::on_host(const Event& event) {
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_) on_requests(event);
-  if (interrupts_) on_interrupts(event);
-  if (halts_) halts_->on(event);
+  if (interrupts_ && is_any_of<SchedSwitch>(event.payload))
+    learn_makers(std::get<SchedSwitch>(event.payload));
+  if (interrupts_ && IrqTracker::looks_at(event.payload)) on_interrupts(event);
+  if (halts_ && HaltTracker::looks_at(event.payload)) halts_->on(event);
   if (placement_.checks()) placement_.on(event);
+}
+
+// What comes before the exit that the event ended is told of.
+void Pipeline::follow(const Event& event) {
+  if (!tracker_.state_runs().empty()) tell_states();
+  if (on_thread()) stacks_.on_host(event, vmm_event());
+  if (waits_) on_waits(event);
+  if (stalls_) {
+    stalls_->on(event, *this);
+    tell_stalls();
+  }
+  tell(event);
 }
 
 void Pipeline::tell(const Event& event) {
@@ -297,8 +296,10 @@ void Pipeline::take(const ExitSpan& exit) {
     guest_intervals_->on(exit, waits_->shares(), waits_->halts());
     tell_guest_intervals();
   }
-  if (stalls_) stalls_->on(exit, wanted);
-  tell_stalls();
+  if (stalls_) {
+    stalls_->on(exit, wanted);
+    tell_stalls();
+  }
   if (builder_ && wanted) builder_->on_exit(exit);
   if (has_guest_) stacks_.on_span(exit, stack_of(exit));
 }
@@ -332,7 +333,10 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 }
 
 void Pipeline::on_requests(const Event& event) {
-  const ThreadId process = processes_.of(event.thread, {});
+  const bool of_path = RequestPath::looks_at(event.payload);
+  const bool of_vhost = VhostTracker::looks_at(event.payload);
+  if (!of_path && !of_vhost) return;
+  const ThreadId process = asked_about(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* told = vmm_event();
     if (told == nullptr) return;
@@ -342,18 +346,24 @@ void Pipeline::on_requests(const Event& event) {
     if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);
     return;
   }
-  requests_->vhost.on(event, process, processes_);
-  if (const VhostTurn* turn = requests_->vhost.ended()) {
-    for (SpanSink* sink : request_sinks_) sink->turn(*turn, *this);
-    if (builder_) builder_->on_turn(*turn);
-  }
+  if (of_vhost) on_vhost(event, process);
+  if (!of_path) return;
   for (const Delivered& delivered : requests_->path.on(event, process)) {
     for (SpanSink* sink : request_sinks_) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);
   }
 }
 
+void Pipeline::on_vhost(const Event& event, ThreadId process) {
+  requests_->vhost.on(event, process, processes_);
+  const VhostTurn* turn = requests_->vhost.ended();
+  if (turn == nullptr) return;
+  for (SpanSink* sink : request_sinks_) sink->turn(*turn, *this);
+  if (builder_) builder_->on_turn(*turn);
+}
+
 void Pipeline::on_waits(const Event& event) {
+  if (!WaitTracker::looks_at(event.payload)) return waits_->pass();
   waits_->on(event, *this);
   const EndedWait* ended = waits_->ended();
   if (ended == nullptr) return;
@@ -361,9 +371,19 @@ void Pipeline::on_waits(const Event& event) {
 }
 
 void Pipeline::on_interrupts(const Event& event) {
-  if (const auto* sched = std::get_if<SchedSwitch>(&event.payload)) worked_for_.on(*sched);
-  const ThreadId process = worked_for_.process(event.thread, processes_);
+  const ThreadId process = asked_about(event.thread).worked_for;
   if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
+}
+
+void Pipeline::learn_makers(const SchedSwitch& sched) {
+  if (worked_for_.on(sched)) asked_ = {};
+}
+
+const Pipeline::Asked& Pipeline::asked_about(ThreadId thread) {
+  if (asked_.thread != thread) {
+    asked_ = {thread, processes_.of(thread, {}), worked_for_.process(thread, processes_)};
+  }
+  return asked_;
 }
 
 void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
@@ -373,7 +393,7 @@ void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {
 
 void Pipeline::finish(std::optional<Timestamp> end) {
   tracker_.close(std::max(end.value_or(end_), end_));
-  tell_states();
+  if (!tracker_.state_runs().empty()) tell_states();
   while ((ended_ = tracker_.finish()) != nullptr) {
     stack_.reset();
     take(*ended_);

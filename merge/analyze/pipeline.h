@@ -144,9 +144,17 @@ class Pipeline {
   void tell_calls();
   void tell_states();
   void on_host(const Event& event);
+  void follow(const Event& event);
   void take(const ExitSpan& exit);
   void on_requests(const Event& event);
+  void on_vhost(const Event& event, ThreadId process);
   void on_interrupts(const Event& event);
+  void learn_makers(const SchedSwitch& sched);
+  // The process of a thread, and that whose work it does.
+  struct Asked {
+    ThreadId thread{-1}, process{}, worked_for{};
+  };
+  const Asked& asked_about(ThreadId thread);
   void on_waits(const Event& event);
   void on_guest_intervals(const Event& event);
   void tell_guest_intervals();
@@ -165,6 +173,7 @@ class Pipeline {
   Processes processes_;
   ExitTracker tracker_;
   WorkedFor worked_for_;  // of threads that raise interrupts
+  Asked asked_;           // last: events of one thread follow each other
   mutable GuestStacks stacks_;
   mutable std::set<ThreadId> rip_shown_;      // the processes that own tracker_.rip_shown()
   mutable std::size_t rip_looked_at_ = 0;     // of these threads
@@ -178,9 +187,10 @@ class Pipeline {
   std::unique_ptr<StallTracker> stalls_;
   PlacementCheck placement_;
   bool has_guest_ = false;
-  bool exits_only_ = false;  // no sink selects more, but for losses
-  bool begun_ = false;       // an event of the window came
-  bool carried_ = false;     // the states of vCPUs, to the window's beginning
+  bool follows_events_ = false;  // follow() has something to do
+  bool exits_only_ = false;      // no sink selects more, but for losses
+  bool begun_ = false;           // an event of the window came
+  bool carried_ = false;         // the states of vCPUs, to the window's beginning
   const ExitSpan* ended_ = nullptr;
   mutable std::optional<StackId> stack_;  // of ended_, once somebody asked
   std::optional<Timestamp> first_, begin_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "merge/analyze/vmm/event_reader.h"
 
 namespace trapline {
 namespace {
@@ -34,9 +33,9 @@ RequestStep RequestPath::step_of(NameId name) {
   return step;
 }
 
-std::optional<std::uint64_t> RequestPath::field(std::string_view text, std::string_view name) {
+std::optional<std::uint64_t> RequestPath::field(std::string_view name) {
   std::uint64_t value = 0;
-  if (!spans_->value_of(text, name, value)) return std::nullopt;
+  if (!spans_->value_of(name, value)) return std::nullopt;
   return value;
 }
 
@@ -57,24 +56,25 @@ std::span<const Delivered> RequestPath::on(const Event& event, ThreadId process)
   if (event.at < hole_end_) return {};
   const auto* sched = std::get_if<SchedSwitch>(&event.payload);
   if (sched != nullptr && !sched->runnable) {
-    if (Thread* thread = threads_.find(sched->prev)) *thread = {};  // it waits for new work
+    if (Thread* thread = threads_.find(sched->prev)) thread->clear();  // it waits for new work
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
-    if (Thread* thread = threads_.find(event.thread)) *thread = {};
+    if (Thread* thread = threads_.find(event.thread)) thread->clear();
   }
   if (const auto* block = std::get_if<BlockIo>(&event.payload)) {
     blocks_.on(event, *block, process_or_thread(process, event.thread));
     return {};
   }
-  exits_.on(event, process);
+  if (NotifyExits::looks_at(event.payload)) exits_.on(event, process);
+  if (!IrqDeliveries::looks_at(event.payload)) return {};
   return deliveries_.on(event, process);
 }
 
 // What the event tells of the thread, for a request that it may begin.
 void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& event,
-                               std::string_view text, ThreadId process) {
+                               ThreadId process) {
   if (step == RequestStep::kQueueNotify) {
-    const auto vq = field(text, fields_.queue), n = field(text, fields_.queue_number),
-               device = field(text, fields_.device);
+    const auto vq = field(fields_.queue), n = field(fields_.queue_number),
+               device = field(fields_.device);
     thread.serves = device.value_or(0);
     thread.notified.reset();
     if (vq && n) thread.notified = exits_.on_notify(event, process, *vq, *n);
@@ -83,7 +83,7 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
   thread.ended.clear();  // a request's end and the notify of it are next to each other
   std::vector<RequestSpan> waiting = deliveries_.take(event.thread);
   if (step != RequestStep::kDeferredNotify) return;
-  const auto vq = field(text, fields_.queue);
+  const auto vq = field(fields_.queue);
   if (!vq) return;
   if (const auto deferred = thread.deferred.find(*vq); deferred != thread.deferred.end()) {
     waiting = std::move(deferred->second);
@@ -94,14 +94,14 @@ void RequestPath::before_spans(Thread& thread, RequestStep step, const Event& ev
 
 // The ended request's way on.
 void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& event,
-                              std::string_view text, ThreadId process, const RequestSpan* ended) {
+                              ThreadId process, const RequestSpan* ended) {
   if (step == RequestStep::kDevice && ended != nullptr) {
-    thread.ended_device = field(text, fields_.device).value_or(0);
+    thread.ended_device = field(fields_.device).value_or(0);
     if (thread.ended_device != 0) thread.ended.push_back(*ended);
     return;
   }
   if (!is_notify(step)) return;
-  const auto vq = field(text, fields_.queue), device = field(text, fields_.device);
+  const auto vq = field(fields_.queue), device = field(fields_.device);
   std::vector<RequestSpan> requests;
   if (device && *device == thread.ended_device) requests = std::move(thread.ended);
   thread.ended.clear();
@@ -119,11 +119,11 @@ void RequestPath::after_spans(Thread& thread, RequestStep step, const Event& eve
   deliveries_.on_notify(event, process, *vq, std::move(requests));
 }
 
-void RequestPath::begin_transfer(std::string_view text, NameId name, ThreadId process) {
+void RequestPath::begin_transfer(NameId name, ThreadId process) {
   const RequestTransfer* transfer = transfers_[name];
   if (transfer == nullptr) return;
-  const auto request = field(text, transfer->request), sector = field(text, transfer->sector),
-             sectors = field(text, transfer->sectors);
+  const auto request = field(transfer->request), sector = field(transfer->sector),
+             sectors = field(transfer->sectors);
   if (request && sector && sectors) {
     blocks_.begin(process, *request, {transfer->write, *sector, *sectors});
   }
@@ -131,24 +131,24 @@ void RequestPath::begin_transfer(std::string_view text, NameId name, ThreadId pr
 
 const RequestSpan* RequestPath::on_marker(const Event& event, const Marker& marker, NameId name,
                                           ThreadId process) {
-  const std::string_view text = event_part(marker.text);
+  spans_->look_at(marker);
   const RequestStep step = step_of(name);
   Thread* thread = threads_.get(event.thread, kMostThreads);
-  if (thread == nullptr || event.at < hole_end_) return spans_->on(event, marker, name, process);
-  before_spans(*thread, step, event, text, process);
+  if (thread == nullptr || event.at < hole_end_) return spans_->on(event, name, process);
+  before_spans(*thread, step, event, process);
   std::optional<Timestamp> notified;
   if (step == RequestStep::kQueueNotify || (step == RequestStep::kDevice && thread->serves != 0 &&
-                                            field(text, fields_.device) == thread->serves)) {
+                                            field(fields_.device) == thread->serves)) {
     notified = thread->notified;
   }
-  const RequestSpan* ended = spans_->on(event, marker, name, process, notified);
+  const RequestSpan* ended = spans_->on(event, name, process, notified);
   if (ended != nullptr) {
     done_ = *ended;
     done_.block = blocks_.end(process_or_thread(done_.process, done_.thread), done_.value);
     ended = &done_;
   }
-  begin_transfer(text, name, process_or_thread(process, event.thread));
-  after_spans(*thread, step, event, text, process, ended);
+  begin_transfer(name, process_or_thread(process, event.thread));
+  after_spans(*thread, step, event, process, ended);
   return ended;
 }
 

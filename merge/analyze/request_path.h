@@ -30,7 +30,11 @@ class RequestPath {
   // Borrows all; `spans` reads the fields of the VMM's events.
   RequestPath(Names& names, RequestSpans& spans, const VmmKnowledge& vmm = any_vmm());
 
-  // Any event but markers: the requests whose interrupt it injects; valid until the next call.
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<Lost, Marker, SchedSwitch, BlockIo>(payload) ||
+           NotifyExits::looks_at(payload) || IrqDeliveries::looks_at(payload);
+  }
+  // Any event that it looks at but markers: the requests whose interrupt it injects; valid until the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadId process);
   // A marker that is the VMM's event `name`: the request that it ends, or nullptr. Its `notified`
   // is when the exit began that carried its notify. Valid until the next call.
@@ -50,15 +54,20 @@ class RequestPath {
     std::vector<RequestSpan> ended;  // by its last event, of the device ended_device
     std::uint64_t ended_device = 0;
     std::map<std::uint64_t, std::vector<RequestSpan>> deferred;  // by queue
+    void clear() {                                               // at each entry of a vCPU
+      serves = ended_device = 0;
+      notified.reset();
+      ended.clear();
+      if (!deferred.empty()) deferred.clear();
+    }
   };
 
   [[nodiscard]] RequestStep step_of(NameId name);
-  [[nodiscard]] std::optional<std::uint64_t> field(std::string_view text, std::string_view name);
-  void before_spans(Thread& thread, RequestStep step, const Event& event, std::string_view text,
-                    ThreadId process);
-  void after_spans(Thread& thread, RequestStep step, const Event& event, std::string_view text,
-                   ThreadId process, const RequestSpan* ended);
-  void begin_transfer(std::string_view text, NameId name, ThreadId process);
+  [[nodiscard]] std::optional<std::uint64_t> field(std::string_view name);
+  void before_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process);
+  void after_spans(Thread& thread, RequestStep step, const Event& event, ThreadId process,
+                   const RequestSpan* ended);
+  void begin_transfer(NameId name, ThreadId process);
   void on_hole(const Lost& lost);
 
   Names* names_;

@@ -68,17 +68,21 @@ RequestSpans::RequestSpans(std::vector<RequestSpec> specs, Names& names,
   }
 }
 
-bool RequestSpans::value_of(std::string_view text, std::string_view field, std::uint64_t& value) {
-  tracetool::ParsedMarker parsed;
-  if (!parser_.parse(text, parsed) || !parsed.matched) {
-    return number_after_word(text, field, value);
-  }
-  const auto& arguments = parsed.event->arguments;
-  for (std::size_t i = 0; i < arguments.size() && i < parsed.count; ++i) {
+void RequestSpans::look_at(const Marker& marker) {
+  text_ = event_part(marker.text);
+  is_parsed_ = false;
+}
+
+bool RequestSpans::value_of(std::string_view field, std::uint64_t& value) {
+  if (!is_parsed_) parsed_.matched = parser_.parse(text_, parsed_) && parsed_.matched;
+  is_parsed_ = true;
+  if (!parsed_.matched) return number_after_word(text_, field, value);
+  const auto& arguments = parsed_.event->arguments;
+  for (std::size_t i = 0; i < arguments.size() && i < parsed_.count; ++i) {
     if (arguments[i].name != field) continue;
-    value = parsed.values[i].bits;
-    return parsed.values[i].kind != tracetool::ValueKind::kAbsent &&
-           parsed.values[i].kind != tracetool::ValueKind::kString;
+    value = parsed_.values[i].bits;
+    return parsed_.values[i].kind != tracetool::ValueKind::kAbsent &&
+           parsed_.values[i].kind != tracetool::ValueKind::kString;
   }
   return false;
 }
@@ -103,15 +107,14 @@ void RequestSpans::end_siblings(std::size_t spec, ThreadId process, std::uint64_
   }
 }
 
-const RequestSpan* RequestSpans::on(const Event& event, const Marker& marker, NameId name,
-                                    ThreadId process, std::optional<Timestamp> notified) {
+const RequestSpan* RequestSpans::on(const Event& event, NameId name, ThreadId process,
+                                    std::optional<Timestamp> notified) {
   if (name >= roles_.size() || roles_[name].empty()) return nullptr;
-  const std::string_view text = event_part(marker.text);
   const RequestSpan* ended = nullptr;
   for (const Role& role : roles_[name]) {
     const RequestSpec& spec = specs_[role.spec];
     std::uint64_t value = 0;
-    if (!value_of(text, role.is_start ? spec.start_field : spec.end_field, value)) continue;
+    if (!value_of(role.is_start ? spec.start_field : spec.end_field, value)) continue;
     const std::tuple key{role.spec, process, value};
     const auto open = open_.find(key);
     if (role.is_start) {

@@ -55,12 +55,14 @@ class RequestSpans {
   RequestSpans(std::vector<RequestSpec> specs, Names& names,
                std::span<const tracetool::Event> declared);
 
-  // A marker that is the event `name` of a thread of `process`. The request that it ends, or
-  // nullptr; valid until the next call. A request that it begins was `notified` then.
-  [[nodiscard]] const RequestSpan* on(const Event& event, const Marker& marker, NameId name,
-                                      ThreadId process, std::optional<Timestamp> notified = {});
-  // The number that the event's argument `field` has; false where it has none.
-  [[nodiscard]] bool value_of(std::string_view text, std::string_view field, std::uint64_t& value);
+  // The marker that the next calls are about: it is parsed once, where one of them needs it.
+  void look_at(const Marker& marker);
+  // It is the event `name` of a thread of `process`. The request that it ends, or nullptr; valid
+  // until the next call. A request that it begins was `notified` then.
+  [[nodiscard]] const RequestSpan* on(const Event& event, NameId name, ThreadId process,
+                                      std::optional<Timestamp> notified = {});
+  // The number that its argument `field` has; false where it has none.
+  [[nodiscard]] bool value_of(std::string_view field, std::uint64_t& value);
   void on_hole() { open_.clear(); }
 
   [[nodiscard]] const std::vector<RequestSpec>& specs() const { return specs_; }
@@ -80,6 +82,9 @@ class RequestSpans {
 
   std::vector<RequestSpec> specs_;
   tracetool::MarkerParser parser_;
+  std::string_view text_;  // of the marker
+  bool is_parsed_ = false;
+  tracetool::ParsedMarker parsed_;
   std::vector<std::vector<Role>> roles_;  // by NameId
   std::map<std::tuple<std::size_t, ThreadId, std::uint64_t>, RequestSpan> open_;
   std::uint64_t restarted_ = 0, end_without_start_ = 0;

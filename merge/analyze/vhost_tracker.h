@@ -52,7 +52,11 @@ class VhostTracker {
     Histogram to_run, ran, notify_to_interrupt, to_injection;
   };
 
-  // Events of the host's kernel; `process` is that of the event's thread.
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<Lost, SchedSwitch, SchedWakeup, KvmExit, KvmEntry, KvmUserspaceExit,
+                     KvmStateLoad, KvmDetail, KvmIrq>(payload);
+  }
+  // Events of the host's kernel that it looks at; `process` is that of the event's thread.
   void on(const Event& event, ThreadId process, const Processes& processes);
 
   // The turn that the last event ended, or nullptr.

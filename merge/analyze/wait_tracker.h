@@ -43,8 +43,13 @@ class WaitTracker {
   static constexpr std::size_t kMostShares = 1u << 15;  // of a thread between two exits
   static constexpr std::size_t kMostHeld = 1u << 20;    // of all threads
 
-  // Every event of the host, after the pipeline took it.
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<SchedSwitch, SchedWakeup, Marker, Lost, HostEvent, BlockIo>(payload);
+  }
+  // Every event of the host that it looks at, after the pipeline took it.
   void on(const Event& event, const Pipeline& pipeline);
+  // Another event came: what the last one ended is past.
+  void pass() { has_ended_ = false; }
 
   // The wait that the last event ended: its thread runs again. Nothing where it ended none.
   [[nodiscard]] const EndedWait* ended() const { return has_ended_ ? &ended_ : nullptr; }

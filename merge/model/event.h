@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 
 #include "merge/model/host_event.h"
@@ -143,6 +144,22 @@ using Payload =
     std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
                  KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
                  IoctlEnter, NewThread, Marker, Lost, GuestCall, HostEvent, BlockIo, KvmWfx>;
+
+template <typename T, std::size_t kIndex = 0>
+constexpr std::uint32_t payload_bit() {
+  if constexpr (std::is_same_v<std::variant_alternative_t<kIndex, Payload>, T>) {
+    return 1u << kIndex;
+  } else {
+    return payload_bit<T, kIndex + 1>();
+  }
+}
+static_assert(std::variant_size_v<Payload> <= 32);
+
+// Whether the payload is of one of these types, in one comparison.
+template <typename... T>
+[[nodiscard]] bool is_any_of(const Payload& payload) {
+  return ((payload_bit<T>() | ...) >> payload.index() & 1) != 0;
+}
 
 struct Event {
   Timestamp at;

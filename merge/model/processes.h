@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,7 @@ class Processes {
   [[nodiscard]] bool knows(ThreadId thread) const { return process_.contains(thread); }
 
  private:
-  std::map<ThreadId, ThreadId> process_;
+  std::unordered_map<ThreadId, ThreadId> process_;
   std::map<ThreadId, std::string> names_;  // by process
   CpuQuotas quotas_;
   std::optional<ThreadId> selected_, recorder_;

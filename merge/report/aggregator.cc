@@ -36,14 +36,15 @@ SpanClass Aggregator::selects() const {
   if (options_.halt) selected = selected | SpanClass::kHalts;
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
-  if (options_.halt_costs || phases_)
-    selected = selected | SpanClass::kEvents | SpanClass::kAllEvents;
+  if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
+  if (phases_) selected = selected | SpanClass::kEvents | SpanClass::kAllEvents;
   return selected;
 }
 
 void Aggregator::event(const Event& event, const Pipeline& pipeline) {
   if (phases_) phases_->event(event, pipeline);
-  if (options_.halt_costs && !is_guest(event.machine)) halt_costs_.on(event);
+  if (options_.halt_costs && HaltCosts::looks_at(event.payload) && !is_guest(event.machine))
+    halt_costs_.on(event);
 }
 
 void Aggregator::wait(const EndedWait& wait, const Pipeline&) {

@@ -18,8 +18,8 @@ class RequestSpansTest : public testing::Test {
                                   ThreadId process = ThreadId{1}) {
     VmmEvent qemu;
     if (!reader_.read(text, qemu)) return std::nullopt;
-    const RequestSpan* span =
-        spans_->on(marker(at, text, thread), Marker{text}, qemu.name, process);
+    spans_->look_at(Marker{text});
+    const RequestSpan* span = spans_->on(marker(at, text, thread), qemu.name, process);
     return span == nullptr ? std::nullopt : std::optional(*span);
   }
   Names names_;

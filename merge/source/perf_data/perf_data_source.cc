@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "merge/source/kernel_events/capability_looker.h"
 #include "merge/source/kernel_events/kernel_event_source.h"
@@ -253,6 +254,7 @@ bool PerfDataSource::next_record(Record& record) {
 // Reads up to the end of a round; false at the end of the file, or where something failed.
 bool PerfDataSource::fill() {
   if (ended_) return false;
+  const Block* block = nullptr;
   for (Record record; next_record(record);) {
     if (record.type == RecordType::kSample) [[likely]] {
       on_sample(record);
@@ -262,7 +264,8 @@ bool PerfDataSource::fill() {
     } else {
       on_other(record);
     }
-    if (order_.is_full()) [[unlikely]] {
+    // Looked at once a block: its records make up little.
+    if (std::exchange(block, record.block) != record.block && order_.is_full()) [[unlikely]] {
       if (auto spilled = order_.spill(); !spilled) {
         status_ = std::move(spilled);
         return false;

@@ -163,12 +163,14 @@ bool RecordReader::on_outer(Record& record) {
 
 bool RecordReader::next(Record& record) {
   while (status_) {
-    if (take(inner_, record)) return true;
-    if (!status_) break;
-    if (decompress_more()) continue;
-    if (!status_) break;
+    if (is_compressed()) [[unlikely]] {
+      if (take(inner_, record)) return true;
+      if (!status_) break;
+      if (decompress_more()) continue;
+      if (!status_) break;
+    }
     if (take(outer_, record)) {
-      if (on_outer(record)) return true;
+      if (record.type == RecordType::kSample || on_outer(record)) return true;
       continue;
     }
     if (!status_ || !read_more()) break;

@@ -52,6 +52,10 @@ class RecordReader {
     [[nodiscard]] std::size_t left() const { return filled - at; }
   };
   [[nodiscard]] std::span<std::byte> make_room(Window& window);
+  // Whether something compressed was read that is not all given out.
+  [[nodiscard]] bool is_compressed() const {
+    return inner_.left() != 0 || inner_full_ || !compressed_.empty();
+  }
   [[nodiscard]] bool take(Window& window, Record& record);
   [[nodiscard]] bool read_more();
   [[nodiscard]] bool decompress_more();

@@ -95,6 +95,7 @@ class ChromeExporter final : public Exporter {
   }
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override {
     write_open_exit(pipeline);
+    make_room(0);
     for (const auto& [lane, name] : lane_names_) {
       output_.write(
           fmt::format("{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{"
@@ -132,20 +133,16 @@ class ChromeExporter final : public Exporter {
     }
     const auto [name, category] = name_of(span, pipeline);
     const std::uint64_t ns = at.ns() > *first_ ? at.ns() - *first_ : 0;
-    // Two of these are written for each span: no format string is read for them, and what they have
-    // in common with the one before is kept.
-    if (place_.empty() || process != place_process_ || lane_ != place_lane_) {
-      place_ = fmt::format("\",\"pid\":{},\"tid\":{},\"ts\":", process, lane_);
-      place_process_ = process;
-      place_lane_ = lane_;
-    }
+    // Two of these are written for each span: no format string is read for them, and they go
+    // straight into a buffer.
+    const std::string_view place = place_of(process);
     const std::string_view arguments =
         span.kind == SpanKind::kExit ? std::string_view(arguments_) : std::string_view();
     constexpr std::size_t kRest = 128;  // the fixed texts and the time
     const std::size_t most =
-        kRest + place_.size() + category.size() + name.size() + arguments.size();
-    if (text_.size() < most) text_.resize(most);
-    char* end = text_.data();
+        kRest + place.size() + category.size() + name.size() + arguments.size();
+    if (text_.size() - filled_ < most) make_room(most);
+    char* end = text_.data() + filled_;
     const auto add = [&end](std::string_view part) {
       std::memcpy(end, part.data(), part.size());
       end += part.size();
@@ -153,7 +150,7 @@ class ChromeExporter final : public Exporter {
     add(separator());
     add("{\"ph\":\"");
     *end++ = phase;
-    add(place_);
+    add(place);
     end = std::to_chars(end, end + kRest / 4, ns / 1000).ptr;
     const auto rest = static_cast<unsigned>(ns % 1000);
     const auto digit = [](unsigned value) { return static_cast<char>('0' + value); };
@@ -165,7 +162,21 @@ class ChromeExporter final : public Exporter {
     add(name);
     add(arguments);
     *end++ = '}';
-    output_.write({text_.data(), static_cast<std::size_t>(end - text_.data())});
+    filled_ = static_cast<std::size_t>(end - text_.data());
+  }
+  void make_room(std::size_t bytes) {
+    output_.write({text_.data(), std::exchange(filled_, 0)});
+    if (text_.size() < bytes) text_.resize(bytes);
+  }
+  // What all spans of the lane have in common.
+  std::string_view place_of(std::int32_t process) {
+    if (place_ == nullptr || place_->first != std::pair(process, lane_)) {
+      if (places_.size() >= kMostPlaces) places_.clear();
+      place_ = &*places_.try_emplace({process, lane_}).first;
+      if (place_->second.empty())
+        place_->second = fmt::format("\",\"pid\":{},\"tid\":{},\"ts\":", process, lane_);
+    }
+    return place_->second;
   }
   [[nodiscard]] static std::int32_t process_of(const Track& track, const Pipeline& pipeline) {
     if (track.kind == TrackKind::kVcpu || track.kind == TrackKind::kGuestTask)
@@ -250,7 +261,13 @@ class ChromeExporter final : public Exporter {
       case SpanKind::kWakeup:
         break;
     }
-    return {quoted_ = fmt::format("\"interrupt {:#x}\"", span.number), "interrupt"};
+    return {interrupt(span.number), "interrupt"};
+  }
+  [[nodiscard]] std::string_view interrupt(std::uint64_t number) {
+    if (interrupts_.size() >= kMostPlaces) interrupts_.clear();
+    std::string& name = interrupts_[number];
+    if (name.empty()) name = fmt::format("\"interrupt {:#x}\"", number);
+    return name;
   }
   [[nodiscard]] std::string_view name(NameId id, const Pipeline& pipeline) {
     if (id >= names_.size()) names_.resize(id + 1);
@@ -258,7 +275,7 @@ class ChromeExporter final : public Exporter {
     return names_[id];
   }
 
-  static constexpr std::size_t kMostLanes = 4096;
+  static constexpr std::size_t kMostLanes = 4096, kMostPlaces = 4096, kPiece = 64u << 10;
   const ExportContext context_;
   std::string guest_span_;
   CulpritTexts culprits_;
@@ -270,9 +287,11 @@ class ChromeExporter final : public Exporter {
   std::vector<std::string> names_;  // by NameId
   std::array<std::string, kParts> parts_;
   std::string reason_, arguments_, text_of_span_, quoted_;
-  std::string text_, place_;  // place_: of the last process and lane
-  std::int32_t place_process_ = 0;
-  std::uint64_t place_lane_ = 0;
+  std::vector<char> text_ = std::vector<char>(kPiece);  // what was not given to output_ yet
+  std::size_t filled_ = 0;
+  std::map<std::pair<std::int32_t, std::uint64_t>, std::string> places_;  // of processes and lanes
+  std::map<std::pair<std::int32_t, std::uint64_t>, std::string>::value_type* place_ = nullptr;
+  std::map<std::uint64_t, std::string> interrupts_;
   NestedExit open_;
   std::string_view separator_;
   std::uint64_t lane_ = 0;

@@ -100,11 +100,13 @@ Result<std::optional<Record>> RecordReader::next() {
     if (auto skipped = skip_measured(); !skipped) return tl::unexpected(skipped.error());
   }
   for (;;) {
-    auto whole = fill();
-    if (!whole) return tl::unexpected(std::move(whole).error());
-    if (!*whole) {
-      skip(filled_ - at_);
-      return std::optional<Record>();
+    if (filled_ - at_ < sizeof(Record)) [[unlikely]] {
+      auto whole = fill();
+      if (!whole) return tl::unexpected(std::move(whole).error());
+      if (!*whole) {
+        skip(filled_ - at_);
+        return std::optional<Record>();
+      }
     }
     const Record record(load(buffer_.data() + at_), load(buffer_.data() + at_ + 8));
     // LOST records of uftrace carry time 0.

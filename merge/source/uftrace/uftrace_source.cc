@@ -181,6 +181,8 @@ class UftraceSource final : public Source {
     std::uint32_t kernel_depth = 0;  // the same of its kernel functions, above that
     std::string_view off_cpu = {};   // not empty: how it was scheduled out
     std::vector<char> payload = {};  // of the record that next() gave last
+    std::uint64_t function = ~std::uint64_t{0};  // of the last call or return: no address is that
+    const Symbol* symbol = nullptr;              // its own
   };
   static std::uint64_t size_of(off_t size) {
     return size > 0 ? static_cast<std::uint64_t>(size) : 0;
@@ -236,7 +238,12 @@ class UftraceSource final : public Source {
       lane.counted = false;
     } else if (record.type() != RecordType::kEvent) {
       const bool entry = record.type() == RecordType::kEntry;
-      const Symbol* symbol = lane.symbols->find(record.address());
+      // A call and its return have one function, and so have calls in a loop.
+      if (lane.function != record.address()) {
+        lane.function = record.address();
+        lane.symbol = lane.symbols->find(record.address());
+      }
+      const Symbol* symbol = lane.symbol;
       if (!std::exchange(lane.counted, true)) lane.depth = record.depth() + (entry ? 0 : 1);
       if (!entry && lane.depth != 0) --lane.depth;
       event.payload = call_of(lane, entry, lane.depth, record.address(), symbol);

@@ -20,9 +20,12 @@ class PageServers {
   static constexpr std::array<std::uint32_t, 7> kAnswers = {
       0xc028aa03, 0xc020aa04, 0xc028aa05, 0xc018aa06, 0xc020aa07, 0xc020aa08, 0x8010aa02};
 
-  // Every event of the host.
+  [[nodiscard]] static bool looks_at(const Payload& payload) {
+    return is_any_of<IoctlEnter, SchedSwitch, SchedWakeup, Lost>(payload);
+  }
+  // Every event of the host that it looks at.
   void on(const Event& event);
-  // The server of the sleeper that the last event, a wake-up, ended the sleep of.
+  // The server of the sleeper that the last of them, a wake-up, ended the sleep of.
   [[nodiscard]] const std::optional<ThreadId>& served_by() const { return served_by_; }
 
  private:

@@ -43,12 +43,13 @@ StallTracker::Thread* StallTracker::thread_of(ThreadId id) {
 
 void StallTracker::on(const Event& event, const Pipeline& pipeline) {
   end_ = std::max(end_, event.at);
-  servers_.on(event);
+  if (PageServers::looks_at(event.payload)) servers_.on(event);
   if (const EndedWait* wait = pipeline.waits()->ended()) on_wait(wait->thread, wait->shares);
   if (const GuestRun* run = pipeline.exits().guest_run()) {
     if (pipeline.counts(run->thread)) on_guest(*run);
     on_exit(run->thread, run->end, pipeline);
   }
+  if (!is_any_of<SchedWakeup, SchedSwitch, KvmEntry, KvmExit, Lost>(event.payload)) return;
   if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     Thread* thread = servers_.served_by() ? threads_.find(wakeup->thread) : nullptr;
     if (thread != nullptr && thread->serves.size() < kMostPieces)
@@ -178,7 +179,9 @@ void StallTracker::leave_out_halt(Thread& thread) {
 // What the thread did since the last time: an exit that ended, or what became no exit.
 void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   if (thread.pieces.empty()) return;
-  std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
+  // Nearly always they are: sorting takes memory.
+  if (!std::ranges::is_sorted(thread.pieces, {}, &Piece::begin))
+    std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
   if (exit != nullptr ? exit->halt && is_halt(exit->reason) : thread.halts) leave_out_halt(thread);
   const bool exit_waits = exit != nullptr && waits_for_page(*exit);
   Chain unit;
@@ -267,12 +270,17 @@ void StallTracker::join(Thread& thread, Chain&& unit) {
 }
 
 void StallTracker::close(Thread& thread) {
-  Chain chain = std::exchange(thread.chain, {});
   thread.between.clear();
   thread.between_exits = 0;
-  if (!chain.any || !chain.wanted || chain.length() < at_least_ns_) return;
+  if (!thread.chain.any) return;
+  const Chain& chain = thread.chain;
+  if (chain.wanted && chain.length() >= at_least_ns_) hand_out(thread.id, chain);
+  thread.chain = {};
+}
+
+void StallTracker::hand_out(ThreadId id, const Chain& chain) {
   Stall stall;
-  stall.thread = thread.id;
+  stall.thread = id;
   stall.begin = chain.begin;
   stall.end = chain.end;
   stall.open = chain.open && chain.end == end_;

@@ -138,6 +138,7 @@ class StallTracker {
   [[nodiscard]] static bool goes_on(const Chain& chain, Timestamp at, std::uint64_t length);
   void join(Thread& thread, Chain&& unit);
   void close(Thread& thread);
+  void hand_out(ThreadId id, const Chain& chain);
 
   // A VM's times, in stall_tracker_vm.cc.
   void on_entry(ThreadId id, Timestamp at, const Pipeline& pipeline);

@@ -1,6 +1,7 @@
 #include "merge/render/page/worst_exits.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace trapline::page {
 namespace {
@@ -24,10 +25,7 @@ bool concerns(const Event& event, ThreadId thread) {
 }
 
 bool may_concern(const Event& event) {
-  return std::holds_alternative<SchedSwitch>(event.payload) ||
-         std::holds_alternative<SchedWakeup>(event.payload) ||
-         std::holds_alternative<Marker>(event.payload) ||
-         std::holds_alternative<KvmIrq>(event.payload);
+  return is_any_of<SchedSwitch, SchedWakeup, Marker, KvmIrq>(event.payload);
 }
 
 std::string_view moved(std::string_view text, std::span<const std::byte> from,
@@ -44,7 +42,8 @@ std::string_view moved(std::string_view text, std::span<const std::byte> from,
 void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
   kept.event = event;
   kept.number = number;
-  kept.raw.assign(event.raw.begin(), event.raw.end());
+  kept.raw.resize(event.raw.size());
+  if (!event.raw.empty()) std::memcpy(kept.raw.data(), event.raw.data(), event.raw.size());
   kept.event.raw = kept.raw;
   if (auto* marker = std::get_if<Marker>(&kept.event.payload)) {
     marker->text = moved(marker->text, event.raw, kept.raw);

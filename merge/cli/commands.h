@@ -25,6 +25,7 @@ void add_snapshot(CLI::App& app, int& status);
 void add_view(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
 void add_stalls(CLI::App& app, int& status);
+void add_advise(CLI::App& app, int& status);
 void add_top(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);

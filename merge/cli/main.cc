@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   cli::add_view(app, status);
   cli::add_explain(app, status);
   cli::add_stalls(app, status);
+  cli::add_advise(app, status);
   cli::add_top(app, status);
   cli::add_diff(app, status);
   cli::add_bench(app, status);

@@ -29,6 +29,7 @@ CASES = [
     ("explain", ["explain", LINUX, "--format", "json"]),
     ("explain", ["explain", *SPANS, "--format", "json"]),
     ("stalls", ["stalls", "tests/merge/planted/disk.dat", "--format", "json"]),
+    ("advise", ["advise", "tests/data/svm-linux-2vcpu.dat", "--format", "json"]),
     ("top", ["top", LINUX, "--batch"]),
 ]
 ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("functions", TCG), ("summary", LINUX),
@@ -36,7 +37,7 @@ ROWS = [("exits", LINUX), ("requests", LINUX), ("interrupts", LINUX), ("function
 # The report's tables, and what explain says of intervals, stand in the page as they are.
 DOCUMENTS = {"report": ["formats/report"], "page": ["formats/page", "formats/report", "formats/stalls", "explain"], "diff": ["formats/diff"],
              "rows": ["formats/rows"],
-             "stalls": ["formats/stalls"],
+             "stalls": ["formats/stalls"], "advise": ["advise", "formats/report"],
              "explain": ["explain", "formats/report"], "top": ["top", "formats/report"]}
 
 

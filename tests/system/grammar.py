@@ -20,13 +20,13 @@ PAIR = [str(DATA / "kernels/demo-5.10.dat"), str(DATA / "kernels/demo-7.3.dat")]
 ENVIRONMENT = {**os.environ, "TRAPLINE_CONFIG": ""}
 # Words that a command needs beside an option.
 WORDS = {"report": [RECORDING], "timeline": [RECORDING], "explain": [RECORDING], "stalls": [RECORDING],
-         "info": [RECORDING], "top": ["--batch", "--count", "1", RECORDING], "diff": PAIR, "view": [RECORDING],
+         "advise": [RECORDING], "info": [RECORDING], "top": ["--batch", "--count", "1", RECORDING], "diff": PAIR, "view": [RECORDING],
          "export": ["--format", "csv", "-o", "-", RECORDING], "record": [], "sync": [], "bench": []}
 NEEDED = {("record", "--around"): ["--snapshot-on", "exit > 1ms"], ("record", "--spacing"): ["--flight", "60s"],
           ("record", "--disk-budget"): ["--flight", "60s"], ("timeline", "--context"): ["--around", "max"],
           ("export", "--window"): ["--rows", "summary"],
           ("record", "--duration"): ["--flight", "0s"]}  # which is refused: nothing is recorded
-READERS = ["report", "timeline", "explain", "stalls", "export", "info", "top"]
+READERS = ["report", "timeline", "explain", "stalls", "advise", "export", "info", "top"]
 SELECTION = {"--vm", "--vcpu", "--reason", "--device", "--detail", "--function", "--from", "--to"}
 # Where a number without a unit can be nothing but seconds.
 SECONDS = {"--from", "--to", "--duration", "--save-last", ("top", "--interval"), ("timeline", "--around"),
@@ -88,7 +88,7 @@ def check_command(command: str) -> None:
     check(("--from" in options) == ("--to" in options), f"{command}: one of --from and --to")
     check(options.get("--to", "TIME") == "TIME", f"{command}: --to takes {options.get('--to')}")
     check(options.get("--output") != "FILE" or "--force" in options, f"{command}: -o FILE without --force")
-    if command in ("report", "timeline", "explain", "stalls", "diff", "top", "export"):
+    if command in ("report", "timeline", "explain", "stalls", "advise", "diff", "top", "export"):
         check(SELECTION <= set(options), f"{command}: lacks {SELECTION - set(options)}")
 
 
@@ -121,7 +121,7 @@ def check_outputs(work: pathlib.Path, commands: list[str]) -> None:
         check(file.read_text(encoding="utf-8") == "mine", f"{command}: wrote {file}")
     copy = work / "copy.dat"
     copy.write_bytes(pathlib.Path(RECORDING).read_bytes())
-    for command in ("report", "timeline", "explain", "stalls", "info"):
+    for command in ("report", "timeline", "explain", "stalls", "advise", "info"):
         done = run(command, copy, "-o", copy, "--force")
         check(done.returncode == 2 and copy.stat().st_size == pathlib.Path(RECORDING).stat().st_size,
               f"{command}: wrote over its recording")

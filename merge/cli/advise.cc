@@ -1,0 +1,56 @@
+// trapline advise: what changes would gain, of the vCPUs' busy time.
+#include "merge/render/advise.h"
+#include "merge/cli/commands.h"
+#include "merge/cli/common.h"
+
+namespace trapline::cli {
+namespace {
+
+struct AdviseArguments {
+  PassOptions pass;
+  SelectionOptions which;
+  std::string format = "text";
+  Output output;
+};
+
+Result<void> run_advise(AdviseArguments& options) {
+  if (auto checked = check(options.output, options.pass.input.paths); !checked) return checked;
+  auto which = options.which.parse();
+  if (!which) return tl::unexpected(std::move(which).error());
+  options.pass.which = std::move(*which);
+  auto advice = [&] {
+    ProgressLine progress;
+    return trapline::run_advise(options.pass, progress.callback());
+  }();
+  if (!advice) return tl::unexpected(std::move(advice).error());
+  return print_to(options.output, [&](std::ostream& out) {
+    if (options.format == "json") {
+      print_json(*advice, out);
+    } else if (options.format == "csv") {
+      print_csv(*advice, out);
+    } else {
+      print_text(*advice, out, style_of(options.output));
+    }
+  });
+}
+
+}  // namespace
+
+void add_advise(CLI::App& app, int& status) {
+  auto options = std::make_shared<AdviseArguments>();
+  CLI::App* command =
+      app.add_subcommand("advise", "Say what changes would gain, of the vCPUs' busy time");
+  add_input_options(*command, options->pass.input);
+  add_selection(*command, options->which);
+  const OptionGroup output(*command, kOutput);
+  output.add("--format", options->format, "", "text, json or csv")
+      ->check(one_of({"text", "json", "csv"}))
+      ->capture_default_str();
+  add_output(output, options->output);
+  command->callback([options, &status] {
+    const auto done = run_advise(*options);
+    status = done ? 0 : fail_with(done.error());
+  });
+}
+
+}  // namespace trapline::cli

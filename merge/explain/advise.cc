@@ -1,0 +1,193 @@
+#include "merge/explain/advise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/pass/exit_text.h"
+#include "merge/report/causes.h"
+#include "merge/report/notes.h"
+
+namespace trapline {
+namespace {
+
+bool is_fault_without_address(const ExitSpan& exit) {
+  constexpr std::uint32_t kVmx = 1, kEptViolation = 48, kSvm = 2, kNpf = 0x400;
+  return exit.detail.kind == DetailKind::kNone &&
+         ((exit.reason.isa == kVmx && exit.reason.reason == kEptViolation) ||
+          (exit.reason.isa == kSvm && exit.reason.reason == kNpf));
+}
+
+}  // namespace
+
+void AdviceSink::Sum::add(const Sum& other) {
+  exits += other.exits;
+  cost += other.cost;
+  beyond_kernel += other.beyond_kernel;
+  between += other.between;
+  rows += other.rows;
+  first_faults += other.first_faults;
+  first_cost += other.first_cost;
+}
+
+void AdviceSink::event(const Event& event, const Pipeline&) {
+  if (is_guest(event.machine)) return;
+  last_cpu_ = std::max(last_cpu_, event.cpu);
+  if (halts_too_) halts_.on(event);
+}
+
+// The change that concerns the exit; counts those of which the recording does not tell enough.
+RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline& pipeline) {
+  const bool to_user = exit.userspace_reason != ExitSpan::kNoUserspaceReason;
+  const bool faults = exit.detail.kind == DetailKind::kPageFault;
+  if (exit.device != kNoName) {
+    if (by_device_.size() <= exit.device) by_device_.resize(exit.device + std::size_t{1}, 0);
+    std::uint8_t& known = by_device_[exit.device];
+    if (known == 0)
+      known = static_cast<std::uint8_t>(
+          static_cast<unsigned>(remedy_of_device(pipeline.names()[exit.device])) + 1);
+    return static_cast<RemedyId>(known - 1);
+  }
+  if (!to_user) {
+    if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
+    if (faults) return RemedyId::kPages;
+    const RemedyId served = remedy_of_kernel_exit(exit);
+    if (served != RemedyId::kNone || !may_hide_rip(exit.reason)) return served;
+    return remedy_of_address(exit.detail, to_user);
+  }
+  const RemedyId change =
+      may_hide_rip(exit.reason) ? remedy_of_address(exit.detail, to_user) : RemedyId::kNone;
+  if (change == RemedyId::kNone) thread.unnamed += cost_ns(exit.parts);
+  return change;
+}
+
+void AdviceSink::add_fault(const ExitSpan& exit, Sum& sum, const Pipeline& pipeline) {
+  constexpr unsigned kHugePage = 21;
+  const ThreadId process = pipeline.processes().of(exit.thread, {});
+  const std::pair range{process, exit.detail.value >> kHugePage};
+  const bool seen = ranges_.contains(range);
+  if (!seen && ranges_.size() < kMostRanges) ranges_.insert(range);
+  if (seen) return;
+  ++sum.first_faults;
+  sum.first_cost += cost_ns(exit.parts);
+}
+
+void AdviceSink::add_waits(const ExitSpan& exit, const Pipeline& pipeline) {
+  const bool iothread = exit.device != kNoName && can_have_iothread(pipeline.names()[exit.device]);
+  // It did nothing but let the vCPU wait.
+  const bool only_switch = exit.detail.kind == DetailKind::kNone && !exit.halt &&
+                           exit.userspace_reason == ExitSpan::kNoUserspaceReason;
+  bool counted = false;
+  for (const WaitShare& share : pipeline.waits()->shares()) {
+    Culprit culprit = share.culprit;
+    culprit.root = CulpritKind::kUnknown;
+    const Waiting waiting{exit.thread, share.part, iothread, culprit};
+    if (!waits_.contains(waiting) && waits_.size() >= kMostCulprits) continue;
+    Wait& wait = waits_[waiting];
+    wait.ns += share.length();
+    ++wait.count;
+    if (only_switch && !counted && share.part == Part::kPreempted) {
+      wait.switches += cost_ns(exit.parts);
+      counted = true;
+    }
+  }
+}
+
+void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
+  Thread* thread = threads_.get(exit.thread, kMostThreads);
+  if (thread == nullptr) return;
+  const std::uint64_t cost = cost_ns(exit.parts);
+  const std::uint64_t kernel = exit.parts[static_cast<std::size_t>(Part::kKernel)];
+  add_waits(exit, pipeline);
+  if (exit.halt) {
+    if (exit.parts[static_cast<std::size_t>(Part::kHalted)] != 0) {
+      ++thread->sleeps;
+      thread->sleeps_busy += cost + exit.parts[static_cast<std::size_t>(Part::kPreempted)];
+    }
+    thread->last = RemedyId::kNone;
+    return;
+  }
+  const bool access =
+      exit.detail.kind == DetailKind::kPort || exit.detail.kind == DetailKind::kMmio;
+  if (access && exit.userspace_reason == ExitSpan::kNoUserspaceReason) {
+    ++in_kernel_;
+    in_kernel_ns_ += kernel;
+  }
+  const RemedyId id = change(exit, *thread, pipeline);
+  if (id != RemedyId::kNone) {
+    Sum& sum = thread->sums[static_cast<std::size_t>(id)];
+    ++sum.exits;
+    sum.cost += cost;
+    sum.beyond_kernel += cost - kernel;
+    if (id == RemedyId::kPages) add_fault(exit, sum, pipeline);
+    if (thread->last == id) {
+      // No more than four fifths of the access, so that the interval has a bound.
+      sum.between += std::min(elapsed(thread->last_end, exit.start), cost * 4 / 5);
+    } else {
+      ++sum.rows;
+    }
+  }
+  // An interrupt of the host does not end a row of accesses.
+  if (id != RemedyId::kNone || exit.detail.kind != DetailKind::kNone) thread->last = id;
+  thread->last_end = exit.end;
+}
+
+Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
+  AdviceSink sink(what.which.exits.empty());
+  auto pass = Pass::read(what, {&sink}, progress);
+  if (!pass) return tl::unexpected(std::move(pass).error());
+  if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
+  if (auto found = pass->check_names(); !found) return tl::unexpected(std::move(found).error());
+  const ExitModel& model = pass->pipeline().exits().model();
+  if (model.cycles) {
+    return fail(ErrorKind::kUsage,
+                "{}: its times are cycles; give the counter's frequency with --tsc-khz",
+                pass->path());
+  }
+  if (!model.durations() || model.from_userspace_exit) {
+    return fail(ErrorKind::kUsage,
+                "{}: it does not tell how long its vCPUs were in the guest and in exits; record "
+                "kvm:kvm_exit and kvm:kvm_entry",
+                pass->path());
+  }
+  Advice advice = sink.advice(pass->naming());
+  advice.notes = notes_of(*pass);
+  if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
+    advice.notes.push_back(losses);
+  return advice;
+}
+
+Table advice_table(std::span<const AdviceRow> rows) {
+  using Row = AdviceRow;
+  TableOf<Row> table(rows, &Row::cause);
+  const auto add_change = [&table](const char* key, auto get) {
+    table.add({.key = key}, [get](const Row& row) { return text_or_null(get(row)); });
+  };
+  const auto add_gain = [&table](const char* key, std::uint64_t Row::*ns, bool share) {
+    table.add({.key = key}, [=](const Row& row) -> CellValue {
+      if (row.gain_high_ns == 0) return {};
+      if (!share) return to_value(row.*ns);
+      return static_cast<double>(row.*ns) / static_cast<double>(row.busy_ns);
+    });
+  };
+  table.add({.key = "id", .unit = Unit::kWord},
+            [](const Row& row) { return remedy_of(row.id).id; });
+  table.add({.key = "vm", .unit = Unit::kWord},
+            [](const Row& row) { return text_or_null(row.vm); });
+  table.add({.key = "vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
+  table.add({.key = "cause"}, &Row::cause);
+  table.add({.key = "change"}, &Row::change);
+  add_gain("gain_low", &Row::gain_low_ns, true);
+  add_gain("gain_high", &Row::gain_high_ns, true);
+  add_gain("gain_low_ns", &Row::gain_low_ns, false);
+  add_gain("gain_high_ns", &Row::gain_high_ns, false);
+  table.add({"count"}, &Row::count);
+  table.add({"cost_ns"}, &Row::cost_ns);
+  table.add({.key = "rests_on"}, &Row::rests_on);
+  add_change("assumes", [](const Row& row) { return assumption_of(remedy_of(row.id).model); });
+  add_change("elsewhere", [](const Row& row) { return remedy_of(row.id).elsewhere; });
+  return table;
+}
+
+}  // namespace trapline

@@ -1,0 +1,115 @@
+// trapline advise: what changes of the host, QEMU or the guest would gain, of the vCPUs' busy time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/analyze/halt_costs.h"
+#include "merge/analyze/span_sink.h"
+#include "merge/explain/remedies.h"
+#include "merge/pass/naming.h"
+#include "merge/pass/pass.h"
+#include "merge/report/table.h"
+
+namespace trapline {
+
+// A change, of one VM. Times are of all its vCPUs.
+struct AdviceRow {
+  RemedyId id = RemedyId::kNone;
+  std::string vm, vm_name;  // empty: not known, or it has none
+  std::string cause, change;
+  std::string rests_on;
+  std::uint64_t count = 0;                          // exits, waits or halts
+  std::uint64_t cost_ns = 0;                        // what it costs as recorded
+  std::uint64_t gain_low_ns = 0, gain_high_ns = 0;  // both 0: not validated
+  std::uint64_t busy_ns = 0;                        // of all vCPUs, of which shares are
+};
+
+struct Advice {
+  Overhead busy;
+  std::vector<AdviceRow> rows;           // with a figure, the largest gain first
+  std::vector<AdviceRow> not_validated;  // the largest cost first
+  std::vector<std::string> finding;      // three sentences
+  std::vector<std::string> record;       // what the recording cannot tell, a line each
+  std::vector<std::string> notes;
+};
+
+// Sums up exits by the change that concerns them, and waits by their culprit.
+class AdviceSink : public SpanSink {
+ public:
+  explicit AdviceSink(bool all_exits) : halts_too_(all_exits) {}
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kEvents | SpanClass::kAllEvents;
+  }
+  void event(const Event& event, const Pipeline& pipeline) override;
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
+  // After the pass.
+  [[nodiscard]] Advice advice(const Naming& names) const;
+
+ private:
+  static constexpr std::size_t kMostThreads = 1u << 16, kMostRanges = 1u << 20,
+                               kMostCulprits = 1u << 14;
+  struct Sum {
+    std::uint64_t exits = 0, cost = 0, beyond_kernel = 0, between = 0;
+    std::uint64_t rows = 0;          // of exits one after another
+    std::uint64_t first_faults = 0;  // kPages: of a range of 2 MiB
+    std::uint64_t first_cost = 0;
+    void add(const Sum& other);
+  };
+  struct Thread {
+    std::array<Sum, kRemedies> sums{};
+    RemedyId last = RemedyId::kNone;
+    Timestamp last_end;
+    std::uint64_t sleeps = 0, sleeps_busy = 0;      // halts in which it slept
+    std::uint64_t unnamed = 0, unnamed_faults = 0;  // cost of exits that lack a device, an address
+  };
+  struct Wait {
+    std::uint64_t ns = 0, count = 0;
+    std::uint64_t switches = 0;  // cost of exits that did nothing else
+  };
+  struct Waiting {
+    ThreadId thread{};
+    Part part = Part::kPreempted;
+    bool iothread = false;  // in an exit of a device that can have one
+    Culprit culprit;
+    friend auto operator<=>(const Waiting&, const Waiting&) = default;
+  };
+  struct Gain {
+    std::uint64_t low = 0, high = 0;
+  };
+  struct Found;
+  [[nodiscard]] std::uint64_t fast_exit() const {
+    return in_kernel_ == 0 ? 0 : in_kernel_ns_ / in_kernel_;
+  }
+  [[nodiscard]] Gain gain_of(RemedyId id, const Sum& sum) const;
+  [[nodiscard]] std::string rests_on(RemedyId id, const Sum& sum, bool knows_user) const;
+  [[nodiscard]] RemedyId change(const ExitSpan& exit, Thread& thread, const Pipeline& pipeline);
+  void add_fault(const ExitSpan& exit, Sum& sum, const Pipeline& pipeline);
+  void add_waits(const ExitSpan& exit, const Pipeline& pipeline);
+  void find_exits(Found& found) const;
+  void find_waits(Found& found) const;
+  void find_halts(Found& found) const;
+  void find_missing(Found& found) const;
+
+  bool halts_too_;
+  ThreadTable<Thread> threads_;
+  std::vector<std::uint8_t> by_device_;  // a RemedyId + 1 by NameId; 0: not asked yet
+  std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, that had a fault
+  std::map<Waiting, Wait> waits_;
+  HaltCosts halts_;
+  std::uint64_t in_kernel_ = 0, in_kernel_ns_ = 0;  // port and MMIO exits that KVM served
+  std::uint32_t last_cpu_ = 0;                      // the highest that an event came from
+};
+
+// Errors: those of Pass::read; no exits; no durations; cycles.
+[[nodiscard]] Result<Advice> run_advise(const PassOptions& what, const Progress& progress);
+
+[[nodiscard]] Table advice_table(std::span<const AdviceRow> rows);
+
+}  // namespace trapline

@@ -1,0 +1,315 @@
+// From sums of exits, waits and halts to advice: the models of docs/advise.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "merge/explain/advise.h"
+#include "merge/report/causes.h"
+#include "merge/report/halt_cost_report.h"
+
+namespace trapline {
+namespace {
+
+constexpr std::uint64_t kLeast = 100;  // nothing below a hundredth of the busy time
+// Of a time that goes, the tenth that may stay.
+constexpr std::uint64_t less_a_tenth(std::uint64_t ns) { return ns - ns / 10; }
+
+std::string seconds_or_less(std::uint64_t ns) {
+  const double value = static_cast<double>(ns);
+  return ns < 1'000'000       ? fmt::format("{:.3g} µs", value / 1e3)
+         : ns < 1'000'000'000 ? fmt::format("{:.3g} ms", value / 1e6)
+                              : fmt::format("{:.3g} s", value / 1e9);
+}
+
+std::string share_text(std::uint64_t ns, std::uint64_t whole) {
+  return fmt::format("{:.1f}%", 100 * static_cast<double>(ns) / static_cast<double>(whole));
+}
+
+std::string counted(std::uint64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+// The change that ends such waits.
+RemedyId remedy_of_cause(const Cause* cause) {
+  if (cause == nullptr) return RemedyId::kNone;
+  if (cause->id == "preempted-by-thread" || cause->id == "preempted-by-vcpu" ||
+      cause->id == "preempted-by-vmm")
+    return RemedyId::kCpus;
+  if (cause->id == "cpu-quota") return RemedyId::kQuota;
+  if (cause->id == "preempted-by-interrupt") return RemedyId::kInterrupts;
+  if (cause->id == "blocked-on-vmm") return RemedyId::kIothread;
+  return RemedyId::kNone;
+}
+
+}  // namespace
+
+struct AdviceSink::Found {
+  const Naming& names;
+  Advice advice{};
+  std::uint64_t busy = 0;
+  std::uint64_t unknown_waits = 0;
+  std::string unknown_text{};
+
+  [[nodiscard]] bool enough(std::uint64_t ns) const { return ns != 0 && ns >= busy / kLeast; }
+  // A row where the gain is enough; one without a figure where it is not known within a factor of
+  // two. `thread`: of the VM; 0: of all.
+  void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
+           std::string rests_on, std::string change = {}) {
+    if (!enough(gain.high == 0 ? cost : gain.low)) return;
+    AdviceRow row;
+    row.id = id;
+    row.cause = remedy_of(id).cause;
+    if (thread != ThreadId{}) {
+      row.vm = names.vcpus.vm_id(thread);
+      row.vm_name = names.vcpus.vm_name(thread);
+      if (names.vcpus.several_vms()) row.cause += ", of VM " + names.vcpus.vm(thread);
+    }
+    row.change = change.empty() ? remedy_of(id).change : change;
+    row.rests_on = std::move(rests_on);
+    row.count = count;
+    row.cost_ns = cost;
+    row.busy_ns = busy;
+    if (gain.high != 0 && gain.high <= 2 * gain.low) {
+      row.gain_low_ns = gain.low;
+      row.gain_high_ns = std::min(gain.high, busy);
+    }
+    (row.gain_high_ns != 0 ? advice.rows : advice.not_validated).push_back(std::move(row));
+  }
+};
+
+AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
+  const std::uint64_t all = sum.cost + sum.between;
+  switch (remedy_of(id).model) {
+    case AdviceModel::kRemoved:
+      return {less_a_tenth(sum.cost), all};
+    case AdviceModel::kBatched:
+      return {less_a_tenth(sum.cost - sum.cost / sum.exits * sum.rows), all};
+    case AdviceModel::kMoved: {
+      // On one CPU the other thread takes from the vCPU what it takes over.
+      if (last_cpu_ == 0) return {};
+      if (in_kernel_ == 0) return {less_a_tenth(sum.beyond_kernel), sum.cost};
+      // An exit that KVM served itself stays, or half of it; twice as much at most.
+      const std::uint64_t stays = fast_exit() * sum.exits;
+      return {less_a_tenth(std::max(sum.beyond_kernel, sum.cost - std::min(sum.cost, 2 * stays))),
+              std::max(sum.beyond_kernel, sum.cost - std::min(sum.cost, stays / 2))};
+    }
+    case AdviceModel::kPages:
+      return {less_a_tenth(sum.cost - sum.first_cost), sum.cost};
+    default:
+      return {};
+  }
+}
+
+std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, bool knows_user) const {
+  std::string text = fmt::format("{} (kvm_exit, kvm_entry), {}", counted(sum.exits, "exit"),
+                                 seconds_or_less(sum.cost));
+  if (knows_user && sum.beyond_kernel != 0)
+    text += fmt::format(", of which {} in QEMU or asleep", seconds_or_less(sum.beyond_kernel));
+  switch (remedy_of(id).model) {
+    case AdviceModel::kBatched:
+      return text + fmt::format(", in {}", counted(sum.rows, "row"));
+    case AdviceModel::kMoved:
+      return text + (in_kernel_ == 0 ? std::string("; KVM served none itself")
+                                     : fmt::format("; one that KVM served itself took {}",
+                                                   seconds_or_less(fast_exit())));
+    case AdviceModel::kPages:
+      return text + fmt::format(", {} the first of 2 MiB", sum.first_faults);
+    default:
+      return text;
+  }
+}
+
+void AdviceSink::find_exits(Found& found) const {
+  // By VM: a thread of it stands for it.
+  std::map<std::string, std::pair<ThreadId, std::array<Sum, kRemedies>>> vms;
+  for (const auto& entry : threads_.entries()) {
+    auto& vm = vms[found.names.vcpus.vm_id(entry.thread)];
+    vm.first = entry.thread;
+    for (std::size_t i = 0; i < kRemedies; ++i) vm.second[i].add(entry.state.sums[i]);
+  }
+  const bool knows_user = found.names.pipeline.exits().model().userspace_exits;
+  for (const auto& [name, vm] : vms) {
+    for (std::size_t i = 0; i < kRemedies; ++i) {
+      const auto id = static_cast<RemedyId>(i);
+      const Sum& sum = vm.second[i];
+      if (sum.exits == 0) continue;
+      const Gain gain = gain_of(id, sum);
+      if (gain.high != 0 || remedy_of(id).model == AdviceModel::kNone)
+        found.add(vm.first, id, gain, sum.exits, sum.cost, rests_on(id, sum, knows_user));
+    }
+  }
+}
+
+void AdviceSink::find_waits(Found& found) const {
+  struct Sums {
+    ThreadId thread{};
+    std::uint64_t ns = 0, count = 0, more = 0, largest = 0;
+    std::string who;
+    std::set<ThreadId> threads;
+  };
+  std::map<std::pair<std::string, RemedyId>, Sums> sums;
+  std::map<std::string, std::uint64_t> doubtful;  // of a VM: it may have been its quota
+  for (const auto& [waiting, wait] : waits_) {
+    if (waiting.culprit.kind == CulpritKind::kUnknown && found.unknown_waits < wait.ns) {
+      found.unknown_waits = wait.ns;
+      found.unknown_text = found.names.text(waiting.culprit);
+    }
+    Circumstances around = circumstances_of(waiting.culprit, found.names);
+    around.iothread_device |= waiting.iothread;
+    around.throttled = !found.names.processes.quotas().of(waiting.thread).empty();
+    const std::string vm = found.names.vcpus.vm_id(waiting.thread);
+    const RemedyId id = remedy_of_cause(cause_of(waiting.part, waiting.culprit, around));
+    if (waiting.part == Part::kPreempted && around.throttled && id == RemedyId::kNone)
+      doubtful[vm] += wait.ns;
+    if (id == RemedyId::kNone) continue;
+    Sums& sum = sums[{vm, id}];
+    sum.thread = waiting.thread;
+    sum.threads.insert(waiting.thread);
+    sum.ns += wait.ns;
+    sum.count += wait.count;
+    sum.more += wait.switches;
+    if (wait.ns > sum.largest) {
+      sum.largest = wait.ns;
+      sum.who = found.names.text(waiting.culprit);
+    }
+  }
+  for (const auto& [key, sum] : sums) {
+    const RemedyId id = key.second;
+    const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first] : 0;
+    std::string change(remedy_of(id).change);
+    if (id == RemedyId::kCpus && sum.threads.size() <= 4) {
+      std::string tids;
+      for (const ThreadId thread : sum.threads)
+        tids += fmt::format("{}{}", tids.empty() ? "" : ", ", static_cast<std::int32_t>(thread));
+      change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
+    }
+    found.add(
+        sum.thread, id, {less_a_tenth(sum.ns), sum.ns + sum.more + doubt}, sum.count, sum.ns,
+        fmt::format("{} ({}), {}; most of it: {}", counted(sum.count, "wait"),
+                    id == RemedyId::kQuota ? "sched_switch, cpu.stat" : "sched_switch, wake-ups",
+                    seconds_or_less(sum.ns), sum.who),
+        change);
+  }
+}
+
+// The smallest halt_poll_ns that saves nine tenths of what the best one does.
+void AdviceSink::find_halts(Found& found) const {
+  struct Sums {
+    std::array<HaltReplays::Row, HaltReplays::kSettings.size()> zeroing{}, halving{};
+    std::uint64_t late = 0, halts = 0, sleeps = 0, sleeps_busy = 0;
+  };
+  std::optional<Sums> all;
+  for (const auto& entry : threads_.entries()) {
+    const HaltCosts::Thread* thread = halts_.find(entry.thread);
+    if (thread == nullptr || thread->replays.halts() == 0) continue;
+    if (!all) all.emplace();
+    all->late += thread->replays.late_ns();
+    all->halts += thread->replays.halts();
+    all->sleeps += entry.state.sleeps;
+    all->sleeps_busy += entry.state.sleeps_busy;
+    for (const bool halves : {false, true}) {
+      const HaltReplays::Rows rows = thread->replays.rows(halves);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        HaltReplays::Row& to = (halves ? all->halving : all->zeroing)[i];
+        to.halt_poll_ns = rows[i].halt_poll_ns;
+        to.won += rows[i].won;
+        to.late_ns += rows[i].late_ns;
+        to.polling_ns += rows[i].polling_ns;
+      }
+    }
+  }
+  if (!all) return;
+  const auto saved = [&](const HaltReplays::Row& row) {
+    return all->late - std::min(all->late, row.late_ns);
+  };
+  std::size_t best = 0;
+  std::uint64_t most = 0;
+  for (const HaltReplays::Row& row : all->zeroing) most = std::max(most, saved(row));
+  while (best + 1 < all->zeroing.size() && saved(all->zeroing[best]) < most - most / 10) ++best;
+  const HaltReplays::Row &zeroing = all->zeroing[best], &halving = all->halving[best];
+  // Of the rest of the halts that slept half at most is the way to sleep.
+  const std::uint64_t awake = std::min(all->sleeps, std::max(zeroing.won, halving.won));
+  const std::uint64_t rest = all->sleeps_busy - std::min(all->sleeps_busy, all->late);
+  const std::uint64_t each = all->sleeps == 0 ? 0 : rest / all->sleeps / 2;
+  const Gain gain{less_a_tenth(std::min(saved(zeroing), saved(halving))),
+                  std::max(saved(zeroing), saved(halving)) + awake * each};
+  if (gain.low == 0) return;
+  found.add({}, RemedyId::kPolling, gain, all->halts, all->late,
+            fmt::format("{} (kvm_vcpu_wakeup, sched_waking), {} from what ended them to the "
+                        "vCPU's running; {} of polling",
+                        counted(all->halts, "halt"), seconds_or_less(all->late),
+                        seconds_or_less(zeroing.polling_ns)),
+            fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
+}
+
+void AdviceSink::find_missing(Found& found) const {
+  std::vector<std::string>& record = found.advice.record;
+  const ExitModel& model = found.names.pipeline.exits().model();
+  if (!model.userspace_exits) record.emplace_back("kvm:kvm_userspace_exit: which exits go to QEMU");
+  if (!model.sched_switch)
+    record.emplace_back("trapline record --sched: who takes the CPU from the vCPUs");
+  std::uint64_t unnamed = 0;
+  for (const auto& entry : threads_.entries()) unnamed += entry.state.unnamed;
+  if (found.enough(unnamed))
+    record.push_back(fmt::format(
+        "QEMU's events (-trace 'memory_region_ops_*'): the devices whose exits cost {} of the busy "
+        "time",
+        share_text(unnamed, found.busy)));
+  std::uint64_t faults = 0;
+  for (const auto& entry : threads_.entries()) faults += entry.state.unnamed_faults;
+  if (found.enough(faults))
+    record.push_back(
+        fmt::format("kvm:kvm_page_fault: the addresses of faults that cost {} of the "
+                    "busy time",
+                    share_text(faults, found.busy)));
+  if (model.sched_switch && found.enough(found.unknown_waits))
+    record.push_back(fmt::format("who kept the vCPUs waiting for {} of the busy time: {}",
+                                 share_text(found.unknown_waits, found.busy), found.unknown_text));
+}
+
+Advice AdviceSink::advice(const Naming& names) const {
+  Found found{names};
+  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus())
+    if (names.pipeline.counts(vcpu.thread)) found.advice.busy.add(vcpu.totals);
+  const Overhead& busy = found.advice.busy;
+  found.busy = busy.busy_ns();
+  std::vector<std::string>& finding = found.advice.finding;
+  if (found.busy == 0) {
+    finding.emplace_back("The vCPUs were not busy: there is nothing to gain.");
+    return std::move(found.advice);
+  }
+  find_exits(found);
+  find_waits(found);
+  find_halts(found);
+  find_missing(found);
+  std::vector<AdviceRow>& rows = found.advice.rows;
+  std::ranges::stable_sort(rows, std::greater(), &AdviceRow::gain_high_ns);
+  std::ranges::stable_sort(found.advice.not_validated, std::greater(), &AdviceRow::cost_ns);
+  const bool knows_waits =
+      names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kPreempted)];
+  finding.push_back(fmt::format(
+      "The vCPUs were busy for {}: the guest ran for {} of it, exits cost {}, and {}.",
+      seconds_or_less(found.busy), share_text(busy.guest_ns, found.busy),
+      share_text(busy.exit_ns, found.busy),
+      knows_waits
+          ? "for " + share_text(busy.not_run_ns, found.busy) + " a vCPU was ready and did not run"
+          : "whether a vCPU waited for a CPU was not recorded"));
+  if (rows.empty()) {
+    finding.emplace_back("No change that is known here would gain 1% of that.");
+    return std::move(found.advice);
+  }
+  finding.push_back(
+      fmt::format("The largest gain is that of a change against {}: {} to {} of the busy time.",
+                  rows.front().cause, share_text(rows.front().gain_low_ns, found.busy),
+                  share_text(rows.front().gain_high_ns, found.busy)));
+  finding.emplace_back(
+      "Each gain is that of its change alone, under the assumption that stands with it; gains do "
+      "not add up.");
+  return std::move(found.advice);
+}
+
+}  // namespace trapline

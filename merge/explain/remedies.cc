@@ -1,0 +1,168 @@
+#include "merge/explain/remedies.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace trapline {
+namespace {
+
+using enum AdviceModel;
+constexpr std::array<Remedy, kRemedies> kTable = {{
+    {kBatched, "debug-port", "bytes written to the debug port, an exit each",
+     "QEMU: leave out -device isa-debugcon", "what is written to it is lost"},
+    {kBatched, "serial", "a serial port, an exit for each byte and register",
+     "guest: console=hvc0 for console=ttyS0; QEMU: -device virtio-serial-pci -device "
+     "virtconsole,chardev=ID",
+     "messages before the guest's virtio driver starts are lost"},
+    {kRemoved, "rtc", "reads of the RTC",
+     "guest: read the RTC once, keep the time by kvm-clock or the TSC",
+     "a guest that is suspended has to read the RTC again"},
+    {kRemoved, "hpet", "the HPET as the guest's clock",
+     "QEMU: -machine hpet=off; guest: clocksource=kvm-clock (or tsc)",
+     "the guest needs kvm-clock or a TSC that is stable"},
+    {kRemoved, "pm-timer", "the ACPI PM timer as the guest's clock",
+     "guest: echo kvm-clock > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+     "the guest needs kvm-clock or a TSC that is stable"},
+    {kRemoved, "pit", "the PIT",
+     "guest: clocksource=kvm-clock, timers of the local APIC; QEMU: -machine kernel-irqchip=on",
+     "the guest needs a driver of its local APIC's timer"},
+    {kBatched, "ide", "an IDE disk, an exit for each register or word",
+     "QEMU: -drive file=FILE,if=virtio for if=ide", "the guest needs a virtio driver"},
+    {kRemoved, "vga", "VGA's registers and memory", "QEMU: -vga none (or -device virtio-vga)",
+     "no screen, or one that needs a driver"},
+    {kRemoved, "ps2", "the PS/2 controller",
+     "QEMU: -machine i8042=off; guest: i8042.noaux i8042.nokbd", "no PS/2 keyboard or mouse"},
+    {kMoved, "notify", "a virtio device's notifications, served by the vCPU's thread in QEMU",
+     "QEMU: ioeventfd=on for the device (-device virtio-blk-pci,ioeventfd=on,iothread=ID; vhost=on "
+     "for a network)",
+     "another thread does the work, on another CPU"},
+    {kMoved, "irqchip", "interrupt controllers that QEMU emulates",
+     "QEMU: -machine kernel-irqchip=on", "none known"},
+    {kPages, "pages", "page faults of the guest's memory, 4 KiB at a time",
+     "QEMU: -object memory-backend-memfd,id=ram,size=SIZE,hugetlb=on,prealloc=on -machine "
+     "memory-backend=ram",
+     "the memory is taken from the host when the guest starts (vm.nr_hugepages)"},
+    {kWaits, "cpus", "other threads on the vCPUs' CPUs",
+     "a CPU for each vCPU: taskset -cp CPU TID, others off it by an isolated cpuset "
+     "(cpuset.cpus.partition)",
+     "the other threads need other CPUs"},
+    {kWaits, "quota", "a CPU quota", "echo max > CGROUP/cpu.max",
+     "other cgroups on these CPUs get less"},
+    {kWaits, "interrupts", "interrupts of the host on the vCPUs' CPUs",
+     "echo OTHER-CPUS > /proc/irq/NUMBER/smp_affinity_list", "the other CPUs serve them"},
+    {kWaits, "iothread", "a disk's requests that wait for a thread of QEMU",
+     "QEMU: -object iothread,id=io0 -device virtio-blk-pci,drive=ID,iothread=io0",
+     "a thread more, which needs a CPU"},
+    {kPolling, "polling", "the way to sleep and back in short halts", "",
+     "CPU time of the host, in which the vCPU polls"},
+    {kNone, "timers", "timers that the guest sets",
+     "guest: fewer timers (nohz=on, nohz_full=CPUS, a kernel with a lower CONFIG_HZ)", ""},
+    {kNone, "apic", "the local APIC's registers",
+     "host: kvm_intel enable_apicv=1, kvm_amd avic=1; guest: x2APIC", ""},
+    {kNone, "cpuid", "CPUID", "guest: ask once and keep the answer", ""},
+}};
+
+struct Range {
+  std::uint64_t first = 0, last = 0;
+  [[nodiscard]] bool holds(std::uint64_t value) const {
+    return last != 0 && first <= value && value <= last;
+  }
+};
+// By the beginning of a region's name; by ports or addresses where no event names it.
+struct DeviceRule {
+  RemedyId change;
+  std::array<std::string_view, 3> names;
+  std::array<Range, 4> ports{};
+  Range memory{};
+};
+constexpr DeviceRule kDevices[] = {
+    {RemedyId::kDebugPort, {"isa-debugcon"}, {{{0x402, 0x402}, {0xe9, 0xe9}}}},
+    {RemedyId::kSerial,
+     {"serial", "pl011"},
+     {{{0x3f8, 0x3ff}, {0x2f8, 0x2ff}, {0x3e8, 0x3ef}, {0x2e8, 0x2ef}}}},
+    {RemedyId::kRtc, {"rtc", "pl031", "goldfish_rtc"}, {{{0x70, 0x71}}}},
+    {RemedyId::kHpet, {"hpet"}, {}, {0xfed00000, 0xfed003ff}},
+    {RemedyId::kPmTimer, {"acpi-tmr"}, {{{0x608, 0x60b}}}},
+    {RemedyId::kPit, {"pit"}, {{{0x40, 0x43}}}},
+    {RemedyId::kIde, {"ide"}, {{{0x1f0, 0x1f7}, {0x170, 0x177}, {0x3f6, 0x3f6}, {0x376, 0x376}}}},
+    {RemedyId::kVga, {"vga", "cirrus", "bochs-"}, {{{0x3b4, 0x3da}}}, {0xa0000, 0xbffff}},
+    {RemedyId::kPs2, {"i8042"}, {{{0x60, 0x60}, {0x64, 0x64}}}},
+    {RemedyId::kNotify, {"virtio-pci-notify"}},
+    {RemedyId::kIrqchip,
+     {"pic", "ioapic", "apic"},
+     {{{0x20, 0x21}, {0xa0, 0xa1}}},
+     {0xfec00000, 0xfeefffff}},
+};
+
+constexpr std::uint64_t kApicBase = 0xfee00000, kApicEnd = 0xfee00fff, kApicInitialCount = 0x380;
+constexpr std::uint64_t kMsrTscDeadline = 0x6e0, kMsrX2apic = 0x800, kMsrX2apicEnd = 0x83f,
+                        kMsrInitialCount = 0x838;
+
+}  // namespace
+
+const Remedy& remedy_of(RemedyId id) { return kTable[static_cast<std::size_t>(id)]; }
+
+std::string_view assumption_of(AdviceModel model) {
+  switch (model) {
+    case kRemoved:
+      return "the guest does without these accesses, at most a tenth of their time is the host's "
+             "own work that stays, and between two of them the guest did nothing else for at most "
+             "four fifths of their time";
+    case kBatched:
+      return "an exit stays for each row of accesses without another exit between them, and at "
+             "most a tenth of the time is the host's own work";
+    case kMoved:
+      return "QEMU's part and what it waits for go, the kernel's part stays or becomes shorter";
+    case kPages:
+      return "a fault stays for each 2 MiB, as long as the first one was or shorter";
+    case kWaits:
+      return "the vCPU runs when it is ready; at most a tenth of the waiting stays, and the exits "
+             "in which it was switched out may go too";
+    case kPolling:
+      return "the replay of --halt, for both ways in which kernels shrink the interval, and that "
+             "no other thread wants the CPU meanwhile";
+    case kNone:
+      break;
+  }
+  return {};
+}
+
+RemedyId remedy_of_device(std::string_view device) {
+  for (const DeviceRule& rule : kDevices) {
+    if (std::ranges::any_of(rule.names, [device](std::string_view name) {
+          return !name.empty() && device.starts_with(name);
+        }))
+      return rule.change;
+  }
+  return RemedyId::kNone;
+}
+
+RemedyId remedy_of_address(const KvmDetail& detail, bool to_user) {
+  const bool port = detail.kind == DetailKind::kPort;
+  if (!port && detail.kind != DetailKind::kMmio) return RemedyId::kNone;
+  for (const DeviceRule& rule : kDevices) {
+    if (rule.change == RemedyId::kIrqchip && !to_user) continue;
+    if (port ? std::ranges::any_of(rule.ports,
+                                   [&](const Range& range) { return range.holds(detail.value); })
+             : rule.memory.holds(detail.value))
+      return rule.change;
+  }
+  return RemedyId::kNone;
+}
+
+RemedyId remedy_of_kernel_exit(const ExitSpan& exit) {
+  const KvmDetail& detail = exit.detail;
+  const bool apic =
+      detail.kind == DetailKind::kMmio && kApicBase <= detail.value && detail.value <= kApicEnd;
+  const bool msr = detail.kind == DetailKind::kMsr && detail.access == Access::kWrite;
+  if ((msr && (detail.value == kMsrTscDeadline || detail.value == kMsrInitialCount)) ||
+      (apic && detail.value - kApicBase == kApicInitialCount))
+    return RemedyId::kTimers;
+  if (apic || (msr && kMsrX2apic <= detail.value && detail.value <= kMsrX2apicEnd))
+    return RemedyId::kApic;
+  if (detail.kind == DetailKind::kCpuid) return RemedyId::kCpuid;
+  return RemedyId::kNone;
+}
+
+}  // namespace trapline

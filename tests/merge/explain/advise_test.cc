@@ -1,0 +1,161 @@
+#include "merge/explain/advise.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/source/timeline.h"
+#include "tests/merge/analyze/events.h"
+#include "tests/support/memory_source.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class AdviceTest : public testing::Test {
+ protected:
+  // An access that QEMU serves: 10 in the kernel, `user` in QEMU, 10 in the kernel.
+  void access(std::uint64_t number, std::uint64_t user = 80) {
+    play(exit(now_), port(now_, number), to_user(now_ + 10), run_ioctl(now_ + 10 + user),
+         entry(now_ + 20 + user));
+    now_ += 20 + user;
+  }
+  void fault(std::uint64_t address, std::uint64_t cost) {
+    play(exit(now_, kSvmNpf),
+         make(now_, 0, kVcpu0, KvmDetail{address, 0, DetailKind::kPageFault, Access::kNone, false}),
+         entry(now_ + cost));
+    now_ += cost;
+  }
+  void preempted(std::uint64_t by_other) {
+    play(exit(now_, kSvmInterrupt), switch_out(now_ + 5, true), switch_in(now_ + 5 + by_other),
+         entry(now_ + 10 + by_other));
+    now_ += 10 + by_other;
+  }
+  void guest(std::uint64_t ns) { now_ += ns; }
+
+  Advice advice() {
+    Capabilities has;
+    has.kvm_exit = has.kvm_userspace_exit = has.any_kvm = has.run_ioctl = has.sched_switch =
+        has.wakeups = true;
+    play(exit(now_), entry(now_));
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(std::make_unique<MemorySource>(std::move(events_), has));
+    Timeline timeline(std::move(sources));
+    Input input;
+    input.capabilities = has;
+    AdviceSink sink(true);
+    Pipeline pipeline(pipeline_options(timeline, input), {&sink});
+    Event event;
+    while (timeline.next(event) == Read::kEvent) EXPECT_TRUE(pipeline.push(event));
+    pipeline.finish();
+    return sink.advice(Naming(timeline, pipeline));
+  }
+  static std::vector<std::string> told(const std::vector<AdviceRow>& rows) {
+    std::vector<std::string> told;
+    for (const AdviceRow& row : rows)
+      told.push_back(std::string(remedy_of(row.id).id) + ' ' + std::to_string(row.gain_low_ns) +
+                     ' ' + std::to_string(row.gain_high_ns));
+    return told;
+  }
+  template <typename... Events>
+  void play(Events&&... events) {
+    (events_.push_back(std::forward<Events>(events)), ...);
+  }
+
+  static constexpr std::uint32_t kSvmInterrupt = 0x60;
+  std::uint64_t now_ = 1000;
+  std::vector<Event> events_ = {entry(1000)};
+};
+
+TEST_F(AdviceTest, ADeviceThatIsNotNeededGainsItsExitsAndTheTimeBetweenThem) {
+  for (int i = 0; i < 10; ++i) {
+    access(0x70);
+    guest(7);
+    access(0x71);
+    guest(1000);  // of which it may be polling for as long as four fifths of an access
+  }
+  const std::uint64_t cost = 20 * 100, between = 10 * 7 + 9 * 80;
+  const Advice found = advice();
+  EXPECT_THAT(told(found.rows), ElementsAre("rtc " + std::to_string(cost * 9 / 10) + ' ' +
+                                            std::to_string(cost + between)));
+  EXPECT_EQ(found.rows[0].count, 20u);
+  EXPECT_EQ(found.rows[0].cost_ns, cost);
+  EXPECT_EQ(found.rows[0].busy_ns, cost + 10 * 1007);
+  EXPECT_EQ(found.finding.size(), 3u);
+}
+
+TEST_F(AdviceTest, OfBytesAnExitStaysForEachRow) {
+  for (int i = 0; i < 5; ++i) {
+    for (int byte = 0; byte < 20; ++byte) access(0x3f8);
+    access(0xcf8);  // another device
+    guest(1000);
+  }
+  EXPECT_THAT(told(advice().rows), ElementsAre("serial 8550 10000"));
+}
+
+TEST_F(AdviceTest, ARangeThatIsWiderThanAFactorOfTwoIsNoFigure) {
+  for (int i = 0; i < 10; ++i) {
+    access(0x3f8);
+    access(0x3f8);
+    access(0xcf8);
+    guest(100);
+  }
+  const Advice found = advice();
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(told(found.not_validated), ElementsAre("serial 0 0"));
+}
+
+TEST_F(AdviceTest, HugePagesLeaveTheFirstFaultOfEachRange) {
+  for (int page = 0; page < 20; ++page) {
+    fault(0x1000000 + static_cast<std::uint64_t>(page) * 0x1000, 100);
+    guest(50);
+  }
+  fault(0x1200000, 100);
+  guest(50);
+  EXPECT_THAT(told(advice().rows), ElementsAre("pages 1710 2100"));
+}
+
+TEST_F(AdviceTest, ACpuForTheVcpuGainsItsWaitsForOthers) {
+  for (int i = 0; i < 10; ++i) {
+    guest(1000);
+    preempted(500);
+  }
+  EXPECT_THAT(told(advice().rows), ElementsAre("cpus 4500 5100"));
+}
+
+TEST_F(AdviceTest, NothingBelowAHundredthOfTheBusyTimeIsOffered) {
+  for (int i = 0; i < 3; ++i) access(0x71);
+  guest(40'000);
+  const Advice found = advice();
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(found.not_validated, IsEmpty());
+  EXPECT_EQ(found.finding.size(), 2u);
+}
+
+TEST_F(AdviceTest, OnOneCpuAnotherThreadTakesOverNothing) {
+  const auto notified = [this] {
+    for (int i = 0; i < 10; ++i) {
+      play(exit(now_), port(now_, 0xc000), to_user(now_ + 10),
+           marker(now_ + 20,
+                  "memory_region_ops_write cpu 0 mr 0x55 addr 0xc000 value 0x1 size 2 name "
+                  "'virtio-pci-notify-virtio-blk'\n"),
+           run_ioctl(now_ + 90), entry(now_ + 100));
+      now_ += 100;
+      guest(100);
+    }
+  };
+  notified();
+  EXPECT_THAT(advice().rows, IsEmpty());
+  events_ = {entry(now_)};
+  play(make(now_, 1, kOtherThread, SchedSwitch{kOtherThread, ThreadId{0}, false, "swapper"}));
+  notified();
+  EXPECT_THAT(told(advice().rows), ElementsAre("notify 720 1000"));
+}
+
+}  // namespace
+}  // namespace trapline::test

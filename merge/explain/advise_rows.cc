@@ -196,7 +196,8 @@ void AdviceSink::find_waits(Found& found) const {
   }
 }
 
-// The smallest halt_poll_ns that saves nine tenths of what the best one does.
+// The smallest halt_poll_ns that saves nine tenths of what the best one does. Above a millisecond
+// polling costs the host more than it saves the guest.
 void AdviceSink::find_halts(Found& found) const {
   struct Sums {
     std::array<HaltReplays::Row, HaltReplays::kSettings.size()> zeroing{}, halving{};
@@ -228,7 +229,9 @@ void AdviceSink::find_halts(Found& found) const {
   };
   std::size_t best = 0;
   std::uint64_t most = 0;
-  for (const HaltReplays::Row& row : all->zeroing) most = std::max(most, saved(row));
+  constexpr std::uint64_t kLongest = 1'000'000;
+  for (const HaltReplays::Row& row : all->zeroing)
+    if (row.halt_poll_ns <= kLongest) most = std::max(most, saved(row));
   while (best + 1 < all->zeroing.size() && saved(all->zeroing[best]) < most - most / 10) ++best;
   const HaltReplays::Row &zeroing = all->zeroing[best], &halving = all->halving[best];
   // Of the rest of the halts that slept half at most is the way to sleep.

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""What trapline advise predicted of a change, beside what the change gained.
+
+  advice.py TRAPLINE FOLDER predict     writes FOLDER/predictions.json from FOLDER/before
+  advice.py TRAPLINE FOLDER             holds FOLDER/after to it
+
+A gain is 1 - busy time after / busy time before, of the same work of the guest. predictions.json is committed
+before the changed machine is recorded. The recordings none-* have nothing to gain: they get no advice.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+# The advice that the experiment follows; of two VMs both rows of it.
+EXPERIMENTS = {"rtc": "rtc", "hpet": "hpet", "pm-timer": "pm-timer", "serial": "serial", "debug-port": "debug-port",
+               "pages": "pages", "polling": "polling", "cpus-hog": "cpus", "cpus-vm": "cpus", "quota": "quota"}
+WIDEST, MOST_MISSES = 2, 1 / 8
+
+
+def asked(trapline, command, path):
+    run = subprocess.run([trapline, command, path, "--format", "json"], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def path_of(folder, name):
+    path = folder / name
+    return path if path.is_dir() else folder / f"{name}.dat"
+
+
+def predicted(trapline, folder, name):
+    rows = [row for row in asked(trapline, "advise", path_of(folder / "before", name))["advice"]
+            if row["id"] == EXPERIMENTS[name]]
+    return [round(sum(row[edge] for row in rows), 4) for edge in ("gain_low", "gain_high")]
+
+
+def busy_ns(trapline, path):
+    overhead = asked(trapline, "report", path)["overhead"]
+    return sum(overhead[part] for part in ("guest_ns", "exit_ns", "not_run_ns"))
+
+
+def main():
+    trapline, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    file = folder / "predictions.json"
+    if sys.argv[3:] == ["predict"]:
+        file.write_text(json.dumps({name: predicted(trapline, folder, name) for name in EXPERIMENTS}, indent=1) + "\n",
+                        encoding="utf-8")
+        return
+    wrong, misses = [], 0
+    for name, (low, high) in json.loads(file.read_text(encoding="utf-8")).items():
+        if predicted(trapline, folder, name) != [low, high]:
+            wrong.append(f"{name}: predicts {predicted(trapline, folder, name)} today")
+        if not 0 < low <= high <= WIDEST * low:
+            wrong.append(f"{name}: {low} to {high} is no interval, or wider than a factor of {WIDEST}")
+        before, after = (busy_ns(trapline, path_of(folder / phase, name)) for phase in ("before", "after"))
+        gain = 1 - after / before
+        hit = low <= gain <= high
+        misses += not hit
+        print(f"{name:12} predicted {low:7.2%} to {high:7.2%}, measured {gain:7.2%}{'' if hit else '   MISSED'}")
+    if misses > MOST_MISSES * len(EXPERIMENTS):
+        wrong.append(f"{misses} of {len(EXPERIMENTS)} gains lie outside")
+    quiet = sorted((folder / "before").glob("none-*.dat"))
+    if len(quiet) < 3:
+        wrong.append("fewer than three recordings without anything to gain")
+    for path in quiet:
+        if rows := asked(trapline, "advise", path)["advice"]:
+            wrong.append(f"{path.name}: {[row['cause'] for row in rows]}")
+    print("\n".join(wrong))
+    sys.exit(bool(wrong))
+
+
+main()

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
@@ -100,11 +101,11 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const std::uint64_t cost = cost_ns(exit.parts);
   const std::uint64_t kernel = exit.parts[static_cast<std::size_t>(Part::kKernel)];
   add_waits(exit, pipeline);
+  const Timestamp last_end = std::exchange(thread->last_end, exit.end);
+  if (last_end != Timestamp()) runs_.add(elapsed(last_end, exit.start));
   if (exit.halt) {
-    if (exit.parts[static_cast<std::size_t>(Part::kHalted)] != 0) {
-      ++thread->sleeps;
-      thread->sleeps_busy += cost + exit.parts[static_cast<std::size_t>(Part::kPreempted)];
-    }
+    if (exit.parts[static_cast<std::size_t>(Part::kHalted)] != 0)
+      thread->sleeps_waited += exit.parts[static_cast<std::size_t>(Part::kPreempted)];
     thread->last = RemedyId::kNone;
     return;
   }
@@ -123,14 +124,13 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     if (id == RemedyId::kPages) add_fault(exit, sum, pipeline);
     if (thread->last == id) {
       // No more than four fifths of the access, so that the interval has a bound.
-      sum.between += std::min(elapsed(thread->last_end, exit.start), cost * 4 / 5);
+      sum.between += std::min(elapsed(last_end, exit.start), cost * 4 / 5);
     } else {
       ++sum.rows;
     }
   }
   // An interrupt of the host does not end a row of accesses.
   if (id != RemedyId::kNone || exit.detail.kind != DetailKind::kNone) thread->last = id;
-  thread->last_end = exit.end;
 }
 
 Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {

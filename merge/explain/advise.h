@@ -13,6 +13,7 @@
 #include "merge/analyze/halt_costs.h"
 #include "merge/analyze/span_sink.h"
 #include "merge/explain/remedies.h"
+#include "merge/model/histogram.h"
 #include "merge/pass/naming.h"
 #include "merge/pass/pass.h"
 #include "merge/report/table.h"
@@ -66,7 +67,7 @@ class AdviceSink : public SpanSink {
     std::array<Sum, kRemedies> sums{};
     RemedyId last = RemedyId::kNone;
     Timestamp last_end;
-    std::uint64_t sleeps = 0, sleeps_busy = 0;      // halts in which it slept
+    std::uint64_t sleeps_waited = 0;                // in halts in which it slept: preempted
     std::uint64_t unnamed = 0, unnamed_faults = 0;  // cost of exits that lack a device, an address
   };
   struct Wait {
@@ -103,6 +104,7 @@ class AdviceSink : public SpanSink {
   std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, that had a fault
   std::map<Waiting, Wait> waits_;
   HaltCosts halts_;
+  Histogram runs_;                                  // the guest's, between two exits
   std::uint64_t in_kernel_ = 0, in_kernel_ns_ = 0;  // port and MMIO exits that KVM served
   std::uint32_t last_cpu_ = 0;                      // the highest that an event came from
 };

@@ -82,7 +82,10 @@ struct AdviceSink::Found {
 };
 
 AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
-  const std::uint64_t all = sum.cost + sum.between;
+  // The way out of the guest and back is in the guest's time: the shortest tenth of its runs are
+  // hardly more.
+  const std::uint64_t way = runs_.percentile(100).value_or(0) * sum.exits;
+  const std::uint64_t all = sum.cost + std::min(std::max(sum.between, way), sum.cost * 4 / 5);
   switch (remedy_of(id).model) {
     case AdviceModel::kRemoved:
       return {less_a_tenth(sum.cost), all};
@@ -98,7 +101,7 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
               std::max(sum.beyond_kernel, sum.cost - std::min(sum.cost, stays / 2))};
     }
     case AdviceModel::kPages:
-      return {less_a_tenth(sum.cost - sum.first_cost), sum.cost};
+      return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
     default:
       return {};
   }
@@ -201,7 +204,7 @@ void AdviceSink::find_waits(Found& found) const {
 void AdviceSink::find_halts(Found& found) const {
   struct Sums {
     std::array<HaltReplays::Row, HaltReplays::kSettings.size()> zeroing{}, halving{};
-    std::uint64_t late = 0, halts = 0, sleeps = 0, sleeps_busy = 0;
+    std::uint64_t late = 0, halts = 0, waited = 0;
   };
   std::optional<Sums> all;
   for (const auto& entry : threads_.entries()) {
@@ -210,8 +213,7 @@ void AdviceSink::find_halts(Found& found) const {
     if (!all) all.emplace();
     all->late += thread->replays.late_ns();
     all->halts += thread->replays.halts();
-    all->sleeps += entry.state.sleeps;
-    all->sleeps_busy += entry.state.sleeps_busy;
+    all->waited += entry.state.sleeps_waited;
     for (const bool halves : {false, true}) {
       const HaltReplays::Rows rows = thread->replays.rows(halves);
       for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -234,12 +236,16 @@ void AdviceSink::find_halts(Found& found) const {
     if (row.halt_poll_ns <= kLongest) most = std::max(most, saved(row));
   while (best + 1 < all->zeroing.size() && saved(all->zeroing[best]) < most - most / 10) ++best;
   const HaltReplays::Row &zeroing = all->zeroing[best], &halving = all->halving[best];
-  // Of the rest of the halts that slept half at most is the way to sleep.
-  const std::uint64_t awake = std::min(all->sleeps, std::max(zeroing.won, halving.won));
-  const std::uint64_t rest = all->sleeps_busy - std::min(all->sleeps_busy, all->late);
-  const std::uint64_t each = all->sleeps == 0 ? 0 : rest / all->sleeps / 2;
-  const Gain gain{less_a_tenth(std::min(saved(zeroing), saved(halving))),
-                  std::max(saved(zeroing), saved(halving)) + awake * each};
+  // The kernel's way on after a wake-up may be there after a poll as well: only the wait for the CPU
+  // goes for certain.
+  const auto wait_of = [&](std::uint64_t ns) {
+    return std::min(
+        ns, static_cast<std::uint64_t>(static_cast<double>(all->waited) * static_cast<double>(ns) /
+                                       static_cast<double>(all->late)));
+  };
+  if (all->late == 0) return;
+  const Gain gain{less_a_tenth(wait_of(std::min(saved(zeroing), saved(halving)))),
+                  std::max(saved(zeroing), saved(halving))};
   if (gain.low == 0) return;
   found.add({}, RemedyId::kPolling, gain, all->halts, all->late,
             fmt::format("{} (kvm_vcpu_wakeup, sched_waking), {} from what ended them to the "

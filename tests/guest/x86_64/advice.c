@@ -6,6 +6,7 @@
 //   h  reads the HPET                             p  reads the PM timer
 //   s  writes 16 bytes to the serial port         d  writes 16 bytes to the debug port
 //   f  touches another 4 KiB of memory            i  halts for 30 us (local APIC's timer)
+//   n  notifies a virtio device's first queue, which is empty
 //
 // It ends through isa-debug-exit at 0x501.
 #include <stdint.h>
@@ -76,6 +77,33 @@ static void timer_setup(void) {
   *apic(0x320) = kTimerVector;  // one shot
 }
 
+static inline void outl(uint16_t port, uint32_t value) {
+  __asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port));
+}
+static uint32_t pci(uint32_t device, uint32_t offset) {
+  outl(0xcf8, 0x80000000 | device << 11 | offset);
+  return inl(0xcfc);
+}
+
+// The notification area of the first virtio device, once the device runs (virtio 1.0; QEMU has the
+// common configuration at the beginning of BAR 4 and notifications at 0x3000).
+static uintptr_t notify_area(void) {
+  enum { kVendor = 0x1af4, kBar4 = 0x20, kFeatureSelect = 8, kFeature = 12, kStatus = 20 };
+  for (uint32_t device = 0; device < 32; ++device) {
+    if ((pci(device, 0) & 0xffff) != kVendor) continue;
+    const uintptr_t bar = pci(device, kBar4) & ~15u;
+    volatile uint8_t* status = (volatile uint8_t*)(bar + kStatus);
+    *status = 3;  // acknowledged, a driver is there
+    *at(bar + kFeatureSelect) = 1;
+    *at(bar + kFeature) = 1;  // version 1
+    *status = 11;
+    *status = 15;
+    return bar + 0x3000;
+  }
+  return 0;
+}
+static uintptr_t notify;
+
 static uint64_t beside(char what, uint32_t round) {
   enum { kBytes = 16, kHalt = 30000, kPage = 4096 };
   switch (what) {
@@ -92,6 +120,9 @@ static uint64_t beside(char what, uint32_t round) {
       return 0;
     case 'f':
       *at(0x1000000 + (uintptr_t)round * kPage) = 1;
+      return 0;
+    case 'n':
+      *(volatile uint16_t*)notify = 0;
       return 0;
     case 'i':
       *apic(0x380) = kHalt;
@@ -116,6 +147,7 @@ void kmain(const uint8_t* start_info) {
   const uint32_t rounds = number(&text), steps = number(&text);
   uint64_t sum = 0;
   if (what == 'i') timer_setup();
+  if (what == 'n' && (notify = notify_area()) == 0) return;
   for (uint32_t i = 0; i < rounds; ++i) sum += compute(i, steps) + beside(what, i);
   sink = sum;
   outb(kExitPort, 0);

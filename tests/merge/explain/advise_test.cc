@@ -117,7 +117,7 @@ TEST_F(AdviceTest, HugePagesLeaveTheFirstFaultOfEachRange) {
   }
   fault(0x1200000, 100);
   guest(50);
-  EXPECT_THAT(told(advice().rows), ElementsAre("pages 1710 2100"));
+  EXPECT_THAT(told(advice().rows), ElementsAre("pages 1710 3150"));
 }
 
 TEST_F(AdviceTest, ACpuForTheVcpuGainsItsWaitsForOthers) {

@@ -111,10 +111,7 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   const bool access =
       exit.detail.kind == DetailKind::kPort || exit.detail.kind == DetailKind::kMmio;
-  if (access && exit.userspace_reason == ExitSpan::kNoUserspaceReason) {
-    ++in_kernel_;
-    in_kernel_ns_ += kernel;
-  }
+  if (access && exit.userspace_reason == ExitSpan::kNoUserspaceReason) in_kernel_.add(kernel);
   const RemedyId id = change(exit, *thread, pipeline);
   if (id != RemedyId::kNone) {
     Sum& sum = thread->sums[static_cast<std::size_t>(id)];

@@ -85,9 +85,8 @@ class AdviceSink : public SpanSink {
     std::uint64_t low = 0, high = 0;
   };
   struct Found;
-  [[nodiscard]] std::uint64_t fast_exit() const {
-    return in_kernel_ == 0 ? 0 : in_kernel_ns_ / in_kernel_;
-  }
+  // The median of those that KVM served itself.
+  [[nodiscard]] std::uint64_t fast_exit() const { return in_kernel_.percentile(500).value_or(0); }
   [[nodiscard]] Gain gain_of(RemedyId id, const Sum& sum) const;
   [[nodiscard]] std::string rests_on(RemedyId id, const Sum& sum, bool knows_user) const;
   [[nodiscard]] RemedyId change(const ExitSpan& exit, Thread& thread, const Pipeline& pipeline);
@@ -104,9 +103,9 @@ class AdviceSink : public SpanSink {
   std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, that had a fault
   std::map<Waiting, Wait> waits_;
   HaltCosts halts_;
-  Histogram runs_;                                  // the guest's, between two exits
-  std::uint64_t in_kernel_ = 0, in_kernel_ns_ = 0;  // port and MMIO exits that KVM served
-  std::uint32_t last_cpu_ = 0;                      // the highest that an event came from
+  Histogram runs_;              // the guest's, between two exits
+  Histogram in_kernel_;         // port and MMIO exits that KVM served
+  std::uint32_t last_cpu_ = 0;  // the highest that an event came from
 };
 
 // Errors: those of Pass::read; no exits; no durations; cycles.

@@ -94,11 +94,14 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
     case AdviceModel::kMoved: {
       // On one CPU the other thread takes from the vCPU what it takes over.
       if (last_cpu_ == 0) return {};
-      if (in_kernel_ == 0) return {less_a_tenth(sum.beyond_kernel), sum.cost};
-      // An exit that KVM served itself stays, or half of it; twice as much at most.
-      const std::uint64_t stays = fast_exit() * sum.exits;
-      return {less_a_tenth(std::max(sum.beyond_kernel, sum.cost - std::min(sum.cost, 2 * stays))),
-              std::max(sum.beyond_kernel, sum.cost - std::min(sum.cost, stays / 2))};
+      // Of the kernel's part half may go.
+      if (in_kernel_.count() == 0)
+        return {less_a_tenth(sum.beyond_kernel), (sum.cost + sum.beyond_kernel) / 2};
+      // What stays is half of an exit that KVM serves itself to three of them: it wakes a thread.
+      const std::uint64_t fast = fast_exit() * sum.exits;
+      const std::uint64_t least =
+          std::max(sum.beyond_kernel, sum.cost - std::min(sum.cost, 3 * fast));
+      return {less_a_tenth(least), std::max(least, sum.cost - std::min(sum.cost, fast / 2))};
     }
     case AdviceModel::kPages:
       return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
@@ -116,9 +119,9 @@ std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, bool knows_user) c
     case AdviceModel::kBatched:
       return text + fmt::format(", in {}", counted(sum.rows, "row"));
     case AdviceModel::kMoved:
-      return text + (in_kernel_ == 0 ? std::string("; KVM served none itself")
-                                     : fmt::format("; one that KVM served itself took {}",
-                                                   seconds_or_less(fast_exit())));
+      return text + (in_kernel_.count() == 0 ? std::string("; KVM served none itself")
+                                             : fmt::format("; one that KVM served itself took {}",
+                                                           seconds_or_less(fast_exit())));
     case AdviceModel::kPages:
       return text + fmt::format(", {} the first of 2 MiB", sum.first_faults);
     default:

@@ -113,7 +113,9 @@ std::string_view assumption_of(AdviceModel model) {
       return "an exit stays for each row of accesses without another exit between them, and at "
              "most a tenth of the time is the host's own work";
     case kMoved:
-      return "QEMU's part and what it waits for go, the kernel's part stays or becomes shorter";
+      return "QEMU's part and what it waits for go; of the kernel's stays as much as half of an "
+             "exit "
+             "that KVM serves itself, or three of them";
     case kPages:
       return "a fault stays for each 2 MiB, as long as the first one was or shorter";
     case kWaits:

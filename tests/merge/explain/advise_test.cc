@@ -154,7 +154,7 @@ TEST_F(AdviceTest, OnOneCpuAnotherThreadTakesOverNothing) {
   events_ = {entry(now_)};
   play(make(now_, 1, kOtherThread, SchedSwitch{kOtherThread, ThreadId{0}, false, "swapper"}));
   notified();
-  EXPECT_THAT(told(advice().rows), ElementsAre("notify 720 1000"));
+  EXPECT_THAT(told(advice().rows), ElementsAre("notify 720 900"));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ void add_advise(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("advise", "Say what changes would gain, of the vCPUs' busy time");
   add_input_options(*command, options->pass.input);
-  add_selection(*command, options->which);
+  add_vcpus_and_time(*command, options->which, "");
   const OptionGroup output(*command, kOutput);
   output.add("--format", options->format, "", "text, json or csv")
       ->check(one_of({"text", "json", "csv"}))

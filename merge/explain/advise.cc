@@ -33,9 +33,7 @@ void AdviceSink::Sum::add(const Sum& other) {
 }
 
 void AdviceSink::event(const Event& event, const Pipeline&) {
-  if (is_guest(event.machine)) return;
-  last_cpu_ = std::max(last_cpu_, event.cpu);
-  if (halts_too_) halts_.on(event);
+  if (!is_guest(event.machine)) halts_.on(event);
 }
 
 // The change that concerns the exit; counts those of which the recording does not tell enough.
@@ -109,9 +107,6 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     thread->last = RemedyId::kNone;
     return;
   }
-  const bool access =
-      exit.detail.kind == DetailKind::kPort || exit.detail.kind == DetailKind::kMmio;
-  if (access && exit.userspace_reason == ExitSpan::kNoUserspaceReason) in_kernel_.add(kernel);
   const RemedyId id = change(exit, *thread, pipeline);
   if (id != RemedyId::kNone) {
     Sum& sum = thread->sums[static_cast<std::size_t>(id)];
@@ -131,7 +126,7 @@ void AdviceSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
 }
 
 Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
-  AdviceSink sink(what.which.exits.empty());
+  AdviceSink sink;
   auto pass = Pass::read(what, {&sink}, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
   if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());

@@ -44,7 +44,6 @@ struct Advice {
 // Sums up exits by the change that concerns them, and waits by their culprit.
 class AdviceSink : public SpanSink {
  public:
-  explicit AdviceSink(bool all_exits) : halts_too_(all_exits) {}
   [[nodiscard]] SpanClass selects() const override {
     return SpanClass::kExits | SpanClass::kWaits | SpanClass::kEvents | SpanClass::kAllEvents;
   }
@@ -85,8 +84,6 @@ class AdviceSink : public SpanSink {
     std::uint64_t low = 0, high = 0;
   };
   struct Found;
-  // The median of those that KVM served itself.
-  [[nodiscard]] std::uint64_t fast_exit() const { return in_kernel_.percentile(500).value_or(0); }
   [[nodiscard]] Gain gain_of(RemedyId id, const Sum& sum) const;
   [[nodiscard]] std::string rests_on(RemedyId id, const Sum& sum, bool knows_user) const;
   [[nodiscard]] RemedyId change(const ExitSpan& exit, Thread& thread, const Pipeline& pipeline);
@@ -97,15 +94,12 @@ class AdviceSink : public SpanSink {
   void find_halts(Found& found) const;
   void find_missing(Found& found) const;
 
-  bool halts_too_;
   ThreadTable<Thread> threads_;
   std::vector<std::uint8_t> by_device_;  // a RemedyId + 1 by NameId; 0: not asked yet
   std::set<std::pair<ThreadId, std::uint64_t>> ranges_;  // of a process, that had a fault
   std::map<Waiting, Wait> waits_;
   HaltCosts halts_;
-  Histogram runs_;              // the guest's, between two exits
-  Histogram in_kernel_;         // port and MMIO exits that KVM served
-  std::uint32_t last_cpu_ = 0;  // the highest that an event came from
+  Histogram runs_;  // the guest's, between two exits
 };
 
 // Errors: those of Pass::read; no exits; no durations; cycles.

@@ -91,18 +91,6 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
       return {less_a_tenth(sum.cost), all};
     case AdviceModel::kBatched:
       return {less_a_tenth(sum.cost - sum.cost / sum.exits * sum.rows), all};
-    case AdviceModel::kMoved: {
-      // On one CPU the other thread takes from the vCPU what it takes over.
-      if (last_cpu_ == 0) return {};
-      // Of the kernel's part half may go.
-      if (in_kernel_.count() == 0)
-        return {less_a_tenth(sum.beyond_kernel), (sum.cost + sum.beyond_kernel) / 2};
-      // What stays is half of an exit that KVM serves itself to three of them: it wakes a thread.
-      const std::uint64_t fast = fast_exit() * sum.exits;
-      const std::uint64_t least =
-          std::max(sum.beyond_kernel, sum.cost - std::min(sum.cost, 3 * fast));
-      return {less_a_tenth(least), std::max(least, sum.cost - std::min(sum.cost, fast / 2))};
-    }
     case AdviceModel::kPages:
       return {less_a_tenth(sum.cost - sum.first_cost), sum.cost + std::min(way, sum.cost * 4 / 5)};
     default:
@@ -118,10 +106,6 @@ std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, bool knows_user) c
   switch (remedy_of(id).model) {
     case AdviceModel::kBatched:
       return text + fmt::format(", in {}", counted(sum.rows, "row"));
-    case AdviceModel::kMoved:
-      return text + (in_kernel_.count() == 0 ? std::string("; KVM served none itself")
-                                             : fmt::format("; one that KVM served itself took {}",
-                                                           seconds_or_less(fast_exit())));
     case AdviceModel::kPages:
       return text + fmt::format(", {} the first of 2 MiB", sum.first_faults);
     default:
@@ -194,7 +178,11 @@ void AdviceSink::find_waits(Found& found) const {
       change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
     }
     found.add(
-        sum.thread, id, {less_a_tenth(sum.ns), sum.ns + sum.more + doubt}, sum.count, sum.ns,
+        sum.thread, id,
+        remedy_of(id).model == AdviceModel::kNone
+            ? Gain{}
+            : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt},
+        sum.count, sum.ns,
         fmt::format("{} ({}), {}; most of it: {}", counted(sum.count, "wait"),
                     id == RemedyId::kQuota ? "sched_switch, cpu.stat" : "sched_switch, wake-ups",
                     seconds_or_less(sum.ns), sum.who),
@@ -311,7 +299,7 @@ Advice AdviceSink::advice(const Naming& names) const {
           ? "for " + share_text(busy.not_run_ns, found.busy) + " a vCPU was ready and did not run"
           : "whether a vCPU waited for a CPU was not recorded"));
   if (rows.empty()) {
-    finding.emplace_back("No change that is known here would gain 1% of that.");
+    finding.emplace_back("No change that is known here would gain 1% of the busy time.");
     return std::move(found.advice);
   }
   finding.push_back(

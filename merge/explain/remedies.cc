@@ -33,11 +33,11 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "no screen, or one that needs a driver"},
     {kRemoved, "ps2", "the PS/2 controller",
      "QEMU: -machine i8042=off; guest: i8042.noaux i8042.nokbd", "no PS/2 keyboard or mouse"},
-    {kMoved, "notify", "a virtio device's notifications, served by the vCPU's thread in QEMU",
+    {kNone, "notify", "a virtio device's notifications, served by the vCPU's thread in QEMU",
      "QEMU: ioeventfd=on for the device (-device virtio-blk-pci,ioeventfd=on,iothread=ID; vhost=on "
      "for a network)",
      "another thread does the work, on another CPU"},
-    {kMoved, "irqchip", "interrupt controllers that QEMU emulates",
+    {kNone, "irqchip", "interrupt controllers that QEMU emulates",
      "QEMU: -machine kernel-irqchip=on", "none known"},
     {kPages, "pages", "page faults of the guest's memory, 4 KiB at a time",
      "QEMU: -object memory-backend-memfd,id=ram,size=SIZE,hugetlb=on,prealloc=on -machine "
@@ -51,7 +51,7 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "other cgroups on these CPUs get less"},
     {kWaits, "interrupts", "interrupts of the host on the vCPUs' CPUs",
      "echo OTHER-CPUS > /proc/irq/NUMBER/smp_affinity_list", "the other CPUs serve them"},
-    {kWaits, "iothread", "a disk's requests that wait for a thread of QEMU",
+    {kNone, "iothread", "a disk's requests that wait for a thread of QEMU",
      "QEMU: -object iothread,id=io0 -device virtio-blk-pci,drive=ID,iothread=io0",
      "a thread more, which needs a CPU"},
     {kPolling, "polling", "the way to sleep and back in short halts", "",
@@ -112,10 +112,6 @@ std::string_view assumption_of(AdviceModel model) {
     case kBatched:
       return "an exit stays for each row of accesses without another exit between them, and at "
              "most a tenth of the time is the host's own work";
-    case kMoved:
-      return "QEMU's part and what it waits for go; of the kernel's stays as much as half of an "
-             "exit "
-             "that KVM serves itself, or three of them";
     case kPages:
       return "a fault stays for each 2 MiB, as long as the first one was or shorter";
     case kWaits:

@@ -13,7 +13,6 @@ namespace trapline {
 enum class AdviceModel : std::uint8_t {
   kRemoved,  // the exits go
   kBatched,  // of accesses one after another one exit stays
-  kMoved,    // user space's part goes
   kPages,    // page faults but the first of each 2 MiB go
   kWaits,    // the waits for a culprit go
   kPolling,  // halts are replayed

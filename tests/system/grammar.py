@@ -88,7 +88,7 @@ def check_command(command: str) -> None:
     check(("--from" in options) == ("--to" in options), f"{command}: one of --from and --to")
     check(options.get("--to", "TIME") == "TIME", f"{command}: --to takes {options.get('--to')}")
     check(options.get("--output") != "FILE" or "--force" in options, f"{command}: -o FILE without --force")
-    if command in ("report", "timeline", "explain", "stalls", "advise", "diff", "top", "export"):
+    if command in ("report", "timeline", "explain", "stalls", "diff", "top", "export"):
         check(SELECTION <= set(options), f"{command}: lacks {SELECTION - set(options)}")
 
 

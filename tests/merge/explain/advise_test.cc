@@ -48,7 +48,7 @@ class AdviceTest : public testing::Test {
     Timeline timeline(std::move(sources));
     Input input;
     input.capabilities = has;
-    AdviceSink sink(true);
+    AdviceSink sink;
     Pipeline pipeline(pipeline_options(timeline, input), {&sink});
     Event event;
     while (timeline.next(event) == Read::kEvent) EXPECT_TRUE(pipeline.push(event));
@@ -137,24 +137,34 @@ TEST_F(AdviceTest, NothingBelowAHundredthOfTheBusyTimeIsOffered) {
   EXPECT_EQ(found.finding.size(), 2u);
 }
 
-TEST_F(AdviceTest, OnOneCpuAnotherThreadTakesOverNothing) {
-  const auto notified = [this] {
-    for (int i = 0; i < 10; ++i) {
-      play(exit(now_), port(now_, 0xc000), to_user(now_ + 10),
-           marker(now_ + 20,
-                  "memory_region_ops_write cpu 0 mr 0x55 addr 0xc000 value 0x1 size 2 name "
-                  "'virtio-pci-notify-virtio-blk'\n"),
-           run_ioctl(now_ + 90), entry(now_ + 100));
-      now_ += 100;
-      guest(100);
-    }
-  };
-  notified();
-  EXPECT_THAT(advice().rows, IsEmpty());
-  events_ = {entry(now_)};
-  play(make(now_, 1, kOtherThread, SchedSwitch{kOtherThread, ThreadId{0}, false, "swapper"}));
-  notified();
-  EXPECT_THAT(told(advice().rows), ElementsAre("notify 720 900"));
+TEST_F(AdviceTest, WhatAnotherThreadWouldTakeOverIsToldWithoutAFigure) {
+  for (int i = 0; i < 10; ++i) {
+    play(exit(now_), port(now_, 0xc000), to_user(now_ + 10),
+         marker(now_ + 20,
+                "memory_region_ops_write cpu 0 mr 0x55 addr 0xc000 value 0x1 size 2 name "
+                "'virtio-pci-notify-virtio-blk'\n"),
+         run_ioctl(now_ + 90), entry(now_ + 100));
+    now_ += 100;
+    guest(100);
+  }
+  const Advice found = advice();
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(told(found.not_validated), ElementsAre("notify 0 0"));
+}
+
+TEST_F(AdviceTest, PollingSavesTheWaitForTheCpuAndAtMostTheWholeWakeUp) {
+  for (int i = 0; i < 10; ++i) {
+    guest(50'000);
+    // It sleeps for 8 us, waits for the CPU for 3 us, and is back in the guest 3 us later.
+    play(exit(now_, kSvmHlt), switch_out(now_ + 1'000, false), wake(now_ + 9'000),
+         switch_in(now_ + 12'000),
+         make(now_ + 14'000, 0, kVcpu0, KvmVcpuWakeup{13'000, true, true}), entry(now_ + 15'000));
+    now_ += 15'000;
+  }
+  const Advice found = advice();
+  // The wait is another thread's doing as well.
+  ASSERT_THAT(told(found.rows), ElementsAre("polling 24300 45000", "cpus 27000 30000"));
+  EXPECT_EQ(found.rows[0].change, "echo 10000 > /sys/module/kvm/parameters/halt_poll_ns");
 }
 
 }  // namespace

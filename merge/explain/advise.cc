@@ -13,11 +13,15 @@
 namespace trapline {
 namespace {
 
-bool is_fault_without_address(const ExitSpan& exit) {
+// A fault in the guest's memory as the host maps it, where x86 says so: with shadow paging a fault
+// is of the guest's own tables, which larger pages of the host do not spare.
+bool is_of_memory(const ExitSpan& exit) {
   constexpr std::uint32_t kVmx = 1, kEptViolation = 48, kSvm = 2, kNpf = 0x400;
-  return exit.detail.kind == DetailKind::kNone &&
-         ((exit.reason.isa == kVmx && exit.reason.reason == kEptViolation) ||
-          (exit.reason.isa == kSvm && exit.reason.reason == kNpf));
+  if (exit.reason.isa == kVmx) return exit.reason.reason == kEptViolation;
+  return exit.reason.isa != kSvm || exit.reason.reason == kNpf;
+}
+bool is_fault_without_address(const ExitSpan& exit) {
+  return may_hide_rip(exit.reason) && is_of_memory(exit) && exit.detail.kind == DetailKind::kNone;
 }
 
 }  // namespace
@@ -50,7 +54,7 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   if (!to_user) {
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
-    if (faults) return RemedyId::kPages;
+    if (faults) return is_of_memory(exit) ? RemedyId::kPages : RemedyId::kNone;
     const RemedyId served = remedy_of_kernel_exit(exit);
     if (served != RemedyId::kNone || !may_hide_rip(exit.reason)) return served;
     return remedy_of_address(exit.detail, to_user);

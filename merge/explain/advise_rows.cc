@@ -279,7 +279,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   found.busy = busy.busy_ns();
   std::vector<std::string>& finding = found.advice.finding;
   if (found.busy == 0) {
-    finding.emplace_back("The vCPUs were not busy: there is nothing to gain.");
+    finding.emplace_back("No vCPU was busy: there is nothing to gain.");
     return std::move(found.advice);
   }
   find_exits(found);
@@ -292,14 +292,17 @@ Advice AdviceSink::advice(const Naming& names) const {
   const bool knows_waits =
       names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kPreempted)];
   finding.push_back(fmt::format(
-      "The vCPUs were busy for {}: the guest ran for {} of it, exits cost {}, and {}.",
-      seconds_or_less(found.busy), share_text(busy.guest_ns, found.busy),
-      share_text(busy.exit_ns, found.busy),
+      "The {} busy for {}: the guest ran for {} of it, exits cost {}, and {}.",
+      threads_.entries().size() == 1 ? "vCPU was" : "vCPUs were", seconds_or_less(found.busy),
+      share_text(busy.guest_ns, found.busy), share_text(busy.exit_ns, found.busy),
       knows_waits
           ? "for " + share_text(busy.not_run_ns, found.busy) + " a vCPU was ready and did not run"
           : "whether a vCPU waited for a CPU was not recorded"));
   if (rows.empty()) {
-    finding.emplace_back("No change that is known here would gain 1% of the busy time.");
+    finding.emplace_back(found.advice.not_validated.empty()
+                             ? "No change that is known here would gain 1% of the busy time."
+                             : "No gain of 1% of the busy time can be told; what these cost may "
+                               "be worth a trial.");
     return std::move(found.advice);
   }
   finding.push_back(

@@ -10,7 +10,8 @@ namespace {
 using enum AdviceModel;
 constexpr std::array<Remedy, kRemedies> kTable = {{
     {kBatched, "debug-port", "bytes written to the debug port, an exit each",
-     "QEMU: leave out -device isa-debugcon", "what is written to it is lost"},
+     "QEMU: leave out -device isa-debugcon, or the output of the guest to port 0x402",
+     "what is written to it is lost"},
     {kBatched, "serial", "a serial port, an exit for each byte and register",
      "guest: console=hvc0 for console=ttyS0; QEMU: -device virtio-serial-pci -device "
      "virtconsole,chardev=ID",

@@ -19,7 +19,8 @@ void print_advice(const AdviceRow& row, std::size_t rank, std::ostream& out,
                                              remedy.model == AdviceModel::kNone
                                                  ? "the gain is not validated"
                                                  : "the gain is not known within a factor of two")
-                               : fmt::format("{} to {}", percent_text(row.gain_low_ns, row.busy_ns),
+                               : fmt::format("gains {} to {} of the busy time",
+                                             percent_text(row.gain_low_ns, row.busy_ns),
                                              percent_text(row.gain_high_ns, row.busy_ns));
   out << '\n';
   print_wrapped(fmt::format("{}.", rank), fmt::format("{}: {}", row.cause, gain), out, style,

@@ -25,8 +25,8 @@ class AdviceTest : public testing::Test {
          entry(now_ + 20 + user));
     now_ += 20 + user;
   }
-  void fault(std::uint64_t address, std::uint64_t cost) {
-    play(exit(now_, kSvmNpf),
+  void fault(std::uint64_t address, std::uint64_t cost, std::uint32_t reason = kSvmNpf) {
+    play(exit(now_, reason),
          make(now_, 0, kVcpu0, KvmDetail{address, 0, DetailKind::kPageFault, Access::kNone, false}),
          entry(now_ + cost));
     now_ += cost;
@@ -120,6 +120,17 @@ TEST_F(AdviceTest, HugePagesLeaveTheFirstFaultOfEachRange) {
   EXPECT_THAT(told(advice().rows), ElementsAre("pages 1710 3150"));
 }
 
+TEST_F(AdviceTest, WithShadowPagingLargerPagesSpareNoFault) {
+  constexpr std::uint32_t kPageFaultException = 0x4e;
+  for (std::uint64_t page = 0; page < 20; ++page) {
+    fault(0x1000000 + page * 0x1000, 100, kPageFaultException);
+    guest(50);
+  }
+  const Advice found = advice();
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(found.record, IsEmpty());
+}
+
 TEST_F(AdviceTest, ACpuForTheVcpuGainsItsWaitsForOthers) {
   for (int i = 0; i < 10; ++i) {
     guest(1000);
@@ -164,7 +175,7 @@ TEST_F(AdviceTest, PollingSavesTheWaitForTheCpuAndAtMostTheWholeWakeUp) {
   const Advice found = advice();
   // The wait is another thread's doing as well.
   ASSERT_THAT(told(found.rows), ElementsAre("polling 24300 45000", "cpus 27000 30000"));
-  EXPECT_EQ(found.rows[0].change, "echo 10000 > /sys/module/kvm/parameters/halt_poll_ns");
+  EXPECT_EQ(found.rows[0].change, "echo 50000 > /sys/module/kvm/parameters/halt_poll_ns");
 }
 
 }  // namespace

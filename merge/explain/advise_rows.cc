@@ -227,8 +227,8 @@ void AdviceSink::find_halts(Found& found) const {
     if (row.halt_poll_ns <= kLongest) most = std::max(most, saved(row));
   while (best + 1 < all->zeroing.size() && saved(all->zeroing[best]) < most - most / 10) ++best;
   const HaltReplays::Row &zeroing = all->zeroing[best], &halving = all->halving[best];
-  // The kernel's way on after a wake-up may be there after a poll as well: only the wait for the CPU
-  // goes for certain.
+  // The kernel's way on after a wake-up may be there after a poll as well: only the wait for the
+  // CPU goes for certain.
   const auto wait_of = [&](std::uint64_t ns) {
     return std::min(
         ns, static_cast<std::uint64_t>(static_cast<double>(all->waited) * static_cast<double>(ns) /

@@ -18,6 +18,7 @@
 #include "backend_ftrace/clock.h"
 #include "merge/record/page_stream.h"
 #include "merge/record/threads.h"
+#include "merge/source/trace_dat/recorder_text.h"
 
 namespace trapline::record {
 namespace {
@@ -203,7 +204,10 @@ Result<PageFiles> make_page_files(const Instance& instance, const Folder& sessio
   facts.clocks =
       std::string(trimmed(instance.control().get("trace_clock").value_or(options.clock)));
   facts.uname = uname_text();
-  facts.version = "trapline " + options.trapline_version;
+  const bool held = options.from_instance.has_value();  // what ran before this process began
+  facts.version = trace_dat::RecorderText{"trapline " + options.trapline_version,
+                                          held ? 0 : ::getpid(), options.pid}
+                      .text();
   const auto head = trace_dat_head(instance.tracefs(), events, facts.page_size);
   if (!head) return tl::unexpected(head.error());
   return PageFiles::open(session, *head, std::move(facts));

@@ -30,10 +30,11 @@ Result<std::vector<RecordingPart>> parts_of(const InputOptions& options) {
   return parts;
 }
 
-// What session.json tells: the threads and the virtual machines' names.
-void read_session(const std::string& folder, Input& input) {
+// What session.json tells: the threads and the virtual machines' names. Returns what else than its
+// pages hold the recording would have held, had it happened.
+Capabilities read_session(const std::string& folder, Input& input) {
   const auto session = read_session_json(folder);
-  if (!session) return;
+  if (!session) return {};
   for (const SessionThread& thread : session->threads) {
     input.processes.set(ThreadId{thread.tid}, ThreadId{thread.pid});
   }
@@ -47,6 +48,13 @@ void read_session(const std::string& folder, Input& input) {
   input.processes.set_quotas(CpuQuotas(std::move(quotas)));
   for (const SessionVm& vm : session->vms)
     input.processes.set_name(ThreadId{vm.pid}, printable(vm.name));
+  const auto enabled = [&session](std::string_view name) {
+    return std::ranges::find(session->events, name) != session->events.end();
+  };
+  Capabilities has;
+  has.kvm_userspace_exit = enabled("kvm:kvm_userspace_exit");
+  has.run_ioctl = enabled("syscalls:sys_enter_ioctl");
+  return has;
 }
 
 // The files of a session's symbols/ folder, in order of their names.
@@ -154,13 +162,18 @@ Result<Input> open_input(const InputOptions& options) {
   auto parts = parts_of(options);
   if (!parts) return tl::unexpected(parts.error());
   if (parts->size() > 1) leave_out_second_calls(*parts, input);
+  Capabilities enabled;
   for (const std::string& path : options.paths) {
-    if (is_folder(path)) read_session(path, input);
+    if (is_folder(path)) enabled.merge(read_session(path, input));
   }
   Recordings recordings(options, input);
   if (auto opened = recordings.open(*parts); !opened) {
     return tl::unexpected(std::move(opened).error());
   }
+  // No exit went to user space: none of its time is QEMU's, which is known.
+  if (options.paths.size() == 1 && input.capabilities.kvm_exit &&
+      !input.capabilities.kvm_userspace_exit && enabled.kvm_userspace_exit)
+    input.capabilities.merge(enabled);
   auto symbols = load_symbols(options);
   if (!symbols) return tl::unexpected(std::move(symbols).error());
   input.symbols = std::move(*symbols);

@@ -429,6 +429,10 @@ Result<void> Recordings::align_clocks() {
     const auto guest = shifted_guest(recording);
     if (!guest) {
       input_.capabilities.merge(recording.is.has);
+      if (recording.is.recorder != 0)
+        input_.processes.set_recorder(ThreadId{recording.is.recorder});
+      if (recording.is.selected != 0)
+        input_.processes.set_selected(ThreadId{recording.is.selected});
       if (recording.part.kind == SourceKind::kPerfData)
         input_.processes.merge(perf_data_processes(recording.part.path));
     }

@@ -36,6 +36,9 @@ struct Description {
   Machine machine;
   Witness witness = Witness::kFunctions;
   Capabilities has;
+  // The process that recorded it and left itself out, and the one whose threads' switches alone it
+  // holds; 0: none.
+  std::int32_t recorder = 0, selected = 0;
   // trace-cmd's TIME_SHIFT was applied: its times are on its host's clock. Ids of this recording,
   // of its host's and of its guests'.
   bool shifted = false;

@@ -15,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 
+import oracle
+
 MOST_LINES = 2000  # of rows: what can be told is the same of each
-SESSIONS = ("quota", "quota-tasks", "realtime", "own")
+SESSIONS = ("quota", "quota-io", "quota-tasks", "realtime", "own")
 REPORT = ["report", "--format", "json", "--waits", "--steal", "--halt", "--irq", "--slower-than", "100us", "--phases",
           "--guest"]
 COMMANDS = [REPORT, ["report", "--format", "json", "--by", "device"], ["explain", "--format", "json"],
@@ -30,8 +32,9 @@ IRQS = {"kvm_set_irq", "kvm_msi_set_irq", "kvm_apic_accept_irq", "kvm_pic_set_ir
 class Recorded:
     """What the events of a recording can tell."""
 
-    def __init__(self, path):
-        report = subprocess.run(["trace-cmd", "report", "-t", str(path)], capture_output=True, check=False).stdout
+    def __init__(self, path, session):
+        with oracle.readable(path) as file:
+            report = subprocess.run(["trace-cmd", "report", "-t", str(file)], capture_output=True, check=False).stdout
         names, markers, ioctl, text = collections.Counter(), 0, False, report.decode(errors="replace")
         for line in text.splitlines():
             found = re.match(r".*?\[\d+\]\s+(?:\S+\s+)?[\d.]+: (\w+):", line)
@@ -49,7 +52,8 @@ class Recorded:
         self.needs = {
             "time": self.time,
             "kernel": self.exit, "guest": self.exit, "halted": self.exit,
-            "user": self.time and has("kvm_userspace_exit"),
+            # Where the session asked for its event, and it never came, none of the time is QEMU's.
+            "user": self.time and (has("kvm_userspace_exit") or "kvm:kvm_userspace_exit" in session.get("events", [])),
             "preempted": self.time and self.switch, "blocked": self.time and self.switch,
             "switch": self.switch,
             "halts": self.exit and self.switch,
@@ -132,8 +136,10 @@ def check_prometheus(trapline, path, needs):
 
 def check(trapline, path):
     """The figures looked at, and the complaints."""
-    data = path / "trace.dat" if path.is_dir() else path
-    recorded = Recorded(data)
+    data, session = path, {}
+    if path.is_dir():
+        data, session = path / "trace.dat", json.loads((path / "session.json").read_text())
+    recorded = Recorded(data, session)
     if not recorded.is_read:
         return 0, []
     needs = recorded.needs

@@ -9,6 +9,7 @@ those without events; names from `trace-cmd report`. It follows docs/formats/rep
 """
 import argparse
 import collections
+import contextlib
 import json
 import re
 import struct
@@ -822,15 +823,23 @@ def check_status(trapline, path, holes):
     return wrong
 
 
-def read_of(path):
+@contextlib.contextmanager
+def readable(path):
     """Debian's trace-cmd reads no zlib: it gets a copy without."""
     with open(path, "rb") as file:
-        if b"zlib\0" not in file.read(64):
-            return read(path)
+        is_readable = b"zlib\0" not in file.read(64)
+    if is_readable:
+        yield path
+        return
     with tempfile.NamedTemporaryFile(suffix=".dat") as copy:
         copy.write(recompressed(path, "none"))
         copy.flush()
-        return read(copy.name)
+        yield copy.name
+
+
+def read_of(path):
+    with readable(path) as file:
+        return read(file)
 
 
 def main():

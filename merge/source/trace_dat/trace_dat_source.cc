@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "merge/source/trace_dat/page_source.h"
+#include "merge/source/trace_dat/recorder_text.h"
 #include "merge/source/trace_dat/sample.h"
 #include "merge/source/trace_dat/time_range.h"
 #include "merge/source/trace_dat/unfinished.h"
@@ -63,6 +64,9 @@ Description TraceDatSource::describe() const {
   is.machine.cpus = layout.cpu_count;
   is.witness = Witness::kKernel;
   is.has = capabilities_;
+  const RecorderText recorder = RecorderText::parse(layout.writer);
+  is.recorder = recorder.process;
+  is.selected = recorder.selected;
   is.shifted = layout.time_shift.has_value();
   is.trace_id = layout.trace_id;
   is.peer_id = layout.peer_id;

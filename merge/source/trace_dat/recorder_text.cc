@@ -1,0 +1,42 @@
+#include "merge/source/trace_dat/recorder_text.h"
+
+#include <charconv>
+
+namespace trapline::trace_dat {
+namespace {
+
+constexpr std::string_view kProcess = ", process ", kSelected = ", threads of ", kAlone = " alone";
+
+// The number after `before`; both are taken from the text.
+std::int32_t take_number(std::string_view& text, std::string_view before) {
+  if (!text.starts_with(before)) return 0;
+  std::int32_t number = 0;
+  const char* const from = text.data() + before.size();
+  const auto [end, error] = std::from_chars(from, text.data() + text.size(), number);
+  if (error != std::errc() || number <= 0) return 0;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+}  // namespace
+
+std::string RecorderText::text() const {
+  std::string text = program;
+  if (process != 0) text.append(kProcess).append(std::to_string(process));
+  if (selected != 0) text.append(kSelected).append(std::to_string(selected)).append(kAlone);
+  return text;
+}
+
+RecorderText RecorderText::parse(std::string_view text) {
+  RecorderText parsed;
+  const auto comma = text.find(',');
+  parsed.program = text.substr(0, comma);
+  if (comma == std::string_view::npos || !parsed.program.starts_with("trapline")) return parsed;
+  text.remove_prefix(comma);
+  parsed.process = take_number(text, kProcess);
+  const std::int32_t selected = take_number(text, kSelected);
+  if (text == kAlone) parsed.selected = selected;
+  return parsed;
+}
+
+}  // namespace trapline::trace_dat

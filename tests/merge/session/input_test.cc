@@ -1,0 +1,83 @@
+// What open_input() knows of a recording beside its events.
+#include "merge/session/input.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "merge/analyze/exit_model.h"
+#include "merge/source/trace_dat/recorder_text.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trapline::test {
+namespace {
+
+namespace fs = std::filesystem;
+using trace_dat::RecorderText;
+
+Input open(const std::string& path) {
+  InputOptions options;
+  options.paths = {path};
+  auto input = open_input(options);
+  EXPECT_TRUE(input) << input.error().message;
+  return input ? std::move(*input) : Input();
+}
+
+// No exit of this host went to user space.
+TEST(OpenInput, WhatASessionRecordedAndDidNotHappenIsKnown) {
+  TemporaryFolder folder;
+  fs::copy_file(std::string(TRAPLINE_TEST_DATA) + "/nested/svm.dat", folder / "trace.dat");
+  std::ofstream(folder / "session.json") << R"({"version": 1, "events": ["kvm:kvm_exit"]})";
+  EXPECT_FALSE(choose_exit_model(open(folder.path()).capabilities).userspace_exits);
+  std::ofstream(folder / "session.json") << R"({"version": 1, "events":
+    ["kvm:kvm_exit", "kvm:kvm_userspace_exit", "syscalls:sys_enter_ioctl"]})";
+  const ExitModel model = choose_exit_model(open(folder.path()).capabilities);
+  EXPECT_TRUE(model.userspace_exits);
+  EXPECT_EQ(model.user_end, UserEnd::kIoctl);
+  EXPECT_FALSE(choose_exit_model(open(folder / "trace.dat").capabilities).userspace_exits);
+}
+
+// The same number of bytes, so that nothing else moves.
+TEST(OpenInput, ABareFileNamesItsRecorder) {
+  TemporaryFolder folder;
+  std::ifstream file(std::string(TRAPLINE_TEST_DATA) + "/box/demo-v6.dat", std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const std::string theirs("3.1.6 not-a-git-repo"), ours("trapline, process 12");
+  ASSERT_EQ(theirs.size(), ours.size());
+  const auto at = bytes.find(theirs);
+  ASSERT_NE(at, std::string::npos);
+  for (const bool is_ours : {false, true}) {
+    if (is_ours) bytes.replace(at, ours.size(), ours);
+    std::ofstream(folder / "trace.dat", std::ios::binary) << bytes;
+    const auto recorder = open(folder / "trace.dat").processes.recorder();
+    EXPECT_EQ(recorder, is_ours ? std::optional(ThreadId{12}) : std::nullopt);
+  }
+}
+
+TEST(RecorderText, SaysWhoRecordedAndOfWhom) {
+  for (const auto& [process, selected] : {std::pair{0, 0}, {230, 0}, {230, 131}}) {
+    const RecorderText one{"trapline 0.1.0", process, selected};
+    const RecorderText read = RecorderText::parse(one.text());
+    EXPECT_EQ(read.program, one.program);
+    EXPECT_EQ(read.process, process);
+    EXPECT_EQ(read.selected, selected);
+  }
+  EXPECT_EQ((RecorderText{"trapline 1", 230, 131}.text()),
+            "trapline 1, process 230, threads of 131 alone");
+}
+
+TEST(RecorderText, TakesNothingElseForAProcess) {
+  for (const std::string text :
+       {"", ",", "3.1.6 not-a-git-repo", "trace-cmd 4, process 7", "trapline 1, process",
+        "trapline 1, process -7", "trapline 1, process 99999999999", "trapline 1, process 0",
+        "trapline 1, threads of 7", "trapline 1, process x, threads of 7 alone"}) {
+    const RecorderText read = RecorderText::parse(text);
+    EXPECT_EQ(read.process, 0) << text;
+    EXPECT_EQ(read.selected, 0) << text;
+  }
+}
+
+}  // namespace
+}  // namespace trapline::test

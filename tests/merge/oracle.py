@@ -215,6 +215,7 @@ class Span:
         self.halts = []       # of each kvm_vcpu_wakeup: when, ns, waited
         self.wfe = self.goes_offline = False
         self.slept_from = None  # the first sleep in the kernel since user space
+        self.sleeps = []      # when each sleep began: the last has no length where it is the last event before a loss
         self.off_since = self.enters_since = None  # first times
         self.named(start, reason, halt)
 
@@ -261,6 +262,8 @@ class Span:
             if begin >= known:
                 begins.append(begin)
                 ends.append(end)
+        begins += [at for at in self.sleeps if at >= known]
+        ends += [at for at in self.sleeps if at >= known]
         for at, ns, waited in self.halts:
             begin = max(since, at - ns)
             woken = max((end for _, end in sleeps if end <= at), default=0)
@@ -571,6 +574,8 @@ class Model:
         elif vcpu.phase in ("exit", "left"):
             span = vcpu.span
             span.off_since = event.at if span.off_since is None else span.off_since
+            if vcpu.off == "blocked" and not span.goes_offline:
+                span.sleeps.append(event.at)
             if state & SLEEPING and not span.in_user and span.slept_from is None:
                 span.slept_from = event.at
 

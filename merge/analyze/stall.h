@@ -25,6 +25,8 @@ struct StallShare {
   StallCause cause = StallCause::kKernel;
   Culprit culprit;  // of kPreempted, kBlocked, kPage; of kSignal and kVmm who let it go on
   std::uint64_t ns = 0;
+  // That the culprit waited for itself, where it was one thread in all pieces (WaitShare::root).
+  ThreadId root = {};
 };
 
 struct Stall {
@@ -56,7 +58,7 @@ struct OpenStall {
 class StallShares {
  public:
   static constexpr std::size_t kMost = 64;
-  void add(StallCause cause, const Culprit& culprit, std::uint64_t ns);
+  void add(StallCause cause, const Culprit& culprit, std::uint64_t ns, ThreadId root = {});
   void add(const StallShares& others);
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] std::vector<StallShare> largest_first() const;

@@ -146,15 +146,19 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
     rest(std::min(share.begin, piece.end));
     const Timestamp end = std::min(share.end, piece.end);
     Culprit culprit = share.culprit;
+    ThreadId root = share.root;
     StallCause why = page ? cause_of(static_cast<State>(share.part)) : cause;
     const auto serve = std::ranges::lower_bound(thread.serves, share.end, {}, &Serve::at);
     if (why == StallCause::kBlocked && serve != thread.serves.end() && serve->at == share.end) {
       why = StallCause::kPage;
-      if (culprit.thread != serve->server) culprit.root = CulpritKind::kUnknown;
+      if (culprit.thread != serve->server) {
+        culprit.root = CulpritKind::kUnknown;
+        root = {};
+      }
       culprit.kind = CulpritKind::kThread;
       culprit.thread = serve->server;
     }
-    into.add(why, culprit, elapsed(at, end));
+    into.add(why, culprit, elapsed(at, end), root);
     at = std::max(at, end);
   }
   rest(piece.end);

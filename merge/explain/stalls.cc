@@ -56,9 +56,9 @@ std::string text_of(const StallShare& share, bool open, const Naming& names) {
              (lasts ? "had not run by the end" : names.ran_instead(share.culprit));
     case StallCause::kBlocked:
       return "it slept" + (lasts ? ", and nothing had woken it by the end"
-                                 : ' ' + names.slept_for(share.culprit));
+                                 : ' ' + names.slept_for(share.culprit, share.root));
     case StallCause::kPage:
-      return "it waited for a page (userfaultfd) from " + names.text(share.culprit);
+      return "it waited for a page (userfaultfd) from " + names.text(share.culprit, share.root);
     case StallCause::kSignal:
       return "a signal or a tracer had stopped it" + ended_by(share, names);
     case StallCause::kVmm:
@@ -112,12 +112,14 @@ StallRow row_of(const Stall& stall, const Naming& names) {
   row.vm_name = names.vcpus.vm_name(stall.thread);
   row.vcpu = stall.vcpus == 0 ? names.vcpus.number(stall.thread) : kNoVcpu;
   row.exit = exit_of(stall, names);
+  row.knows_user = names.pipeline.exits().model().userspace_exits;
   row.knows_guest = names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kGuest)];
   for (const StallShare& share : stall.shares) {
     if (share.cause == StallCause::kGuest) row.guest_ns += share.ns;
-    row.causes.push_back({key_of(share.cause),
-                          has_culprit(share.cause) ? names.text(share.culprit) : std::string(),
-                          text_of(share, stall.open, names), share.ns});
+    row.causes.push_back(
+        {key_of(share.cause),
+         has_culprit(share.cause) ? names.text(share.culprit, share.root) : std::string(),
+         text_of(share, stall.open, names), share.ns});
   }
   row.limits = limits_of(stall);
   return row;
@@ -235,7 +237,10 @@ Table stall_table(std::span<const StallRow> rows) {
             [](const Row& row) { return text_or_null(row.causes.front().culprit); });
   table.add({.title = "largest cause", .unit = Unit::kSubject, .json = false}, [](const Row& row) {
     const StallRow::Cause& cause = row.causes.front();
-    const std::string who = cause.culprit.empty() ? "" : ": " + cause.culprit;
+    const bool doubtful = !row.knows_user && cause.key == key_of(StallCause::kKernel);
+    const std::string who = doubtful                ? " or QEMU"
+                            : cause.culprit.empty() ? ""
+                                                    : ": " + cause.culprit;
     return Share{.ns = cause.ns, .whole = row.stall.length(), .of = std::string(cause.key) + who};
   });
   table.add({.key = "cause_ns", .json = false},

@@ -33,7 +33,7 @@ struct StallRow {
   std::int32_t vcpu = kNoVcpu;
   std::string exit;  // the longest: "npf, page-fault 0x1000"; empty: it was none
   std::uint64_t guest_ns = 0;
-  bool knows_guest = true;
+  bool knows_guest = true, knows_user = true;
   std::vector<Cause> causes;       // the largest first; they sum to the stall
   std::vector<StallLimit> limits;  // that it exceeds
 };

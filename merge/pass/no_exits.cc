@@ -33,7 +33,9 @@ Error no_exits(const Timeline& timeline) {
   const std::string events = frequent_events(timeline);
   const std::string hint =
       events.find("ftrace:print") != std::string::npos && events.find("kvm:") == std::string::npos
-          ? "; trace-cmd record -P follows the main thread only, record without -P"
+          ? "; under emulation there are none, and trapline report counts guest functions and "
+            "QEMU's "
+            "events; trace-cmd record -P follows the main thread only"
           : "";
   return {
       fmt::format("{}: holds no VM exits, neither kvm_exit nor kvm_userspace_exit; it has {}{}; "

@@ -1,12 +1,82 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "merge/render/render.h"
 #include "merge/render/units.h"
 
 namespace trapline {
+namespace {
+
+std::uint64_t time_in(const Report& report, State state) {
+  std::uint64_t sum = 0;
+  for (const VcpuRow& row : report.vcpus) sum += VcpuTotals(row.totals).of(state);
+  return sum;
+}
+
+// "the vCPU's 1.2 s"
+std::string whole_text(const Report& report) {
+  return fmt::format("{} {}", report.vcpus.size() == 1 ? "the vCPU's" : "the vCPUs'",
+                     duration_text(report.vcpu_time(), report.cycles));
+}
+
+// A key that begins with these names nothing: "-", "[other]".
+bool is_named(std::string_view key) { return !key.empty() && key.find_first_of("-[") != 0; }
+
+// Where there are no exits: what a guest loses to emulation has no event of its own.
+std::string finding_of_calls(const Report& report) {
+  const std::uint64_t whole = report.vcpu_time();
+  if (whole == 0 || report.rows.empty()) return {};
+  std::string text = fmt::format("Of {} recorded guest functions had {}", whole_text(report),
+                                 percent_text(whole - time_in(report, State::kNotSeen), whole));
+  const GroupRow& most = report.rows.front();
+  if (is_named(most.key) && !most.key.ends_with(" / -"))
+    text += fmt::format(" ({}: {})", percent_text(most.total.total(), whole), most.key);
+  text += fmt::format("; in them the guest ran {}",
+                      percent_text(time_in(report, State::kGuest), whole));
+  if (report.knows(State::kUser)) {
+    std::uint64_t at_most = report.left_out.devices_at_most_ns;
+    for (const GroupRow& row : report.rows) at_most += row.devices_at_most_ns;
+    const std::uint64_t least = time_in(report, State::kUser);
+    text += fmt::format(", QEMU's devices {} to {}", percent_text(least, whole),
+                        percent_text(least + at_most, whole));
+  }
+  if (report.knows(State::kPreempted))
+    text += fmt::format(
+        ", and for {} it was ready and did not run, or slept",
+        percent_text(time_in(report, State::kPreempted) + time_in(report, State::kBlocked), whole));
+  return text +
+         ". What leaving the guest cost was not recorded (kvm:kvm_exit; emulation has none).";
+}
+
+std::string finding_without_overhead(const Report& report) {
+  if (report.rows_of == RowsOf::kCalls) return finding_of_calls(report);
+  if (report.rows_of != RowsOf::kExits || !report.model.from_userspace_exit) return {};
+  if (!report.durations()) {
+    if (report.rows.empty()) return {};
+    const GroupRow& most = *std::ranges::max_element(
+        report.rows, {}, [](const GroupRow& row) { return row.total.count(); });
+    std::uint64_t all = report.left_out.total.count();
+    for (const GroupRow& row : report.rows) all += row.total.count();
+    return fmt::format(
+        "How long the exits took was not recorded (kvm:kvm_exit); {} of those to QEMU were {}.",
+        percent_text(most.total.count(), all), most.key);
+  }
+  const std::uint64_t whole = report.vcpu_time();
+  if (whole == 0) return {};
+  std::string text = fmt::format("Of {} exits cost at least {}", whole_text(report),
+                                 percent_text(report.whole_cost_ns(), whole));
+  if (report.exits_asked.empty() && is_named(report.costliest))
+    text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
+                        report.costliest);
+  return text + ", in QEMU; what KVM and the guest took was not recorded (kvm:kvm_exit).";
+}
+
+}  // namespace
 
 std::string finding_text(const Report& report) {
-  if (!report.overhead || report.overhead->busy_ns() == 0) return {};
+  if (!report.overhead) return finding_without_overhead(report);
+  if (report.overhead->busy_ns() == 0) return {};
   const Overhead& overhead = *report.overhead;
   const std::uint64_t busy = overhead.busy_ns();
   const auto time = [&report](std::uint64_t ns) { return duration_text(ns, report.cycles); };
@@ -23,15 +93,14 @@ std::string finding_text(const Report& report) {
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
                       percent_text(overhead.guest_ns, busy), least,
                       percent_text(overhead.exit_ns, busy));
-  // A key that begins with these names nothing: "-", "[other]"; one that is of waits
-  // names no exit.
+  // One that is of waits names no exit.
   const bool of_waits =
       report.by.find("-by") != report.by.npos || report.by.find("-on") != report.by.npos;
   if (!report.exits_asked.empty())
     text +=
         fmt::format(" ({} of it by those with {})",
                     percent_text(report.cost_ns, report.all_cost_ns), report.exits_asked.text());
-  else if (!of_waits && !report.costliest.empty() && report.costliest.find_first_of("-[") != 0)
+  else if (!of_waits && is_named(report.costliest))
     text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
                         report.costliest);
   if (!report.knows(State::kUser))

@@ -35,6 +35,22 @@ std::vector<std::string> notes_of_calls(const Report& report, const Capabilities
   return notes;
 }
 
+// Exits that are always about something, and no event that tells what.
+void note_details(const Report& report, std::vector<std::string>& notes) {
+  constexpr std::string_view kAccesses[] = {
+      "EPT_MISCONFIG", "IO_INSTRUCTION", "MSR_READ", "MSR_WRITE", "io", "msr"};
+  if (report.by != "reason" || !report.durations()) return;
+  const auto is_told = [](const GroupRow& row) { return !row.largest.empty(); };
+  const auto is_access = [&](const GroupRow& row) {
+    return std::ranges::find(kAccesses, row.key) != std::end(kAccesses);
+  };
+  if (std::ranges::any_of(report.rows, is_told) || std::ranges::none_of(report.rows, is_access))
+    return;
+  notes.emplace_back(
+      "what the exits were about was not recorded: kvm:kvm_pio, kvm:kvm_mmio and kvm:kvm_msr tell "
+      "devices, ports, addresses and registers");
+}
+
 // A note for each VM whose exits all have rip 0.
 void note_hidden(const Report& report, std::vector<std::string>& notes) {
   struct Seen {
@@ -144,6 +160,7 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
         "no halt {}: guest time may include idle time, and exits cost at least their share",
         report.is_window ? "lies in this part of the recording" : "was recorded"));
   }
+  note_details(report, notes);
   note_hidden(report, notes);
   note_open(report, notes);
   if (report.wait_counters && report.wait_counters->cpu_assumed != 0) {

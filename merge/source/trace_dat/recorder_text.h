@@ -1,7 +1,7 @@
 // What a recording of ours says of its recorder, in the option VERSION, which trace-cmd prints:
 //
-//   trapline 0.1.0, process 230                         its own events among themselves are left out
-//   trapline 0.1.0, process 230, threads of 131 alone   only those of process 131 are recorded
+//   trapline 0.1.0, process 230                        what its threads do among them is left out
+//   trapline 0.1.0, process 230, threads of 131 alone  only those of process 131 are recorded
 #pragma once
 
 #include <cstdint>

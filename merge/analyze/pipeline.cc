@@ -1,3 +1,4 @@
+// More than 400 lines: every tracker is fed here, in its order.
 #include "merge/analyze/pipeline.h"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/stall_tracker.h"
 #include "merge/analyze/vhost_tracker.h"
 
@@ -26,9 +28,9 @@ std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, Sp
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all =
-      has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
-                        SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls);
+  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
+                                     SpanClass::kWaits | SpanClass::kGuestIntervals |
+                                     SpanClass::kStalls | SpanClass::kKernelParts);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -80,6 +82,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     waits_.emplace();
   if (!stall_sinks_.empty())
     stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants);
+  if (has(selected_, SpanClass::kKernelParts))
+    kernel_ = std::make_unique<KernelTracker>(names_, options_.event_name);
   if (options_.guest_intervals && !interval_sinks_.empty()) {
     guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
   }
@@ -88,7 +92,7 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
     builder_ = std::make_unique<SpanBuilder>(*this, those_that_select(sinks_, spans));
   }
   follows_events_ = on_thread() || !event_sinks_.empty() || !state_sinks_.empty() || waits_ ||
-                    stalls_ || guest_intervals_;
+                    kernel_ || stalls_ || guest_intervals_;
   exits_only_ = !follows_events_ && !builder_ && !requests_ && !interrupts_ && !halts_ &&
                 !placement_.checks();
 }
@@ -179,6 +183,7 @@ bool Pipeline::push_carefully(const Event& event) {
     if (!in_window) return true;
     note_interval(event.at);
     tracker_.pass();
+    if (kernel_ && !is_guest(event.machine)) kernel_->on(event);
     tell(event);
     return true;
   }
@@ -254,6 +259,7 @@ void Pipeline::follow(const Event& event) {
   if (!tracker_.state_runs().empty()) tell_states();
   if (on_thread()) stacks_.on_host(event, vmm_event());
   if (waits_) on_waits(event);
+  if (kernel_) kernel_->on(event);
   if (stalls_) {
     stalls_->on(event, *this);
     tell_stalls();
@@ -289,6 +295,7 @@ void Pipeline::tell_stalls() {
 void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
+  if (kernel_) kernel_->on_exit(exit);
   const bool wanted = !options_.wants || options_.wants(exit, *this);
   if (wanted)
     for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);

@@ -34,6 +34,7 @@
 
 namespace trapline {
 
+class KernelTracker;
 class Pipeline;
 class StallTracker;
 class VhostTracker;
@@ -96,6 +97,7 @@ class Pipeline {
   }
   [[nodiscard]] const HaltTracker* halts() const { return halts_ ? &*halts_ : nullptr; }
   [[nodiscard]] const WaitTracker* waits() const { return waits_ ? &*waits_ : nullptr; }
+  [[nodiscard]] const KernelTracker* kernel() const { return kernel_.get(); }
   [[nodiscard]] const StallTracker* stalls() const { return stalls_.get(); }
   [[nodiscard]] const GuestIntervals* guest_intervals() const {
     return guest_intervals_ ? &*guest_intervals_ : nullptr;
@@ -185,6 +187,7 @@ class Pipeline {
   std::optional<WaitTracker> waits_;
   std::optional<GuestIntervals> guest_intervals_;
   std::unique_ptr<StallTracker> stalls_;
+  std::unique_ptr<KernelTracker> kernel_;
   PlacementCheck placement_;
   bool has_guest_ = false;
   bool follows_events_ = false;  // follow() has something to do

@@ -40,7 +40,8 @@ enum class SpanClass : std::uint32_t {
   kAllEvents = 8192,  // with kEvents: event() for every event, decoded
   // guest_interval(): PipelineOptions::guest_intervals; implies kWaits
   kGuestIntervals = 16384,
-  kStalls = 32768,  // stall(); implies kWaits
+  kStalls = 32768,       // stall(); implies kWaits
+  kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

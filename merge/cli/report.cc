@@ -133,9 +133,10 @@ std::string command_for_all(const ReportArguments& options) {
   std::string command = fmt::format("trapline report {}{} --by {}", words.recording, words.interval,
                                     options.report.by_text);
   const std::pair<bool, std::string_view> kTablesAsked[] = {
-      {options.report.irq, " --irq"},     {options.report.halt, " --halt"},
-      {options.with_phases, " --phases"}, {options.report.guest, " --guest"},
-      {options.report.waits, " --waits"}, {options.report.steal, " --steal"}};
+      {options.report.irq, " --irq"},      {options.report.halt, " --halt"},
+      {options.with_phases, " --phases"},  {options.report.guest, " --guest"},
+      {options.report.waits, " --waits"},  {options.report.steal, " --steal"},
+      {options.report.kernel, " --kernel"}};
   for (const auto& [asked, option] : kTablesAsked)
     if (asked) command += option;
   if (!options.slower_than.empty()) command += " --slower-than " + options.slower_than;
@@ -177,7 +178,7 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   const ReportOptions& report = options.report;
   if (options.with_phases || !options.phases.empty() || !options.spans.empty() ||
       !options.slower_than.empty() || !options.which.empty() || report.irq || report.halt ||
-      report.guest || report.waits || report.steal) {
+      report.guest || report.waits || report.steal || report.kernel) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
                 "--format html has other tables beside it");
@@ -258,6 +259,8 @@ void add_tables(const OptionGroup& tables, ReportArguments& options) {
   tables.flag("--waits", options.report.waits, "Who preempted or blocked the vCPUs inside exits");
   tables.flag("--steal", options.report.steal,
               "Who ran while vCPUs were runnable, in exits or not");
+  tables.flag("--kernel", options.report.kernel,
+              "The kernel's time in exits, by what its events tell of it");
 }
 
 }  // namespace
@@ -281,7 +284,7 @@ void add_report(CLI::App& app, int& status) {
   tables.add("--sort", options->sort, "KEY", "total, count, mean, p99, max, key")
       ->capture_default_str();
   tables.add("--top", options->report.top, "",
-             "The first N rows of --by, --guest, --waits, --steal");
+             "The first N rows of --by, --guest, --kernel, --waits, --steal");
   tables.add("--slower-than", options->slower_than, "TIME",
              "List the exits that took at least this long");
   add_tables(tables, *options);

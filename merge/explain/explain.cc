@@ -111,6 +111,8 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   vmm_events_ = std::move(events);
   function_ = pipeline.stacks().innermost(pipeline.stack_of(exit));
   intervals_.assign(exit.intervals.begin(), exit.intervals.end());
+  const auto kernel = pipeline.kernel()->shares();
+  kernel_.assign(kernel.begin(), kernel.end());
   const auto shares = pipeline.waits()->shares(), halts = pipeline.waits()->halts();
   waits_.assign(shares.begin(), shares.end());
   waits_.insert(waits_.end(), halts.begin(), halts.end());
@@ -160,6 +162,13 @@ void ExitPicker::add_culprits(Explanation& explanation, const Naming& names) con
     }
     std::move(culprits.begin(), culprits.end(), std::back_inserter(explanation.culprits));
   }
+}
+
+void ExitPicker::add_kernel(Explanation& explanation, const Naming& names) const {
+  for (const KernelShare& share : kernel_)
+    explanation.kernel.push_back(
+        {printable(kernel_work_text(share.work, names.names[share.name])), share.ns, share.pieces});
+  std::ranges::stable_sort(explanation.kernel, std::greater<>(), &KernelPartOf::ns);
 }
 
 void ExitPicker::add_vmm_events(Explanation& explanation, const Naming& names) const {
@@ -241,6 +250,7 @@ std::optional<Explanation> ExitPicker::explain(const Naming& names) const {
   explanation.accesses = accesses_;
   explanation.has_vmm_events = names.pipeline.exits().counters().vmm_events != 0;
   add_culprits(explanation, names);
+  add_kernel(explanation, names);
   add_steps(explanation, names);
   add_vmm_events(explanation, names);
   if (largest_part(exit_) == slept_part(exit_)) explanation.waker = waker(names);

@@ -1,4 +1,6 @@
 // trapline explain: one exit, what its time went to and who kept it waiting.
+//
+// More than 150 lines: an explanation is one value.
 #pragma once
 
 #include <array>
@@ -7,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/analyze/thread_activity.h"
 #include "merge/pass/naming.h"
@@ -31,6 +34,12 @@ struct WaitedFor {
   std::string how;  // "vm 229 vcpu 0 ran instead", "until woken by timer"
   std::uint64_t ns = 0;
   std::uint64_t pieces = 0;  // 0: not a wait, but the rest of a halt
+};
+
+// What the kernel's part of an exit went to: KernelTracker.
+struct KernelPartOf {
+  std::string part;
+  std::uint64_t ns = 0, pieces = 0;
 };
 
 struct ExplainStep {
@@ -62,9 +71,10 @@ struct Explanation {
   States known;                // the parts that are known of any exit here
   std::uint64_t guest_ns = 0;  // how long the guest ran before; 0: not known
   std::uint64_t accesses = 0;  // of ports, or of MMIO: the exit's detail is the first; 0: none told
-  bool has_vmm_events = false;      // the recording has events of QEMU
-  std::vector<WaitedFor> culprits;  // of each part the largest first; they sum to it
-  std::vector<ExplainStep> steps;   // in order of time, the first kMostSteps
+  bool has_vmm_events = false;       // the recording has events of QEMU
+  std::vector<WaitedFor> culprits;   // of each part the largest first; they sum to it
+  std::vector<KernelPartOf> kernel;  // the largest first; they sum to the kernel's part
+  std::vector<ExplainStep> steps;    // in order of time, the first kMostSteps
   std::size_t steps_left_out = 0;
   std::vector<VmmEventText> vmm_events;  // that the vCPU's thread wrote, the first of them
   std::size_t vmm_events_left_out = 0;
@@ -73,6 +83,11 @@ struct Explanation {
   std::vector<std::string> quotas;  // sentences: what limits the vCPU's CPU time
   std::string advice, source;       // of docs/explain.md; empty: no entry there
   std::vector<std::string> notes;
+
+  // Whether events tell anything of the kernel's part.
+  [[nodiscard]] bool traced() const {
+    return kernel.size() > 1 || (kernel.size() == 1 && kernel[0].part != "untraced");
+  }
 };
 
 // Chooses the exit and keeps it: the longest that is no halt, or the one at a time.
@@ -85,7 +100,7 @@ class ExitPicker : public SpanSink {
 
   [[nodiscard]] SpanClass selects() const override {
     // A time may count from the first event of all.
-    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits |
+    return SpanClass::kEvents | SpanClass::kExits | SpanClass::kWaits | SpanClass::kKernelParts |
            (around_ ? SpanClass::kAllEvents : SpanClass::kNone);
   }
   void event(const Event& event, const Pipeline& pipeline) override;
@@ -109,6 +124,7 @@ class ExitPicker : public SpanSink {
   [[nodiscard]] bool is_better(const ExitSpan& exit, Timestamp first) const;
   void on_vmm_event(const Event& event, const VmmEvent& told);
   void add_culprits(Explanation& explanation, const Naming& names) const;
+  void add_kernel(Explanation& explanation, const Naming& names) const;
   void add_steps(Explanation& explanation, const Naming& names) const;
   void add_vmm_events(Explanation& explanation, const Naming& names) const;
   void add_advice(Explanation& explanation, const Naming& names) const;
@@ -127,6 +143,7 @@ class ExitPicker : public SpanSink {
   std::uint64_t guest_ns_ = 0, accesses_ = 0;
   std::vector<PartInterval> intervals_;
   std::vector<WaitShare> waits_;
+  std::vector<KernelShare> kernel_;
   std::map<ThreadId, VmmEvents> writing_;
   VmmEvents vmm_events_;
   Activity waker_;  // of the one of most blocked time, in that time

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/model/softirqs.h"
 
 namespace trapline {
 namespace {
@@ -10,10 +11,6 @@ namespace {
 // Names::kMost fits in 16 bits.
 constexpr unsigned kKindAt = 56, kRootAt = 52, kMissingAt = 48, kHandlerAt = 32;
 constexpr std::uint64_t kFourBits = 0xf;
-
-// The kernel's softirqs, include/linux/interrupt.h.
-constexpr std::string_view kSoftirqs[] = {"HI",       "TIMER",   "NET_TX", "NET_RX",  "BLOCK",
-                                          "IRQ_POLL", "TASKLET", "SCHED",  "HRTIMER", "RCU"};
 
 bool has_number(CulpritKind kind) {
   return kind == CulpritKind::kInterrupt || kind == CulpritKind::kSoftirq;
@@ -139,9 +136,7 @@ std::string Naming::text(const Culprit& culprit, ThreadId root) const {
     case CulpritKind::kInterrupt:
       return fmt::format("interrupt {}", culprit.number);
     case CulpritKind::kSoftirq:
-      return culprit.number < std::size(kSoftirqs)
-                 ? fmt::format("softirq {}", kSoftirqs[culprit.number])
-                 : fmt::format("softirq {}", culprit.number);
+      return softirq_text(culprit.number);
     case CulpritKind::kDisk:
       return "disk";
     case CulpritKind::kIpi:

@@ -1,4 +1,5 @@
 #include "merge/render/halt_costs.h"
+#include "merge/render/kernel.h"
 #include "merge/render/phases.h"
 #include "merge/render/render.h"
 #include "merge/render/tables.h"
@@ -13,6 +14,7 @@ void print_csv(const Report& report, std::ostream& out) {
   print_csv_rows(groups, out);
   print_waits_csv(report, out);
   if (report.halt_costs) print_halt_costs_csv(*report.halt_costs, out);
+  print_kernel_csv(report, out);
   if (report.phases) print_phases_csv(report, *report.phases, out);
 }
 

@@ -115,6 +115,12 @@ ExplainNode tree_of(const Explanation& explanation) {
       if (one.part == static_cast<Part>(i))
         node.children.push_back({one.who, one.ns, one.pieces, {}});
     }
+    // Nothing is said of a time that is untraced as a whole, or that hardly matters.
+    if (static_cast<Part>(i) == Part::kKernel && explanation.traced() &&
+        exit.span.parts[i] >= exit.span.total() / 10) {
+      for (const KernelPartOf& one : explanation.kernel)
+        node.children.push_back({one.part, one.ns, one.pieces, {}});
+    }
     tree.children.push_back(std::move(node));
   }
   return tree;
@@ -327,6 +333,9 @@ void print_json(const Explanation& explanation, std::ostream& out) {
                                 {"ns", one.ns},
                                 {"count", one.pieces}});
   }
+  json["kernel"] = Json::array();
+  for (const KernelPartOf& one : explanation.kernel)
+    json["kernel"].push_back({{"part", one.part}, {"ns", one.ns}, {"count", one.pieces}});
   json["waker"] = explanation.waker ? waker_json(*explanation.waker) : Json();
   json["qemu_events"] = Json::array();
   for (const VmmEventText& event : explanation.vmm_events) {

@@ -101,6 +101,14 @@ Json shares_json(const std::vector<PhaseShare>& shares, bool durations) {
   return rows;
 }
 
+Json kernel_json(const Report& report, const KernelReport& kernel) {
+  Json json = {
+      {"total_ns", value_or_null(told(report.known_states(), State::kKernel, kernel.total_ns))},
+      {"rows", rows_json(kernel_table(kernel))}};
+  if (kernel.rows_left_out != 0) json["rows_left_out"] = kernel.rows_left_out;
+  return json;
+}
+
 }  // namespace
 
 Json phases_json(const PhaseReport& phases, const Report& report) {
@@ -162,6 +170,7 @@ Json report_json(const Report& report) {
         {"blocked", wait_rows_json(report.waits->blocked, told)},
         {"halted", wait_rows_json(report.waits->halted, told && report.knows(State::kHalted))}};
   }
+  if (report.kernel) json["kernel"] = kernel_json(report, *report.kernel);
   if (report.steal) json["steal"] = steal_json(report);
   if (report.guest_functions) json["guest_functions"] = rows_json(guest_function_table(report));
   if (report.guest_functions_left_out != 0)

@@ -9,6 +9,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/halt_costs.h"
+#include "merge/render/kernel.h"
 #include "merge/render/phases.h"
 #include "merge/render/render.h"
 #include "merge/render/tables.h"
@@ -380,6 +381,7 @@ void print_text(const Report& report, const RecordingWords& words, std::ostream&
   if (report.halts) print_table(halt_table(report), "Halts", report.cycles, out, style);
   if (report.halt_costs) print_halt_costs(report, *report.halt_costs, out, style);
   if (report.phases) print_phases(report, *report.phases, out, style);
+  print_kernel(report, out, style);
   print_waits(report, out, style);
   print_guest_functions(report, out, style);
   print_counters(report, out, style);

@@ -29,13 +29,15 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
 
 SpanClass Aggregator::selects() const {
   // A report of requests alone needs no exits.
-  const bool exits = !options_.requests || options_.slower_than || needs_waits_ || phases_;
+  const bool exits =
+      !options_.requests || options_.slower_than || needs_waits_ || phases_ || options_.kernel;
   SpanClass selected = SpanClass::kLosses | (exits ? SpanClass::kExits : SpanClass::kNone);
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
   if (options_.halt) selected = selected | SpanClass::kHalts;
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
+  if (options_.kernel) selected = selected | SpanClass::kKernelParts;
   if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
   if (phases_) selected = selected | SpanClass::kEvents | SpanClass::kAllEvents;
   return selected;
@@ -65,6 +67,7 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   if (!options_.requests)
     subjects_.add(groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit), exit);
   if (phases_) phases_->exit(exit, pipeline);
+  if (options_.kernel) kernel_.add(exit, pipeline.kernel()->shares());
 }
 
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
@@ -113,6 +116,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   if (options_.halt) fill_halts(report, names);
   if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, names);
   if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
+  if (options_.kernel) report.kernel = kernel_.report(names, options_.top);
   if (needs_waits_) report_waits(report, names);
   if (options_.guest || report.rows_of == RowsOf::kCalls)
     fill_guest_functions(report, pipeline, options_.top);

@@ -9,6 +9,7 @@
 #include "merge/report/exit_keys.h"
 #include "merge/report/groups.h"
 #include "merge/report/irq_table.h"
+#include "merge/report/kernel_table.h"
 #include "merge/report/options.h"
 #include "merge/report/phase_table.h"
 #include "merge/report/report.h"
@@ -61,6 +62,7 @@ class Aggregator : public SpanSink {
   WaitTable waits_;
   StealTable steal_;
   HaltCosts halt_costs_;
+  KernelTable kernel_;
   std::optional<PhaseTable> phases_;
 };
 

@@ -25,7 +25,8 @@ Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_f
       {options.slower_than.has_value(), "--slower-than"},
       {options.irq, "--irq"},
       {options.waits, "--waits"},
-      {options.steal, "--steal"}};
+      {options.steal, "--steal"},
+      {options.kernel, "--kernel"}};
   for (const auto& [asked, name] : of_exits) {
     if (!asked) continue;
     return fail(ErrorKind::kUsage,

@@ -67,6 +67,9 @@ struct ReplayRow {
 [[nodiscard]] Table request_path_table(const Report& report);
 [[nodiscard]] Table vhost_table(const Report& report);
 
+// kernel_table.cc
+[[nodiscard]] Table kernel_table(const KernelReport& kernel);
+
 // phase_table.cc
 [[nodiscard]] Table phase_table(const PhaseReport& phases, const Report& report);
 

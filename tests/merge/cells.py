@@ -38,7 +38,7 @@ def narrow_lines(trapline, words, columns, folder):
 def check_widths(trapline, recording):
     """In the recording's folder: a path is not broken, and how long one is depends on where the checkout stands."""
     folder, recording = os.path.split(os.path.abspath(recording))
-    for words in (["report", recording, "--waits", "--steal", "--halt", "--irq", "--phases", "--guest", "--slower-than",
+    for words in (["report", recording, "--waits", "--steal", "--kernel", "--halt", "--irq", "--phases", "--guest", "--slower-than",
                    "5ms"], ["explain", recording, "-v"], ["diff", recording, recording, "--by", "detail"], ["info", recording]):
         for columns in (120, 80, 60):
             for line in narrow_lines(trapline, words, columns, folder):

@@ -19,7 +19,7 @@ import oracle
 
 MOST_LINES = 2000  # of rows: what can be told is the same of each
 SESSIONS = ("quota", "quota-io", "quota-tasks", "realtime", "own")
-REPORT = ["report", "--format", "json", "--waits", "--steal", "--halt", "--irq", "--slower-than", "100us", "--phases",
+REPORT = ["report", "--format", "json", "--waits", "--steal", "--kernel", "--halt", "--irq", "--slower-than", "100us", "--phases",
           "--guest"]
 COMMANDS = [REPORT, ["report", "--format", "json", "--by", "device"], ["explain", "--format", "json"],
             ["top", "--batch", "--interval", "1s"], ["report", "--format", "page-data"],

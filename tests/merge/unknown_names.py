@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ENVIRONMENT = {**os.environ, "TRAPLINE_CONFIG": ""}
-TABLES = ["--waits", "--steal", "--irq", "--halt", "--phases", "--guest", "--slower-than", "1us"]
+TABLES = ["--waits", "--steal", "--kernel", "--irq", "--halt", "--phases", "--guest", "--slower-than", "1us"]
 BY = ["device", "function,stack", "detail,qemu-event", "vm,vcpu,cpu", "preempted-by", "blocked-on,woken-by", "span"]
 LABELS = {"key", "path", "by", "command"}
 NO_NAMES = {"-", "", "[unknown]", "unknown", "?", "(null)", "None"}

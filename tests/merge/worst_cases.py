@@ -31,7 +31,7 @@ CASES = {}
 REPORT = ["report", "{}"]
 BY = ["report", "--by", "reason,detail,device,qemu-event,function,stack,vcpu,vm,cpu,nested,"
       "preempted-by,blocked-on", "{}"]
-SIDES = ["report", "--irq", "--halt", "--guest", "--waits", "--steal", "--slower-than", "0ns",
+SIDES = ["report", "--irq", "--halt", "--guest", "--waits", "--steal", "--kernel", "--slower-than", "0ns",
          "--format", "json", "{}"]
 CALLS = ["report", "--by", "stack", "--top", "0", "{}"]
 REQUESTS = ["report", "--by", "span", "{}"]

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BY = ["reason", "detail", "device", "reason,device", "qemu-event", "function", "stack", "vcpu", "vm",
       "span", "preempted-by,blocked-on", "cpu,nested"]
-TABLES = [[], ["--irq", "--halt", "--guest", "--waits", "--steal", "--slower-than", "1ms"],
+TABLES = [[], ["--irq", "--halt", "--guest", "--waits", "--steal", "--kernel", "--slower-than", "1ms"],
           ["--halt"], ["--phases"], ["--waits", "--top", "3"],
           ["--from", "+100ms", "--to", "+400ms", "--by", "reason"],
           ["--vcpu", "0", "--halt", "--by", "span"], ["--sort", "max", "--top", "3"]]

@@ -15,7 +15,7 @@ ROOT, TRAPLINE = Path(sys.argv[1]), sys.argv[2]
 LINUX, DEMO, TCG = "tests/data/box/linux-irq.dat", "tests/data/box/demo-ioctl.dat", "tests/merge/tcg/both.trapline"
 SPANS = ["tests/merge/guest-clock/host.dat", "tests/merge/guest-clock/guest.dat", "tests/merge/guest-clock/sync.txt",
          "--guest-span", "sched_switch:next_pid..sched_switch:prev_pid"]
-ALL = ["--irq", "--halt", "--phases", "--waits", "--steal", "--guest", "--slower-than", "1ms", "--top", "2"]
+ALL = ["--irq", "--halt", "--phases", "--waits", "--steal", "--kernel", "--guest", "--slower-than", "1ms", "--top", "2"]
 CASES = [
     ("report", ["report", LINUX, *ALL, "--format", "json"]),
     ("report", ["report", LINUX, "--by", "span", "--format", "json"]),

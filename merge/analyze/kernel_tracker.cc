@@ -1,0 +1,220 @@
+#include "merge/analyze/kernel_tracker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "merge/model/softirqs.h"
+
+namespace trapline {
+namespace {
+
+// Events that begin and end what a thread's CPU does, by the end of their names. `title` stands
+// before the rest of the name, or for it.
+struct Pair {
+  std::string_view events, begin, end, title;
+  bool rest;
+};
+constexpr std::array<Pair, 9> kPairs = {{
+    {"irq_vectors:", "_entry", "_exit", "vector ", true},
+    {"irq:tasklet", "_entry", "_exit", "tasklet", false},
+    {"ipi:ipi", "_entry", "_exit", "IPI", false},
+    {"timer:hrtimer_expire", "_entry", "_exit", "timer", false},
+    {"timer:timer_expire", "_entry", "_exit", "timer", false},
+    {"vmscan:mm_vmscan_direct_reclaim", "_begin", "_end", "direct reclaim", false},
+    {"vmscan:mm_vmscan_memcg_reclaim", "_begin", "_end", "reclaim of a cgroup", false},
+    {"compaction:mm_compaction", "_begin", "_end", "compaction", false},
+    {"vmscan:mm_vmscan_memcg_softlimit_reclaim", "_begin", "_end", "reclaim of a cgroup", false},
+}};
+
+}  // namespace
+
+std::string kernel_work_text(KernelWork work, std::string_view name) {
+  switch (work) {
+    case KernelWork::kAfter:
+      return fmt::format("after {}", name);
+    case KernelWork::kHandler:
+      return std::string(name);
+    case KernelWork::kUntraced:
+      break;
+  }
+  return "untraced";
+}
+
+// An event without a name, of a text that has none, tells nothing.
+KernelTracker::Type KernelTracker::look_up(const Event& event) {
+  const std::string name = event_name_(event);
+  for (const Pair& pair : kPairs) {
+    if (!name.starts_with(pair.events)) continue;
+    for (const auto& [suffix, kind] :
+         {std::pair(pair.begin, Type::Kind::kBegin), std::pair(pair.end, Type::Kind::kEnd)}) {
+      if (!name.ends_with(suffix)) continue;
+      const std::string rest =
+          name.substr(pair.events.size(), name.size() - pair.events.size() - suffix.size());
+      if (!pair.rest && !rest.empty()) continue;
+      return {kind, names_.id(std::string(pair.title) + rest)};
+    }
+  }
+  const std::string_view event_name = std::string_view(name).substr(name.find(':') + 1);
+  if (event_name.empty()) return {Type::Kind::kNothing, kNoName};
+  return {Type::Kind::kInstant, names_.id(event_name)};
+}
+
+KernelTracker::Type KernelTracker::type_of(const Event& event) {
+  if (const auto* host = std::get_if<HostEvent>(&event.payload)) {
+    const auto number = static_cast<std::uint32_t>(host->number);
+    switch (host->step) {
+      case HostStep::kIrqBegin:
+      case HostStep::kIrqEnd:
+        return {host->step == HostStep::kIrqBegin ? Type::Kind::kBegin : Type::Kind::kEnd,
+                names_.id(fmt::format("interrupt {}", number))};
+      case HostStep::kSoftirqBegin:
+      case HostStep::kSoftirqEnd:
+        return {host->step == HostStep::kSoftirqBegin ? Type::Kind::kBegin : Type::Kind::kEnd,
+                names_.id(softirq_text(number))};
+      default:
+        break;
+    }
+  }
+  if (event.source >= types_.size()) types_.resize(event.source + std::size_t{1});
+  std::vector<Type>& types = types_[event.source];
+  if (event.type >= types.size()) types.resize(event.type + std::size_t{1});
+  if (types[event.type].kind == Type::Kind::kNew) types[event.type] = look_up(event);
+  return types[event.type];
+}
+
+void KernelTracker::begin(Thread& thread, Timestamp at, bool named) {
+  thread.in_exit = true;
+  thread.named = named;
+  thread.pieces.clear();
+  thread.open.clear();
+  thread.last = kNoName;
+  thread.last_at = at;
+  add(thread, at);
+}
+
+// What the thread does from now on.
+void KernelTracker::add(Thread& thread, Timestamp at) {
+  if (thread.pieces.size() > kMostPieces) return;
+  if (thread.pieces.size() == kMostPieces) {
+    thread.pieces.push_back({at, at, KernelWork::kUntraced, kNoName});
+  } else if (!thread.open.empty()) {
+    thread.pieces.push_back({at, at, KernelWork::kHandler, thread.open.back()});
+  } else {
+    const KernelWork work = thread.last == kNoName ? KernelWork::kUntraced : KernelWork::kAfter;
+    thread.pieces.push_back({at, thread.last_at, work, thread.last});
+  }
+}
+
+void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type) {
+  switch (type.kind) {
+    case Type::Kind::kBegin:
+      if (thread.open.size() == kMostOpen) return;
+      thread.open.push_back(type.name);
+      break;
+    case Type::Kind::kEnd: {
+      const auto found = std::find(thread.open.rbegin(), thread.open.rend(), type.name);
+      if (found == thread.open.rend()) {
+        ++unpaired_;
+        return;
+      }
+      unpaired_ += static_cast<std::uint64_t>(found - thread.open.rbegin());
+      thread.open.erase(found.base() - 1, thread.open.end());
+      break;
+    }
+    case Type::Kind::kInstant:
+      if (!thread.open.empty()) return;  // the handler's
+      thread.last = type.name;
+      thread.last_at = event.at;
+      break;
+    default:
+      return;
+  }
+  add(thread, event.at);
+}
+
+void KernelTracker::on(const Event& event) {
+  // An exit that goes on after it has none of its events among those lost.
+  if (std::holds_alternative<Lost>(event.payload)) {
+    for (auto& entry : threads_.entries()) entry.state.named = true;
+    return;
+  }
+  const bool exits = std::holds_alternative<KvmExit>(event.payload);
+  const bool enters = std::holds_alternative<KvmEntry>(event.payload);
+  Thread* thread =
+      exits || enters ? threads_.get(event.thread, kMostThreads) : threads_.find(event.thread);
+  if (thread == nullptr) return;
+  if (exits) {
+    if (!thread->in_exit || thread->named) begin(*thread, event.at, true);
+    thread->named = true;
+    return;
+  }
+  if (enters) {
+    unpaired_ += thread->open.size();
+    thread->in_exit = false;
+    return;
+  }
+  if (std::holds_alternative<SchedSwitch>(event.payload)) {
+    // Some kernels write kvm_exit after the thread was switched out.
+    if (!thread->in_exit) begin(*thread, event.at, false);
+    return;
+  }
+  if (!thread->in_exit || std::holds_alternative<Marker>(event.payload)) return;
+  if (std::holds_alternative<IoctlEnter>(event.payload)) {
+    if (!thread->open.empty()) return;
+    thread->last = kNoName;
+    thread->last_at = event.at;
+    return add(*thread, event.at);
+  }
+  on_type(*thread, event, type_of(event));
+}
+
+void KernelTracker::add_share(KernelWork work, NameId name, std::uint64_t ns) {
+  if (ns == 0) return;
+  auto found = std::ranges::find_if(
+      shares_, [&](const KernelShare& share) { return share.work == work && share.name == name; });
+  if (found == shares_.end()) {
+    shares_.push_back({work, name, 0, 0, 0});
+    found = shares_.end() - 1;
+  }
+  ++found->pieces;
+  found->ns += ns;
+  found->max_ns = std::max(found->max_ns, ns);
+}
+
+void KernelTracker::on_exit(const ExitSpan& exit) {
+  shares_.clear();
+  std::uint64_t rest = exit.parts[static_cast<std::size_t>(Part::kKernel)];
+  const Thread* thread = threads_.find(exit.thread);
+  static const std::vector<Piece> kNone;
+  const std::vector<Piece>& pieces = thread == nullptr ? kNone : thread->pieces;
+  std::size_t at = 0;
+  Timestamp from_user;  // the end of the last time in user space
+  for (const PartInterval& interval : exit.intervals) {
+    if (interval.part == Part::kUser) from_user = interval.end;
+    if (interval.part != Part::kKernel) continue;
+    Timestamp done = interval.begin;
+    const auto take = [&](Timestamp until, KernelWork work, NameId name) {
+      until = std::min(until, interval.end);
+      if (until <= done) return;
+      const std::uint64_t ns = std::min(elapsed(done, until), rest);
+      add_share(work, name, ns);
+      rest -= ns;
+      done = until;
+    };
+    while (at + 1 < pieces.size() && pieces[at + 1].begin <= interval.begin) ++at;
+    for (std::size_t i = at; i < pieces.size() && done < interval.end; ++i) {
+      const Piece& piece = pieces[i];
+      take(piece.begin, KernelWork::kUntraced, kNoName);
+      const Timestamp until = i + 1 < pieces.size() ? pieces[i + 1].begin : interval.end;
+      // What came before user space says nothing of what comes after it.
+      const bool stale = piece.work == KernelWork::kAfter && piece.since < from_user;
+      take(until, stale ? KernelWork::kUntraced : piece.work, stale ? kNoName : piece.name);
+    }
+    take(interval.end, KernelWork::kUntraced, kNoName);
+  }
+  add_share(KernelWork::kUntraced, kNoName, rest);
+}
+
+}  // namespace trapline

@@ -1,0 +1,93 @@
+// Divides the kernel's part of exits among what the events of their threads tell of it.
+//
+//   kvm_exit      kvm_page_fault     local_timer_entry    local_timer_exit        kvm_entry
+//      │  untraced  │ after kvm_page_fault │ vector local_timer │ after kvm_page_fault │
+//
+// A handler, or another span of the kernel's (an entry event and its exit event), has the time in
+// which it is the innermost. Every other event is an instant: nothing tells how long the work that
+// it names took. The time up to the thread's next event is "after" it, and no more is said. What
+// comes before the first event, since kvm_exit or since user space, is untraced.
+//
+// The shares of an exit sum to its kernel part exactly.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "merge/model/event.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/names.h"
+#include "merge/model/thread_table.h"
+
+namespace trapline {
+
+enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler };
+struct KernelShare {
+  KernelWork work = KernelWork::kUntraced;
+  NameId name = kNoName;  // of the event, without its system, or of the handler
+  std::uint32_t pieces = 0;
+  std::uint64_t ns = 0, max_ns = 0;  // the longest piece
+};
+// "untraced", "after kvm_page_fault", "vector local_timer".
+[[nodiscard]] std::string kernel_work_text(KernelWork work, std::string_view name);
+
+class KernelTracker {
+ public:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  static constexpr std::size_t kMostPieces = 1u << 15;  // of an exit; further time is untraced
+  static constexpr std::size_t kMostOpen = 64;          // handlers, one in the other
+  using NameOf = std::function<std::string(const Event&)>;
+
+  // `names` is borrowed; `event_name`: "kvm:kvm_page_fault".
+  KernelTracker(Names& names, NameOf event_name)
+      : names_(names), event_name_(std::move(event_name)) {}
+
+  // Every event of the host, after the exit tracker took it.
+  void on(const Event& event);
+  // Takes the shares of an exit that ended with the last event. It needs the exit's intervals.
+  void on_exit(const ExitSpan& exit);
+  // Of the exit that was taken last, in the order in which they began.
+  [[nodiscard]] std::span<const KernelShare> shares() const { return shares_; }
+  // Ends of handlers in exits whose beginnings did not come; handlers that never ended.
+  [[nodiscard]] std::uint64_t unpaired() const { return unpaired_; }
+
+ private:
+  // What the events of one type are.
+  struct Type {
+    enum class Kind : std::uint8_t { kNew, kNothing, kInstant, kBegin, kEnd };
+    Kind kind = Kind::kNew;
+    NameId name = kNoName;
+  };
+  struct Piece {
+    Timestamp begin;
+    Timestamp since;  // of the event that it is after
+    KernelWork work;
+    NameId name;
+  };
+  struct Thread {
+    bool in_exit = false;
+    bool named = false;     // by its kvm_exit, or before a loss: the next one is another exit's
+    NameId last = kNoName;  // the last instant; none: untraced
+    Timestamp last_at;
+    std::vector<NameId> open;   // handlers
+    std::vector<Piece> pieces;  // of this exit; each lasts until the next
+  };
+  [[nodiscard]] Type type_of(const Event& event);
+  [[nodiscard]] Type look_up(const Event& event);
+  static void begin(Thread& thread, Timestamp at, bool named);
+  static void add(Thread& thread, Timestamp at);
+  void on_type(Thread& thread, const Event& event, const Type& type);
+  void add_share(KernelWork work, NameId name, std::uint64_t ns);
+
+  Names& names_;
+  NameOf event_name_;
+  std::vector<std::vector<Type>> types_;  // by source and type
+  ThreadTable<Thread> threads_;
+  std::vector<KernelShare> shares_;
+  std::uint64_t unpaired_ = 0;
+};
+
+}  // namespace trapline

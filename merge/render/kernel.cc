@@ -1,0 +1,41 @@
+#include "merge/render/kernel.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "merge/render/tables.h"
+#include "merge/render/units.h"
+#include "merge/report/tables.h"
+
+namespace trapline {
+
+void print_kernel(const Report& report, std::ostream& out, const TextStyle& style) {
+  if (!report.kernel) return;
+  const KernelReport& kernel = *report.kernel;
+  if (!report.knows(State::kKernel)) {
+    out << '\n';
+    print_wrapped("", "The kernel's time in exits was not recorded (kvm:kvm_exit).", out, style);
+    return;
+  }
+  const std::string_view who = report.knows(State::kUser) ? "The kernel" : "The kernel or QEMU";
+  const std::string total = duration_text(kernel.total_ns, report.cycles);
+  print_table(kernel_table(kernel), fmt::format("{} {}, in", who, total), report.cycles, out,
+              style);
+  if (kernel.total_ns == 0 || kernel.untraced_ns != kernel.total_ns) return;
+  print_wrapped("",
+                "No event was recorded in it that tells more (record kvm, irq_vectors, "
+                "irq:softirq_entry, irq:softirq_exit, timer:hrtimer_expire_entry, "
+                "timer:hrtimer_expire_exit).",
+                out, style);
+}
+
+void print_kernel_csv(const Report& report, std::ostream& out) {
+  if (!report.kernel) return;
+  const Table table = kernel_table(*report.kernel);
+  out << '\n';
+  print_csv_header(table, out);
+  print_csv_rows(table, out);
+}
+
+}  // namespace trapline

@@ -1,0 +1,69 @@
+#include "merge/report/kernel_table.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/pass/exit_text.h"
+#include "merge/report/tables.h"
+
+namespace trapline {
+
+void KernelTable::Sum::add(const Sum& other) {
+  ns += other.ns;
+  count += other.count;
+  max_ns = std::max(max_ns, other.max_ns);
+}
+
+void KernelTable::add(const ExitSpan& exit, std::span<const KernelShare> shares) {
+  const ExitReason& reason = exit.reason;
+  for (const KernelShare& share : shares) {
+    const Key key{exit.source, reason.reason, reason.isa, reason.exception_class,
+                  share.work,  share.name};
+    const auto found = sums_.find(key);
+    Sum& sum = found != sums_.end() ? found->second : sums_.size() >= kMost ? other_ : sums_[key];
+    sum.add({share.ns, share.pieces, share.max_ns});
+  }
+}
+
+// Two numbers may have one name.
+KernelReport KernelTable::report(const Naming& names, std::size_t top) const {
+  std::map<std::pair<std::string, std::string>, Sum> rows;
+  KernelReport report;
+  for (const auto& [key, sum] : sums_) {
+    const auto& [source, number, isa, exception_class, work, name] = key;
+    rows[{printable(reason_text(names.timeline.source(source), {number, isa, exception_class})),
+          printable(kernel_work_text(work, names.names[name]))}]
+        .add(sum);
+    if (work == KernelWork::kUntraced) report.untraced_ns += sum.ns;
+  }
+  if (other_.count != 0) rows[{std::string(Report::kFoldedKey), "-"}].add(other_);
+  for (const auto& [key, sum] : rows) {
+    report.rows.push_back({key.first, key.second, sum.ns, sum.count, sum.max_ns});
+    report.total_ns += sum.ns;
+  }
+  std::ranges::stable_sort(report.rows, std::greater<>(), &KernelRow::ns);
+  report.rows_left_out = keep_first(report.rows, top);
+  return report;
+}
+
+Table kernel_table(const KernelReport& kernel) {
+  using Row = KernelRow;
+  enum Goes : std::uint8_t { kMax = 1, kCount };
+  TableOf<Row> table(kernel.rows, [](const Row& row) { return row.reason + ": " + row.part; });
+  table.left_out = kernel.rows_left_out;
+  table.add({"reason"}, &Row::reason);
+  table.add({"part"}, &Row::part);
+  table.add(
+      {.key = "ns", .title = "time", .unit = Unit::kDuration, .stands_out = StandsOut::kLargest},
+      &Row::ns);
+  table.add({.title = "share", .unit = Unit::kShare}, [whole = kernel.total_ns](const Row& row) {
+    return Share{row.ns, whole};
+  });
+  table.add({.key = "count", .title = "times", .goes = kCount}, &Row::count);
+  table.add({.key = "max_ns", .title = "max", .unit = Unit::kDuration, .goes = kMax}, &Row::max_ns);
+  return table;
+}
+
+}  // namespace trapline

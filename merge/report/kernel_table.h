@@ -1,0 +1,35 @@
+// --kernel: what the kernel's time in exits went to, by reason.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+
+#include "merge/analyze/kernel_tracker.h"
+#include "merge/pass/naming.h"
+#include "merge/report/kernel_report.h"
+
+namespace trapline {
+
+class KernelTable {
+ public:
+  // Of reasons and their sub-parts; what comes then is one row, "[other]".
+  static constexpr std::size_t kMost = 4096;
+
+  void add(const ExitSpan& exit, std::span<const KernelShare> shares);
+  [[nodiscard]] KernelReport report(const Naming& names, std::size_t top) const;
+
+ private:
+  // Source and numbers of the reason, and the sub-part.
+  using Key =
+      std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, KernelWork, NameId>;
+  struct Sum {
+    std::uint64_t ns = 0, count = 0, max_ns = 0;
+    void add(const Sum& other);
+  };
+  std::map<Key, Sum> sums_;
+  Sum other_;
+};
+
+}  // namespace trapline

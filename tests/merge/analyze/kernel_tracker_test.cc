@@ -1,0 +1,153 @@
+#include "merge/analyze/kernel_tracker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "merge/analyze/pipeline.h"
+#include "tests/merge/analyze/events.h"
+
+namespace trapline::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+// Types of events that have no payload of their own, by number.
+constexpr const char* kEventNames[] = {"",
+                                       "kvm:kvm_page_fault",
+                                       "kvm:kvm_msr",
+                                       "irq_vectors:local_timer_entry",
+                                       "irq_vectors:local_timer_exit",
+                                       "timer:hrtimer_expire_entry",
+                                       "timer:hrtimer_expire_exit",
+                                       "timer:hrtimer_start",
+                                       "irq_vectors:vector_alloc"};
+enum Type : std::uint16_t {
+  kFault = 1,
+  kMsr,
+  kVector,
+  kVectorEnd,
+  kTimer,
+  kTimerEnd,
+  kStart,
+  kAlloc
+};
+
+Event other(std::uint64_t at, Type type, ThreadId thread = kVcpu0) {
+  Event event = make(at, 0, thread, Other{});
+  event.type = type;
+  return event;
+}
+Event softirq(std::uint64_t at, bool begins) {
+  return make(at, 0, kVcpu0,
+              HostEvent{begins ? HostStep::kSoftirqBegin : HostStep::kSoftirqEnd, 3, 0, 0, 0});
+}
+
+// The sub-parts of each exit's kernel time.
+class KernelParts : public SpanSink {
+ public:
+  using Parts = std::vector<std::pair<std::string, std::uint64_t>>;
+
+  SpanClass selects() const override { return SpanClass::kExits | SpanClass::kKernelParts; }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    Parts parts;
+    std::uint64_t sum = 0;
+    for (const KernelShare& share : pipeline.kernel()->shares()) {
+      parts.emplace_back(kernel_work_text(share.work, pipeline.names()[share.name]), share.ns);
+      sum += share.ns;
+      EXPECT_LE(share.max_ns, share.ns);
+    }
+    EXPECT_EQ(sum, exit.parts[static_cast<std::size_t>(Part::kKernel)]);
+    exits.push_back(std::move(parts));
+  }
+  std::vector<Parts> exits;
+};
+
+class KernelTrackerTest : public testing::Test {
+ protected:
+  void play(std::initializer_list<Event> events) {
+    PipelineOptions options;
+    options.model.sched_switch = options.model.userspace_exits = true;
+    options.model.user_end = UserEnd::kIoctl;
+    options.event_name = [](const Event& event) { return std::string(kEventNames[event.type]); };
+    pipeline_.emplace(std::move(options), std::vector<SpanSink*>{&sink_});
+    for (const Event& event : events) (void)pipeline_->push(event);
+    pipeline_->finish();
+  }
+  KernelParts sink_;
+  const std::vector<KernelParts::Parts>& exits_ = sink_.exits;
+  std::optional<Pipeline> pipeline_;
+};
+
+TEST_F(KernelTrackerTest, WithoutAnEventInsideAllIsUntraced) {
+  play({exit(100), entry(150)});
+  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 50))));
+}
+
+TEST_F(KernelTrackerTest, AnInstantNamesTheTimeAfterItAndNoWork) {
+  play({exit(100), other(110, kFault), other(140, kMsr), entry(150)});
+  EXPECT_THAT(exits_,
+              ElementsAre(ElementsAre(Pair("untraced", 10), Pair("after kvm_page_fault", 30),
+                                      Pair("after kvm_msr", 10))));
+}
+
+TEST_F(KernelTrackerTest, AHandlerHasItsOwnTimeAndTheInstantGoesOnAfterIt) {
+  play({exit(100), other(110, kFault), other(120, kVector), other(122, kTimer), other(124, kStart),
+        other(127, kTimerEnd), other(130, kVectorEnd), softirq(131, true), softirq(138, false),
+        entry(150)});
+  EXPECT_THAT(exits_,
+              ElementsAre(ElementsAre(
+                  Pair("untraced", 10), Pair("after kvm_page_fault", 10 + 1 + 12),
+                  Pair("vector local_timer", 2 + 3), Pair("timer", 5), Pair("softirq NET_RX", 7))));
+}
+
+TEST_F(KernelTrackerTest, AnEventOfItsSystemThatEndsNothingIsAnInstant) {
+  play({exit(100), other(110, kAlloc), entry(150)});
+  EXPECT_THAT(exits_,
+              ElementsAre(ElementsAre(Pair("untraced", 10), Pair("after vector_alloc", 40))));
+}
+
+TEST_F(KernelTrackerTest, AnEndWithoutABeginIsCountedAndChangesNothing) {
+  play({exit(100), other(110, kFault), other(120, kTimerEnd), entry(150)});
+  EXPECT_THAT(exits_,
+              ElementsAre(ElementsAre(Pair("untraced", 10), Pair("after kvm_page_fault", 40))));
+  EXPECT_EQ(pipeline_->kernel()->unpaired(), 1u);
+}
+
+TEST_F(KernelTrackerTest, AfterUserSpaceNothingIsKnownOfTheKernel) {
+  play({exit(100), other(110, kMsr), to_user(120), other(130, kFault), run_ioctl(180), entry(200)});
+  EXPECT_THAT(exits_,
+              ElementsAre(ElementsAre(Pair("untraced", 10 + 20), Pair("after kvm_msr", 10))));
+}
+
+TEST_F(KernelTrackerTest, TimeOffTheCpuIsInNoSubPart) {
+  play({exit(100), other(110, kFault), switch_out(120, false), wake(150), switch_in(160),
+        entry(200)});
+  EXPECT_THAT(exits_,
+              ElementsAre(ElementsAre(Pair("untraced", 10), Pair("after kvm_page_fault", 50))));
+}
+
+TEST_F(KernelTrackerTest, OtherThreadsEventsAreTheirs) {
+  play({exit(100), other(110, kFault, kOtherThread), entry(150)});
+  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 50))));
+}
+
+TEST_F(KernelTrackerTest, AnExitKeepsNothingOfTheOneBefore) {
+  play({exit(100), other(110, kVector), entry(150), exit(200), entry(250)});
+  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 10), Pair("vector local_timer", 40)),
+                                  ElementsAre(Pair("untraced", 50))));
+  EXPECT_EQ(pipeline_->kernel()->unpaired(), 1u);
+}
+
+TEST_F(KernelTrackerTest, ALateExitHasWhatCameSinceItsThreadLeftTheCpu) {
+  play({exit(10), entry(20), switch_out(100, true), switch_in(130), other(140, kVector),
+        other(145, kVectorEnd), exit(150), entry(160)});
+  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 10)),
+                                  ElementsAre(Pair("untraced", 10 + 5 + 10),
+                                              Pair("vector local_timer", 5))));
+}
+
+}  // namespace
+}  // namespace trapline::test

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""What the kernel's time in exits went to, once more from the text of `trace-cmd report`.
+
+  kernel_oracle.py TRAPLINE FILE...    compares `trapline report FILE --kernel` and `explain` with it
+
+The exits come from oracle.py. Here the events of an exit are walked after it has ended; docs/formats/report.md ("Inside
+the kernel") is what both follow. The rows sum to the exits' kernel time, reason by reason, to the nanosecond.
+"""
+import collections
+import json
+import re
+import subprocess
+import sys
+
+import oracle
+
+VECTORS = ("local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "x86_platform_ipi",
+           "error_apic", "spurious_apic", "thermal_apic", "threshold_apic", "deferred_error_apic")
+SPANS = {"hrtimer_expire": "timer", "timer_expire": "timer", "tasklet": "tasklet", "ipi": "IPI",
+         "mm_vmscan_direct_reclaim": "direct reclaim", "mm_vmscan_memcg_reclaim": "reclaim of a cgroup",
+         "mm_vmscan_memcg_softlimit_reclaim": "reclaim of a cgroup", "mm_compaction": "compaction",
+         **{name: f"vector {name}" for name in VECTORS}}
+SILENT = ("kvm_exit", "kvm_entry", "sched_switch", "print")
+UNTRACED = "untraced"
+
+
+def handler(event):
+    """(its name, whether it begins) of an event that begins or ends one."""
+    stem, _, end = event.name.rpartition("_")
+    if end not in ("entry", "exit", "begin", "end"):
+        return None
+    if stem == "irq_handler":
+        return f"interrupt {oracle.number(event.fields, 'irq')}", end == "entry"
+    if stem == "softirq":
+        return "softirq " + re.search(r"action=(\w+)", event.text)[1], end == "entry"
+    return (SPANS[stem], end in ("entry", "begin")) if stem in SPANS else None
+
+
+def exits_events(events, holes):
+    """By thread and the time of its kvm_entry: the events of the exit that it ends.
+
+    The first is kvm_exit, or the sched_switch away that some kernels write before it; after a loss kvm_exit.
+    """
+    found, since, named = {}, {}, {}
+    losses = {(hole.cpu, hole.after) for hole in holes}
+    for event in events:
+        tid = event.tid
+        if event.name in ("kvm_entry", "kvm_exit"):
+            named.setdefault(tid, True)
+        if event.name == "kvm_exit":
+            if tid not in since or named[tid]:
+                since[tid] = []
+            named[tid] = True
+        elif event.name == "sched_switch" and tid in named and tid not in since:
+            since[tid], named[tid] = [], False
+        if tid in since:
+            since[tid].append(event)
+        if event.name == "kvm_entry" and tid in since:
+            found[tid, event.at] = since.pop(tid)
+        if (event.cpu, event.at) in losses:
+            named = dict.fromkeys(named, True)
+    return found
+
+
+def labels(events):
+    """(from when, what, the event that it is after) in order."""
+    open_handlers, last = [], None
+    for event in events:
+        begins = handler(event)
+        if begins and begins[1]:
+            open_handlers.append(begins[0])
+        elif begins:
+            if begins[0] not in open_handlers:
+                continue
+            while open_handlers.pop() != begins[0]:
+                pass
+        elif open_handlers and event.name != "kvm_exit":
+            continue
+        elif event.name == "sys_enter_ioctl":
+            last = None
+        elif event.name in SILENT:
+            if event is not events[0]:
+                continue
+        else:
+            last = event
+        yield event.at, open_handlers[-1] if open_handlers else f"after {last.name}" if last else UNTRACED, last
+
+
+def shares(span, events):
+    """(what, ns) of the kernel's pieces of one exit."""
+    states = list(labels(events))
+    pieces, user_end = [], 0
+    for begin, end, state in span.pieces:
+        if state == "kernel" and pieces and pieces[-1][1] == begin:
+            pieces[-1] = (pieces[-1][0], end, user_end)
+        elif state == "kernel":
+            pieces.append((begin, end, user_end))
+        elif state == "user":
+            user_end = end
+    for begin, end, back in pieces:
+        at = begin
+        for i, (since, what, last) in enumerate(states):
+            until = min(states[i + 1][0] if i + 1 < len(states) else end, end)
+            if since > at and since <= end and i == 0:
+                yield UNTRACED, since - at
+                at = since
+            if until <= at or since > at:
+                continue
+            stale = what.startswith("after ") and last.at < back
+            yield UNTRACED if stale else what, until - at
+            at = until
+        if at < end:
+            yield UNTRACED, end - at
+
+
+def expected(path):
+    events, holes = oracle.read(path)
+    model = oracle.Model(events, holes).run()
+    of_exits = exits_events(events, holes)
+    rows = collections.defaultdict(lambda: [0, 0, 0])
+    for span in model.spans:
+        for what, ns in shares(span, of_exits.get((span.tid, span.end), [])):
+            row = rows[span.reason, what]
+            row[:] = row[0] + ns, row[1] + 1, max(row[2], ns)
+    return {key: tuple(row) for key, row in rows.items() if row[0]}, "kernel" in model.unknown
+
+
+def run(trapline, *words):
+    done = subprocess.run([trapline, *words, "--format", "json"], capture_output=True, check=False)
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def check(trapline, path):
+    want, unknown = expected(path)
+    got = run(trapline, "report", path, "--kernel")
+    if unknown:
+        return [] if got["kernel"] == {"total_ns": None, "rows": []} else ["a kernel part that is not known has rows"]
+    table = got["kernel"]["rows"]
+    have = {(row["reason"], row["part"]): (row["ns"], row["count"], row["max_ns"]) for row in table}
+    wrong = [f"{' '.join(key)}: trapline {have.get(key)}, oracle {want.get(key)}"
+             for key in sorted({*have, *want}) if have.get(key) != want.get(key)]
+    for group in got["groups"]["rows"]:
+        inside = sum(row["ns"] for row in table if row["reason"] == group["key"])
+        if inside != (group["kernel_ns"] or 0):
+            wrong.append(f"{group['key']}: its sub-parts sum to {inside}, the kernel's part is {group['kernel_ns']}")
+    explained = run(trapline, "explain", path)
+    if explained and sum(part["ns"] for part in explained["kernel"]) != (explained["exit"]["kernel_ns"] or 0):
+        wrong.append("explain: the sub-parts do not sum to the kernel's part")
+    if not wrong:
+        named = sum(row["ns"] for row in table if row["part"] != UNTRACED)
+        print(f"{path}: {len(table)} rows agree; {named} of {got['kernel']['total_ns']} ns named")
+    return wrong
+
+
+def main():
+    trapline, *paths = sys.argv[1:]
+    failed = False
+    for path in paths:
+        for line in check(trapline, path):
+            print(f"{path}: {line}", file=sys.stderr)
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

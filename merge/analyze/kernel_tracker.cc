@@ -36,6 +36,8 @@ std::string kernel_work_text(KernelWork work, std::string_view name) {
       return fmt::format("after {}", name);
     case KernelWork::kHandler:
       return std::string(name);
+    case KernelWork::kFunction:
+      return fmt::format("{}()", name);
     case KernelWork::kUntraced:
       break;
   }
@@ -88,7 +90,7 @@ void KernelTracker::begin(Thread& thread, Timestamp at, bool named) {
   thread.in_exit = true;
   thread.named = named;
   thread.pieces.clear();
-  thread.open.clear();
+  std::erase_if(thread.open, [](const Open& one) { return one.depth == Open::kHandler; });
   thread.last = kNoName;
   thread.last_at = at;
   add(thread, at);
@@ -96,35 +98,80 @@ void KernelTracker::begin(Thread& thread, Timestamp at, bool named) {
 
 // What the thread does from now on.
 void KernelTracker::add(Thread& thread, Timestamp at) {
-  if (thread.pieces.size() > kMostPieces) return;
+  if (!thread.in_exit || thread.pieces.size() > kMostPieces) return;
   if (thread.pieces.size() == kMostPieces) {
-    thread.pieces.push_back({at, at, KernelWork::kUntraced, kNoName});
+    thread.pieces.push_back({at, at, KernelWork::kUntraced, kNoName, 0});
   } else if (!thread.open.empty()) {
-    thread.pieces.push_back({at, at, KernelWork::kHandler, thread.open.back()});
+    const Open& inner = thread.open.back();
+    const bool handler = inner.depth == Open::kHandler;
+    thread.pieces.push_back(
+        {at, at, handler ? KernelWork::kHandler : KernelWork::kFunction, inner.name, inner.stack});
   } else {
     const KernelWork work = thread.last == kNoName ? KernelWork::kUntraced : KernelWork::kAfter;
-    thread.pieces.push_back({at, thread.last_at, work, thread.last});
+    thread.pieces.push_back({at, thread.last_at, work, thread.last, 0});
   }
+}
+
+void KernelTracker::open(Thread& thread, NameId name, std::int32_t depth) {
+  const KernelWork work = depth == Open::kHandler ? KernelWork::kHandler : KernelWork::kFunction;
+  const KernelStackId parent = thread.open.empty() ? 0 : thread.open.back().stack;
+  KernelStackId stack = 0;
+  if (const auto found = stacks_.find({parent, name, work}); found != stacks_.end()) {
+    stack = found->second;
+  } else if (frames_.size() < kMostStacks) {
+    stack = static_cast<KernelStackId>(frames_.size());
+    frames_.push_back({parent, name, work});
+    stacks_.emplace(std::tuple(parent, name, work), stack);
+  }
+  thread.open.push_back({name, depth, stack});
+}
+
+NameId KernelTracker::function_of(const Event& event, std::uint64_t address) {
+  const auto [place, is_new] = functions_.try_emplace({event.source, address}, kNoName);
+  if (!is_new) return place->second;
+  std::string name = function_ ? function_(event) : std::string();
+  if (name.empty()) name = fmt::format("{:#x}", address);
+  return place->second = names_.id(name);
+}
+
+// The depth tells which functions have returned, also where that was not recorded.
+void KernelTracker::on_function(const Event& event, const HostEvent& call) {
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr || call.number < 0) return;
+  const NameId name = function_of(event, call.address);
+  const auto deeper = [&](const Open& one) { return one.depth >= call.number; };
+  const auto first = std::ranges::find_if(thread->open, deeper);
+  if (call.step == HostStep::kFunctionBegin) {
+    thread->open.erase(first, thread->open.end());
+    if (thread->open.size() < kMostOpen) open(*thread, name, call.number);
+  } else {
+    if (first == thread->open.end() || first->depth != call.number || first->name != name) return;
+    thread->open.erase(first, thread->open.end());
+  }
+  add(*thread, event.at);
 }
 
 void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type) {
   switch (type.kind) {
     case Type::Kind::kBegin:
-      if (thread.open.size() == kMostOpen) return;
-      thread.open.push_back(type.name);
+      if (thread.open.size() >= kMostOpen) return;
+      open(thread, type.name, Open::kHandler);
       break;
     case Type::Kind::kEnd: {
-      const auto found = std::find(thread.open.rbegin(), thread.open.rend(), type.name);
+      const auto found = std::find_if(
+          thread.open.rbegin(), thread.open.rend(),
+          [&](const Open& one) { return one.depth == Open::kHandler && one.name == type.name; });
       if (found == thread.open.rend()) {
         ++unpaired_;
         return;
       }
-      unpaired_ += static_cast<std::uint64_t>(found - thread.open.rbegin());
+      for (auto later = thread.open.rbegin(); later != found; ++later)
+        if (later->depth == Open::kHandler) ++unpaired_;
       thread.open.erase(found.base() - 1, thread.open.end());
       break;
     }
     case Type::Kind::kInstant:
-      if (!thread.open.empty()) return;  // the handler's
+      if (!thread.open.empty()) return;  // the handler's, or the function's
       thread.last = type.name;
       thread.last_at = event.at;
       break;
@@ -135,29 +182,39 @@ void KernelTracker::on_type(Thread& thread, const Event& event, const Type& type
 }
 
 void KernelTracker::on(const Event& event) {
-  // An exit that goes on after it has none of its events among those lost.
+  // An exit that goes on after it has none of its events among those lost; which functions have
+  // returned meanwhile is not known.
   if (std::holds_alternative<Lost>(event.payload)) {
-    for (auto& entry : threads_.entries()) entry.state.named = true;
+    for (auto& entry : threads_.entries()) {
+      entry.state.named = true;
+      std::erase_if(entry.state.open, [](const Open& one) { return one.depth != Open::kHandler; });
+    }
     return;
   }
+  if (const auto* host = std::get_if<HostEvent>(&event.payload);
+      host != nullptr &&
+      (host->step == HostStep::kFunctionBegin || host->step == HostStep::kFunctionEnd))
+    return on_function(event, *host);
   const bool exits = std::holds_alternative<KvmExit>(event.payload);
   const bool enters = std::holds_alternative<KvmEntry>(event.payload);
   Thread* thread =
       exits || enters ? threads_.get(event.thread, kMostThreads) : threads_.find(event.thread);
   if (thread == nullptr) return;
+  thread->is_vcpu |= exits || enters;
   if (exits) {
     if (!thread->in_exit || thread->named) begin(*thread, event.at, true);
     thread->named = true;
     return;
   }
   if (enters) {
-    unpaired_ += thread->open.size();
+    unpaired_ +=
+        static_cast<std::uint64_t>(std::ranges::count(thread->open, Open::kHandler, &Open::depth));
     thread->in_exit = false;
     return;
   }
   if (std::holds_alternative<SchedSwitch>(event.payload)) {
     // Some kernels write kvm_exit after the thread was switched out.
-    if (!thread->in_exit) begin(*thread, event.at, false);
+    if (!thread->in_exit && thread->is_vcpu) begin(*thread, event.at, false);
     return;
   }
   if (!thread->in_exit || std::holds_alternative<Marker>(event.payload)) return;
@@ -170,24 +227,33 @@ void KernelTracker::on(const Event& event) {
   on_type(*thread, event, type_of(event));
 }
 
-void KernelTracker::add_share(KernelWork work, NameId name, std::uint64_t ns) {
+void KernelTracker::add_share(const Piece& piece, std::uint64_t ns) {
   if (ns == 0) return;
-  auto found = std::ranges::find_if(
-      shares_, [&](const KernelShare& share) { return share.work == work && share.name == name; });
-  if (found == shares_.end()) {
-    shares_.push_back({work, name, 0, 0, 0});
-    found = shares_.end() - 1;
-  }
-  ++found->pieces;
-  found->ns += ns;
-  found->max_ns = std::max(found->max_ns, ns);
+  const auto [place, is_new] =
+      share_of_.try_emplace({piece.work, piece.name, piece.stack}, shares_.size());
+  if (is_new) shares_.push_back({piece.work, piece.name, piece.stack, 0, 0, 0});
+  KernelShare& share = shares_[place->second];
+  ++share.pieces;
+  share.ns += ns;
+  share.max_ns = std::max(share.max_ns, ns);
+}
+
+NameId KernelTracker::function() const {
+  std::map<NameId, std::uint64_t> own;
+  for (const KernelShare& share : shares_)
+    if (share.work == KernelWork::kFunction) own[share.name] += share.ns;
+  const auto most =
+      std::ranges::max_element(own, {}, [](const auto& function) { return function.second; });
+  return most == own.end() ? kNoName : most->first;
 }
 
 void KernelTracker::on_exit(const ExitSpan& exit) {
   shares_.clear();
+  share_of_.clear();
   std::uint64_t rest = exit.parts[static_cast<std::size_t>(Part::kKernel)];
   const Thread* thread = threads_.find(exit.thread);
   static const std::vector<Piece> kNone;
+  static constexpr Piece kUntraced{{}, {}, KernelWork::kUntraced, kNoName, 0};
   const std::vector<Piece>& pieces = thread == nullptr ? kNone : thread->pieces;
   std::size_t at = 0;
   Timestamp from_user;  // the end of the last time in user space
@@ -195,26 +261,26 @@ void KernelTracker::on_exit(const ExitSpan& exit) {
     if (interval.part == Part::kUser) from_user = interval.end;
     if (interval.part != Part::kKernel) continue;
     Timestamp done = interval.begin;
-    const auto take = [&](Timestamp until, KernelWork work, NameId name) {
+    const auto take = [&](Timestamp until, const Piece& piece) {
       until = std::min(until, interval.end);
       if (until <= done) return;
       const std::uint64_t ns = std::min(elapsed(done, until), rest);
-      add_share(work, name, ns);
+      add_share(piece, ns);
       rest -= ns;
       done = until;
     };
     while (at + 1 < pieces.size() && pieces[at + 1].begin <= interval.begin) ++at;
     for (std::size_t i = at; i < pieces.size() && done < interval.end; ++i) {
       const Piece& piece = pieces[i];
-      take(piece.begin, KernelWork::kUntraced, kNoName);
+      take(piece.begin, kUntraced);
       const Timestamp until = i + 1 < pieces.size() ? pieces[i + 1].begin : interval.end;
       // What came before user space says nothing of what comes after it.
       const bool stale = piece.work == KernelWork::kAfter && piece.since < from_user;
-      take(until, stale ? KernelWork::kUntraced : piece.work, stale ? kNoName : piece.name);
+      take(until, stale ? kUntraced : piece);
     }
-    take(interval.end, KernelWork::kUntraced, kNoName);
+    take(interval.end, kUntraced);
   }
-  add_share(KernelWork::kUntraced, kNoName, rest);
+  add_share(kUntraced, rest);
 }
 
 }  // namespace trapline

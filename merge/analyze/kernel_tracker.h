@@ -4,7 +4,8 @@
 //      │  untraced  │ after kvm_page_fault │ vector local_timer │ after kvm_page_fault │
 //
 // A handler, or another span of the kernel's (an entry event and its exit event), has the time in
-// which it is the innermost. Every other event is an instant: nothing tells how long the work that
+// which it is the innermost; so have functions of the kernel that function_graph recorded. Those
+// that last longer than the exit, or began before it, are cut at its edges. Every other event is an instant: nothing tells how long the work that
 // it names took. The time up to the thread's next event is "after" it, and no more is said. What
 // comes before the first event, since kvm_exit or since user space, is untraced.
 //
@@ -13,8 +14,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "merge/model/event.h"
@@ -24,33 +27,46 @@
 
 namespace trapline {
 
-enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler };
+enum class KernelWork : std::uint8_t { kUntraced, kAfter, kHandler, kFunction };
+// What handlers and functions are one in the other, the innermost; 0: none.
+using KernelStackId = std::uint32_t;
+struct KernelFrame {
+  KernelStackId parent = 0;
+  NameId name = kNoName;
+  KernelWork work = KernelWork::kUntraced;
+  friend bool operator==(const KernelFrame&, const KernelFrame&) = default;
+};
 struct KernelShare {
   KernelWork work = KernelWork::kUntraced;
-  NameId name = kNoName;  // of the event, without its system, or of the handler
+  NameId name = kNoName;  // of the event, without its system, of the handler, the function
+  KernelStackId stack = 0;
   std::uint32_t pieces = 0;
   std::uint64_t ns = 0, max_ns = 0;  // the longest piece
 };
-// "untraced", "after kvm_page_fault", "vector local_timer".
+// "untraced", "after kvm_page_fault", "vector local_timer", "svm_handle_exit()".
 [[nodiscard]] std::string kernel_work_text(KernelWork work, std::string_view name);
 
 class KernelTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
   static constexpr std::size_t kMostPieces = 1u << 15;  // of an exit; further time is untraced
-  static constexpr std::size_t kMostOpen = 64;          // handlers, one in the other
+  static constexpr std::size_t kMostOpen = 128;         // handlers and functions
+  static constexpr std::size_t kMostStacks = 1u << 16;  // further ones have no parents
   using NameOf = std::function<std::string(const Event&)>;
 
-  // `names` is borrowed; `event_name`: "kvm:kvm_page_fault".
-  KernelTracker(Names& names, NameOf event_name)
-      : names_(names), event_name_(std::move(event_name)) {}
+  // `names` is borrowed; `event_name`: "kvm:kvm_page_fault"; `function`: of kFunctionBegin.
+  KernelTracker(Names& names, NameOf event_name, NameOf function)
+      : names_(names), event_name_(std::move(event_name)), function_(std::move(function)) {}
 
   // Every event of the host, after the exit tracker took it.
   void on(const Event& event);
   // Takes the shares of an exit that ended with the last event. It needs the exit's intervals.
   void on_exit(const ExitSpan& exit);
-  // Of the exit that was taken last, in the order in which they began.
+  // Of the exit that was taken last, in the order in which they began; one for each stack.
   [[nodiscard]] std::span<const KernelShare> shares() const { return shares_; }
+  [[nodiscard]] const KernelFrame& frame(KernelStackId stack) const { return frames_[stack]; }
+  // The function that took most of that exit's kernel time, without its callees; kNoName: none.
+  [[nodiscard]] NameId function() const;
   // Ends of handlers in exits whose beginnings did not come; handlers that never ended.
   [[nodiscard]] std::uint64_t unpaired() const { return unpaired_; }
 
@@ -66,13 +82,21 @@ class KernelTracker {
     Timestamp since;  // of the event that it is after
     KernelWork work;
     NameId name;
+    KernelStackId stack;
+  };
+  struct Open {  // a handler, or a function of this depth
+    NameId name = kNoName;
+    std::int32_t depth = kHandler;
+    KernelStackId stack = 0;
+    static constexpr std::int32_t kHandler = -1;
   };
   struct Thread {
+    bool is_vcpu = false;  // else its functions are followed until it may be one
     bool in_exit = false;
     bool named = false;     // by its kvm_exit, or before a loss: the next one is another exit's
     NameId last = kNoName;  // the last instant; none: untraced
     Timestamp last_at;
-    std::vector<NameId> open;   // handlers
+    std::vector<Open> open;     // the innermost last
     std::vector<Piece> pieces;  // of this exit; each lasts until the next
   };
   [[nodiscard]] Type type_of(const Event& event);
@@ -80,13 +104,20 @@ class KernelTracker {
   static void begin(Thread& thread, Timestamp at, bool named);
   static void add(Thread& thread, Timestamp at);
   void on_type(Thread& thread, const Event& event, const Type& type);
-  void add_share(KernelWork work, NameId name, std::uint64_t ns);
+  void on_function(const Event& event, const HostEvent& call);
+  void open(Thread& thread, NameId name, std::int32_t depth);
+  [[nodiscard]] NameId function_of(const Event& event, std::uint64_t address);
+  void add_share(const Piece& piece, std::uint64_t ns);
 
   Names& names_;
-  NameOf event_name_;
+  NameOf event_name_, function_;
   std::vector<std::vector<Type>> types_;  // by source and type
   ThreadTable<Thread> threads_;
   std::vector<KernelShare> shares_;
+  std::map<std::tuple<KernelWork, NameId, KernelStackId>, std::size_t> share_of_;
+  std::vector<KernelFrame> frames_{KernelFrame()};
+  std::map<std::tuple<KernelStackId, NameId, KernelWork>, KernelStackId> stacks_;
+  std::map<std::pair<std::uint16_t, std::uint64_t>, NameId> functions_;  // by source and address
   std::uint64_t unpaired_ = 0;
 };
 

@@ -83,7 +83,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (!stall_sinks_.empty())
     stalls_ = std::make_unique<StallTracker>(options_.stalls_ns, !options_.wants);
   if (has(selected_, SpanClass::kKernelParts))
-    kernel_ = std::make_unique<KernelTracker>(names_, options_.event_name);
+    kernel_ =
+        std::make_unique<KernelTracker>(names_, options_.event_name, options_.kernel_function);
   if (options_.guest_intervals && !interval_sinks_.empty()) {
     guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
   }

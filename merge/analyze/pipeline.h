@@ -51,6 +51,8 @@ struct PipelineOptions {
   // read.
   std::optional<GuestSpanSpec> guest_intervals;
   GuestIntervals::TextOf event_name, event_text;
+  // Of HostStep::kFunctionBegin.
+  std::function<std::string(const Event&)> kernel_function;
   // Stalls that last at least so long are handed out, where a sink selects them.
   std::uint64_t stalls_ns = 10'000'000;
   // What each source of the timeline records; sources beyond the list are the host kernel's.

@@ -72,6 +72,8 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
     case HostStep::kFutexEnd:
       futexes_.on_return(event.thread, event.at);
       break;
+    case HostStep::kFunctionBegin:
+    case HostStep::kFunctionEnd:
     case HostStep::kMigrate:
       break;
   }

@@ -1,6 +1,8 @@
 // trapline top: live figures of this host's virtual machines.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend_ftrace/base/duration.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
@@ -22,6 +24,11 @@ Result<void> complete(TopArguments& options) {
   live::TopOptions& top = options.top;
   auto by = parse_dimensions(options.by);
   if (!by) return tl::unexpected(std::move(by).error());
+  if (std::ranges::find(*by, Dimension::kKernelFunction) != by->end()) {
+    return fail(
+        ErrorKind::kUsage,
+        "--by kernel-function: needs a recording; use trapline report --by kernel-function");
+  }
   top.engine.frames.by = top.batch.by = std::move(*by);
   top.batch.by_text = options.by;
   auto sort = parse_sort(options.sort);

@@ -57,6 +57,7 @@ SpanClass CompareSink::selects() const {
   if (what_ == CompareRows::kFunctions) selected = selected | SpanClass::kCalls;
   if (what_ == CompareRows::kInterrupts) selected = selected | SpanClass::kInterrupts;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
+  if (keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
   return selected;
 }
 
@@ -83,7 +84,7 @@ void CompareSink::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   if (what_ != CompareRows::kExits) return;
   const StackId stack = keys_.needs_stack() ? pipeline.stack_of(exit) : kNoStack;
-  RecordedRow& row = row_of(keys_.of(exit, stack, pipeline.stacks(), shares));
+  RecordedRow& row = row_of(keys_.of(exit, stack, pipeline.stacks(), shares, pipeline.kernel()));
   if (!exit.halt) row.halts = false;
   row.durations.add(exit.total());
   add_parts(row, exit.parts);

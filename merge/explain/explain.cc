@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
@@ -35,6 +36,34 @@ std::vector<WaitedFor> by_culprit(const std::vector<WaitShare>& waits, Part part
   std::stable_sort(culprits.begin(), culprits.end(),
                    [](const WaitedFor& a, const WaitedFor& b) { return a.ns > b.ns; });
   return culprits;
+}
+
+// The child of that text, with that much more time.
+ExplainNode& child_of(ExplainNode& node, const std::string& text, std::uint64_t ns) {
+  auto child = std::ranges::find(node.children, text, &ExplainNode::text);
+  if (child == node.children.end()) {
+    node.children.push_back({text, 0, 0, {}});
+    child = node.children.end() - 1;
+  }
+  child->ns += ns;
+  return *child;
+}
+
+// The largest first; those below `least` in one; what is in no callee is the function's own.
+void arrange(ExplainNode& node, std::uint64_t least) {
+  if (node.children.empty()) return;
+  std::uint64_t inside = 0, small = 0;
+  for (const ExplainNode& child : node.children) {
+    inside += child.ns;
+    if (child.ns < least) small += child.ns;
+  }
+  const auto erased =
+      std::erase_if(node.children, [least](const ExplainNode& child) { return child.ns < least; });
+  if (erased != 0) node.children.push_back({fmt::format("{} smaller", erased), small, 0, {}});
+  if (!node.text.empty() && inside < node.ns)
+    node.children.push_back({"itself", node.ns - inside, 0, {}});
+  std::ranges::stable_sort(node.children, std::greater<>(), &ExplainNode::ns);
+  for (ExplainNode& child : node.children) arrange(child, least);
 }
 
 std::uint64_t part_of(const ExitSpan& exit, Part part) {
@@ -113,6 +142,13 @@ void ExitPicker::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   intervals_.assign(exit.intervals.begin(), exit.intervals.end());
   const auto kernel = pipeline.kernel()->shares();
   kernel_.assign(kernel.begin(), kernel.end());
+  kernel_stacks_.clear();
+  for (const KernelShare& share : kernel) {
+    std::vector<KernelFrame>& frames = kernel_stacks_.emplace_back();
+    for (KernelStackId at = share.stack; at != 0; at = pipeline.kernel()->frame(at).parent)
+      frames.push_back(pipeline.kernel()->frame(at));
+    std::ranges::reverse(frames);
+  }
   const auto shares = pipeline.waits()->shares(), halts = pipeline.waits()->halts();
   waits_.assign(shares.begin(), shares.end());
   waits_.insert(waits_.end(), halts.begin(), halts.end());
@@ -165,10 +201,28 @@ void ExitPicker::add_culprits(Explanation& explanation, const Naming& names) con
 }
 
 void ExitPicker::add_kernel(Explanation& explanation, const Naming& names) const {
-  for (const KernelShare& share : kernel_)
-    explanation.kernel.push_back(
-        {printable(kernel_work_text(share.work, names.names[share.name])), share.ns, share.pieces});
+  std::map<std::string, KernelPartOf> parts;
+  ExplainNode root;
+  bool functions = false;
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    const KernelShare& share = kernel_[i];
+    const std::string part = printable(kernel_work_text(share.work, names.names[share.name]));
+    KernelPartOf& sum = parts[part];
+    sum.part = part;
+    sum.ns += share.ns;
+    sum.pieces += share.pieces;
+    functions |= share.work == KernelWork::kFunction;
+    ExplainNode* node = &root;
+    for (const KernelFrame& frame : kernel_stacks_[i])
+      node = &child_of(*node, printable(kernel_work_text(frame.work, names.names[frame.name])),
+                       share.ns);
+    if (share.stack == 0) child_of(*node, part, share.ns);
+  }
+  for (auto& [name, sum] : parts) explanation.kernel.push_back(std::move(sum));
   std::ranges::stable_sort(explanation.kernel, std::greater<>(), &KernelPartOf::ns);
+  if (!functions) return;
+  arrange(root, part_of(exit_, Part::kKernel) / 100);
+  explanation.kernel_functions = std::move(root.children);
 }
 
 void ExitPicker::add_vmm_events(Explanation& explanation, const Naming& names) const {

@@ -74,7 +74,9 @@ struct Explanation {
   bool has_vmm_events = false;       // the recording has events of QEMU
   std::vector<WaitedFor> culprits;   // of each part the largest first; they sum to it
   std::vector<KernelPartOf> kernel;  // the largest first; they sum to the kernel's part
-  std::vector<ExplainStep> steps;    // in order of time, the first kMostSteps
+  // The same as a tree of functions, where those are recorded, each with its callees.
+  std::vector<ExplainNode> kernel_functions;
+  std::vector<ExplainStep> steps;  // in order of time, the first kMostSteps
   std::size_t steps_left_out = 0;
   std::vector<VmmEventText> vmm_events;  // that the vCPU's thread wrote, the first of them
   std::size_t vmm_events_left_out = 0;
@@ -144,6 +146,7 @@ class ExitPicker : public SpanSink {
   std::vector<PartInterval> intervals_;
   std::vector<WaitShare> waits_;
   std::vector<KernelShare> kernel_;
+  std::vector<std::vector<KernelFrame>> kernel_stacks_;  // of each share, the outermost first
   std::map<ThreadId, VmmEvents> writing_;
   VmmEvents vmm_events_;
   Activity waker_;  // of the one of most blocked time, in that time

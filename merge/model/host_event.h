@@ -17,9 +17,11 @@ enum class HostStep : std::uint8_t {
   kIrqEnd,
   kSoftirqBegin,  // number: the vector
   kSoftirqEnd,
-  kIpi,       // a vCPU sends an interrupt to another one
-  kFutex,     // address, call, number (val): what futex() is called with
-  kFutexEnd,  // futex() returns
+  kIpi,            // a vCPU sends an interrupt to another one
+  kFutex,          // address, call, number (val): what futex() is called with
+  kFutexEnd,       // futex() returns
+  kFunctionBegin,  // a function of the kernel is called: address, number (its depth)
+  kFunctionEnd,
 };
 struct HostEvent {
   HostStep step;

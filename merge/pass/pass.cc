@@ -40,6 +40,11 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   options.event_text = [&timeline](const Event& event) {
     return timeline.source_of(event).event_text(event);
   };
+  options.kernel_function = [&timeline](const Event& event) {
+    const auto* call = std::get_if<HostEvent>(&event.payload);
+    return call == nullptr ? std::string()
+                           : timeline.source_of(event).kernel_function(call->address);
+  };
   std::vector<std::optional<std::uint64_t>> errors(timeline.size());
   bool related = false;
   for (std::size_t i = 0; i < timeline.size(); ++i) {

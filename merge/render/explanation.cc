@@ -118,8 +118,11 @@ ExplainNode tree_of(const Explanation& explanation) {
     // Nothing is said of a time that is untraced as a whole, or that hardly matters.
     if (static_cast<Part>(i) == Part::kKernel && explanation.traced() &&
         exit.span.parts[i] >= exit.span.total() / 10) {
-      for (const KernelPartOf& one : explanation.kernel)
-        node.children.push_back({one.part, one.ns, one.pieces, {}});
+      node.children = explanation.kernel_functions;
+      for (const KernelPartOf& one : explanation.kernel) {
+        if (explanation.kernel_functions.empty())
+          node.children.push_back({one.part, one.ns, one.pieces, {}});
+      }
     }
     tree.children.push_back(std::move(node));
   }

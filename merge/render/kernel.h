@@ -9,7 +9,7 @@
 namespace trapline {
 
 void print_kernel(const Report& report, std::ostream& out, const TextStyle& style);
-// reason,part,ns,count,max_ns
+// reason,part,ns,total_ns,count,max_ns
 void print_kernel_csv(const Report& report, std::ostream& out);
 
 }  // namespace trapline

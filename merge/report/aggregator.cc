@@ -37,7 +37,7 @@ SpanClass Aggregator::selects() const {
   if (options_.halt) selected = selected | SpanClass::kHalts;
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
-  if (options_.kernel) selected = selected | SpanClass::kKernelParts;
+  if (options_.kernel || keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
   if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
   if (phases_) selected = selected | SpanClass::kEvents | SpanClass::kAllEvents;
   return selected;
@@ -65,9 +65,11 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
     waits_.add(pipeline.waits()->halts());
   }
   if (!options_.requests)
-    subjects_.add(groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits), exit), exit);
+    subjects_.add(
+        groups_.add(keys_.of(exit, stack, pipeline.stacks(), waits, pipeline.kernel()), exit),
+        exit);
   if (phases_) phases_->exit(exit, pipeline);
-  if (options_.kernel) kernel_.add(exit, pipeline.kernel()->shares());
+  if (options_.kernel) kernel_.add(exit, *pipeline.kernel());
 }
 
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {

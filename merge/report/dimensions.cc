@@ -20,7 +20,8 @@ constexpr std::pair<std::string_view, Dimension> kDimensions[] = {
     {"cpu", Dimension::kCpu},
     {"nested", Dimension::kNested},
     {"preempted-by", Dimension::kPreemptedBy},
-    {"blocked-on", Dimension::kBlockedOn}};
+    {"blocked-on", Dimension::kBlockedOn},
+    {"kernel-function", Dimension::kKernelFunction}};
 
 Result<Dimension> parse_dimension(std::string_view name, std::string_view alone) {
   std::vector<std::string_view> names;
@@ -42,7 +43,8 @@ Result<void> check_dimensions_of_calls(const std::vector<Dimension>& dimensions)
     const bool of_exits = dimension == Dimension::kReason || dimension == Dimension::kCpu ||
                           dimension == Dimension::kNested || dimension == Dimension::kDetail ||
                           dimension == Dimension::kPreemptedBy ||
-                          dimension == Dimension::kBlockedOn;
+                          dimension == Dimension::kBlockedOn ||
+                          dimension == Dimension::kKernelFunction;
     if (!of_exits || std::find(dimensions.begin(), dimensions.end(), dimension) == dimensions.end())
       continue;
     return fail(ErrorKind::kUsage,

@@ -25,6 +25,7 @@ enum class Dimension : std::uint8_t {
   kNested,
   kPreemptedBy,
   kBlockedOn,
+  kKernelFunction,
   kCount  // of them
 };
 

@@ -44,7 +44,7 @@ bool ExitKeys::has(Dimension dimension) const {
 }
 
 const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
-                             std::span<const WaitShare> waits) {
+                             std::span<const WaitShare> waits, const KernelTracker* kernel) {
   if (const GroupKey* row = halted_row(span.halt)) return *row;
   std::size_t at = 0;
   for (const Dimension dimension : dimensions_) {
@@ -83,6 +83,9 @@ const GroupKey& ExitKeys::of(const ExitSpan& span, StackId stack, const GuestSta
         break;
       case Dimension::kBlockedOn:
         key_.words[at++] = pack_largest(waits, Part::kBlocked);
+        break;
+      case Dimension::kKernelFunction:
+        key_.words[at++] = kernel == nullptr ? kNoName : kernel->function();
         break;
       case Dimension::kCount:
         break;
@@ -139,6 +142,7 @@ std::string ExitKeys::text(const GroupKey& key, const Naming& names) const {
                                         : name_or_dash(names.names, static_cast<NameId>(word));
         break;
       case Dimension::kFunction:
+      case Dimension::kKernelFunction:
         text += name_or_dash(names.names, static_cast<NameId>(word));
         break;
       case Dimension::kStack:

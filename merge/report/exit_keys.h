@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "merge/analyze/guest_stacks.h"
+#include "merge/analyze/kernel_tracker.h"
 #include "merge/model/exit_span.h"
 #include "merge/pass/naming.h"
 #include "merge/report/dimensions.h"
@@ -29,9 +30,13 @@ class ExitKeys {
     return has(Dimension::kPreemptedBy) || has(Dimension::kBlockedOn);
   }
 
-  // `waits` is the exit's, where needs_waits(). Valid until the next call.
+  [[nodiscard]] bool needs_kernel() const { return has(Dimension::kKernelFunction); }
+
+  // `waits` and `kernel` are the exit's, where needs_waits(), needs_kernel(). Valid until the next
+  // call.
   [[nodiscard]] const GroupKey& of(const ExitSpan& span, StackId stack, const GuestStacks& stacks,
-                                   std::span<const WaitShare> waits = {});
+                                   std::span<const WaitShare> waits = {},
+                                   const KernelTracker* kernel = nullptr);
   // The key of all halts, where they are one row: there is no reason among the dimensions.
   [[nodiscard]] const GroupKey* halted_row(bool halt) const {
     static constexpr GroupKey kRow{{}, true};

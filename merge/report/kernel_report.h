@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace trapline {
 struct KernelRow {
   std::string reason, part;
   std::uint64_t ns = 0;
-  std::uint64_t count = 0;   // pieces
-  std::uint64_t max_ns = 0;  // the longest piece
+  std::optional<std::uint64_t> total_ns;  // of a function: with its callees
+  std::uint64_t count = 0;                // pieces
+  std::uint64_t max_ns = 0;               // the longest piece
 };
 
 // The rows' times sum to total_ns, unless rows were left out.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "backend_ftrace/base/text.h"
@@ -14,16 +15,28 @@ void KernelTable::Sum::add(const Sum& other) {
   ns += other.ns;
   count += other.count;
   max_ns = std::max(max_ns, other.max_ns);
+  total_ns += other.total_ns;
 }
 
-void KernelTable::add(const ExitSpan& exit, std::span<const KernelShare> shares) {
+KernelTable::Sum& KernelTable::sum_of(const ExitSpan& exit, KernelWork work, NameId name) {
   const ExitReason& reason = exit.reason;
-  for (const KernelShare& share : shares) {
-    const Key key{exit.source, reason.reason, reason.isa, reason.exception_class,
-                  share.work,  share.name};
-    const auto found = sums_.find(key);
-    Sum& sum = found != sums_.end() ? found->second : sums_.size() >= kMost ? other_ : sums_[key];
-    sum.add({share.ns, share.pieces, share.max_ns});
+  const Key key{exit.source, reason.reason, reason.isa, reason.exception_class, work, name};
+  const auto found = sums_.find(key);
+  if (found != sums_.end()) return found->second;
+  return sums_.size() >= kMost ? other_ : sums_[key];
+}
+
+// A function that calls itself has its total once.
+void KernelTable::add(const ExitSpan& exit, const KernelTracker& kernel) {
+  std::set<NameId> counted;
+  for (const KernelShare& share : kernel.shares()) {
+    sum_of(exit, share.work, share.name).add({share.ns, share.pieces, share.max_ns, 0});
+    counted.clear();
+    for (KernelStackId stack = share.stack; stack != 0; stack = kernel.frame(stack).parent) {
+      const KernelFrame& frame = kernel.frame(stack);
+      if (frame.work == KernelWork::kFunction && counted.insert(frame.name).second)
+        sum_of(exit, frame.work, frame.name).total_ns += share.ns;
+    }
   }
 }
 
@@ -40,7 +53,8 @@ KernelReport KernelTable::report(const Naming& names, std::size_t top) const {
   }
   if (other_.count != 0) rows[{std::string(Report::kFoldedKey), "-"}].add(other_);
   for (const auto& [key, sum] : rows) {
-    report.rows.push_back({key.first, key.second, sum.ns, sum.count, sum.max_ns});
+    const auto total = sum.total_ns == 0 ? std::nullopt : std::optional(sum.total_ns);
+    report.rows.push_back({key.first, key.second, sum.ns, total, sum.count, sum.max_ns});
     report.total_ns += sum.ns;
   }
   std::ranges::stable_sort(report.rows, std::greater<>(), &KernelRow::ns);
@@ -61,6 +75,10 @@ Table kernel_table(const KernelReport& kernel) {
   table.add({.title = "share", .unit = Unit::kShare}, [whole = kernel.total_ns](const Row& row) {
     return Share{row.ns, whole};
   });
+  const bool functions =
+      std::ranges::any_of(kernel.rows, [](const Row& row) { return row.total_ns.has_value(); });
+  table.add({.key = "total_ns", .title = functions ? "with callees" : "", .unit = Unit::kDuration},
+            &Row::total_ns);
   table.add({.key = "count", .title = "times", .goes = kCount}, &Row::count);
   table.add({.key = "max_ns", .title = "max", .unit = Unit::kDuration, .goes = kMax}, &Row::max_ns);
   return table;

@@ -17,7 +17,7 @@ class KernelTable {
   // Of reasons and their sub-parts; what comes then is one row, "[other]".
   static constexpr std::size_t kMost = 4096;
 
-  void add(const ExitSpan& exit, std::span<const KernelShare> shares);
+  void add(const ExitSpan& exit, const KernelTracker& kernel);
   [[nodiscard]] KernelReport report(const Naming& names, std::size_t top) const;
 
  private:
@@ -25,9 +25,11 @@ class KernelTable {
   using Key =
       std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, KernelWork, NameId>;
   struct Sum {
-    std::uint64_t ns = 0, count = 0, max_ns = 0;
+    std::uint64_t ns = 0, count = 0, max_ns = 0, total_ns = 0;
     void add(const Sum& other);
   };
+  Sum& sum_of(const ExitSpan& exit, KernelWork work, NameId name);
+
   std::map<Key, Sum> sums_;
   Sum other_;
 };

@@ -47,6 +47,9 @@ class WrappedSource : public Source {
                                         std::uint32_t exception_class) const override {
     return source_->exit_reason(isa, reason, exception_class);
   }
+  [[nodiscard]] std::string kernel_function(std::uint64_t address) const override {
+    return source_->kernel_function(address);
+  }
   [[nodiscard]] std::string userspace_reason(std::uint32_t reason) const override {
     return source_->userspace_reason(reason);
   }

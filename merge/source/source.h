@@ -116,6 +116,8 @@ class Source {
   [[nodiscard]] virtual std::string exit_reason(std::uint32_t, std::uint32_t, std::uint32_t) const {
     return {};
   }
+  // The kernel's function that begins at an address of HostStep::kFunctionBegin.
+  [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
   [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
 };
 

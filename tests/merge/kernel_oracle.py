@@ -20,6 +20,7 @@ SPANS = {"hrtimer_expire": "timer", "timer_expire": "timer", "tasklet": "tasklet
          "mm_vmscan_direct_reclaim": "direct reclaim", "mm_vmscan_memcg_reclaim": "reclaim of a cgroup",
          "mm_vmscan_memcg_softlimit_reclaim": "reclaim of a cgroup", "mm_compaction": "compaction",
          **{name: f"vector {name}" for name in VECTORS}}
+GRAPH = ("funcgraph_entry", "funcgraph_exit")
 SILENT = ("kvm_exit", "kvm_entry", "sched_switch", "print")
 UNTRACED = "untraced"
 
@@ -62,10 +63,43 @@ def exits_events(events, holes):
     return found
 
 
-def labels(events):
-    """(from when, what, the event that it is after) in order."""
-    open_handlers, last = [], None
+def functions_of(events, holes):
+    """By event: the functions that its thread is in from then on, (depth, name), the outermost first."""
+    losses = {(hole.cpu, hole.after) for hole in holes}
+    inside, found = collections.defaultdict(dict), {}
     for event in events:
+        calls = inside[event.tid]
+        if event.name in GRAPH:
+            depth, name = oracle.number(event.fields, "depth"), event.fields["func"]
+            if event.name == "funcgraph_entry" or calls.get(depth) == name:
+                for deeper in [known for known in calls if known >= depth]:
+                    del calls[deeper]
+            if event.name == "funcgraph_entry":
+                calls[depth] = name
+        found[id(event)] = tuple(sorted(calls.items()))
+        if (event.cpu, event.at) in losses:
+            for calls in inside.values():
+                calls.clear()
+    return found
+
+
+def labels(events, functions):
+    """(from when, what, the event that it is after, the functions) in order."""
+    open_handlers, last, before = [], None, None
+    for event in events:
+        calls = functions[id(event)]
+        if calls and not open_handlers:
+            if calls != before or event is events[0]:
+                yield event.at, calls[-1][1] + "()", None, calls
+            before = calls
+            if event.name == "sys_enter_ioctl" or event.name in SILENT or event.name in GRAPH or not handler(event):
+                continue
+        elif event.name in GRAPH:
+            if before:
+                yield event.at, f"after {last.name}" if last else UNTRACED, last, ()
+            before = calls
+            continue
+        before = calls
         begins = handler(event)
         if begins and begins[1]:
             open_handlers.append(begins[0])
@@ -83,12 +117,12 @@ def labels(events):
                 continue
         else:
             last = event
-        yield event.at, open_handlers[-1] if open_handlers else f"after {last.name}" if last else UNTRACED, last
+        yield event.at, open_handlers[-1] if open_handlers else f"after {last.name}" if last else UNTRACED, last, ()
 
 
-def shares(span, events):
-    """(what, ns) of the kernel's pieces of one exit."""
-    states = list(labels(events))
+def shares(span, events, functions):
+    """(what, ns, its functions) of the kernel's pieces of one exit."""
+    states = list(labels(events, functions))
     pieces, user_end = [], 0
     for begin, end, state in span.pieces:
         if state == "kernel" and pieces and pieces[-1][1] == begin:
@@ -99,30 +133,33 @@ def shares(span, events):
             user_end = end
     for begin, end, back in pieces:
         at = begin
-        for i, (since, what, last) in enumerate(states):
+        for i, (since, what, last, calls) in enumerate(states):
             until = min(states[i + 1][0] if i + 1 < len(states) else end, end)
             if since > at and since <= end and i == 0:
-                yield UNTRACED, since - at
+                yield UNTRACED, since - at, ()
                 at = since
             if until <= at or since > at:
                 continue
             stale = what.startswith("after ") and last.at < back
-            yield UNTRACED if stale else what, until - at
+            yield UNTRACED if stale else what, until - at, calls
             at = until
         if at < end:
-            yield UNTRACED, end - at
+            yield UNTRACED, end - at, ()
 
 
 def expected(path):
     events, holes = oracle.read(path)
     model = oracle.Model(events, holes).run()
     of_exits = exits_events(events, holes)
-    rows = collections.defaultdict(lambda: [0, 0, 0])
+    functions = functions_of(events, holes)
+    rows = collections.defaultdict(lambda: [0, 0, 0, 0])
     for span in model.spans:
-        for what, ns in shares(span, of_exits.get((span.tid, span.end), [])):
+        for what, ns, calls in shares(span, of_exits.get((span.tid, span.end), []), functions):
             row = rows[span.reason, what]
-            row[:] = row[0] + ns, row[1] + 1, max(row[2], ns)
-    return {key: tuple(row) for key, row in rows.items() if row[0]}, "kernel" in model.unknown
+            row[:3] = row[0] + ns, row[1] + 1, max(row[2], ns)
+            for name in {name for _, name in calls}:
+                rows[span.reason, f"{name}()"][3] += ns
+    return {key: (*row[:3], row[3] or None) for key, row in rows.items() if row[0] or row[3]}, "kernel" in model.unknown
 
 
 def run(trapline, *words):
@@ -136,7 +173,7 @@ def check(trapline, path):
     if unknown:
         return [] if got["kernel"] == {"total_ns": None, "rows": []} else ["a kernel part that is not known has rows"]
     table = got["kernel"]["rows"]
-    have = {(row["reason"], row["part"]): (row["ns"], row["count"], row["max_ns"]) for row in table}
+    have = {(row["reason"], row["part"]): (row["ns"], row["count"], row["max_ns"], row["total_ns"]) for row in table}
     wrong = [f"{' '.join(key)}: trapline {have.get(key)}, oracle {want.get(key)}"
              for key in sorted({*have, *want}) if have.get(key) != want.get(key)]
     for group in got["groups"]["rows"]:

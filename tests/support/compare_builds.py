@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BY = ["reason", "detail", "device", "reason,device", "qemu-event", "function", "stack", "vcpu", "vm",
-      "span", "preempted-by,blocked-on", "cpu,nested"]
+      "span", "preempted-by,blocked-on", "kernel-function", "cpu,nested"]
 TABLES = [[], ["--irq", "--halt", "--guest", "--waits", "--steal", "--kernel", "--slower-than", "1ms"],
           ["--halt"], ["--phases"], ["--waits", "--top", "3"],
           ["--from", "+100ms", "--to", "+400ms", "--by", "reason"],

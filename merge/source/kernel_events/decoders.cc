@@ -199,6 +199,10 @@ void host_event(const Schema& s, const RecordedEvent& e, Payload& out) {
 void sched_migrate_task(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
 }
+template <HostStep kStep>
+void funcgraph(const Schema& s, const RecordedEvent& e, Payload& out) {
+  out = HostEvent{kStep, i32(s, e, 1), 0, s.get(e, 0), 0};
+}
 void sys_enter_futex(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{HostStep::kFutex, i32(s, e, 2), 0, s.get(e, 0), s.get(e, 1)};
 }
@@ -316,6 +320,14 @@ constexpr KnownEvent kKnown[] = {
      EventClass::kHalts | EventClass::kRequests},
     {"task:task_newtask", {"pid", "clone_flags"}, task_newtask},
     {"syscalls:sys_enter_ioctl", {"cmd"}, sys_enter_ioctl},
+    {"ftrace:funcgraph_entry",
+     {"func", "depth"},
+     funcgraph<HostStep::kFunctionBegin>,
+     EventClass::kOthers},
+    {"ftrace:funcgraph_exit",
+     {"func", "depth"},
+     funcgraph<HostStep::kFunctionEnd>,
+     EventClass::kOthers},
     {"ftrace:print", {"buf"}, marker},
 };
 

@@ -106,6 +106,19 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
   return facts;
 }
 
+// A section that cannot be read names no function.
+std::string TraceDatSource::kernel_function(std::uint64_t address) const {
+  if (!symbols_) {
+    std::string text;
+    if (layout_.kallsyms.size != 0)
+      text = read_section(file_, layout_, layout_.kallsyms).value_or("");
+    constexpr std::size_t kSize = 4;  // of the length that version 7 begins it with
+    if (layout_.version == 7 && text.size() >= kSize) text.erase(0, kSize);
+    symbols_.emplace(std::move(text));
+  }
+  return std::string(symbols_->function_at(address));
+}
+
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {
   auto file = open_trace_file(std::move(path));
   if (!file) return tl::unexpected(std::move(file).error());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "merge/source/kernel_events/kernel_event_source.h"
+#include "merge/source/kernel_events/kernel_symbols.h"
 #include "merge/source/trace_dat/cpu_events.h"
 #include "merge/source/trace_dat/time_scale.h"
 
@@ -38,6 +39,7 @@ class TraceDatSource : public KernelEventSource {
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override;
   [[nodiscard]] Description describe() const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
+  [[nodiscard]] std::string kernel_function(std::uint64_t address) const override;
 
  protected:
   TraceDatSource(TraceFile recording, Capabilities capabilities)
@@ -62,6 +64,9 @@ class TraceDatSource : public KernelEventSource {
   File file_;
   Layout layout_;
   TimeScale scale_;
+
+ private:
+  mutable std::optional<KernelSymbols> symbols_;  // read when first asked for
 };
 
 // Errors: those of read_layout and read_formats, no events, --tsc-khz where the recording is in

@@ -45,6 +45,12 @@ Event softirq(std::uint64_t at, bool begins) {
               HostEvent{begins ? HostStep::kSoftirqBegin : HostStep::kSoftirqEnd, 3, 0, 0, 0});
 }
 
+Event call(std::uint64_t at, bool begins, std::uint64_t function, std::int32_t depth) {
+  return make(
+      at, 0, kVcpu0,
+      HostEvent{begins ? HostStep::kFunctionBegin : HostStep::kFunctionEnd, depth, 0, function, 0});
+}
+
 // The sub-parts of each exit's kernel time.
 class KernelParts : public SpanSink {
  public:
@@ -72,6 +78,9 @@ class KernelTrackerTest : public testing::Test {
     options.model.sched_switch = options.model.userspace_exits = true;
     options.model.user_end = UserEnd::kIoctl;
     options.event_name = [](const Event& event) { return std::string(kEventNames[event.type]); };
+    options.kernel_function = [](const Event& event) {
+      return std::string(1, static_cast<char>(std::get<HostEvent>(event.payload).address));
+    };
     pipeline_.emplace(std::move(options), std::vector<SpanSink*>{&sink_});
     for (const Event& event : events) (void)pipeline_->push(event);
     pipeline_->finish();
@@ -147,6 +156,29 @@ TEST_F(KernelTrackerTest, ALateExitHasWhatCameSinceItsThreadLeftTheCpu) {
   EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 10)),
                                   ElementsAre(Pair("untraced", 10 + 5 + 10),
                                               Pair("vector local_timer", 5))));
+}
+
+TEST_F(KernelTrackerTest, FunctionsThatBeganBeforeTheExitAndEndAfterItAreCutAtItsEdges) {
+  play({call(80, true, 'r', 0), call(90, true, 's', 1), exit(100), call(110, false, 's', 1),
+        call(120, true, 'h', 1), other(125, kFault), call(130, true, 'm', 2),
+        call(150, false, 'm', 2), call(160, false, 'h', 1), entry(170), call(180, true, 's', 1),
+        exit(200), call(205, false, 's', 1), entry(210)});
+  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("s()", 10), Pair("r()", 10 + 10),
+                                              Pair("h()", 10 + 10), Pair("m()", 20)),
+                                  ElementsAre(Pair("s()", 5), Pair("r()", 5))));
+}
+
+TEST_F(KernelTrackerTest, ADepthEndsFunctionsWhoseReturnsAreNotRecorded) {
+  play({exit(100), call(110, true, 'a', 0), call(120, true, 'b', 1), call(130, true, 'c', 0),
+        call(140, false, 'b', 1), call(150, false, 'c', 0), entry(160)});
+  EXPECT_THAT(exits_, ElementsAre(ElementsAre(Pair("untraced", 10 + 10), Pair("a()", 10),
+                                              Pair("b()", 10), Pair("c()", 20))));
+}
+
+TEST_F(KernelTrackerTest, AfterALossNoFunctionIsKnownToLast) {
+  play({exit(90), entry(91), call(95, true, 'a', 0), lost(0, 96, 99), exit(100), entry(160)});
+  EXPECT_THAT(exits_,
+              ElementsAre(ElementsAre(Pair("untraced", 1)), ElementsAre(Pair("untraced", 60))));
 }
 
 }  // namespace

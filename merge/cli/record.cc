@@ -200,7 +200,8 @@ void add_snapshots(CLI::App& command, RecordArguments& options) {
                         "--snapshot-on, 64M with --flight)");
 }
 
-void add_kernel_events(CLI::App& command, record::EventChoice& choice) {
+void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
+  record::EventChoice& choice = options.events;
   const OptionGroup events(command, kEvents);
   events.flag("--kvm,!--no-kvm", choice.kvm, "KVM's events (on unless --no-kvm)");
   events.flag("--sched", choice.sched, "Scheduler events: blocked and preempted time");
@@ -208,6 +209,8 @@ void add_kernel_events(CLI::App& command, record::EventChoice& choice) {
   events.flag("--irq", choice.irq, "The host's interrupts");
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
+  events.flag("--kernel-functions", options.kernel_functions,
+              "Calls of functions of KVM's modules (Linux 6.11 and later); costs time");
   events
       .add("--events", choice.patterns, "PATTERN",
            "More kernel events: SYSTEM or SYSTEM:NAME, with *")
@@ -237,7 +240,7 @@ void add_record(CLI::App& app, int& status) {
            "Record the QEMU that listens here for QMP, with its events")
       ->excludes(domain);
   what.add("--duration", options->duration, "TIME", "Stop after this time (and end COMMAND)");
-  add_kernel_events(*command, record.events);
+  add_kernel_events(*command, record);
   add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);
   qemu.flag("--functions{uftrace}", options->functions,
             "Record the guest's functions (QEMU under TCG) into uftrace.data (=uftrace), "

@@ -58,17 +58,22 @@ Result<void> complete_guest_spans(ReportArguments& options) {
   return {};
 }
 
-// The texts that need more than a number, checked before anything is read.
-Result<void> complete(ReportArguments& options) {
+// The page has all exits, and no table of --kernel.
+Result<void> check_page_words(const ReportArguments& options) {
   if (wants_page(options) && !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
                 options.which.exits.text());
   }
+  if (wants_page(options) && options.report.kernel)
+    return fail(ErrorKind::kUsage, "--kernel needs --format text, json or csv");
+  return options.format == "html" ? check_page() : Result<void>();
+}
+
+// The texts that need more than a number, checked before anything is read.
+Result<void> complete(ReportArguments& options) {
+  if (auto checked = check_page_words(options); !checked) return checked;
   if (options.budget_kb && options.format != "json")
     return fail(ErrorKind::kUsage, "--budget needs --format json");
-  if (options.format == "html") {
-    if (auto checked = check_page(); !checked) return checked;
-  }
   if (auto checked = complete_guest_spans(options); !checked) return checked;
   options.report.by_default = options.by->count() == 0;
   options.report.requests = options.report.by_text == "span";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <map>
 
@@ -242,6 +243,29 @@ std::vector<Finding> check_stall_events(const Host& host) {
   return {{"stalls", Level::kLimited, "this kernel lacks " + lacking,
            "trapline stalls calls more causes unknown", "",
            "another version or configuration of the kernel may have them"}};
+}
+
+// Whether instances have the tracer, only an instance would tell; since 6.11 they have.
+std::vector<Finding> check_kernel_functions(const Host& host) {
+  if (host.tracefs.empty()) return {};
+  const auto tracers = read_text(host.tracefs + "/available_tracers");
+  if (!tracers) return {};
+  constexpr const char* kCheck = "kernel functions";
+  constexpr const char* kCost = "trapline record --kernel-functions is refused";
+  if (tracers->find("function_graph") == std::string::npos) {
+    return {{kCheck, Level::kLimited, "this kernel lacks the function_graph tracer", kCost, "",
+             "a kernel with CONFIG_FUNCTION_GRAPH_TRACER=y has it"}};
+  }
+  const std::string release =
+      std::string(trimmed(read_text(host.root + "/proc/sys/kernel/osrelease").value_or("")));
+  unsigned major = 0, minor = 0;
+  if (std::sscanf(release.c_str(), "%u.%u", &major, &minor) == 2 &&
+      (major < 6 || (major == 6 && minor < 11))) {
+    return {{kCheck, Level::kLimited,
+             fmt::format("Linux {} has function_graph outside of instances only", release), kCost,
+             "", "Linux 6.11 and later has it"}};
+  }
+  return {{kCheck, Level::kOk, "functions of KVM's modules can be recorded", "", "", ""}};
 }
 
 std::uint64_t bytes_per_exit(const Host& host) {

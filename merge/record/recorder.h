@@ -73,7 +73,8 @@ struct RecordOptions {
   std::vector<std::string> qemu_events;  // patterns
   static constexpr const char* kDefaultQemuEvents = "memory_region_ops_*";
   Functions functions = Functions::kNone;
-  std::string instance;  // the name of the ftrace instance; empty: one of our own
+  bool kernel_functions = false;  // those of KVM's modules, by function_graph
+  std::string instance;           // the name of the ftrace instance; empty: one of our own
   std::optional<std::string> from_instance;  // record nothing: take what this one holds
   std::vector<std::string> symbols;          // copied into the session; for the plugin as well
   std::string user;

@@ -36,6 +36,33 @@ Result<void> set_clock(const Instance& instance, const std::string& clock) {
               trimmed(clocks));
 }
 
+// The functions of KVM's modules, in every thread or in those of `pid`. A filter that matches none
+// would be none: then all of the kernel's functions would be traced.
+Result<void> trace_functions(const Instance& instance, pid_t pid) {
+  const FtraceControl& control = instance.control();
+  if (control.get("available_tracers").value_or("").find("function_graph") == std::string::npos) {
+    return fail(
+        "--kernel-functions: this kernel has no function_graph tracer in instances; Linux 6.11 and "
+        "later with CONFIG_FUNCTION_GRAPH_TRACER has it (trapline doctor)");
+  }
+  for (const char* module : {"kvm", "kvm_intel", "kvm_amd"}) {
+    const auto filter = fmt::format("*:mod:{}", module);
+    if (auto set = control.append("set_ftrace_filter", filter); !set) return set;
+  }
+  if (control.get("set_ftrace_filter").value_or("#").starts_with('#')) {
+    return fail(
+        "--kernel-functions: KVM is no module of this kernel, or not loaded: its functions cannot "
+        "be told from others");
+  }
+  if (pid != 0) {
+    if (auto set = control.set("options/function-fork", "1"); !set) return set;
+    for (const pid_t tid : tasks_of(pid)) {
+      if (auto set = control.append("set_ftrace_pid", std::to_string(tid)); !set) return set;
+    }
+  }
+  return control.set("current_tracer", "function_graph");
+}
+
 Result<void> set_up(const Instance& instance, const RecordOptions& options,
                     const std::vector<EventName>& events) {
   const auto cpus = count_cpus(instance);
@@ -50,6 +77,9 @@ Result<void> set_up(const Instance& instance, const RecordOptions& options,
   (void)instance.control().set("buffer_percent", "25");
   // Without it, --sched and --syscalls would record the recorder at work. Older kernels lack it.
   (void)instance.control().set("set_event_notrace_pid", std::to_string(::getpid()));
+  if (options.kernel_functions) {
+    if (auto traced = trace_functions(instance, options.pid); !traced) return traced;
+  }
   return enable_events(instance, events, options.events);
 }
 

@@ -32,7 +32,8 @@ constexpr std::array kLists = {"/groups/rows",
                                "/waits/halted/rows",
                                "/steal",
                                "/guest_functions",
-                               "/phases/rows"};
+                               "/phases/rows",
+                               "/kernel/rows"};
 
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -114,6 +114,19 @@ TEST_F(DoctorTest, EventsThatTheKernelLacksAreNamedWithTheirCost) {
   EXPECT_THAT(findings, Not(Contains(::testing::Field(&Finding::found, HasSubstr("arm64")))));
 }
 
+TEST_F(DoctorTest, KernelFunctionsNeedTheTracerAndAKernelThatHasItInInstances) {
+  const auto level = [this](const std::string& tracers, const std::string& release) {
+    file("/sys/kernel/tracing/available_tracers", tracers + '\n');
+    file("/proc/sys/kernel/osrelease", release + '\n');
+    return find(check_kernel_functions(host_), "kernel functions").level;
+  };
+  EXPECT_EQ(level("function nop", "6.12.95"), Level::kLimited);
+  EXPECT_EQ(level("function_graph function nop", "6.10.14-cloud"), Level::kLimited);
+  EXPECT_EQ(level("function_graph function nop", "5.15.0"), Level::kLimited);
+  EXPECT_EQ(level("function_graph function nop", "6.11.0-rc1"), Level::kOk);
+  EXPECT_EQ(level("function_graph function nop", "7.3.1"), Level::kOk);
+}
+
 TEST_F(DoctorTest, ClocksWithoutMonoOrTscAreSeen) {
   EXPECT_EQ(worst_of(check_clocks(host_)), Level::kOk);
   file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");

@@ -23,18 +23,18 @@ std::uint64_t time_before(std::uint64_t at, std::uint64_t ns) { return at > ns ?
 Result<std::unique_ptr<LiveSource>> LiveSource::open(std::unique_ptr<PageFeed> feed,
                                                      std::size_t ring_bytes) {
   const trace_dat::Layout& layout = feed->layout();
-  auto formats = trace_dat::Formats::parse(feed->name(), trace_dat::FormatTexts(layout));
+  auto formats = kernel_events::Formats::parse(feed->name(), kernel_events::FormatTexts(layout));
   SourceInfo info;
   info.path = feed->name();
   info.kind = "live";
   info.clock = layout.clock;
   info.cycles = layout.clock == "x86-tsc" || layout.clock == "counter";
-  const Capabilities has = trace_dat::capabilities_by_format(formats);
+  const Capabilities has = kernel_events::capabilities_by_format(formats);
   return std::unique_ptr<LiveSource>(
       new LiveSource(std::move(formats), std::move(info), has, std::move(feed), ring_bytes));
 }
 
-LiveSource::LiveSource(trace_dat::Formats formats, SourceInfo info, Capabilities capabilities,
+LiveSource::LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
                        std::unique_ptr<PageFeed> feed, std::size_t ring_bytes)
     : KernelEventSource(std::move(formats), std::move(info), capabilities, true),
       feed_(std::move(feed)),

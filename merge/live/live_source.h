@@ -21,7 +21,7 @@
 
 namespace trapline::live {
 
-class LiveSource final : public trace_dat::KernelEventSource {
+class LiveSource final : public kernel_events::KernelEventSource {
  public:
   [[nodiscard]] static Result<std::unique_ptr<LiveSource>> open(std::unique_ptr<PageFeed> feed,
                                                                 std::size_t ring_bytes);
@@ -57,14 +57,14 @@ class LiveSource final : public trace_dat::KernelEventSource {
     std::deque<Page> pages;
     std::size_t next_page = 0;  // the first that was not walked
     trace_dat::RingPage walk;
-    trace_dat::RecordedEvent next;
+    kernel_events::RecordedEvent next;
     std::uint64_t lost_to = 0;   // where the loss ends that `next` stands for, without data
     std::int64_t lost = 0;       // its number
     std::uint64_t seen = 0;      // the last stamp of the pages walked
     std::uint64_t complete = 0;  // no older event comes
     bool in_heap = false;
   };
-  LiveSource(trace_dat::Formats formats, SourceInfo info, Capabilities capabilities,
+  LiveSource(kernel_events::Formats formats, SourceInfo info, Capabilities capabilities,
              std::unique_ptr<PageFeed> feed, std::size_t ring_bytes);
   [[nodiscard]] Result<bool> fetch_cpu(std::size_t cpu);
   void make_room();

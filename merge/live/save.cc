@@ -39,7 +39,7 @@ record::Session session_of(PageFeed& feed, const std::string& version) {
   session.clock = feed.layout().clock;
   session.end_real_ns = read_clock(ClockId::kReal);
   session.ended_by = "top";
-  for (const trace_dat::EventFormat& format : feed.layout().formats) {
+  for (const kernel_events::EventFormat& format : feed.layout().formats) {
     const auto at = format.text.find("name: ");
     if (at != 0 || format.system == "ftrace") continue;
     session.events.push_back({format.system, format.text.substr(6, format.text.find('\n') - 6)});

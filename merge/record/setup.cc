@@ -92,7 +92,7 @@ Result<TriggerMatcher> open_watch(const Instance& instance, const RecordOptions&
   auto texts = formats_of(instance, events);
   if (!texts) return tl::unexpected(std::move(texts).error());
   return TriggerMatcher::open(options.snapshot->trigger,
-                              trace_dat::Formats::parse("this kernel", std::move(*texts)));
+                              kernel_events::Formats::parse("this kernel", std::move(*texts)));
 }
 
 }  // namespace
@@ -142,8 +142,9 @@ Result<ReadyInstance> make_instance(const RecordOptions& options) {
   return ready;
 }
 
-Result<trace_dat::FormatTexts> formats_of(const Instance& instance, std::vector<EventName> events) {
-  trace_dat::FormatTexts texts;
+Result<kernel_events::FormatTexts> formats_of(const Instance& instance,
+                                              std::vector<EventName> events) {
+  kernel_events::FormatTexts texts;
   texts.long_size = sizeof(long);
   events.push_back({"ftrace", "print"});
   for (const EventName& event : events) {

@@ -29,8 +29,8 @@ struct ReadyInstance {
 [[nodiscard]] Result<ReadyInstance> make_instance(const RecordOptions& options);
 
 // What this kernel says of these events and of markers.
-[[nodiscard]] Result<trace_dat::FormatTexts> formats_of(const Instance& instance,
-                                                        std::vector<EventName> events);
+[[nodiscard]] Result<kernel_events::FormatTexts> formats_of(const Instance& instance,
+                                                            std::vector<EventName> events);
 
 // The instance's marker, at a descriptor that the command can inherit; the user's group may open
 // it.

@@ -14,7 +14,7 @@ constexpr std::size_t kPiece = 256u << 10;  // a multiple of every page size
 void append_stamps(std::span<const std::byte> page, std::vector<SyncStamp>& stamps) {
   trace_dat::RingPage walk;
   if (!walk.load(page, kCommitSize)) return;
-  for (trace_dat::RecordedEvent event; walk.next(event);) {
+  for (kernel_events::RecordedEvent event; walk.next(event);) {
     std::string_view text(reinterpret_cast<const char*>(event.data), event.size);
     const auto at = text.find(kSyncPrefix);
     if (at == std::string_view::npos) continue;

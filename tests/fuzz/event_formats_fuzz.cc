@@ -13,14 +13,15 @@ using namespace trapline;
 using namespace trapline::trace_dat;
 
 void decode(std::string_view text, std::string_view events, std::size_t number) {
-  const std::string_view known = known_events()[number % known_events().size()].name;
+  const std::string_view known =
+      kernel_events::known_events()[number % kernel_events::known_events().size()].name;
   const std::size_t colon = known.find(':');
-  FormatTexts texts;
+  kernel_events::FormatTexts texts;
   texts.formats = {{std::string(known.substr(0, colon)), std::string(text)},
                    {std::string(known.substr(0, colon)),
                     "name: " + std::string(known.substr(colon + 1)) + '\n' + std::string(text)}};
-  const auto id = format_id(text);
-  Formats formats = Formats::parse("fuzz", std::move(texts));
+  const auto id = kernel_events::format_id(text);
+  kernel_events::Formats formats = kernel_events::Formats::parse("fuzz", std::move(texts));
   formats.read_comms(events);
   Event event;
   while (!events.empty()) {
@@ -31,7 +32,7 @@ void decode(std::string_view text, std::string_view events, std::size_t number) 
     if (size != 0) std::memcpy(bytes.data(), events.data() + 1, size);
     if (id && size >= 2) std::memcpy(bytes.data(), &*id, 2);
     events.remove_prefix(1 + size);
-    const RecordedEvent recorded{1, bytes.data(), static_cast<std::uint32_t>(size)};
+    const kernel_events::RecordedEvent recorded{1, bytes.data(), static_cast<std::uint32_t>(size)};
     (void)formats.decode(recorded, event);
     (void)formats.name(event.type);
     (void)formats.comm(event.thread);

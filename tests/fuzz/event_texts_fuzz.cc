@@ -20,12 +20,12 @@ using namespace trapline;
 using namespace trapline::trace_dat;
 
 void print(std::string_view text, std::string_view events) {
-  const auto id = format_id(text);
+  const auto id = kernel_events::format_id(text);
   if (!id) return;
-  FormatTexts formats;
+  kernel_events::FormatTexts formats;
   formats.formats = {{"kvm", std::string(text)}};
-  EventTexts texts("fuzz", formats);
-  const auto nothing = [](std::size_t, std::vector<RecordedEvent>&) {};
+  kernel_events::EventTexts texts("fuzz", formats);
+  const auto nothing = [](std::size_t, std::vector<kernel_events::RecordedEvent>&) {};
   while (!events.empty()) {
     const std::size_t size =
         std::min<std::size_t>(static_cast<unsigned char>(events[0]), events.size() - 1);

@@ -24,7 +24,7 @@ std::unique_ptr<LibtracecmdSource> LibtracecmdSource::open(const std::string& pa
   auto layout = file ? trace_dat::read_layout(*file)
                      : Result<trace_dat::Layout>(tl::unexpected(file.error()));
   auto formats = layout ? trace_dat::read_formats(*file, *layout)
-                        : Result<trace_dat::Formats>(tl::unexpected(layout.error()));
+                        : Result<kernel_events::Formats>(tl::unexpected(layout.error()));
   if (!formats) {
     ADD_FAILURE() << formats.error().message;
     return nullptr;

@@ -6,7 +6,7 @@
 namespace trapline::record {
 namespace {
 
-using trace_dat::RecordedEvent;
+using kernel_events::RecordedEvent;
 using trace_dat::RingPage;
 
 void put_commit(std::span<std::byte> page, std::uint64_t commit) {

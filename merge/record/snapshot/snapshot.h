@@ -88,10 +88,10 @@ class Snapshot {
   };
   struct Cpu {
     std::deque<Page> pages;
-    std::size_t next_page = 0;      // the first one that the watch has not seen
-    trace_dat::RingPage walk;       // of the page before it
-    trace_dat::RecordedEvent next;  // the next event that the watch wants
-    std::uint64_t lost_to = 0;      // the end of the loss that `next` stands for, without data
+    std::size_t next_page = 0;          // the first one that the watch has not seen
+    trace_dat::RingPage walk;           // of the page before it
+    kernel_events::RecordedEvent next;  // the next event that the watch wants
+    std::uint64_t lost_to = 0;          // the end of the loss that `next` stands for, without data
     bool in_heap = false;
     std::uint64_t seen = 0;      // the last stamp of the pages walked
     std::uint64_t complete = 0;  // no older event comes any more

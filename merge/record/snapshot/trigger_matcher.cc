@@ -20,7 +20,7 @@ constexpr std::string_view kWanted[] = {
 constexpr std::string_view kWantedOfStalls[] = {"sched:sched_waking", "sched:sched_wakeup",
                                                 "kvm:kvm_vcpu_wakeup", "kvm:kvm_page_fault"};
 
-using Table = const trace_dat::SymbolNames*;
+using Table = const kernel_events::SymbolNames*;
 
 // An exit that is open for so long is not waited for any more, and whether its thread is alive is
 // asked only of those that are open for a while.
@@ -42,13 +42,13 @@ bool has_name(std::initializer_list<Table> tables, std::string_view reason) {
   return false;
 }
 
-bool is_known(const trace_dat::ReasonNames& names, const std::string& reason) {
+bool is_known(const kernel_events::ReasonNames& names, const std::string& reason) {
   return is_number(reason) ||
          has_name({&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace},
                   reason);
 }
 
-std::string nearest_reason(const trace_dat::ReasonNames& names, const std::string& reason) {
+std::string nearest_reason(const kernel_events::ReasonNames& names, const std::string& reason) {
   std::vector<std::string_view> all;
   for (const auto* table :
        {&names.vmx, &names.svm, &names.arm64_ret, &names.arm64_class, &names.userspace}) {
@@ -81,7 +81,7 @@ struct TriggerMatcher::Tracking : SpanSink {
   bool kvm_exit = false;
 };
 
-TriggerMatcher::TriggerMatcher(Trigger trigger, trace_dat::Formats formats)
+TriggerMatcher::TriggerMatcher(Trigger trigger, kernel_events::Formats formats)
     : trigger_(std::move(trigger)), formats_(std::move(formats)) {
   look_up_types();
   start_tracking(false);
@@ -89,7 +89,7 @@ TriggerMatcher::TriggerMatcher(Trigger trigger, trace_dat::Formats formats)
 TriggerMatcher::TriggerMatcher(TriggerMatcher&&) noexcept = default;
 TriggerMatcher::~TriggerMatcher() = default;
 
-Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, trace_dat::Formats formats) {
+Result<TriggerMatcher> TriggerMatcher::open(Trigger trigger, kernel_events::Formats formats) {
   if (formats.type(kExit) < 0 && formats.type(kUserspaceExit) < 0) {
     return fail(ErrorKind::kUsage,
                 "--snapshot-on '{}': no event that tells an exit is recorded; leave out --no-kvm, "
@@ -139,7 +139,7 @@ void TriggerMatcher::start_tracking(bool kvm_exit) {
 }
 
 std::string TriggerMatcher::reason_of(const ExitReason& reason) const {
-  const trace_dat::ReasonNames& names = formats_.reasons();
+  const kernel_events::ReasonNames& names = formats_.reasons();
   return reason.isa == ExitReason::kIsaUserspace
              ? names.of_userspace(reason.reason)
              : names.of_exit(reason.isa, reason.reason, reason.exception_class);
@@ -165,7 +165,7 @@ void TriggerMatcher::check_ended() {
   tracking_->stalls.clear();
 }
 
-void TriggerMatcher::on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu) {
+void TriggerMatcher::on(const kernel_events::RecordedEvent& recorded, std::uint32_t cpu) {
   Event event;
   event.at = Timestamp(recorded.time);
   event.cpu = cpu;
@@ -321,7 +321,7 @@ std::optional<std::uint64_t> TriggerMatcher::earliest_open() const {
 }
 
 std::string TriggerMatcher::cannot_hit(bool at_end) const {
-  const trace_dat::ReasonNames& names = formats_.reasons();
+  const kernel_events::ReasonNames& names = formats_.reasons();
   if (trigger_.reason.empty() || is_number(trigger_.reason)) return {};
   if (!tracking_->kvm_exit) {
     if (returns_to_user_ < (at_end ? 1 : kEnoughReturns)) return {};

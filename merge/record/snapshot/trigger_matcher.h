@@ -55,7 +55,7 @@ struct SyncStamp {
 class TriggerMatcher {
  public:
   // Errors (kUsage): the formats have no event that tells an exit, or not the trigger's reason.
-  [[nodiscard]] static Result<TriggerMatcher> open(Trigger trigger, trace_dat::Formats formats);
+  [[nodiscard]] static Result<TriggerMatcher> open(Trigger trigger, kernel_events::Formats formats);
   TriggerMatcher(TriggerMatcher&&) noexcept;
   TriggerMatcher& operator=(TriggerMatcher&&) = delete;
   ~TriggerMatcher();
@@ -65,7 +65,7 @@ class TriggerMatcher {
     return type < wanted_.size() && wanted_[type] != 0;
   }
   // In order of time.
-  void on(const trace_dat::RecordedEvent& recorded, std::uint32_t cpu);
+  void on(const kernel_events::RecordedEvent& recorded, std::uint32_t cpu);
   void on_lost(std::uint32_t cpu, std::uint64_t from, std::uint64_t to);
   // Now and then, `now` being the time up to which all events were given: forgets the open exits of
   // threads that are dead, and no longer waits for the end of those that are certain to be hits.
@@ -92,7 +92,7 @@ class TriggerMatcher {
     std::int32_t vcpu = kNoVcpu;
     ExitReason reason;
   };
-  TriggerMatcher(Trigger trigger, trace_dat::Formats formats);
+  TriggerMatcher(Trigger trigger, kernel_events::Formats formats);
   void look_up_types();
   void start_tracking(bool kvm_exit);
   [[nodiscard]] std::string reason_of(const ExitReason& reason) const;
@@ -104,7 +104,7 @@ class TriggerMatcher {
   void doubt(const OpenExit& exit);
 
   Trigger trigger_;
-  trace_dat::Formats formats_;
+  kernel_events::Formats formats_;
   std::vector<std::uint8_t> wanted_;  // by type
   std::unique_ptr<Tracking> tracking_;
   std::vector<Hit> hits_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 namespace {
 
 bool Capabilities::*capability_of(std::string_view name) {
@@ -71,4 +71,4 @@ Capabilities capabilities_by_format(const Formats& formats) {
   return capabilities;
 }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -8,7 +8,7 @@
 #include "merge/model/capabilities.h"
 #include "merge/source/kernel_events/formats.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 // Types are told apart by name once, by number for each event.
 class CapabilityLooker {
@@ -30,4 +30,4 @@ class CapabilityLooker {
 // Without a look at events: what the formats of the recording could hold.
 [[nodiscard]] Capabilities capabilities_by_format(const Formats& formats);
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

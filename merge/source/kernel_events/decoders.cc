@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 namespace {
 
 std::uint32_t u32(const Schema& schema, const RecordedEvent& event, std::size_t field,
@@ -335,4 +335,4 @@ constexpr KnownEvent kKnown[] = {
 
 std::span<const KnownEvent> known_events() { return kKnown; }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -7,7 +7,7 @@
 
 #include "merge/source/kernel_events/formats.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 struct KnownEvent {
   std::string_view name;  // system:event
@@ -18,4 +18,4 @@ struct KnownEvent {
 
 [[nodiscard]] std::span<const KnownEvent> known_events();
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -7,7 +7,7 @@
 #include "merge/source/kernel_events/format_text.h"
 #include "merge/source/kernel_events/formats.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 namespace {
 
 constexpr std::uint64_t kMostAhead = 64;
@@ -160,4 +160,4 @@ void EventTexts::failed(const Wanted& wanted, Error error) {
   status_ = tl::unexpected(std::move(error));
 }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -20,7 +20,7 @@ namespace trapline {
 class Worker;
 }
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 struct FormatTexts;
 struct EventFormat;
@@ -82,4 +82,4 @@ class EventTexts {
   Result<void> status_;
 };
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

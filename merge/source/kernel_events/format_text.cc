@@ -4,7 +4,7 @@
 
 #include "backend_ftrace/base/text.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 namespace {
 
 constexpr std::size_t kMostFields = 512;
@@ -200,4 +200,4 @@ std::vector<SymbolTableOfField> format_symbols(std::string_view text) {
   return tables;
 }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 struct FormatField {
   std::string_view name;
@@ -44,4 +44,4 @@ struct SymbolTableOfField {
 // The __print_symbolic tables of the print format, in the order of the text.
 [[nodiscard]] std::vector<SymbolTableOfField> format_symbols(std::string_view text);
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -6,7 +6,7 @@
 #include "merge/source/kernel_events/decoders.h"
 #include "merge/source/kernel_events/riscv_cause.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 namespace {
 
 const KnownEvent* known_event(std::string_view name) {
@@ -145,4 +145,4 @@ std::string Formats::text(std::uint16_t type, std::span<const std::byte> raw, st
   return printing_->text(type, raw, cpu, following);
 }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -22,7 +22,7 @@
 #include "merge/source/kernel_events/recorded_event.h"
 #include "merge/source/source.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 struct EventFormat {
   std::string system;
@@ -148,4 +148,4 @@ class Formats {
   std::unique_ptr<EventTexts> printing_;  // reads texts_
 };
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

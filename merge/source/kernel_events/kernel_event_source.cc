@@ -3,7 +3,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/source/payload_text.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 std::vector<std::pair<std::string, std::uint64_t>> KernelEventSource::event_counts() const {
   std::vector<std::pair<std::string, std::uint64_t>> counts;
@@ -80,4 +80,4 @@ std::string KernelEventSource::userspace_reason(std::uint32_t reason) const {
   return reasons().of_userspace(reason);
 }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -15,7 +15,7 @@
 #include "merge/source/marker_calls.h"
 #include "merge/source/source.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 class KernelEventSource : public Source {
  public:
@@ -100,4 +100,4 @@ class KernelEventSource : public Source {
   MarkerCalls marker_calls_;
 };
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 KernelSymbols::KernelSymbols(std::string text) : text_(std::move(text)) {
   if (text_.size() > std::numeric_limits<std::uint32_t>::max()) text_.clear();
@@ -38,4 +38,4 @@ std::string_view KernelSymbols::function_at(std::uint64_t address) const {
   return std::string_view(text_).substr(symbol->at, symbol->size);
 }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 class KernelSymbols {
  public:
@@ -27,4 +27,4 @@ class KernelSymbols {
   std::vector<Symbol> symbols_;  // by address
 };
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

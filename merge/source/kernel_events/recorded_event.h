@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 struct RecordedEvent {
   std::uint64_t time = 0;  // of the buffer's clock
@@ -12,4 +12,4 @@ struct RecordedEvent {
   std::uint32_t size = 0;
 };
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -7,7 +7,7 @@
 
 #include "merge/model/event.h"
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 namespace {
 
 // Indexed by the cause's number; empty where the specification reserves it.
@@ -56,4 +56,4 @@ std::string riscv_cause(std::uint32_t cause, std::uint32_t exception_class) {
   return std::string(name) + (exception_class == kRiscvWfi ? " (WFI)" : "");
 }
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 
 // Of scause, the highest bit an interrupt's; the number where the cause has no name.
 [[nodiscard]] std::string riscv_cause(std::uint32_t cause, std::uint32_t exception_class);
 
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

@@ -16,7 +16,7 @@
 namespace trapline::perf_data {
 namespace {
 
-using trace_dat::RecordedEvent;
+using kernel_events::RecordedEvent;
 
 // The attr of a record: its id is a sample's first field, and the last one of others.
 std::uint16_t attr_of(const Layout& layout, const Record& record) {
@@ -44,9 +44,9 @@ RecordedEvent recorded_of(std::uint64_t time, const std::byte* data, std::size_t
   return {time, data, static_cast<std::uint32_t>(size)};
 }
 
-class PerfDataSource final : public trace_dat::KernelEventSource {
+class PerfDataSource final : public kernel_events::KernelEventSource {
  public:
-  PerfDataSource(File file, Layout layout, trace_dat::Formats formats, SourceInfo info)
+  PerfDataSource(File file, Layout layout, kernel_events::Formats formats, SourceInfo info)
       : KernelEventSource(std::move(formats), std::move(info), {}, true),
         file_(std::move(file)),
         layout_(std::move(layout)),
@@ -112,7 +112,7 @@ class PerfDataSource final : public trace_dat::KernelEventSource {
 // changes what a span is, only at its end.
 Result<void> PerfDataSource::look() {
   constexpr std::uint64_t kLook = 1u << 16;
-  trace_dat::CapabilityLooker looker(formats_);
+  kernel_events::CapabilityLooker looker(formats_);
   std::uint64_t events = 0;
   for (Record record; next_record(record);) {
     Sample sample;
@@ -342,7 +342,7 @@ Result<std::unique_ptr<Source>> open_perf_data(const std::string& path) {
   if (!files) return tl::unexpected(std::move(files).error());
   auto layout = perf_data::read_layout(*files);
   if (!layout) return tl::unexpected(std::move(layout).error());
-  auto formats = trace_dat::Formats::parse(path, std::move(layout->tracing.texts));
+  auto formats = kernel_events::Formats::parse(path, std::move(layout->tracing.texts));
   formats.read_comms(layout->tracing.comms);
   SourceInfo info;
   info.path = path;

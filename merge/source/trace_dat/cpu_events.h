@@ -50,7 +50,7 @@ class CpuEvents {
     return true;
   }
   // A boundary page has no data and the size 0.
-  [[nodiscard]] const RecordedEvent& peek() const { return next_; }
+  [[nodiscard]] const kernel_events::RecordedEvent& peek() const { return next_; }
   // What was lost just before peek(): RingPage::kNoneLost, kUnknownLost or a number.
   [[nodiscard]] std::int64_t lost_before() const { return lost_; }
   // Whether that is what `trapline record --snapshot-on` left out.
@@ -74,7 +74,7 @@ class CpuEvents {
   bool cut_;
   PageReader reader_;
   RingPage page_;
-  RecordedEvent next_;
+  kernel_events::RecordedEvent next_;
   std::int64_t lost_ = RingPage::kNoneLost;
   bool after_marked_boundary_ = false;
   Result<void> status_;

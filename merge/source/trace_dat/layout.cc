@@ -307,8 +307,8 @@ Result<std::string> read_section(const File& file, const Layout& layout, const E
   return plain;
 }
 
-Result<Formats> read_formats(const File& file, const Layout& layout) {
-  Formats formats = Formats::parse(file.path(), layout);
+Result<kernel_events::Formats> read_formats(const File& file, const Layout& layout) {
+  kernel_events::Formats formats = kernel_events::Formats::parse(file.path(), layout);
   if (layout.cmdlines.size == 0) return formats;
   auto section = read_section(file, layout, layout.cmdlines);
   if (!section) return tl::unexpected(std::move(section).error());

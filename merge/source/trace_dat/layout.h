@@ -51,7 +51,7 @@ struct Tsc2Nsec {
   std::uint32_t shift = 0;
 };
 
-struct Layout : FormatTexts {
+struct Layout : kernel_events::FormatTexts {
   int version = 0;
   std::uint32_t page_size = 4096;
   Compression compression = Compression::kNone;
@@ -84,7 +84,7 @@ struct Layout : FormatTexts {
 
 // perf's TRACING_DATA: the beginning of a version 6 file, as far as the threads' names.
 struct TracingData {
-  FormatTexts texts;
+  kernel_events::FormatTexts texts;
   std::string comms;  // Formats::read_comms()
 };
 // `size` bytes at `begin`, which lie in the file; an error says where it is damaged.
@@ -96,6 +96,6 @@ struct TracingData {
                                                const Extent& section);
 
 // The file's formats with the names of its threads. Errors: those of read_section.
-[[nodiscard]] Result<Formats> read_formats(const File& file, const Layout& layout);
+[[nodiscard]] Result<kernel_events::Formats> read_formats(const File& file, const Layout& layout);
 
 }  // namespace trapline::trace_dat

@@ -143,10 +143,11 @@ Read PageSource::next_carefully(Event& event) {
   }
 }
 
-void PageSource::following(std::size_t most, std::vector<RecordedEvent>& events) const {
+void PageSource::following(std::size_t most,
+                           std::vector<kernel_events::RecordedEvent>& events) const {
   if (!consumed_) return;
   RingPage page = streams_[current_].page();
-  RecordedEvent event;
+  kernel_events::RecordedEvent event;
   while (events.size() < most && page.next(event)) events.push_back(event);
 }
 

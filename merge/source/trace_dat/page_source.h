@@ -23,7 +23,8 @@ class PageSource final : public TraceDatSource {
   bool advance_current();
   void change_stream(std::uint64_t time);
   [[nodiscard]] Read next_carefully(Event& event);
-  void following(std::size_t most, std::vector<RecordedEvent>& events) const override;
+  void following(std::size_t most,
+                 std::vector<kernel_events::RecordedEvent>& events) const override;
 
   // Moves a stream on; false where it has ended, or status_ says why.
   bool advance(std::size_t stream, Timestamp from);

@@ -64,7 +64,7 @@ class RingPage {
   }
 
   // The next event; false at the page's end, and at an event that does not fit (damaged()).
-  [[nodiscard]] bool next(RecordedEvent& event) {
+  [[nodiscard]] bool next(kernel_events::RecordedEvent& event) {
     while (end_ - at_ >= 4) {
       auto header = number<std::uint32_t>(at_);
       if (order_ == std::endian::big) [[unlikely]]

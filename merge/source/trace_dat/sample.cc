@@ -13,7 +13,8 @@ constexpr std::size_t kBufferSize = 64u << 10;
 constexpr std::uint64_t kEventsPerLook = 2048;
 
 // How many events it saw.
-Result<std::uint64_t> look_at(const File& file, const Layout& layout, CapabilityLooker& looker,
+Result<std::uint64_t> look_at(const File& file, const Layout& layout,
+                              kernel_events::CapabilityLooker& looker,
                               const std::vector<double>& places, std::uint64_t events_each) {
   std::uint64_t seen = 0;
   for (const Buffer& buffer : layout.buffers) {
@@ -55,8 +56,8 @@ tl::unexpected<Error> no_events(const File& file, const Layout& layout) {
 }
 
 Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
-                                         const Formats& formats) {
-  CapabilityLooker looker(formats);
+                                         const kernel_events::Formats& formats) {
+  kernel_events::CapabilityLooker looker(formats);
   auto looked = look_at(file, layout, looker, {0, 0.5, 0.98}, kEventsPerLook);
   if (looked && !looker.found().kvm_exit && !looker.is_complete()) {
     looked = look_at(file, layout, looker, {0}, std::numeric_limits<std::uint64_t>::max());

@@ -11,7 +11,7 @@ namespace trapline::trace_dat {
 
 // Errors: those of reading pages, no event at all.
 [[nodiscard]] Result<Capabilities> sample_capabilities(const File& file, const Layout& layout,
-                                                       const Formats& formats);
+                                                       const kernel_events::Formats& formats);
 
 // Says why a recording has none.
 [[nodiscard]] tl::unexpected<Error> no_events(const File& file, const Layout& layout);

@@ -24,7 +24,7 @@ void widen(Range& range, std::span<const std::byte> page, const Layout& layout, 
   };
   const auto own = load<std::uint64_t>(page.data(), layout.order);
   if (own != 0) widen(range, shifted(own));  // 0: a page that was never written
-  for (RecordedEvent event; walk.next(event);) widen(range, shifted(event.time));
+  for (kernel_events::RecordedEvent event; walk.next(event);) widen(range, shifted(event.time));
 }
 
 // What comes after `fraction` of a CPU's data; of the beginning, one page.

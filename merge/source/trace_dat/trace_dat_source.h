@@ -27,13 +27,13 @@ struct Options {
 struct TraceFile {
   File file;
   Layout layout;
-  Formats formats;
+  kernel_events::Formats formats;
   SourceInfo info;
   TimeScale scale;
   bool marker_calls = true;  // as Options say
 };
 
-class TraceDatSource : public KernelEventSource {
+class TraceDatSource : public kernel_events::KernelEventSource {
  public:
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] std::optional<std::pair<Timestamp, Timestamp>> range() const override;
@@ -50,7 +50,7 @@ class TraceDatSource : public KernelEventSource {
         scale_(recording.scale) {}
   // Counts a record that nobody wants, without decoding it; false when it is wanted. A
   // boundary page (cpu_events.h) is neither.
-  [[nodiscard]] bool leave_out(const RecordedEvent& recorded) {
+  [[nodiscard]] bool leave_out(const kernel_events::RecordedEvent& recorded) {
     if (recorded.size < sizeof(std::uint16_t)) return recorded.data == nullptr;
     if (!is_unwanted(recorded)) return false;
     count_unwanted(recorded, scale_(recorded.time));
@@ -66,7 +66,7 @@ class TraceDatSource : public KernelEventSource {
   TimeScale scale_;
 
  private:
-  mutable std::optional<KernelSymbols> symbols_;  // read when first asked for
+  mutable std::optional<kernel_events::KernelSymbols> symbols_;  // read when first asked for
 };
 
 // Errors: those of read_layout and read_formats, no events, --tsc-khz where the recording is in

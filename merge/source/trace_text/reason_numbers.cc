@@ -279,8 +279,8 @@ Numbers x86_numbers() {
   return numbers;
 }
 
-trace_dat::SymbolNames names_of(std::span<const ReasonName> table) {
-  trace_dat::SymbolNames names;
+kernel_events::SymbolNames names_of(std::span<const ReasonName> table) {
+  kernel_events::SymbolNames names;
   for (const ReasonName& one : table) names.emplace(one.number, one.name);
   return names;
 }
@@ -300,7 +300,7 @@ std::optional<std::uint32_t> arm64_reason(std::string_view name) {
   return found->number;
 }
 
-trace_dat::ReasonNames kernels_reason_names() {
+kernel_events::ReasonNames kernels_reason_names() {
   return {names_of(kVmx), names_of(kSvm), names_of(kArm64Ret), names_of(kArm64Class),
           names_of(kUserspace)};
 }

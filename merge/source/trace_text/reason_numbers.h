@@ -20,6 +20,6 @@ struct NumberedReason {
 // "TRAP", "IRQ", "SERROR".
 [[nodiscard]] std::optional<std::uint32_t> arm64_reason(std::string_view name);
 
-[[nodiscard]] trace_dat::ReasonNames kernels_reason_names();
+[[nodiscard]] kernel_events::ReasonNames kernels_reason_names();
 
 }  // namespace trapline::trace_text

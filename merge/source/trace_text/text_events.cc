@@ -43,7 +43,7 @@ std::string with_system(std::string_view name) {
 }  // namespace
 
 TextEvents::TextEvents() {
-  for (const trace_dat::KnownEvent& known : trace_dat::known_events()) {
+  for (const kernel_events::KnownEvent& known : kernel_events::known_events()) {
     const auto type = static_cast<std::uint16_t>(names_.size());
     names_.emplace_back(known.name);
     types_.emplace(known.name, type);
@@ -83,12 +83,12 @@ std::uint16_t TextEvents::type_of(const TextLine& line) {
 }
 
 EventClass TextEvents::class_of(std::uint16_t type) const {
-  const auto known = trace_dat::known_events();
+  const auto known = kernel_events::known_events();
   return type < known.size() ? known[type].events : EventClass::kOthers;
 }
 
 bool TextEvents::decode(const TextLine& line, std::uint16_t type, Event& event) {
-  const auto known = trace_dat::known_events();
+  const auto known = kernel_events::known_events();
   event.type = type;
   event.cpu = line.cpu;
   event.thread = ThreadId{line.thread};

@@ -29,7 +29,7 @@ class TextEvents {
   // that are decoded and its text is not as any kernel or tool prints it: it is then Other.
   [[nodiscard]] bool decode(const TextLine& line, std::uint16_t type, Event& event);
 
-  [[nodiscard]] const trace_dat::ReasonNames& reasons() const { return fields_.reasons(); }
+  [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return fields_.reasons(); }
 
  private:
   // Without a copy of the name for each look-up.

@@ -15,8 +15,8 @@
 namespace trapline::trace_text {
 namespace {
 
-using trace_dat::KnownEvent;
-using trace_dat::Schema;
+using kernel_events::KnownEvent;
+using kernel_events::Schema;
 
 // Reads a print format from left to right; once something is missing, it stays so.
 class FormatScan {

@@ -20,7 +20,7 @@ namespace trapline::trace_text {
 // What was read of one event.
 class TextValues {
  public:
-  explicit TextValues(const trace_dat::KnownEvent& event) : event_(event) {}
+  explicit TextValues(const kernel_events::KnownEvent& event) : event_(event) {}
 
   void set(std::string_view field, std::uint64_t value);
   [[nodiscard]] bool has(std::string_view field) const;
@@ -29,13 +29,13 @@ class TextValues {
 
   // Makes the event's payload, as its decoder does of a record with these fields.
   void decode(Payload& payload) const;
-  [[nodiscard]] const trace_dat::KnownEvent& event() const { return event_; }
+  [[nodiscard]] const kernel_events::KnownEvent& event() const { return event_; }
 
  private:
-  static constexpr std::size_t kMostFields = trace_dat::Schema::kMostFields;
+  static constexpr std::size_t kMostFields = kernel_events::Schema::kMostFields;
   [[nodiscard]] std::size_t index(std::string_view field) const;
 
-  const trace_dat::KnownEvent& event_;
+  const kernel_events::KnownEvent& event_;
   std::array<std::uint64_t, kMostFields> values_{};
   std::uint32_t there_ = 0;  // a bit a field
 };
@@ -47,13 +47,13 @@ class TextFields {
   // False where the text is not of the event: cut off, or of a format that is not known.
   [[nodiscard]] bool read(std::string_view text, TextValues& values);
   // Of the kernel, and those that only the text has.
-  [[nodiscard]] const trace_dat::ReasonNames& reasons() const { return reasons_; }
+  [[nodiscard]] const kernel_events::ReasonNames& reasons() const { return reasons_; }
 
  private:
   bool read_exit(std::string_view text, TextValues& values);
   bool read_x86_exit(std::string_view name, TextValues& values);
 
-  trace_dat::ReasonNames reasons_;
+  kernel_events::ReasonNames reasons_;
   std::uint32_t isa_ = 1;    // of the last exit that told
   std::uint32_t named_ = 0;  // reasons that only the text has
 };

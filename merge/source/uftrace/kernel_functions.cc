@@ -89,7 +89,8 @@ Result<std::vector<KernelCallReader>> KernelCallReader::open_all(const std::stri
   return readers;
 }
 
-std::optional<KernelCall> KernelCallReader::decode(const trace_dat::RecordedEvent& event) const {
+std::optional<KernelCall> KernelCallReader::decode(
+    const kernel_events::RecordedEvent& event) const {
   if (event.size < 2) return std::nullopt;
   const auto id = load<std::uint16_t>(event.data);
   const bool entry = id == format_.entry.id;
@@ -109,7 +110,7 @@ std::optional<KernelCall> KernelCallReader::decode(const trace_dat::RecordedEven
 }
 
 Result<std::optional<KernelCall>> KernelCallReader::next() {
-  trace_dat::RecordedEvent event;
+  kernel_events::RecordedEvent event;
   while (!damaged_) {
     while (in_page_ && page_.next(event)) {
       const auto call = decode(event);

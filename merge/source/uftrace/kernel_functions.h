@@ -61,7 +61,7 @@ class KernelCallReader {
  private:
   KernelCallReader(File file, std::int32_t cpu, KernelFormat format)
       : file_(std::move(file)), cpu_(cpu), format_(format), buffer_(format.page_size) {}
-  [[nodiscard]] std::optional<KernelCall> decode(const trace_dat::RecordedEvent& event) const;
+  [[nodiscard]] std::optional<KernelCall> decode(const kernel_events::RecordedEvent& event) const;
 
   File file_;
   std::int32_t cpu_;

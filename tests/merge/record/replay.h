@@ -28,7 +28,7 @@ struct Recorded {
 inline bool append_events(std::span<const std::byte> page, std::vector<Recorded>& events) {
   trace_dat::RingPage walk;
   EXPECT_TRUE(walk.load(page, kCommitSize));
-  for (trace_dat::RecordedEvent event; walk.next(event);) {
+  for (kernel_events::RecordedEvent event; walk.next(event);) {
     events.push_back({event.time, {reinterpret_cast<const char*>(event.data), event.size}});
   }
   EXPECT_FALSE(walk.damaged());
@@ -66,7 +66,7 @@ class RecordedPages {
     return events;
   }
   // The formats of the events that it holds, as a recorder knows those it switched on.
-  [[nodiscard]] trace_dat::Formats formats() const {
+  [[nodiscard]] kernel_events::Formats formats() const {
     std::map<std::string, bool> types;
     for (const auto& cpu : events()) {
       for (const Recorded& event : cpu) {
@@ -75,11 +75,11 @@ class RecordedPages {
       }
     }
     trace_dat::Layout layout = layout_;
-    std::erase_if(layout.formats, [&](const trace_dat::EventFormat& format) {
+    std::erase_if(layout.formats, [&](const kernel_events::EventFormat& format) {
       const auto at = format.text.find("\nID: ") + 5;
       return !types.contains(format.text.substr(at, format.text.find('\n', at) - at));
     });
-    return trace_dat::Formats::parse("test", layout);
+    return kernel_events::Formats::parse("test", layout);
   }
 
  private:

@@ -60,7 +60,7 @@ class SnapshotTest : public ::testing::Test {
   void halt(std::uint64_t time, unsigned cpu, std::int32_t thread) {
     constexpr std::uint32_t kSvmHlt = 0x78;  // the recording has none: exit_reason, the first field
     std::string bytes = samples_.at("io");
-    std::memcpy(bytes.data() + trace_dat::kCommonFields, &kSvmHlt, sizeof kSvmHlt);
+    std::memcpy(bytes.data() + kernel_events::kCommonFields, &kSvmHlt, sizeof kSvmHlt);
     add(time, cpu, thread, bytes);
   }
   void entry(std::uint64_t time, unsigned cpu, std::int32_t thread) {
@@ -154,7 +154,7 @@ class SnapshotTest : public ::testing::Test {
   }
 
   testing::RecordedPages recorded_;
-  trace_dat::Formats formats_;
+  kernel_events::Formats formats_;
   std::string entry_, to_user_;
   std::map<std::string, std::string> samples_;  // a kvm_exit of each reason
   std::map<std::uint64_t, std::pair<unsigned, Bytes>> pages_;

@@ -34,15 +34,15 @@ std::vector<std::string> real_recordings() {
   return paths;
 }
 
-std::vector<EventFormat> formats_of(const std::string& path) {
+std::vector<kernel_events::EventFormat> formats_of(const std::string& path) {
   const auto file = File::open(path);
   if (!file) return {};
   auto layout = read_layout(*file);
-  return layout ? std::move(layout->formats) : std::vector<EventFormat>();
+  return layout ? std::move(layout->formats) : std::vector<kernel_events::EventFormat>();
 }
 
-std::vector<EventFormat> formats_of_this_kernel() {
-  std::vector<EventFormat> formats;
+std::vector<kernel_events::EventFormat> formats_of_this_kernel() {
+  std::vector<kernel_events::EventFormat> formats;
   std::error_code none;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator("/sys/kernel/tracing/events", none)) {
@@ -65,9 +65,9 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library() { tep_free(tep_); }
-  tep_event* parse(const EventFormat& format) {
+  tep_event* parse(const kernel_events::EventFormat& format) {
     (void)tep_parse_event(tep_, format.text.c_str(), format.text.size(), format.system.c_str());
-    return tep_find_event(tep_, format_id(format.text).value_or(0));
+    return tep_find_event(tep_, kernel_events::format_id(format.text).value_or(0));
   }
   std::string text(const Event& event) {
     tep_record record{};
@@ -89,12 +89,12 @@ class Library {
   tep_handle* tep_ = tep_alloc();
 };
 
-void expect_same_fields(const EventFormat& format) {
+void expect_same_fields(const kernel_events::EventFormat& format) {
   SCOPED_TRACE(format.text.substr(0, 60));
   Library library;
   const tep_event* event = library.parse(format);
   ASSERT_NE(event, nullptr);
-  auto fields = format_fields(format.text);
+  auto fields = kernel_events::format_fields(format.text);
   std::size_t at = 0;
   for (const tep_format_field* list : {event->format.common_fields, event->format.fields}) {
     for (const tep_format_field* field = list; field != nullptr; field = field->next, ++at) {
@@ -115,9 +115,10 @@ TEST(FormatText, FieldsAreThoseThatLibtraceeventFinds) {
   for (const std::string& name : trapline::test::recordings()) paths.push_back(data_path(name));
   auto formats = formats_of_this_kernel();
   for (const std::string& path : paths) {
-    for (EventFormat& format : formats_of(path)) formats.push_back(std::move(format));
+    for (kernel_events::EventFormat& format : formats_of(path))
+      formats.push_back(std::move(format));
   }
-  for (const EventFormat& format : formats) {
+  for (const kernel_events::EventFormat& format : formats) {
     expect_same_fields(format);
     ++count;
   }
@@ -148,15 +149,15 @@ TEST(FormatText, NamesOfReasonsAreThoseThatLibtraceeventFinds) {
   auto paths = real_recordings();
   for (const std::string& name : trapline::test::recordings()) paths.push_back(data_path(name));
   for (const std::string& path : paths) {
-    for (const EventFormat& format : formats_of(path)) {
-      const auto event_name = format_line(format.text, "name:");
+    for (const kernel_events::EventFormat& format : formats_of(path)) {
+      const auto event_name = kernel_events::format_line(format.text, "name:");
       if (event_name != "kvm_exit" && event_name != "kvm_userspace_exit") continue;
       SCOPED_TRACE(path);
       Library library;
       const tep_event* event = library.parse(format);
       std::vector<std::map<std::int64_t, std::string>> theirs;
       add_tables(event->print_fmt.args, theirs);
-      const auto ours = format_symbols(format.text);
+      const auto ours = kernel_events::format_symbols(format.text);
       ASSERT_EQ(ours.size(), theirs.size());
       for (std::size_t i = 0; i < ours.size(); ++i) {
         std::map<std::int64_t, std::string> table(ours[i].names.begin(), ours[i].names.end());
@@ -169,40 +170,40 @@ TEST(FormatText, NamesOfReasonsAreThoseThatLibtraceeventFinds) {
 }
 
 TEST(FormatText, DamagedTextsGiveWhatCanBeRead) {
-  EXPECT_FALSE(format_id("name: x\nID: 65536\n"));
-  EXPECT_FALSE(format_id("ID:"));
-  EXPECT_TRUE(format_fields("\tfield:int a;\toffset:4;\n").empty());
-  EXPECT_TRUE(format_fields("\tfield:int a;\toffset:-4;\tsize:4;\n").empty());
-  const auto symbols = format_symbols(
+  EXPECT_FALSE(kernel_events::format_id("name: x\nID: 65536\n"));
+  EXPECT_FALSE(kernel_events::format_id("ID:"));
+  EXPECT_TRUE(kernel_events::format_fields("\tfield:int a;\toffset:4;\n").empty());
+  EXPECT_TRUE(kernel_events::format_fields("\tfield:int a;\toffset:-4;\tsize:4;\n").empty());
+  const auto symbols = kernel_events::format_symbols(
       "print fmt: \"%s\", __print_symbolic(REC->a & (1, 2), { 1 + 2, \"x\\\"y\" }, { MAX, \"z\" }, "
       "{ (1 << 4), \"s\" \"t\" }, { 5 ");
   ASSERT_EQ(symbols.size(), 1u);
   EXPECT_EQ(symbols[0].field, "a");
-  EXPECT_EQ(symbols[0].names, (SymbolNames{{3, "x\\\"y"}, {16, "st"}}));
-  EXPECT_TRUE(format_symbols("print fmt: __print_symbolic(").at(0).names.empty());
+  EXPECT_EQ(symbols[0].names, (kernel_events::SymbolNames{{3, "x\\\"y"}, {16, "st"}}));
+  EXPECT_TRUE(kernel_events::format_symbols("print fmt: __print_symbolic(").at(0).names.empty());
 }
 
 // What the look at a file finds and what its events decode as must agree.
 TEST(FormatText, OfTwoFormatsOfOneNumberTheLastNamesTheEventAndDecodesIt) {
   const auto format = [](std::string_view name) {
-    return EventFormat{"kvm",
-                       fmt::format("name: {}\nID: 7\nformat:\n"
-                                   "\tfield:unsigned short common_type;"
-                                   "\toffset:0;\tsize:2;\tsigned:0;\n"
-                                   "\tfield:u32 exit_reason;\toffset:8;\tsize:4;\tsigned:0;\n",
-                                   name)};
+    return kernel_events::EventFormat{
+        "kvm", fmt::format("name: {}\nID: 7\nformat:\n"
+                           "\tfield:unsigned short common_type;"
+                           "\toffset:0;\tsize:2;\tsigned:0;\n"
+                           "\tfield:u32 exit_reason;\toffset:8;\tsize:4;\tsigned:0;\n",
+                           name)};
   };
   const std::array<std::byte, 16> bytes{std::byte{7}};
-  const RecordedEvent recorded{1, bytes.data(), bytes.size()};
+  const kernel_events::RecordedEvent recorded{1, bytes.data(), bytes.size()};
   for (const bool known_last : {false, true}) {
-    FormatTexts texts;
+    kernel_events::FormatTexts texts;
     texts.formats = {format("kvm_exit"), format("kvm_other")};
     if (known_last) std::swap(texts.formats[0], texts.formats[1]);
-    const Formats formats = Formats::parse("two", std::move(texts));
+    const kernel_events::Formats formats = kernel_events::Formats::parse("two", std::move(texts));
     Event event;
     EXPECT_TRUE(formats.decode(recorded, event));
     EXPECT_EQ(std::holds_alternative<KvmExit>(event.payload), known_last);
-    CapabilityLooker looker(formats);
+    kernel_events::CapabilityLooker looker(formats);
     looker.look(recorded);
     EXPECT_EQ(looker.found().kvm_exit, known_last);
   }
@@ -217,7 +218,7 @@ TEST_P(Texts, AreWhatLibtraceeventPrintsInThisProcess) {
   auto source = open_trace_dat(path, {{}, 0, false});
   ASSERT_TRUE(source) << source.error().message;
   Library library;
-  for (const EventFormat& format : formats_of(path)) library.parse(format);
+  for (const kernel_events::EventFormat& format : formats_of(path)) library.parse(format);
   Event event;
   std::size_t count = 0;
   while (count < 20'000 && (*source)->next(event) == Read::kEvent) {

@@ -69,7 +69,7 @@ void expect_as_kbuffer(Page& page, std::span<const std::byte> bytes) {
   ASSERT_TRUE(walk.load(bytes, 8));
   EXPECT_EQ(walk.lost(), kbuffer_missed_events(reference));
   unsigned long long time = 0;
-  RecordedEvent event;
+  kernel_events::RecordedEvent event;
   for (auto* data = kbuffer_read_event(reference, &time); data != nullptr;
        data = kbuffer_next_event(reference, &time)) {
     ASSERT_TRUE(walk.next(event));
@@ -141,7 +141,7 @@ TEST(RingPage, ADiscardedEventIsSkipped) {
   page.data(5, 3);
   RingPage walk;
   ASSERT_TRUE(walk.load(page.close(), 8));
-  RecordedEvent event;
+  kernel_events::RecordedEvent event;
   ASSERT_TRUE(walk.next(event));
   ASSERT_TRUE(walk.next(event));
   EXPECT_EQ(event.size, 12u);
@@ -156,7 +156,7 @@ TEST(RingPage, RecordsThatDoNotFitAreDamage) {
     write(page);
     RingPage walk;
     EXPECT_TRUE(walk.load(page.close(), 8));
-    RecordedEvent event;
+    kernel_events::RecordedEvent event;
     EXPECT_TRUE(walk.next(event));
     while (walk.next(event)) {
     }
@@ -178,7 +178,7 @@ TEST(RingPage, HeadersThatCannotBeAreRefused) {
   const std::uint64_t commit = kPageSize - 15;
   std::memcpy(bytes.data() + 8, &commit, 8);
   EXPECT_FALSE(walk.load(bytes, 8));
-  RecordedEvent event;
+  kernel_events::RecordedEvent event;
   EXPECT_FALSE(walk.next(event));
   for (std::size_t size = 0; size < 16; ++size) {
     EXPECT_FALSE(walk.load(std::span(bytes).first(size), 8));
@@ -193,7 +193,7 @@ TEST(RingPage, ALongOfFourBytesMovesTheEvents) {
   std::memcpy(bytes.data() + 8, words, sizeof words);
   RingPage walk;
   ASSERT_TRUE(walk.load(bytes, 4));
-  RecordedEvent event;
+  kernel_events::RecordedEvent event;
   ASSERT_TRUE(walk.next(event));
   EXPECT_EQ(event.time, 80u);
   EXPECT_EQ(event.size, 4u);
@@ -227,7 +227,7 @@ TEST(RingPage, OfABigEndianKernelIsReadAsKbufferReadsIt) {
   ASSERT_TRUE(walk.load(std::span(bytes).first(kPageSize), 8, std::endian::big));
   EXPECT_EQ(walk.lost(), 260);
   unsigned long long time = 0;
-  RecordedEvent event;
+  kernel_events::RecordedEvent event;
   int events = 0;
   for (auto* data = kbuffer_read_event(reference, &time); data != nullptr;
        data = kbuffer_next_event(reference, &time), ++events) {

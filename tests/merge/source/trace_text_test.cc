@@ -97,7 +97,7 @@ TEST(TextLine, WhatIsNoEventIsAHeadingOrIsNotOfATrace) {
 template <typename T>
 T payload_of(std::string_view event, std::string_view text) {
   TextFields fields;
-  for (const trace_dat::KnownEvent& known : trace_dat::known_events()) {
+  for (const kernel_events::KnownEvent& known : kernel_events::known_events()) {
     if (known.name != event) continue;
     TextValues values(known);
     Payload payload;
@@ -146,7 +146,7 @@ TEST(TextFields, ExitsOfEachArchitectureAndTool) {
 
 TEST(TextFields, ANewReasonHasItsOwnNumber) {
   TextFields fields;
-  const trace_dat::KnownEvent& known = trace_dat::known_events().front();
+  const kernel_events::KnownEvent& known = kernel_events::known_events().front();
   Payload payload;
   for (const char* name : {"SEAMCALL", "TDCALL2", "SEAMCALL"}) {
     TextValues values(known);
@@ -201,7 +201,7 @@ TEST(TextFields, SwitchesOfTheKernelAndOfTraceCmd) {
 }
 
 TEST(TextFields, ReasonsAreThoseOfTheKernel) {
-  const trace_dat::ReasonNames names = kernels_reason_names();
+  const kernel_events::ReasonNames names = kernels_reason_names();
   EXPECT_EQ(names.of_exit(1, 12, 0), "HLT");
   EXPECT_EQ(names.of_exit(2, 0x78, 0), "hlt");
   EXPECT_EQ(names.of_userspace(2), "KVM_EXIT_IO");

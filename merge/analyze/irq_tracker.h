@@ -28,8 +28,9 @@ class IrqTracker {
   [[nodiscard]] static bool looks_at(const Payload& payload) {
     return is_any_of<KvmIrq, KvmEntry, KvmExit, KvmStateLoad, Lost>(payload);
   }
-  // Of events that it looks at; `process` is that of the event's thread: interrupts of one VM do not end another's.
-  // The interrupt that the event completes, or nullptr; valid until the next call.
+  // Of events that it looks at; `process` is that of the event's thread: interrupts of one VM do
+  // not end another's. The interrupt that the event completes, or nullptr; valid until the next
+  // call.
   [[nodiscard]] const IrqSpan* on(const Event& event, ThreadId process);
   // Until it returns nullptr: what was injected and never ended.
   [[nodiscard]] const IrqSpan* finish();

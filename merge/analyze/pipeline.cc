@@ -104,12 +104,6 @@ const RequestSpans* Pipeline::requests() const { return requests_ ? &requests_->
 const RequestPath* Pipeline::request_path() const { return requests_ ? &requests_->path : nullptr; }
 const VhostTracker* Pipeline::vhost() const { return requests_ ? &requests_->vhost : nullptr; }
 
-void Pipeline::note_interval(Timestamp at) {
-  if (!begin_) begin_ = carried_ ? from_ : at;
-  begun_ = true;
-  end_ = std::max(end_, at);
-}
-
 // Whether the window has not ended; the first event resolves it.
 bool Pipeline::is_in_window(const Event& event, bool is_event) {
   if (!first_ && is_event) [[unlikely]] {
@@ -248,9 +242,7 @@ void Pipeline::on_host(const Event& event) {
   }
   if (ended_ != nullptr) take(*ended_);
   if (requests_) on_requests(event);
-  if (interrupts_ && is_any_of<SchedSwitch>(event.payload))
-    learn_makers(std::get<SchedSwitch>(event.payload));
-  if (interrupts_ && IrqTracker::looks_at(event.payload)) on_interrupts(event);
+  if (interrupts_) on_interrupts(event);
   if (halts_ && HaltTracker::looks_at(event.payload)) halts_->on(event);
   if (placement_.checks()) placement_.on(event);
 }
@@ -379,19 +371,11 @@ void Pipeline::on_waits(const Event& event) {
 }
 
 void Pipeline::on_interrupts(const Event& event) {
+  const auto* sched = std::get_if<SchedSwitch>(&event.payload);
+  if (sched != nullptr && worked_for_.on(*sched)) asked_ = {};
+  if (!IrqTracker::looks_at(event.payload)) return;
   const ThreadId process = asked_about(event.thread).worked_for;
   if (const IrqSpan* span = interrupts_->on(event, process)) tell(*span, process);
-}
-
-void Pipeline::learn_makers(const SchedSwitch& sched) {
-  if (worked_for_.on(sched)) asked_ = {};
-}
-
-const Pipeline::Asked& Pipeline::asked_about(ThreadId thread) {
-  if (asked_.thread != thread) {
-    asked_ = {thread, processes_.of(thread, {}), worked_for_.process(thread, processes_)};
-  }
-  return asked_;
 }
 
 void Pipeline::tell(const IrqSpan& interrupt, ThreadId process) {

@@ -11,6 +11,7 @@
 // More than 150 lines: each kind of span has its accessor here.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -141,7 +142,11 @@ class Pipeline {
   [[nodiscard]] bool is_in_window(const Event& event, bool is_event);
   void begin_window();
   void end_window();
-  void note_interval(Timestamp at);
+  void note_interval(Timestamp at) {
+    if (!begin_) begin_ = carried_ ? from_ : at;
+    begun_ = true;
+    end_ = std::max(end_, at);
+  }
   [[nodiscard]] bool is_of_guest(const Event& event) const;
   [[nodiscard]] bool on_thread() const { return options_.guest_runs == GuestRuns::kOnThread; }
   void on_guest(const Event& event);
@@ -153,12 +158,15 @@ class Pipeline {
   void on_requests(const Event& event);
   void on_vhost(const Event& event, ThreadId process);
   void on_interrupts(const Event& event);
-  void learn_makers(const SchedSwitch& sched);
   // The process of a thread, and that whose work it does.
   struct Asked {
     ThreadId thread{-1}, process{}, worked_for{};
   };
-  const Asked& asked_about(ThreadId thread);
+  const Asked& asked_about(ThreadId thread) {
+    if (asked_.thread != thread)
+      asked_ = {thread, processes_.of(thread, {}), worked_for_.process(thread, processes_)};
+    return asked_;
+  }
   void on_waits(const Event& event);
   void on_guest_intervals(const Event& event);
   void tell_guest_intervals();

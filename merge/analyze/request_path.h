@@ -34,7 +34,8 @@ class RequestPath {
     return is_any_of<Lost, Marker, SchedSwitch, BlockIo>(payload) ||
            NotifyExits::looks_at(payload) || IrqDeliveries::looks_at(payload);
   }
-  // Any event that it looks at but markers: the requests whose interrupt it injects; valid until the next call.
+  // Any event that it looks at but markers: the requests whose interrupt it injects; valid until
+  // the next call.
   [[nodiscard]] std::span<const Delivered> on(const Event& event, ThreadId process);
   // A marker that is the VMM's event `name`: the request that it ends, or nullptr. Its `notified`
   // is when the exit began that carried its notify. Valid until the next call.

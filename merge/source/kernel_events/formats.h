@@ -110,12 +110,11 @@ class Formats {
     event.type = type_of(recorded.data);
     event.thread = ThreadId{
         static_cast<std::int32_t>(load<std::uint32_t>(recorded.data + thread_.offset, order_))};
-    if (event.type >= schemas_.size()) return true;
-    const Schema& schema = schemas_[event.type];
-    if (schema.decode == nullptr) return true;
-    if (recorded.size < schema.min_size) [[unlikely]]
+    const Schema* schema = event.type < schemas_.size() ? &schemas_[event.type] : nullptr;
+    if (schema == nullptr || schema->decode == nullptr) return true;
+    if (recorded.size < schema->min_size) [[unlikely]]
       return false;
-    schema.decode(schema, recorded, event.payload);
+    schema->decode(*schema, recorded, event.payload);
     return true;
   }
   [[nodiscard]] const ReasonNames& reasons() const { return reasons_; }

@@ -1,6 +1,12 @@
 #include "backend_ftrace/events/qemu_monitor.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,16 +23,6 @@ class QmpSocket final : public QemuMonitor {
  public:
   explicit QmpSocket(LineSocket socket) : socket_(std::move(socket)) {}
 
-  Result<void> greet() {
-    auto greeting = socket_.receive();
-    if (!greeting) return tl::unexpected(greeting.error());
-    if (!parsed_answer(*greeting).contains("QMP")) {
-      return fail("{}: no QMP socket; start QEMU with -qmp unix:PATH,server=on,wait=off", name());
-    }
-    auto ready = execute("qmp_capabilities");
-    if (!ready) return tl::unexpected(std::move(ready).error());
-    return {};
-  }
   const std::string& name() const override { return socket_.path(); }
 
  protected:
@@ -44,6 +40,81 @@ class QmpSocket final : public QemuMonitor {
 
  private:
   LineSocket socket_;
+};
+
+// The monitor for people. It echoes what it is sent, as a terminal would, with the prompt before it:
+//
+//   (qemu) …info trace-events x*
+//   x_read : state 0                   what the command prints
+//   (qemu) …print 7340033              sent after it
+//   0x700001                           so it has printed all
+class HumanSocket final : public QemuMonitor {
+ public:
+  explicit HumanSocket(LineSocket socket) : socket_(std::move(socket)) {}
+
+  const std::string& name() const override { return socket_.path(); }
+
+  Result<std::vector<std::string>> human(const std::string& command) override {
+    return ask(command, -1);
+  }
+
+  // It does not tell the number that the descriptor has in QEMU: that is looked for there.
+  Result<File> add_file(int file) override {
+    struct stat mine {};
+    if (::fstat(file, &mine) != 0) return fail("{}: {}", name(), std::strerror(errno));
+    auto printed = ask("getfd trapline", file);
+    if (!printed) return tl::unexpected(std::move(printed).error());
+    if (!printed->empty()) return fail("{}: getfd: {}", name(), printed->front());
+    const std::string folder = "/proc/" + std::to_string(socket_.peer()) + "/fd";
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      struct stat there {};
+      const auto number = parse_number(entry.path().filename().string());
+      if (number && ::stat(entry.path().c_str(), &there) == 0 && there.st_dev == mine.st_dev &&
+          there.st_ino == mine.st_ino)
+        return File{0, static_cast<std::int64_t>(*number)};
+    }
+    return fail("{}: {} does not show the descriptor that it was given", name(), folder);
+  }
+  Result<void> remove_file(const File&) override {
+    auto printed = ask("closefd trapline", -1);
+    if (!printed) return tl::unexpected(std::move(printed).error());
+    return {};
+  }
+
+ protected:
+  Result<std::string> exchange(const std::string&, int) override {
+    return fail(
+        "{}: the human monitor takes no QMP; start QEMU with -qmp unix:PATH,server=on,wait=off",
+        name());
+  }
+
+ private:
+  static constexpr std::size_t kMostLines = 1u << 16;
+
+  Result<std::vector<std::string>> ask(const std::string& command, int file) {
+    const std::uint64_t mark = 0x700000 + ++asked_;
+    if (auto sent = socket_.send(command, file); !sent) return tl::unexpected(sent.error());
+    if (auto sent = socket_.send("print " + std::to_string(mark)); !sent)
+      return tl::unexpected(sent.error());
+    std::vector<std::string> lines;
+    for (const std::string end = fmt::format("0x{:x}", mark); lines.size() < kMostLines;) {
+      auto line = socket_.receive();
+      if (!line) return tl::unexpected(std::move(line).error());
+      const std::string text(trimmed(*line));
+      if (text == end && lines.size() >= 2) {  // the echoes of both
+        lines.pop_back();
+        lines.erase(lines.begin());
+        std::erase(lines, std::string());
+        return lines;
+      }
+      lines.push_back(text);
+    }
+    return fail("{}: {}: an answer that does not end", name(), command);
+  }
+
+  LineSocket socket_;
+  std::uint64_t asked_ = 0;
 };
 
 }  // namespace
@@ -99,8 +170,16 @@ Result<std::unique_ptr<QemuMonitor>> connect_qemu(const std::string& path, pid_t
   auto socket = LineSocket::connect(path);
   if (!socket) return tl::unexpected(socket.error());
   if (peer != nullptr) *peer = socket->peer();
+  const auto greeting = socket->receive();
+  if (!greeting) return tl::unexpected(greeting.error());
+  if (greeting->find(" monitor - type 'help'") != greeting->npos)
+    return std::make_unique<HumanSocket>(std::move(*socket));
+  if (!parsed_answer(*greeting).contains("QMP")) {
+    return fail("{}: no QMP socket; start QEMU with -qmp unix:PATH,server=on,wait=off", path);
+  }
   auto qemu = std::make_unique<QmpSocket>(std::move(*socket));
-  if (auto greeted = qemu->greet(); !greeted) return tl::unexpected(std::move(greeted).error());
+  if (auto ready = qemu->execute("qmp_capabilities"); !ready)
+    return tl::unexpected(std::move(ready).error());
   return qemu;
 }
 

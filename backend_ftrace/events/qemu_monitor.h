@@ -1,4 +1,5 @@
-// A QEMU's monitor, in QMP: over its socket, or through another program that holds that.
+// A QEMU's monitor, in QMP: over its socket, or through another program that holds that. Or the human
+// monitor's socket, which has what does not need QMP.
 #pragma once
 
 #include <sys/types.h>
@@ -21,14 +22,14 @@ class QemuMonitor {
   [[nodiscard]] Result<std::string> execute(const std::string& command,
                                             const std::string& arguments = "{}", int file = -1);
   // A command of the human monitor; what that prints, each line trimmed.
-  [[nodiscard]] Result<std::vector<std::string>> human(const std::string& command);
+  [[nodiscard]] virtual Result<std::vector<std::string>> human(const std::string& command);
 
   // A copy of the descriptor in QEMU, and the number that it has there.
   struct File {
     std::int64_t set = 0, fd = 0;
   };
-  [[nodiscard]] Result<File> add_file(int file);
-  [[nodiscard]] Result<void> remove_file(const File& file);
+  [[nodiscard]] virtual Result<File> add_file(int file);
+  [[nodiscard]] virtual Result<void> remove_file(const File& file);
 
   [[nodiscard]] virtual const std::string& name() const = 0;  // for messages
 
@@ -37,7 +38,7 @@ class QemuMonitor {
   [[nodiscard]] virtual Result<std::string> exchange(const std::string& line, int file) = 0;
 };
 
-// Through a socket of -qmp. `peer`: the process that listens there, 0 where that is not known.
+// Through a socket of -qmp, or of -monitor: then execute() is an Error. `peer`: the process that listens there, 0 where that is not known.
 [[nodiscard]] Result<std::unique_ptr<QemuMonitor>> connect_qemu(const std::string& path,
                                                                 pid_t* peer = nullptr);
 

@@ -311,6 +311,17 @@ a_qemu_that_runs_is_recorded_through_its_monitor() {
     kill "$qemu"
     wait "$qemu" || true
   done
+  # The human monitor alone would do.
+  rm -rf "$work/qmp" "$session"
+  running_qemu -monitor "unix:$work/human,server=on,wait=off"
+  start_recorder --qmp "$work/human" --no-kvm --duration 2s
+  end_recorder
+  its_events_were_recorded
+  run "$trapline" events --qmp "$work/human" 'memory_region_*'
+  expect_equal "exit status of QMP on the human monitor" 1 "$status"
+  expect_contains "$work/stderr" "takes no QMP"
+  kill "$qemu"
+  wait "$qemu" || true
 }
 
 # What holds the monitor is here a script in virsh's place, as libvirt's is.

@@ -305,10 +305,10 @@ Advice AdviceSink::advice(const Naming& names) const {
                                "be worth a trial.");
     return std::move(found.advice);
   }
-  finding.push_back(
-      fmt::format("The largest gain is that of a change against {}: {} to {} of the busy time.",
-                  rows.front().cause, share_text(rows.front().gain_low_ns, found.busy),
-                  share_text(rows.front().gain_high_ns, found.busy)));
+  finding.push_back(fmt::format("Most can be gained here: {}, {} to {} of the busy time.",
+                                rows.front().cause,
+                                share_text(rows.front().gain_low_ns, found.busy),
+                                share_text(rows.front().gain_high_ns, found.busy)));
   finding.emplace_back(
       "Each gain is that of its change alone, under the assumption that stands with it; gains do "
       "not add up.");

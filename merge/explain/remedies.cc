@@ -13,7 +13,8 @@ constexpr std::array<Remedy, kRemedies> kTable = {{
      "QEMU: leave out -device isa-debugcon, or the output of the guest to port 0x402",
      "what is written to it is lost"},
     {kBatched, "serial", "a serial port, an exit for each byte and register",
-     "guest: console=hvc0 for console=ttyS0; QEMU: -device virtio-serial-pci -device "
+     "guest: console=hvc0 for console=ttyS0 (arm64: ttyAMA0); QEMU: -device virtio-serial-pci "
+     "-device "
      "virtconsole,chardev=ID",
      "messages before the guest's virtio driver starts are lost"},
     {kRemoved, "rtc", "reads of the RTC",

@@ -12,7 +12,25 @@ using Kind = TextLine::Kind;
 
 constexpr std::uint32_t kMostCpus = 1U << 16;
 
+// The sets of string_view::find_first_not_of() cost a call for each character.
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == ':' ||
+         c == '.';
+}
+
+// How many characters at the beginning are such ones; at the end.
+template <typename Is>
+std::size_t leading(std::string_view text, Is is) {
+  return static_cast<std::size_t>(std::ranges::find_if_not(text, is) - text.begin());
+}
+template <typename Is>
+std::size_t trailing(std::string_view text, Is is) {
+  std::size_t size = 0;
+  while (size < text.size() && is(text[text.size() - 1 - size])) ++size;
+  return size;
+}
 
 template <typename T>
 bool take_digits(std::string_view& text, T& value) {
@@ -23,13 +41,10 @@ bool take_digits(std::string_view& text, T& value) {
   return true;
 }
 
-void skip_blanks(std::string_view& text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-}
+void skip_blanks(std::string_view& text) { text.remove_prefix(leading(text, is_blank)); }
 
 void cut_blanks(std::string_view& text) {
-  const std::size_t last = text.find_last_not_of(" \t\r");
-  text = text.substr(0, last == text.npos ? 0 : last + 1);
+  text.remove_suffix(trailing(text, [](char c) { return is_blank(c) || c == '\r'; }));
 }
 
 // ">", "> > ", ">> |": only where the line begins with one.
@@ -69,15 +84,17 @@ bool parse_task(std::string_view text, TextLine& line) {
     text = text.substr(0, std::min(text.rfind('('), text.size()));
     cut_blanks(text);
   }
-  const std::size_t before = text.find_last_not_of("0123456789");
-  if (before == text.npos || before + 1 == text.size()) return false;
+  const std::size_t digits = trailing(text, is_digit);
+  if (digits == text.size() || digits == 0) return false;
+  const std::size_t before = text.size() - digits - 1;
   std::string_view tid = text.substr(before + 1);
   if (!take_digits(tid, line.thread) || !tid.empty()) return false;
   std::string_view comm = text.substr(0, before);
   if (text[before] == '/') {
-    const std::size_t blank = comm.find_last_not_of("0123456789");
-    if (blank == comm.npos || blank + 1 == comm.size() || comm[blank] != ' ') return false;
-    comm = comm.substr(0, blank);
+    const std::size_t process = trailing(comm, is_digit);
+    comm.remove_suffix(process);
+    if (process == 0 || !comm.ends_with(' ')) return false;
+    comm.remove_suffix(1);
   } else if (text[before] != '-' && text[before] != ' ') {
     return false;
   }
@@ -111,7 +128,7 @@ bool parse_time(std::string_view& rest, TextLine& line) {
   }
   if (!rest.starts_with('.') || whole >= kMostSeconds) return false;
   rest.remove_prefix(1);
-  const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  const std::size_t digits = leading(rest, is_digit);
   std::uint64_t fraction = 0;
   if (digits == 0 || digits > 9 || !take_digits(rest, fraction) || !rest.starts_with(':')) {
     return false;
@@ -137,8 +154,6 @@ bool parse_flags(std::string_view& rest, TextLine& line) {
 }
 
 void parse_event(std::string_view rest, TextLine& line) {
-  constexpr std::string_view kName =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_:.";
   skip_blanks(rest);
   cut_blanks(rest);
   // perf's period.
@@ -147,8 +162,7 @@ void parse_event(std::string_view rest, TextLine& line) {
     skip_blanks(after);
     rest = after;
   }
-  const std::string_view word =
-      rest.substr(0, std::min(rest.find_first_not_of(kName), rest.size()));
+  const std::string_view word = rest.substr(0, leading(rest, is_name_char));
   line.text = rest;
   if (word.size() < 2 || !word.ends_with(':')) return;  // "sys_ioctl(fd: 3, …)", a function's name
   line.name = word.substr(0, word.size() - 1);

@@ -42,7 +42,7 @@ class QmpSocket final : public QemuMonitor {
   LineSocket socket_;
 };
 
-// The monitor for people. It echoes what it is sent, as a terminal would, with the prompt before it:
+// The monitor for people. It echoes what it is sent, with the prompt before it:
 //
 //   (qemu) …info trace-events x*
 //   x_read : state 0                   what the command prints

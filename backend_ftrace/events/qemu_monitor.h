@@ -1,5 +1,5 @@
-// A QEMU's monitor, in QMP: over its socket, or through another program that holds that. Or the human
-// monitor's socket, which has what does not need QMP.
+// A QEMU's monitor, in QMP: over its socket, or through another program that holds that. Or the
+// human monitor's socket, which has what does not need QMP.
 #pragma once
 
 #include <sys/types.h>
@@ -38,7 +38,8 @@ class QemuMonitor {
   [[nodiscard]] virtual Result<std::string> exchange(const std::string& line, int file) = 0;
 };
 
-// Through a socket of -qmp, or of -monitor: then execute() is an Error. `peer`: the process that listens there, 0 where that is not known.
+// Through a socket of -qmp, or of -monitor: then execute() is an Error. `peer`: the process that
+// listens there, 0 where that is not known.
 [[nodiscard]] Result<std::unique_ptr<QemuMonitor>> connect_qemu(const std::string& path,
                                                                 pid_t* peer = nullptr);
 

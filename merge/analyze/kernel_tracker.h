@@ -5,9 +5,10 @@
 //
 // A handler, or another span of the kernel's (an entry event and its exit event), has the time in
 // which it is the innermost; so have functions of the kernel that function_graph recorded. Those
-// that last longer than the exit, or began before it, are cut at its edges. Every other event is an instant: nothing tells how long the work that
-// it names took. The time up to the thread's next event is "after" it, and no more is said. What
-// comes before the first event, since kvm_exit or since user space, is untraced.
+// that last longer than the exit, or began before it, are cut at its edges. Every other event is an
+// instant: nothing tells how long the work that it names took. The time up to the thread's next
+// event is "after" it, and no more is said. What comes before the first event, since kvm_exit or
+// since user space, is untraced.
 //
 // The shares of an exit sum to its kernel part exactly.
 #pragma once

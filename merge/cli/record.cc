@@ -210,7 +210,7 @@ void add_kernel_events(CLI::App& command, record::RecordOptions& options) {
   events.flag("--syscalls", choice.syscalls, "All system calls");
   events.flag("--block", choice.block, "Reads and writes of the host's disks");
   events.flag("--kernel-functions", options.kernel_functions,
-              "Calls of functions of KVM's modules (Linux 6.11 and later); costs time");
+              "Functions of KVM's modules (Linux 6.11+; costs time)");
   events
       .add("--events", choice.patterns, "PATTERN",
            "More kernel events: SYSTEM or SYSTEM:NAME, with *")
@@ -243,8 +243,8 @@ void add_record(CLI::App& app, int& status) {
   add_kernel_events(*command, record);
   add_qemu_events(*command, kQemu, record.qemu_events, options->no_qemu_events);
   qemu.flag("--functions{uftrace}", options->functions,
-            "Record the guest's functions (QEMU under TCG) into uftrace.data (=uftrace), "
-            "the recording (=ftrace), or =both");
+            "The guest's functions (TCG), into uftrace.data (=uftrace), the recording "
+            "(=ftrace), or =both");
   rare.add("--instance", record.instance, "NAME", "The name of the ftrace instance to make");
   rare.add("--from-instance", record.from_instance, "NAME",
            "Record nothing: take what the ftrace instance NAME, which somebody else has set up, "

@@ -249,11 +249,8 @@ int run_report(ReportArguments& options) {
 // The tables beside the groups.
 void add_tables(const OptionGroup& tables, ReportArguments& options) {
   tables.flag("--irq", options.report.irq, "Latency of interrupts, by vector and pin");
-  tables.flag("--halt", options.report.halt,
-              "Halts: KVM's polls won and lost, their cost, and the cost under other values "
-              "of halt_poll_ns");
-  tables.flag("--phases", options.with_phases,
-              "Phases of the boot: time, exits, devices and functions of each");
+  tables.flag("--halt", options.report.halt, "Halts, and their cost under each halt_poll_ns");
+  tables.flag("--phases", options.with_phases, "Phases of the boot: time, exits, devices");
   tables.rare().add(
       "--phase", options.phases, "SPEC",
       "NAME=PATTERN: a phase of --phases begins where the guest's console or a marker "
@@ -264,8 +261,7 @@ void add_tables(const OptionGroup& tables, ReportArguments& options) {
   tables.flag("--waits", options.report.waits, "Who preempted or blocked the vCPUs inside exits");
   tables.flag("--steal", options.report.steal,
               "Who ran while vCPUs were runnable, in exits or not");
-  tables.flag("--kernel", options.report.kernel,
-              "The kernel's time in exits, by what its events tell of it");
+  tables.flag("--kernel", options.report.kernel, "The kernel's time in exits, by its events");
 }
 
 }  // namespace
@@ -288,8 +284,7 @@ void add_report(CLI::App& app, int& status) {
                     "of the guest kernel's recorded events, function:NAME, or marker:TEXT");
   tables.add("--sort", options->sort, "KEY", "total, count, mean, p99, max, key")
       ->capture_default_str();
-  tables.add("--top", options->report.top, "",
-             "The first N rows of --by, --guest, --kernel, --waits, --steal");
+  tables.add("--top", options->report.top, "", "The first N rows of each long table");
   tables.add("--slower-than", options->slower_than, "TIME",
              "List the exits that took at least this long");
   add_tables(tables, *options);

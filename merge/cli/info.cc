@@ -6,7 +6,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 #include "merge/session/session_json.h"
 #include "merge/source/timeline.h"
 

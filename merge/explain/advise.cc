@@ -13,6 +13,8 @@
 namespace trapline {
 namespace {
 
+constexpr std::uint32_t kKvmExitIo = 2, kKvmExitMmio = 6;
+
 // A fault in the guest's memory as the host maps it, where x86 says so: with shadow paging a fault
 // is of the guest's own tables, which larger pages of the host do not spare.
 bool is_of_memory(const ExitSpan& exit) {
@@ -61,7 +63,10 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
   }
   const RemedyId change =
       may_hide_rip(exit.reason) ? remedy_of_address(exit.detail, to_user) : RemedyId::kNone;
-  if (change == RemedyId::kNone) thread.unnamed += cost_ns(exit.parts);
+  const bool of_device =
+      exit.userspace_reason == kKvmExitIo || exit.userspace_reason == kKvmExitMmio ||
+      exit.detail.kind == DetailKind::kPort || exit.detail.kind == DetailKind::kMmio;
+  if (change == RemedyId::kNone && of_device) thread.unnamed += cost_ns(exit.parts);
   return change;
 }
 
@@ -149,6 +154,11 @@ Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
   }
   Advice advice = sink.advice(pass->naming());
   advice.notes = notes_of(*pass);
+  if (!pass->pipeline().exits().saw_halts()) {
+    advice.notes.emplace_back(
+        "no halt was recorded: guest time may include idle time, and exits cost at least their "
+        "share");
+  }
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
     advice.notes.push_back(losses);
   return advice;

@@ -6,10 +6,12 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "merge/explain/advise.h"
 #include "merge/report/causes.h"
 #include "merge/report/halt_cost_report.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {
@@ -18,16 +20,7 @@ constexpr std::uint64_t kLeast = 100;  // nothing below a hundredth of the busy 
 // Of a time that goes, the tenth that may stay.
 constexpr std::uint64_t less_a_tenth(std::uint64_t ns) { return ns - ns / 10; }
 
-std::string seconds_or_less(std::uint64_t ns) {
-  const double value = static_cast<double>(ns);
-  return ns < 1'000'000       ? fmt::format("{:.3g} µs", value / 1e3)
-         : ns < 1'000'000'000 ? fmt::format("{:.3g} ms", value / 1e6)
-                              : fmt::format("{:.3g} s", value / 1e9);
-}
-
-std::string share_text(std::uint64_t ns, std::uint64_t whole) {
-  return fmt::format("{:.1f}%", 100 * static_cast<double>(ns) / static_cast<double>(whole));
-}
+std::string time_text(std::uint64_t ns) { return duration_text(ns, false); }
 
 std::string counted(std::uint64_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
@@ -51,15 +44,15 @@ struct AdviceSink::Found {
   const Naming& names;
   Advice advice{};
   std::uint64_t busy = 0;
-  std::uint64_t unknown_waits = 0;
-  std::string unknown_text{};
+  std::uint64_t unknown_waits = 0, longest_unknown = 0;
+  std::string unknown_text{};  // of the longest
 
   [[nodiscard]] bool enough(std::uint64_t ns) const { return ns != 0 && ns >= busy / kLeast; }
-  // A row where the gain is enough; one without a figure where it is not known within a factor of
-  // two. `thread`: of the VM; 0: of all.
+  // A row where the gain is enough; one without a figure where it may be, or is not known within a
+  // factor of two. `thread`: of the VM; 0: of all.
   void add(ThreadId thread, RemedyId id, const Gain& gain, std::uint64_t count, std::uint64_t cost,
            std::string rests_on, std::string change = {}) {
-    if (!enough(gain.high == 0 ? cost : gain.low)) return;
+    if (!enough(gain.high == 0 ? cost : gain.high)) return;
     AdviceRow row;
     row.id = id;
     row.cause = remedy_of(id).cause;
@@ -73,7 +66,7 @@ struct AdviceSink::Found {
     row.count = count;
     row.cost_ns = cost;
     row.busy_ns = busy;
-    if (gain.high != 0 && gain.high <= 2 * gain.low) {
+    if (enough(gain.low) && gain.high <= 2 * gain.low) {
       row.gain_low_ns = gain.low;
       row.gain_high_ns = std::min(gain.high, busy);
     }
@@ -99,10 +92,10 @@ AdviceSink::Gain AdviceSink::gain_of(RemedyId id, const Sum& sum) const {
 }
 
 std::string AdviceSink::rests_on(RemedyId id, const Sum& sum, bool knows_user) const {
-  std::string text = fmt::format("{} (kvm_exit, kvm_entry), {}", counted(sum.exits, "exit"),
-                                 seconds_or_less(sum.cost));
+  std::string text =
+      fmt::format("{} (kvm_exit, kvm_entry), {}", counted(sum.exits, "exit"), time_text(sum.cost));
   if (knows_user && sum.beyond_kernel != 0)
-    text += fmt::format(", of which {} in QEMU or asleep", seconds_or_less(sum.beyond_kernel));
+    text += fmt::format(", of which {} in QEMU or asleep", time_text(sum.beyond_kernel));
   switch (remedy_of(id).model) {
     case AdviceModel::kBatched:
       return text + fmt::format(", in {}", counted(sum.rows, "row"));
@@ -144,9 +137,10 @@ void AdviceSink::find_waits(Found& found) const {
   std::map<std::pair<std::string, RemedyId>, Sums> sums;
   std::map<std::string, std::uint64_t> doubtful;  // of a VM: it may have been its quota
   for (const auto& [waiting, wait] : waits_) {
-    if (waiting.culprit.kind == CulpritKind::kUnknown && found.unknown_waits < wait.ns) {
-      found.unknown_waits = wait.ns;
-      found.unknown_text = found.names.text(waiting.culprit);
+    if (waiting.culprit.kind == CulpritKind::kUnknown) {
+      found.unknown_waits += wait.ns;
+      if (wait.ns > std::exchange(found.longest_unknown, std::max(found.longest_unknown, wait.ns)))
+        found.unknown_text = found.names.text(waiting.culprit);
     }
     Circumstances around = circumstances_of(waiting.culprit, found.names);
     around.iothread_device |= waiting.iothread;
@@ -167,6 +161,7 @@ void AdviceSink::find_waits(Found& found) const {
       sum.who = found.names.text(waiting.culprit);
     }
   }
+  const bool wakeups = found.names.pipeline.exits().model().wakeups;
   for (const auto& [key, sum] : sums) {
     const RemedyId id = key.second;
     const std::uint64_t doubt = id == RemedyId::kQuota ? doubtful[key.first] : 0;
@@ -177,16 +172,17 @@ void AdviceSink::find_waits(Found& found) const {
         tids += fmt::format("{}{}", tids.empty() ? "" : ", ", static_cast<std::int32_t>(thread));
       change.replace(change.find("TID"), 3, fmt::format("TID (of {})", tids));
     }
-    found.add(
-        sum.thread, id,
-        remedy_of(id).model == AdviceModel::kNone
-            ? Gain{}
-            : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt},
-        sum.count, sum.ns,
-        fmt::format("{} ({}), {}; most of it: {}", counted(sum.count, "wait"),
-                    id == RemedyId::kQuota ? "sched_switch, cpu.stat" : "sched_switch, wake-ups",
-                    seconds_or_less(sum.ns), sum.who),
-        change);
+    found.add(sum.thread, id,
+              remedy_of(id).model == AdviceModel::kNone
+                  ? Gain{}
+                  : Gain{less_a_tenth(sum.ns), sum.ns + sum.more + doubt},
+              sum.count, sum.ns,
+              fmt::format("{} ({}), {}; most of it: {}", counted(sum.count, "wait"),
+                          id == RemedyId::kQuota ? "sched_switch, cpu.stat"
+                          : wakeups              ? "sched_switch, wake-ups"
+                                                 : "sched_switch",
+                          time_text(sum.ns), sum.who),
+              change);
   }
 }
 
@@ -238,12 +234,12 @@ void AdviceSink::find_halts(Found& found) const {
   const Gain gain{less_a_tenth(wait_of(std::min(saved(zeroing), saved(halving)))),
                   std::max(saved(zeroing), saved(halving))};
   if (gain.low == 0) return;
-  found.add({}, RemedyId::kPolling, gain, all->halts, all->late,
-            fmt::format("{} (kvm_vcpu_wakeup, sched_waking), {} from what ended them to the "
-                        "vCPU's running; {} of polling",
-                        counted(all->halts, "halt"), seconds_or_less(all->late),
-                        seconds_or_less(zeroing.polling_ns)),
-            fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
+  found.add(
+      {}, RemedyId::kPolling, gain, all->halts, all->late,
+      fmt::format("{} (kvm_vcpu_wakeup, sched_waking), {} from what ended them to the "
+                  "vCPU's running; {} of polling",
+                  counted(all->halts, "halt"), time_text(all->late), time_text(zeroing.polling_ns)),
+      fmt::format("echo {} > /sys/module/kvm/parameters/halt_poll_ns", zeroing.halt_poll_ns));
 }
 
 void AdviceSink::find_missing(Found& found) const {
@@ -258,23 +254,28 @@ void AdviceSink::find_missing(Found& found) const {
     record.push_back(fmt::format(
         "QEMU's events (-trace 'memory_region_ops_*'): the devices whose exits cost {} of the busy "
         "time",
-        share_text(unnamed, found.busy)));
+        percent_text(unnamed, found.busy)));
   std::uint64_t faults = 0;
   for (const auto& entry : threads_.entries()) faults += entry.state.unnamed_faults;
   if (found.enough(faults))
     record.push_back(
         fmt::format("kvm:kvm_page_fault: the addresses of faults that cost {} of the "
                     "busy time",
-                    share_text(faults, found.busy)));
+                    percent_text(faults, found.busy)));
   if (model.sched_switch && found.enough(found.unknown_waits))
     record.push_back(fmt::format("who kept the vCPUs waiting for {} of the busy time: {}",
-                                 share_text(found.unknown_waits, found.busy), found.unknown_text));
+                                 percent_text(found.unknown_waits, found.busy),
+                                 found.unknown_text));
 }
 
 Advice AdviceSink::advice(const Naming& names) const {
   Found found{names};
-  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus())
-    if (names.pipeline.counts(vcpu.thread)) found.advice.busy.add(vcpu.totals);
+  std::size_t vcpus = 0;
+  for (const VcpuTotalsOf& vcpu : names.pipeline.vcpus()) {
+    if (!names.pipeline.counts(vcpu.thread)) continue;
+    found.advice.busy.add(vcpu.totals);
+    ++vcpus;
+  }
   const Overhead& busy = found.advice.busy;
   found.busy = busy.busy_ns();
   std::vector<std::string>& finding = found.advice.finding;
@@ -291,13 +292,16 @@ Advice AdviceSink::advice(const Naming& names) const {
   std::ranges::stable_sort(found.advice.not_validated, std::greater(), &AdviceRow::cost_ns);
   const bool knows_waits =
       names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kPreempted)];
+  // As a report says it.
+  const ExitTracker& exits = names.pipeline.exits();
+  const std::string_view least = exits.saw_halts() && !exits.saw_whole_halts() ? "" : "at least ";
   finding.push_back(fmt::format(
-      "The {} busy for {}: the guest ran for {} of it, exits cost {}, and {}.",
-      threads_.entries().size() == 1 ? "vCPU was" : "vCPUs were", seconds_or_less(found.busy),
-      share_text(busy.guest_ns, found.busy), share_text(busy.exit_ns, found.busy),
-      knows_waits
-          ? "for " + share_text(busy.not_run_ns, found.busy) + " a vCPU was ready and did not run"
-          : "whether a vCPU waited for a CPU was not recorded"));
+      "The {} busy for {}: the guest ran for {} of it, exits cost {}{}, and {}.",
+      vcpus == 1 ? "vCPU was" : "vCPUs were", time_text(found.busy),
+      percent_text(busy.guest_ns, found.busy), least, percent_text(busy.exit_ns, found.busy),
+      knows_waits ? fmt::format("for {}{} a vCPU was ready and did not run", least,
+                                percent_text(busy.not_run_ns, found.busy))
+                  : "whether a vCPU waited for a CPU was not recorded"));
   if (rows.empty()) {
     finding.emplace_back(found.advice.not_validated.empty()
                              ? "No change that is known here would gain 1% of the busy time."
@@ -305,10 +309,19 @@ Advice AdviceSink::advice(const Naming& names) const {
                                "be worth a trial.");
     return std::move(found.advice);
   }
-  finding.push_back(fmt::format("Most can be gained here: {}, {} to {} of the busy time.",
-                                rows.front().cause,
-                                share_text(rows.front().gain_low_ns, found.busy),
-                                share_text(rows.front().gain_high_ns, found.busy)));
+  const AdviceRow& first = rows.front();
+  std::string most = fmt::format("{}, {} to {} of the busy time", first.cause,
+                                 percent_text(first.gain_low_ns, found.busy),
+                                 percent_text(first.gain_high_ns, found.busy));
+  const std::vector<AdviceRow>& untold = found.advice.not_validated;
+  if (!untold.empty() && untold.front().cost_ns > first.gain_high_ns) {
+    finding.push_back(
+        fmt::format("Of the gains that can be told this is the largest: {}. More may be gained of "
+                    "what costs {}: {}.",
+                    most, percent_text(untold.front().cost_ns, found.busy), untold.front().cause));
+  } else {
+    finding.push_back(fmt::format("Most can be gained here: {}.", most));
+  }
   finding.emplace_back(
       "Each gain is that of its change alone, under the assumption that stands with it; gains do "
       "not add up.");

@@ -6,7 +6,7 @@
 #include "merge/live/view.h"
 #include "merge/pass/exit_text.h"
 #include "merge/render/text_table.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline::live {
 namespace {

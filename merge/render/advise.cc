@@ -6,7 +6,7 @@
 
 #include "merge/render/ordered_json.h"
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {
@@ -14,14 +14,15 @@ namespace {
 void print_advice(const AdviceRow& row, std::size_t rank, std::ostream& out,
                   const TextStyle& style) {
   const Remedy& remedy = remedy_of(row.id);
-  const std::string gain = row.gain_high_ns == 0
-                               ? fmt::format("costs {}; {}", percent_text(row.cost_ns, row.busy_ns),
-                                             remedy.model == AdviceModel::kNone
-                                                 ? "the gain is not validated"
-                                                 : "the gain is not known within a factor of two")
-                               : fmt::format("gains {} to {} of the busy time",
-                                             percent_text(row.gain_low_ns, row.busy_ns),
-                                             percent_text(row.gain_high_ns, row.busy_ns));
+  const std::string gain =
+      row.gain_high_ns == 0
+          ? fmt::format("costs {}; {}", percent_text(row.cost_ns, row.busy_ns),
+                        remedy.model == AdviceModel::kNone
+                            ? "the gain is not validated"
+                            : "the gain may be below 1%, or is not known within a factor of two")
+          : fmt::format("gains {} to {} of the busy time",
+                        percent_text(row.gain_low_ns, row.busy_ns),
+                        percent_text(row.gain_high_ns, row.busy_ns));
   out << '\n';
   print_wrapped(fmt::format("{}.", rank), fmt::format("{}: {}", row.cause, gain), out, style,
                 {.figures = true});

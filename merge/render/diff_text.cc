@@ -6,7 +6,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/render/diff_render.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

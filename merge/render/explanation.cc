@@ -8,8 +8,8 @@
 
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
 #include "merge/report/tables.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

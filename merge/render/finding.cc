@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "merge/render/render.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {
@@ -58,9 +58,11 @@ std::string finding_without_overhead(const Report& report) {
         report.rows, {}, [](const GroupRow& row) { return row.total.count(); });
     std::uint64_t all = report.left_out.total.count();
     for (const GroupRow& row : report.rows) all += row.total.count();
-    return fmt::format(
-        "How long the exits took was not recorded (kvm:kvm_exit); {} of those to QEMU were {}.",
-        percent_text(most.total.count(), all), most.key);
+    std::string text = "How long the exits took was not recorded (kvm:kvm_exit)";
+    if (report.exits_asked.empty() && is_named(most.key) && !most.key.ends_with(" / -"))
+      text += fmt::format("; {} of those to QEMU were {}", percent_text(most.total.count(), all),
+                          most.key);
+    return text + '.';
   }
   const std::uint64_t whole = report.vcpu_time();
   if (whole == 0) return {};
@@ -93,14 +95,15 @@ std::string finding_text(const Report& report) {
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
                       percent_text(overhead.guest_ns, busy), least,
                       percent_text(overhead.exit_ns, busy));
-  // One that is of waits names no exit.
-  const bool of_waits =
-      report.by.find("-by") != report.by.npos || report.by.find("-on") != report.by.npos;
+  // One that is of waits, or of the kernel's part alone, names no exit.
+  const bool of_parts = report.by.find("-by") != report.by.npos ||
+                        report.by.find("-on") != report.by.npos ||
+                        report.by.find("kernel-function") != report.by.npos;
   if (!report.exits_asked.empty())
     text +=
         fmt::format(" ({} of it by those with {})",
                     percent_text(report.cost_ns, report.all_cost_ns), report.exits_asked.text());
-  else if (!of_waits && is_named(report.costliest))
+  else if (!of_parts && is_named(report.costliest))
     text += fmt::format(" ({} of that: {})", percent_text(report.costliest_ns, report.cost_ns),
                         report.costliest);
   if (!report.knows(State::kUser))

@@ -8,7 +8,7 @@
 #include "merge/render/explanation.h"
 #include "merge/render/report_json.h"
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
 #include "merge/report/tables.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

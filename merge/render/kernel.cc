@@ -5,8 +5,8 @@
 #include <string>
 
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
 #include "merge/report/tables.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 

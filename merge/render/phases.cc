@@ -7,8 +7,8 @@
 
 #include "backend_ftrace/base/quoted_text.h"
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
 #include "merge/report/tables.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

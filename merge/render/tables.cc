@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/quoted_text.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

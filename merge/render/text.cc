@@ -13,10 +13,10 @@
 #include "merge/render/phases.h"
 #include "merge/render/render.h"
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
 #include "merge/render/waits.h"
 #include "merge/report/next_steps.h"
 #include "merge/report/tables.h"
+#include "merge/report/units.h"
 #include "merge/source/stream_copy.h"
 
 namespace trapline {
@@ -205,8 +205,11 @@ void print_largest(const Report& report, std::ostream& out, const TextStyle& sty
 
 void print_groups(const Report& report, std::ostream& out, const TextStyle& style) {
   if (report.rows.empty()) {
+    const bool requests = report.rows_of == RowsOf::kRequests;
     out << fmt::format("\nno {}{}\n", name_of(report.rows_of),
-                       report.is_window ? ": none both began and ended in this part" : "");
+                       report.is_window ? ": none both began and ended in this part"
+                       : requests       ? "; record QEMU's events: --qemu-events 'virtio_blk_*'"
+                                        : "");
     return;
   }
   const std::vector<GroupRow> rows = shown_rows(report);
@@ -214,9 +217,10 @@ void print_groups(const Report& report, std::ostream& out, const TextStyle& styl
   if (report.rows_of != RowsOf::kExits) table.left_out = report.rows_left_out;
   const std::vector<std::string> no_room = print_table(table, report.by, report.cycles, out, style);
   if (std::ranges::find(no_room, "largest_ns") != no_room.end()) print_largest(report, out, style);
-  const bool unnamed =
-      std::ranges::any_of(rows, [](const GroupRow& row) { return row.key == "-"; });
-  if (unnamed) out << fmt::format("-: {} without a {}\n", name_of(report.rows_of), report.by);
+  const bool none = report.by == "kernel-function" && rows.size() == 1;
+  if (std::ranges::find(rows, "-", &GroupRow::key) != rows.end())
+    out << fmt::format("-: {} without a {}{}\n", name_of(report.rows_of), report.by,
+                       none ? "; record --kernel-functions" : "");
 }
 
 // What comes before and after requests, and the kernel's threads that serve them.

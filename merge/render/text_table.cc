@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

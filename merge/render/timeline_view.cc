@@ -8,7 +8,7 @@
 #include "backend_ftrace/guest_sync.h"
 #include "backend_ftrace/sync.h"
 #include "merge/pass/exit_text.h"
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

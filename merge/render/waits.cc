@@ -6,8 +6,8 @@
 
 #include "merge/model/processes.h"
 #include "merge/render/tables.h"
-#include "merge/render/units.h"
 #include "merge/report/tables.h"
+#include "merge/report/units.h"
 
 namespace trapline {
 namespace {

@@ -148,6 +148,20 @@ TEST_F(AdviceTest, NothingBelowAHundredthOfTheBusyTimeIsOffered) {
   EXPECT_EQ(found.finding.size(), 2u);
 }
 
+// Its cost is more than a hundredth, the least that is gained less.
+TEST_F(AdviceTest, AGainThatMayBeBelowAHundredthIsToldWithoutAFigure) {
+  for (int i = 0; i < 3; ++i) access(0x71);
+  guest(28'000);
+  const Advice found = advice();
+  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(told(found.not_validated), ElementsAre("rtc 0 0"));
+}
+
+TEST_F(AdviceTest, AParallelPortBetweenVgasRegistersIsNoVga) {
+  for (int i = 0; i < 10; ++i) access(0x3bc);
+  EXPECT_THAT(advice().rows, IsEmpty());
+}
+
 TEST_F(AdviceTest, WhatAnotherThreadWouldTakeOverIsToldWithoutAFigure) {
   for (int i = 0; i < 10; ++i) {
     play(exit(now_), port(now_, 0xc000), to_user(now_ + 10),
@@ -158,9 +172,11 @@ TEST_F(AdviceTest, WhatAnotherThreadWouldTakeOverIsToldWithoutAFigure) {
     now_ += 100;
     guest(100);
   }
+  access(0x71);
   const Advice found = advice();
-  EXPECT_THAT(found.rows, IsEmpty());
+  EXPECT_THAT(told(found.rows), ElementsAre("rtc 90 180"));
   EXPECT_THAT(told(found.not_validated), ElementsAre("notify 0 0"));
+  EXPECT_THAT(found.finding[1], testing::HasSubstr("More may be gained of what costs"));
 }
 
 TEST_F(AdviceTest, PollingSavesTheWaitForTheCpuAndAtMostTheWholeWakeUp) {

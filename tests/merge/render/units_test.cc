@@ -1,4 +1,4 @@
-#include "merge/render/units.h"
+#include "merge/report/units.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -74,6 +75,7 @@ class HumanSocket final : public QemuMonitor {
           there.st_ino == mine.st_ino)
         return File{0, static_cast<std::int64_t>(*number)};
     }
+    (void)remove_file({});
     return fail("{}: {} does not show the descriptor that it was given", name(), folder);
   }
   Result<void> remove_file(const File&) override {
@@ -91,6 +93,7 @@ class HumanSocket final : public QemuMonitor {
 
  private:
   static constexpr std::size_t kMostLines = 1u << 16;
+  static constexpr std::chrono::seconds kPatience{10};  // with a whole answer
 
   Result<std::vector<std::string>> ask(const std::string& command, int file) {
     const std::uint64_t mark = 0x700000 + ++asked_;
@@ -98,7 +101,9 @@ class HumanSocket final : public QemuMonitor {
     if (auto sent = socket_.send("print " + std::to_string(mark)); !sent)
       return tl::unexpected(sent.error());
     std::vector<std::string> lines;
-    for (const std::string end = fmt::format("0x{:x}", mark); lines.size() < kMostLines;) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    for (const std::string end = fmt::format("0x{:x}", mark);
+         lines.size() < kMostLines && std::chrono::steady_clock::now() < deadline;) {
       auto line = socket_.receive();
       if (!line) return tl::unexpected(std::move(line).error());
       const std::string text(trimmed(*line));

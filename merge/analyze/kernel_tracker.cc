@@ -127,11 +127,12 @@ void KernelTracker::open(Thread& thread, NameId name, std::int32_t depth) {
 }
 
 NameId KernelTracker::function_of(const Event& event, std::uint64_t address) {
-  const auto [place, is_new] = functions_.try_emplace({event.source, address}, kNoName);
-  if (!is_new) return place->second;
+  const std::pair key{event.source, address};
+  if (const auto known = functions_.find(key); known != functions_.end()) return known->second;
+  if (functions_.size() >= kMostFunctions) return Names::kOther;
   std::string name = function_ ? function_(event) : std::string();
   if (name.empty()) name = fmt::format("{:#x}", address);
-  return place->second = names_.id(name);
+  return functions_[key] = names_.id(name);
 }
 
 // The depth tells which functions have returned, also where that was not recorded.

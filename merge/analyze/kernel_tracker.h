@@ -50,9 +50,10 @@ struct KernelShare {
 class KernelTracker {
  public:
   static constexpr std::size_t kMostThreads = 1u << 16;
-  static constexpr std::size_t kMostPieces = 1u << 15;  // of an exit; further time is untraced
-  static constexpr std::size_t kMostOpen = 128;         // handlers and functions
-  static constexpr std::size_t kMostStacks = 1u << 16;  // further ones have no parents
+  static constexpr std::size_t kMostPieces = 1u << 15;     // of an exit; further time is untraced
+  static constexpr std::size_t kMostOpen = 128;            // handlers and functions
+  static constexpr std::size_t kMostStacks = 1u << 16;     // further ones have no parents
+  static constexpr std::size_t kMostFunctions = 1u << 15;  // further ones are "[other]"
   using NameOf = std::function<std::string(const Event&)>;
 
   // `names` is borrowed; `event_name`: "kvm:kvm_page_fault"; `function`: of kFunctionBegin.

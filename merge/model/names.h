@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -39,9 +40,12 @@ class Names {
   [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
  private:
+  // Of this process: whoever makes a file cannot choose names of one hash.
+  static inline const std::uint64_t kSeed =
+      std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
   // Eight bytes at a time: each marker has two names.
   [[nodiscard]] static std::uint32_t hash(std::string_view text) {
-    std::uint64_t hash = text.size(), bytes = 0;
+    std::uint64_t hash = kSeed ^ text.size(), bytes = 0;
     const auto add = [&hash, &bytes] {
       hash = (hash ^ bytes) * 0x9e3779b97f4a7c15;
       hash ^= hash >> 32;

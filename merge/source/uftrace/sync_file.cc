@@ -32,7 +32,7 @@ void read_comment(std::string_view line, SyncFile& file) {
   } else if (line.starts_with(kThread)) {
     line.remove_prefix(kThread.size());
     const auto vcpu = take_number<std::int32_t>(line);
-    const auto thread = parse_number(line);
+    const auto thread = parse_number(trimmed(line));
     if (vcpu && thread && *thread > 0 && *thread <= INT32_MAX) {
       file.threads[*vcpu] = ThreadId{static_cast<std::int32_t>(*thread)};
     }

@@ -258,7 +258,7 @@ TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
   auto none = read_sync_file(path);
   ASSERT_TRUE(none);
   EXPECT_TRUE(none->records.empty());
-  std::ofstream(path) << "# clock: boot\n"
+  std::ofstream(path) << "# clock: boot\n# thread: cpu0 2130\r\n"
                          "1000 trapline: sync 1 7 0 before mono=5\n"
                          "some other line\n99999999999999999999 trapline: sync 1 7 1\n"
                          "2000 trapline: sync 1 7 1 before mono=9 after mono=8\n"
@@ -266,6 +266,7 @@ TEST(SyncPoints, AUftraceDirectorysFileIsRead) {
   const auto read = read_sync_file(path);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->clock, "boot");
+  EXPECT_EQ(read->threads, (std::map<std::int32_t, ThreadId>{{0, ThreadId{2130}}}));
   const auto entries = brackets_of(*read);
   ASSERT_EQ(entries.size(), 2u);
   EXPECT_EQ(entries[1].point.stamp, 2000u);

@@ -136,8 +136,13 @@ the_live_text_is_read_in_place() {
   expect_contains "$work/stdout" "times in units of 1000 ns"
   of_trace "$instance/trace" >"$work/still"
   cmp "$work/wanted" "$work/still" || fail "reading it changed it"
-  "$trapline" timeline - <"$instance/trace" >"$work/piped"
-  "$trapline" timeline "$instance/trace" >"$work/named"
+  # The kernel forgets names of threads meanwhile, where others are busy.
+  for _ in 1 2 3 4 5; do
+    cat "$instance/trace" >"$work/before"
+    "$trapline" timeline - <"$instance/trace" >"$work/piped"
+    "$trapline" timeline "$instance/trace" >"$work/named"
+    if cmp -s "$work/before" "$instance/trace"; then break; fi
+  done
   tail -n +2 "$work/piped" | cmp - <(tail -n +2 "$work/named") || fail "the standard input is read otherwise"
   run "$trapline" info "$instance/trace_pipe"
   expect_equal "exit status of trace_pipe" 2 "$status"

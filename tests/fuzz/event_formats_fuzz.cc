@@ -10,7 +10,6 @@
 namespace {
 
 using namespace trapline;
-using namespace trapline::trace_dat;
 
 void decode(std::string_view text, std::string_view events, std::size_t number) {
   const std::string_view known =

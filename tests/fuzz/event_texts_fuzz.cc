@@ -17,7 +17,6 @@
 namespace {
 
 using namespace trapline;
-using namespace trapline::trace_dat;
 
 void print(std::string_view text, std::string_view events) {
   const auto id = kernel_events::format_id(text);

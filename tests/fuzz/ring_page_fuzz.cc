@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::uint32_t commit_size : {8u, 4u}) {
     RingPage walk;
     if (!walk.load(page, commit_size)) continue;
-    kernel_events::RecordedEvent event;
+    trapline::kernel_events::RecordedEvent event;
     while (walk.next(event)) {
       if (event.data < page.data() || event.data + event.size > page.data() + page.size()) {
         std::abort();

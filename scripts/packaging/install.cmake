@@ -51,7 +51,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
 set(trapline_doc_dir ${doc_dir}/trapline-doc)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${trapline_doc_dir} COMPONENT doc
   FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "man" EXCLUDE PATTERN "examples" EXCLUDE PATTERN "skill" EXCLUDE)
-install(FILES README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${trapline_doc_dir} COMPONENT doc)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${trapline_doc_dir} COMPONENT doc)
 install(CODE "set(source ${PROJECT_SOURCE_DIR})
 set(destination \${CMAKE_INSTALL_PREFIX}/${trapline_doc_dir})
 include(${CMAKE_CURRENT_LIST_DIR}/install_recordings.cmake)" COMPONENT doc)

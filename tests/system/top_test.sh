@@ -164,6 +164,46 @@ an_open_session_is_read_as_it_grows_and_to_its_end() {
     "$(python3 -c 'import json, sys; print(sum(json.loads(line)["events"] for line in sys.stdin))' <"$work/lines")"
 }
 
+# In the box, where kvm_exit fires: what it prints while a session is recorded is what the session's report says; on its
+# own it sees the guest's exits as well.
+on_a_kvm_host_it_gives_what_its_report_gives() {  # … VENDOR
+  command_for_box
+  box_files+=(--file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
+    --file "$TRAPLINE_SOURCE_DIR/scripts/box/guests.sh")
+  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >"$work/inside"
+  cat >>"$work/inside" <<'END'
+. ./guests.sh
+cat >vm <<'VM'
+#!/bin/sh
+. ./guests.sh
+demo_guest "$OUT/guest.txt"
+VM
+chmod +x vm
+./trapline top --batch --interval 1s >"$OUT/own" 2>"$OUT/own.err" &
+own=$!
+./trapline record -o "$OUT/run" --sched -- ./vm &
+recorder=$!
+until [ -s "$OUT/run/raw/start.json" ]; do usleep 100000; done
+./trapline top --batch --interval 1s --by reason,device "$OUT/run" >"$OUT/lines"
+wait $recorder
+kill -INT $own
+wait $own || true
+demo_guest_finished "$OUT/guest.txt"
+END
+  chmod +x "$work/inside"
+  run "$TRAPLINE_SOURCE_DIR/scripts/kvm-box" --vendor "$1" --out "$work/out" "${box_files[@]}" "$work/inside"
+  cat "$work/out/output.txt"
+  expect_equal "exit status of the box" 0 "$status"
+  python3 "$TRAPLINE_SOURCE_DIR/tests/merge/live/top_against_report.py" "$trapline" "$work/out/run" \
+    --lines "$work/out/lines"
+  local seen
+  seen=$(python3 -c 'import json, sys
+print(sum(row["count"] for line in sys.stdin for row in json.loads(line)["rows"]))' <"$work/out/own")
+  [ "$seen" -gt 1000 ] || fail "on its own it saw $seen exits: $(cat "$work/out/own.err")"
+}
+on_an_amd_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_its_report_gives amd; }
+on_an_intel_host_it_gives_what_its_report_gives() { on_a_kvm_host_it_gives_what_its_report_gives intel; }
+
 what_is_saved_is_a_session() {
   needs_tracefs
   (cd "$work" && start 80 24)

@@ -1,8 +1,8 @@
 """Holds the figures of `trapline top --batch` to those of `trapline report`.
 
-usage: top_against_report.py TRAPLINE RECORDING [--interval TIME] [--by LIST]
+usage: top_against_report.py TRAPLINE RECORDING [--interval TIME] [--by LIST] [--lines FILE]
 
-The intervals together are the recording: per row the exits, their parts and the longest; per vCPU its
+With --lines: what top printed, by the same LIST, while the recording was made. The intervals together are the recording: per row the exits, their parts and the longest; per vCPU its
 exits, guest time and parts. Each interval alone, without the exits that began before it, is what the
 report says of that part of the recording: counts, parts, and where nothing began before, percentiles. In a recording without kvm_exit an exit is
 handed out by the next event of its thread: of each vCPU one may count in the next interval.
@@ -25,6 +25,7 @@ parser.add_argument("trapline")
 parser.add_argument("recording")
 parser.add_argument("--interval", default="500ms")
 parser.add_argument("--by", default="reason,device")
+parser.add_argument("--lines")
 options = parser.parse_args()
 failures = 0
 
@@ -41,8 +42,12 @@ def check(what: str, top: object, report: object) -> None:
         print(f"{what}: top {top}, report {report}")
 
 
-frames = [json.loads(line) for line in run("top", "--batch", "--interval", options.interval, "--by", options.by,
-                                           options.recording).splitlines()]
+if options.lines:
+    with open(options.lines, encoding="utf-8") as file:
+        printed = file.read()
+else:
+    printed = run("top", "--batch", "--interval", options.interval, "--by", options.by, options.recording)
+frames = [json.loads(line) for line in printed.splitlines()]
 whole = json.loads(run("report", "--by", options.by, "--format", "json", options.recording))
 if not frames or not whole["groups"]["rows"]:
     sys.exit(f"{options.recording}: nothing to compare")

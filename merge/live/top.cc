@@ -71,7 +71,8 @@ Result<void> run_batch(const TopOptions& options, Signals& signals) {
                  std::fflush(stdout) == 0;
     }
     if (++frames == options.count) running = false;
-    // A VM may start later.
+    // Live, a VM may start later; of a recording its end tells.
+    if (watching->live() == nullptr || told) return;
     const auto known = watching->engine().check_names();
     if (!known && !std::exchange(told, true) && options.say) options.say(known.error().message);
   });

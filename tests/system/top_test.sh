@@ -139,6 +139,10 @@ a_pipe_is_told_what_to_use() {
   "$trapline" top "$recording" </dev/null >"$work/stdout" 2>"$work/stderr" || status=$?
   expect_equal "exit status" 2 "$status"
   grep -q 'trapline top --batch' "$work/stderr" || fail "stderr is: $(cat "$work/stderr")"
+  # In its first interval the vCPU has not been seen yet.
+  run "$trapline" top "$TRAPLINE_SOURCE_DIR/tests/data/svm-mono.dat" --batch --vcpu 0
+  expect_equal "exit status of a replay" 0 "$status"
+  expect_equal "what it says" "" "$(cat "$work/stderr")"
 }
 
 prometheus_has_what_the_report_counts() {

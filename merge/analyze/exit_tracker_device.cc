@@ -7,8 +7,7 @@ namespace trapline {
 
 // RISC-V has no kvm_mmio: a page fault that user space has to answer is an access to a device.
 void ExitTracker::name_mmio(ExitSpan& span) {
-  constexpr std::uint32_t kExitMmio = 6;  // KVM_EXIT_MMIO of linux/kvm.h
-  if (span.userspace_reason != kExitMmio || span.detail.kind != DetailKind::kPageFault) return;
+  if (span.userspace_reason != kUserspaceMmio || span.detail.kind != DetailKind::kPageFault) return;
   const bool write = span.reason.reason == kRiscvStoreFault;
   span.detail = {span.detail.value, KvmDetail::kNoData, DetailKind::kMmio,
                  write ? trapline::Access::kWrite : trapline::Access::kRead, false};

@@ -12,8 +12,8 @@ bool is_stopped(State state) { return state <= State::kBlocked || state == State
 
 // KVM has halted the vCPU for a page that is not there: no guest halts itself in a page fault.
 bool waits_for_page(const ExitSpan& exit) {
-  const bool x86 = exit.reason.isa == 1 || exit.reason.isa == 2;
-  return x86 && exit.halt && !is_halt(exit.reason) && exit.detail.kind == DetailKind::kPageFault;
+  return is_x86(exit.reason) && exit.halt && !is_halt(exit.reason) &&
+         exit.detail.kind == DetailKind::kPageFault;
 }
 
 StallCause cause_of(State state) {

@@ -13,17 +13,15 @@
 namespace trapline {
 namespace {
 
-constexpr std::uint32_t kKvmExitIo = 2, kKvmExitMmio = 6;
-
 // A fault in the guest's memory as the host maps it, where x86 says so: with shadow paging a fault
 // is of the guest's own tables, which larger pages of the host do not spare.
 bool is_of_memory(const ExitSpan& exit) {
-  constexpr std::uint32_t kVmx = 1, kEptViolation = 48, kSvm = 2, kNpf = 0x400;
-  if (exit.reason.isa == kVmx) return exit.reason.reason == kEptViolation;
-  return exit.reason.isa != kSvm || exit.reason.reason == kNpf;
+  constexpr std::uint32_t kEptViolation = 48, kNpf = 0x400;
+  if (exit.reason.isa == kIsaVmx) return exit.reason.reason == kEptViolation;
+  return exit.reason.isa != kIsaSvm || exit.reason.reason == kNpf;
 }
 bool is_fault_without_address(const ExitSpan& exit) {
-  return may_hide_rip(exit.reason) && is_of_memory(exit) && exit.detail.kind == DetailKind::kNone;
+  return is_x86(exit.reason) && is_of_memory(exit) && exit.detail.kind == DetailKind::kNone;
 }
 
 }  // namespace
@@ -39,7 +37,7 @@ void AdviceSink::Sum::add(const Sum& other) {
 }
 
 void AdviceSink::event(const Event& event, const Pipeline&) {
-  if (!is_guest(event.machine)) halts_.on(event);
+  if (HaltCosts::looks_at(event.payload) && !is_guest(event.machine)) halts_.on(event);
 }
 
 // The change that concerns the exit; counts those of which the recording does not tell enough.
@@ -58,13 +56,13 @@ RemedyId AdviceSink::change(const ExitSpan& exit, Thread& thread, const Pipeline
     if (is_fault_without_address(exit)) thread.unnamed_faults += cost_ns(exit.parts);
     if (faults) return is_of_memory(exit) ? RemedyId::kPages : RemedyId::kNone;
     const RemedyId served = remedy_of_kernel_exit(exit);
-    if (served != RemedyId::kNone || !may_hide_rip(exit.reason)) return served;
+    if (served != RemedyId::kNone || !is_x86(exit.reason)) return served;
     return remedy_of_address(exit.detail, to_user);
   }
   const RemedyId change =
-      may_hide_rip(exit.reason) ? remedy_of_address(exit.detail, to_user) : RemedyId::kNone;
+      is_x86(exit.reason) ? remedy_of_address(exit.detail, to_user) : RemedyId::kNone;
   const bool of_device =
-      exit.userspace_reason == kKvmExitIo || exit.userspace_reason == kKvmExitMmio ||
+      exit.userspace_reason == kUserspaceIo || exit.userspace_reason == kUserspaceMmio ||
       exit.detail.kind == DetailKind::kPort || exit.detail.kind == DetailKind::kMmio;
   if (change == RemedyId::kNone && of_device) thread.unnamed += cost_ns(exit.parts);
   return change;
@@ -138,14 +136,8 @@ Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
   AdviceSink sink;
   auto pass = Pass::read(what, {&sink}, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
-  if (auto found = pass->check_names(); !found) return tl::unexpected(std::move(found).error());
+  if (auto found = pass->check_times(); !found) return tl::unexpected(std::move(found).error());
   const ExitModel& model = pass->pipeline().exits().model();
-  if (model.cycles) {
-    return fail(ErrorKind::kUsage,
-                "{}: its times are cycles; give the counter's frequency with --tsc-khz",
-                pass->path());
-  }
   if (!model.durations() || model.from_userspace_exit) {
     return fail(ErrorKind::kUsage,
                 "{}: it does not tell how long its vCPUs were in the guest and in exits; record "
@@ -154,11 +146,8 @@ Result<Advice> run_advise(const PassOptions& what, const Progress& progress) {
   }
   Advice advice = sink.advice(pass->naming());
   advice.notes = notes_of(*pass);
-  if (!pass->pipeline().exits().saw_halts()) {
-    advice.notes.emplace_back(
-        "no halt was recorded: guest time may include idle time, and exits cost at least their "
-        "share");
-  }
+  if (!pass->pipeline().exits().saw_halts())
+    advice.notes.push_back(no_halt_note(pass->pipeline().is_window()));
   if (const std::string losses = losses_note(pass->timeline()); !losses.empty())
     advice.notes.push_back(losses);
   return advice;

@@ -45,7 +45,7 @@ struct Advice {
 class AdviceSink : public SpanSink {
  public:
   [[nodiscard]] SpanClass selects() const override {
-    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kEvents | SpanClass::kAllEvents;
+    return SpanClass::kExits | SpanClass::kWaits | SpanClass::kEvents | SpanClass::kHalts;
   }
   void event(const Event& event, const Pipeline& pipeline) override;
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;

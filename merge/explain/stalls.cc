@@ -172,15 +172,8 @@ Result<StallsFound> run_stalls(const PassOptions& what, std::size_t top, const P
   LongestStalls sink;
   auto pass = Pass::read(what, {&sink}, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  if (auto found = pass->check_exits(); !found) return tl::unexpected(std::move(found).error());
-  if (auto found = pass->check_names(); !found) return tl::unexpected(std::move(found).error());
-  const ExitModel& model = pass->pipeline().exits().model();
-  if (model.cycles) {
-    return fail(ErrorKind::kUsage,
-                "{}: its times are cycles; give the counter's frequency with --tsc-khz",
-                pass->path());
-  }
-  if (!model.durations()) {
+  if (auto found = pass->check_times(); !found) return tl::unexpected(std::move(found).error());
+  if (!pass->pipeline().exits().model().durations()) {
     return fail(ErrorKind::kUsage,
                 "{}: its exits have no durations; record syscalls:sys_enter_ioctl or kvm:kvm_exit",
                 pass->path());

@@ -30,7 +30,7 @@ inline constexpr std::int32_t kNoVcpu = -1;
 // kvm_exit: isa 1 is VMX, 2 is SVM; on arm64 `reason` is ret and `exception_class` is esr_ec; on
 // RISC-V `reason` is scause (an interrupt's bit is the highest), and `exception_class` kRiscvWfi
 // where the instruction was WFI.
-inline constexpr std::uint32_t kIsaArm64 = 0xa64, kIsaRiscv = 0x5c64;
+inline constexpr std::uint32_t kIsaVmx = 1, kIsaSvm = 2, kIsaArm64 = 0xa64, kIsaRiscv = 0x5c64;
 struct KvmExit {
   static constexpr std::uint64_t kNoAddress = ~std::uint64_t{0};
   std::uint32_t reason, isa, exception_class;

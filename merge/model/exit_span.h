@@ -72,6 +72,9 @@ struct HandlerEvent {
   bool ends = false;        // it is traced after the device answered (a region's read)
 };
 
+// What the VMM is asked for: KVM_EXIT_* of linux/kvm.h.
+inline constexpr std::uint32_t kUserspaceIo = 2, kUserspaceMmio = 6;
+
 // Why the guest was left: the numbers of KvmExit, or of KvmUserspaceExit in the fallback.
 struct ExitReason {
   static constexpr std::uint32_t kIsaUserspace = 0xffff;
@@ -85,9 +88,9 @@ struct ExitReason {
   constexpr std::uint32_t kVmxHlt = 12, kSvmHlt = 0x78, kSvmIdleHlt = 0xa6;
   constexpr std::uint32_t kArm64Trap = 2, kWfx = 1, kUserHlt = 5;
   switch (exit.isa) {
-    case 1:
+    case kIsaVmx:
       return (exit.reason & 0xffff) == kVmxHlt;
-    case 2:
+    case kIsaSvm:
       return exit.reason == kSvmHlt || exit.reason == kSvmIdleHlt;
     case kIsaArm64:
       return exit.reason == kArm64Trap && exit.exception_class == kWfx;
@@ -100,12 +103,14 @@ struct ExitReason {
   }
 }
 
+[[nodiscard]] constexpr bool is_x86(const ExitReason& exit) {
+  return exit.isa == kIsaVmx || exit.isa == kIsaSvm;
+}
+
 // The architectures whose confidential guests hide their registers: rip is 0 then, and this stands
 // in the place of the function's name.
 inline constexpr std::string_view kHiddenFunction = "hidden (confidential guest)";
-[[nodiscard]] constexpr bool may_hide_rip(const ExitReason& exit) {
-  return exit.isa == 1 || exit.isa == 2;
-}
+[[nodiscard]] constexpr bool may_hide_rip(const ExitReason& exit) { return is_x86(exit); }
 
 inline constexpr KvmDetail kNoDetail{0, 0, DetailKind::kNone, Access::kNone, false};
 

@@ -169,4 +169,12 @@ Result<void> Pass::check_names() const {
   return matcher() == nullptr || !status() ? Result<void>() : matcher()->check();
 }
 
+Result<void> Pass::check_times() const {
+  if (auto found = check_exits(); !found) return found;
+  if (auto found = check_names(); !found) return found;
+  if (!pipeline().exits().model().cycles) return {};
+  return fail(ErrorKind::kUsage,
+              "{}: its times are cycles; give the counter's frequency with --tsc-khz", path());
+}
+
 }  // namespace trapline

@@ -74,6 +74,8 @@ class Pass {
   // that were asked for: says which names there are.
   [[nodiscard]] Result<void> check_exits() const;
   [[nodiscard]] Result<void> check_names() const;
+  // Both, and an Error where the times of exits are cycles.
+  [[nodiscard]] Result<void> check_times() const;
 
  private:
   struct State;

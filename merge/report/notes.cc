@@ -155,11 +155,8 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
     return notes;
   }
   notes = notes_of(report.model);
-  if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts) {
-    notes.push_back(fmt::format(
-        "no halt {}: guest time may include idle time, and exits cost at least their share",
-        report.is_window ? "lies in this part of the recording" : "was recorded"));
-  }
+  if (report.knows(State::kGuest) && !report.vcpus.empty() && !report.saw_halts)
+    notes.push_back(no_halt_note(report.is_window));
   note_details(report, notes);
   note_hidden(report, notes);
   note_open(report, notes);
@@ -186,6 +183,12 @@ std::vector<std::string> notes_of(const Report& report, const Capabilities& capa
         "task:task_newtask to know it");
   }
   return notes;
+}
+
+std::string no_halt_note(bool is_window) {
+  return fmt::format(
+      "no halt {}: guest time may include idle time, and exits cost at least their share",
+      is_window ? "lies in this part of the recording" : "was recorded");
 }
 
 std::string losses_note(const Timeline& timeline) {

@@ -22,6 +22,9 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 [[nodiscard]] std::vector<std::string> notes_of(const Report& report,
                                                 const Capabilities& capabilities, bool several_vms);
 
+// Where no halt was seen, in the recording or the part of it that was looked at.
+[[nodiscard]] std::string no_halt_note(bool is_window);
+
 // losses_note() of all sources of the timeline, as far as they were read; empty: nothing was lost.
 [[nodiscard]] std::string losses_note(const Timeline& timeline);
 // What losses do to the exits: for messages and notes. `gaps` are their number, not 0; `uncounted`

@@ -23,15 +23,7 @@ Result<void> run_advise(AdviseArguments& options) {
     return trapline::run_advise(options.pass, progress.callback());
   }();
   if (!advice) return tl::unexpected(std::move(advice).error());
-  return print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "json") {
-      print_json(*advice, out);
-    } else if (options.format == "csv") {
-      print_csv(*advice, out);
-    } else {
-      print_text(*advice, out, style_of(options.output));
-    }
-  });
+  return print_as(options.format, *advice, options.output);
 }
 
 }  // namespace

@@ -23,15 +23,7 @@ int run_spans(ExplainArguments& options) {
     return run_guest_spans(options.pass, options.worst, progress.callback());
   }();
   if (!explained) return fail_with(explained.error());
-  const auto printed = print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "json") {
-      print_json(*explained, out);
-    } else if (options.format == "csv") {
-      print_csv(*explained, out);
-    } else {
-      print_text(*explained, out, style_of(options.output));
-    }
-  });
+  const auto printed = print_as(options.format, *explained, options.output);
   return printed ? 0 : fail_with(printed.error());
 }
 

@@ -29,15 +29,7 @@ Result<void> run_stalls(StallsArguments& options) {
     return trapline::run_stalls(options.pass, options.top, progress.callback());
   }();
   if (!found) return tl::unexpected(std::move(found).error());
-  return print_to(options.output, [&](std::ostream& out) {
-    if (options.format == "json") {
-      print_json(*found, out);
-    } else if (options.format == "csv") {
-      print_csv(*found, out);
-    } else {
-      print_text(*found, out, style_of(options.output));
-    }
-  });
+  return print_as(options.format, *found, options.output);
 }
 
 }  // namespace

@@ -9,27 +9,10 @@
 //   n  notifies a virtio device's first queue, which is empty
 //
 // It ends through isa-debug-exit at 0x501.
-#include <stdint.h>
+#include "known_work.h"
 
-enum {
-  kDebugPort = 0x402,
-  kSerialPort = 0x3f8,
-  kPmTimer = 0x608,
-  kRtcIndex = 0x70,
-  kRtcData = 0x71,
-  kExitPort = 0x501
-};
-enum { kCode = 8, kTimerVector = 32, kGate = 0x8e };
-enum { kMagic = 0x336ec578, kCommandLine = 24 };  // struct hvm_start_info
+enum { kDebugPort = 0x402, kSerialPort = 0x3f8, kPmTimer = 0x608 };
 
-static inline void outb(uint16_t port, uint8_t value) {
-  __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
-}
-static inline uint8_t inb(uint16_t port) {
-  uint8_t value;
-  __asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
-  return value;
-}
 static inline uint32_t inl(uint16_t port) {
   uint32_t value;
   __asm__ volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
@@ -45,36 +28,10 @@ static uint64_t compute(uint64_t seed, uint32_t steps) {
 }
 
 static volatile uint32_t* at(uintptr_t address) { return (volatile uint32_t*)address; }
-static volatile uint32_t* apic(uintptr_t offset) { return at(0xfee00000 + offset); }
 
-struct frame;
 __attribute__((interrupt)) static void on_timer(struct frame* frame) {
   (void)frame;
   *apic(0xb0) = 0;
-}
-
-static void timer_setup(void) {
-  static struct {
-    uint16_t low, selector;
-    uint8_t stack, type;
-    uint16_t middle;
-    uint32_t high, zero;
-  } idt[kTimerVector + 1];
-  const uintptr_t handler = (uintptr_t)on_timer;
-  idt[kTimerVector].low = (uint16_t)handler;
-  idt[kTimerVector].selector = kCode;
-  idt[kTimerVector].type = kGate;
-  idt[kTimerVector].middle = (uint16_t)(handler >> 16);
-  const struct __attribute__((packed)) {
-    uint16_t limit;
-    uint64_t base;
-  } pointer = {sizeof idt - 1, (uintptr_t)idt};
-  __asm__ volatile("lidt %0" : : "m"(pointer));
-  outb(0x21, 0xff);  // nothing from the old interrupt controllers
-  outb(0xa1, 0xff);
-  *apic(0xf0) = 0x1ff;          // the local APIC is on
-  *apic(0x3e0) = 0xb;           // its timer is not divided: KVM's counts nanoseconds
-  *apic(0x320) = kTimerVector;  // one shot
 }
 
 static inline void outl(uint16_t port, uint32_t value) {
@@ -133,20 +90,13 @@ static uint64_t beside(char what, uint32_t round) {
   }
 }
 
-static uint32_t number(const char** text) {
-  uint32_t value = 0;
-  while (**text == ' ') ++*text;
-  for (; **text >= '0' && **text <= '9'; ++*text) value = value * 10 + (uint32_t)(**text - '0');
-  return value;
-}
-
 void kmain(const uint8_t* start_info) {
-  if (*(const uint32_t*)start_info != kMagic) return;
-  const char* text = (const char*)(uintptr_t) * (const uint64_t*)(start_info + kCommandLine);
+  const char* text = command_line(start_info);
+  if (text == 0) return;
   const char what = *text++;
   const uint32_t rounds = number(&text), steps = number(&text);
   uint64_t sum = 0;
-  if (what == 'i') timer_setup();
+  if (what == 'i') timer_setup(on_timer);
   if (what == 'n' && (notify = notify_area()) == 0) return;
   for (uint32_t i = 0; i < rounds; ++i) sum += compute(i, steps) + beside(what, i);
   sink = sum;

@@ -52,6 +52,24 @@ for file in lib-*; do mv "$file" "lib/${file#lib-}"; done
 export LD_LIBRARY_PATH=$PWD/lib'
 }
 
+# demo_guest_for_box: command_for_box, and the beginning of $work/inside, a script for it: ./vm runs the demo guest.
+demo_guest_for_box() {
+  command_for_box
+  box_files+=(--file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
+    --file "$TRAPLINE_SOURCE_DIR/scripts/box/guests.sh")
+  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >"$work/inside"
+  cat >>"$work/inside" <<'END'
+. ./guests.sh
+cat >vm <<'VM'
+#!/bin/sh
+. ./guests.sh
+demo_guest "$OUT/guest.txt"
+VM
+chmod +x vm
+END
+  chmod +x "$work/inside"
+}
+
 # The process that takes a recorder's instance away when the recorder is killed.
 guard_of() {  # guard_of PID
   local child children

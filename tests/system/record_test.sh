@@ -798,17 +798,8 @@ END
 
 a_snapshot_on_a_kvm_host_is_what_the_oracle_finds() {
   for thing in qemu10 kernel-amd64 box-amd64; do fetched "$thing" >/dev/null; done
-  command_for_box
-  box_files+=(--file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf" --file "$scripts/box/guests.sh")
-  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >"$work/inside"
+  demo_guest_for_box
   cat >>"$work/inside" <<'END'
-. ./guests.sh
-cat >vm <<'VM'
-#!/bin/sh
-. ./guests.sh
-demo_guest "$OUT/guest.txt"
-VM
-chmod +x vm
 # Without KVM's modules the doctor names a command, which loads them again.
 mkdir -p "/lib/modules/$(uname -r)"
 for module in /modules/*.ko; do cp "$module" "/lib/modules/$(uname -r)/${module#*-}"; done
@@ -825,7 +816,6 @@ grep -E '^ok  *(/dev/kvm|kvm events): ' after.txt
   --around 20ms -- ./vm
 demo_guest_finished "$OUT/guest.txt"
 END
-  chmod +x "$work/inside"
   run "$scripts/kvm-box" --out "$work/out" --timeout 100 --env LIMIT=1ms "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"

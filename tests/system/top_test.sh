@@ -171,18 +171,8 @@ an_open_session_is_read_as_it_grows_and_to_its_end() {
 # In the box, where kvm_exit fires: what it prints while a session is recorded is what the session's report says; on its
 # own it sees the guest's exits as well.
 on_a_kvm_host_it_gives_what_its_report_gives() {  # … VENDOR
-  command_for_box
-  box_files+=(--file "$TRAPLINE_BINARY_DIR/tests/guest/demo-guest.elf"
-    --file "$TRAPLINE_SOURCE_DIR/scripts/box/guests.sh")
-  printf '#!/bin/sh\nset -e\n%s\n' "$unpack" >"$work/inside"
+  demo_guest_for_box
   cat >>"$work/inside" <<'END'
-. ./guests.sh
-cat >vm <<'VM'
-#!/bin/sh
-. ./guests.sh
-demo_guest "$OUT/guest.txt"
-VM
-chmod +x vm
 ./trapline top --batch --interval 1s >"$OUT/own" 2>"$OUT/own.err" &
 own=$!
 ./trapline record -o "$OUT/run" --sched -- ./vm &
@@ -194,7 +184,6 @@ kill -INT $own
 wait $own || true
 demo_guest_finished "$OUT/guest.txt"
 END
-  chmod +x "$work/inside"
   run "$TRAPLINE_SOURCE_DIR/scripts/kvm-box" --vendor "$1" --out "$work/out" "${box_files[@]}" "$work/inside"
   cat "$work/out/output.txt"
   expect_equal "exit status of the box" 0 "$status"

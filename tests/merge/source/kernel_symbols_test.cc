@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-namespace trapline::trace_dat {
+namespace trapline::kernel_events {
 namespace {
 
 TEST(KernelSymbolsTest, AFunctionIsNamedByItsBeginOrTheTracersCallRightAfterIt) {
-  const kernel_events::KernelSymbols symbols(
+  const KernelSymbols symbols(
       "ffffffffc0001000 t kvm_second\t[kvm]\n"
       "ffffffffc0000010 T kvm_first\t[kvm]\n");
   EXPECT_EQ(symbols.function_at(0xffffffffc0000010), "kvm_first");
@@ -14,13 +14,13 @@ TEST(KernelSymbolsTest, AFunctionIsNamedByItsBeginOrTheTracersCallRightAfterIt) 
 }
 
 TEST(KernelSymbolsTest, NoFunctionIsNamedByAnotherThatBeginsBeforeIt) {
-  const kernel_events::KernelSymbols symbols("ffffffffc0000010 T kvm_first\n");
+  const KernelSymbols symbols("ffffffffc0000010 T kvm_first\n");
   EXPECT_EQ(symbols.function_at(0xffffffffc0000031), "");
   EXPECT_EQ(symbols.function_at(0xffffffffc000000f), "");
 }
 
 TEST(KernelSymbolsTest, LinesThatAreNoFunctionsAreLeftOut) {
-  const kernel_events::KernelSymbols symbols(
+  const KernelSymbols symbols(
       "0000000000000000 T hidden\nffffffffc0000010 d data\nrubbish\n"
       "ffffffffc0000010 T\nffffffffc0000010 T ok");
   EXPECT_EQ(symbols.function_at(0), "");
@@ -28,9 +28,9 @@ TEST(KernelSymbolsTest, LinesThatAreNoFunctionsAreLeftOut) {
 }
 
 TEST(KernelSymbolsTest, OfSeveralNamesTheFirstIsTaken) {
-  const kernel_events::KernelSymbols symbols("ffff0010 T one\nffff0010 T two\n");
+  const KernelSymbols symbols("ffff0010 T one\nffff0010 T two\n");
   EXPECT_EQ(symbols.function_at(0xffff0010), "one");
 }
 
 }  // namespace
-}  // namespace trapline::trace_dat
+}  // namespace trapline::kernel_events

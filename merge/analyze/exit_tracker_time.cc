@@ -151,12 +151,13 @@ void ExitTracker::fold(Thread& thread, std::optional<State> as) {
   thread.intervals.clear();
 }
 
-// An exit that began before the figures do has ended.
+// An exit that began before the figures do has ended, or the recording ends in one: finish() counts
+// that as open yet.
 void ExitTracker::fold_cut(Thread& thread) {
   if (is_all_halted(thread)) recut(thread, thread.span.start, thread.mark, State::kHalted);
   for (std::size_t i = 0; i < kParts; ++i) thread.totals.cut_parts[i] += thread.span.parts[i];
   fold(thread);
-  thread.phase = Thread::Phase::kUnknown;
+  if (!closed_) thread.phase = Thread::Phase::kUnknown;
 }
 
 // An event does not fit: when the guest was left, or entered, is not known.
@@ -192,13 +193,9 @@ void ExitTracker::carry(Thread& thread, Timestamp end) {
   thread.totals.open_ns = 0;
   if (in_exit(thread)) {
     account(thread, end);
-    if (is_all_halted(thread)) {
-      recut(thread, thread.span.start, thread.mark, State::kHalted);
-      thread.totals.open = State::kHalted;
-    }
+    if (is_all_halted(thread)) thread.totals.open = State::kHalted;
     thread.totals.open_ns = elapsed(thread.span.start, end);
-    for (std::size_t i = 0; i < kParts; ++i) thread.totals.cut_parts[i] += thread.span.parts[i];
-    fold(thread);
+    fold_cut(thread);
   } else {
     const Timestamp since = std::max(thread.mark, thread.totals.end);
     thread.totals.open_ns = elapsed(since, end);

@@ -44,6 +44,9 @@ struct Pipeline::Requests {
         path(names, spans) {
     for (const RequestSpec& spec : spans.specs()) spec_names.push_back(names.id(spec.name()));
   }
+  [[nodiscard]] bool looks_at(const Payload& payload) const {
+    return RequestPath::looks_at(payload) || vhost.looks_at(payload);
+  }
   RequestSpans spans;
   RequestPath path;
   VhostTracker vhost;
@@ -241,7 +244,7 @@ void Pipeline::on_host(const Event& event) {
       builder_->on_wakeup(event, *wakeup);
   }
   if (ended_ != nullptr) take(*ended_);
-  if (requests_) on_requests(event);
+  if (requests_ && requests_->looks_at(event.payload)) on_requests(event);
   if (interrupts_) on_interrupts(event);
   if (halts_ && HaltTracker::looks_at(event.payload)) halts_->on(event);
   if (placement_.checks()) placement_.on(event);
@@ -333,9 +336,6 @@ StackId Pipeline::stack_of(const ExitSpan& exit) const {
 }
 
 void Pipeline::on_requests(const Event& event) {
-  const bool of_path = RequestPath::looks_at(event.payload);
-  const bool of_vhost = VhostTracker::looks_at(event.payload);
-  if (!of_path && !of_vhost) return;
   const ThreadId process = asked_about(event.thread).process;
   if (const auto* marker = std::get_if<Marker>(&event.payload)) {
     const VmmEvent* told = vmm_event();
@@ -346,8 +346,8 @@ void Pipeline::on_requests(const Event& event) {
     if (builder_) builder_->on_request(*ended, process, requests_->spec_names[ended->spec]);
     return;
   }
-  if (of_vhost) on_vhost(event, process);
-  if (!of_path) return;
+  if (requests_->vhost.looks_at(event.payload)) on_vhost(event, process);
+  if (!RequestPath::looks_at(event.payload)) return;
   for (const Delivered& delivered : requests_->path.on(event, process)) {
     for (SpanSink* sink : request_sinks_) sink->delivered(delivered, *this);
     if (builder_) builder_->on_delivered(delivered);

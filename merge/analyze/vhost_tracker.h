@@ -52,9 +52,10 @@ class VhostTracker {
     Histogram to_run, ran, notify_to_interrupt, to_injection;
   };
 
-  [[nodiscard]] static bool looks_at(const Payload& payload) {
-    return is_any_of<Lost, SchedSwitch, SchedWakeup, KvmExit, KvmEntry, KvmUserspaceExit,
-                     KvmStateLoad, KvmDetail, KvmIrq>(payload);
+  // Before the first worker: what tells of it, and what vCPUs are in then.
+  [[nodiscard]] bool looks_at(const Payload& payload) const {
+    return is_any_of<Lost, SchedSwitch, KvmExit, KvmEntry, KvmUserspaceExit, KvmDetail>(payload) ||
+           (!threads_.entries().empty() && is_any_of<SchedWakeup, KvmStateLoad, KvmIrq>(payload));
   }
   // Events of the host's kernel that it looks at; `process` is that of the event's thread.
   void on(const Event& event, ThreadId process, const Processes& processes);

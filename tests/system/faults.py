@@ -114,7 +114,7 @@ def facts_of(session: Path) -> dict:
 
 
 def lost_in(facts: dict) -> bool:
-    return any(loss[key] for loss in facts.get("losses", []) for key in ("overwritten", "dropped", "unwritten_pages"))
+    return any(loss[key] for loss in facts.get("losses", []) for key in ("overwritten", "dropped", "unwritten_pages", "unread"))
 
 
 def no_instance(pid: int) -> None:

@@ -136,6 +136,32 @@ TEST(Relation, AStepIsRefusedWithTheSeriesAroundIt) {
   }
 }
 
+TEST(Relation, ItsIntervalReachesFromTheFirstBoundToTheLastUnlessOneIsToBeTakenAsGiven) {
+  const ClockBound above{0, ClockBound::kNoLow, 1'000, 11'400, 0};
+  const ClockBound below{5'000, 14'900, 0, ClockBound::kNoHigh, 1};
+  const std::vector<ClockBound> bounds{below, above, ClockBound::at(9'000, 18'900, 19'100, 2)};
+  const Assumption assumption{kNanoseconds, kSteadyPpm};
+  const auto interval_of = [&](std::optional<Interval> given, Relation::Reach reach) {
+    const auto relation = Relation::fit(bounds, assumption, given, reach);
+    EXPECT_TRUE(relation);
+    return std::pair(relation->interval().first, relation->interval().last);
+  };
+  const Interval given{2'000, 3'000};
+  EXPECT_EQ(interval_of({}, Relation::Reach::kBoundsToo), std::pair(1'000ul, 9'000ul));
+  EXPECT_EQ(interval_of({}, Relation::Reach::kIntervalOnly), std::pair(1'000ul, 9'000ul));
+  EXPECT_EQ(interval_of(given, Relation::Reach::kBoundsToo), std::pair(1'000ul, 9'000ul));
+  EXPECT_EQ(interval_of(given, Relation::Reach::kIntervalOnly), std::pair(2'000ul, 3'000ul));
+}
+
+TEST(Relation, OfASingleMomentTheRateIsTheMiddleOfThoseThatMayBe) {
+  const std::vector<ClockBound> bounds{ClockBound::at(9'000, 18'900, 19'100)};
+  const auto relation = Relation::fit(bounds, {kNanoseconds, kSteadyPpm}, Interval{9'000, 9'000},
+                                      Relation::Reach::kIntervalOnly);
+  ASSERT_TRUE(relation);
+  EXPECT_NEAR(relation->rate(), 1, 1e-6);
+  EXPECT_EQ(relation->offset(), 10'000);
+}
+
 TEST(Relation, ATscIsRelatedWithoutKnowingItsFrequency) {
   World world(4);
   world.source = [](long double t) { return 3e13L + t * 2.1123456L; };

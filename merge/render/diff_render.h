@@ -19,7 +19,4 @@ void print_csv(const Comparison& comparison, std::ostream& out);
 // writes them and flamegraph.pl reads them.
 void print_folded(const Comparison& comparison, std::ostream& out);
 
-// What the numbers of a metric are: "per_second", "ns", "share".
-[[nodiscard]] std::string_view unit_of(Metric metric, bool cycles);
-
 }  // namespace trapline

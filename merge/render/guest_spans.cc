@@ -236,9 +236,7 @@ void print_span_table_json(const GuestSpansExplained& spans, std::ostream& out) 
 }
 
 void print_span_table_csv(const GuestSpansExplained& spans, std::ostream& out) {
-  const Table table = span_table(spans.groups);
-  print_csv_header(table, out);
-  print_csv_rows(table, out);
+  print_csv(span_table(spans.groups), out);
 }
 
 }  // namespace trapline

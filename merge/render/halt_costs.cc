@@ -1,4 +1,4 @@
-#include "merge/render/halt_costs.h"
+#include "merge/render/report_text.h"
 
 #include <fmt/format.h>
 
@@ -68,13 +68,6 @@ void print_halt_costs(const Report& report, const std::vector<HaltCostRow>& rows
   if (rows.empty()) return;
   print_table(halt_cost_table(report), "Idle", report.cycles, out, style);
   print_replay(report, rows, out, style);
-}
-
-void print_halt_costs_csv(const std::vector<HaltCostRow>& rows, std::ostream& out) {
-  out << '\n';
-  print_csv_header(replay_table({}), out);
-  for (const HaltCostRow& row : rows)
-    if (row.halts != 0) print_csv_rows(replay_table(replay_rows(row)), out);
 }
 
 }  // namespace trapline

@@ -92,15 +92,6 @@ Json halt_cost_json(const Table& table, std::size_t row, const Report& report) {
   return json;
 }
 
-Json shares_json(const std::vector<PhaseShare>& shares, bool durations) {
-  Json rows = Json::array();
-  for (const PhaseShare& share : shares)
-    rows.push_back({{"name", share.name == "-" ? Json() : Json(share.name)},
-                    {"exits", share.exits},
-                    {"total_ns", durations ? Json(share.ns) : Json()}});
-  return rows;
-}
-
 Json kernel_json(const Report& report, const KernelReport& kernel) {
   Json json = {
       {"total_ns", value_or_null(told(report.known_states(), State::kKernel, kernel.total_ns))},
@@ -112,10 +103,10 @@ Json kernel_json(const Report& report, const KernelReport& kernel) {
 }  // namespace
 
 Json phases_json(const PhaseReport& phases, const Report& report) {
-  Json rows = rows_json(phase_table(phases, report));
+  Json rows = rows_json(phase_table(phases.rows, report));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i]["devices"] = shares_json(phases.rows[i].devices, report.durations());
-    rows[i]["functions"] = shares_json(phases.rows[i].functions, report.durations());
+    rows[i]["devices"] = rows_json(phase_share_table(device_rows(phases.rows[i]), report));
+    rows[i]["functions"] = rows_json(phase_share_table(function_rows(phases.rows[i]), report));
   }
   return {{"rows", std::move(rows)}, {"never", phases.never}};
 }

@@ -1,4 +1,4 @@
-#include "merge/render/kernel.h"
+#include "merge/render/report_text.h"
 
 #include <fmt/format.h>
 
@@ -28,14 +28,6 @@ void print_kernel(const Report& report, std::ostream& out, const TextStyle& styl
                 "irq:softirq_entry, irq:softirq_exit, timer:hrtimer_expire_entry, "
                 "timer:hrtimer_expire_exit).",
                 out, style);
-}
-
-void print_kernel_csv(const Report& report, std::ostream& out) {
-  if (!report.kernel) return;
-  const Table table = kernel_table(*report.kernel);
-  out << '\n';
-  print_csv_header(table, out);
-  print_csv_rows(table, out);
 }
 
 }  // namespace trapline

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -18,8 +19,16 @@ std::optional<std::uint64_t> time_of(const CellValue& value) {
   return std::nullopt;
 }
 
+std::string changed_text(const Changed& changed, const Column& column) {
+  if (std::isnan(changed.by)) return "-";
+  return (changed.proven && column.stands_out == StandsOut::kProven ? "*" : "") +
+         (column.unit == Unit::kChange ? percent_change_text(changed.by)
+                                       : fmt::format("{:+.3g}", changed.by * 1e3));
+}
+
 std::string cell(const CellValue& value, const Column& column, bool cycles) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* changed = std::get_if<Changed>(&value)) return changed_text(*changed, column);
   const auto* share = std::get_if<Share>(&value);
   const std::string most = share != nullptr && share->at_most && share->ns ? "<= " : "";
   if (column.unit == Unit::kShare)
@@ -48,6 +57,8 @@ Json json_of(const CellValue& value) {
         using Held = std::decay_t<decltype(held)>;
         if constexpr (std::is_same_v<Held, Share>) {
           return held.ns ? Json(*held.ns) : Json();
+        } else if constexpr (std::is_same_v<Held, Changed>) {
+          return held.by;
         } else if constexpr (std::is_same_v<Held, std::monostate> || std::is_same_v<Held, Absent>) {
           return {};
         } else {
@@ -94,6 +105,7 @@ class Standing {
       const StandsOut how = columns_[i]->stands_out;
       if (how == StandsOut::kLargest && largest_[i].ns != 0 && largest_[i].row == row)
         text.mark(i + 1, kAlarm);
+      if (how == StandsOut::kProven) mark_proven(text, row, i);
       if (how != StandsOut::kLargestPart) continue;
       const std::uint64_t ns = time_of(columns_[i]->value(row)).value_or(0);
       if (ns > most) most = ns, largest = i;
@@ -102,6 +114,12 @@ class Standing {
   }
 
  private:
+  void mark_proven(TextTable& text, std::size_t row, std::size_t column) const {
+    const CellValue value = columns_[column]->value(row);
+    const auto* changed = std::get_if<Changed>(&value);
+    if (changed != nullptr && changed->proven) text.mark(column + 1, kBold);
+  }
+
   struct Largest {
     std::uint64_t ns = 0;
     std::size_t row = 0;
@@ -188,6 +206,9 @@ void print_csv_rows(const Table& table, std::ostream& out) {
         out << json.get_ref<const std::string&>();
       } else if (json.is_string()) {
         out << csv_cell(json.get_ref<const std::string&>());
+      } else if (json.is_number_float()) {
+        const double number = json.get<double>();
+        if (std::isfinite(number)) out << fmt::format("{}", number);
       } else if (!json.is_null()) {
         out << json.dump();
       }

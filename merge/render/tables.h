@@ -25,5 +25,9 @@ std::vector<std::string> print_table(const Table& table, std::string_view title,
 // A line with the columns' keys, then a line for each row.
 void print_csv_header(const Table& table, std::ostream& out);
 void print_csv_rows(const Table& table, std::ostream& out);
+inline void print_csv(const Table& table, std::ostream& out) {
+  print_csv_header(table, out);
+  print_csv_rows(table, out);
+}
 
 }  // namespace trapline

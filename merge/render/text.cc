@@ -8,12 +8,9 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
-#include "merge/render/halt_costs.h"
-#include "merge/render/kernel.h"
-#include "merge/render/phases.h"
 #include "merge/render/render.h"
+#include "merge/render/report_text.h"
 #include "merge/render/tables.h"
-#include "merge/render/waits.h"
 #include "merge/report/next_steps.h"
 #include "merge/report/tables.h"
 #include "merge/report/units.h"

@@ -1,4 +1,4 @@
-#include "merge/render/waits.h"
+#include "merge/render/report_text.h"
 
 #include <fmt/format.h>
 
@@ -68,19 +68,6 @@ void print_waits(const Report& report, std::ostream& out, const TextStyle& style
     print("Slept in halts {}, until", waits.halted);
   }
   if (report.steal) print_steal(report, out, style);
-}
-
-void print_waits_csv(const Report& report, std::ostream& out) {
-  if (!report.waits && !report.steal) return;
-  out << '\n';
-  print_csv_header(wait_table({}, {}, -1), out);
-  if (report.waits) {
-    print_csv_rows(wait_table(report.waits->preempted, "preempted", -1), out);
-    print_csv_rows(wait_table(report.waits->blocked, "blocked", -1), out);
-  }
-  if (!report.steal) return;
-  for (const StealRow& row : *report.steal)
-    print_csv_rows(wait_table(row.by, "steal", row.tid), out);
 }
 
 }  // namespace trapline

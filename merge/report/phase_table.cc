@@ -1,5 +1,6 @@
 #include "merge/report/phase_table.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -26,6 +27,15 @@ bool matches_text(const PhaseSpec& spec, std::string_view line, bool whole) {
 bool matches_name(const PhaseSpec& spec, std::string_view name) {
   if (!has_wildcard(spec.text)) return name == spec.text;
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
+}
+
+std::vector<PhaseShareRow> share_rows(const PhaseRow& phase, std::string_view what,
+                                      const std::vector<PhaseShare>& shares) {
+  std::uint64_t whole = 0;
+  for (const PhaseShare& share : phase.functions) whole += share.ns;
+  std::vector<PhaseShareRow> rows;
+  for (const PhaseShare& share : shares) rows.push_back({phase.name, what, &share, whole});
+  return rows;
 }
 
 }  // namespace
@@ -166,9 +176,8 @@ PhaseReport PhaseTable::report(const Pipeline& pipeline, std::uint64_t end_ns) c
   return report;
 }
 
-Table phase_table(const PhaseReport& phases, const Report& report) {
+Table phase_table(std::span<const PhaseRow> rows, const Report& report) {
   using Row = PhaseRow;
-  const std::span<const Row> rows = phases.rows;
   const std::uint64_t begin = rows.empty() ? 0 : rows.front().start_ns;
   const bool guest = report.knows(State::kGuest);
   // The wall time of all vCPUs.
@@ -176,8 +185,13 @@ Table phase_table(const PhaseReport& phases, const Report& report) {
     return row.ns * vcpus;
   };
   TableOf<Row> table(rows, &Row::name);
-  table.add({"name"}, &Row::name);
-  table.add({"pattern"}, [](const Row& row) { return text_or_null(row.pattern); });
+  table.add({.key = "name", .csv = false}, &Row::name);
+  table.add({.key = "pattern", .csv = false},
+            [](const Row& row) { return text_or_null(row.pattern); });
+  table.add({.key = "phase", .json = false}, &Row::name);
+  table.add({.key = "what", .unit = Unit::kWord, .json = false},
+            [](const Row&) { return "phase"; });
+  table.add({.key = "name", .json = false}, &Row::pattern);
   table.add({"start_ns"}, &Row::start_ns);
   table.add({"", "from", Unit::kDuration},
             [begin](const Row& row) { return row.start_ns - begin; });
@@ -189,6 +203,40 @@ Table phase_table(const PhaseReport& phases, const Report& report) {
   add_parts(table, report.known_states(), kPartTitles, 1, [whole](const Row& row) {
     return PartsOf{row.parts, whole(row)};
   });
+  return table;
+}
+
+std::vector<PhaseShareRow> device_rows(const PhaseRow& phase) {
+  return share_rows(phase, "device", phase.devices);
+}
+
+std::vector<PhaseShareRow> function_rows(const PhaseRow& phase) {
+  return share_rows(phase, "function", phase.functions);
+}
+
+Table phase_share_table(std::span<const PhaseShareRow> rows, const Report& report) {
+  using Row = PhaseShareRow;
+  const auto ns = [durations = report.durations()](const Row& row) {
+    return durations ? std::optional(row.share->ns) : std::nullopt;
+  };
+  const auto name = [](const Row& row) { return name_or_null(row.share->name); };
+  const auto nothing = [](const Row&) { return CellValue(); };
+  TableOf<Row> table(rows, [](const Row& row) {
+    return fmt::format("{}: {} {}", row.phase, row.what, row.share->name);
+  });
+  table.add({.key = "phase", .json = false}, &Row::phase);
+  table.add({.key = "what", .unit = Unit::kWord, .json = false}, &Row::what);
+  table.add({"name"}, name);
+  table.add({.key = "start_ns", .json = false}, nothing);
+  table.add({.key = "ns", .json = false}, ns);
+  table.add({"exits", "exits"}, [](const Row& row) { return row.share->exits; });
+  table.add({.key = "total_ns", .title = "time", .unit = Unit::kDuration, .csv = false}, ns);
+  table.add({"", "share", Unit::kShare}, [ns](const Row& row) {
+    return Share{ns(row), row.whole};
+  });
+  table.add({.key = "guest_ns", .json = false}, nothing);
+  for (const std::string_view part : kPartNames)
+    table.add({.key = std::string(part) + "_ns", .json = false}, nothing);
   return table;
 }
 

@@ -28,6 +28,8 @@ enum class Unit : std::uint8_t {
   kDuration,     // each in the unit that suits it
   kNanoseconds,  // the same, whatever the clock of the recording
   kShare,        // a percentage
+  kChange,       // of a Changed: "+12.3%", "new", "x12.3"
+  kThousandths,  // the same times 1000
   kSubject,      // what a share is of, and the percentage; nothing where that is less than 10
 };
 
@@ -38,10 +40,16 @@ struct Share {
   bool at_most = false, at_least = false;  // no more than this, or no less
   std::string of{};
 };
+// By how much something changed, as a share of what it was; infinite from nothing, NaN: not known.
+struct Changed {
+  double by = 0;
+  bool proven = false;
+};
 struct Absent {};  // the row has no such column: not in JSON, and in text without it
-// std::monostate: not known, "-" in text, null in JSON, nothing in CSV.
+// std::monostate, and a number that is not finite: not known, "-" in text, null in JSON, nothing in
+// CSV.
 using CellValue = std::variant<std::monostate, Absent, bool, std::int64_t, std::uint64_t, double,
-                               std::string, Share>;
+                               std::string, Share, Changed, std::vector<double>>;
 
 template <typename T>
 [[nodiscard]] CellValue to_value(const T& value) {
@@ -73,8 +81,8 @@ template <typename T>
 }
 
 // Which of a column's cells a terminal shows in colour: none, the largest of the rows that are not
-// dim, or those that are the largest part of their row.
-enum class StandsOut : std::uint8_t { kNever, kLargest, kLargestPart };
+// dim, those that are the largest part of their row, or the changes that are proven, with a star.
+enum class StandsOut : std::uint8_t { kNever, kLargest, kLargestPart, kProven };
 
 struct Column {
   std::string key{};    // JSON and CSV; "a.b": b of the object a. Empty: not there

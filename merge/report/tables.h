@@ -71,7 +71,16 @@ struct ReplayRow {
 [[nodiscard]] Table kernel_table(const KernelReport& kernel);
 
 // phase_table.cc
-[[nodiscard]] Table phase_table(const PhaseReport& phases, const Report& report);
+[[nodiscard]] Table phase_table(std::span<const PhaseRow> rows, const Report& report);
+// A device or a function of a phase: in CSV with the columns of the phases.
+struct PhaseShareRow {
+  std::string_view phase, what;
+  const PhaseShare* share;
+  std::uint64_t whole;  // of all functions
+};
+[[nodiscard]] std::vector<PhaseShareRow> device_rows(const PhaseRow& phase);
+[[nodiscard]] std::vector<PhaseShareRow> function_rows(const PhaseRow& phase);
+[[nodiscard]] Table phase_share_table(std::span<const PhaseShareRow> rows, const Report& report);
 
 // slow_exits.cc
 // `vmm_events`: the recording has events of QEMU.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <span>
 
 #include "backend_ftrace/base/text.h"
@@ -39,10 +40,6 @@ std::string percent_text(std::optional<std::uint64_t> share, std::uint64_t whole
   return share ? percent_text(*share, whole) : "-";
 }
 
-std::string csv_number(std::optional<std::uint64_t> value) {
-  return value ? std::to_string(*value) : "";
-}
-
 std::string grouped(std::uint64_t value) {
   const std::string digits = std::to_string(value);
   std::string text;
@@ -58,6 +55,13 @@ std::string percent_text(std::uint64_t share, std::uint64_t whole) {
   const double percent = 100 * static_cast<double>(share) / static_cast<double>(whole);
   if (share != 0 && percent < 0.05) return "<0.1%";
   return fmt::format("{:.1f}%", percent);
+}
+
+std::string percent_change_text(double change) {
+  if (std::isinf(change)) return "new";
+  if (change <= -1) return "gone";
+  if (change >= 9.995) return fmt::format("x{:.3g}", 1 + change);
+  return fmt::format("{:+.1f}%", change * 100);
 }
 
 std::string time_text(std::uint64_t ns, bool cycles) {

@@ -14,12 +14,12 @@ namespace trapline {
 // The same of what may not be known: "-".
 [[nodiscard]] std::string duration_text(std::optional<std::uint64_t> value, bool cycles);
 [[nodiscard]] std::string percent_text(std::optional<std::uint64_t> share, std::uint64_t whole);
-// In CSV, where nothing is written of what is not known.
-[[nodiscard]] std::string csv_number(std::optional<std::uint64_t> value);
 // "1,234,567".
 [[nodiscard]] std::string grouped(std::uint64_t value);
 // "12.3%"; "<0.1%" of what would read as none; "-" of nothing.
 [[nodiscard]] std::string percent_text(std::uint64_t share, std::uint64_t whole);
+// By how much something changed: "+12.3%", "x12.3", "new" where it is infinite, "gone" of all.
+[[nodiscard]] std::string percent_change_text(double change);
 // Seconds of the recording's clock, as trace-cmd prints them: "12.345678901"; plain cycles.
 [[nodiscard]] std::string time_text(std::uint64_t ns, bool cycles);
 

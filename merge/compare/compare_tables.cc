@@ -1,0 +1,168 @@
+#include "merge/compare/compare_tables.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+#include "backend_ftrace/base/text.h"
+#include "merge/report/units.h"
+
+namespace trapline {
+namespace {
+
+std::string_view unit_of(Metric metric, bool cycles) {
+  switch (metric) {
+    case Metric::kRate:
+      return "per_second";
+    case Metric::kShare:
+    case Metric::kCost:
+      return "share";
+    default:
+      return cycles ? "cycles" : "ns";
+  }
+}
+
+std::string value_text(Metric metric, double value, bool cycles) {
+  if (std::isnan(value)) return "-";
+  switch (metric) {
+    case Metric::kRate:
+      return fmt::format("{:.4g}/s", value);
+    case Metric::kShare:
+      return fmt::format("{:.3g}%", value * 100);
+    case Metric::kCost:
+      return duration_text(static_cast<std::uint64_t>(value * 1e9 + 0.5), cycles) + " a second";
+    default:
+      return duration_text(static_cast<std::uint64_t>(value + 0.5), cycles);
+  }
+}
+
+// The figures of a metric; `get` gives a row's. JSON has them as an object, CSV as a line.
+template <typename Row, typename Get>
+void add_figures(TableOf<Row>& table, const std::string& prefix, Column change, Get get) {
+  const auto add = [&](Column column, auto figure) {
+    column.key = prefix + column.key;
+    table.add(std::move(column),
+              [get, figure](const Row& row) { return to_value(std::invoke(figure, get(row))); });
+  };
+  const auto tested = [](auto figure) {
+    return [figure](const MetricChange& metric) {
+      return metric.test.tested ? to_value(std::invoke(figure, metric.test)) : CellValue(Absent());
+    };
+  };
+  add({"before"}, &MetricChange::before);
+  add({"after"}, &MetricChange::after);
+  change.key = "change";
+  change.unit = Unit::kChange;
+  add(std::move(change), [](const MetricChange& metric) {
+    return Changed{metric.change, metric.test.proven};
+  });
+  add({.key = "before_runs", .csv = false}, [](const auto& metric) { return metric.runs.before; });
+  add({.key = "after_runs", .csv = false}, [](const auto& metric) { return metric.runs.after; });
+  add({.key = "tested", .csv = false}, [](const auto& metric) { return metric.test.tested; });
+  add({.key = "proven", .csv = false}, [](const auto& metric) { return metric.test.proven; });
+  add({"low"}, tested(&Change::low));
+  add({"high"}, tested(&Change::high));
+  add({"p"}, tested(&Change::p));
+  add({"corrected_p"}, tested(&Change::corrected_p));
+  add({.key = "proven", .json = false},
+      tested([](const Change& test) { return std::uint64_t{test.proven}; }));
+}
+
+std::string interval_text(const MetricChange& metric) {
+  if (std::isinf(metric.change) || metric.change <= -1) return "-";
+  return fmt::format("{} to {}", percent_change_text(metric.test.low),
+                     percent_change_text(metric.test.high));
+}
+
+}  // namespace
+
+Table change_table(const Comparison& comparison) {
+  using Row = ComparedRow;
+  // Of each metric, what a narrow terminal leaves out, the highest first.
+  constexpr std::array<std::uint8_t, kMetrics> kGoes = {1, 2, 5, 6, 7, 0, 0, 0, 2, 1, 3};
+  TableOf<Row> table(comparison.rows, &Row::key);
+  table.dim = [&rows = comparison.rows](std::size_t row) { return rows[row].halts; };
+  table.left_out = comparison.rows_left_out;
+  table.add({"key"}, &Row::key);
+  table.add({"halts"}, &Row::halts);
+  table.add({.key = "before_count", .title = "before", .goes = 4}, &Row::before_count);
+  table.add({.key = "after_count", .title = "after", .goes = 3}, &Row::after_count);
+  for (std::size_t i = 0; i < kMetrics; ++i) {
+    const auto metric = static_cast<Metric>(i);
+    const std::string name(kMetricNames[i]), prefix = name + '.';
+    table.add({prefix + "unit"},
+              [unit = unit_of(metric, comparison.cycles)](const Row&) { return unit; });
+    Column shown = {.title = metric == Metric::kCost   ? ""
+                             : metric == Metric::kUser ? "user (QEMU)"
+                                                       : name,
+                    .block = metric < Metric::kKernel ? std::uint8_t{0} : std::uint8_t{1},
+                    .goes = kGoes[i],
+                    .stands_out = StandsOut::kProven};
+    add_figures(table, prefix, std::move(shown),
+                [metric](const Row& row) -> const MetricChange& { return row.of(metric); });
+  }
+  table.add({.title = comparison.cycles ? "cost/‰" : "cost/ms",
+             .unit = Unit::kThousandths,
+             .stands_out = StandsOut::kProven},
+            [](const Row& row) -> CellValue {
+              const MetricChange& cost = row.of(Metric::kCost);
+              if (row.halts) return "halt";
+              if (std::isnan(cost.change)) return {};
+              return Changed{row.cost(), cost.test.proven};
+            });
+  return table;
+}
+
+std::vector<MetricRow> metric_rows(const Comparison& comparison, bool proven) {
+  std::vector<MetricRow> rows;
+  for (const ComparedRow& row : comparison.rows) {
+    for (std::size_t i = 0; i < kMetrics; ++i)
+      if (!proven || row.metrics[i].test.proven) rows.push_back({&row, static_cast<Metric>(i)});
+  }
+  return rows;
+}
+
+Table metric_table(std::span<const MetricRow> rows, const Comparison& comparison) {
+  using Row = MetricRow;
+  const auto name = [](const Row& row) {
+    return kMetricNames[static_cast<std::size_t>(row.metric)];
+  };
+  TableOf<Row> table(
+      rows, [name](const Row& row) { return fmt::format("{} of {}", name(row), row.row->key); });
+  table.dim = [rows](std::size_t row) { return rows[row].row->halts; };
+  table.add({.key = "key", .unit = Unit::kText}, [](const Row& row) { return row.row->key; });
+  table.add({.key = "metric", .unit = Unit::kWord}, name);
+  const auto unit = [cycles = comparison.cycles](const Row& row) {
+    return unit_of(row.metric, cycles);
+  };
+  table.add({.key = "unit", .unit = Unit::kWord}, unit);
+  const auto value = [cycles = comparison.cycles](double MetricChange::*side) {
+    return [cycles, side](const Row& row) {
+      return value_text(row.metric, row.change().*side, cycles);
+    };
+  };
+  table.add({.title = "before", .unit = Unit::kWord, .goes = 2}, value(&MetricChange::before));
+  table.add({.title = "after", .unit = Unit::kWord, .goes = 1}, value(&MetricChange::after));
+  add_figures(table, "", {.title = "change"},
+              [](const Row& row) -> const MetricChange& { return row.change(); });
+  table.add({.title = fmt::format("{:.3g}% interval", comparison.confidence * 100),
+             .unit = Unit::kWord,
+             .goes = 3},
+            [](const Row& row) { return interval_text(row.change()); });
+  return table;
+}
+
+Table run_table(std::span<const ComparedRecording> side) {
+  using Row = ComparedRecording;
+  TableOf<Row> table(side, &Row::path);
+  table.add({"path"}, [](const Row& row) { return printable(row.path); });
+  table.add({"exits"}, &Row::exits);
+  table.add({"counted"}, &Row::counted);
+  table.add({"wall_ns"}, &Row::wall_ns);
+  table.add({"guest_ns"}, &Row::guest_ns);
+  table.add({"vcpus"}, &Row::vcpus);
+  return table;
+}
+
+}  // namespace trapline

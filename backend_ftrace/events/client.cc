@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backend_ftrace/base/text.h"
-#include "backend_ftrace/events/json_answer.h"
 #include "backend_ftrace/events/line_socket.h"
 #include "backend_ftrace/events/qemu_monitor.h"
 
@@ -72,7 +71,7 @@ class Qmp : public EventControl {
   explicit Qmp(std::unique_ptr<QemuMonitor> qemu) : qemu_(std::move(qemu)) {}
 
   Result<std::vector<EventState>> list(const std::string& pattern) override {
-    auto answer = execute("trace-event-get-state", {{"name", pattern}});
+    auto answer = qemu_->execute("trace-event-get-state", {{"name", pattern}});
     if (!answer) return tl::unexpected(answer.error());
     std::vector<EventState> states;
     for (const Json& event : *answer) {
@@ -85,12 +84,12 @@ class Qmp : public EventControl {
 
   Result<void> set(const std::string& pattern, bool on) override {
     // QEMU's own error for a name that it does not know lacks the nearest.
-    if (auto known = execute("trace-event-get-state", {{"name", pattern}});
+    if (auto known = qemu_->execute("trace-event-get-state", {{"name", pattern}});
         !known || known->empty()) {
       return unknown(pattern);
     }
-    auto answer = execute("trace-event-set-state",
-                          {{"name", pattern}, {"enable", on}, {"ignore-unavailable", true}});
+    auto answer = qemu_->execute("trace-event-set-state",
+                                 {{"name", pattern}, {"enable", on}, {"ignore-unavailable", true}});
     if (!answer) return tl::unexpected(answer.error());
     return {};
   }
@@ -102,7 +101,7 @@ class Qmp : public EventControl {
  private:
   tl::unexpected<Error> unknown(const std::string& pattern) {
     std::string_view near;
-    auto all = execute("trace-event-get-state", {{"name", "*"}});
+    auto all = qemu_->execute("trace-event-get-state", {{"name", "*"}});
     std::vector<std::string> names;
     if (all) {
       for (const Json& event : *all) names.push_back(text_of(event, "name"));
@@ -113,11 +112,6 @@ class Qmp : public EventControl {
                 near.empty() ? "" : "; did you mean ", near, near.empty() ? "" : "?");
   }
 
-  Result<Json> execute(const std::string& name, const Json& arguments) {
-    auto answer = qemu_->execute(name, one_line(arguments));
-    if (!answer) return tl::unexpected(std::move(answer).error());
-    return parsed_answer(*answer);
-  }
   std::unique_ptr<QemuMonitor> qemu_;
 };
 

@@ -27,17 +27,8 @@ class QmpSocket final : public QemuMonitor {
   const std::string& name() const override { return socket_.path(); }
 
  protected:
-  Result<std::string> exchange(const std::string& line, int file) override {
-    if (auto sent = socket_.send(line, file); !sent) return tl::unexpected(sent.error());
-    for (;;) {
-      auto answer = socket_.receive();
-      if (!answer) return answer;
-      const Json json = parsed_answer(*answer);
-      if (!json.is_object()) return fail("{}: the answer is not a JSON object", name());
-      // Else an event of the machine: the answer is still to come.
-      if (json.contains("return") || json.contains("error")) return answer;
-    }
-  }
+  Result<void> send(const std::string& line, int file) override { return socket_.send(line, file); }
+  Result<std::string> receive() override { return socket_.receive(); }
 
  private:
   LineSocket socket_;
@@ -85,11 +76,12 @@ class HumanSocket final : public QemuMonitor {
   }
 
  protected:
-  Result<std::string> exchange(const std::string&, int) override {
+  Result<void> send(const std::string&, int) override {
     return fail(
         "{}: the human monitor takes no QMP; start QEMU with -qmp unix:PATH,server=on,wait=off",
         name());
   }
+  Result<std::string> receive() override { return socket_.receive(); }
 
  private:
   static constexpr std::size_t kMostLines = 1u << 16;
@@ -124,25 +116,30 @@ class HumanSocket final : public QemuMonitor {
 
 }  // namespace
 
-Result<std::string> QemuMonitor::execute(const std::string& command, const std::string& arguments,
-                                         int file) {
-  const Json request{{"execute", command}, {"arguments", Json::parse(arguments, nullptr, false)}};
-  auto line = exchange(one_line(request), file);
-  if (!line) return line;
-  const Json answer = parsed_answer(*line);
-  if (answer.is_object() && answer.contains("return")) return one_line(answer["return"]);
-  const Json error = answer.is_object() ? answer.value("error", Json()) : Json();
-  const Json words = error.is_object() ? error.value("desc", Json()) : Json();
-  return fail("{}: {}: {}", name(), command,
-              words.is_string() ? words.get<std::string>() : "an answer that is none");
+Result<Json> QemuMonitor::execute(const std::string& command, const Json& arguments, int file) {
+  const Json request{{"execute", command}, {"arguments", arguments}};
+  if (auto sent = send(one_line(request), file); !sent)
+    return tl::unexpected(std::move(sent).error());
+  for (;;) {
+    const auto line = receive();
+    if (!line) return tl::unexpected(line.error());
+    const Json answer = parsed_answer(*line);
+    if (!answer.is_object()) return fail("{}: the answer is not a JSON object", name());
+    if (answer.contains("return")) return answer["return"];
+    // Else an event of the machine: the answer is still to come.
+    if (!answer.contains("error")) continue;
+    const Json& error = answer["error"];
+    const Json words = error.is_object() ? error.value("desc", Json()) : Json();
+    return fail("{}: {}: {}", name(), command,
+                words.is_string() ? words.get<std::string>() : "an answer that is none");
+  }
 }
 
 Result<std::vector<std::string>> QemuMonitor::human(const std::string& command) {
-  auto answer = execute("human-monitor-command", one_line({{"command-line", command}}));
+  auto answer = execute("human-monitor-command", {{"command-line", command}});
   if (!answer) return tl::unexpected(std::move(answer).error());
-  const Json printed = Json::parse(*answer, nullptr, false);
   std::vector<std::string> lines;
-  const std::string text = printed.is_string() ? printed.get<std::string>() : std::string();
+  const std::string text = answer->is_string() ? answer->get<std::string>() : std::string();
   for (std::size_t from = 0; from < text.size();) {
     const std::size_t end = std::min(text.find('\n', from), text.size());
     const auto line = trimmed(std::string_view(text).substr(from, end - from));
@@ -153,11 +150,10 @@ Result<std::vector<std::string>> QemuMonitor::human(const std::string& command) 
 }
 
 Result<QemuMonitor::File> QemuMonitor::add_file(int file) {
-  auto answer = execute("add-fd", one_line({{"opaque", "trapline"}}), file);
+  auto answer = execute("add-fd", {{"opaque", "trapline"}}, file);
   if (!answer) return tl::unexpected(std::move(answer).error());
-  const Json added = Json::parse(*answer, nullptr, false);
-  const auto number = [&added](const char* key) {
-    const Json value = added.is_object() ? added.value(key, Json()) : Json();
+  const auto number = [&answer](const char* key) {
+    const Json value = answer->is_object() ? answer->value(key, Json()) : Json();
     return value.is_number_integer() ? value.get<std::int64_t>() : -1;
   };
   const File place{number("fdset-id"), number("fd")};
@@ -166,7 +162,7 @@ Result<QemuMonitor::File> QemuMonitor::add_file(int file) {
 }
 
 Result<void> QemuMonitor::remove_file(const File& file) {
-  auto removed = execute("remove-fd", one_line({{"fdset-id", file.set}}));
+  auto removed = execute("remove-fd", {{"fdset-id", file.set}});
   if (!removed) return tl::unexpected(std::move(removed).error());
   return {};
 }
@@ -183,7 +179,7 @@ Result<std::unique_ptr<QemuMonitor>> connect_qemu(const std::string& path, pid_t
     return fail("{}: no QMP socket; start QEMU with -qmp unix:PATH,server=on,wait=off", path);
   }
   auto qemu = std::make_unique<QmpSocket>(std::move(*socket));
-  if (auto ready = qemu->execute("qmp_capabilities"); !ready)
+  if (auto ready = qemu->execute("qmp_capabilities", Json::object()); !ready)
     return tl::unexpected(std::move(ready).error());
   return qemu;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,10 @@ class QemuMonitor {
  public:
   virtual ~QemuMonitor() = default;
 
-  // A command with its arguments, a JSON object; what it returns, as JSON. Errors carry QEMU's
-  // words. `file`: a descriptor of ours of which QEMU gets a copy; -1: none.
-  [[nodiscard]] Result<std::string> execute(const std::string& command,
-                                            const std::string& arguments = "{}", int file = -1);
+  // A command with its arguments, an object; what it returns. Errors carry QEMU's words. `file`: a
+  // descriptor of ours of which QEMU gets a copy; -1: none.
+  [[nodiscard]] Result<nlohmann::json> execute(const std::string& command,
+                                               const nlohmann::json& arguments, int file = -1);
   // A command of the human monitor; what that prints, each line trimmed.
   [[nodiscard]] virtual Result<std::vector<std::string>> human(const std::string& command);
 
@@ -34,8 +35,9 @@ class QemuMonitor {
   [[nodiscard]] virtual const std::string& name() const = 0;  // for messages
 
  protected:
-  // Sends a line; the line that answers it, an object with "return" or "error".
-  [[nodiscard]] virtual Result<std::string> exchange(const std::string& line, int file) = 0;
+  // Sends a line; then the next line that comes back, which may be an event of the machine.
+  [[nodiscard]] virtual Result<void> send(const std::string& line, int file) = 0;
+  [[nodiscard]] virtual Result<std::string> receive() = 0;
 };
 
 // Through a socket of -qmp, or of -monitor: then execute() is an Error. `peer`: the process that

@@ -52,7 +52,7 @@ class Virsh final : public QemuMonitor {
   }
 
  protected:
-  Result<std::string> exchange(const std::string& line, int file) override {
+  Result<void> send(const std::string& line, int file) override {
     const std::string domain = "--domain=" + domain_, command = "--cmd=" + line;
     const std::string text =
         file < 0
@@ -60,9 +60,11 @@ class Virsh final : public QemuMonitor {
             : ask({"qemu-monitor-command", domain, fmt::format("--pass-fds={}", file), command},
                   file);
     const auto object = text.find('{');
-    if (object != text.npos) return std::string(trimmed(std::string_view(text).substr(object)));
-    return fail("virsh: {}", error_of(text));
+    if (object == text.npos) return fail("virsh: {}", error_of(text));
+    answer_ = trimmed(std::string_view(text).substr(object));
+    return {};
   }
+  Result<std::string> receive() override { return std::exchange(answer_, {}); }
 
  public:
   // "failed to get domain 'web02'".
@@ -73,7 +75,7 @@ class Virsh final : public QemuMonitor {
   }
 
  private:
-  std::string domain_;
+  std::string domain_, answer_;
   std::vector<std::string> words_;
   std::optional<User> user_;
 };

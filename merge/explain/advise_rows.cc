@@ -11,6 +11,7 @@
 #include "merge/explain/advise.h"
 #include "merge/report/causes.h"
 #include "merge/report/halt_cost_report.h"
+#include "merge/report/notes.h"
 #include "merge/report/units.h"
 
 namespace trapline {
@@ -292,9 +293,7 @@ Advice AdviceSink::advice(const Naming& names) const {
   std::ranges::stable_sort(found.advice.not_validated, std::greater(), &AdviceRow::cost_ns);
   const bool knows_waits =
       names.pipeline.exits().known_states()[static_cast<std::size_t>(State::kPreempted)];
-  // As a report says it.
-  const ExitTracker& exits = names.pipeline.exits();
-  const std::string_view least = exits.saw_halts() && !exits.saw_whole_halts() ? "" : "at least ";
+  const std::string_view least = costs_at_least(names.pipeline.exits()) ? "at least " : "";
   finding.push_back(fmt::format(
       "The {} busy for {}: the guest ran for {} of it, exits cost {}{}, and {}.",
       vcpus == 1 ? "vCPU was" : "vCPUs were", time_text(found.busy),

@@ -89,9 +89,7 @@ std::string finding_text(const Report& report) {
   for (const VcpuRow& row : report.vcpus) paused += row.totals.paused_ns;
   if (halted != 0) text += (paused != 0 ? ", halted for " : " and halted for ") + time(halted);
   if (paused != 0) text += " and paused for " + time(paused);
-  // A guest that idles without a halt does so in its own time; a halt that nothing divides has part
-  // of the cost.
-  const std::string_view least = report.saw_halts && !report.whole_halts ? "" : "at least ";
+  const std::string_view least = report.costs_at_least ? "at least " : "";
   text += fmt::format(". Of the busy time the guest ran {}; exits cost {}{}",
                       percent_text(overhead.guest_ns, busy), least,
                       percent_text(overhead.exit_ns, busy));

@@ -191,6 +191,10 @@ std::string no_halt_note(bool is_window) {
       is_window ? "lies in this part of the recording" : "was recorded");
 }
 
+bool costs_at_least(const ExitTracker& exits) {
+  return !exits.saw_halts() || exits.saw_whole_halts();
+}
+
 std::string losses_note(const Timeline& timeline) {
   std::uint64_t events = 0, gaps = 0, uncounted = 0;
   for (std::size_t i = 0; i < timeline.size(); ++i) {

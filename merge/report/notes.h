@@ -25,6 +25,10 @@ void note_sources(const Timeline& timeline, std::vector<std::string>& notes);
 // Where no halt was seen, in the recording or the part of it that was looked at.
 [[nodiscard]] std::string no_halt_note(bool is_window);
 
+// Whether exits cost more than is told, as a share of the busy time: a guest that idles without a
+// halt does so in its own time, and a halt that nothing divides has part of the cost.
+[[nodiscard]] bool costs_at_least(const ExitTracker& exits);
+
 // losses_note() of all sources of the timeline, as far as they were read; empty: nothing was lost.
 [[nodiscard]] std::string losses_note(const Timeline& timeline);
 // What losses do to the exits: for messages and notes. `gaps` are their number, not 0; `uncounted`

@@ -149,10 +149,10 @@ struct Report {
     for (const VcpuRow& row : vcpus) sum += row.totals.time_ns();
     return sum;
   }
-  bool is_window = false;    // of the recording
-  bool saw_halts = false;    // in the recording, up to the end of the interval
-  bool whole_halts = false;  // halts whose way in and out is halted time as well
-  std::size_t threads = 0;   // of vCPUs in the recording, whichever were asked for
+  bool is_window = false;       // of the recording
+  bool saw_halts = false;       // in the recording, up to the end of the interval
+  bool costs_at_least = false;  // notes.h
+  std::size_t threads = 0;      // of vCPUs in the recording, whichever were asked for
   [[nodiscard]] std::uint64_t halted_ns() const {
     std::uint64_t sum = 0;
     for (const VcpuRow& row : vcpus)

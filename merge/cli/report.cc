@@ -58,14 +58,12 @@ Result<void> complete_guest_spans(ReportArguments& options) {
   return {};
 }
 
-// The page has all exits, and no table of --kernel.
+// The page has all exits.
 Result<void> check_page_words(const ReportArguments& options) {
   if (wants_page(options) && !options.which.exits.empty()) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
                 options.which.exits.text());
   }
-  if (wants_page(options) && options.report.kernel)
-    return fail(ErrorKind::kUsage, "--kernel needs --format text, json or csv");
   return options.format == "html" ? check_page() : Result<void>();
 }
 
@@ -217,6 +215,8 @@ Result<PageRun> run_page(const ReportArguments& options, const Progress& progres
   PageOptions about = page_options(options.pass.input, options.which);
   about.phases = options.report.phases;
   if (options.phases.empty() && about.phases) about.command.push_back("--phases");
+  about.kernel = options.report.kernel;
+  if (about.kernel) about.command.push_back("--kernel");
   for (const std::string& phase : options.phases) {
     about.command.insert(about.command.end(), {"--phase", phase});
   }

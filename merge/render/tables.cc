@@ -83,6 +83,15 @@ bool says_nothing(const Table& table, const Table::Described& column) {
   return true;
 }
 
+std::vector<const Table::Described*> shown_columns(const Table& table, unsigned block) {
+  std::vector<const Table::Described*> columns;
+  for (const Table::Described& column : table.columns) {
+    if (column.title.empty() || column.block != block || says_nothing(table, column)) continue;
+    columns.push_back(&column);
+  }
+  return columns;
+}
+
 // Where the largest part of a row, and the largest of a column, stand in the text.
 class Standing {
  public:
@@ -133,13 +142,11 @@ class Standing {
 std::vector<std::string> print_table(const Table& table, std::string_view title, bool cycles,
                                      std::ostream& out, const TextStyle& style, unsigned block) {
   std::vector<TextTable::Column> titles = {title};
-  std::vector<const Table::Described*> columns;
-  for (const Table::Described& column : table.columns) {
-    if (column.title.empty() || column.block != block || says_nothing(table, column)) continue;
-    columns.push_back(&column);
-    TextTable::Column& shown = titles.emplace_back(column.title);
-    shown.text = column.unit == Unit::kText || column.unit == Unit::kSubject;
-    shown.goes = column.goes;
+  const std::vector<const Table::Described*> columns = shown_columns(table, block);
+  for (const Table::Described* column : columns) {
+    TextTable::Column& shown = titles.emplace_back(column->title);
+    shown.text = column->unit == Unit::kText || column->unit == Unit::kSubject;
+    shown.goes = column->goes;
   }
   TextTable text(std::move(titles));
   const Standing standing(table, columns);
@@ -184,6 +191,51 @@ Json rows_json(const Table& table) {
   Json rows = Json::array();
   for (std::size_t row = 0; row < table.rows; ++row) rows.push_back(row_json(table, row));
   return rows;
+}
+
+namespace {
+
+// On the page.
+std::string_view page_unit(Unit unit) {
+  switch (unit) {
+    case Unit::kCount:
+      return "count";
+    case Unit::kDuration:
+    case Unit::kNanoseconds:
+      return "duration";
+    case Unit::kShare:
+      return "share";
+    default:
+      return "text";
+  }
+}
+
+Json ratio_of(const CellValue& value) {
+  const auto* share = std::get_if<Share>(&value);
+  if (share == nullptr || !share->ns || share->whole == 0) return {};
+  return static_cast<double>(*share->ns) / static_cast<double>(share->whole);
+}
+
+}  // namespace
+
+Json described_json(const Table& table, std::string_view title) {
+  const std::vector<const Table::Described*> shown = shown_columns(table, 0);
+  Json columns = Json::array(), rows = Json::array();
+  columns.push_back({{"title", title}, {"unit", "text"}});
+  for (const Table::Described* column : shown)
+    columns.push_back({{"title", column->title}, {"unit", page_unit(column->unit)}});
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    Json cells = Json::array();
+    cells.push_back(table.name(row));
+    for (const Table::Described* column : shown) {
+      const CellValue value = column->value(row);
+      cells.push_back(column->unit == Unit::kShare ? ratio_of(value) : json_of(value));
+    }
+    rows.push_back(std::move(cells));
+  }
+  return {{"columns", std::move(columns)},
+          {"rows", std::move(rows)},
+          {"rows_left_out", table.left_out}};
 }
 
 void print_csv_header(const Table& table, std::ostream& out) {

@@ -1,4 +1,4 @@
-// A Table as text, JSON and CSV.
+// A Table as text, JSON, CSV and on the page.
 #pragma once
 
 #include <ostream>
@@ -21,6 +21,9 @@ std::vector<std::string> print_table(const Table& table, std::string_view title,
 // An object for a row.
 [[nodiscard]] Json row_json(const Table& table, std::size_t row);
 [[nodiscard]] Json rows_json(const Table& table);
+
+// {"columns", "rows", "rows_left_out"} as text has them, for the page: docs/formats/page.md.
+[[nodiscard]] Json described_json(const Table& table, std::string_view title);
 
 // A line with the columns' keys, then a line for each row.
 void print_csv_header(const Table& table, std::ostream& out);

@@ -152,6 +152,13 @@ export interface HaltRow {
   invalid: number;
 }
 
+// As the report's text has it; the columns' titles, and what their numbers are.
+export interface DescribedTable {
+  columns: { title: string; unit: "text" | "count" | "duration" | "share" }[];
+  rows: (string | number | null)[][];
+  rows_left_out: number;
+}
+
 export interface WaitRow {
   culprit: string;
   vm: string | null;
@@ -277,6 +284,7 @@ export interface Recording {
   vhost?: VhostWorker[];
   irqs: { coalesced: number; rows: IrqRow[] };
   halts: HaltRow[];
+  kernel?: DescribedTable & { total_ns: number | null }; // with --kernel
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];

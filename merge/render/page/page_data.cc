@@ -50,10 +50,11 @@ PageData::PageData(const Pass& pass, PageOptions options)
 }
 PageData::~PageData() = default;
 
-ReportOptions PageData::report_options() {
+ReportOptions PageData::report_options(const PageOptions& page) {
   ReportOptions options;
   options.by_default = options.page = true;
   options.irq = options.halt = options.guest = true;
+  options.kernel = page.kernel;
   return options;
 }
 
@@ -66,7 +67,7 @@ std::vector<SpanSink*> PageData::sinks() {
 Result<PageRun> run_page(const PassOptions& what, PageOptions options, const Progress& progress) {
   auto pass = Pass::open(what, progress);
   if (!pass) return tl::unexpected(std::move(pass).error());
-  const ReportOptions asked = options_for(PageData::report_options(), pass->input());
+  const ReportOptions asked = options_for(PageData::report_options(options), pass->input());
   Aggregator aggregator(pass->input(), asked);
   PageData page(*pass, std::move(options));
   std::vector<SpanSink*> sinks = page.sinks();

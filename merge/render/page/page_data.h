@@ -42,7 +42,7 @@ class PageData : public SpanSink {
   ~PageData() override;
 
   // Of the report that it accompanies, which has few tables, for the page has its own.
-  [[nodiscard]] static ReportOptions report_options();
+  [[nodiscard]] static ReportOptions report_options(const PageOptions& page);
 
   // All that take part in the pass.
   [[nodiscard]] std::vector<SpanSink*> sinks();

@@ -152,6 +152,13 @@ struct PageData::Writer {
             {"counters", std::move(counters)}};
   }
 
+  Json kernel() const {
+    Json json = described_json(kernel_table(*report.kernel), "reason: event");
+    json["total_ns"] =
+        value_or_null(told(report.known_states(), State::kKernel, report.kernel->total_ns));
+    return json;
+  }
+
   Json guest_spans() const {
     Json json = guest_spans_json(*data.guest_spans_explained_, kMostRows);
     for (Json& span : json["worst"]) {
@@ -213,6 +220,7 @@ struct PageData::Writer {
     json["requests"] = std::move(asked["rows"]);
     json["request_paths"] = std::move(asked["paths"]);
     json["vhost"] = std::move(asked["vhost"]);
+    if (report.kernel) json["kernel"] = kernel();
     json["irqs"] = base["irqs"];
     json["halts"] = report.halts ? Json(kPlace) : Json();
     json["guest_functions"] = base.value("guest_functions", Json::array());

@@ -22,6 +22,7 @@ struct PageOptions {
   // What the recording says of itself: {"host", "Linux …"}, {"command", …}.
   std::vector<std::pair<std::string, std::string>> recorded;
   std::optional<std::vector<PhaseSpec>> phases;  // nothing: none are asked for
+  bool kernel = false;                           // what the kernel's time in exits went to
 };
 
 // What session.json tells, where one of the paths is a session; else nothing.

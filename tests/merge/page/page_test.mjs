@@ -770,6 +770,30 @@ const cases = {
     }
   },
 
+  async the_kernels_table_is_the_reports() {
+    const html = write(linux, "--kernel");
+    const { kernel } = report(linux, "reason", "--kernel");
+    await with_page(html, {}, async (page) => {
+      const data = await dataOf(page);
+      assert.equal(data.kernel.total_ns, kernel.total_ns);
+      assert.equal(data.kernel.rows_left_out, kernel.rows_left_out ?? 0);
+      const titles = data.kernel.columns.map(({ title }) => title);
+      const figures = data.kernel.rows.map((row) => Object.fromEntries(row.map((value, i) => [titles[i], value])));
+      assert.deepEqual(figures.map((row) => [row["reason: event"], row.time, row.times, row.max]),
+        kernel.rows.map((row) => [`${row.reason}: ${row.part}`, row.ns, row.count, row.max_ns]));
+      for (const row of figures) assert.ok(Math.abs(row.share - row.time / kernel.total_ns) < 1e-12);
+      const rows = page.locator("#kernel-table tbody tr");
+      assert.ok(kernel.rows.length > 1 && await rows.count() === Math.min(25, kernel.rows.length));
+      assert.deepEqual(await page.locator("#kernel-table thead th").allTextContents(), titles);
+      const exact = `${kernel.rows[1].ns.toLocaleString("en-US")} ns`;
+      assert.equal(await rows.nth(1).locator("td").nth(titles.indexOf("time") - 1).getAttribute("title"), exact);
+      assert.ok((await page.locator("#kernel-table h2").textContent()).startsWith(`${kernel.rows[0].reason}: ${kernel.rows[0].part} took `));
+      await fits(page);
+    });
+    // Without the option there is none.
+    await with_page(write(linux), {}, async (page) => assert.equal(await page.locator("#kernel-table").count(), 0));
+  },
+
   async guest_spans_are_the_reports() {
     const { files: words, spec } = cyclictest, html = join(folder, "cyclictest.html");
     run("report", ...words, "--format", "html", "--guest-span", spec, "-o", html, "--force");

@@ -10,6 +10,7 @@
 #include "merge/cli/common.h"
 #include "merge/cli/compare_options.h"
 #include "merge/record/recorder.h"
+#include "merge/render/diff_render.h"
 #include "merge/session/session_folder.h"
 #include "merge/session/session_json.h"
 
@@ -189,9 +190,9 @@ Result<int> run_bench(BenchArguments& options) {
   const auto comparison = run_compare(sides, options.compare, {});
   if (!comparison) return tl::unexpected(comparison.error());
   const auto printed =
-      print(*comparison, options.choice, options.terminal,
-            fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
-                        options.seed, printable(options.folder)));
+      print_as(options.choice.format, *comparison, options.terminal,
+               fmt::format("before is --a, after is --b; seed {}, order in {}/bench.json\n",
+                           options.seed, printable(options.folder)));
   if (!printed) return tl::unexpected(printed.error());
   return check_conditions(*comparison, options.choice);
 }

@@ -71,16 +71,18 @@ class ProgressLine {
 // An Error when it cannot be written whole. A terminal gets what does not fit through a pager.
 [[nodiscard]] Result<void> print_to(const Output& output,
                                     const std::function<void(std::ostream&)>& print);
-// As "json", "csv" or text: by print_json(), print_csv() and print_text() of merge/render.
+// As "json", "csv" or text, after `heading`: by print_json(), print_csv() and print_text() of
+// merge/render.
 template <typename T>
 [[nodiscard]] Result<void> print_as(const std::string& format, const T& result,
-                                    const Output& output) {
+                                    const Output& output, const std::string& heading = {}) {
   return print_to(output, [&](std::ostream& out) {
     if (format == "json") {
       print_json(result, out);
     } else if (format == "csv") {
       print_csv(result, out);
     } else {
+      out << heading;
       print_text(result, out, style_of(output));
     }
   });

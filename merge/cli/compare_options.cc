@@ -4,7 +4,6 @@
 
 #include "merge/cli/commands.h"
 #include "merge/cli/common.h"
-#include "merge/render/diff_render.h"
 
 namespace trapline::cli {
 namespace {
@@ -93,20 +92,6 @@ Result<void> check_runs(const CompareChoice& choice, std::size_t before, std::si
               "runs of the same guest differ, too. Record more (trapline bench), or give "
               "--single-run to go by the values of these recordings",
               kFewestRuns, before == 1 ? "is" : "are", before, after);
-}
-
-Result<void> print(const Comparison& comparison, const CompareChoice& choice, const Output& output,
-                   const std::string& heading) {
-  return print_to(output, [&](std::ostream& out) {
-    if (choice.format == "json") {
-      print_json(comparison, out);
-    } else if (choice.format == "csv") {
-      print_csv(comparison, out);
-    } else {
-      out << heading;
-      print_text(comparison, out, style_of(output));
-    }
-  });
 }
 
 int check_conditions(const Comparison& comparison, const CompareChoice& choice) {

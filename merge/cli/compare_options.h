@@ -21,7 +21,7 @@ struct CompareChoice {
   std::vector<FailCondition> conditions;  // once complete
 };
 
-// `with_page`: --format html is there as well; print() is not for it.
+// `with_page`: --format html is there as well; print_as() is not for it.
 void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions& compare,
                         bool with_page = false);
 // The texts that need more than a number, checked before anything is read.
@@ -30,9 +30,6 @@ void add_compare_choice(CLI::App& command, CompareChoice& choice, CompareOptions
 // --fail-if decides by runs: fewer than there have to be need --single-run.
 [[nodiscard]] Result<void> check_runs(const CompareChoice& choice, std::size_t before,
                                       std::size_t after);
-// As text, JSON or CSV; `heading` comes before the text.
-[[nodiscard]] Result<void> print(const Comparison& comparison, const CompareChoice& choice,
-                                 const Output& output, const std::string& heading = "");
 // Says on stderr which conditions are met; the exit status.
 [[nodiscard]] int check_conditions(const Comparison& comparison, const CompareChoice& choice);
 

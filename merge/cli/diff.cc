@@ -95,7 +95,8 @@ Result<void> complete(DiffArguments& options) {
 }
 
 Result<void> print_result(const Comparison& comparison, const DiffArguments& options) {
-  if (options.choice.format != "html") return print(comparison, options.choice, options.output);
+  if (options.choice.format != "html")
+    return print_as(options.choice.format, comparison, options.output);
   ProgressLine progress;
   auto page = diff_page(options.sides, options.which, comparison, progress.callback());
   if (!page) return tl::unexpected(std::move(page).error());

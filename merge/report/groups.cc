@@ -13,6 +13,15 @@ void GroupRow::merge(const GroupRow& other) {
   devices_at_most_ns += other.devices_at_most_ns;
 }
 
+void GroupRow::add(const ExitSpan& exit) {
+  const std::uint64_t ns = exit.total();
+  const bool is_first = total.count() == 0;
+  halts = (is_first || halts) && exit.halt;
+  if (is_first || ns > total.max()) max_at_ns = exit.start.ns();
+  total.add(ns);
+  for (std::size_t i = 0; i < kParts; ++i) parts[i] += exit.parts[i];
+}
+
 GroupRow& Groups::row_at(std::uint32_t place) {
   if (place != kOther) [[likely]]
     return groups_[place].row;
@@ -22,13 +31,7 @@ GroupRow& Groups::row_at(std::uint32_t place) {
 
 std::uint32_t Groups::add(const GroupKey& key, const ExitSpan& span) {
   const std::uint32_t place = groups_.place_of(key);
-  GroupRow& row = row_at(place);
-  const std::uint64_t total = span.total();
-  if (row.total.count() == 0) row.halts = true;
-  row.halts = row.halts && span.halt;
-  if (total > row.total.max() || row.total.count() == 0) row.max_at_ns = span.start.ns();
-  row.total.add(total);
-  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += span.parts[i];
+  row_at(place).add(span);
   return place;
 }
 

@@ -55,6 +55,7 @@ struct GroupRow {
   [[nodiscard]] std::uint64_t cost_ns() const { return trapline::cost_ns(parts); }  // of exits
 
   void merge(const GroupRow& other);
+  void add(const ExitSpan& exit);
   // Of calls: what the parts leave.
   [[nodiscard]] std::uint64_t guest_ns() const {
     std::uint64_t rest = total.total();

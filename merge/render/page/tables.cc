@@ -45,16 +45,6 @@ GroupKey part_of(const GroupKey& combo, const std::vector<Dimension>& by,
   return key;
 }
 
-// As the report's groups count.
-void count(GroupRow& row, const ExitSpan& exit) {
-  const std::uint64_t total = exit.total();
-  const bool is_first = row.total.count() == 0;
-  row.halts = (is_first || row.halts) && exit.halt;
-  if (is_first || total > row.total.max()) row.max_at_ns = exit.start.ns();
-  row.total.add(total);
-  for (std::size_t i = 0; i < kParts; ++i) row.parts[i] += exit.parts[i];
-}
-
 }  // namespace
 
 Tables::Own::Own(std::string_view name)
@@ -80,7 +70,7 @@ void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
   }
   if (!has_room) return;
   if (combo >= combos_.size()) combos_.resize(combo + 1);
-  count(combos_[combo], exit);
+  combos_[combo].add(exit);
 }
 
 std::vector<GroupRow> Tables::rows(const Own& own, const Combos& combos, const Naming& names,

@@ -5,6 +5,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
 #include "merge/render/tables.h"
+#include "merge/report/slow_exits.h"
 #include "merge/report/tables.h"
 
 namespace trapline::page {
@@ -108,26 +109,15 @@ void add_worst(Json& json, const WorstExits& worst, const PageNames& names,
   const bool vmm_events = tracker.counters().vmm_events != 0;
   for (const auto& capture : worst.sorted()) {
     const ExitSpan& exit = capture->exit;
-    const Source& source = names.naming.timeline.source(exit.source);
-    ExitRow row{
-        exit,
-        {},
-        name_or_dash(names.naming.names, names.naming.pipeline.stacks().innermost(capture->stack)),
-        printable(reason_text(source, exit.reason)),
-        detail_text(exit.detail),
-        name_or_dash(names.naming.names, exit.device),
-        "-"};
-    if (exit.preempted_by != ThreadId{}) {
-      row.preempted_by = printable(fmt::format("{}-{}", source.comm(exit.preempted_by),
-                                               static_cast<std::int32_t>(exit.preempted_by)));
-    }
+    const NameId function = names.naming.pipeline.stacks().innermost(capture->stack);
+    const ExitRow row = exit_row(exit, function, names.naming);
     Json one = row_json(slow_exit_table({&row, 1}, known, vmm_events), 0);
     one.erase("start_ns");
     for (const char* name : {"detail", "device", "function", "preempted_by"})
       if (one[name].is_null()) one[name] = "-";  // the page's texts are a report's
     if (exit.injected == kNoVector) one["injected_vector"] = Json();
     one["start"] = names.relative(exit.start.ns());
-    one["vcpu"] = names.naming.vcpus.vcpu(exit.thread, true);
+    one["vcpu"] = row.vcpu;
     one["waits"] = Json::array();
     for (const WaitShare& share : capture->waits) {
       one["waits"].push_back({static_cast<unsigned>(share.part),

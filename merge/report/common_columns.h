@@ -109,9 +109,9 @@ void add_distribution(TableOf<Row>& table, std::string_view key, const Distribut
   add("total_ns", {}, [](const auto& histogram) { return histogram.total(); });
   add_percentiles(table, prefix, titles, get);
 }
-template <typename Row>
+template <typename Row, typename Base>
 void add_distribution(TableOf<Row>& table, std::string_view key, const DistributionTitles& titles,
-                      Histogram Row::*histogram) {
+                      Histogram Base::*histogram) {
   add_distribution(table, key, titles, [histogram](const Row& row) { return &(row.*histogram); });
 }
 

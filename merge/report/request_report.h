@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "merge/analyze/vhost_tracker.h"
 #include "merge/model/histogram.h"
 
 namespace trapline {
@@ -23,18 +24,12 @@ struct RequestPathRow {
   Histogram from_disk;       // to the request's end
 };
 
-// A thread of the kernel's that serves a device's queues, "vhost-PID".
-struct VhostRow {
-  std::string worker;
+// A thread of the kernel's that serves a device's queues, "vhost-PID": how often it was woken, by a
+// guest's notify or not, until it ran, until it slept again; from the notify's exit to the first
+// interrupt that it raised, and from there to the injection.
+struct VhostRow : VhostTracker::Worker {
   std::int32_t tid = 0;
-  std::int32_t process = 0;               // 0: not known
-  std::string vm_name;                    // its, by its owner
-  std::uint64_t turns = 0, notified = 0;  // woken; of these, by a guest's notify
-  std::uint64_t interrupts = 0, preempted_ns = 0;
-  Histogram to_run;               // woken, until it ran
-  Histogram ran;                  // on a CPU, until it slept again
-  Histogram notify_to_interrupt;  // the notify's exit to the first interrupt that it raised
-  Histogram to_injection;         // raised, until it was injected
+  std::string vm_name;  // its, by its owner
 };
 
 }  // namespace trapline

@@ -47,19 +47,9 @@ void RequestTable::add(const BlockTimes& block, const RequestSpan& request, Requ
 void RequestTable::report_vhost(Report& report, const Pipeline& pipeline) {
   pipeline.vhost()->for_each([&](ThreadId thread, const VhostTracker::Worker& worker) {
     if (worker.turns == 0 && worker.interrupts == 0) return;
-    VhostRow row;
-    row.worker = printable(worker.name);
-    row.tid = static_cast<std::int32_t>(thread);
-    row.process = static_cast<std::int32_t>(worker.process);
-    row.vm_name = printable(pipeline.processes().name_of(worker.process));
-    row.turns = worker.turns;
-    row.notified = worker.notified;
-    row.interrupts = worker.interrupts;
-    row.preempted_ns = worker.preempted_ns;
-    row.to_run = worker.to_run;
-    row.ran = worker.ran;
-    row.notify_to_interrupt = worker.notify_to_interrupt;
-    row.to_injection = worker.to_injection;
+    VhostRow row{worker, static_cast<std::int32_t>(thread),
+                 printable(pipeline.processes().name_of(worker.process))};
+    row.name = printable(worker.name);
     report.vhost.push_back(std::move(row));
   });
 }
@@ -123,11 +113,13 @@ Table request_path_table(const Report& report) {
 
 Table vhost_table(const Report& report) {
   using Row = VhostRow;
-  TableOf<Row> table(
-      report.vhost, [](const Row& row) { return fmt::format("{} (tid {})", row.worker, row.tid); });
-  table.add({"worker"}, &Row::worker);
+  TableOf<Row> table(report.vhost,
+                     [](const Row& row) { return fmt::format("{} (tid {})", row.name, row.tid); });
+  table.add({"worker"}, &Row::name);
   table.add({"tid"}, &Row::tid);
-  table.add({"process"}, [](const Row& row) { return number_or_null(row.process, 0); });
+  table.add({"process"}, [](const Row& row) {
+    return number_or_null(static_cast<std::int32_t>(row.process), 0);
+  });
   table.add({"vm_name"}, [](const Row& row) { return text_or_null(row.vm_name); });
   table.add({"turns", "turns"}, &Row::turns);
   table.add({"notified", "by notify"}, &Row::notified);

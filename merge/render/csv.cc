@@ -32,8 +32,8 @@ void print_phases_csv(const Report& report, const std::vector<PhaseRow>& rows, s
   print_csv_header(phase_table({}, report), out);
   for (const PhaseRow& row : rows) {
     print_csv_rows(phase_table({&row, 1}, report), out);
-    print_csv_rows(phase_share_table(device_rows(row), report), out);
-    print_csv_rows(phase_share_table(function_rows(row), report), out);
+    print_csv_rows(phase_share_table(share_rows(row, "device", row.devices), report), out);
+    print_csv_rows(phase_share_table(share_rows(row, "function", row.functions), report), out);
   }
 }
 

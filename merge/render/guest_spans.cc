@@ -80,6 +80,13 @@ Table span_table(std::span<const GuestSpanGroup> groups) {
   return table;
 }
 
+Json counters_json(const GuestSpansExplained& spans) {
+  return {{"restarted", spans.restarted},
+          {"end_only", spans.end_only},
+          {"open", spans.open},
+          {"unplaced", spans.unplaced}};
+}
+
 Json node_json(const ExplainNode& node) {
   Json json = {{"text", node.text}, {"ns", node.ns}};
   if (node.count != 0) json["count"] = node.count;
@@ -132,10 +139,7 @@ void print_counters(const GuestSpansExplained& spans, std::ostream& out, const T
 }
 
 void print_with_counters(Json json, const GuestSpansExplained& spans, std::ostream& out) {
-  json["counters"] = {{"restarted", spans.restarted},
-                      {"end_only", spans.end_only},
-                      {"open", spans.open},
-                      {"unplaced", spans.unplaced}};
+  json["counters"] = counters_json(spans);
   json["notes"] = spans.notes;
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
@@ -213,10 +217,7 @@ Json guest_spans_json(const GuestSpansExplained& spans, std::size_t most) {
   json["rows_left_out"] = spans.groups.size() - json["rows"].size();
   json["culprits"] = culprits_json(spans.tree);
   json["worst"] = worst_json(spans);
-  json["counters"] = {{"restarted", spans.restarted},
-                      {"end_only", spans.end_only},
-                      {"open", spans.open},
-                      {"unplaced", spans.unplaced}};
+  json["counters"] = counters_json(spans);
   return json;
 }
 

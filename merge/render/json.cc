@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "backend_ftrace/base/text.h"
 #include "merge/render/render.h"
 #include "merge/render/report_json.h"
@@ -105,8 +107,10 @@ Json kernel_json(const Report& report, const KernelReport& kernel) {
 Json phases_json(const PhaseReport& phases, const Report& report) {
   Json rows = rows_json(phase_table(phases.rows, report));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i]["devices"] = rows_json(phase_share_table(device_rows(phases.rows[i]), report));
-    rows[i]["functions"] = rows_json(phase_share_table(function_rows(phases.rows[i]), report));
+    const PhaseRow& row = phases.rows[i];
+    for (const auto& [key, what, shares] : {std::tuple("devices", "device", &row.devices),
+                                            std::tuple("functions", "function", &row.functions)})
+      rows[i][key] = rows_json(phase_share_table(share_rows(row, what, *shares), report));
   }
   return {{"rows", std::move(rows)}, {"never", phases.never}};
 }
@@ -221,20 +225,20 @@ class ObjectWriter {
 void print_json(const Report& report, std::ostream& out) {
   ObjectWriter object(out);
   const Json json = report_json(report);
+  const auto add_rows = [&object](const std::string& key, const Table& table, const auto& to_json) {
+    object.add_rows(key, table.rows, [&](std::size_t row) { return to_json(table, row); });
+  };
   for (const auto& [key, value] : json.items()) {
-    if (key == "vcpus") {
-      const Table table = vcpu_table(report.vcpus, report);
-      object.add_rows(key, table.rows, [&](std::size_t row) { return row_json(table, row); });
-    } else if (key == "halts") {
-      const Table table = halt_table(report);
-      object.add_rows(key, table.rows, [&](std::size_t row) { return row_json(table, row); });
-    } else if (key == "halt_costs") {
-      const Table table = halt_cost_table(report);
-      object.add_rows(key, table.rows,
-                      [&](std::size_t row) { return halt_cost_json(table, row, report); });
-    } else {
+    if (key == "vcpus")
+      add_rows(key, vcpu_table(report.vcpus, report), row_json);
+    else if (key == "halts")
+      add_rows(key, halt_table(report), row_json);
+    else if (key == "halt_costs")
+      add_rows(key, halt_cost_table(report), [&report](const Table& table, std::size_t row) {
+        return halt_cost_json(table, row, report);
+      });
+    else
       object.add(key, value);
-    }
   }
   object.end();
 }

@@ -19,10 +19,10 @@ void print_shares(const Report& report, const std::vector<PhaseRow>& phases, std
                 shares.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, shares.size())));
   };
   for (const PhaseRow& row : phases) {
-    add(device_rows(row));
+    add(share_rows(row, "device", row.devices));
     const bool named = std::any_of(row.functions.begin(), row.functions.end(),
                                    [](const auto& share) { return share.name != "-"; });
-    if (named) add(function_rows(row));
+    if (named) add(share_rows(row, "function", row.functions));
   }
   print_table(phase_share_table(rows, report), "Their exits without halts", report.cycles, out,
               style);

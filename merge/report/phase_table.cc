@@ -29,15 +29,6 @@ bool matches_name(const PhaseSpec& spec, std::string_view name) {
   return ::fnmatch(spec.text.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-std::vector<PhaseShareRow> share_rows(const PhaseRow& phase, std::string_view what,
-                                      const std::vector<PhaseShare>& shares) {
-  std::uint64_t whole = 0;
-  for (const PhaseShare& share : phase.functions) whole += share.ns;
-  std::vector<PhaseShareRow> rows;
-  for (const PhaseShare& share : shares) rows.push_back({phase.name, what, &share, whole});
-  return rows;
-}
-
 }  // namespace
 
 std::string_view ConsoleLines::add(const KvmDetail& detail, bool& ended) {
@@ -206,12 +197,13 @@ Table phase_table(std::span<const PhaseRow> rows, const Report& report) {
   return table;
 }
 
-std::vector<PhaseShareRow> device_rows(const PhaseRow& phase) {
-  return share_rows(phase, "device", phase.devices);
-}
-
-std::vector<PhaseShareRow> function_rows(const PhaseRow& phase) {
-  return share_rows(phase, "function", phase.functions);
+std::vector<PhaseShareRow> share_rows(const PhaseRow& phase, std::string_view what,
+                                      const std::vector<PhaseShare>& shares) {
+  std::uint64_t whole = 0;
+  for (const PhaseShare& share : phase.functions) whole += share.ns;
+  std::vector<PhaseShareRow> rows;
+  for (const PhaseShare& share : shares) rows.push_back({phase.name, what, &share, whole});
+  return rows;
 }
 
 Table phase_share_table(std::span<const PhaseShareRow> rows, const Report& report) {

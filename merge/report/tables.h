@@ -78,8 +78,8 @@ struct PhaseShareRow {
   const PhaseShare* share;
   std::uint64_t whole;  // of all functions
 };
-[[nodiscard]] std::vector<PhaseShareRow> device_rows(const PhaseRow& phase);
-[[nodiscard]] std::vector<PhaseShareRow> function_rows(const PhaseRow& phase);
+[[nodiscard]] std::vector<PhaseShareRow> share_rows(const PhaseRow& phase, std::string_view what,
+                                                    const std::vector<PhaseShare>& shares);
 [[nodiscard]] Table phase_share_table(std::span<const PhaseShareRow> rows, const Report& report);
 
 // slow_exits.cc

@@ -2,6 +2,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "backend_ftrace/base/text_file.h"
+#include "merge/report/keyed_rows.h"
 
 namespace trapline::live {
 namespace {
@@ -30,8 +31,7 @@ Result<void> PrometheusFile::add(const Frame& frame, const BatchOptions& options
   known_ = engine.pipeline().exits().known_states();
   for (auto& [key, row] : rows_) row.p50_ns = row.p99_ns = row.max_ns = std::nullopt;
   for (const LiveRow& row : rows_of(frame, options.by, options.scope, SortBy::kTotal, engine)) {
-    const bool room = rows_.contains(row.key) || rows_.size() < kMostRows;
-    Row& into = rows_[room ? row.key : std::string(Report::kFoldedKey)];
+    Row& into = bounded(rows_, row.key, kMostRows, std::string(Report::kFoldedKey));
     into.count += row.total.count();
     for (std::size_t i = 0; i < kParts; ++i) into.parts[i] += row.parts[i];
     into.p50_ns = row.total.percentile(500);

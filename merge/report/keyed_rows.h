@@ -11,6 +11,14 @@
 
 namespace trapline {
 
+// The same of a map: the value of the key, or of `other` where there are `most` and it is not one.
+template <typename Map>
+[[nodiscard]] typename Map::mapped_type& bounded(Map& map, const typename Map::key_type& key,
+                                                 std::size_t most,
+                                                 const typename Map::key_type& other) {
+  return map[map.size() < most || map.contains(key) ? key : other];
+}
+
 // A Row has a GroupKey, `key`, and is otherwise as new when its key is.
 template <typename Row>
 class KeyedRows {

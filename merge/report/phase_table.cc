@@ -8,6 +8,7 @@
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
 #include "merge/report/common_columns.h"
+#include "merge/report/keyed_rows.h"
 #include "merge/report/tables.h"
 
 namespace trapline {
@@ -103,8 +104,7 @@ void PhaseTable::event(const Event& event, const Pipeline& pipeline) {
 }
 
 void PhaseTable::add(Sums& sums, NameId name, std::uint64_t ns) {
-  if (sums.size() >= kMostKeys && !sums.contains(name)) name = Names::kOther;
-  Sum& sum = sums[name];
+  Sum& sum = bounded(sums, name, kMostKeys, Names::kOther);
   ++sum.exits;
   sum.ns += ns;
 }

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "merge/report/keyed_rows.h"
 #include "merge/report/tables.h"
 
 namespace trapline {
 
 void CulpritSums::add(const WaitShare& share, std::size_t most) {
-  Culprit culprit = share.culprit;
-  if (sums_.size() >= most && !sums_.contains(culprit)) {
-    culprit = Culprit();
-    culprit.missing = Missing::kRoom;
-  }
-  Sum& sum = sums_[culprit];
+  Sum& sum = bounded(sums_, share.culprit, most, unknown_for(Missing::kRoom));
   if (sum.count == 0) sum.root = share.root;
   if (sum.root != share.root) sum.root = {};
   sum.ns += share.length();

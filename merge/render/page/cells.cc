@@ -49,10 +49,7 @@ void Cells::rehash(std::size_t slots, bool doubled) {
 void Cells::coarsen() { rehash(slots_.size(), true); }
 
 void Cells::add(std::uint32_t combo, const ExitSpan& exit, const Pipeline& pipeline) {
-  if (!started_) {
-    started_ = true;
-    bins_.first = pipeline.begin().value_or(exit.start).ns();
-  }
+  if (!bins_.started) bins_.start(pipeline.begin().value_or(exit.start));
   while (bins_.bin(exit.start.ns()) >= kMostBins) coarsen();
   const std::uint64_t latency = latency_bin(exit.total());
   std::uint64_t key = cell_key(combo, bins_.bin(exit.start.ns()), latency);

@@ -33,6 +33,7 @@ inline constexpr unsigned kLatencyBins = 256;
 struct TimeBins {
   std::uint64_t first = 0;  // of the recording
   unsigned shift = 10;
+  bool started = false;  // `first` is that of something in a bin
   [[nodiscard]] std::uint64_t base() const { return first >> shift; }
   // Times before the first are in its bin.
   [[nodiscard]] std::uint64_t bin(std::uint64_t ns) const {
@@ -47,6 +48,32 @@ struct TimeBins {
   // Where bin `bin` goes when bins become twice as long.
   [[nodiscard]] std::uint64_t doubled(std::uint64_t bin) const {
     return ((base() + bin) >> 1) - (base() >> 1);
+  }
+  // The same of sums by bin; `add` adds one to another.
+  template <typename Sum, typename Add>
+  [[nodiscard]] std::vector<Sum> doubled(const std::vector<Sum>& sums, const Add& add) const {
+    std::vector<Sum> longer;
+    for (std::size_t bin = 0; bin < sums.size(); ++bin) {
+      const auto to = static_cast<std::size_t>(doubled(bin));
+      if (longer.size() <= to) longer.resize(to + 1);
+      add(longer[to], sums[bin]);
+    }
+    return longer;
+  }
+  // `take` gets each bin that the time lies in, and how much of it.
+  template <typename Take>
+  void each(Timestamp begin, Timestamp end, const Take& take) const {
+    for (std::uint64_t at = begin.ns(); at < end.ns();) {
+      const std::uint64_t to = until(at, end.ns());
+      take(static_cast<std::size_t>(bin(at)), to - at);
+      at = to;
+    }
+  }
+  // The first of all that is in a bin comes.
+  void start(Timestamp at) { first = at.ns(), started = true; }
+  // Where nothing came, bins begin here.
+  void begin_at(std::uint64_t ns) {
+    if (!started) first = ns;
   }
 };
 
@@ -74,17 +101,13 @@ class Cells {
   [[nodiscard]] std::vector<Cell> sorted() const;
   // Makes time bins twice as long.
   void coarsen();
-  // Where nothing came, bins begin here.
-  void begin_at(std::uint64_t ns) {
-    if (!started_) bins_.first = ns;
-  }
+  void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
 
  private:
   [[nodiscard]] std::size_t slot_of(std::uint64_t key) const;
   void rehash(std::size_t slots, bool doubled);
 
   TimeBins bins_;
-  bool started_ = false;
   std::vector<Cell> slots_;  // open addressing, a power of two, at most half full
   std::size_t size_ = 0;
   std::uint64_t folded_ = 0;

@@ -6,21 +6,15 @@ namespace trapline::page {
 
 void Shares::add(ThreadId thread, State state, Timestamp begin, Timestamp end,
                  const Pipeline& pipeline) {
-  if (!started_) {
-    started_ = true;
-    bins_.first = pipeline.begin().value_or(begin).ns();
-  }
+  if (!bins_.started) bins_.start(pipeline.begin().value_or(begin));
   if (end <= begin) return;
   while (bins_.bin(end.ns() - 1) >= kMostBins) coarsen();
   std::vector<Bin>* shares = threads_.get(thread, kMostVcpus);
   if (shares == nullptr) return;
-  for (std::uint64_t at = begin.ns(); at < end.ns();) {
-    const std::uint64_t bin = bins_.bin(at);
-    const std::uint64_t to = bins_.until(at, end.ns());
+  bins_.each(begin, end, [&](std::size_t bin, std::uint64_t ns) {
     if (shares->size() <= bin) shares->resize(bin + 1);
-    (*shares)[bin][static_cast<std::size_t>(state)] += to - at;
-    at = to;
-  }
+    (*shares)[bin][static_cast<std::size_t>(state)] += ns;
+  });
 }
 
 void Shares::event(const Event&, const Pipeline& pipeline) {
@@ -44,13 +38,9 @@ const std::vector<Shares::Bin>* Shares::of(ThreadId thread) const { return threa
 
 void Shares::coarsen() {
   for (auto& [thread, shares] : threads_.entries()) {
-    std::vector<Bin> longer;
-    for (std::size_t bin = 0; bin < shares.size(); ++bin) {
-      const auto to = static_cast<std::size_t>(bins_.doubled(bin));
-      if (longer.size() <= to) longer.resize(to + 1);
-      for (std::size_t state = 0; state < kStates; ++state) longer[to][state] += shares[bin][state];
-    }
-    shares = std::move(longer);
+    shares = bins_.doubled(shares, [](Bin& to, const Bin& from) {
+      for (std::size_t state = 0; state < kStates; ++state) to[state] += from[state];
+    });
   }
   ++bins_.shift;
 }

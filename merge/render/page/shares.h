@@ -25,16 +25,12 @@ class Shares {
   // Nothing for a thread that ran no vCPU.
   [[nodiscard]] const std::vector<Bin>* of(ThreadId thread) const;
   void coarsen();
-  // Where nothing came, bins begin here.
-  void begin_at(std::uint64_t ns) {
-    if (!started_) bins_.first = ns;
-  }
+  void begin_at(std::uint64_t ns) { bins_.begin_at(ns); }
 
  private:
   void add(ThreadId thread, State state, Timestamp begin, Timestamp end, const Pipeline& pipeline);
 
   TimeBins bins_;
-  bool started_ = false;
   mutable ThreadTable<std::vector<Bin>> threads_;
 };
 

@@ -4,50 +4,34 @@
 #include <string>
 #include <tuple>
 
+#include "merge/report/keyed_rows.h"
+
 namespace trapline::page {
 
 void Waits::exit(const ExitSpan& exit, const Pipeline& pipeline) {
-  if (!started_) {
-    started_ = true;
-    bins_.first = pipeline.begin().value_or(exit.start).ns();
-  }
+  if (!bins_.started) bins_.start(pipeline.begin().value_or(exit.start));
   for (const WaitShare& share : pipeline.waits()->shares()) add(share);
 }
 
 void Waits::add(const WaitShare& share) {
   auto& sums = share.part == Part::kBlocked ? blocked_ : preempted_;
-  Culprit culprit = share.culprit;
-  if (sums.size() >= kMostCulprits && !sums.contains(culprit)) {
-    culprit = Culprit();
-    culprit.missing = Missing::kRoom;
-  }
   if (share.length() != 0) {
     while (bins_.bin(share.end.ns() - 1) >= kMostBins) coarsen();
   }
-  Sum& sum = sums[culprit];
+  Sum& sum = bounded(sums, share.culprit, kMostCulprits, unknown_for(Missing::kRoom));
   sum.ns += share.length();
   ++sum.count;
   sum.max_ns = std::max(sum.max_ns, share.length());
-  for (std::uint64_t at = share.begin.ns(); at < share.end.ns();) {
-    const std::uint64_t bin = bins_.bin(at);
-    const std::uint64_t to = bins_.until(at, share.end.ns());
+  bins_.each(share.begin, share.end, [&sum](std::size_t bin, std::uint64_t ns) {
     if (sum.time.size() <= bin) sum.time.resize(bin + 1);
-    sum.time[bin] += to - at;
-    at = to;
-  }
+    sum.time[bin] += ns;
+  });
 }
 
 void Waits::coarsen() {
   for (auto* sums : {&preempted_, &blocked_}) {
-    for (auto& [culprit, sum] : *sums) {
-      std::vector<std::uint64_t> longer;
-      for (std::size_t bin = 0; bin < sum.time.size(); ++bin) {
-        const auto to = static_cast<std::size_t>(bins_.doubled(bin));
-        if (longer.size() <= to) longer.resize(to + 1);
-        longer[to] += sum.time[bin];
-      }
-      sum.time = std::move(longer);
-    }
+    for (auto& [culprit, sum] : *sums)
+      sum.time = bins_.doubled(sum.time, [](auto& to, std::uint64_t from) { to += from; });
   }
   ++bins_.shift;
 }

@@ -34,7 +34,6 @@ class Waits {
   [[nodiscard]] Json json(const std::map<Culprit, Sum>& sums, const Naming& names) const;
 
   TimeBins bins_;
-  bool started_ = false;
   std::map<Culprit, Sum> preempted_, blocked_;
 };
 

@@ -195,20 +195,9 @@ Json rows_json(const Table& table) {
 
 namespace {
 
-// On the page.
-std::string_view page_unit(Unit unit) {
-  switch (unit) {
-    case Unit::kCount:
-      return "count";
-    case Unit::kDuration:
-    case Unit::kNanoseconds:
-      return "duration";
-    case Unit::kShare:
-      return "share";
-    default:
-      return "text";
-  }
-}
+// On the page, by Unit.
+constexpr std::string_view kUnitNames[] = {"text",  "text", "count", "duration", "duration",
+                                           "share", "text", "text",  "text"};
 
 Json ratio_of(const CellValue& value) {
   const auto* share = std::get_if<Share>(&value);
@@ -223,7 +212,8 @@ Json described_json(const Table& table, std::string_view title) {
   Json columns = Json::array(), rows = Json::array();
   columns.push_back({{"title", title}, {"unit", "text"}});
   for (const Table::Described* column : shown)
-    columns.push_back({{"title", column->title}, {"unit", page_unit(column->unit)}});
+    columns.push_back(
+        {{"title", column->title}, {"unit", kUnitNames[static_cast<std::size_t>(column->unit)]}});
   for (std::size_t row = 0; row < table.rows; ++row) {
     Json cells = Json::array();
     cells.push_back(table.name(row));

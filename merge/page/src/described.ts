@@ -19,18 +19,18 @@ function tableOf(label: string, table: DescribedTable): HTMLElement {
     h("thead", {}, h("tr", {}, ...columns.map(({ title, unit }) => h("th", { scope: "col", class: unit === "text" ? "" : "number" }, title)))),
     h("tbody", {}, ...rows.slice(0, kShown).map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name(String(first))),
       ...cells.map((value, i) => cell(columns[i + 1]?.unit ?? "text", value))))))),
-    left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: trapline report --kernel --top prints them.`));
+    left > 0 && h("p", { class: "dim" }, `${grouped(left)} more rows: trapline report --kernel prints them.`));
 }
 
 // The kernel's time in exits by what its events tell: report --kernel.
 export function kernelTable(data: Recording): HTMLElement[] {
   if (!data.kernel) return [];
-  const { total_ns, rows } = data.kernel;
+  const { total_ns, whose, rows } = data.kernel;
   const most = rows[0];
   const id = "kernel-table";
   return [h("section", { id, "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title` }, ...(most && total_ns !== null
-      ? [name(String(most[0])), ` took ${percent(Number(most[1]) / Math.max(1, total_ns))} of the kernel's ${duration(total_ns)} in exits`]
+      ? [name(String(most[0])), ` took ${percent(Number(most[1]) / Math.max(1, total_ns))} of ${whose} ${duration(total_ns)} in exits`]
       : [total_ns === null ? "The kernel's time in exits was not recorded (kvm:kvm_exit)" : "The kernel had no time in exits"])),
     ...(most ? [tableOf("The kernel's time in exits, table", data.kernel)] : []))];
 }

@@ -284,7 +284,7 @@ export interface Recording {
   vhost?: VhostWorker[];
   irqs: { coalesced: number; rows: IrqRow[] };
   halts: HaltRow[];
-  kernel?: DescribedTable & { total_ns: number | null }; // with --kernel
+  kernel?: DescribedTable & { total_ns: number | null; whose: string }; // with --kernel
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];

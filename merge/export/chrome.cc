@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <set>
@@ -17,7 +16,8 @@
 #include "backend_ftrace/base/quoted_text.h"
 #include "backend_ftrace/base/text.h"
 #include "merge/export/culprit_texts.h"
-#include "merge/export/detail_cache.h"
+#include "merge/export/decimal.h"
+#include "merge/export/exit_texts.h"
 #include "merge/export/exporter.h"
 #include "merge/export/nested_exit.h"
 #include "merge/pass/exit_text.h"
@@ -32,7 +32,7 @@ class ChromeExporter final : public Exporter {
         guest_span_(printable(options.guest_span)),
         culprits_(context_.timeline),
         output_(std::move(output)) {
-    for (std::size_t i = 0; i < kParts; ++i) parts_[i] = json_string(kPartNames[i]);
+    for (std::size_t i = 0; i < kParts; ++i) parts_[i] = ending("part", json_string(kPartNames[i]));
     output_.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   }
   [[nodiscard]] SpanClass selects() const override {
@@ -42,19 +42,19 @@ class ChromeExporter final : public Exporter {
   }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     write_open_exit(pipeline);
-    const auto [reason, is_new] = reasons_.try_emplace(
-        std::tuple{exit.source, exit.reason.isa, exit.reason.reason, exit.reason.exception_class});
-    if (is_new)
-      reason->second = json_string(reason_text(context_.timeline.source(exit.source), exit.reason));
-    reason_ = reason->second;
-    arguments_ = details_.of(exit.detail, [&] {
+    exit_ = exits_.of(exit, [&] {
       const std::string detail = detail_text(exit.detail);
-      return detail == "-" ? "" : ",\"args\":{\"detail\":" + json_string(detail) + "}";
+      const std::string reason =
+          json_string(reason_text(context_.timeline.source(exit.source), exit.reason));
+      return detail == "-"
+                 ? ending("exit", reason)
+                 : ending("exit", reason, ",\"args\":{\"detail\":" + json_string(detail) + "}");
     });
   }
   void begin(const Span& span, const Pipeline& pipeline) override {
     write_open_exit(pipeline);
-    write('B', span, span.begin, pipeline);
+    go_to(span, pipeline);
+    write('B', span.begin, ending_of(span, pipeline));
   }
   void span(const Span& span, const Pipeline& pipeline) override {
     if (span.parent != SpanId::kNone && span.kind != SpanKind::kFunction) {
@@ -67,8 +67,10 @@ class ChromeExporter final : public Exporter {
       open_.start(span);
       return;
     }
-    if (span.kind != SpanKind::kFunction) write('B', span, span.begin, pipeline);
-    write('E', span, span.end, pipeline);
+    go_to(span, pipeline);
+    const std::string_view of_span = ending_of(span, pipeline);
+    if (span.kind != SpanKind::kFunction) write('B', span.begin, of_span);
+    write('E', span.end, of_span);
   }
   void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override {
     write_open_exit(pipeline);
@@ -78,29 +80,27 @@ class ChromeExporter final : public Exporter {
                   pipeline.processes().of(interval.thread, {}), 0};
     span.begin = interval.begin;
     span.end = interval.end;
-    const std::string what =
-        json_string(interval.what.empty() ? guest_span_ : printable(interval.what));
-    text_of_span_ = what;
-    write('B', span, span.begin, pipeline);
-    const std::uint64_t lane = lane_;
+    go_to(span, pipeline);
+    const std::string whole = ending(
+        "guest span", json_string(interval.what.empty() ? guest_span_ : printable(interval.what)));
+    write('B', span.begin, whole);
     for (const VcpuPiece& piece : interval.pieces) {
       std::string text(piece.part ? kPartNames[static_cast<std::size_t>(*piece.part)] : "guest");
       if (piece.has_culprit()) text += ": " + printable(culprits_.of(piece.culprit, pipeline));
-      text_of_span_ = json_string(text);
-      write('B', span, piece.begin, pipeline, lane);
-      write('E', span, piece.end, pipeline, lane);
+      const std::string part = ending("guest span", json_string(text));
+      write('B', piece.begin, part);
+      write('E', piece.end, part);
     }
-    text_of_span_ = what;
-    write('E', span, span.end, pipeline, lane);
+    write('E', span.end, whole);
   }
   [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override {
     write_open_exit(pipeline);
     make_room(0);
     for (const auto& [lane, name] : lane_names_) {
       output_.write(
-          fmt::format("{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{"
+          fmt::format(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{"
                       "\"name\":{}}}}}",
-                      separator(), lane.first, lane.second, json_string(name)));
+                      lane.first, lane.second, json_string(name)));
     }
     output_.write(fmt::format("\n],\"otherData\":{{\"first_ns\":\"{}\",\"clock\":{}}}}}\n",
                               first_.value_or(0),
@@ -113,79 +113,80 @@ class ChromeExporter final : public Exporter {
   // Threads keep their number; what has none gets one that no thread has.
   static constexpr std::uint64_t kTasks = std::uint64_t{1} << 32, kAsync = std::uint64_t{1} << 40;
 
-  [[nodiscard]] std::string_view separator() { return std::exchange(separator_, ",\n"); }
+  // What all lines of a lane begin with, and whether its name is in lane_names_.
+  struct Place {
+    std::string begin, end;
+    bool named = false;
+  };
+
+  // The end of a line: `name` and `rest` are JSON.
+  [[nodiscard]] static std::string ending(std::string_view category, std::string_view name,
+                                          std::string_view rest = {}) {
+    return fmt::format(",\"cat\":\"{}\",\"name\":{}{}}}", category, name, rest);
+  }
   void write_open_exit(const Pipeline& pipeline) {
     if (!open_.is_open()) return;
-    open_.walk([&](const Span& span) { write('B', span, span.begin, pipeline); },
-               [&](const Span& span) { write('E', span, span.end, pipeline); });
+    go_to(open_.exit(), pipeline);
+    open_.walk([&](const Span& span) { write('B', span.begin, ending_of(span, pipeline)); },
+               [&](const Span& span) { write('E', span.end, ending_of(span, pipeline)); });
     open_.close();
   }
-  // `lane`: known already.
-  void write(char phase, const Span& span, Timestamp at, const Pipeline& pipeline,
-             std::optional<std::uint64_t> lane = {}) {
+  // The next lines are of the span's lane; an asynchronous span and its children share one.
+  void go_to(const Span& span, const Pipeline& pipeline) {
     if (!first_) first_ = context_.timeline.source(0).counters().first.ns();
     std::int32_t process = process_of(span.track, pipeline);
-    // An asynchronous span's end goes where its begin went, its children too: they follow at once.
-    if (lane) {
-      lane_ = *lane;
-    } else if ((phase == 'B' && !is_child(span)) || span.kind == SpanKind::kFunction) {
-      lane_ = lane_of(span, process);
+    const std::uint64_t lane = lane_of(span, process);
+    if (place_ == nullptr || at_ != std::pair(process, lane)) {
+      at_ = {process, lane};
+      if (places_.size() >= kMostPlaces) places_.clear();
+      place_ = &places_.try_emplace(at_).first->second;
     }
-    const auto [name, category] = name_of(span, pipeline);
-    const std::uint64_t ns = at.ns() > *first_ ? at.ns() - *first_ : 0;
-    // Two of these are written for each span: no format string is read for them, and they go
-    // straight into a buffer.
-    const std::string_view place = place_of(process);
-    const std::string_view arguments =
-        span.kind == SpanKind::kExit ? std::string_view(arguments_) : std::string_view();
-    constexpr std::size_t kRest = 128;  // the fixed texts and the time
-    const std::size_t most =
-        kRest + place.size() + category.size() + name.size() + arguments.size();
-    if (text_.size() - filled_ < most) make_room(most);
-    char* end = text_.data() + filled_;
-    const auto add = [&end](std::string_view part) {
-      std::memcpy(end, part.data(), part.size());
-      end += part.size();
+    if (place_->named) return;
+    const auto begin_of = [&](char phase) {
+      return fmt::format(",\n{{\"ph\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":", phase, process, lane);
     };
-    add(separator());
-    add("{\"ph\":\"");
-    *end++ = phase;
-    add(place);
-    end = std::to_chars(end, end + kRest / 4, ns / 1000).ptr;
+    *place_ = {begin_of('B'), begin_of('E'), true};
+    const auto [name, is_new] = lane_names_.try_emplace(at_);
+    if (is_new) name->second = lane_name(span);
+  }
+  // Two of these are written for each span: three texts that are there already go straight into a
+  // buffer, and a time that the line before has is not formatted again.
+  void write(char phase, Timestamp at, std::string_view rest) {
+    std::string_view place = phase == 'B' ? place_->begin : place_->end;
+    if (std::exchange(is_first_, false)) place.remove_prefix(std::string_view(",\n").size());
+    if (at != time_at_ || time_size_ == 0) [[unlikely]]
+      format_time(at);
+    const std::size_t most = place.size() + kTime + rest.size();
+    if (text_.size() - filled_ < most) [[unlikely]]
+      make_room(most);
+    char* end = text_.data() + filled_;
+    std::memcpy(end, place.data(), place.size());
+    end += place.size();
+    std::memcpy(end, time_, kTime);
+    end += time_size_;
+    std::memcpy(end, rest.data(), rest.size());
+    filled_ = static_cast<std::size_t>(end - text_.data()) + rest.size();
+  }
+  // In microseconds.
+  void format_time(Timestamp at) {
+    const std::uint64_t ns = at.ns() > *first_ ? at.ns() - *first_ : 0;
+    char* end = put_decimal(time_, ns / 1000);
     const auto rest = static_cast<unsigned>(ns % 1000);
     const auto digit = [](unsigned value) { return static_cast<char>('0' + value); };
-    const char decimals[] = {'.', digit(rest / 100), digit(rest / 10 % 10), digit(rest % 10)};
-    add({decimals, sizeof decimals});
-    add(",\"cat\":\"");
-    add(category);
-    add("\",\"name\":");
-    add(name);
-    add(arguments);
-    *end++ = '}';
-    filled_ = static_cast<std::size_t>(end - text_.data());
+    for (const char byte : {'.', digit(rest / 100), digit(rest / 10 % 10), digit(rest % 10)})
+      *end++ = byte;
+    time_size_ = static_cast<std::size_t>(end - time_);
+    time_at_ = at;
   }
   void make_room(std::size_t bytes) {
     output_.write({text_.data(), std::exchange(filled_, 0)});
     if (text_.size() < bytes) text_.resize(bytes);
-  }
-  // What all spans of the lane have in common.
-  std::string_view place_of(std::int32_t process) {
-    if (place_ == nullptr || place_->first != std::pair(process, lane_)) {
-      if (places_.size() >= kMostPlaces) places_.clear();
-      place_ = &*places_.try_emplace({process, lane_}).first;
-      if (place_->second.empty())
-        place_->second = fmt::format("\",\"pid\":{},\"tid\":{},\"ts\":", process, lane_);
-    }
-    return place_->second;
   }
   [[nodiscard]] static std::int32_t process_of(const Track& track, const Pipeline& pipeline) {
     if (track.kind == TrackKind::kVcpu || track.kind == TrackKind::kGuestTask)
       return static_cast<std::int32_t>(pipeline.processes().of(track.thread, {}));
     return track.kind == TrackKind::kWorker ? static_cast<std::int32_t>(track.task)
                                             : static_cast<std::int32_t>(track.thread);
-  }
-  [[nodiscard]] static bool is_child(const Span& span) {
-    return span.kind == SpanKind::kRequestStage || span.kind == SpanKind::kTurnPart;
   }
   // The process is that of the lane.
   std::uint64_t lane_of(const Span& span, std::int32_t& process) {
@@ -208,8 +209,6 @@ class ChromeExporter final : public Exporter {
                                                                             : 2 * kMostLanes;
       lane = kAsync + first + free;
     }
-    const auto [name, is_new] = lane_names_.try_emplace({process, lane});
-    if (is_new) name->second = lane_name(span);
     return lane;
   }
   [[nodiscard]] std::string lane_name(const Span& span) const {
@@ -234,67 +233,68 @@ class ChromeExporter final : public Exporter {
     }
     return fmt::format("vCPU {}", span.vcpu);
   }
-  // The name is a value of JSON; it lives until the next call.
-  [[nodiscard]] std::pair<std::string_view, std::string_view> name_of(const Span& span,
-                                                                      const Pipeline& pipeline) {
+  // Category and name, as ending() makes them; valid until the next call.
+  [[nodiscard]] std::string_view ending_of(const Span& span, const Pipeline& pipeline) {
     switch (span.kind) {
       case SpanKind::kGuest:
-        if (span.track.kind == TrackKind::kGuestSpans) return {text_of_span_, "guest span"};
-        return {"\"guest\"", "guest"};
+        return guest_;
       case SpanKind::kExit:
-        return {reason_, "exit"};
+        return exit_;
       case SpanKind::kPart:
-        return {parts_[static_cast<std::size_t>(span.part)], "part"};
+        return parts_[static_cast<std::size_t>(span.part)];
       case SpanKind::kHandler:
-        return {name(span.region != kNoName ? span.region : span.name, pipeline), "qemu"};
+        return named(handlers_, "qemu", span.region != kNoName ? span.region : span.name, pipeline);
       case SpanKind::kFunction:
-        return {name(span.name, pipeline), "function"};
+        return named(functions_, "function", span.name, pipeline);
       case SpanKind::kRequest:
-        return {name(span.name, pipeline), "request"};
+        return named(requests_, "request", span.name, pipeline);
       case SpanKind::kRequestStage:
-        return {quoted_ = json_string(kRequestStageNames[span.number]), "request stage"};
+        return other_ = ending("request stage", json_string(kRequestStageNames[span.number]));
       case SpanKind::kTurn:
-        return {span.number != 0 ? "\"serves a notify\"" : "\"turn\"", "vhost"};
+        return other_ = ending("vhost", span.number != 0 ? "\"serves a notify\"" : "\"turn\"");
       case SpanKind::kTurnPart:
-        return {quoted_ = json_string(kTurnPartNames[span.number]), "vhost part"};
+        return other_ = ending("vhost part", json_string(kTurnPartNames[span.number]));
       case SpanKind::kInterrupt:
       case SpanKind::kWakeup:
         break;
     }
-    return {interrupt(span.number), "interrupt"};
-  }
-  [[nodiscard]] std::string_view interrupt(std::uint64_t number) {
     if (interrupts_.size() >= kMostPlaces) interrupts_.clear();
-    std::string& name = interrupts_[number];
-    if (name.empty()) name = fmt::format("\"interrupt {:#x}\"", number);
-    return name;
+    std::string& text = interrupts_[span.number];
+    if (text.empty()) text = ending("interrupt", fmt::format("\"interrupt {:#x}\"", span.number));
+    return text;
   }
-  [[nodiscard]] std::string_view name(NameId id, const Pipeline& pipeline) {
-    if (id >= names_.size()) names_.resize(id + 1);
-    if (names_[id].empty()) names_[id] = json_string(pipeline.names()[id]);
-    return names_[id];
+  [[nodiscard]] static std::string_view named(std::vector<std::string>& texts,
+                                              std::string_view category, NameId id,
+                                              const Pipeline& pipeline) {
+    if (id >= texts.size()) texts.resize(id + 1);
+    if (texts[id].empty()) texts[id] = ending(category, json_string(pipeline.names()[id]));
+    return texts[id];
   }
 
-  static constexpr std::size_t kMostLanes = 4096, kMostPlaces = 4096, kPiece = 64u << 10;
+  static constexpr std::size_t kMostLanes = 4096, kMostPlaces = 4096, kTime = 32;
+  static constexpr std::size_t kPiece = 128u << 10;  // that OutputFile writes without copying
   const ExportContext context_;
   std::string guest_span_;
   CulpritTexts culprits_;
   OutputFile output_;
-  // Values of JSON, and made once each: what spans are called.
-  std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t>, std::string>
-      reasons_;
-  DetailCache<std::string> details_;
-  std::vector<std::string> names_;  // by NameId
+  // The ends of lines, made once each.
+  const std::string guest_ = ending("guest", "\"guest\"");
   std::array<std::string, kParts> parts_;
-  std::string reason_, arguments_, text_of_span_, quoted_;
+  ExitTexts<std::string> exits_;
+  std::vector<std::string> handlers_, functions_, requests_;  // by NameId
+  std::map<std::uint64_t, std::string> interrupts_;
+  std::string_view exit_;  // of the open exit
+  std::string other_;
   std::vector<char> text_ = std::vector<char>(kPiece);  // what was not given to output_ yet
   std::size_t filled_ = 0;
-  std::map<std::pair<std::int32_t, std::uint64_t>, std::string> places_;  // of processes and lanes
-  std::map<std::pair<std::int32_t, std::uint64_t>, std::string>::value_type* place_ = nullptr;
-  std::map<std::uint64_t, std::string> interrupts_;
+  bool is_first_ = true;   // no line was written
+  char time_[kTime] = {};  // of time_at_, once time_size_ says how long
+  std::size_t time_size_ = 0;
+  Timestamp time_at_;
+  std::map<std::pair<std::int32_t, std::uint64_t>, Place> places_;  // of processes and lanes
+  std::pair<std::int32_t, std::uint64_t> at_;                       // whose place_ is
+  Place* place_ = nullptr;
   NestedExit open_;
-  std::string_view separator_;
-  std::uint64_t lane_ = 0;
   std::optional<std::uint64_t> first_;
   std::map<std::tuple<MachineId, ThreadId, std::uint64_t>, std::pair<std::uint64_t, std::int32_t>>
       tasks_;

@@ -130,7 +130,7 @@ void PerfettoExporter::describe(const ExitSpan& exit, const Pipeline& pipeline) 
   const auto text = [this](std::uint64_t key, perfetto::Text value) {
     annotations_.push_back({key, Annotation::Kind::kText, 0, value});
   };
-  if (exit.detail.kind != DetailKind::kNone) text(words_.detail, texts_.detail(exit.detail));
+  if (exit.detail.kind != DetailKind::kNone) text(words_.detail, texts_.detail(exit));
   if (exit.device != kNoName) text(words_.device, texts_.value(exit.device, pipeline));
   if (exit.vmm_event != kNoName) text(words_.handler, texts_.value(exit.vmm_event, pipeline));
   const StackId stack = pipeline.stack_of(exit);

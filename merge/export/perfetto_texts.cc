@@ -19,9 +19,9 @@ Text Texts::reason(const ExitSpan& exit) {
   return place->second.as_text();
 }
 
-Text Texts::detail(const KvmDetail& detail) {
-  const Kept& kept = details_.of(detail, [&] {
-    std::string text = detail_text(detail);
+Text Texts::detail(const ExitSpan& exit) {
+  const Kept& kept = details_.of(exit, [&] {
+    std::string text = detail_text(exit.detail);
     const std::uint64_t id = writer_.value(text).id;
     return Kept{std::move(text), id};
   });

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "merge/analyze/pipeline.h"
-#include "merge/export/detail_cache.h"
+#include "merge/export/exit_texts.h"
 #include "merge/export/perfetto_writer.h"
 #include "merge/source/timeline.h"
 
@@ -25,7 +25,7 @@ class Texts {
   Texts(Writer& writer, const Timeline& timeline) : writer_(writer), timeline_(timeline) {}
 
   [[nodiscard]] Text reason(const ExitSpan& exit);
-  [[nodiscard]] Text detail(const KvmDetail& detail);
+  [[nodiscard]] Text detail(const ExitSpan& exit);
   [[nodiscard]] Text userspace_reason(const ExitSpan& exit);
   // "stress-ng-123" of a thread of the host.
   [[nodiscard]] Text thread(std::uint16_t source, ThreadId thread);
@@ -61,7 +61,7 @@ class Texts {
   const Timeline& timeline_;
   std::unordered_map<std::uint64_t, Kept> reasons_, userspace_reasons_, threads_;
   std::unordered_map<std::string, std::uint64_t> processes_;  // of guests: their numbers
-  DetailCache<Kept> details_;
+  ExitTexts<Kept> details_;
   std::vector<std::uint64_t> names_, values_, stacks_;  // 0: not looked up, or too many
   std::string stack_text_;
   std::unordered_map<std::uint64_t, Comm> comms_;

@@ -7,10 +7,7 @@
 namespace trapline {
 
 RowWriter::RowWriter(RowForm form, OutputFile output, const std::vector<std::string_view>& columns)
-    : form_(form),
-      output_(std::move(output)),
-      nothing_(form == RowForm::kJsonl ? "null" : ""),
-      buffer_(2 * kPiece) {
+    : form_(form), output_(std::move(output)), nothing_(form == RowForm::kJsonl ? "null" : "") {
   std::string header;
   for (const std::string_view column : columns) {
     assert(column.size() <= kMostName);
@@ -23,6 +20,17 @@ RowWriter::RowWriter(RowForm form, OutputFile output, const std::vector<std::str
     header += (header.empty() ? "" : ",") + std::string(column);
   }
   if (form == RowForm::kCsv) output_.write(header + "\n");
+  key_ = keys_.data();
+  grow(2 * kPiece);
+}
+
+// Room for a text of so many bytes.
+void RowWriter::grow(std::size_t bytes) {
+  const std::size_t numbers = (keys_.size() + 1) * kMostCell;
+  const auto used = static_cast<std::size_t>(at_ - buffer_.data());
+  buffer_.resize(buffer_.size() + bytes + numbers);
+  at_ = buffer_.data() + used;
+  limit_ = buffer_.data() + buffer_.size() - numbers;
 }
 
 void RowWriter::hex(std::uint64_t value) {
@@ -30,28 +38,22 @@ void RowWriter::hex(std::uint64_t value) {
   if (form_ == RowForm::kJsonl) *at++ = '"';
   *at++ = '0';
   *at++ = 'x';
-  at = std::to_chars(at, limit(), value, 16).ptr;
+  at = std::to_chars(at, at + kMostNumber, value, 16).ptr;
   if (form_ == RowForm::kJsonl) *at++ = '"';
-  end_cell(at);
-}
-
-void RowWriter::cells(std::string_view text, std::size_t count) {
-  make_room(text.size());
-  std::memcpy(buffer_.data() + at_, text.data(), text.size());
-  at_ += text.size();
-  column_ += count;
+  at_ = at;
 }
 
 void RowWriter::end() {
-  assert(column_ == keys_.size());
-  make_room(2);
-  if (form_ == RowForm::kJsonl) buffer_[at_++] = '}';
-  buffer_[at_++] = '\n';
-  column_ = 0;
+  assert(key_ == keys_.data() + keys_.size());
+  add(form_ == RowForm::kJsonl ? "}\n" : "\n");
+  key_ = keys_.data();
   ++rows_;
-  if (at_ < kPiece) return;
-  output_.write({buffer_.data(), at_});
-  at_ = 0;
+  if (static_cast<std::size_t>(at_ - buffer_.data()) >= kPiece) write_out();
+}
+
+void RowWriter::write_out() {
+  output_.write({buffer_.data(), static_cast<std::size_t>(at_ - buffer_.data())});
+  at_ = buffer_.data();
 }
 
 std::string RowWriter::quote(std::string_view text) const {
@@ -64,8 +66,7 @@ std::string RowWriter::cell(std::size_t column, std::string_view value) const {
 }
 
 Result<void> RowWriter::finish() {
-  output_.write({buffer_.data(), at_});
-  at_ = 0;
+  write_out();
   return output_.commit();
 }
 

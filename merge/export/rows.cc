@@ -18,6 +18,9 @@ constexpr std::string_view kExitColumns[] = {
     "halted_ns", "reason",   "detail",    "device",       "handler",      "function",
     "stack",     "rip",      "injected",  "preempted_by", "cpu",          "woken_by",
     "wall_ns",   "boot",     "nested",    "halt"};
+// "reason" among all columns of exits.
+constexpr std::size_t kReasonAt = std::size(kLabelColumns) + std::size(kPlaceColumns) + 7;
+static_assert(kExitColumns[7] == "reason" && kExitColumns[8] == "detail");
 constexpr std::string_view kSpanColumns[] = {
     "start_ns",    "total_ns",   "name",   "number",    "complete",    "notified_ns",
     "injected_ns", "entered_ns", "origin", "pin",       "task",        "wall_ns",
@@ -53,7 +56,6 @@ RowExporter::RowExporter(const ExportContext& context, const ExportOptions& opti
       rows_(rows),
       writer_(form, std::move(output), columns_of(rows)),
       labels_(context_, options, writer_),
-      none_(writer_.nothing_text()),
       culprits_(context_.timeline,
                 [this](const std::string& text) { return writer_.quote(text); }) {
   for (std::size_t i = 0; i < nested_.size(); ++i)
@@ -77,8 +79,9 @@ SpanClass RowExporter::selects() const {
 std::string RowExporter::place_cells(ThreadId thread, std::int32_t vcpu, ThreadId process) const {
   const auto number = [](ThreadId id) { return std::to_string(static_cast<std::int32_t>(id)); };
   constexpr std::size_t kFirst = std::size(kLabelColumns);
-  return labels_.cells() + writer_.cell(kFirst, process == ThreadId{} ? none_ : number(process)) +
-         writer_.cell(kFirst + 1, vcpu == kNoVcpu ? none_ : std::to_string(vcpu)) +
+  const std::string none(writer_.nothing_text());
+  return labels_.cells() + writer_.cell(kFirst, process == ThreadId{} ? none : number(process)) +
+         writer_.cell(kFirst + 1, vcpu == kNoVcpu ? none : std::to_string(vcpu)) +
          writer_.cell(kFirst + 2, number(thread));
 }
 
@@ -95,36 +98,41 @@ void RowExporter::place(ThreadId thread, std::int32_t vcpu, const Pipeline& pipe
   writer_.cells(cells, kCells);
 }
 
-const std::string& RowExporter::name(NameId id, const Pipeline& pipeline) {
-  if (id == kNoName) return none_;
+void RowExporter::name(NameId id, const Pipeline& pipeline) {
+  if (id == kNoName) return writer_.nothing();
   if (id >= names_.size()) names_.resize(id + 1);
   if (names_[id].empty()) names_[id] = writer_.quote(pipeline.names()[id]);
-  return names_[id];
+  writer_.text(names_[id]);
 }
 
-const std::string& RowExporter::stack(StackId id, const Pipeline& pipeline) {
-  if (id == kNoStack) return none_;
+void RowExporter::stack(StackId id, const Pipeline& pipeline) {
+  if (id == kNoStack) return writer_.nothing();
   if (id >= stacks_.size()) stacks_.resize(id + 1);
-  if (!stacks_[id].empty()) return stacks_[id];
+  if (!stacks_[id].empty()) return writer_.text(stacks_[id]);
   constexpr std::size_t kMostKept = 32u << 20;  // bytes
   std::string& place = kept_ < kMostKept ? stacks_[id] : stack_;
   place = writer_.quote(pipeline.stacks().text(id));
   kept_ += place.size();
-  return place;
+  writer_.text(place);
 }
 
-const std::string& RowExporter::detail(const KvmDetail& detail) {
-  if (detail.kind == DetailKind::kNone) return none_;
-  return details_.of(detail, [&] { return writer_.quote(detail_text(detail)); });
+void RowExporter::what(const ExitSpan& exit) {
+  const std::string& cells = exits_.of(exit, [&] {
+    const bool none = exit.detail.kind == DetailKind::kNone;
+    return writer_.cell(kReasonAt, labels_.reason(exit)) +
+           writer_.cell(kReasonAt + 1, none ? std::string(writer_.nothing_text())
+                                            : writer_.quote(detail_text(exit.detail)));
+  });
+  writer_.cells(cells, 2);
 }
 
-const std::string& RowExporter::woken_by(const ExitSpan& exit, const Pipeline& pipeline) {
+void RowExporter::woken_by(const ExitSpan& exit, const Pipeline& pipeline) {
   if (exit.parts[static_cast<std::size_t>(Part::kBlocked)] == 0) [[likely]]
-    return none_;
+    return writer_.nothing();
   std::uint64_t ns = 0;
   const Culprit culprit = waker_of(pipeline.waits()->shares(), ns);
-  if (ns == 0) return none_;
-  return culprits_.of(culprit, pipeline);
+  if (ns == 0) return writer_.nothing();
+  writer_.text(culprits_.of(culprit, pipeline));
 }
 
 void RowExporter::wall_time(Timestamp at) { writer_.number(context_.wall_ns(at)); }
@@ -135,15 +143,14 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   writer_.number(exit.start.ns());
   const ExitModel& model = pipeline.exits().model();
   model.durations() ? writer_.number(exit.total()) : writer_.nothing();
-  const States known = model.known_states();
-  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(known, i, exit.parts));
-  writer_.text(labels_.reason(exit));
-  writer_.text(detail(exit.detail));
-  writer_.text(name(exit.device, pipeline));
-  writer_.text(name(exit.vmm_event, pipeline));
+  if (!known_) known_ = model.known_states();
+  for (std::size_t i = 0; i < kParts; ++i) writer_.number(told(*known_, i, exit.parts));
+  what(exit);
+  name(exit.device, pipeline);
+  name(exit.vmm_event, pipeline);
   const StackId id = pipeline.stack_of(exit);
-  writer_.text(name(pipeline.stacks().innermost(id), pipeline));
-  writer_.text(stack(id, pipeline));
+  name(pipeline.stacks().innermost(id), pipeline);
+  stack(id, pipeline);
   if (model.from_userspace_exit || pipeline.hides_rip(exit.thread, exit.reason, exit.rip)) {
     writer_.nothing();
   } else {
@@ -156,7 +163,7 @@ void RowExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   }
   writer_.thread(exit.preempted_by);
   writer_.number(exit.cpu);
-  writer_.text(woken_by(exit, pipeline));
+  woken_by(exit, pipeline);
   wall_time(exit.start);
   writer_.text(labels_.boot());
   writer_.text(nested_[static_cast<std::size_t>(exit.nested)]);
@@ -187,7 +194,7 @@ void RowExporter::begin_span(const Span& span, const Pipeline& pipeline) {
   place(span.track.thread, span.vcpu, pipeline);
   writer_.number(span.begin.ns());
   writer_.number(span.length());
-  writer_.text(name(span.name, pipeline));
+  name(span.name, pipeline);
   if (span.number == kNoVector) {
     writer_.nothing();
   } else {
@@ -201,7 +208,7 @@ void RowExporter::end_span(Timestamp begin, StackId id, const Pipeline& pipeline
                            const std::optional<BlockTimes>& block) {
   wall_time(begin);
   writer_.text(labels_.boot());
-  writer_.text(stack(id, pipeline));
+  stack(id, pipeline);
   block_cells(block);
   writer_.end();
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "merge/export/culprit_texts.h"
-#include "merge/export/detail_cache.h"
+#include "merge/export/exit_texts.h"
 #include "merge/export/exporter.h"
 #include "merge/export/row_labels.h"
 
@@ -48,23 +48,24 @@ class RowExporter : public Exporter {
   void request_cells();
   void interrupt_cells();
   void block_cells(const std::optional<BlockTimes>& block);
-  // Quoted texts, each made once: of names, of stacks, of details, of who woke a vCPU.
-  [[nodiscard]] const std::string& name(NameId id, const Pipeline& pipeline);
-  [[nodiscard]] const std::string& stack(StackId id, const Pipeline& pipeline);
-  [[nodiscard]] const std::string& detail(const KvmDetail& detail);
-  [[nodiscard]] const std::string& woken_by(const ExitSpan& exit, const Pipeline& pipeline);
+  // A cell each. Texts are quoted once: of names, of stacks, of who woke a vCPU.
+  void name(NameId id, const Pipeline& pipeline);
+  void stack(StackId id, const Pipeline& pipeline);
+  void woken_by(const ExitSpan& exit, const Pipeline& pipeline);
+  // Two: reason and detail.
+  void what(const ExitSpan& exit);
 
   const ExportContext context_;
   Rows rows_;
   RowWriter writer_;
   RowLabels labels_;
-  std::string none_;
+  std::optional<States> known_;  // whose times the events tell, once an exit came
   ThreadTable<Place> places_;
   std::vector<std::string> names_, stacks_;
   std::string stack_;                  // one that found no room there
   std::size_t kept_ = 0;               // of stacks_
   std::array<std::string, 4> nested_;  // of each NestedLevel
-  DetailCache<std::string> details_;
+  ExitTexts<std::string> exits_;       // their cells of reason and detail
   CulpritTexts culprits_;
   RequestSpan request_;  // whose span comes next
   IrqSpan interrupt_;    // the same

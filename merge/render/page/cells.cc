@@ -19,6 +19,15 @@ std::uint64_t cell_key(std::uint32_t combo, std::uint64_t time, std::uint64_t la
 
 }  // namespace
 
+void Cells::Cell::add(const Cell& other) {
+  count += other.count;
+  total += other.total;
+  user += other.user;
+  preempted += other.preempted;
+  blocked += other.blocked;
+  halted += other.halted;
+}
+
 std::size_t Cells::slot_of(std::uint64_t key) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = static_cast<std::size_t>(mix(key)) & mask;
@@ -36,12 +45,7 @@ void Cells::rehash(std::size_t slots, bool doubled) {
     Cell& place = slots_[slot_of(key)];
     size_ += place.key == 0 ? 1 : 0;
     place.key = key;
-    place.count += cell.count;
-    place.total += cell.total;
-    place.user += cell.user;
-    place.preempted += cell.preempted;
-    place.blocked += cell.blocked;
-    place.halted += cell.halted;
+    place.add(cell);
   }
   if (doubled) ++bins_.shift;
 }

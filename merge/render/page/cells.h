@@ -90,8 +90,13 @@ class Cells {
     std::uint64_t key = 0;  // combination, time bin, latency bin; 0: no cell
     std::uint64_t count = 0, total = 0, user = 0, preempted = 0, blocked = 0, halted = 0;
     [[nodiscard]] std::uint32_t combo() const { return static_cast<std::uint32_t>(key >> 32) - 1; }
+    void set_combo(std::size_t combo) {
+      key = (std::uint64_t{combo} + 1) << 32 | static_cast<std::uint32_t>(key);
+    }
     [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>(key) >> 8; }
     [[nodiscard]] std::uint32_t latency() const { return static_cast<std::uint32_t>(key) & 0xff; }
+    // Without the key.
+    void add(const Cell& other);
   };
   // Exits that are in the combination Combos::kOther for want of room.
   [[nodiscard]] std::uint64_t folded() const { return folded_; }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "merge/render/page/numbered_texts.h"
@@ -58,26 +57,23 @@ void print(std::string& text, std::uint32_t time, std::uint32_t latency, const C
 
 std::string print_cells(const Exits& exits, const std::vector<std::size_t>& combo_of,
                         std::size_t combos) {
-  std::map<std::tuple<std::size_t, std::uint32_t, std::uint32_t>, Cells::Cell> sums;
-  for (const Cells::Cell& cell : exits.cells.sorted()) {
-    const std::size_t combo = combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)];
-    Cells::Cell& sum = sums[{combo, cell.time(), cell.latency()}];
-    sum.count += cell.count;
-    sum.total += cell.total;
-    sum.user += cell.user;
-    sum.preempted += cell.preempted;
-    sum.blocked += cell.blocked;
-    sum.halted += cell.halted;
-  }
+  std::vector<Cells::Cell> cells = exits.cells.sorted();
+  for (Cells::Cell& cell : cells)
+    cell.set_combo(combo_of[std::min<std::size_t>(cell.combo(), combo_of.size() - 1)]);
+  std::ranges::stable_sort(cells, {}, &Cells::Cell::key);
   std::vector<std::string> flat(combos);
   std::vector<std::uint32_t> last(combos);
-  for (const auto& [key, cell] : sums) {
-    const auto& [combo, time, latency] = key;
-    print(flat[combo], time - last[combo], latency, cell);
-    last[combo] = time;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Cells::Cell& cell = cells[i];
+    if (i + 1 < cells.size() && cells[i + 1].key == cell.key) {
+      cells[i + 1].add(cell);
+      continue;
+    }
+    print(flat[cell.combo()], cell.time() - last[cell.combo()], cell.latency(), cell);
+    last[cell.combo()] = cell.time();
   }
   std::string text = "[";
-  for (const std::string& cells : flat) text += (text.size() > 1 ? ",[" : "[") + cells + ']';
+  for (const std::string& of_combo : flat) text += (text.size() > 1 ? ",[" : "[") + of_combo + ']';
   return text + ']';
 }
 

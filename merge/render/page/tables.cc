@@ -64,9 +64,10 @@ void Tables::add(std::uint32_t combo, const ExitSpan& exit, StackId stack,
   const bool has_address = exit.detail.kind == DetailKind::kPageFault;
   if (combo >= has_address_.size()) has_address_.resize(combo + 1);
   has_address_[combo] = has_address;
-  for (Own& own : own_) {
-    if ((own.details && has_address) || !has_room)
-      own.groups.add(own.keys.of(exit, stack, stacks), exit);
+  if (has_address || !has_room) {
+    for (Own& own : own_) {
+      if (own.details || !has_room) own.groups.add(own.keys.of(exit, stack, stacks), exit);
+    }
   }
   if (!has_room) return;
   if (combo >= combos_.size()) combos_.resize(combo + 1);

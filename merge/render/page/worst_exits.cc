@@ -29,7 +29,7 @@ bool may_concern(const Event& event) {
 }
 
 std::string_view moved(std::string_view text, std::span<const std::byte> from,
-                       const std::vector<std::byte>& to) {
+                       std::span<const std::byte> to) {
   const auto* begin = reinterpret_cast<const char*>(from.data());
   const std::less_equal<const char*> before;
   if (!before(begin, text.data()) || !before(text.data() + text.size(), begin + from.size())) {
@@ -40,15 +40,16 @@ std::string_view moved(std::string_view text, std::span<const std::byte> from,
 
 // Copies the event's bytes and has its views point to the copy.
 void copy(WorstExits::Kept& kept, const Event& event, std::uint64_t number) {
+  const std::size_t size = event.raw.size();
+  if (kept.raw.size() < size) kept.raw.resize(size);  // it does not shrink: rings use it again
+  if (size != 0) std::memcpy(kept.raw.data(), event.raw.data(), size);
   kept.event = event;
+  kept.event.raw = {kept.raw.data(), size};
   kept.number = number;
-  kept.raw.resize(event.raw.size());
-  if (!event.raw.empty()) std::memcpy(kept.raw.data(), event.raw.data(), event.raw.size());
-  kept.event.raw = kept.raw;
   if (auto* marker = std::get_if<Marker>(&kept.event.payload)) {
-    marker->text = moved(marker->text, event.raw, kept.raw);
+    marker->text = moved(marker->text, event.raw, kept.event.raw);
   } else if (auto* sched = std::get_if<SchedSwitch>(&kept.event.payload)) {
-    sched->next_comm = moved(sched->next_comm, event.raw, kept.raw);
+    sched->next_comm = moved(sched->next_comm, event.raw, kept.event.raw);
   }
 }
 
@@ -72,15 +73,16 @@ const std::vector<Dimension>& WorstExits::row() {
 
 WorstExits::WorstExits(const Exits& exits) : exits_(exits), keys_(row()) {}
 
-void WorstExits::keep(std::vector<Kept>& ring, std::size_t most, std::uint64_t number,
-                      const Event& event) {
-  if (ring.size() < most) ring.emplace_back();
-  copy(ring[(number - 1) % most], event, number);
+void WorstExits::keep(Ring& ring, std::size_t most, const Event& event) {
+  if (ring.events.size() < most) ring.events.emplace_back();
+  copy(ring.events[ring.next], event, ++ring.pushed);
+  if (++ring.next == most) ring.next = 0;
 }
 
 void WorstExits::add_span(Thread& thread, const Near& span) {
   if (thread.spans.size() < kSpanRing) thread.spans.emplace_back();
-  thread.spans[thread.spans_pushed++ % kSpanRing] = span;
+  thread.spans[thread.next_span] = span;
+  if (++thread.next_span == kSpanRing) thread.next_span = 0;
   for (const Pointer& capture : thread.open) {
     if (capture->spans.size() < kMostSpans && span.begin <= capture->to) {
       capture->spans.push_back(span);
@@ -104,7 +106,7 @@ void WorstExits::event(const Event& event, const Pipeline& pipeline) {
   if (std::holds_alternative<Lost>(event.payload)) return;
   if (is_guest(event.machine)) {  // shown beside the vCPU that ran it; its payload is the guest's
     if (Thread* thread = threads_.find(event.thread)) {
-      keep(thread->events, kThreadRing, ++thread->pushed, event);
+      keep(thread->ring, kThreadRing, event);
       if (!thread->open.empty()) go_on(*thread, event);
     }
     return;
@@ -120,16 +122,16 @@ void WorstExits::event(const Event& event, const Pipeline& pipeline) {
     thread = threads_.get(event.thread, kMostThreads);
   }
   if (thread != nullptr) {
-    keep(thread->events, kThreadRing, ++thread->pushed, event);
+    keep(thread->ring, kThreadRing, event);
     const bool begins = pipeline.exits().model().from_userspace_exit
                             ? std::holds_alternative<KvmUserspaceExit>(event.payload)
                             : std::holds_alternative<KvmExit>(event.payload);
-    if (begins) thread->exit_began = thread->pushed;
+    if (begins) thread->exit_began = thread->ring.pushed;
     if (!thread->open.empty()) go_on(*thread, event);
     return;
   }
   if (!may_concern(event)) return;
-  keep(others_, kOtherRing, ++others_pushed_, event);
+  keep(others_, kOtherRing, event);
 }
 
 WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
@@ -149,14 +151,14 @@ WorstExits::Pointer WorstExits::capture(Thread& thread, const ExitSpan& exit,
   std::stable_sort(made->spans.begin(), made->spans.end(),
                    [](const Near& a, const Near& b) { return a.begin < b.begin; });
   std::uint64_t inside = 0;
-  for (const Kept& kept : thread.events) {
+  for (const Kept& kept : thread.ring.events) {
     if (kept.event.at < made->from) continue;
     inside += kept.number >= thread.exit_began ? 1 : 0;
     copy(made->events.emplace_back(), kept.event, 0);
   }
-  const std::uint64_t all = thread.pushed + 1 - thread.exit_began;
+  const std::uint64_t all = thread.ring.pushed + 1 - thread.exit_began;
   made->left_out = all > inside ? all - inside : 0;
-  for (const Kept& kept : others_) {
+  for (const Kept& kept : others_.events) {
     if (kept.event.at < made->from || !concerns(kept.event, exit.thread)) continue;
     if (made->events.size() >= kMostEvents) {
       ++made->left_out;

@@ -36,8 +36,8 @@ class WorstExits {
   // An event with its bytes.
   struct Kept {
     Event event;
-    std::vector<std::byte> raw;
-    std::uint64_t number = 0;  // in its ring, from 1 on; 0: none
+    std::vector<std::byte> raw;  // event.raw is its beginning
+    std::uint64_t number = 0;    // in its ring, from 1 on; 0: none
   };
   enum class Kind : std::uint8_t {
     kGuest,
@@ -70,18 +70,23 @@ class WorstExits {
 
  private:
   using Pointer = std::shared_ptr<Capture>;
-  struct Thread {
+  // The last of them, `most` at most.
+  struct Ring {
     std::vector<Kept> events;
-    std::uint64_t pushed = 0, exit_began = 0;
+    std::size_t next = 0;  // the place of the next
+    std::uint64_t pushed = 0;
+  };
+  struct Thread {
+    Ring ring;
+    std::uint64_t exit_began = 0;
     std::vector<Near> spans;
-    std::uint64_t spans_pushed = 0;
+    std::size_t next_span = 0;  // its place
     std::vector<Pointer> open;
   };
   struct Less {
     bool operator()(const GroupKey& a, const GroupKey& b) const { return a.words < b.words; }
   };
-  static void keep(std::vector<Kept>& ring, std::size_t most, std::uint64_t number,
-                   const Event& event);
+  static void keep(Ring& ring, std::size_t most, const Event& event);
   static void add_span(Thread& thread, const Near& span);
   [[nodiscard]] Pointer capture(Thread& thread, const ExitSpan& exit, const Pipeline& pipeline);
   [[nodiscard]] Pointer keep_if_long(Thread& thread, const ExitSpan& exit,
@@ -92,8 +97,7 @@ class WorstExits {
   const Exits& exits_;
   ExitKeys keys_;
   ThreadTable<Thread> threads_;  // that run vCPUs
-  std::vector<Kept> others_;
-  std::uint64_t others_pushed_ = 0;
+  Ring others_;
   std::vector<Pointer> longest_;  // a heap, the shortest on top
   std::map<GroupKey, Pointer, Less> rows_;
   struct KnownRow {

@@ -3,12 +3,18 @@
 #include <algorithm>
 
 namespace trapline {
+namespace {
+
+constexpr std::uint64_t kEventsPerStop = 1u << 8;  // `stop` is asked now and then
+
+}  // namespace
 
 void feed(Timeline& timeline, Pipeline& pipeline, const Progress& progress,
           const std::function<bool()>& stop) {
   Event event;
   for (std::uint64_t events = 1; timeline.next(event) == Read::kEvent && pipeline.push(event);
        ++events) {
+    if (events % kEventsPerStop != 0) continue;
     if (stop && stop()) return;
     if (events % kEventsPerProgress == 0 && progress) progress(timeline.progress());
   }

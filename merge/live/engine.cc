@@ -25,7 +25,7 @@ Engine::Engine(Input input, EngineOptions options, OnFrame on_frame)
 
 void Engine::start_pipeline(const Capabilities& capabilities) {
   capabilities_ = input_.capabilities = capabilities;
-  auto maker = std::make_unique<FrameMaker>(timeline_, options_.frames);
+  auto maker = std::make_unique<FrameMaker>(options_.frames);
   if (maker_) maker->take_over(*maker_);
   pipeline_.reset();
   maker_ = std::move(maker);
@@ -139,7 +139,7 @@ void Engine::name_all() {
 
 void Engine::close(Timestamp end) {
   name_all();
-  Frame frame = maker_->close(end, *pipeline_, *naming_);
+  Frame frame = maker_->close(end, *naming_);
   frame_end_ = Timestamp(end.ns() + options_.interval_ns);
   rows_ += frame.vcpus.size() + 1;
   on_frame_(std::move(frame));

@@ -34,9 +34,8 @@ std::uint64_t grown(std::uint64_t now, std::uint64_t& told) {
 
 }  // namespace
 
-FrameMaker::FrameMaker(const Timeline& timeline, const FrameOptions& options)
-    : timeline_(timeline),
-      dimensions_(with_base(options.by)),
+FrameMaker::FrameMaker(const FrameOptions& options)
+    : dimensions_(with_base(options.by)),
       keys_(dimensions_),
       requests_wanted_(options.requests),
       needs_waits_(options.waits || keys_.needs_waits()),
@@ -144,10 +143,10 @@ void FrameMaker::close_vcpus(Frame& frame, const Pipeline& pipeline) {
   }
 }
 
-void FrameMaker::close_counts(Frame& frame) {
+void FrameMaker::close_counts(Frame& frame, const Timeline& timeline) {
   Frame now;
-  for (std::size_t i = 0; i < timeline_.size(); ++i) {
-    const SourceCounters counters = timeline_.source(i).counters();
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const SourceCounters counters = timeline.source(i).counters();
     now.events += counters.events;
     now.lost_events += counters.lost_events;
     now.gaps += counters.gaps;
@@ -162,7 +161,8 @@ void FrameMaker::close_counts(Frame& frame) {
   counted_ = std::move(now);
 }
 
-Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const Naming& names) {
+Frame FrameMaker::close(Timestamp end, const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
   Frame frame;
   frame.begin = begin_;
   frame.end = begin_ = end;
@@ -173,7 +173,7 @@ Frame FrameMaker::close(Timestamp end, const Pipeline& pipeline, const Naming& n
   std::sort(slow_.begin(), slow_.end(), is_slower);
   frame.slow = std::exchange(slow_, {});
   close_vcpus(frame, pipeline);
-  close_counts(frame);
+  close_counts(frame, names.timeline);
   if (needs_waits_) {
     frame.waits = std::exchange(waits_, {}).report(names);
     for (WaitRows* rows : {&frame.waits.preempted, &frame.waits.blocked}) {

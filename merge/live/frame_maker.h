@@ -24,8 +24,7 @@ class FrameMaker final : public SpanSink {
  public:
   static constexpr std::size_t kMostCells = 2048, kMostSlow = 32, kMostCulprits = 32;
 
-  // Borrows the timeline.
-  FrameMaker(const Timeline& timeline, const FrameOptions& options);
+  explicit FrameMaker(const FrameOptions& options);
   FrameMaker(const FrameMaker&) = delete;
   FrameMaker& operator=(const FrameMaker&) = delete;
 
@@ -42,8 +41,8 @@ class FrameMaker final : public SpanSink {
     counted_ = other.counted_;
   }
   // The frame up to `end`, before an event of that time or later is pushed; the next one begins
-  // there. `waits` names the culprits.
-  [[nodiscard]] Frame close(Timestamp end, const Pipeline& pipeline, const Naming& waits);
+  // there.
+  [[nodiscard]] Frame close(Timestamp end, const Naming& names);
 
   // The dimensions of a cell's key.
   [[nodiscard]] const std::vector<Dimension>& dimensions() const { return dimensions_; }
@@ -51,10 +50,9 @@ class FrameMaker final : public SpanSink {
  private:
   void keep_slow(const SlowExit& exit);
   void close_vcpus(Frame& frame, const Pipeline& pipeline);
-  void close_counts(Frame& frame);
+  void close_counts(Frame& frame, const Timeline& timeline);
   void close_stalls(Frame& frame, const Pipeline& pipeline);
 
-  const Timeline& timeline_;
   std::vector<Dimension> dimensions_;
   ExitKeys keys_;
   bool requests_wanted_, needs_waits_;

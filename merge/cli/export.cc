@@ -112,7 +112,7 @@ Result<void> run_export(ExportArguments& options) {
     if (auto found = check_guest_intervals(*pass); !found) return found;
   }
   if (auto found = pass->check_names(); !found) return found;
-  if (auto finished = (*exporter)->finish(pass->pipeline()); !finished) return finished;
+  if (auto finished = (*exporter)->finish(pass->naming()); !finished) return finished;
   return pass->status();
 }
 

@@ -93,8 +93,8 @@ class ChromeExporter final : public Exporter {
     }
     write('E', span.end, whole);
   }
-  [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override {
-    write_open_exit(pipeline);
+  [[nodiscard]] Result<void> finish(const Naming& names) override {
+    write_open_exit(names.pipeline);
     make_room(0);
     for (const auto& [lane, name] : lane_names_) {
       output_.write(
@@ -104,7 +104,7 @@ class ChromeExporter final : public Exporter {
     }
     output_.write(fmt::format("\n],\"otherData\":{{\"first_ns\":\"{}\",\"clock\":{}}}}}\n",
                               first_.value_or(0),
-                              json_string(context_.timeline.source(0).info().clock)));
+                              json_string(names.timeline.source(0).info().clock)));
     return output_.commit();
   }
   [[nodiscard]] bool failed() const override { return output_.failed(); }

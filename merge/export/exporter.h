@@ -11,6 +11,7 @@
 #include "merge/analyze/pipeline.h"
 #include "merge/export/output_file.h"
 #include "merge/model/wall_clock.h"
+#include "merge/pass/naming.h"
 #include "merge/source/source.h"
 #include "merge/source/timeline.h"
 
@@ -33,7 +34,7 @@ struct ExportOptions {
   bool force = false;
 };
 
-// What an exporter may ask of the recording.
+// What an exporter may ask of the recording while spans come; at the end it asks Naming.
 struct ExportContext {
   const Timeline& timeline;
   std::vector<std::string> notes;
@@ -47,8 +48,8 @@ struct ExportContext {
 
 class Exporter : public SpanSink {
  public:
-  // After Pipeline::finish(): writes what is left, and gives the output its name.
-  [[nodiscard]] virtual Result<void> finish(const Pipeline& pipeline) = 0;
+  // After the pass: writes what is left, and gives the output its name.
+  [[nodiscard]] virtual Result<void> finish(const Naming& names) = 0;
   // Whether writing failed: nothing more needs to be read.
   [[nodiscard]] virtual bool failed() const = 0;
 };

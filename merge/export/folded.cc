@@ -11,20 +11,18 @@ constexpr std::string_view kWeights[] = {"time", "count", "kernel", "user", "pre
 
 class FoldedExporter final : public Exporter {
  public:
-  FoldedExporter(const ExportContext& context, std::size_t weight, OutputFile output)
-      : context_(context), weight_(weight), output_(std::move(output)) {}
+  FoldedExporter(std::size_t weight, OutputFile output)
+      : weight_(weight), output_(std::move(output)) {}
 
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
     stacks_.add(exit, weight_of(exit), pipeline);
   }
 
-  [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override {
-    stacks_.each({context_.timeline, pipeline},
-                 [this](const std::string& stack, std::uint64_t weight) {
-                   if (weight == 0) return;
-                   output_.write(fmt::format("{} {}\n", stack, weight));
-                 });
+  [[nodiscard]] Result<void> finish(const Naming& names) override {
+    stacks_.each(names, [this](const std::string& stack, std::uint64_t weight) {
+      if (weight != 0) output_.write(fmt::format("{} {}\n", stack, weight));
+    });
     return output_.commit();
   }
   [[nodiscard]] bool failed() const override { return output_.failed(); }
@@ -35,7 +33,6 @@ class FoldedExporter final : public Exporter {
     return weight_ == 1 ? 1 : exit.parts[weight_ - 2];
   }
 
-  const ExportContext context_;
   std::size_t weight_;
   OutputFile output_;
   ExitStacks stacks_{std::size_t{1} << 18};
@@ -43,8 +40,7 @@ class FoldedExporter final : public Exporter {
 
 }  // namespace
 
-Result<std::unique_ptr<Exporter>> make_folded(const ExportContext& context,
-                                              const ExportOptions& options) {
+Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&, const ExportOptions& options) {
   const auto weight = std::find(std::begin(kWeights), std::end(kWeights), options.weight);
   if (weight == std::end(kWeights)) {
     return fail(ErrorKind::kUsage, "--weight: unknown '{}'; there are {}", options.weight,
@@ -52,8 +48,8 @@ Result<std::unique_ptr<Exporter>> make_folded(const ExportContext& context,
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
-  return std::make_unique<FoldedExporter>(
-      context, static_cast<std::size_t>(weight - std::begin(kWeights)), std::move(*output));
+  return std::make_unique<FoldedExporter>(static_cast<std::size_t>(weight - std::begin(kWeights)),
+                                          std::move(*output));
 }
 
 }  // namespace trapline

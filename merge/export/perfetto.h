@@ -46,7 +46,7 @@ class PerfettoExporter : public Exporter {
   void lost(const Event& event, const Lost& lost, const Pipeline& pipeline) override;
   void guest_interval(const GuestInterval& interval, const Pipeline& pipeline) override;
 
-  [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override;
+  [[nodiscard]] Result<void> finish(const Naming& names) override;
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
 
  private:
@@ -93,7 +93,7 @@ class PerfettoExporter : public Exporter {
 
   // A flow's number: of the span that it leaves, which may lead to one of each kind.
   [[nodiscard]] static std::uint64_t flow_of(SpanId from, FlowKind kind);
-  void add_metadata(std::uint64_t at);
+  void add_metadata(std::uint64_t at, const Timeline& timeline);
   [[nodiscard]] std::uint64_t vm_track(ThreadId process);
   [[nodiscard]] Vcpu& vcpu(ThreadId thread, std::int32_t number, const Pipeline& pipeline);
   [[nodiscard]] std::uint64_t function_track(const Span& span, const Pipeline& pipeline);
@@ -112,7 +112,7 @@ class PerfettoExporter : public Exporter {
   void count(const ExitSpan& exit, const Pipeline& pipeline);
   void write_counters(Counters& counters);
   void on_switch(const Event& event, const SchedSwitch& sched, const Pipeline& pipeline);
-  void add_thread_names(const Pipeline& pipeline);
+  void add_thread_names(const Naming& names);
 
   const ExportContext context_;
   bool events_;

@@ -23,8 +23,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }  // namespace
 
 // The recording's own facts, as instants where it begins and as the trace's system information.
-void PerfettoExporter::add_metadata(std::uint64_t at) {
-  const Timeline& timeline = context_.timeline;
+void PerfettoExporter::add_metadata(std::uint64_t at, const Timeline& timeline) {
   for (std::size_t i = 0; i < timeline.size(); ++i) {
     const Source& source = timeline.source(i);
     const SourceInfo& info = source.info();
@@ -91,7 +90,8 @@ void PerfettoExporter::event(const Event& event, const Pipeline& pipeline) {
   }
 }
 
-Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
+Result<void> PerfettoExporter::finish(const Naming& names) {
+  const Pipeline& pipeline = names.pipeline;
   write_open_exit(pipeline);
   write_asynchronous(pipeline);
   fused_.finish(pipeline.end());
@@ -103,15 +103,15 @@ Result<void> PerfettoExporter::finish(const Pipeline& pipeline) {
         "{} requests and interrupts are left out: more than {} overlapped", left_out_, kMostLanes);
     writer_.instant(about_track_, pipeline.end().ns(), {writer_.name(text), words_.of_trapline});
   }
-  add_thread_names(pipeline);
-  add_metadata(pipeline.begin().value_or(Timestamp()).ns());
+  add_thread_names(names);
+  add_metadata(pipeline.begin().value_or(Timestamp()).ns(), names.timeline);
   return writer_.finish();
 }
 
-void PerfettoExporter::add_thread_names(const Pipeline& pipeline) {
+void PerfettoExporter::add_thread_names(const Naming& names) {
   std::vector<perfetto::Writer::Thread> threads;
   for (const auto& [thread, vcpu] : vcpus_.entries()) {
-    const ThreadId process = pipeline.processes().of(thread, thread);
+    const ThreadId process = names.processes.of(thread, thread);
     if (process == ThreadId{0}) continue;
     threads.push_back(
         {perfetto::number(thread), perfetto::number(process), texts_.host_comm(thread)});

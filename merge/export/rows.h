@@ -27,7 +27,7 @@ class RowExporter : public Exporter {
   void request(const RequestSpan& request, const Pipeline&) override { request_ = request; }
   void interrupt(const IrqSpan& interrupt, const Pipeline&) override { interrupt_ = interrupt; }
   void call(const FunctionCall& call, const Pipeline& pipeline) override;
-  [[nodiscard]] Result<void> finish(const Pipeline&) override { return writer_.finish(); }
+  [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
 
  private:

@@ -18,7 +18,7 @@ inline constexpr std::string_view kGuestSpanRows = "guest-spans", kVhostRows = "
 // What the two have in common: the cells before and after their own.
 class SideRowExporter : public Exporter {
  public:
-  [[nodiscard]] Result<void> finish(const Pipeline&) override { return writer_.finish(); }
+  [[nodiscard]] Result<void> finish(const Naming&) override { return writer_.finish(); }
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
 
  protected:

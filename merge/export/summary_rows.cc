@@ -92,8 +92,8 @@ void SummaryExporter::write_row(const Key& key, const Group& group, const Pipeli
   writer_.end();
 }
 
-Result<void> SummaryExporter::finish(const Pipeline& pipeline) {
-  write_window(pipeline);
+Result<void> SummaryExporter::finish(const Naming& names) {
+  write_window(names.pipeline);
   return writer_.finish();
 }
 

@@ -23,7 +23,7 @@ class SummaryExporter : public Exporter {
 
   [[nodiscard]] SpanClass selects() const override { return SpanClass::kExits; }
   void exit(const ExitSpan& exit, const Pipeline& pipeline) override;
-  [[nodiscard]] Result<void> finish(const Pipeline& pipeline) override;
+  [[nodiscard]] Result<void> finish(const Naming& names) override;
   [[nodiscard]] bool failed() const override { return writer_.failed(); }
 
  private:

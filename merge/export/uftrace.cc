@@ -110,7 +110,7 @@ class UftraceExporter final : public Exporter {
     add_switch(event, sched->next, false, false);
   }
 
-  [[nodiscard]] Result<void> finish(const Pipeline&) override {
+  [[nodiscard]] Result<void> finish(const Naming&) override {
     write_open_exit();
     std::uint64_t elapsed = 0;
     for (auto& [key, task] : tasks_) {

@@ -42,20 +42,14 @@ void SummaryExporter::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   const std::uint64_t window = exit.end.ns() / window_ns_;
   if (window != window_) write_window(pipeline);
   window_ = window;
-  Key key{pipeline.processes().of(exit.thread, {}), &labels_.reason(exit), exit.device};
-  if (groups_.size() >= kMostGroups && !groups_.contains(key)) key = {ThreadId{}, nullptr, kNoName};
+  // Of several recordings the same reason is one group.
+  Key key{pipeline.processes().of(exit.thread, {}), labels_.reason(exit), exit.device};
+  if (groups_.size() >= kMostGroups && !groups_.contains(key)) key = {ThreadId{}, {}, kNoName};
   groups_[key].add(exit);
 }
 
 void SummaryExporter::write_window(const Pipeline& pipeline) {
-  // In an order that does not depend on addresses.
-  std::map<std::tuple<ThreadId, std::string_view, NameId>, const std::pair<const Key, Group>*> rows;
-  for (const auto& entry : groups_) {
-    const auto& [process, reason, device] = entry.first;
-    const std::string_view text = reason == nullptr ? std::string_view() : *reason;
-    rows.emplace(std::tuple{process, text, device}, &entry);
-  }
-  for (const auto& [order, entry] : rows) write_row(entry->first, entry->second, pipeline);
+  for (const auto& [key, group] : groups_) write_row(key, group, pipeline);
   groups_.clear();
 }
 
@@ -65,7 +59,7 @@ void SummaryExporter::write_row(const Key& key, const Group& group, const Pipeli
   writer_.thread(process);
   writer_.number(window_ * window_ns_);
   writer_.number(window_ns_);
-  writer_.text(reason == nullptr ? writer_.nothing_text() : *reason);
+  writer_.text(reason.empty() ? writer_.nothing_text() : reason);
   const std::string name = device == kNoName ? std::string(writer_.nothing_text())
                                              : writer_.quote(pipeline.names()[device]);
   writer_.text(name);

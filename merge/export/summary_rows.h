@@ -5,7 +5,7 @@
 
 #include <limits>
 #include <map>
-#include <string>
+#include <string_view>
 #include <tuple>
 
 #include "merge/export/exporter.h"
@@ -29,7 +29,7 @@ class SummaryExporter : public Exporter {
  private:
   // Of one window. More are [other], whose reason and device are null.
   static constexpr std::size_t kMostGroups = 4096;
-  using Key = std::tuple<ThreadId, const std::string*, NameId>;  // VM, quoted reason, device
+  using Key = std::tuple<ThreadId, std::string_view, NameId>;  // VM, quoted reason, device
   // As Histogram holds them: a few values as they are, else the middles of its buckets.
   struct Group {
     void add(const ExitSpan& exit);

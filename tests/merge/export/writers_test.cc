@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "backend_ftrace/base/text_file.h"
+#include "merge/export/decimal.h"
 #include "merge/export/proto_buffer.h"
 #include "merge/export/row_writer.h"
 #include "tests/support/temporary_folder.h"
@@ -74,6 +75,39 @@ TEST_F(RowWriterTest, ATextOfAnyLengthFits) {
   ASSERT_TRUE(rows.finish());
   const std::string row = "\"" + name + "\",1,0x2\n";
   EXPECT_EQ(text(), "name,start_ns,rip\n" + row + row + row);
+}
+
+// Numbers look for no room: a text leaves it for them.
+TEST_F(RowWriterTest, NumbersFitAfterATextThatFillsTheBuffer) {
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  for (std::size_t length = (128u << 10) - 80; length < (128u << 10) + 8; ++length) {
+    const std::string name(length, 'x');
+    RowWriter rows = make(RowForm::kJsonl);
+    rows.text(name);
+    rows.number(kMost);
+    rows.hex(kMost);
+    rows.end();
+    ASSERT_TRUE(rows.finish());
+    EXPECT_EQ(text(), "{\"name\":" + name +
+                          ",\"start_ns\":18446744073709551615,\"rip\":"
+                          "\"0xffffffffffffffff\"}\n");
+  }
+}
+
+TEST(DecimalTest, DigitsAreThoseOfToString) {
+  const auto check = [](std::uint64_t value) {
+    char digits[kMostDecimal];
+    EXPECT_EQ(std::string(digits, put_decimal(digits, value)), std::to_string(value));
+  };
+  std::uint64_t ten = 1;
+  for (unsigned power = 0; power < 64; ++power, ten *= 10) {
+    for (const std::uint64_t value : {ten, std::uint64_t{1} << power}) {
+      check(value - 1);
+      check(value);
+      check(value + 1);
+    }
+  }
+  for (std::uint64_t value = 0; value < 100'000; ++value) check(value * 1'000'003);
 }
 
 TEST(ProtoBufferTest, NumbersTextsAndMessages) {

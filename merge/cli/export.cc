@@ -64,6 +64,9 @@ Result<void> complete_export(ExportArguments& options) {
                   "--window 0: the length of a window must be above 0; use 1s or 60s");
     options.how.window_ns = *window;
   }
+  if (options.how.kernel && (options.how.format != "folded" || options.how.weight != "time")) {
+    return fail(ErrorKind::kUsage, "--kernel needs --format folded, and takes no --weight");
+  }
   const bool rows = options.how.format == "jsonl" || options.how.format == "csv";
   const bool guest_rows = rows && options.how.rows == "guest-spans";
   const bool takes = options.how.format == "perfetto" || options.how.format == "chrome";
@@ -130,6 +133,9 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
   rest.add("--weight", options.how.weight, "WEIGHT",
            fmt::format("With --format folded, what the numbers are: {}", kWeightValues))
       ->capture_default_str();
+  rest.flag("--kernel", options.how.kernel,
+            "With --format folded, only the kernel's time in exits: reason, its functions and "
+            "handlers one in the other, untraced");
   rest.add("--host", options.how.host, "NAME",
            "Name of the host in the rows (default: that of the recorded host)");
   rest.add("--session", options.how.session, "NAME",

@@ -28,6 +28,7 @@ struct ExportOptions {
   std::string guest_span;                    // which intervals of the guest; empty: none
   std::uint64_t window_ns = 60'000'000'000;  // of rows "summary"
   std::string weight = "time";               // of folded stacks
+  bool kernel = false;                       // folded stacks of the kernel's time alone
   std::string host, session;                 // labels
   bool events = false;                       // the kernel's events as well
   std::string output;

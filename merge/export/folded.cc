@@ -1,4 +1,5 @@
-// Stacks with weights, as flame graph tools read them: "guest;stack;reason;device 1234\n".
+// Stacks with weights, as flame graph tools read them: "guest;stack;reason;device 1234\n"; of the
+// kernel's time "reason;function();callee() 1234\n".
 #include <algorithm>
 
 #include "merge/export/exporter.h"
@@ -38,6 +39,34 @@ class FoldedExporter final : public Exporter {
   ExitStacks stacks_{std::size_t{1} << 18};
 };
 
+class KernelFoldedExporter final : public Exporter {
+ public:
+  explicit KernelFoldedExporter(OutputFile output) : output_(std::move(output)) {}
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kKernelParts;
+  }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    stacks_.add(exit, *pipeline.kernel());
+  }
+  [[nodiscard]] Result<void> finish(const Naming& names) override {
+    const States known = names.pipeline.exits().model().known_states();
+    if (!known[static_cast<std::size_t>(State::kKernel)]) {
+      return fail(ErrorKind::kUsage,
+                  "--kernel: the kernel's time in exits was not recorded; record kvm:kvm_exit");
+    }
+    stacks_.each(names, [this](const std::string& stack, std::uint64_t ns) {
+      output_.write(fmt::format("{} {}\n", stack, ns));
+    });
+    return output_.commit();
+  }
+  [[nodiscard]] bool failed() const override { return output_.failed(); }
+
+ private:
+  OutputFile output_;
+  KernelStacks stacks_{std::size_t{1} << 18};
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&, const ExportOptions& options) {
@@ -48,6 +77,7 @@ Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&, const Export
   }
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
+  if (options.kernel) return std::make_unique<KernelFoldedExporter>(std::move(*output));
   return std::make_unique<FoldedExporter>(static_cast<std::size_t>(weight - std::begin(kWeights)),
                                           std::move(*output));
 }

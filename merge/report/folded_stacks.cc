@@ -37,6 +37,37 @@ void ExitStacks::each(const Naming& names,
   take("[other]", other_);
 }
 
+void KernelStacks::add(const ExitSpan& exit, const KernelTracker& kernel) {
+  const ExitReason& reason = exit.reason;
+  for (const KernelShare& share : kernel.shares()) {
+    const Key key{exit.source, reason.reason, reason.isa, reason.exception_class,
+                  share.stack, share.work,    share.name};
+    const auto found = ns_.find(key);
+    if (found != ns_.end()) {
+      found->second += share.ns;
+    } else {
+      (ns_.size() < most_ ? ns_[key] : other_) += share.ns;
+    }
+  }
+}
+
+void KernelStacks::each(const Naming& names,
+                        const std::function<void(const std::string&, std::uint64_t)>& take) const {
+  const KernelTracker* kernel = names.pipeline.kernel();
+  const auto text_of = [&](KernelWork work, NameId name) {
+    return ';' + frame(kernel_work_text(work, names.names[name]));
+  };
+  for (const auto& [key, ns] : ns_) {
+    const auto& [source, number, isa, exception_class, stack, work, name] = key;
+    std::string inside = stack == 0 ? text_of(work, name) : std::string();
+    for (KernelStackId at = stack; at != 0; at = kernel->frame(at).parent)
+      inside.insert(0, text_of(kernel->frame(at).work, kernel->frame(at).name));
+    take(frame(reason_text(names.timeline.source(source), {number, isa, exception_class})) + inside,
+         ns);
+  }
+  if (other_ != 0) take("[other]", other_);
+}
+
 void FoldedStacks::exit(const ExitSpan& exit, const Pipeline& pipeline) {
   exits_ = true;
   causes_.add(exit, exit.total(), pipeline);

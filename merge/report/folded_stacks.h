@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/pipeline.h"
 #include "merge/pass/naming.h"
 
@@ -35,6 +36,31 @@ class ExitStacks {
       std::tuple<StackId, std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, NameId>;
   std::size_t most_;
   std::map<Key, std::uint64_t> weights_;
+  std::uint64_t other_ = 0;
+};
+
+// The kernel's time in exits by reason, then what `report --kernel` tells of it: functions and
+// handlers one in the other, what came after an event, "untraced". It sums to the exits' kernel
+// part exactly.
+//
+//   io;svm_handle_exit();io_interception()      in io_interception itself
+//   io;untraced
+class KernelStacks {
+ public:
+  // Further stacks than `most` are "[other]".
+  explicit KernelStacks(std::size_t most) : most_(most) {}
+  void add(const ExitSpan& exit, const KernelTracker& kernel);
+  // Needs the tracker that it was fed from: Naming::pipeline's. Two numbers of reasons may have one
+  // name: a stack may come twice.
+  void each(const Naming& names,
+            const std::function<void(const std::string&, std::uint64_t)>& take) const;
+
+ private:
+  // Source and numbers of the reason, what it was in, and what that is where it is in no stack.
+  using Key = std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, KernelStackId,
+                         KernelWork, NameId>;
+  std::size_t most_;
+  std::map<Key, std::uint64_t> ns_;
   std::uint64_t other_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the kernel's time in exits went to, once more from the text of `trace-cmd report`.
 
-  kernel_oracle.py TRAPLINE FILE...    compares `trapline report FILE --kernel` and `explain` with it
+  kernel_oracle.py TRAPLINE FILE...    compares `trapline report FILE --kernel`, `explain` and folded stacks with it
 
 The exits come from oracle.py. Here the events of an exit are walked after it has ended; docs/formats/report.md ("Inside
 the kernel") is what both follow. The rows sum to the exits' kernel time, reason by reason, to the nanosecond.
@@ -153,13 +153,15 @@ def expected(path):
     of_exits = exits_events(events, holes)
     functions = functions_of(events, holes)
     rows = collections.defaultdict(lambda: [0, 0, 0, 0])
+    stacks = collections.Counter()
     for span in model.spans:
         for what, ns, calls in shares(span, of_exits.get((span.tid, span.end), []), functions):
             row = rows[span.reason, what]
+            stacks[span.reason, *((f"{name}()" for _, name in calls) if calls else [what])] += ns
             row[:3] = row[0] + ns, row[1] + 1, max(row[2], ns)
             for name in {name for _, name in calls}:
                 rows[span.reason, f"{name}()"][3] += ns
-    return {key: (*row[:3], row[3] or None) for key, row in rows.items() if row[0] or row[3]}, "kernel" in model.unknown
+    return {key: (*row[:3], row[3] or None) for key, row in rows.items() if row[0] or row[3]}, +stacks, "kernel" in model.unknown
 
 
 def run(trapline, *words):
@@ -167,8 +169,21 @@ def run(trapline, *words):
     return json.loads(done.stdout) if done.stdout else None
 
 
+def folded(trapline, path):
+    """By stack: the functions of one that ends in a function, else its last frame."""
+    done = subprocess.run([trapline, "export", path, "--format", "folded", "--kernel", "-o", "-"],
+                          capture_output=True, text=True, check=True)
+    stacks = collections.Counter()
+    for line in done.stdout.splitlines():
+        text, _, ns = line.rpartition(" ")
+        reason, *frames = text.split(";")
+        calls = [frame for frame in frames if frame.endswith("()")]
+        stacks[reason, *(calls if frames[-1:] == calls[-1:] else frames[-1:])] += int(ns)
+    return stacks
+
+
 def check(trapline, path):
-    want, unknown = expected(path)
+    want, stacks, unknown = expected(path)
     got = run(trapline, "report", path, "--kernel")
     if unknown:
         return [] if got["kernel"] == {"total_ns": None, "rows": []} else ["a kernel part that is not known has rows"]
@@ -180,6 +195,9 @@ def check(trapline, path):
         inside = sum(row["ns"] for row in table if row["reason"] == group["key"])
         if inside != (group["kernel_ns"] or 0):
             wrong.append(f"{group['key']}: its sub-parts sum to {inside}, the kernel's part is {group['kernel_ns']}")
+    have = folded(trapline, path)
+    wrong += [f"{';'.join(stack)}: folded {have.get(stack)}, oracle {stacks.get(stack)}"
+              for stack in sorted({*have, *stacks}) if have.get(stack) != stacks.get(stack)]
     explained = run(trapline, "explain", path)
     if explained and sum(part["ns"] for part in explained["kernel"]) != (explained["exit"]["kernel_ns"] or 0):
         wrong.append("explain: the sub-parts do not sum to the kernel's part")

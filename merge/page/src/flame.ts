@@ -6,7 +6,7 @@ import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture"
 import { grouped, percent } from "./text";
 import { kDimensions } from "./types";
 
-function key(kind: string, text: string): HTMLElement {
+export function key(kind: string, text: string): HTMLElement {
   return h("span", { class: `key f-${kind}` }, text);
 }
 

@@ -9,7 +9,7 @@ const kDeepest = 60;
 
 export interface Frame {
   name: string;
-  kind: "all" | "function" | "reason" | "device";
+  kind: "all" | "function" | "reason" | "device" | "event";
   total: number; // with its children
   note: string; // said after the time
   children: Map<string, Frame>;

@@ -254,6 +254,12 @@ export interface Stall {
   finding: string;
 }
 
+// What the kernel's time in exits went to: "reason;function();callee()".
+export interface KernelStack {
+  stack: string;
+  ns: number;
+}
+
 export const kDimensions = ["reason", "detail", "device", "qemu-event", "stack", "vcpu"] as const;
 export type Dimension = (typeof kDimensions)[number];
 
@@ -288,6 +294,7 @@ export interface Recording {
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];
+  kernel_stacks?: KernelStack[]; // with --kernel
   phases?: { rows: Phase[]; never: string[] };
   guest_spans?: GuestSpans;
   stalls?: { min_ns: number; count: number; total_ns: number; rows: Stall[] };
@@ -302,11 +309,12 @@ export interface PackedRows {
   rows: unknown[][];
 }
 type PackedNeighbourhood = [from: number, length: number, left_out: number, spans: number[], events: number[]];
-export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits" | "guest_stacks"> {
+export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "neighbourhoods" | "waits" | "guest_stacks" | "kernel_stacks"> {
   texts: string[];
   sets: (PackedRows & { by: string; rows_left_out: number })[];
   worst: PackedRows;
   guest_stacks?: PackedRows; // since version 2
+  kernel_stacks?: PackedRows;
   neighbourhoods: PackedNeighbourhood[];
   waits: Record<"preempted" | "blocked", Omit<WaitTable, "rows"> & { rows: (Omit<WaitRow, "time"> & { time: number[] })[] }>;
 }

@@ -1,5 +1,5 @@
 // From the page's data as it is written, short, to what the views read: docs/formats/page.md.
-import { kDimensions, type ExitWait, type GuestStack, type Neighbourhood, type NearEvent, type NearSpan, type PackedRecording, type PackedRows, type Recording, type Row, type TimelineData, type WaitTable, type WorstExit } from "./types";
+import { kDimensions, type ExitWait, type GuestStack, type KernelStack, type Neighbourhood, type NearEvent, type NearSpan, type PackedRecording, type PackedRows, type Recording, type Row, type TimelineData, type WaitTable, type WorstExit } from "./types";
 
 const kLanes = ["guest", "kernel", "QEMU", "others"];
 const kKinds: [string, number, string][] = [["guest", 0, "guest"], ["kernel", 1, "kernel"], ["user", 2, "QEMU"], ["preempted", 1, "preempted"], ["blocked", 1, "blocked"], ["halted", 1, "halted"], ["handler", 2, ""]];
@@ -86,13 +86,15 @@ function withCulprits(near: Neighbourhood, exit: WorstExit | undefined): Neighbo
 export function unpack(packed: PackedRecording): Recording {
   const { texts } = packed;
   const worst = worstOf(packed);
+  const { kernel_stacks, ...rest } = packed;
   return {
-    ...packed,
+    ...rest,
     waits: { preempted: waitsOf(packed.waits.preempted), blocked: waitsOf(packed.waits.blocked) },
     cells: unpackCells(packed.cells, 4 * 64),
     values: Object.fromEntries(kDimensions.map((d) => [d, packed.values[d] ?? []])) as Recording["values"],
     sets: packed.sets.map((set) => ({ by: set.by, rows_left_out: set.rows_left_out, rows: objects(set).map((row) => ({ ...row, halt: row["halt"] === 1 }) as unknown as Row) })),
     worst,
+    ...(kernel_stacks ? { kernel_stacks: objects(kernel_stacks) as unknown as KernelStack[] } : {}),
     guest_stacks: objects(packed.guest_stacks ?? { columns: [], rows: [] }) as unknown as GuestStack[],
     neighbourhoods: packed.neighbourhoods.map(([from, length, left_out, spans, events], i): Neighbourhood => withCulprits({
       from, to: from + length, left_out, lanes: kLanes, spans: spansOf(spans, from, texts), events: eventsOf(events, from, texts),

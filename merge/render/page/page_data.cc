@@ -45,6 +45,7 @@ PageData::PageData(const Pass& pass, PageOptions options)
       pass_(pass),
       asked_requests_(options_of_requests()),
       requests_(pass.input(), asked_requests_) {
+  if (options_.kernel) kernel_.emplace(page::kMostKernelStacks);
   if (options_.phases) phases_.emplace(*options_.phases);
   if (pass.has_guest_intervals()) guest_spans_.emplace(kWorstGuestSpans);
 }

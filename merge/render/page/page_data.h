@@ -8,7 +8,7 @@
 //                                  ├─> Shares: vCPU time, by state and time bin
 //                                  ├─> Waits: who kept the vCPUs waiting
 //                                  ├─> WorstExits: the longest, with what was around
-//                                  └─> GuestTimes: the guest's own time; PhaseTable
+//                                  └─> GuestTimes: the guest's own time; PhaseTable; KernelStacks
 //
 // Memory does not grow with the recording.
 #pragma once
@@ -22,6 +22,7 @@
 #include "merge/explain/stalls.h"
 #include "merge/render/page/exits.h"
 #include "merge/render/page/guest_times.h"
+#include "merge/render/page/kernel_stacks.h"
 #include "merge/render/page/page_options.h"
 #include "merge/render/page/shares.h"
 #include "merge/render/page/waits.h"
@@ -51,8 +52,9 @@ class PageData : public SpanSink {
   [[nodiscard]] Result<std::string> recording(const Report& report);
 
   [[nodiscard]] SpanClass selects() const override {
+    const SpanClass kernel = kernel_ ? SpanClass::kKernelParts : SpanClass::kNone;
     return SpanClass::kEvents | SpanClass::kAllEvents | SpanClass::kExits | SpanClass::kWaits |
-           SpanClass::kStateRuns | SpanClass::kLosses;
+           SpanClass::kStateRuns | SpanClass::kLosses | kernel;
   }
   void event(const Event& event, const Pipeline& pipeline) override {
     shares_.event(event, pipeline);
@@ -67,6 +69,7 @@ class PageData : public SpanSink {
     worst_.exit(exit, pipeline);
     guest_.exit(exit, pipeline);
     if (phases_) phases_->exit(exit, pipeline);
+    if (kernel_) kernel_->add(exit, *pipeline.kernel());
   }
   void states(std::span<const StateRun> runs, const Pipeline& pipeline) override {
     shares_.states(runs, pipeline);
@@ -92,6 +95,7 @@ class PageData : public SpanSink {
   page::GuestTimes guest_;
   LongestStalls stalls_;
   std::optional<PhaseTable> phases_;
+  std::optional<KernelStacks> kernel_;
   std::optional<GuestSpans> guest_spans_;
   std::optional<GuestSpansExplained> guest_spans_explained_;
   std::vector<Loss> losses_;

@@ -227,6 +227,7 @@ struct PageData::Writer {
     json["guest_functions"] = base.value("guest_functions", Json::array());
     json["guest_stacks"] = data.guest_.json(names.pipeline);
     if (data.phases_) json["phases"] = phases();
+    if (data.kernel_) json["kernel_stacks"] = page::kernel_stacks_json(*data.kernel_, names);
     if (data.guest_spans_explained_) json["guest_spans"] = guest_spans();
     if (report.durations() && !report.model.cycles) json["stalls"] = stalls();
     page::NumberedTexts texts;

@@ -720,6 +720,32 @@ const cases = {
     });
   },
 
+  // The kernel's flame graph has the stacks of export --kernel, which sum to the report's figure.
+  async the_kernels_flame_graph_is_the_folded_stacks() {
+    for (const [file, busiest] of [["functions.dat", /^kvm_tdp_page_fault\(\) in npf took [\d.]+ %/], ["events.dat", /^after kvm_page_fault in npf took/]]) {
+      const recording = join("tests/merge/inside-kernel", file), html = join(folder, `${file}.html`);
+      run("report", recording, "--kernel", "--format", "html", "-o", html, "--force");
+      const folded = run("export", recording, "--format", "folded", "--kernel", "-o", "-").trim().split("\n").map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]);
+      const { total_ns: total, untraced_ns: untraced } = { ...json([recording], "--kernel").kernel, untraced_ns: folded.filter(([stack]) => stack.endsWith(";untraced")).reduce((n, [, ns]) => n + ns, 0) };
+      assert.ok(untraced > 0);
+      await with_page(html, {}, async (page) => {
+        const { kernel_stacks: stacks } = await dataOf(page);
+        assert.deepEqual([...stacks.rows].sort(), folded.sort());
+        assert.equal(stacks.rows.reduce((n, [, ns]) => n + ns, 0), total);
+        await settled(page);
+        assert.match(await page.locator("#kernel-flame-title").textContent(), busiest);
+        assert.equal((await page.locator("#kernel-flame .path").textContent()).includes("were not recorded"), file === "events.dat");
+        // A reason is as wide as its part of the whole.
+        const width = (key) => page.locator(`#kernel-flame [data-frame="${key}"] rect`).evaluate((rect) => Number(rect.getAttribute("width")) + 1);
+        const npf = folded.filter(([stack]) => stack.startsWith("npf;")).reduce((n, [, ns]) => n + ns, 0);
+        assert.ok(Math.abs(await width("reason:npf") / await width("") - npf / total) < 0.01);
+        await page.locator('#kernel-flame [data-frame="reason:npf"]').press("Enter");
+        assert.match(await page.locator("#kernel-flame .path").textContent(), /^the kernel in exits › npf/);
+        assert.match(await page.locator("#command").textContent(), /--kernel/);
+      });
+    }
+  },
+
   // Requests with their stages in the host's block layer, and vhost workers: each line is the report's.
   async requests_and_workers_are_the_reports() {
     for (const [file, section] of [["kvm-iothread.dat", "requests"], ["vhost-net.dat", "vhost"]]) {

@@ -1,0 +1,62 @@
+// The kernel's time in exits by reason, then functions and handlers one in the other.
+import { currentLook, h, name, replace } from "./dom";
+import { key } from "./flame";
+import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
+import { duration, percent } from "./text";
+import type { KernelStack } from "./types";
+
+const kUntraced = "untraced";
+
+function kind(text: string): Frame["kind"] {
+  if (text.endsWith("()")) return "function";
+  return text === kUntraced || text === "[other]" ? "all" : "event";
+}
+
+function tree(stacks: KernelStack[]): Frame {
+  const root = frame("the kernel in exits", "all", null);
+  for (const { stack, ns } of stacks) {
+    let at = root;
+    at.total += ns;
+    for (const [depth, text] of stack.split(";").entries()) {
+      at = child(at, text, depth || text === "[other]" ? kind(text) : "reason");
+      at.total += ns;
+    }
+  }
+  return root;
+}
+
+export class KernelFlame {
+  readonly element = h("section", { id: "kernel-flame", "aria-labelledby": "kernel-flame-title" });
+  private readonly title = h("h2", { id: "kernel-flame-title" });
+  private readonly picture: FlamePicture;
+  private readonly root: Frame;
+  private look = -1;
+
+  constructor(stacks: KernelStack[]) {
+    this.root = tree(stacks);
+    const functions = stacks.some(({ stack }) => stack.includes("();") || stack.endsWith("()"));
+    this.picture = new FlamePicture("The kernel's time in exits by reason and function",
+      () => (functions ? null : h("span", { class: "dim" }, " — its functions were not recorded: record --kernel-functions")),
+      h("p", { class: "dim keys" }, key("reason", "reason of the exit"), key("function", "function of the kernel"), key("event", "handler, or time after an event"),
+        key("all", kUntraced), "width: the kernel's time in all exits; choose a frame to zoom, Escape to go back"));
+    this.element.append(this.title, this.picture.path, this.picture.element);
+  }
+
+  // It shows the whole recording, whatever is chosen.
+  render(): void {
+    if (this.look === currentLook()) return;
+    this.look = currentLook();
+    if (this.root.total === 0) {
+      replace(this.title, "The kernel's time in exits is not known");
+      this.picture.clear("Record kvm:kvm_exit and kvm:kvm_entry.");
+      return;
+    }
+    const most = busiest(this.root);
+    const [reason = "", ...inside] = way(most.frame);
+    const share = `${percent(most.own / this.root.total)} of the kernel's ${duration(this.root.total)} in exits`;
+    const what = inside.at(-1);
+    if (what === undefined || what === kUntraced) replace(this.title, "No event tells what took most: ", name(reason), `, ${share}`);
+    else replace(this.title, name(what), " in ", name(reason), ` took ${share}`);
+    this.picture.show(this.root);
+  }
+}

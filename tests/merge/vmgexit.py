@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""An SEV-ES guest's exits: those that it asks for have one reason, vmgexit, and rip 0.
+
+  vmgexit.py TRAPLINE FILE...
+
+There is no such machine here. In the text of a real recording of an AMD host each exit that such a guest would ask for
+(port, CPUID, MSR, HLT, MMIO) gets that reason, and kvm_vmgexit_enter after it, as Linux writes them. Its time, parts,
+detail and device must be those that it had; the report says what it cannot tell.
+"""
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# uapi/asm/svm.h
+CODES = {"IOIO": 0x7B, "CPUID": 0x72, "MSR": 0x7C, "hlt": 0x78, "HLT": 0x78, "NPF": 0x80000001}
+EXIT = re.compile(r"kvm_exit: +reason (?:EXIT_)?(\w+) rip 0x[0-9a-f]+ info (\w+) (\w+)")
+SUMS = ("count", "total_ns", "user_ns", "preempted_ns", "blocked_ns")
+
+
+def asked_for(lines):
+    """Numbers of the lines of exits that the guest would have asked for."""
+    last, found = {}, set()
+    for i, line in enumerate(lines):
+        thread = line.partition("[")[0]
+        match = EXIT.search(line)
+        if match:
+            last[thread] = i
+            if match[1] in CODES and match[1] != "NPF":
+                found.add(i)
+        elif "kvm_entry:" in line:
+            last.pop(thread, None)
+        elif "kvm_mmio:" in line and thread in last:
+            found.add(last[thread])
+    return found
+
+
+def hidden(text):
+    lines = text.split("\n")
+    asks = asked_for(lines)
+    for i, line in enumerate(lines):
+        match = EXIT.search(line)
+        if match and i in asks:
+            yield line[:match.start()] + "kvm_exit:             reason vmgexit rip 0x0 info 0 0"
+            yield line[:match.start()] + (f"kvm_vmgexit_enter:    vcpu 0, exit_reason {CODES.get(match[1], 0x80000001):x}, "
+                                          f"exit_info1 {match[2]}, exit_info2 {match[3]}")
+        else:
+            yield re.sub(r"(kvm_(?:exit|entry):.* rip) 0x[0-9a-f]+", r"\1 0x0", line)
+
+
+def report(trapline, path, by):
+    run = subprocess.run([trapline, "report", path, "--by", by, "--format", "json"], capture_output=True, check=True)
+    return json.loads(run.stdout)
+
+
+def sums(rows, of):
+    found = collections.defaultdict(lambda: [0] * len(SUMS))
+    for row in rows:
+        for i, key in enumerate(SUMS):
+            found[of(row["key"])][i] += row[key] or 0
+    return found
+
+
+def check(trapline, path, folder):
+    run = subprocess.run(["trace-cmd", "report", path], capture_output=True, text=True, check=True)
+    plain, changed = folder / "plain.txt", folder / "hidden.txt"
+    plain.write_text(run.stdout, encoding="utf-8")
+    changed.write_text("\n".join(hidden(run.stdout)), encoding="utf-8")
+    before, after = (report(trapline, file, "reason,detail,device") for file in (plain, changed))
+    wrong = []
+    # By detail and device; what has neither is told apart by its reason alone.
+    known = lambda key: key.split(" / ", 1)[1] if not key.endswith(" / - / -") else None  # noqa: E731
+    was, now = sums(before["groups"]["rows"], known), sums(after["groups"]["rows"], known)
+    was.pop(None, None)
+    now.pop(None, None)
+    wrong += [f"{key}: {now.get(key)}, it was {was.get(key)}" for key in {*was, *now} if was.get(key) != now.get(key)]
+    for key in ("exits", "exits_stopped", "exit_without_entry", "entry_without_exit"):
+        if before["counters"][key] != after["counters"][key]:
+            wrong.append(f"{key}: {after['counters'][key]}, it was {before['counters'][key]}")
+    vmgexit = [row for row in report(trapline, changed, "reason")["groups"]["rows"] if row["key"] == "vmgexit"]
+    functions = {row["key"] for row in report(trapline, changed, "function")["groups"]["rows"] if not row["halts"]}
+    if len(vmgexit) != 1 or not vmgexit[0]["count"] or not was:
+        wrong.append("no exit is a VMGEXIT, or none had a detail")
+    if functions != {"hidden (confidential guest)"} or not any("confidential guest" in note for note in after["notes"]):
+        wrong.append(f"functions: {functions}")
+    print(f"{path}: {vmgexit[0]['count'] if vmgexit else 0} of {after['counters']['exits']} exits, {len(was)} details and devices")
+    return wrong
+
+
+def main():
+    trapline, *paths = sys.argv[1:]
+    failed = False
+    for path in paths:
+        with tempfile.TemporaryDirectory() as folder:
+            for line in check(trapline, path, pathlib.Path(folder)):
+                print(f"FAILED: {path}: {line}", file=sys.stderr)
+                failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -123,10 +123,7 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
                      piece.state == State::kPaused || page;
   StallCause cause = cause_of(piece.state);
   if (!waits) return into.add(cause, Culprit(), elapsed(piece.begin, piece.end));
-  if (piece.state == State::kPaused) {
-    const auto stop = std::ranges::lower_bound(thread.stops, piece.begin);
-    if (stop != thread.stops.end() && *stop < piece.end) cause = StallCause::kSignal;
-  }
+  if (is_stopped_by_signal(thread, piece)) cause = StallCause::kSignal;
   Timestamp at = piece.begin;
   const auto rest = [&](Timestamp until) {
     if (until <= at) return;
@@ -164,11 +161,19 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
   rest(piece.end);
 }
 
-// The thread has ended: the guest was switched off when it was left last.
+bool StallTracker::is_stopped_by_signal(const Thread& thread, const Piece& piece) {
+  if (piece.state != State::kPaused) return false;
+  const auto stop = std::ranges::lower_bound(thread.stops, piece.begin);
+  return stop != thread.stops.end() && *stop < piece.end;
+}
+
+// The thread has ended: the guest was switched off when it was left last, or killed.
 void StallTracker::leave_out_end(Thread& thread) {
   std::ranges::stable_sort(thread.pieces, {}, &Piece::begin);
-  const auto is_seen = [](const Piece& piece) { return piece.state != State::kNotSeen; };
-  while (!thread.pieces.empty() && is_seen(thread.pieces.back())) thread.pieces.pop_back();
+  const auto is_of_end = [&thread](const Piece& piece) {
+    return piece.state != State::kNotSeen && !is_stopped_by_signal(thread, piece);
+  };
+  while (!thread.pieces.empty() && is_of_end(thread.pieces.back())) thread.pieces.pop_back();
 }
 
 // No event tells when the halt slept: before switches were recorded, or not at all.
@@ -196,6 +201,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     unit.wanted = exit != nullptr ? wanted : of_all_;
     if (exit != nullptr) {
       unit.longest = *exit;
+      unit.rip = exit->rip;
       if (exit->detail.kind == DetailKind::kPageFault)
         unit.fault = Fault{exit->detail.value, exit->rip};
     }
@@ -236,21 +242,28 @@ bool StallTracker::goes_on(const Chain& chain, Timestamp at, std::uint64_t lengt
          between * kShareBetween <= std::min(chain.length(), length);
 }
 
+// Whether the guest is at the instruction whose page fault comes again, or would, had no interrupt
+// come first. Without its rip nothing tells whether it got past that.
+bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
+  if (unit.rip == 0 || unit.rip != chain.rip) return false;
+  return chain.fault && unit.fault ? *chain.fault == *unit.fault : chain.fault || unit.fault;
+}
+
 void StallTracker::join(Thread& thread, Chain&& unit) {
   Chain& chain = thread.chain;
   unit.same = unit.fault ? 1 : 0;
   if (chain.any) {
-    // Without its rip nothing tells whether the guest got past the fault.
-    const bool again = unit.fault && unit.fault->rip != 0 && unit.fault == chain.fault &&
-                       elapsed(chain.end, unit.begin) <= kMostBetween;
+    const bool again =
+        is_at_the_fault(chain, unit) && elapsed(chain.end, unit.begin) <= kMostBetween;
     if (again || goes_on(chain, unit.begin, unit.length())) {
       chain.shares.add(thread.between);
       chain.shares.add(unit.shares);
       chain.exits += thread.between_exits + 1;
       chain.end = unit.end;
       chain.open = unit.open;
-      chain.same = again ? chain.same + 1 : unit.same;
-      if (unit.fault) chain.fault = unit.fault;
+      chain.same = again ? chain.same + unit.same : unit.same;
+      chain.rip = unit.rip;
+      if (unit.fault || !again) chain.fault = unit.fault;
       if (chain.same > chain.most_times) {
         chain.most = *chain.fault;
         chain.most_times = chain.same;

@@ -6,12 +6,13 @@
 //
 // Two exits belong to one stall where the time between them is at most kMostBetween, and a
 // hundredth of either side at most; or where the same page fault comes again at the same
-// instruction within kMostBetween: then the guest has not got past it.
+// instruction within kMostBetween: then the guest has not got past it. Nor has it where an
+// interrupt left it at that instruction in between.
 //
 // A vCPU that is halted is idle, and its time before the sleep belongs to no stall: a stall begins
 // at its wake-up. Only where KVM halts it for a page that is not there (asynchronous page faults)
 // it is stopped. Nothing of a vCPU that is offline, or not seen, is a stall, nor the last exit of a
-// thread that ends.
+// thread that ends, but for the time in which a signal had stopped it: then QEMU was killed.
 //
 //   VM    vCPU 0  ────guest────┤ stopped                   ├──guest──
 //         vCPU 1  ──guest──┤ stopped ──────────────────────────┤
@@ -80,7 +81,8 @@ class StallTracker {
     std::uint64_t exits = 0;
     StallShares shares;
     std::optional<ExitSpan> longest;
-    std::optional<Fault> fault;  // the last exit's
+    std::uint64_t rip = 0;       // of the last exit; 0: not known
+    std::optional<Fault> fault;  // at that instruction
     std::uint64_t same = 0;      // how often it came in a row
     Fault most;                  // that came most often
     std::uint64_t most_times = 0;
@@ -131,11 +133,13 @@ class StallTracker {
   void on_wait(ThreadId thread, std::span<const WaitShare> shares);
   void on_lost();
   Thread* thread_of(ThreadId id);
+  [[nodiscard]] static bool is_stopped_by_signal(const Thread& thread, const Piece& piece);
   static void leave_out_end(Thread& thread);
   static void leave_out_halt(Thread& thread);
   void settle(Thread& thread, const ExitSpan* exit = nullptr, bool wanted = true);
   void divide(const Thread& thread, const Piece& piece, bool page, StallShares& into) const;
   [[nodiscard]] static bool goes_on(const Chain& chain, Timestamp at, std::uint64_t length);
+  [[nodiscard]] static bool is_at_the_fault(const Chain& chain, const Chain& unit);
   void join(Thread& thread, Chain&& unit);
   void close(Thread& thread);
   void hand_out(ThreadId id, const Chain& chain);

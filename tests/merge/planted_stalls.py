@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Planted stalls are found, with their names; quiet recordings have none.
 
-  planted_stalls.py TRAPLINE FOLDER NAME    NAME: uffd, stop, stop-vm, migrate, hog, lock, disk, quota; quiet: all quiet-*.dat
+  planted_stalls.py TRAPLINE FOLDER NAME    NAME: of CHECKS, below; quiet: all quiet-*.dat
 
 scripts/box/record-planted made the recordings. When each stall began and ended is taken from what the plant wrote down
 itself, or from trace-cmd's text, as in planted_oracle.py: at least 95 % of that time is told as the stall's cause. The threshold of quiet
 recordings was fixed before they were made.
 """
+import itertools
 import json
 import pathlib
 import re
@@ -23,8 +24,9 @@ STATE = re.compile(r"^runstate_set current_run_state \d+ \(([\w-]+)\) new_state 
 DOWNTIME_OFF_NS = 3_000_000  # QEMU counts it in milliseconds, from before its vCPUs stop
 
 
-def stalls(trapline, path, least="1ms"):
-    run = subprocess.run([trapline, "stalls", path, "--min", least, "--top", "0", "--format", "json"],
+def stalls(trapline, path, least="1ms", begin=None, end=None):
+    window = [f"--{name}={at // 10**9}.{at % 10**9:09}" for name, at in (("from", begin), ("to", end)) if at is not None]
+    run = subprocess.run([trapline, "stalls", path, "--min", least, "--top", "0", "--format", "json", *window],
                          stdout=subprocess.PIPE, check=True)
     return json.loads(run.stdout)["stalls"]
 
@@ -113,6 +115,82 @@ def slept_or_ready(recording, pieces, spans):
     return sum(overlap(waits, begin, end) for begin, end in spans)
 
 
+def check_migrate_to(trapline, folder, wrong):
+    """The first QEMU's vCPU stays stopped; the guest goes on in the second."""
+    path = folder / "migrate-to.dat"
+    times = {}
+    for event in oracle.read(str(path))[0]:
+        text = event.fields.get("buf", "").partition(": ")[2] or event.fields.get("buf", "")
+        if event.name == "print" and text.startswith(("runstate_set", "vm_state_notify")):
+            times.setdefault(re.sub(r"current_run_state |new_state |reason |[()]|\d+ ", "", text).strip(), event.at)
+    begun, stopped = times["runstate_set running finish-migrate"], times["vm_state_notify running finish-migrate"]
+    done, goes_on = times["runstate_set finish-migrate postmigrate"], times["runstate_set inmigrate running"]
+    ms = int(re.search(r"(\d+) ms", (folder / "migrate-to.txt").read_text(encoding="utf-8"))[1])
+    print(f"downtime: query-migrate {ms} ms, by runstate_set {(done - begun) / 1e6:.1f} ms, "
+          f"until the second QEMU ran it {(goes_on - begun) / 1e6:.1f} ms")
+    if abs(done - begun - ms * 1_000_000) > DOWNTIME_OFF_NS:
+        wrong.append(f"downtime: {done - begun} ns, query-migrate {ms} ms")
+    # A vCPU that waits for its first KVM_RUN is in no stall: they are the first QEMU's.
+    share("the guest was in neither QEMU", told(stalls(trapline, path, "1ms", stopped, goes_on), "paused"),
+          goes_on - stopped, wrong)
+    if not any(row["begin_ns"] <= begun + DOWNTIME_OFF_NS and row["open"] for row in stalls(trapline, path)):
+        wrong.append("no stall from then on")
+
+
+def check_faults(trapline, folder, wrong):
+    """The longest row of faults at one instruction and address while the memory was taken away.
+
+    It ends where KVM may map it again, which is before its pages are freed.
+    """
+    path = folder / "faults.dat"
+    zaps = [tuple(int(ns) for ns in line.split()[1:])
+            for line in (folder / "faults.txt").read_text(encoding="utf-8").splitlines()]
+    events = [event for event in oracle.read(str(path))[0] if event.name == "kvm_page_fault"]
+    storms = []
+    for begin, end in zaps:
+        inside = [event for event in events if begin <= event.at < end]
+        rows = [list(row) for _, row in itertools.groupby(inside, lambda event: re.search(r"rip \S+ address \S+", event.text)[0])]
+        longest = max(rows, key=len)
+        storms.append((longest[0].at, longest[-1].at, len(longest)))
+    if len(storms) < 2 or min(count for _, _, count in storms) < 1000:
+        wrong.append(f"storms in {len(zaps)} times: {storms}")
+    rows = [row for row in stalls(trapline, path) if row["same_faults"]]
+    told = sorted((row["begin_ns"], row["begin_ns"] + row["ns"]) for row in rows)
+    share(f"{sum(count for _, _, count in storms)} faults in {len(storms)} storms",
+          sum(overlap(told, begin, end) for begin, end, _ in storms), sum(end - begin for begin, end, _ in storms), wrong)
+    # Within 100 us after a longer exit exits are not told from what went on after that.
+    counts, planted = sorted(row["same_faults"] for row in rows), sorted(count for _, _, count in storms)
+    if len(counts) != len(planted) or any(not FOUND * all_ <= seen <= all_ for seen, all_ in zip(counts, planted)):
+        wrong.append(f"faults: {counts}, planted {planted}")
+
+
+def check_swap(trapline, folder, wrong):
+    """As of the slow disk: the sleeps that its reads cover."""
+    recording = planted_oracle.Recording(str(folder / "swap.dat"))
+    asleep = cut(recording.asleep[recording.vcpus[0]], recording.exits[recording.vcpus[0]])
+    planted = [end - begin for begin, end in asleep if 2 * overlap(recording.disk, begin, end) > end - begin]
+    if len(planted) < 5:
+        wrong.append(f"{len(planted)} pages were swapped in")
+    share(f"{len(planted)} pages from the slow swap area", told(stalls(trapline, folder / "swap.dat"), "blocked", "disk"),
+          sum(planted), wrong)
+
+
+def check_killed(trapline, folder, wrong, name="killed"):
+    """QEMU was killed while a signal had stopped it."""
+    events, _ = oracle.read(str(folder / name / "trace.dat"))
+    vcpus = {event.tid for event in events if event.name == "kvm_exit"}
+    stopped = [event.at for event in events if event.name == "sched_switch"
+               and oracle.number(event.fields, "prev_pid") in vcpus and oracle.number(event.fields, "prev_state") & oracle.STOPPED]
+    killed = [event.at for event in events if event.name == "sched_waking" and event.at > stopped[0]
+              and oracle.number(event.fields, "pid") in vcpus]
+    rows = stalls(trapline, folder / name)
+    share("stopped until it was killed", told(rows, "signal"), killed[0] - stopped[0], wrong)
+
+
+def check_killed_snapshot(trapline, folder, wrong):
+    check_killed(trapline, folder, wrong, "killed-snapshot")
+
+
 def check_hog(trapline, folder, wrong):
     recording = planted_oracle.Recording(str(folder / "hog.dat"))
     planted = slept_or_ready(recording, recording.ready, recording.runs[recording.planted("plant-hog")])
@@ -154,7 +232,9 @@ def check_quiet(trapline, folder, wrong):
         wrong.append(f"{len(paths)} recordings, not 10")
 
 
-CHECKS = {"hog": check_hog, "lock": check_lock, "disk": check_disk, "quota": check_quota, "uffd": check_uffd, "stop": check_stop, "stop-vm": check_stop_vm, "migrate": check_migrate, "quiet": check_quiet}
+CHECKS = {"hog": check_hog, "lock": check_lock, "disk": check_disk, "quota": check_quota, "uffd": check_uffd,
+          "stop": check_stop, "stop-vm": check_stop_vm, "migrate": check_migrate, "migrate-to": check_migrate_to, "faults": check_faults,
+          "swap": check_swap, "killed": check_killed, "killed-snapshot": check_killed_snapshot, "quiet": check_quiet}
 
 
 def main():

@@ -21,8 +21,8 @@ CAUSES = {"page": "blocked", "signal": "paused"}
 class Unit:
     """An exit, or what of it comes after a halt."""
 
-    def __init__(self, pieces, fault):
-        self.begin, self.end, self.fault = pieces[0][0], pieces[-1][1], fault
+    def __init__(self, pieces, rip, address):
+        self.begin, self.end, self.rip, self.address = pieces[0][0], pieces[-1][1], rip, address
         self.sums = collections.Counter()
         for begin, end, state in pieces:
             self.sums[state] += end - begin
@@ -54,9 +54,21 @@ def recorded_pieces(model):
         pieces[vcpu.tid] += [(*piece, None) for piece in without_halt(vcpu.span)]
         fold(vcpu, of)
 
-    oracle.Vcpu.account, oracle.Vcpu.fold = of_guest, of_folded
+    def of_ended(vcpu, now, of):
+        """A thread that was killed while a signal had stopped it."""
+        in_exit = vcpu.phase in ("exit", "left")
+        end(vcpu, now, of)
+        pieces[vcpu.tid] += [(*piece, None) for piece in (vcpu.span.pieces if in_exit else ()) if piece[2] == "paused"
+                             and any(piece[0] <= at < piece[1] for at in stops[vcpu.tid])]
+
+    stops = collections.defaultdict(list)
+    for event in model.events:
+        if event.name == "sched_switch" and oracle.number(event.fields, "prev_state") & oracle.STOPPED:
+            stops[oracle.number(event.fields, "prev_pid")].append(event.at)
+    end = oracle.Vcpu.end_thread
+    oracle.Vcpu.account, oracle.Vcpu.fold, oracle.Vcpu.end_thread = of_guest, of_folded, of_ended
     model.run()
-    oracle.Vcpu.account, oracle.Vcpu.fold = account, fold
+    oracle.Vcpu.account, oracle.Vcpu.fold, oracle.Vcpu.end_thread = account, fold, end
     for span in model.spans:
         pieces[span.tid] += [(*piece, span) for piece in without_halt(span)]
     for tid in pieces:
@@ -76,8 +88,8 @@ def units_of(pieces, rips):
     def end_unit():
         if open_:
             detail = of.detail() if of else None
-            fault = (detail[2], rips.get(of.start)) if detail and detail[1] == "page-fault" else None
-            row.append(Unit(list(open_), fault))
+            address = detail[2] if detail and detail[1] == "page-fault" else None
+            row.append(Unit(list(open_), rips.get(of.start) if of else None, address))
         open_.clear()
 
     def end_row():
@@ -125,7 +137,8 @@ def chains_of(row):
             continue
         if chain is not None:
             apart = one.begin - chain.end
-            again = one.fault is not None and one.fault[1] and one.fault == chain.fault
+            addresses = {unit.address for unit in (chain, one)} - {None}
+            again = one.rip and one.rip == chain.rip and len(addresses) == 1
             if apart <= BETWEEN and (again or apart * SHARE <= min(chain.length, one.length)):
                 for inner in between:
                     if isinstance(inner, tuple):
@@ -135,7 +148,11 @@ def chains_of(row):
                         chain.exits += 1
                 chain.sums += one.sums
                 chain.exits += 1
-                chain.end, chain.fault = one.end, one.fault or chain.fault
+                if again or one.address is not None:
+                    chain.address = one.address or chain.address
+                else:
+                    chain.address = None
+                chain.end, chain.rip = one.end, one.rip
                 between.clear()
                 continue
             if one.length <= chain.length and one.end - chain.end <= BETWEEN:

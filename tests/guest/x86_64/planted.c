@@ -4,6 +4,8 @@
 //   c ROUNDS      computes for about a millisecond, then reads the RTC (two exits to QEMU)
 //   l ROUNDS      reads the RTC, with hardly anything between
 //   h TIMES NS    halts until the timer of its local APIC, which it sets NS ahead each time
+//   w ROUNDS      computes for about a millisecond, then writes to one of 16 pages from 16 MiB on;
+//                 after 8 of them it reads the RTC
 //   m PAGES       touches so many pages of memory, 2 MiB apart, from 16 MiB on
 //
 // It ends through isa-debug-exit at 0x501 and tells the console at 0x402 that it did.
@@ -50,10 +52,11 @@ void kmain(const uint8_t* start_info) {
   console_write("planted guest\n");
   if (what == 'h') timer_setup(on_timer);
   for (uint32_t i = 0; i < times; ++i) {
-    if (what == 'c') sum += compute(i, 100000);
+    if (what == 'c' || what == 'w') sum += compute(i, 100000);
     if (what == 'l') sum += compute(i, 2000);
-    if (what == 'c' || what == 'l') sum += rtc_read(0);
+    if (what == 'c' || what == 'l' || (what == 'w' && i % 8 == 0)) sum += rtc_read(0);
     if (what == 'h') halt_until_timer(ns);
+    if (what == 'w') *(volatile uint8_t*)(0x1000000 + (uintptr_t)(i % 16) * 0x200000) = 1;
     if (what == 'm') *(volatile uint8_t*)(0x1000000 + (uintptr_t)i * 0x200000) = 1;
   }
   sink = sum;

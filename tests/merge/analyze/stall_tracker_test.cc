@@ -56,6 +56,14 @@ class StallTrackerTest : public testing::Test {
   static Event page_fault(std::uint64_t at, std::uint64_t address) {
     return make(at, 0, kVcpu0, KvmDetail{address, 0, DetailKind::kPageFault, Access::kNone, false});
   }
+  static Event ends(std::uint64_t at) {
+    SchedSwitch ended{kVcpu0, kOtherThread, false, "other"};
+    ended.left = SchedSwitch::Left::kDead;
+    return make(at, 0, kVcpu0, ended);
+  }
+  void interrupt(std::uint64_t at, std::uint64_t length, std::uint64_t rip) {
+    play({make(at, 0, kVcpu0, KvmExit{kSvmIo, kSvm, 0, 0, rip}), entry(at + length)});
+  }
   static Event stop(std::uint64_t at) {
     SchedSwitch sched{kVcpu0, kOtherThread, false, "other"};
     sched.left = SchedSwitch::Left::kStopped;
@@ -169,6 +177,25 @@ TEST_F(StallTrackerTest, AStormOfTheSameFaultIsAStall) {
   for (std::uint64_t i = 0; i < 5; ++i) fault(100'000 + i * 60'000, 5000, 0x7000, 0x1234);
   EXPECT_THAT(until(900'000), ElementsAre("100 at 100000 for 245000 in 5 exits, 5 faults: guest "
                                           "220000, kernel 25000"));
+}
+
+TEST_F(StallTrackerTest, AnInterruptAtTheInstructionThatFaultsEndsNoStorm) {
+  interrupt(60'000, 20'000, 0x1234);
+  fault(100'000, 5000, 0x7000, 0x1234);
+  fault(160'000, 5000, 0x7000, 0x1234);
+  interrupt(220'000, 5000, 0x1234);
+  fault(280'000, 5000, 0x7000, 0x1234);
+  EXPECT_THAT(until(900'000), ElementsAre("100 at 60000 for 225000 in 5 exits, 3 faults: guest "
+                                          "185000, kernel 40000"));
+}
+
+TEST_F(StallTrackerTest, AnInterruptAtAnotherInstructionShowsThatTheGuestGotOn) {
+  fault(100'000, 5000, 0x7000, 0x1234);
+  interrupt(160'000, 5000, 0x1238);
+  fault(220'000, 5000, 0x7000, 0x1234);
+  interrupt(280'000, 5000, 0);
+  fault(340'000, 5000, 0x7000, 0x1234);
+  EXPECT_THAT(until(900'000), IsEmpty());
 }
 
 TEST_F(StallTrackerTest, FaultsOfAGuestThatGetsOnAreNone) {
@@ -287,11 +314,16 @@ TEST_F(StallTrackerTest, AQemuThatStopsItIsNamed) {
 
 // QEMU stops its vCPUs before it ends.
 TEST_F(StallTrackerTest, TheLastExitOfAThreadThatEndsIsNone) {
-  SchedSwitch ends{kVcpu0, kOtherThread, false, "other"};
-  ends.left = SchedSwitch::Left::kDead;
-  play({exit(10'000), entry(30'000), exit(100'000), stop(110'000), woken_by(900'000, kServer),
-        switch_in(900'000), make(905'000, 0, kVcpu0, ends)});
+  play({exit(10'000), entry(30'000), exit(100'000), switch_out(110'000, false),
+        woken_by(900'000, kServer), switch_in(900'000), ends(905'000)});
   EXPECT_THAT(until(990'000), ElementsAre("100 at 10000 for 20000: kernel 20000"));
+}
+
+TEST_F(StallTrackerTest, AThreadThatIsKilledWhileASignalHasStoppedItWasStoppedUntilThen) {
+  play({exit(10'000), entry(30'000), exit(100'000), stop(110'000), woken_by(900'000, kServer),
+        switch_in(900'000), ends(905'000)});
+  EXPECT_THAT(until(990'000), ElementsAre("100 at 10000 for 20000: kernel 20000",
+                                          "100 at 110000 for 790000: signal by 8 790000"));
 }
 
 TEST_F(StallTrackerTest, AStallEndsAtALossAndTheNextBeginsWhereTheVcpuIsSeenAgain) {

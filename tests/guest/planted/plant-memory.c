@@ -1,0 +1,73 @@
+// Loaded into QEMU (LD_PRELOAD), for the tests of `trapline stalls`: the guest's memory from 16 to
+// 48 MiB is in small pages, and
+//
+//   PLANT_ZAP=FILE    a thread takes it away (MADV_DONTNEED), twice, at a low priority: until that
+//                     is done KVM maps none of it, and a vCPU that touches it faults without end.
+//                     From when to when goes to FILE, in nanoseconds of CLOCK_MONOTONIC, once
+//                     that file is there.
+//   PLANT_SWAP=FILE   it is swapped out before the guest runs; FILE is memory.reclaim of QEMU's
+//                     cgroup, which frees what was written.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "plant.h"
+
+enum { kMiB = 1 << 20, kGuestMiB = 64, kFirstMiB = 16, kLastMiB = 48, kTimes = 2, kPriority = 10 };
+static const size_t kSize = (size_t)(kLastMiB - kFirstMiB) * kMiB;
+
+static char* memory;
+
+static int advise(int advice) { return (int)syscall(SYS_madvise, memory, kSize, advice); }
+
+static void* zap(void* argument) {
+  const char* path = argument;
+  pthread_setname_np(pthread_self(), "plant-zap");
+  const id_t self = (id_t)syscall(SYS_gettid);
+  while (access(path, F_OK) != 0) sleep_us(10000);
+  for (int i = 0; i < kTimes; ++i) {
+    for (size_t at = 0; at < kSize; at += 4096) ((volatile char*)memory)[at] = 1;
+    sleep_us(200000);
+    setpriority(PRIO_PROCESS, self, kPriority);
+    const uint64_t begin = now();
+    if (advise(MADV_DONTNEED) != 0) perror("plant-memory: MADV_DONTNEED");
+    const uint64_t end = now();
+    setpriority(PRIO_PROCESS, self, 0);
+    FILE* out = fopen(path, "a");
+    if (out == NULL) continue;
+    fprintf(out, "zap %llu %llu\n", (unsigned long long)begin, (unsigned long long)end);
+    fclose(out);
+  }
+  return NULL;
+}
+
+static void swap_out(const char* reclaim) {
+  for (size_t at = 0; at < kSize; at += 4096) memory[at] = 1;
+  if (advise(MADV_PAGEOUT) != 0) perror("plant-memory: MADV_PAGEOUT");
+  sleep_us(500000);
+  const int fd = open(reclaim, O_WRONLY);
+  // EAGAIN: there was less.
+  if (fd < 0 || (write(fd, "32M", 3) < 0)) perror("plant-memory: memory.reclaim");
+  if (fd >= 0) close(fd);
+}
+
+// QEMU asks for huge pages for the guest's memory before the guest has any.
+int madvise(void* address, size_t size, int advice) {
+  const int done = (int)syscall(SYS_madvise, address, size, advice);
+  const char *zapped = getenv("PLANT_ZAP"), *swapped = getenv("PLANT_SWAP");
+  if (memory == NULL && advice == MADV_HUGEPAGE && size == (size_t)kGuestMiB * kMiB) {
+    pthread_t thread;
+    memory = (char*)address + (size_t)kFirstMiB * kMiB;
+    advise(MADV_NOHUGEPAGE);
+    if (swapped != NULL) swap_out(swapped);
+    if (zapped != NULL && pthread_create(&thread, NULL, zap, (void*)zapped) != 0) exit(1);
+  }
+  return done;
+}

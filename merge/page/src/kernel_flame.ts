@@ -3,7 +3,7 @@ import { currentLook, h, name, replace } from "./dom";
 import { key } from "./flame";
 import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
 import { duration, percent } from "./text";
-import type { KernelStack } from "./types";
+import type { KernelStack, Recording } from "./types";
 
 const kUntraced = "untraced";
 
@@ -30,9 +30,11 @@ export class KernelFlame {
   private readonly title = h("h2", { id: "kernel-flame-title" });
   private readonly picture: FlamePicture;
   private readonly root: Frame;
+  private readonly whose: string; // "the kernel's"; "the kernel's or QEMU's" where the end of the kernel's was not recorded
   private look = -1;
 
-  constructor(stacks: KernelStack[]) {
+  constructor({ whose, stacks }: NonNullable<Recording["kernel_stacks"]>) {
+    this.whose = whose;
     this.root = tree(stacks);
     const functions = stacks.some(({ stack }) => stack.includes("();") || stack.endsWith("()"));
     this.picture = new FlamePicture("The kernel's time in exits by reason and function",
@@ -53,7 +55,7 @@ export class KernelFlame {
     }
     const most = busiest(this.root);
     const [reason = "", ...inside] = way(most.frame);
-    const share = `${percent(most.own / this.root.total)} of the kernel's ${duration(this.root.total)} in exits`;
+    const share = `${percent(most.own / this.root.total)} of ${this.whose} ${duration(this.root.total)} in exits`;
     const what = inside.at(-1);
     if (what === undefined || what === kUntraced) replace(this.title, "No event tells what took most: ", name(reason), `, ${share}`);
     else replace(this.title, name(what), " in ", name(reason), ` took ${share}`);

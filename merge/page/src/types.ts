@@ -294,7 +294,7 @@ export interface Recording {
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];
-  kernel_stacks?: KernelStack[]; // with --kernel
+  kernel_stacks?: { whose: string; stacks: KernelStack[] }; // with --kernel
   phases?: { rows: Phase[]; never: string[] };
   guest_spans?: GuestSpans;
   stalls?: { min_ns: number; count: number; total_ns: number; rows: Stall[] };
@@ -314,7 +314,7 @@ export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "nei
   sets: (PackedRows & { by: string; rows_left_out: number })[];
   worst: PackedRows;
   guest_stacks?: PackedRows; // since version 2
-  kernel_stacks?: PackedRows;
+  kernel_stacks?: PackedRows & { whose: string };
   neighbourhoods: PackedNeighbourhood[];
   waits: Record<"preempted" | "blocked", Omit<WaitTable, "rows"> & { rows: (Omit<WaitRow, "time"> & { time: number[] })[] }>;
 }

@@ -133,9 +133,9 @@ void add_row_options(CLI::App& command, ExportArguments& options) {
   rest.add("--weight", options.how.weight, "WEIGHT",
            fmt::format("With --format folded, what the numbers are: {}", kWeightValues))
       ->capture_default_str();
-  rest.flag("--kernel", options.how.kernel,
-            "With --format folded, only the kernel's time in exits: reason, its functions and "
-            "handlers one in the other, untraced");
+  rest.rare().flag("--kernel", options.how.kernel,
+                   "With --format folded, only the kernel's time in exits: reason, its functions "
+                   "and handlers one in the other, untraced");
   rest.add("--host", options.how.host, "NAME",
            "Name of the host in the rows (default: that of the recorded host)");
   rest.add("--session", options.how.session, "NAME",

@@ -145,7 +145,40 @@ def refuses_rows_of_others(cluster, work):
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         told = fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
         assert why in told, f"{other}: {told}"
+    # Begun as trapline export does, they are not looked at one by one.
+    row = '{"rows_version":2,"host":"alpha","session":"s","start_ns":1'
+    for other, why in ((row + ',"host":"beta"}', "twice"), (row + ',"h\\u006fst":"beta"}', "twice"),
+                       (row + ',"batch":7}', "the columns batch or day"), (row + "} " + row.replace("alpha", "beta") + "}", "Extra data"),
+                       (row + ',"x":', "Expecting value"), ("", "Expecting value"), (row.replace("alpha", "beta") + "}", "row 3 is of host 'beta'")):
+        file.write_text("\n".join([row + "}", row + "}", other, row + "}"]) + "\n", encoding="utf-8")
+        told = fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
+        assert why in told, f"{other}: {told}"
+    file.write_bytes(row.encode() + b',"reason":"\xff"}\n')
+    assert "utf-8" in fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
     assert cluster.rows() == 0
+
+
+def loads_every_batch_once(cluster, work):
+    """Of days and texts of every kind, in a file whose last line does not end; what is there is not sent again."""
+    file, midnight, reasons = work / "days.jsonl", 1793491200 * 10**9, ["io", "a{b}", "c\\d", '"', "é", "{{\x01"]
+    rows = [{"rows_version": 2, "host": "h{", "session": "s", "start_ns": i, "reason": reasons[i // 100 % 6],
+             "wall_ns": midnight + (i - 5000) * 10**6} for i in range(10000)]
+    file.write_text("\n".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in rows), encoding="utf-8")
+    for loaded, known in ((10000, 0), (0, 10000)):
+        said = fleet("load", *cluster.at, "--batch-rows", "700", str(file), str(file)).stdout
+        assert said.startswith(f"{loaded} rows loaded, {20000 - loaded} were there already, 2 of 2 whole"), said
+    there = fleet_rows(cluster, "SELECT start_ns, reason, batch, day FROM trapline.exits WHERE host = 'h{' ORDER BY start_ns")
+    for i, (start, reason, batch, day) in enumerate(there):
+        wanted = (i // 700, "2026-10-31") if i < 5000 else (8 + (i - 5000) // 700, "2026-11-01")
+        assert (int(start), reason, int(batch), day) == (i, rows[i]["reason"], *wanted), (i, reason, batch, day)
+    assert len(there) == 10000
+    for shard in range(2):
+        cluster.ask(shard, "ALTER TABLE trapline.exits_local DROP PARTITION '2026-10-31'")
+        cluster.ask(shard, "ALTER TABLE trapline.exits_local DROP PARTITION '2026-11-01'")
+
+
+def fleet_rows(cluster, sql):
+    return [list(json.loads(line).values()) for line in cluster.ask(0, sql + " FORMAT JSONEachRow").splitlines()]
 
 
 def main():
@@ -159,6 +192,7 @@ def main():
             fleet("schema", *cluster.at)
             needs_the_password(cluster)
             refuses_rows_of_others(cluster, pathlib.Path(work))
+            loads_every_batch_once(cluster, pathlib.Path(work))
             killed_while_loading(cluster, wanted)
             cluster.start(1)
             print(f"killed at {cluster.rows()} of {wanted} rows")

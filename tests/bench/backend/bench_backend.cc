@@ -61,6 +61,13 @@ void row(const char* what, double value, const char* bound, bool good) {
 
 void figure(const char* what, double value) { fmt::print("{:<52} {:>8.2f}\n", what, value); }
 
+// A line for scripts/bench, as tests/bench/figures.py says.
+void tell(const char* name, double ns, double ratio, const char* peer) {
+  fmt::print("figure\t{}\t{:.4g}\tns\t{:.4g}\t{}\n", name, ns, ratio, peer);
+}
+
+void tell(const char* name, double ns) { fmt::print("figure\t{}\t{:.4g}\tns\t-\t-\n", name, ns); }
+
 void bench_ftrace(const trapline::test::Instance& instance) {
   const trapline_ftrace_options options{instance.name().c_str(), nullptr};
   char error[256];
@@ -102,6 +109,8 @@ void bench_ftrace(const trapline::test::Instance& instance) {
   figure("uprobe at a nop of five bytes (ns)", median(five));
   row("generated / by hand", median(a_b), "<= 1.05", median(a_b) <= 1.05);
   row("generated / tracefs_printf", median(a_c), "<= 0.95", median(a_c) <= 0.95);
+  tell("ftrace event", median(a), median(a_b), "snprintf and write");
+  tell("ftrace event", median(a), median(a_c), "tracefs_printf");
   const long before = allocations;
   block(kEvents, ours);
   row("allocations in ftrace events", static_cast<double>(allocations - before), "0",
@@ -131,6 +140,7 @@ void bench_disabled() {
   }
   figure("empty loop, one turn (ns)", median(empty));
   row("disabled event (ns)", median(off), "<= 0.5", median(off) <= 0.5);
+  tell("disabled event", median(off));
 }
 
 // Bursts that fit into the ring, so that the cost is the producer's; drops are counted and told.
@@ -158,6 +168,7 @@ void bench_simple(const std::string& path) {
     trapline_simple_flush();
   }
   row("simple event, 4 integers, 1 thread (ns)", median(one), "<= 60", median(one) <= 60);
+  tell("simple event", median(one));
   row("allocations in simple events", static_cast<double>(allocated), "0", allocated == 0);
   for (const int threads : {2, 4}) {
     std::vector<double> each;

@@ -16,6 +16,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE.parent))
+from figures import figure  # pylint: disable=wrong-import-position
+
 DATA = HERE.parents[1] / "data"
 BASES = [DATA / "svm-linux-2vcpu.dat", DATA / "nested" / "svm.dat"]
 MAKER = HERE.parent / "merge" / "make_recording.py"
@@ -104,6 +108,9 @@ def measure(base, options, folder):
         seconds = statistics.median(cpu for cpu, _ in runs)
         speed = f"{slices / seconds / 1e6:12.2f}" if form == "perfetto" else f"{'':12}"
         print(f"{form:16}{seconds:8.2f}{exits / seconds / 1e6:11.2f}{speed}{max(rss for _, rss in runs):13.1f}")
+        if form != "report":
+            report = statistics.median(cpu for cpu, _ in times["report"])
+            figure(f"export {form}, {base.name}", seconds, "s", seconds / report, "report")
     print(flush=True)
     os.unlink(recording)
 

@@ -19,6 +19,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE.parent))
+from figures import figure  # pylint: disable=wrong-import-position
+
 RECOMPRESS = HERE.parent.parent / "support" / "recompress.py"
 BASE = HERE.parent.parent / "data" / "svm-linux-2vcpu.dat"
 # perf kvm stat records exits and little else, which cost more than the average event of BASE.
@@ -127,6 +131,14 @@ def main():
         seconds = {what: median for what, (median, _, _) in medians.items()}
         rss = {what: most for what, (_, most, _) in medians.items()}
         plain_time = seconds["trapline report, uncompressed"]
+        for peer in ("minimal libtracecmd loop", "trace-cmd report"):
+            figure("report", plain_time, "s", plain_time / seconds[peer], peer)
+        figure("report, resident", rss["trapline report, uncompressed"] / 1024, "MiB",
+               rss["trapline report, uncompressed"] / rss["minimal libtracecmd loop"], "minimal libtracecmd loop")
+        for what in ("zstd", "zlib", "text", "culprits"):
+            name = f"trapline report, {what}"
+            each, all_ = seconds[name] / counts.get(name, count), plain_time / count
+            figure(f"report, {what}", each * 1e9, "ns an event", each / all_, "report")
         bounds = Bounds()
         bounds.check("CPU time over trace-cmd report's",
                      plain_time / seconds["trace-cmd report"], slack / 25)
@@ -143,6 +155,7 @@ def main():
                      seconds["trapline report, culprits"] / plain_time, slack * 1.5)
         if options.perf_data:
             each = seconds["perf kvm stat report"] / perf_count
+            figure("report", plain_time / count * 1e9, "ns an event", plain_time / count / each, "perf kvm stat report")
             bounds.check("CPU time per event over perf kvm stat's", plain_time / count / each,
                          slack / 2)
             of_exits = seconds["trapline report, exits"] / exits_count

@@ -18,9 +18,14 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from figures import figure  # pylint: disable=wrong-import-position
 
 TRACEFS = Path("/sys/kernel/tracing")
 BUFFER_KB = "8192"
@@ -119,14 +124,17 @@ def flight(build: Path, folder: Path, rate: float, seconds: float, expression: b
     print(f"flight{' --snapshot-on' if expression else '':15} at {rate:.0f} events/s: "
           f"{(after - before) / seconds * 100:.2f} % of one CPU, resident {resident / 1024:.1f} MiB, "
           f"{largest / 1024:.1f} MiB with a snapshot")
+    figure(f"record --flight{' --snapshot-on' if expression else ''}", (after - before) / seconds * 100, "% of a CPU")
     shutil.rmtree(session)
 
 
-def show(name: str, runs: list[dict]) -> None:
+def show(name: str, runs: list[dict]) -> float:
+    """Returns ms of CPU a MiB."""
     middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
     print(f"{name:10} CPU {middle['cpu']:6.3f} s  {middle['cpu'] / middle['mib'] * 1000:6.3f} ms/MiB  "
           f"resident {middle['rss'] / 1024:5.1f} MiB  file {middle['mib']:7.1f} MiB  "
           f"events {middle['events']:.0f}  lost {middle['lost']:.0f}")
+    return middle["cpu"] / middle["mib"] * 1000
 
 
 def main() -> None:
@@ -143,22 +151,23 @@ def main() -> None:
         where = Path(folder)
         if options.long:
             seconds = 1.0 / (options.rate * 48) * 2**30
-            show("trapline", [trapline(options.build, where, options.rate, seconds * 1.15)])
+            figure("record, 1 GiB", show("trapline", [trapline(options.build, where, options.rate, seconds * 1.15)]), "ms a MiB")
             return
         if options.flight:
             flight(options.build, where, options.rate, options.seconds, False)
             flight(options.build, where, options.rate, options.seconds, True)
             return
         if options.snapshot:
-            show("snapshot", [trapline(options.build, where, options.rate, options.seconds, True)
-                              for _ in range(options.rounds)])
+            figure("record --snapshot-on", show("snapshot", [
+                trapline(options.build, where, options.rate, options.seconds, True) for _ in range(options.rounds)]),
+                "ms a MiB")
             return
         ours, theirs = [], []
         for _ in range(options.rounds):
             ours.append(trapline(options.build, where, options.rate, options.seconds))
             theirs.append(trace_cmd(options.build, where, options.rate, options.seconds))
-        show("trapline", ours)
-        show("trace-cmd", theirs)
+        cost, peer = show("trapline", ours), show("trace-cmd", theirs)
+        figure("record", cost, "ms a MiB", cost / peer, "trace-cmd record")
 
 
 if __name__ == "__main__":

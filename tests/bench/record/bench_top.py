@@ -15,8 +15,13 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from figures import figure  # pylint: disable=wrong-import-position
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
 parser = argparse.ArgumentParser()
@@ -61,6 +66,7 @@ def live() -> tuple[float, int, int, int]:
 cpu, rss, events, lost = live()
 print(f"live: {events} events, {cpu:.2f} CPU s of top: {cpu / events * 1e9:.0f} ns an event, "
       f"{100 * cpu / events * options.rate:.1f} % of a CPU at {options.rate:.0f}/s; {rss / 1024:.1f} MiB; {lost} lost")
+figure("top, live", cpu / events * 1e9, "ns an event")
 rounds, before = 10, used()
 for _ in range(rounds):  # what opening costs: all but the first millisecond is left unread
     subprocess.run([options.trapline, "top", "--batch", "--interval", "1ms", "--count", "1", options.recording],
@@ -73,3 +79,4 @@ read = rounds * sum(json.loads(line)["events"] for line in text.splitlines())
 cpu = used() - before - opening
 print(f"{options.recording}: {read} events, {cpu:.2f} CPU s beside {opening:.2f} for opening it: {cpu / read * 1e9:.0f} ns an event, "
       f"{100 * cpu / read * options.rate:.1f} % of a CPU at {options.rate:.0f}/s")
+figure("top, of a recording", cpu / read * 1e9, "ns an event")

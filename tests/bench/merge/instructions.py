@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Instructions of the commands that read a recording, by callgrind: the same on a busy machine.
+
+  instructions.py --trapline PATH [--events 1100000] [--loop PATH]
+
+Prints each command's instructions an event and over those of `report --by reason`. --loop adds the libtracecmd loop.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE.parent))
+from figures import figure  # pylint: disable=wrong-import-position
+
+DATA = HERE.parents[1] / "data"
+MIX, EXITS = DATA / "svm-linux-2vcpu.dat", DATA / "box" / "demo-v6.dat"
+
+
+def counted(command):
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
+    if done.returncode or not found:
+        sys.exit(f"failed with {done.returncode}: {' '.join(map(str, command))}\n{done.stderr[-500:]}")
+    return int(found[1])
+
+
+def made(maker, base, path, *options):
+    """The number of its events."""
+    done = subprocess.run([sys.executable, HERE / maker, base, path, *map(str, options)], check=True, capture_output=True,
+                          text=True)
+    return int(done.stdout.split(": ")[1].split()[0])
+
+
+def commands_of(trapline, loop, mix, exits):
+    report = [trapline, "report", "--by", "reason"]
+    null = ["--force", "-o", os.devnull]
+    yield "report", [*report, mix], mix
+    yield "report, exits alone", [*report, exits], exits
+    for option in ("--irq", "--halt", "--waits"):
+        yield f"report {option}", [*report, option, mix], mix
+    yield "report --by span", [trapline, "report", "--by", "span", mix], mix
+    yield "report, the page's tables", [*report, "--irq", "--halt", "--guest", "--waits", mix], mix
+    yield "page", [*report, "--irq", "--halt", "--guest", "--waits", "--format", "html", *null, mix], mix
+    for form in ("chrome", "perfetto", "jsonl", "folded"):
+        yield f"export {form}", [trapline, "export", mix, "--format", form, *null], mix
+    if loop:
+        yield "libtracecmd loop", [loop, mix], mix
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--trapline", required=True)
+    parser.add_argument("--loop", help="the program of tracecmd_loop.c")
+    parser.add_argument("--events", type=int, default=1_100_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trapline-bench-") as name:
+        mix, exits = pathlib.Path(name, "mix.dat"), pathlib.Path(name, "exits.dat")
+        events = {path: made("make_recording.py", base, path, "--events", options.events)
+                  for path, base in ((mix, MIX), (exits, EXITS))}
+        report = None
+        for what, command, path in commands_of(options.trapline, options.loop, mix, exits):
+            each = counted(command) / events[path]
+            report = report or each
+            print(f"{what:28}{each:9.1f} instructions an event{each / report:7.2f} x report")
+            figure(what, each, "instructions an event", each / report, "report --by reason")
+
+
+if __name__ == "__main__":
+    main()

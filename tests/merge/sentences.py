@@ -37,7 +37,6 @@ TEXTS = {
     "No change is proven": RUNS,
     " proven": RUNS,
     "not proven": RUNS,
-    ",proven": NONE + "the name of a column",
     "lost nothing": "per_cpu/cpuN/stats of every CPU: overrun, dropped events, commit overrun; pages written",
     "instance of that name": NONE + "an error",
     "writes nothing until asked": NONE + "the flight recorder's mode",

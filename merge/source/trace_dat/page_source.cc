@@ -85,8 +85,7 @@ bool PageSource::advance_current() {
 
 // Another stream's event comes before current_'s, which is at that time.
 void PageSource::change_stream(std::uint64_t time) {
-  heap_.push(current_, time);
-  choose();
+  current_ = heap_.exchange(current_, time);
 }
 
 // All is read that is there.

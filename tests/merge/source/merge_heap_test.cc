@@ -32,7 +32,8 @@ TEST(MergeHeapTest, TiesGoToTheLowerLane) {
   EXPECT_TRUE(heap.empty());
 }
 
-// Both ways of using it: every item through the heap, and runs of one lane beside it.
+// The ways of using it: every item through the heap, runs of one lane beside it, and these with push
+// and pop in one step.
 TEST(MergeHeapTest, MergesAsAStableSortDoes) {
   std::mt19937 random(5);
   for (int turn = 0; turn < 200; ++turn) {
@@ -46,21 +47,28 @@ TEST(MergeHeapTest, MergesAsAStableSortDoes) {
       }
     }
     std::sort(expected.begin(), expected.end());
-    for (const bool runs : {false, true}) {
+    for (const int way : {0, 1, 2}) {
+      const bool runs = way != 0, at_once = way == 2;
       MergeHeap heap;
       std::vector<std::size_t> at(lanes.size());
       for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
         if (!lanes[lane].empty()) heap.push(lane, lanes[lane][0]);
       }
       std::vector<Item> merged;
-      while (!heap.empty()) {
-        const std::size_t lane = heap.pop();
+      for (std::size_t lane = heap.empty() ? 0 : heap.pop(); merged.size() < expected.size();) {
         do {
           merged.emplace_back(lanes[lane][at[lane]++], lane);
         } while (runs && at[lane] < lanes[lane].size() &&
                  heap.is_before_top(lane, lanes[lane][at[lane]]));
-        if (at[lane] < lanes[lane].size()) heap.push(lane, lanes[lane][at[lane]]);
+        const bool more = at[lane] < lanes[lane].size();
+        if (more && at_once && !heap.empty()) {
+          lane = heap.exchange(lane, lanes[lane][at[lane]]);
+          continue;
+        }
+        if (more) heap.push(lane, lanes[lane][at[lane]]);
+        if (!heap.empty()) lane = heap.pop();
       }
+      EXPECT_TRUE(heap.empty());
       EXPECT_EQ(merged, expected);
     }
   }

@@ -201,9 +201,9 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
     unit.wanted = exit != nullptr ? wanted : of_all_;
     if (exit != nullptr) {
       unit.longest = *exit;
-      unit.rip = exit->rip;
       if (exit->detail.kind == DetailKind::kPageFault)
         unit.fault = Fault{exit->detail.value, exit->rip};
+      if (unit.fault || is_interrupt(exit->reason)) unit.rip = exit->rip;
     }
     join(thread, std::exchange(unit, {}));
   };
@@ -243,7 +243,8 @@ bool StallTracker::goes_on(const Chain& chain, Timestamp at, std::uint64_t lengt
 }
 
 // Whether the guest is at the instruction whose page fault comes again, or would, had no interrupt
-// come first. Without its rip nothing tells whether it got past that.
+// come first. Without its rip nothing tells whether it got past that; any other exit there, such as
+// an access to a device, tells that it did.
 bool StallTracker::is_at_the_fault(const Chain& chain, const Chain& unit) {
   if (unit.rip == 0 || unit.rip != chain.rip) return false;
   return chain.fault && unit.fault ? *chain.fault == *unit.fault : chain.fault || unit.fault;

@@ -12,7 +12,7 @@
 // A vCPU that is halted is idle, and its time before the sleep belongs to no stall: a stall begins
 // at its wake-up. Only where KVM halts it for a page that is not there (asynchronous page faults)
 // it is stopped. Nothing of a vCPU that is offline, or not seen, is a stall, nor the last exit of a
-// thread that ends, but for the time in which a signal had stopped it: then QEMU was killed.
+// thread that ends, but for the time in which a signal had stopped it: it may be killed then.
 //
 //   VM    vCPU 0  ────guest────┤ stopped                   ├──guest──
 //         vCPU 1  ──guest──┤ stopped ──────────────────────────┤
@@ -81,7 +81,7 @@ class StallTracker {
     std::uint64_t exits = 0;
     StallShares shares;
     std::optional<ExitSpan> longest;
-    std::uint64_t rip = 0;       // of the last exit; 0: not known
+    std::uint64_t rip = 0;       // of the last exit, if for a fault or an interrupt; 0: not known
     std::optional<Fault> fault;  // at that instruction
     std::uint64_t same = 0;      // how often it came in a row
     Fault most;                  // that came most often

@@ -103,6 +103,25 @@ struct ExitReason {
   }
 }
 
+// The host was interrupted: the instruction at rip was not carried out.
+[[nodiscard]] constexpr bool is_interrupt(const ExitReason& exit) {
+  constexpr std::uint32_t kVmxExternalInterrupt = 1, kVmxPreemptionTimer = 52;
+  constexpr std::uint32_t kSvmIntr = 0x60, kSvmNmi = 0x61, kArm64Irq = 0;
+  switch (exit.isa) {
+    case kIsaVmx:
+      return (exit.reason & 0xffff) == kVmxExternalInterrupt ||
+             (exit.reason & 0xffff) == kVmxPreemptionTimer;
+    case kIsaSvm:
+      return exit.reason == kSvmIntr || exit.reason == kSvmNmi;
+    case kIsaArm64:
+      return exit.reason == kArm64Irq;
+    case kIsaRiscv:
+      return (exit.reason & kRiscvInterrupt) != 0;
+    default:
+      return false;
+  }
+}
+
 [[nodiscard]] constexpr bool is_x86(const ExitReason& exit) {
   return exit.isa == kIsaVmx || exit.isa == kIsaSvm;
 }

@@ -6,6 +6,7 @@ namespace trapline {
 namespace {
 
 constexpr std::uint64_t kEventsPerStop = 1u << 8;  // `stop` is asked now and then
+static_assert(kEventsPerProgress % kEventsPerStop == 0);
 
 }  // namespace
 

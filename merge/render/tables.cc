@@ -195,9 +195,25 @@ Json rows_json(const Table& table) {
 
 namespace {
 
-// On the page, by Unit.
-constexpr std::string_view kUnitNames[] = {"text",  "text", "count", "duration", "duration",
-                                           "share", "text", "text",  "text"};
+// What the page calls it: how its cells are written.
+std::string_view page_unit(Unit unit) {
+  switch (unit) {
+    case Unit::kCount:
+      return "count";
+    case Unit::kDuration:
+    case Unit::kNanoseconds:
+      return "duration";
+    case Unit::kShare:
+      return "share";
+    case Unit::kText:
+    case Unit::kWord:
+    case Unit::kChange:
+    case Unit::kThousandths:
+    case Unit::kSubject:
+      break;
+  }
+  return "text";
+}
 
 Json ratio_of(const CellValue& value) {
   const auto* share = std::get_if<Share>(&value);
@@ -207,14 +223,15 @@ Json ratio_of(const CellValue& value) {
 
 }  // namespace
 
-Json described_json(const Table& table, std::string_view title) {
+Json described_json(const Table& table, std::string_view title, std::size_t most_rows) {
   const std::vector<const Table::Described*> shown = shown_columns(table, 0);
   Json columns = Json::array(), rows = Json::array();
   columns.push_back({{"title", title}, {"unit", "text"}});
   for (const Table::Described* column : shown)
     columns.push_back(
-        {{"title", column->title}, {"unit", kUnitNames[static_cast<std::size_t>(column->unit)]}});
-  for (std::size_t row = 0; row < table.rows; ++row) {
+        {{"title", column->title}, {"unit", page_unit(column->unit)}});
+  const std::size_t told = std::min(table.rows, most_rows);
+  for (std::size_t row = 0; row < told; ++row) {
     Json cells = Json::array();
     cells.push_back(table.name(row));
     for (const Table::Described* column : shown) {
@@ -225,7 +242,7 @@ Json described_json(const Table& table, std::string_view title) {
   }
   return {{"columns", std::move(columns)},
           {"rows", std::move(rows)},
-          {"rows_left_out", table.left_out}};
+          {"rows_left_out", table.left_out + (table.rows - told)}};
 }
 
 void print_csv_header(const Table& table, std::ostream& out) {

@@ -23,7 +23,8 @@ std::vector<std::string> print_table(const Table& table, std::string_view title,
 [[nodiscard]] Json rows_json(const Table& table);
 
 // {"columns", "rows", "rows_left_out"} as text has them, for the page: docs/formats/page.md.
-[[nodiscard]] Json described_json(const Table& table, std::string_view title);
+[[nodiscard]] Json described_json(const Table& table, std::string_view title,
+                                  std::size_t most_rows);
 
 // A line with the columns' keys, then a line for each row.
 void print_csv_header(const Table& table, std::ostream& out);

@@ -43,18 +43,18 @@ class MergeHeap {
     top_ = entries_.empty() ? Entry{} : entries_.front();
     return lane;
   }
-  // push() and pop() in one pass through the heap, for a lane that is not before the top.
+  // push() and pop() in one pass: the heap is not empty, and the lane is not before its top.
   std::size_t exchange(std::size_t lane, std::uint64_t time) {
     const std::size_t taken = top_.lane;
     const Entry entry{time, lane};
-    std::size_t hole = 0;
-    for (std::size_t child = 1; child < entries_.size(); child = 2 * hole + 1) {
+    std::size_t place = 0;
+    for (std::size_t child = 1; child < entries_.size(); child = 2 * place + 1) {
       if (child + 1 < entries_.size() && is_later(entries_[child], entries_[child + 1])) ++child;
       if (!is_later(entry, entries_[child])) break;
-      entries_[hole] = entries_[child];
-      hole = child;
+      entries_[place] = entries_[child];
+      place = child;
     }
-    entries_[hole] = entry;
+    entries_[place] = entry;
     top_ = entries_.front();
     return taken;
   }

@@ -81,6 +81,11 @@ def waits_for_page(span, x86):
     return bool(x86 and span.is_halt and not span.by_reason and detail and detail[1] == "page-fault")
 
 
+def is_interrupt(reason):
+    """Of the host: the instruction there was not carried out."""
+    return reason in ("interrupt", "nmi", "EXTERNAL_INTERRUPT", "PREEMPTION_TIMER") or reason.startswith("IRQ")
+
+
 def units_of(pieces, rips):
     """Lists of units and of guest's runs, (begin, end), that follow each other without a gap."""
     rows, row, open_, until, of = [], [], [], None, None
@@ -89,7 +94,8 @@ def units_of(pieces, rips):
         if open_:
             detail = of.detail() if of else None
             address = detail[2] if detail and detail[1] == "page-fault" else None
-            row.append(Unit(list(open_), rips.get(of.start) if of else None, address))
+            stays = of and (address is not None or is_interrupt(of.reason))
+            row.append(Unit(list(open_), rips.get(of.start) if stays else None, address))
         open_.clear()
 
     def end_row():

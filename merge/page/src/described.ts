@@ -14,7 +14,7 @@ function cell(unit: string, value: string | number | null): HTMLElement {
 
 function tableOf(label: string, table: DescribedTable): HTMLElement {
   const { columns, rows } = table;
-  const left = rows.length - kShown + table.rows_left_out;
+  const left = Math.max(0, rows.length - kShown) + table.rows_left_out;
   return h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", {},
     h("thead", {}, h("tr", {}, ...columns.map(({ title, unit }) => h("th", { scope: "col", class: unit === "text" ? "" : "number" }, title)))),
     h("tbody", {}, ...rows.slice(0, kShown).map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name(String(first))),

@@ -3,7 +3,7 @@ import { currentLook, h, name, replace } from "./dom";
 import { key } from "./flame";
 import { busiest, child, frame, FlamePicture, way, type Frame } from "./picture";
 import { duration, percent } from "./text";
-import type { KernelStack, Recording } from "./types";
+import type { KernelStack, KernelTable } from "./types";
 
 const kUntraced = "untraced";
 
@@ -30,11 +30,12 @@ export class KernelFlame {
   private readonly title = h("h2", { id: "kernel-flame-title" });
   private readonly picture: FlamePicture;
   private readonly root: Frame;
-  private readonly whose: string; // "the kernel's"; "the kernel's or QEMU's" where the end of the kernel's was not recorded
+  private readonly whose: string;
   private look = -1;
 
-  constructor({ whose, stacks }: NonNullable<Recording["kernel_stacks"]>) {
-    this.whose = whose;
+  // Of a table whose time is known, and not 0.
+  constructor(stacks: KernelStack[], table: KernelTable) {
+    this.whose = table.whose;
     this.root = tree(stacks);
     const functions = stacks.some(({ stack }) => stack.includes("();") || stack.endsWith("()"));
     this.picture = new FlamePicture("The kernel's time in exits by reason and function",
@@ -48,11 +49,6 @@ export class KernelFlame {
   render(): void {
     if (this.look === currentLook()) return;
     this.look = currentLook();
-    if (this.root.total === 0) {
-      replace(this.title, "The kernel's time in exits is not known");
-      this.picture.clear("Record kvm:kvm_exit and kvm:kvm_entry.");
-      return;
-    }
     const most = busiest(this.root);
     const [reason = "", ...inside] = way(most.frame);
     const share = `${percent(most.own / this.root.total)} of ${this.whose} ${duration(this.root.total)} in exits`;

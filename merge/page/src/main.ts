@@ -147,7 +147,7 @@ function start(): void {
   const table = new Table(model, change);
   const latency = new Latency(model, change);
   const flame = new Flame(model);
-  const kernel = data.kernel_stacks ? new KernelFlame(data.kernel_stacks) : null;
+  const kernel = data.kernel_stacks && data.kernel?.total_ns ? new KernelFlame(data.kernel_stacks, data.kernel) : null;
   const worst = new Worst(model, change);
   const waits = new Waits(model);
   const chips = h("div", { class: "chips", role: "group", "aria-label": "What is chosen" });

@@ -254,6 +254,12 @@ export interface Stall {
   finding: string;
 }
 
+// report --kernel. `whose`: "the kernel's"; "the kernel's or QEMU's" where the end of the kernel's was not recorded.
+export interface KernelTable extends DescribedTable {
+  total_ns: number | null;
+  whose: string;
+}
+
 // What the kernel's time in exits went to: "reason;function();callee()".
 export interface KernelStack {
   stack: string;
@@ -290,11 +296,11 @@ export interface Recording {
   vhost?: VhostWorker[];
   irqs: { coalesced: number; rows: IrqRow[] };
   halts: HaltRow[];
-  kernel?: DescribedTable & { total_ns: number | null; whose: string }; // with --kernel
+  kernel?: KernelTable; // with --kernel
   waits: Record<"preempted" | "blocked", WaitTable>;
   guest_functions: GuestFunction[];
   guest_stacks: GuestStack[];
-  kernel_stacks?: { whose: string; stacks: KernelStack[] }; // with --kernel
+  kernel_stacks?: KernelStack[]; // with --kernel
   phases?: { rows: Phase[]; never: string[] };
   guest_spans?: GuestSpans;
   stalls?: { min_ns: number; count: number; total_ns: number; rows: Stall[] };
@@ -314,7 +320,7 @@ export interface PackedRecording extends Omit<Recording, "sets" | "worst" | "nei
   sets: (PackedRows & { by: string; rows_left_out: number })[];
   worst: PackedRows;
   guest_stacks?: PackedRows; // since version 2
-  kernel_stacks?: PackedRows & { whose: string };
+  kernel_stacks?: PackedRows;
   neighbourhoods: PackedNeighbourhood[];
   waits: Record<"preempted" | "blocked", Omit<WaitTable, "rows"> & { rows: (Omit<WaitRow, "time"> & { time: number[] })[] }>;
 }

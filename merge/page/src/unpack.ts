@@ -94,7 +94,7 @@ export function unpack(packed: PackedRecording): Recording {
     values: Object.fromEntries(kDimensions.map((d) => [d, packed.values[d] ?? []])) as Recording["values"],
     sets: packed.sets.map((set) => ({ by: set.by, rows_left_out: set.rows_left_out, rows: objects(set).map((row) => ({ ...row, halt: row["halt"] === 1 }) as unknown as Row) })),
     worst,
-    ...(kernel_stacks ? { kernel_stacks: { whose: kernel_stacks.whose, stacks: objects(kernel_stacks) as unknown as KernelStack[] } } : {}),
+    ...(kernel_stacks ? { kernel_stacks: objects(kernel_stacks) as unknown as KernelStack[] } : {}),
     guest_stacks: objects(packed.guest_stacks ?? { columns: [], rows: [] }) as unknown as GuestStack[],
     neighbourhoods: packed.neighbourhoods.map(([from, length, left_out, spans, events], i): Neighbourhood => withCulprits({
       from, to: from + length, left_out, lanes: kLanes, spans: spansOf(spans, from, texts), events: eventsOf(events, from, texts),

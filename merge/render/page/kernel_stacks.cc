@@ -26,10 +26,7 @@ Json kernel_stacks_json(const KernelStacks& stacks, const Naming& names) {
     }
   }
   if (rest != 0) rows.push_back({Report::kFoldedKey, rest});
-  const bool user = names.pipeline.exits().model().userspace_exits;
-  return {{"whose", user ? "the kernel's" : "the kernel's or QEMU's"},
-          {"columns", {"stack", "ns"}},
-          {"rows", std::move(rows)}};
+  return {{"columns", {"stack", "ns"}}, {"rows", std::move(rows)}};
 }
 
 }  // namespace trapline::page

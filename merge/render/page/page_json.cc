@@ -153,7 +153,7 @@ struct PageData::Writer {
   }
 
   Json kernel() const {
-    Json json = described_json(kernel_table(*report.kernel), "reason: event");
+    Json json = described_json(kernel_table(*report.kernel), "reason: event", kMostRows);
     json["total_ns"] =
         value_or_null(told(report.known_states(), State::kKernel, report.kernel->total_ns));
     json["whose"] = report.knows(State::kUser) ? "the kernel's" : "the kernel's or QEMU's";

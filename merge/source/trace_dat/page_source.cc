@@ -84,9 +84,7 @@ bool PageSource::advance_current() {
 }
 
 // Another stream's event comes before current_'s, which is at that time.
-void PageSource::change_stream(std::uint64_t time) {
-  current_ = heap_.exchange(current_, time);
-}
+void PageSource::change_stream(std::uint64_t time) { current_ = heap_.exchange(current_, time); }
 
 // All is read that is there.
 Read PageSource::end() {

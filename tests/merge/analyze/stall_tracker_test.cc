@@ -62,7 +62,13 @@ class StallTrackerTest : public testing::Test {
     return make(at, 0, kVcpu0, ended);
   }
   void interrupt(std::uint64_t at, std::uint64_t length, std::uint64_t rip) {
-    play({make(at, 0, kVcpu0, KvmExit{kSvmIo, kSvm, 0, 0, rip}), entry(at + length)});
+    constexpr std::uint32_t kSvmIntr = 0x60;
+    play({make(at, 0, kVcpu0, KvmExit{kSvmIntr, kSvm, 0, 0, rip}), entry(at + length)});
+  }
+  void access(std::uint64_t at, std::uint64_t length, std::uint64_t rip) {
+    play({make(at, 0, kVcpu0, KvmExit{kSvmNpf, kSvm, 0, 0, rip}),
+          make(at, 0, kVcpu0, KvmDetail{0xfee0, 0, DetailKind::kMmio, Access::kRead, false}),
+          entry(at + length)});
   }
   static Event stop(std::uint64_t at) {
     SchedSwitch sched{kVcpu0, kOtherThread, false, "other"};
@@ -195,6 +201,14 @@ TEST_F(StallTrackerTest, AnInterruptAtAnotherInstructionShowsThatTheGuestGotOn) 
   fault(220'000, 5000, 0x7000, 0x1234);
   interrupt(280'000, 5000, 0);
   fault(340'000, 5000, 0x7000, 0x1234);
+  EXPECT_THAT(until(900'000), IsEmpty());
+}
+
+// A driver that polls a register: once its page was not there.
+TEST_F(StallTrackerTest, AnAccessByTheInstructionThatFaultedShowsThatTheGuestGotOn) {
+  fault(100'000, 5000, 0x7000, 0x1234);
+  for (std::uint64_t i = 1; i < 10; ++i) access(100'000 + i * 20'000, 5000, 0x1234);
+  interrupt(300'000, 5000, 0x1234);
   EXPECT_THAT(until(900'000), IsEmpty());
 }
 

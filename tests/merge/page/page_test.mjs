@@ -729,7 +729,7 @@ const cases = {
       const { total_ns: total, untraced_ns: untraced } = { ...json([recording], "--kernel").kernel, untraced_ns: folded.filter(([stack]) => stack.endsWith(";untraced")).reduce((n, [, ns]) => n + ns, 0) };
       assert.ok(untraced > 0);
       await with_page(html, {}, async (page) => {
-        const { kernel_stacks: stacks } = await dataOf(page);
+        const stacks = (await dataOf(page)).kernel_stacks;
         assert.deepEqual([...stacks.rows].sort(), folded.sort());
         assert.equal(stacks.rows.reduce((n, [, ns]) => n + ns, 0), total);
         await settled(page);

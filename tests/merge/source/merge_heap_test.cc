@@ -32,8 +32,8 @@ TEST(MergeHeapTest, TiesGoToTheLowerLane) {
   EXPECT_TRUE(heap.empty());
 }
 
-// The ways of using it: every item through the heap, runs of one lane beside it, and these with push
-// and pop in one step.
+// The ways of using it: every item through the heap, runs of one lane beside it, and these with
+// push and pop in one step.
 TEST(MergeHeapTest, MergesAsAStableSortDoes) {
   std::mt19937 random(5);
   for (int turn = 0; turn < 200; ++turn) {

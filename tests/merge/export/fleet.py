@@ -6,6 +6,7 @@ import argparse
 import collections
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ FLEET = pathlib.Path(os.environ["TRAPLINE_SOURCE_DIR"]) / "scripts" / "fleet"
 LOADER = importlib.machinery.SourceFileLoader("fleet", str(FLEET))
 PROGRAM = importlib.util.module_from_spec(importlib.util.spec_from_loader("fleet", LOADER))
 LOADER.exec_module(PROGRAM)
-HOSTS = ["alpha", "beta", "gamma", "zeta"]  # on the shards 1, 0, 0, 1
+HOSTS = ["alpha", "beta", "gamma", "zeta"]  # on the shards 1, 0, 0, 1; a kill of 1 brings back what was dropped there
 DAY = "2026-01-02"
 trapline, clickhouse, *recordings = sys.argv[1:]
 
@@ -144,18 +145,112 @@ def refuses_rows_of_others(cluster, work):
         lines = [json.dumps(row), other if isinstance(other, str) else json.dumps(other)]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         told = fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
-        assert why in told, f"{other}: {told}"
+        assert why in told and f"{file}: row 2" in told and str(file) not in told.split(": row 2")[1], f"{other}: {told}"
     # Begun as trapline export does, they are not looked at one by one.
     row = '{"rows_version":2,"host":"alpha","session":"s","start_ns":1'
     for other, why in ((row + ',"host":"beta"}', "twice"), (row + ',"h\\u006fst":"beta"}', "twice"),
-                       (row + ',"batch":7}', "the columns batch or day"), (row + "} " + row.replace("alpha", "beta") + "}", "Extra data"),
-                       (row + ',"x":', "Expecting value"), ("", "Expecting value"), (row.replace("alpha", "beta") + "}", "row 3 is of host 'beta'")):
+                       (row + ',"batch":7}', "the columns batch or day"),
+                       (row + "} " + row.replace("alpha", "beta") + "}", "Extra data"),
+                       (row + ',"x":', "Expecting value: character"), ("", "Expecting value: character 1\n"),
+                       (row.replace("alpha", "beta") + "}", "row 3 is of host 'beta'"),
+                       (row + ',"extra":{"a":1}}', "an object in a column"), (row + ',"extra":[{}]}', "an object in a column"),
+                       (row + ',"x":' + "[" * 5000 + "}", "recursion")):
         file.write_text("\n".join([row + "}", row + "}", other, row + "}"]) + "\n", encoding="utf-8")
         told = fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
-        assert why in told, f"{other}: {told}"
-    file.write_bytes(row.encode() + b',"reason":"\xff"}\n')
-    assert "utf-8" in fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
+        assert why in told and f"{file}: row 3" in told, f"{other}: {told}"
+    # As many lines, begins and braces as rows, but one object goes on over lines: in a column that the tables lack.
+    for lines in (["}", ',"zzz":[', "}]}", "}"], ["}", ',"zzz":', "}}", "}"]):
+        file.write_text("".join(row + end + "\n" for end in lines), encoding="utf-8")
+        told = fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
+        assert f"{file}: row 2: Expecting value" in told, told
+    file.write_bytes(row.encode() + b'}\n' + row.encode() + b',"reason":"\xff"}\n')
+    told = fleet("load", *cluster.at, "--day", DAY, str(file), status=1).stderr
+    assert "row 2" in told and "utf-8" in told, told
     assert cluster.rows() == 0
+
+
+def refuses_days_that_no_table_has(cluster, work):
+    """And loads the other files all the same."""
+    names = [str(work / f"wall{i}.jsonl") for i in range(3)]
+    for wall in ("1" * 30, str(4291747200 * 10**9)):
+        for name, ns in zip(names, (wall, "1793491200000000000", "4291747199999999999")):
+            row = f'{{"rows_version":2,"host":"beta","session":"{name}","start_ns":1,"wall_ns":{ns}}}\n'
+            pathlib.Path(name).write_text(row, encoding="utf-8")
+        done = fleet("load", *cluster.at, *names, status=1)
+        assert done.stderr.startswith(f"fleet: {names[0]}: a row has wall_ns {wall}, which"), done
+        assert "2 of 3 whole" in done.stdout, done
+    days = fleet_rows(cluster, "SELECT day FROM trapline.exits ORDER BY day")
+    assert days == [["2026-11-01"], ["2105-12-31"]], days
+    for shard in range(2):
+        for (day,) in days:
+            cluster.ask(shard, f"ALTER TABLE trapline.exits_local DROP PARTITION '{day}'")
+
+
+class Parts(io.BytesIO):
+    """A stream that comes in parts of one size, however much is asked for."""
+
+    def __init__(self, text, part):
+        super().__init__(text)
+        self.part = part
+
+    def read(self, _=-1):
+        return super().read(self.part)
+
+
+def ends_batches_by_bytes(cluster):
+    """At the same rows, however the stream comes in parts: so nothing is loaded twice."""
+    shards = PROGRAM.shards_of(argparse.Namespace(shards=cluster.shards, password_file=cluster.at[-1]))
+    rows = [b'{"rows_version":2,"host":"beta","session":"bytes","start_ns":%d,"rip":"%s"}\n' % (i, b"r" * (i * 37 % 400))
+            for i in range(400)]
+    wanted, size = [0], 0
+    for i, row in enumerate(rows):
+        if size >= 5000 or i - wanted[-1] == 30:
+            wanted.append(i)
+            size = 0
+        size += len(row)
+    usual, PROGRAM.BATCH_BYTES = PROGRAM.BATCH_BYTES, 5000
+    try:
+        for part, loaded in ((1 << 20, 400), (333, 0), (5000, 0), (20001, 0)):
+            loader = PROGRAM.Loader(shards, "exits")
+            loader.load(Parts(b"".join(rows), part), 30, DAY)
+            assert (loader.rows, loader.known) == (loaded, 400 - loaded), f"{part}: {loader.rows} {loader.known}"
+    finally:
+        PROGRAM.BATCH_BYTES = usual
+    there = fleet_rows(cluster, "SELECT toString(min(start_ns)) FROM trapline.exits GROUP BY batch ORDER BY batch")
+    assert [int(first) for first, in there] == wanted and len(wanted) > 400 // 30 + 1, f"{there}, not {wanted}"
+    for shard in range(2):
+        cluster.ask(shard, f"ALTER TABLE trapline.exits_local DROP PARTITION '{DAY}'")
+
+
+class Waiting:
+    """A server that answers no insert until it may."""
+
+    def __init__(self):
+        self.may, self.asked = threading.Event(), threading.Semaphore(0)
+
+    def rows(self, _):
+        return []
+
+    def ask(self, sql, *_, **__):
+        if sql.startswith("INSERT"):
+            self.asked.release()
+            assert self.may.wait(60)
+        return "0\n"
+
+
+def reads_no_more_than_it_has_room_for():
+    server, row = Waiting(), b'{"rows_version":2,"host":"alpha","session":"s","start_ns":1}\n'
+    stream = Parts(row * 20, len(row))
+    loader = PROGRAM.Loader([server], "exits")
+    loading = threading.Thread(target=lambda: loader.load(stream, 1, DAY))
+    loading.start()
+    for _ in range(PROGRAM.IN_FLIGHT):
+        assert server.asked.acquire(timeout=60)
+    time.sleep(0.3)
+    read = stream.tell() // len(row)
+    server.may.set()
+    loading.join()
+    assert read == PROGRAM.IN_FLIGHT and loader.rows == 20, f"{read} batches read, {loader.rows} rows loaded"
 
 
 def loads_every_batch_once(cluster, work):
@@ -191,7 +286,10 @@ def main():
                 cluster.start(shard)
             fleet("schema", *cluster.at)
             needs_the_password(cluster)
+            reads_no_more_than_it_has_room_for()
             refuses_rows_of_others(cluster, pathlib.Path(work))
+            refuses_days_that_no_table_has(cluster, pathlib.Path(work))
+            ends_batches_by_bytes(cluster)
             loads_every_batch_once(cluster, pathlib.Path(work))
             killed_while_loading(cluster, wanted)
             cluster.start(1)

@@ -228,8 +228,7 @@ Json described_json(const Table& table, std::string_view title, std::size_t most
   Json columns = Json::array(), rows = Json::array();
   columns.push_back({{"title", title}, {"unit", "text"}});
   for (const Table::Described* column : shown)
-    columns.push_back(
-        {{"title", column->title}, {"unit", page_unit(column->unit)}});
+    columns.push_back({{"title", column->title}, {"unit", page_unit(column->unit)}});
   const std::size_t told = std::min(table.rows, most_rows);
   for (std::size_t row = 0; row < told; ++row) {
     Json cells = Json::array();

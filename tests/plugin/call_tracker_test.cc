@@ -251,6 +251,7 @@ TEST_F(CallTrackerTest, FramesAreKnownByTheirPointers) {
   EXPECT_TRUE(tracker_->frame_known(0, kStackA - 64));
   EXPECT_TRUE(tracker_->frame_known(0, kStackA - 16));
   EXPECT_EQ(records(), "1( 2( 2) 1)");
+  EXPECT_EQ(counters().calls, 2u);
 }
 
 TEST_F(CallTrackerTest, AFrameOfAnotherPrivilegeIsOfAnotherStack) {

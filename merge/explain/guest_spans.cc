@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/text.h"
+#include "merge/report/keyed_rows.h"
 #include "merge/report/notes.h"
 
 namespace trapline {
@@ -28,8 +29,7 @@ std::string_view name_of_part(std::size_t part) {
 
 void GuestSpans::guest_interval(const GuestInterval& interval, const Pipeline&) {
   result_.all.add(interval.length());
-  const bool fits = groups_.size() < kMostGroups || groups_.contains(interval.what);
-  Group& group = groups_[fits ? interval.what : "[other]"];
+  Group& group = bounded(groups_, interval.what, kMostGroups, std::string("[other]"));
   group.all.add(interval.length());
   for (const auto& [key, sum] : sums_of(interval)) {
     for (Sums* sums : {&sums_, &group.sums}) {

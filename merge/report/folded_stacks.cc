@@ -4,6 +4,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
+#include "merge/report/keyed_rows.h"
 
 namespace trapline {
 namespace {
@@ -20,8 +21,7 @@ std::string frame(std::string_view name) {
 void ExitStacks::add(const ExitSpan& exit, std::uint64_t weight, const Pipeline& pipeline) {
   const Key key{pipeline.stack_of(exit),     exit.source, exit.reason.isa, exit.reason.reason,
                 exit.reason.exception_class, exit.device};
-  const bool fits = weights_.size() < most_ || weights_.contains(key);
-  (fits ? weights_[key] : other_) += weight;
+  bounded(weights_, key, most_, other_) += weight;
 }
 
 void ExitStacks::each(const Naming& names,
@@ -42,12 +42,7 @@ void KernelStacks::add(const ExitSpan& exit, const KernelTracker& kernel) {
   for (const KernelShare& share : kernel.shares()) {
     const Key key{exit.source, reason.reason, reason.isa, reason.exception_class,
                   share.stack, share.work,    share.name};
-    const auto found = ns_.find(key);
-    if (found != ns_.end()) {
-      found->second += share.ns;
-    } else {
-      (ns_.size() < most_ ? ns_[key] : other_) += share.ns;
-    }
+    bounded(ns_, key, most_, other_) += share.ns;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend_ftrace/base/text.h"
 #include "merge/pass/exit_text.h"
+#include "merge/report/keyed_rows.h"
 #include "merge/report/tables.h"
 
 namespace trapline {
@@ -21,9 +22,7 @@ void KernelTable::Sum::add(const Sum& other) {
 KernelTable::Sum& KernelTable::sum_of(const ExitSpan& exit, KernelWork work, NameId name) {
   const ExitReason& reason = exit.reason;
   const Key key{exit.source, reason.reason, reason.isa, reason.exception_class, work, name};
-  const auto found = sums_.find(key);
-  if (found != sums_.end()) return found->second;
-  return sums_.size() >= kMost ? other_ : sums_[key];
+  return bounded(sums_, key, kMost, other_);
 }
 
 // A function that calls itself has its total once.

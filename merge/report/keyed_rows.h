@@ -11,7 +11,16 @@
 
 namespace trapline {
 
-// The same of a map: the value of the key, or of `other` where there are `most` and it is not one.
+// The same of a map: the value of the key, or `other` where there are `most` and it is not one.
+template <typename Map>
+[[nodiscard]] typename Map::mapped_type& bounded(Map& map, const typename Map::key_type& key,
+                                                 std::size_t most,
+                                                 typename Map::mapped_type& other) {
+  const auto found = map.find(key);
+  if (found != map.end()) return found->second;
+  return map.size() < most ? map[key] : other;
+}
+// `other` is a key in the map.
 template <typename Map>
 [[nodiscard]] typename Map::mapped_type& bounded(Map& map, const typename Map::key_type& key,
                                                  std::size_t most,

@@ -19,19 +19,28 @@ PAGE = 4096
 HEADER = 16  # u64 time, u64 commit
 
 
-def page_events(page, stamps=None):
-    """(events, time of the last) of one page; see docs/formats/trace-dat.md.
-
-    `stamps` receives (offset, time) of each absolute time stamp.
-    """
-    time, commit = struct.unpack_from("<QQ", page)
-    at, end, count, last = HEADER, HEADER + (commit & 0x7FFFFFF), 0, time
+def entries_of(page):
+    """(offset, kind, delta, second word) of each entry of a page, which are events up to kind 28; see
+    docs/formats/trace-dat.md."""
+    at, end = HEADER, HEADER + (struct.unpack_from("<Q", page, 8)[0] & 0x7FFFFFF)
     while at < end:
         head, = struct.unpack_from("<I", page, at)
         kind, delta = head & 31, head >> 5
         word = struct.unpack_from("<I", page, at + 4)[0] if kind in (0, 29, 30, 31) else 0
         if kind == 29 and delta == 0:
-            break
+            return
+        yield at, kind, delta, word
+        at += {0: 4 + ((word + 3) & ~3), 29: 4 + word, 30: 8, 31: 8}.get(kind, 4 + 4 * kind)
+
+
+def page_events(page, stamps=None):
+    """(events, time of the last) of one page.
+
+    `stamps` receives (offset, time) of each absolute time stamp.
+    """
+    time, = struct.unpack_from("<Q", page)
+    count, last = 0, time
+    for at, kind, delta, word in entries_of(page):
         if kind == 31:
             if stamps is not None:
                 stamps.append((at, (word << 27) + delta))
@@ -40,8 +49,12 @@ def page_events(page, stamps=None):
             time += delta + ((word << 27) if kind == 30 else 0)
         if kind <= 28:
             count, last = count + 1, time
-        at += {0: 4 + ((word + 3) & ~3), 29: 4 + word, 30: 8, 31: 8}.get(kind, 4 + 4 * kind)
     return count, last
+
+
+def put_stamp(pages, at, time):
+    """Makes the absolute time stamp there this one."""
+    struct.pack_into("<II", pages, at, 31 | (time & (1 << 27) - 1) << 5, time >> 27 & 0xffffffff)
 
 
 def cpu_table(data):
@@ -96,9 +109,7 @@ def write_repeated(data, wanted, out):
             for index, start in enumerate(starts):
                 struct.pack_into("<Q", joined, index * PAGE, start + i * step)
             for at, time in absolute:
-                moved = time + i * step
-                struct.pack_into("<II", joined, at, 31 | (moved & (1 << 27) - 1) << 5,
-                                 moved >> 27 & 0xffffffff)
+                put_stamp(joined, at, time + i * step)
             out.write(joined)
     return events * times
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from make_recording import HEADER, PAGE, cpu_table, page_events, to_plain  # pylint: disable=wrong-import-position
+from make_recording import PAGE, cpu_table, entries_of, page_events, put_stamp, to_plain  # pylint: disable=wrong-import-position
 
 PIDS = 1000  # those of BASE are below
 CPU_COUNT = 8  # an option of the file
@@ -39,16 +39,10 @@ def fields_of(head):
 
 def events_of(page):
     """(offset of the payload, number) of each event."""
-    at, end = HEADER, HEADER + (struct.unpack_from("<Q", page, 8)[0] & 0x7FFFFFF)
-    while at < end:
-        head, = struct.unpack_from("<I", page, at)
-        kind, delta = head & 31, head >> 5
-        word = struct.unpack_from("<I", page, at + 4)[0] if kind in (0, 29, 30, 31) else 0
-        if kind == 29 and delta == 0:
-            return
+    for at, kind, _, _ in entries_of(page):
         if kind <= 28:
-            yield at + (4 if kind else 8), struct.unpack_from("<H", page, at + (4 if kind else 8))[0]
-        at += {0: 4 + ((word + 3) & ~3), 29: 4 + word, 30: 8, 31: 8}.get(kind, 4 + 4 * kind)
+            payload = at + (4 if kind else 8)
+            yield payload, struct.unpack_from("<H", page, payload)[0]
 
 
 class Stretch:
@@ -104,7 +98,7 @@ def moved(page, by):
     page_events(page, stamps)
     struct.pack_into("<Q", page, 0, struct.unpack_from("<Q", page)[0] + by)
     for at, time in stamps:
-        struct.pack_into("<II", page, at, 31 | (time + by & (1 << 27) - 1) << 5, time + by >> 27 & 0xffffffff)
+        put_stamp(page, at, time + by)
     return page
 
 

@@ -77,12 +77,12 @@ Result<std::uint64_t> pages_at(int fd, std::uint64_t from, std::uint64_t to,
   const auto run = next_run(fd, from, to, page_size);
   if (!run) return tl::unexpected(run.error());
   if (!*run || (*run)->offset != from) return 0;
-  const std::uint64_t size = (*run)->size;
-  std::uint64_t pages = size / page_size;
+  std::uint64_t pages = (*run)->size / page_size;
+  if (pages == 0) return 0;
   // A page of several blocks may have been cut off within.
-  const auto hole = seek(fd, from + size - page_size, SEEK_HOLE);
+  const auto hole = seek(fd, from + (pages - 1) * page_size, SEEK_HOLE);
   if (!hole) return tl::unexpected(hole.error());
-  if (*hole && **hole < from + size) --pages;
+  if (*hole && **hole < from + pages * page_size) --pages;
   for (unsigned looked = 0; pages > 0 && looked < kMostUnfilled; ++looked, --pages) {
     if (!is_unfilled(fd, from + (pages - 1) * page_size)) break;
   }

@@ -2,6 +2,7 @@
 // become, and nothing in it changes.
 #include "merge/source/trace_dat/unfinished.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -104,6 +105,24 @@ TEST_F(UnfinishedTest, PagesThatAreHalfWrittenAreLeftOut) {
   append("raw/cpu0", std::string(1000, 'x'));
   append("raw/cpu1", std::string(4095, 'x'));
   EXPECT_EQ(digest(trace()), whole);
+}
+
+TEST_F(UnfinishedTest, APageThatIsCutOffWithinIsNone) {
+  const std::string path = folder_ / "raw/pages";
+  for (const std::size_t page : {std::size_t{4096}, std::size_t{16384}}) {
+    for (const std::size_t whole : {0u, 1u, 2u}) {
+      for (const std::size_t from : {std::size_t{0}, 4 * page}) {
+        fs::remove(path);
+        write("raw/pages", "");
+        fs::resize_file(path, from);
+        append("raw/pages", std::string(whole * page + page / 4, 'x'));
+        const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        const auto bytes = trace_dat::pages_at(fd.get(), from, from + 8 * page, page);
+        ASSERT_TRUE(bytes) << bytes.error().message;
+        EXPECT_EQ(*bytes, whole * page) << page << " at " << from;
+      }
+    }
+  }
 }
 
 TEST_F(UnfinishedTest, ARecordingThatEndsWhileItIsReadIsAnErrorAndNeverALoss) {

@@ -109,29 +109,25 @@ constexpr std::string_view kGeneral[] = {"x0",  "x1",  "x2",  "x3",  "x4",  "x5"
 constexpr std::int64_t kExecCalls[] = {221, 281};  // execve, execveat
 constexpr std::uint8_t kOperands[] = {0, 1, 2, 3, 4, 5};
 
-constexpr Architecture aarch64() {
-  Architecture arch;
-  arch.name = "aarch64";
-  arch.decode = decode;
-  arch.program_counter = "pc";
-  arch.stack_pointer = "sp";
-  arch.frame_pointer = "x29";
-  arch.address_space = "TTBR0_EL1";
-  arch.address_space_mask = (std::uint64_t{1} << 48) - 1;  // not the ASID
-  arch.link = "x30";
-  arch.general = kGeneral;
-  arch.state = kState;
-  arch.level = level;
-  arch.level_name = level_name;
-  arch.is_vector = is_vector;
-  arch.exec_calls = kExecCalls;
-  arch.operands = kOperands;
-  arch.counter = GuestCounter::kCntvct;
-  return arch;
-}
-
 }  // namespace
 
-extern constexpr Architecture kAarch64 = aarch64();
+extern constexpr Architecture kAarch64{
+    .name = "aarch64",
+    .decode = decode,
+    .program_counter = "pc",
+    .stack_pointer = "sp",
+    .frame_pointer = "x29",
+    .address_space = "TTBR0_EL1",
+    .address_space_mask = (std::uint64_t{1} << 48) - 1,  // not the ASID
+    .link = "x30",
+    .general = kGeneral,
+    .state = kState,
+    .level = level,
+    .level_name = level_name,
+    .is_vector = is_vector,
+    .exec_calls = kExecCalls,
+    .operands = kOperands,
+    .counter = GuestCounter::kCntvct,
+};
 
 }  // namespace trapline

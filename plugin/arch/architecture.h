@@ -30,17 +30,17 @@ class ArchState {
 // same privileges (real mode; secure state, realms); it is part of the identity of stacks and
 // blocks.
 struct Architecture {
-  std::string_view name;  // QEMU's of the target
+  std::string_view name = {};  // QEMU's of the target
   Instruction (*decode)(std::span<const std::uint8_t> bytes, std::uint64_t pc) = nullptr;
 
-  std::string_view program_counter;
-  std::string_view stack_pointer;
-  std::string_view frame_pointer;
-  std::string_view address_space;                        // the page table's register
+  std::string_view program_counter = {};
+  std::string_view stack_pointer = {};
+  std::string_view frame_pointer = {};
+  std::string_view address_space = {};                   // the page table's register
   std::uint64_t address_space_mask = ~std::uint64_t{0};  // without what is no address in it
-  std::string_view link;                                 // empty: calls push the return address
-  std::span<const std::string_view> general;             // by Instruction::reg
-  std::span<const std::string_view> state;               // for the functions below
+  std::string_view link = {};                            // empty: calls push the return address
+  std::span<const std::string_view> general = {};        // by Instruction::reg
+  std::span<const std::string_view> state = {};          // for the functions below
 
   bool higher_level_is_user = false;
   unsigned (*level)(ArchState& state) = nullptr;
@@ -57,14 +57,14 @@ struct Architecture {
   // pointer points.
   std::int64_t saved_pair = 0;
   // Symbols that are jumped to in place of a return: no functions of the guest's.
-  std::span<const std::string_view> return_thunks;
+  std::span<const std::string_view> return_thunks = {};
 
   // System calls after which another program runs in the process; empty: programs that qemu-user
   // runs are not recorded.
-  std::span<const std::int64_t> exec_calls;
+  std::span<const std::int64_t> exec_calls = {};
 
   // The magic no-op of docs/plugin.md: its arguments, as indices of `general`, and the counter.
-  std::span<const std::uint8_t> operands;
+  std::span<const std::uint8_t> operands = {};
   GuestCounter counter = GuestCounter::kTsc;
 };
 

@@ -120,28 +120,24 @@ constexpr std::string_view kGeneral[] = {"zero", "ra", "sp",  "gp",  "tp", "t0",
                                          "s8",   "s9", "s10", "s11", "t3", "t4", "t5", "t6"};
 constexpr std::uint8_t kOperands[] = {10, 11, 12, 13, 14, 15};  // a0 to a5
 
-constexpr Architecture riscv64() {
-  Architecture arch;
-  arch.name = "riscv64";
-  arch.decode = decode;
-  arch.stack_pointer = "sp";
-  arch.frame_pointer = "fp s0";
-  arch.address_space = "satp";
-  arch.address_space_mask = (std::uint64_t{1} << 48) - 1;  // not the ASID
-  arch.link = "ra";
-  arch.general = kGeneral;
-  arch.state = kState;
-  arch.level = level;
-  arch.level_name = level_name;
-  arch.is_vector = is_vector;
-  arch.saved_pair = -16;
-  arch.operands = kOperands;
-  arch.counter = GuestCounter::kTime;
-  return arch;
-}
-
 }  // namespace
 
-extern constexpr Architecture kRiscv64 = riscv64();
+extern constexpr Architecture kRiscv64{
+    .name = "riscv64",
+    .decode = decode,
+    .stack_pointer = "sp",
+    .frame_pointer = "fp s0",
+    .address_space = "satp",
+    .address_space_mask = (std::uint64_t{1} << 48) - 1,  // not the ASID
+    .link = "ra",
+    .general = kGeneral,
+    .state = kState,
+    .level = level,
+    .level_name = level_name,
+    .is_vector = is_vector,
+    .saved_pair = -16,
+    .operands = kOperands,
+    .counter = GuestCounter::kTime,
+};
 
 }  // namespace trapline

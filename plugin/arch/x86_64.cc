@@ -149,48 +149,46 @@ constexpr std::string_view kReturnThunks[] = {"__x86_return_thunk", "zen_untrain
                                               "srso_safe_ret", "srso_return_thunk",
                                               "retbleed_return_thunk"};
 
-constexpr Architecture common() {
-  Architecture arch;
-  arch.decode = decode<true>;
-  arch.address_space = "cr3";
-  // Not the process-context identifier and its no-flush bit.
-  arch.address_space_mask = ~std::uint64_t{0xfff} & ~(std::uint64_t{1} << 63);
-  arch.state = kState;
-  arch.higher_level_is_user = true;
-  arch.level = level;
-  arch.level_name = level_name;
-  arch.interrupted_level = interrupted_level;
-  arch.handler_reach = 16;  // vector and error code
-  arch.return_thunks = kReturnThunks;
-  arch.counter = GuestCounter::kTsc;
-  return arch;
-}
-
-constexpr Architecture x86_64() {
-  Architecture arch = common();
-  arch.name = "x86_64";
-  arch.program_counter = "rip";
-  arch.stack_pointer = "rsp";
-  arch.frame_pointer = "rbp";
-  arch.general = kGeneral;
-  arch.exec_calls = kExecCalls;
-  arch.operands = kOperands;
-  return arch;
-}
-
-constexpr Architecture i386() {
-  Architecture arch = common();
-  arch.decode = decode<false>;
-  arch.name = "i386";
-  arch.stack_pointer = "esp";
-  arch.frame_pointer = "ebp";
-  arch.general = kGeneral32;
-  return arch;
-}
-
 }  // namespace
 
-extern constexpr Architecture kX86_64 = x86_64();
-extern constexpr Architecture kI386 = i386();
+extern constexpr Architecture kX86_64{
+    .name = "x86_64",
+    .decode = decode<true>,
+    .program_counter = "rip",
+    .stack_pointer = "rsp",
+    .frame_pointer = "rbp",
+    .address_space = "cr3",
+    // Not the process-context identifier and its no-flush bit.
+    .address_space_mask = ~std::uint64_t{0xfff} & ~(std::uint64_t{1} << 63),
+    .general = kGeneral,
+    .state = kState,
+    .higher_level_is_user = true,
+    .level = level,
+    .level_name = level_name,
+    .interrupted_level = interrupted_level,
+    .handler_reach = 16,  // vector and error code
+    .return_thunks = kReturnThunks,
+    .exec_calls = kExecCalls,
+    .operands = kOperands,
+    .counter = GuestCounter::kTsc,
+};
+
+extern constexpr Architecture kI386{
+    .name = "i386",
+    .decode = decode<false>,
+    .stack_pointer = "esp",
+    .frame_pointer = "ebp",
+    .address_space = kX86_64.address_space,
+    .address_space_mask = kX86_64.address_space_mask,
+    .general = kGeneral32,
+    .state = kState,
+    .higher_level_is_user = true,
+    .level = level,
+    .level_name = level_name,
+    .interrupted_level = interrupted_level,
+    .handler_reach = kX86_64.handler_reach,
+    .return_thunks = kReturnThunks,
+    .counter = GuestCounter::kTsc,
+};
 
 }  // namespace trapline

@@ -120,11 +120,11 @@ void* run(void*) {
     const std::uint32_t flush = requested.load(std::memory_order_acquire);
     const bool stop = stopping.load(std::memory_order_acquire);
     const bool flushing = flush != completed.load(std::memory_order_relaxed) || stop;
-    const std::uint64_t now = read_clock(ClockId::kMono);
+    const std::uint64_t now = read_clock(ClockId::kMono);  // later events are in no order yet
     wake.store(0, std::memory_order_relaxed);
     bool full = false;
     for (const Ring& ring : rings) full = full || ring.used() > ring.size() / 2;
-    const bool any = drain_rings(flushing || full ? UINT64_MAX : now - kSettle);
+    const bool any = drain_rings(stop ? UINT64_MAX : flushing || full ? now + 1 : now - kSettle);
     file.drain();
     if (flushing) {
       switch_file();

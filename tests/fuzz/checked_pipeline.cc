@@ -174,6 +174,7 @@ std::uint64_t read_all(std::unique_ptr<Source> source, Times times,
   const auto range = source->range();
   hold(times == Times::kMayGoBack || !range || range->first <= range->second,
        "a recording ends before it begins");
+  source->select(EventClass::kAll);
   std::vector<std::unique_ptr<Source>> sources;
   sources.push_back(std::move(source));
   Timeline timeline(std::move(sources));
@@ -194,11 +195,18 @@ std::uint64_t read_all(std::unique_ptr<Source> source, Times times,
         (void)from.exit_reason(exit->isa, exit->reason, exit->exception_class);
       if (const auto* exit = std::get_if<KvmUserspaceExit>(&event.payload))
         (void)from.userspace_reason(exit->reason);
+      if (const auto* host = std::get_if<HostEvent>(&event.payload))
+        (void)from.kernel_function(host->address);
     }
     hold(pipeline.push(event), "the pipeline ended before its events");
   }
   pipeline.finish(last);
   spans.finish(pipeline);
+  const SourceCounters counted = timeline.source(0).counters();
+  hold(counted.events <= events, "events are counted that were not read");
+  hold(counted.gaps_uncounted <= counted.gaps,
+       "there are more losses without a number than losses");
+  hold(timeline.status() || !timeline.status().error().message.empty(), "an error says nothing");
   (void)timeline.source(0).event_counts();
   (void)timeline.progress();
   return events;

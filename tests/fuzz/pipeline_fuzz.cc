@@ -6,14 +6,17 @@
 //   with losses    every exit that is handed out is a true one: none bridges a loss
 //
 // and always the guarantees of checked_pipeline.h. Losses are of a CPU, as the kernel has them.
+#include <algorithm>
 #include <array>
 #include <set>
 #include <tuple>
 
+#include "merge/source/timeline.h"
 #include "tests/fuzz/bounded.h"
 #include "tests/fuzz/checked_pipeline.h"
 #include "tests/fuzz/choices.h"
 #include "tests/fuzz/input_files.h"
+#include "tests/support/memory_source.h"
 
 namespace {
 
@@ -301,18 +304,41 @@ void tell(const Host& host, const std::set<TrueExit>& found) {
   }
 }
 
+// A source for each CPU, which now and then has nothing yet.
+Timeline timeline_of(const Host& host) {
+  std::vector<std::unique_ptr<Source>> sources;
+  for (unsigned cpu = 0; cpu < kCpus; ++cpu) {
+    auto source = std::make_unique<test::MemorySource>();
+    unsigned since = 0;
+    for (const Event& event : host.events()) {
+      if (event.cpu != cpu) continue;
+      if (++since % 7 == 0) source->add_nothing_yet();
+      source->add(event);
+    }
+    sources.push_back(std::move(source));
+  }
+  return Timeline(std::move(sources));
+}
+
 void play(const Host& host) {
   fuzz::CheckedSpans spans;
   Found found;
   PipelineOptions options;
   options.model.user_end = UserEnd::kIoctl;
   Pipeline pipeline(std::move(options), {&spans, &found});
+  Timeline timeline = timeline_of(host);
   Timestamp last;
-  for (const Event& event : host.events()) {
-    fuzz::hold(event.at >= last, "the target's events are not in order");
+  std::size_t events = 0;
+  for (Event event;;) {
+    const Read read = timeline.next(event);
+    if (read == Read::kPending) continue;
+    if (read == Read::kEnd) break;
+    fuzz::hold(event.at >= last, "events of several sources are not in order");
     last = event.at;
+    ++events;
     fuzz::hold(pipeline.push(event), "the pipeline ended before its events");
   }
+  fuzz::hold(timeline.status() && events == host.events().size(), "events are missing");
   pipeline.finish(last);
   tell(host, found.all);
   spans.finish(pipeline);

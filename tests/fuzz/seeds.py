@@ -10,11 +10,12 @@ import re
 import struct
 import sys
 import tempfile
+import zlib
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "merge")]
 import worst_cases  # noqa: E402
-from perf_data import PerfData  # noqa: E402
+from perf_data import SAMPLE_TYPE, PerfData, record, zstd  # noqa: E402
 from trace_dat import FORMATS, TraceDat  # noqa: E402
 
 NEXT_FILE = b"\xfe\xed\xf1\x1e"
@@ -83,12 +84,88 @@ def perf_data():
         yield perf.pipe(compressed)
     for path in sorted((TESTS / "data" / "perf").glob("*.perf.data")):
         yield path.read_bytes()
+    yield from other_perf_data()
+
+
+class ReadPerfData(PerfData):
+    """Samples with values of a group of counters and with a chain of callers, of another clock."""
+    def __init__(self, read_format, clock):
+        super().__init__(2, SAMPLE_TYPE | 1 << 4 | 1 << 5)
+        self.read_format, self.clock_id = read_format, clock
+
+    def raw(self, cpu, time, data):
+        data += bytes(-(len(data) + 4) % 8)
+        of_each = 1 + bin(self.read_format & 20).count("1")
+        times = bin(self.read_format & 3).count("1")
+        values = struct.pack("<Q", 2) + bytes(8 * (times + 2 * of_each)) if self.read_format & 8 else bytes(8 * (times + of_each))
+        self.records += record(9, struct.pack("<QIIQII", 77, 1, 1, time, cpu, 0) + values + struct.pack("<QQQ", 2, 1, 2)
+                               + struct.pack("<I", len(data)) + data)
+
+    def attr(self):
+        attr = bytearray(super().attr())
+        struct.pack_into("<QQ", attr, 32, self.read_format, 1 << 18 | 1 << 25)
+        struct.pack_into("<i", attr, 92, self.clock_id)
+        return bytes(attr)
+
+
+def other_perf_data():
+    for read_format, clock in ((0, 0), (1, 1), (2, 4), (4, 7), (12, 11), (15, 3), (31, -1)):
+        yield every_event(ReadPerfData(read_format, clock)).file()
+    for magic in (b"2ELIFREP", b"PERFFILE", b"perfdata"):
+        yield magic + bytes(96)
+    whole = every_event(PerfData(2))
+    for kind, body in ((70, struct.pack("<QQ", 16, 0) + bytes(32) + bytes(16)), (83, struct.pack("<Q", 64) + bytes(64)),
+                       (13, struct.pack("<Q", 3) + whole.trailer(0, 10 ** 9))):
+        one = every_event(PerfData(2))
+        one.records += record(kind, body)
+        yield one.file()
+    one = every_event(PerfData(2))
+    data = one.data(False)
+    frame = struct.pack("<IBB", 0xFD2FB528, 0, 0x50) + zstd(data[:1000])
+    one.records = record(83, struct.pack("<Q", len(frame)) + frame)
+    yield one.file().replace(bytes(24), bytes(24), 1)
+    for sample_type in (0, 1 << 1, SAMPLE_TYPE & ~(1 << 2), SAMPLE_TYPE & ~(1 << 10)):
+        yield every_event(PerfData(2, sample_type)).file()
+    for flags in (1 << 10, 1 << 18 | 1 << 27, 0):
+        one = every_event(PerfData(2)).file()
+        yield one[:144 - 40 + 40] + struct.pack("<Q", flags) + one[152:]
+    yield PerfData(1).file()
+
+
+def other_trace_dat():
+    """Options, buffers and kinds of data that the recordings lack."""
+    def option(number, body):
+        return struct.pack("<HI", number, len(body)) + body
+
+    def file(dat):
+        with tempfile.NamedTemporaryFile() as made_file:
+            dat.write(made_file.name)
+            return pathlib.Path(made_file.name).read_bytes()
+
+    counts = b"CPU: 0\nentries: 5\nread events: 5\n"
+    for options in (option(1, b"0x10\0") + option(7, b"-500\0") + option(999, b"x") + option(2, counts)
+                    + option(2, b"\nBuffer: a\n") + option(2, counts), option(3, struct.pack("<Q", 4096) + b"a\0"),
+                    option(3, struct.pack("<Q", 1 << 40) + b"b\0"), option(8, b"5 cpu\0"), option(4, b"local [x86-tsc]\0")):
+        yield file(every_event(TraceDat(2, options=options)))
+        yield file(TraceDat(2, options=options))
+    symbols = b"ffffffff81000000 T start\nffffffff81000100 t small_b\tx\n0 T none\n"
+    dat = every_event()
+    dat.event(0, 2 * 10 ** 9, "ftrace:funcgraph_entry", 5, func=0xffffffff81000100, depth=1)
+    dat.event(0, 3 * 10 ** 9, "ftrace:funcgraph_exit", 5, func=0xffffffff81000108, depth=1)
+    yield file(dat).replace(struct.pack("<IIQ", 0, 0, 0), struct.pack("<I", len(symbols)) + symbols + bytes(12), 1)
+    whole = file(every_event())
+    yield whole.replace(b"flyrecord\0", b"latency  \0", 1)
+    at = whole.index(b"flyrecord\0") + 10
+    yield whole[:at] + struct.pack("<4Q", 8192, 8192, 8192, 8192) + whole[at + 32:]
+    yield whole[:-5000] + b"\xff" * 5000
 
 
 def trace_dat():
     with tempfile.NamedTemporaryFile() as file:
         every_event().write(file.name)
         yield pathlib.Path(file.name).read_bytes()
+    for dat in other_trace_dat():
+        yield dat
     for path in recordings():
         yield path.read_bytes()
     for _, path in made(""):
@@ -166,6 +243,8 @@ def renamed(files):
                 name = f"{number}.dat"
             elif name == "task.txt":
                 data = re.sub(rb"([tp]id=)%d\b" % tid, rb"\g<1>%d" % number, data)
+            elif name.startswith(("perf-cpu", "kernel-cpu")):
+                data = data.replace(struct.pack("<I", tid), struct.pack("<I", number))
         for sid in sids:
             data = data.replace(b"sid=" + sid.encode(), b"sid=1") if name == "task.txt" else data
             name = "sid-1.map" if name == f"sid-{sid}.map" else name
@@ -251,9 +330,59 @@ def symbols():
     yield b"# symbols: 2\n# path name: /bin/x\n# build-id: 12ab\n0000000000001000 00000020 T main\n"
 
 
+def small_elf(names, link=None, build_id=b""):
+    """An ELF file of one section of code, a function in it for each name."""
+    strings = b"\0" + b"".join(name + b"\0" for name in names)
+    table = bytes(24)
+    for i, name in enumerate(names):
+        table += struct.pack("<IBBHQQ", strings.index(name), (0x12, 0x02, 0x22, 0x1a, 0x10)[i % 5], 0, 1,
+                             0x401000 + 32 * i, 16 * (i % 3))
+    note = struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id if build_id else b""
+    link = b"" if link is None else link[0] + b"\0" * (4 - len(link[0]) % 4) + struct.pack("<I", link[1])
+    parts = [(b".text", 1, 6, 0x401000, bytes(512)), (b".symtab", 2, 0, 0, table if names else b""),
+             (b".strtab", 3, 0, 0, strings), (b".gnu_debuglink", 1, 0, 0, link),
+             (b".note.gnu.build-id", 7, 2, 0x402000, note)]
+    section_names = b"\0" + b"".join(part[0] + b"\0" for part in parts) + b".shstrtab\0"
+    parts.append((b".shstrtab", 3, 0, 0, section_names))
+    at, body, sections, notes = 120, b"", bytes(64), bytes(56)
+    for name, kind, flags, address, data in parts:
+        if name.startswith(b".note"):
+            notes = struct.pack("<IIQQQQQQ", 4, 4, at, address, address, len(data), len(data), 4)
+        sections += struct.pack("<IIQQQQIIQQ", section_names.index(name + b"\0"), kind if data else 1, flags, address, at,
+                                len(data), 3 if kind == 2 else 0, 1, 4, 24 if kind == 2 else 0)
+        data += bytes(-len(data) % 8)
+        body, at = body + data, at + len(data)
+    return (b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0x401000, 64, at, 0, 64, 56, 1, 64,
+                                                      len(parts) + 1, len(parts)) + notes + body + sections)
+
+
 def elf():
+    files = ("prog", "prog.debug", "answers")
     for path in sorted((TESTS / "data").rglob("*.elf")):
         yield path.read_bytes()
+    names = [b"main", b"_Z3foov", b"_ZN1a1bEv", b"_Z1!v", b"_RNvC1a1b", b"init", b"$x", b"_start"]
+    debug = small_elf(names)
+    yield debug
+    for build_id, other in ((b"", b""), (b"\x12\xab" * 10,) * 2, (b"\x12\xab" * 10, b"\x34\xcd" * 10)):
+        debug = small_elf(names, None, other)
+        for crc in (zlib.crc32(debug), 5):
+            yield pack({"prog": small_elf([], (b"prog.debug", crc), build_id), "prog.debug": debug}, files)
+    # Answers of a worker that was taken over, and some that are impossible.
+    def text(value):
+        return struct.pack("<I", len(value)) + value
+
+    def answer(kind, payload):
+        return bytes([kind, len(payload)]) + payload
+
+    facts = answer(5, text(b"12ab") + text(b"") + struct.pack("<IIQQQQ", 0, 1, 0x2000, 0x3000, 0x1000, 0x1800))
+    rows = b"".join(struct.pack("<QQQII", 0x1000 + 16 * i, 8 * i, 0x1800, 84, 1) + text(b"_Z%d" % i) for i in range(5))
+    lines = struct.pack("<QI", 0x1010, 7) + text(b"a.c") + struct.pack("<QI", 0x1000, 5) + text(b"b.c")
+    whole = facts + answer(7, rows) + answer(10, b"") + answer(4, text(b"a") + text(b"") + text(b"c"))
+    for answers in (whole + answer(4, text(b"e")) + facts + answer(8, lines) + answer(10, b""), facts + answer(8, b""),
+                    facts + answer(7, rows[:-9]), answer(5, b"123"), answer(5, text(b"zz") + text(b"") + bytes(8)),
+                    answer(11, struct.pack("<I", 3) + text(b"no")), facts + answer(7, rows) + answer(10, b"") + answer(4, b"12"),
+                    whole + facts + answer(8, lines[:-2])):
+        yield pack({"prog": small_elf([b"main"]), "answers": answers}, files)
 
 
 def session_json():
@@ -304,8 +433,28 @@ def trace_text():
                  b"next_pid=2 next_prio=120\nb-2 [000] 5.2: sched_switch: b:2 [120] S ==> a:1 [120]",
                  b"a-1 [000] .... 5.1: sys_ioctl(fd: d, cmd: ae80, arg: 0)"):
         yield line + b"\na-1 [000] 6.678901: kvm_entry: vcpu 0, rip 0xfff0\n"
+    head = b"CPU 0/KVM-5 [001] d..1. "
+    for text in (b"print: ip=0x1 buf=trapline: E cpu0 d=1 0x100a30 small_b", b"print: 0xff: trapline: sync 1 7 0 before mono=5",
+                 b"tracing_mark_write: qemu_mutex_lock x", b"0xffffffff8110: text", b"bprint: f: text",
+                 b"sys_enter_futex: uaddr: 0x7f, op: 0x80, val: 0x1, utime: 0x0", b"sys_exit_futex: 0x0",
+                 b"kvm_userspace_exit: reason KVM_EXIT_IO (2)", b"kvm_userspace_exit: reason restart (4)",
+                 b"kvm_pio: pio_write at 0x70 size 1 count 1 val 0x8f ", b"kvm_exit: reason NEW_REASON rip 0x1 info 0 0",
+                 b"kvm:kvm_exit: vcpu 0 reason 0x4f rip 0x1", b"kvm_exit: vcpu 0 reason UNKNOWN (79) rip 0x1", b"unknown_event: a=1",
+                 b"block_rq_issue: 254,16 RA 4096 () 57344 + 8 [a]", b"funcgraph_entry: func=0x1 depth=2"):
+        yield (head + b"5.000001: " + text + b"\n") * 2 + head + b"4.9: kvm_entry: vcpu 0\n"
+    yield b"a-1 [000] 5.1: sys_futex(uaddr: 7f, op: 80, val: 1)\na-1 [000] 5.2: sys_futex -> 0x0\na-1 [000] 5.3: other(x)\n"
+    yield b"no trace\n" * 3
+    yield (b"a-1 ( 5) [000] d... 5.1: kvm_entry: vcpu 0\n  <...>-2 (-----) [001] 5.2: kvm_exit: reason HLT rip 0x1 info\n"
+           b" 0 0\nnoise\nmore noise\na b-3 [0000] 7: kvm_entry: vcpu 0\ncpu_0: a-1 [000] 8.1: kvm_entry: vcpu 1\n"
+           b"a-1 [000] 8.0: kvm_exit: reason\na-1 [000] 8.2: kvm_exit: reason HLT\n\n")
     yield (b"a-1 [000] 1.000001: kvm_entry: vcpu 0\na-2 [001] 1.000002: kvm_exit: reason HLT rip 0x1 info 0 0\n"
            b"CPU:1 [LOST 7 EVENTS]\na-2 [001] 1.000004: kvm_entry: vcpu 1\nCPU:0 [EVENTS DROPPED]\n")
+
+
+def text_fields():
+    for form in range(66):
+        for data in choices():
+            yield bytes([form]) + data[form % 7:96 + form % 7]
 
 
 def sync_records():
@@ -341,9 +490,32 @@ def decoders():
         code = (TESTS / path).read_bytes()
         for at in range(4096, len(code) - 256, max(256, len(code) // 40)):
             yield bytes([number]) + code[at:at + 256]
-    yield b"\3" + struct.pack("<8I", 0x00008067, 0x000080e7, 0x0c0000ef, 0x10200073, 0x30200073, 0x00113423, 0x7139,
-                              0x8082)
-    yield b"\0\xe8\x00\x00\x00\x00\xff\xd0\xc3\xff\x15\x00\x00\x00\x00\x0f\x05\x48\xcf\x0f\x07\xca\x00\x00"
+    # Each form that the decoders know, and its neighbours.
+    riscv = (0x00008067, 0x00028067, 0x000080e7, 0x008282e7, 0x0c0000ef, 0x004000ef, 0x80000297, 0x00000073,
+             0x10200073, 0x30200073, 0x00113423, 0x01010113, 0x00010133, 0x00053103, 0x34011173, 0x54ca3013,
+             0x0080006f, 0x00000067)
+    riscv_16 = (0x7139, 0x8082, 0x9082, 0x8282, 0x9282, 0x9702, 0x812A, 0xe406, 0x6102, 0x0001, 0x9002)
+    yield b"\3" + struct.pack(f"<{len(riscv)}I", *riscv)
+    yield b"\3" + struct.pack(f"<{len(riscv_16)}H", *riscv_16)
+    a64 = (0x94000010, 0x94000001, 0x97fffff0, 0xd63f0100, 0xd73f0811, 0xd65f03c0, 0xd65f0bff, 0xd69f03e0, 0xd69f0bff,
+           0xd61f0100, 0xd4000001, 0xd4000002, 0xd4000003, 0xa9bf7bfd, 0xa9017bfd, 0xf9000bfe, 0xf81f0ffe, 0x9100001f,
+           0x9100011f, 0xcb2063ff, 0x8b20611f, 0xf2ca899f, 0xd503201f)
+    yield b"\2" + struct.pack(f"<{len(a64)}I", *a64)
+    x86 = (b"\xe8\x10\x20\0\0", b"\xe8\0\0\0\0", b"\x66\xe8\x34\x12", b"\xff\xd0", b"\x41\xff\xd3", b"\xff\x15\0\0\0\0",
+           b"\xff\x1d\0\0\0\0", b"\xff\xe0", b"\xc3", b"\xc2\x08\0", b"\xf3\xc3", b"\xcb", b"\xca\x08\0",
+           b"\x9a\x34\x12\0\xf0", b"\x9a\x78\x56\x34\x12\x10\0", b"\xcf", b"\x48\xcf", b"\x0f\x05", b"\x0f\x34",
+           b"\x0f\x07", b"\x0f\x35", b"\x0f\x1f\x84\0TRLN", b"\x2e\x3e\x26\x36\x64\x65\x67\xf0\xf2\x90", b"\xff", b"\x0f")
+    for number in (0, 1):
+        for code in x86:
+            yield bytes([number]) + code
+        # A frame that the processor pushed for a handler, with an error code and without.
+        for error in (b"", bytes(8)):
+            yield bytes([number]) + error + struct.pack("<6Q", 0x401000, 0x33, 0x246, 0x7fff0000, 0x2b, 0) + bytes(72)
+        yield bytes([number]) + struct.pack("<2Q", 0x33, 0x80050033) + bytes(96)
+    for level in (0, 1, 3):
+        yield b"\3" + struct.pack("<3Q", level, 0x80201001, 0x1000) + bytes(64)
+    for level, control in ((0, 1), (1, 1 << 62), (3, 0), (2, 0)):
+        yield b"\2" + struct.pack("<5Q", level << 2, control, 0x1000, 0x2000, 0x8000) + bytes(64)
 
 
 def choices():
@@ -356,7 +528,7 @@ def choices():
         yield bytes(data)
 
 
-call_tracker = pipeline = simpletrace_written = choices
+call_tracker = directory_written = pipeline = record_order = simple_backend = simpletrace_written = unfinished = choices
 
 
 def sdt_notes():

@@ -33,6 +33,8 @@ FORMATS = {
     "block:block_rq_issue": "u32 dev,u64 sector,u32 nr_sector,c8 rwbs",
     "block:block_rq_complete": "u32 dev,u64 sector,u32 nr_sector,c8 rwbs",
     "task:task_newtask": "u32 pid,u64 clone_flags",
+    "ftrace:funcgraph_entry": "u64 func,u32 depth",
+    "ftrace:funcgraph_exit": "u64 func,u32 depth",
     "ftrace:print": "u64 ip,text buf",
 }
 COMMON = (("unsigned short common_type", 0, 2), ("unsigned char common_flags", 2, 1),

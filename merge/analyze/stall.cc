@@ -4,26 +4,26 @@
 
 namespace trapline {
 
-void StallShares::add(StallCause cause, const Culprit& culprit, std::uint64_t ns, ThreadId root) {
-  if (ns == 0) return;
-  const auto same = std::ranges::find_if(sums_, [&](const StallShare& share) {
-    return share.cause == cause && share.culprit == culprit;
+void StallShares::add(const StallShare& share) {
+  if (share.ns == 0) return;
+  const auto same = std::ranges::find_if(sums_, [&](const StallShare& one) {
+    return one.cause == share.cause && one.culprit == share.culprit && one.work == share.work;
   });
   if (same != sums_.end()) {
-    same->ns += ns;
-    if (same->root != root) same->root = {};
+    same->ns += share.ns;
+    if (same->root != share.root) same->root = {};
   } else if (sums_.size() < kMost) {
-    sums_.push_back({cause, culprit, ns, root});
-  } else if (culprit != unknown_for(Missing::kRoom)) {
-    add(cause, unknown_for(Missing::kRoom), ns);
+    sums_.push_back(share);
+  } else if (const StallShare other{share.cause, unknown_for(Missing::kRoom), share.ns};
+             share.culprit != other.culprit || share.work != other.work) {
+    add(other);
   } else {
-    sums_.push_back({cause, culprit, ns});  // one for each cause
+    sums_.push_back(other);  // one for each cause
   }
 }
 
 void StallShares::add(const StallShares& others) {
-  for (const StallShare& share : others.sums_)
-    add(share.cause, share.culprit, share.ns, share.root);
+  for (const StallShare& share : others.sums_) add(share);
 }
 
 std::uint64_t StallShares::total() const {

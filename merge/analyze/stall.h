@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "merge/analyze/culprit.h"
+#include "merge/analyze/memory_work.h"
 
 namespace trapline {
 
@@ -27,6 +28,7 @@ struct StallShare {
   std::uint64_t ns = 0;
   // That the culprit waited for itself, where it was one thread in all pieces (WaitShare::root).
   ThreadId root = {};
+  MemoryWork work = MemoryWork::kNone;  // in which it was
 };
 
 struct Stall {
@@ -54,11 +56,11 @@ struct OpenStall {
   [[nodiscard]] std::uint64_t length() const { return elapsed(begin, end); }
 };
 
-// Sums by cause and culprit; beyond kMost of them the time of further ones is unknown.
+// Sums by cause, culprit and work; beyond kMost of them the time of further ones is unknown.
 class StallShares {
  public:
   static constexpr std::size_t kMost = 64;
-  void add(StallCause cause, const Culprit& culprit, std::uint64_t ns, ThreadId root = {});
+  void add(const StallShare& share);
   void add(const StallShares& others);
   [[nodiscard]] std::uint64_t total() const;
   [[nodiscard]] std::vector<StallShare> largest_first() const;

@@ -49,6 +49,10 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
     if (pipeline.counts(run->thread)) on_guest(*run);
     on_exit(run->thread, run->end, pipeline);
   }
+  if (const auto* host = std::get_if<HostEvent>(&event.payload);
+      host != nullptr && MemoryWorks::looks_at(host->step)) {
+    if (Thread* thread = threads_.find(event.thread)) thread->memory.on(host->step, event.at);
+  }
   if (!is_any_of<SchedWakeup, SchedSwitch, KvmEntry, KvmExit, Lost>(event.payload)) return;
   if (const auto* wakeup = std::get_if<SchedWakeup>(&event.payload)) {
     Thread* thread = servers_.served_by() ? threads_.find(wakeup->thread) : nullptr;
@@ -64,9 +68,10 @@ void StallTracker::on(const Event& event, const Pipeline& pipeline) {
       thread->stops.push_back(event.at);
     }
   } else if (std::holds_alternative<KvmEntry>(event.payload)) {
-    if (Thread* thread = threads_.find(event.thread); thread != nullptr && thread->halts) {
-      settle(*thread);
+    if (Thread* thread = threads_.find(event.thread)) {
+      if (thread->halts) settle(*thread);
       thread->halts = false;
+      thread->memory.forget_open();
     }
     on_entry(event.thread, event.at, pipeline);
   } else if (const auto* exit = std::get_if<KvmExit>(&event.payload)) {
@@ -112,25 +117,42 @@ void StallTracker::on_guest(const GuestRun& run) {
   thread->until = run.end;
   Chain& chain = thread->chain;
   if (!chain.any) return;
-  thread->between.add(StallCause::kGuest, Culprit(), elapsed(run.begin, run.end));
+  thread->between.add({StallCause::kGuest, Culprit(), elapsed(run.begin, run.end)});
   if (elapsed(chain.end, run.end) > kMostBetween) close(*thread);
 }
 
-// Adds the piece to the sums, its waits by those who are to blame.
+// Adds the piece to the sums, cut where memory was reclaimed or compacted.
 void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
+                          StallShares& into) const {
+  Piece cut = piece;
+  if (piece.state != State::kPaused) {
+    for (const MemoryWorks::Run& run : thread.memory.ended()) {
+      const Timestamp begin = std::max(run.begin, cut.begin), end = std::min(run.end, piece.end);
+      if (begin >= end) continue;
+      divide(thread, {piece.state, cut.begin, begin}, page, MemoryWork::kNone, into);
+      divide(thread, {piece.state, begin, end}, page, run.work, into);
+      cut.begin = end;
+    }
+  }
+  divide(thread, cut, page, MemoryWork::kNone, into);
+}
+
+// Its waits by those who are to blame.
+void StallTracker::divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
                           StallShares& into) const {
   const bool waits = piece.state == State::kPreempted || piece.state == State::kBlocked ||
                      piece.state == State::kPaused || page;
   StallCause cause = cause_of(piece.state);
-  if (!waits) return into.add(cause, Culprit(), elapsed(piece.begin, piece.end));
+  if (!waits)
+    return into.add({cause, Culprit(), elapsed(piece.begin, piece.end), ThreadId{}, work});
   if (is_stopped_by_signal(thread, piece)) cause = StallCause::kSignal;
   Timestamp at = piece.begin;
   const auto rest = [&](Timestamp until) {
     if (until <= at) return;
     // Before and between the sleeps of such a halt KVM polls.
     const Missing missing = until == end_ ? Missing::kNone : Missing::kRoom;
-    into.add(page ? StallCause::kKernel : cause, page ? Culprit() : unknown_for(missing),
-             elapsed(at, until));
+    into.add({page ? StallCause::kKernel : cause, page ? Culprit() : unknown_for(missing),
+              elapsed(at, until), ThreadId{}, work});
     at = until;
   };
   // In order of time, as the stops and serves are.
@@ -155,7 +177,7 @@ void StallTracker::divide(const Thread& thread, const Piece& piece, bool page,
       culprit.kind = CulpritKind::kThread;
       culprit.thread = serve->server;
     }
-    into.add(why, culprit, elapsed(at, end), root);
+    into.add({why, culprit, elapsed(at, end), root, work});
     at = std::max(at, end);
   }
   rest(piece.end);
@@ -232,6 +254,7 @@ void StallTracker::settle(Thread& thread, const ExitSpan* exit, bool wanted) {
   thread.shares.clear();
   thread.stops.clear();
   thread.serves.clear();
+  thread.memory.clear();
   if (const auto vm = vm_of_.find(thread.id); vm != vm_of_.end()) end_gaps(*vm->second, false);
 }
 

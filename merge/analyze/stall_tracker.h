@@ -102,6 +102,7 @@ class StallTracker {
     std::vector<WaitShare> shares;  // of the waits that ended since then
     std::vector<Timestamp> stops;   // by a signal
     std::vector<Serve> serves;      // wake-ups for a page
+    MemoryWorks memory;             // that ended since then
     Timestamp until;                // up to where all is known
     Chain chain;
     StallShares between;  // after the chain
@@ -138,6 +139,8 @@ class StallTracker {
   static void leave_out_halt(Thread& thread);
   void settle(Thread& thread, const ExitSpan* exit = nullptr, bool wanted = true);
   void divide(const Thread& thread, const Piece& piece, bool page, StallShares& into) const;
+  void divide(const Thread& thread, const Piece& piece, bool page, MemoryWork work,
+              StallShares& into) const;
   [[nodiscard]] static bool goes_on(const Chain& chain, Timestamp at, std::uint64_t length);
   [[nodiscard]] static bool is_at_the_fault(const Chain& chain, const Chain& unit);
   void join(Thread& thread, Chain&& unit);

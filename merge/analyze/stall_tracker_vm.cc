@@ -62,7 +62,10 @@ void StallTracker::on_exit(ThreadId id, Timestamp at, const Pipeline& pipeline) 
 
 // Whether a vCPU is in the guest is not known until its next entry or exit.
 void StallTracker::on_lost() {
-  for (auto& entry : threads_.entries()) entry.state.in_guest = entry.state.known = false;
+  for (auto& entry : threads_.entries()) {
+    entry.state.in_guest = entry.state.known = false;
+    entry.state.memory.forget_open();
+  }
   for (auto& [process, vm] : vms_) {
     vm.in_guest = 0;
     vm.unknown = vm.vcpus.size();
@@ -85,7 +88,7 @@ void StallTracker::tell_gaps(const Thread& thread, const Piece& piece, bool page
     Gap::Vcpu& vcpu = gap.vcpus[thread.id];
     if (piece.state == State::kHalted && !page) {
       vcpu.halted_ns += elapsed(cut.begin, cut.end);
-      vcpu.shares.add(StallCause::kHalted, Culprit(), elapsed(cut.begin, cut.end));
+      vcpu.shares.add({StallCause::kHalted, Culprit(), elapsed(cut.begin, cut.end)});
     } else if (piece.state <= State::kHalted || piece.state == State::kPaused) {
       vcpu.stopped_ns += elapsed(cut.begin, cut.end);
       divide(thread, cut, page, vcpu.shares);

@@ -75,6 +75,10 @@ void WakeCause::on(const Event& event, const HostEvent& host) {
     case HostStep::kFunctionBegin:
     case HostStep::kFunctionEnd:
     case HostStep::kMigrate:
+    case HostStep::kReclaimBegin:
+    case HostStep::kReclaimEnd:
+    case HostStep::kCompactionBegin:
+    case HostStep::kCompactionEnd:
       break;
   }
 }

@@ -29,6 +29,11 @@ std::string_view key_of(StallCause cause) {
   return kKeys[static_cast<std::size_t>(cause)];
 }
 
+std::string_view phase_of(MemoryWork work) {
+  constexpr std::string_view kKeys[] = {"", "reclaim", "compaction"};
+  return kKeys[static_cast<std::size_t>(work)];
+}
+
 // ", until X let it go on".
 std::string ended_by(const StallShare& share, const Naming& names) {
   if (share.culprit.kind == CulpritKind::kUnknown) return {};
@@ -36,7 +41,7 @@ std::string ended_by(const StallShare& share, const Naming& names) {
 }
 
 // `open`: the stall lasts at the end.
-std::string text_of(const StallShare& share, bool open, const Naming& names) {
+std::string cause_text(const StallShare& share, bool open, const Naming& names) {
   const ExitModel& model = names.pipeline.exits().model();
   const bool lasts = open && share.culprit == Culprit();
   switch (share.cause) {
@@ -67,6 +72,12 @@ std::string text_of(const StallShare& share, bool open, const Naming& names) {
       return "the guest had halted it";
   }
   return {};
+}
+
+std::string text_of(const StallShare& share, bool open, const Naming& names) {
+  constexpr std::string_view kWork[] = {"", " (in direct reclaim of memory)",
+                                        " (in compaction of memory)"};
+  return cause_text(share, open, names) + std::string(kWork[static_cast<std::size_t>(share.work)]);
 }
 
 bool has_culprit(StallCause cause) {
@@ -119,7 +130,7 @@ StallRow row_of(const Stall& stall, const Naming& names) {
     row.causes.push_back(
         {key_of(share.cause),
          has_culprit(share.cause) ? names.text(share.culprit, share.root) : std::string(),
-         text_of(share, stall.open, names), share.ns});
+         phase_of(share.work), text_of(share, stall.open, names), share.ns});
   }
   row.limits = limits_of(stall);
   return row;
@@ -228,12 +239,14 @@ Table stall_table(std::span<const StallRow> rows) {
             [](const Row& row) { return row.causes.front().key; });
   table.add({.key = "culprit", .json = false},
             [](const Row& row) { return text_or_null(row.causes.front().culprit); });
+  table.add({.key = "phase", .unit = Unit::kWord, .json = false},
+            [](const Row& row) { return text_or_null(std::string(row.causes.front().phase)); });
   table.add({.title = "largest cause", .unit = Unit::kSubject, .json = false}, [](const Row& row) {
     const StallRow::Cause& cause = row.causes.front();
     const bool doubtful = !row.knows_user && cause.key == key_of(StallCause::kKernel);
-    const std::string who = doubtful                ? " or QEMU"
-                            : cause.culprit.empty() ? ""
-                                                    : ": " + cause.culprit;
+    std::string who = doubtful ? " or QEMU" : "";
+    if (!cause.culprit.empty()) who += ": " + cause.culprit;
+    if (!cause.phase.empty()) who += fmt::format(" ({})", cause.phase);
     return Share{.ns = cause.ns, .whole = row.stall.length(), .of = std::string(cause.key) + who};
   });
   table.add({.key = "cause_ns", .json = false},

@@ -22,9 +22,10 @@ struct StallLimit {
 
 struct StallRow {
   struct Cause {
-    std::string_view key;  // "preempted", of docs/formats/report.md
-    std::string culprit;   // empty: none
-    std::string text;      // "the host's kernel worked for it"
+    std::string_view key;    // "preempted", of docs/formats/report.md
+    std::string culprit;     // empty: none
+    std::string_view phase;  // "reclaim", "compaction": of memory; empty: none
+    std::string text;        // "the host's kernel worked for it"
     std::uint64_t ns = 0;
   };
   Stall stall;

@@ -22,6 +22,10 @@ enum class HostStep : std::uint8_t {
   kFutexEnd,       // futex() returns
   kFunctionBegin,  // a function of the kernel is called: address, number (its depth)
   kFunctionEnd,
+  kReclaimBegin,  // memory is reclaimed by the thread that wants some
+  kReclaimEnd,
+  kCompactionBegin,
+  kCompactionEnd,
 };
 struct HostEvent {
   HostStep step;

@@ -32,10 +32,19 @@ constexpr std::array kSchedEvents{"sched_switch", "sched_waking", "sched_wakeup"
                                   "sched_wakeup_new", "sched_migrate_task"};
 // The way of a read or write from its bio to the disk and back.
 constexpr std::array kBlockEvents{"block_bio_queue", "block_rq_issue", "block_rq_complete"};
-// Who woke a vCPU: timers, devices, the disk; who served a page: sys_enter_ioctl.
-constexpr std::array kStallEvents{"timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit",
-                                  "irq:irq_handler_entry", "irq:irq_handler_exit",
-                                  "block:block_rq_complete"};
+// Who woke a vCPU: timers, devices, the disk; who served a page: sys_enter_ioctl; when memory had
+// to be found for it.
+constexpr std::array kStallEvents{"timer:hrtimer_expire_entry",
+                                  "timer:hrtimer_expire_exit",
+                                  "irq:irq_handler_entry",
+                                  "irq:irq_handler_exit",
+                                  "block:block_rq_complete",
+                                  "vmscan:mm_vmscan_direct_reclaim_begin",
+                                  "vmscan:mm_vmscan_direct_reclaim_end",
+                                  "vmscan:mm_vmscan_memcg_reclaim_begin",
+                                  "vmscan:mm_vmscan_memcg_reclaim_end",
+                                  "compaction:mm_compaction_begin",
+                                  "compaction:mm_compaction_end"};
 constexpr std::array kAlways{"syscalls:sys_enter_ioctl", "task:task_newtask", "task:task_rename"};
 
 // _IO(KVMIO, 0x80): nobody but a virtual machine monitor makes it. Stalls need those, too, that

@@ -96,6 +96,7 @@ Json stalls_json(const std::vector<StallRow>& rows) {
     for (const StallRow::Cause& cause : row.causes) {
       one["causes"].push_back({{"cause", cause.key},
                                {"culprit", cause.culprit.empty() ? Json() : Json(cause.culprit)},
+                               {"phase", cause.phase.empty() ? Json() : Json(cause.phase)},
                                {"text", cause.text},
                                {"ns", cause.ns}});
     }

@@ -16,6 +16,7 @@ import sys
 
 import oracle
 import planted_oracle
+import stall_oracle
 from planted_oracle import cut, overlap
 
 FOUND, MOST, QUIET = 0.95, 1.01, "50ms"
@@ -175,6 +176,18 @@ def check_swap(trapline, folder, wrong):
           sum(planted), wrong)
 
 
+def check_reclaim(trapline, folder, wrong):
+    """Its cgroup's memory was full, so that the vCPU had to reclaim some before it got any."""
+    path = folder / "reclaim.dat"
+    recording = planted_oracle.Recording(str(path))
+    works = stall_oracle.memory_works(recording.events)[recording.vcpus[0]]
+    planted = sum(end - begin for begin, end, _ in works)
+    if len(works) < 4:
+        wrong.append(f"memory was reclaimed {len(works)} times")
+    found = sum(cause["ns"] for row in stalls(trapline, path) for cause in row["causes"] if cause["phase"] == "reclaim")
+    share(f"{len(works)} times memory was reclaimed", found, planted, wrong)
+
+
 def check_killed(trapline, folder, wrong, name="killed"):
     """QEMU was killed while a signal had stopped it."""
     events, _ = oracle.read(str(folder / name / "trace.dat"))
@@ -234,7 +247,7 @@ def check_quiet(trapline, folder, wrong):
 
 CHECKS = {"hog": check_hog, "lock": check_lock, "disk": check_disk, "quota": check_quota, "uffd": check_uffd,
           "stop": check_stop, "stop-vm": check_stop_vm, "migrate": check_migrate, "migrate-to": check_migrate_to, "faults": check_faults,
-          "swap": check_swap, "killed": check_killed, "killed-snapshot": check_killed_snapshot, "quiet": check_quiet}
+          "swap": check_swap, "reclaim": check_reclaim, "killed": check_killed, "killed-snapshot": check_killed_snapshot, "quiet": check_quiet}
 
 
 def main():

@@ -15,6 +15,8 @@ import oracle
 
 LEAST, BETWEEN, SHARE = 1_000_000, 100_000, 100
 STOPPED = ("kernel", "user", "preempted", "blocked", "paused")
+BEGINS = ("direct_reclaim_begin", "memcg_reclaim_begin", "memcg_softlimit_reclaim_begin", "node_reclaim_begin",
+          "compaction_begin")
 CAUSES = {"page": "blocked", "signal": "paused"}
 
 
@@ -194,6 +196,35 @@ def stalls_of(path):
     return sorted(found, key=lambda one: one[:2]), pieces, model
 
 
+def memory_works(events):
+    """By thread: (begin, end, what), of which the end was recorded, before the thread was in the guest again."""
+    works, begun = collections.defaultdict(list), {}
+    for event in events:
+        name = event.name.removeprefix("mm_vmscan_").removeprefix("mm_")
+        what = "reclaim" if "reclaim_" in name and name != event.name else "compaction"
+        if event.name == "kvm_entry":
+            begun.pop(event.tid, None)
+        elif name in BEGINS:
+            begun[event.tid] = (event.at, what)
+        elif name.removesuffix("end") + "begin" in BEGINS and event.tid in begun:
+            began, of = begun.pop(event.tid)
+            if of == what:
+                works[event.tid].append((began, event.at, what))
+    return works
+
+
+def check_phases(row, works):
+    told, known = collections.Counter(), collections.Counter()
+    for cause in row["causes"]:
+        told[cause["phase"]] += cause["ns"]
+    end = row["begin_ns"] + row["ns"]
+    for begin, until, what in works[row["tid"]]:
+        known[what] += max(0, min(end, until) - max(begin, row["begin_ns"]))
+    del told[None]
+    if told != +known:
+        yield f"{row['begin_ns']}: {dict(told)}, oracle {dict(+known)}"
+
+
 def sums_of(row):
     sums = collections.Counter()
     for cause in row["causes"]:
@@ -230,6 +261,9 @@ def check(trapline, path):
     got = json.loads(run.stdout)
     wrong = []
     theirs = {(row["begin_ns"], row["tid"]): row for row in got["stalls"] if row["vcpus"] is None}
+    works = memory_works(model.events)
+    for row in theirs.values():
+        wrong += check_phases(row, works)
     whole = [row for row in got["stalls"] if row["vcpus"] is not None]
     for row in got["stalls"]:
         if sum(cause["ns"] for cause in row["causes"]) != row["ns"]:

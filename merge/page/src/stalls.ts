@@ -9,8 +9,8 @@ const number = (text: string, title = ""): HTMLElement => h("td", { class: "numb
 
 function causesOf(stall: Stall): (Node | string)[] {
   const shown = stall.causes.slice(0, kCauses).filter((cause, i) => i === 0 || cause.ns * 20 >= stall.ns);
-  return shown.flatMap(({ cause, culprit, ns }, i) =>
-    [i ? "; " : "", cause, culprit === null ? "" : ": ", culprit === null ? "" : name(clip(culprit, 60)), ` ${percent(ns / Math.max(1, stall.ns))}`]);
+  return shown.flatMap(({ cause, culprit, phase, ns }, i) =>
+    [i ? "; " : "", cause, culprit === null ? "" : ": ", culprit === null ? "" : name(clip(culprit, 60)), phase === null ? " " : ` (${phase}) `, `${percent(ns / Math.max(1, stall.ns))}`]);
 }
 
 export function stalls(data: Recording): HTMLElement[] {

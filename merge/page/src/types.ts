@@ -249,7 +249,7 @@ export interface Stall {
   open: boolean; // it lasts at the end
   exits: number | null;
   exit: string | null; // the longest
-  causes: { cause: string; culprit: string | null; text: string; ns: number }[]; // the largest first
+  causes: { cause: string; culprit: string | null; phase: string | null; text: string; ns: number }[]; // the largest first
   noticed: { what: string; after_ns: number; source: string }[]; // what a guest may notice
   finding: string;
 }

@@ -196,6 +196,8 @@ template <HostStep kStep>
 void host_event(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{kStep, i32(s, e, 0), 0, 0, 0};
 }
+constexpr auto kReclaimBegin = host_event<HostStep::kReclaimBegin>;
+constexpr auto kReclaimEnd = host_event<HostStep::kReclaimEnd>;
 void sched_migrate_task(const Schema& s, const RecordedEvent& e, Payload& out) {
   out = HostEvent{HostStep::kMigrate, i32(s, e, 1, -1), i32(s, e, 0, -1), 0, 0};
 }
@@ -306,6 +308,19 @@ constexpr KnownEvent kKnown[] = {
     {"syscalls:sys_enter_futex", {"uaddr", "op", "val"}, sys_enter_futex, EventClass::kHalts},
     {"syscalls:sys_exit_futex", {}, host_event<HostStep::kFutexEnd>, EventClass::kHalts},
     {"kvm:kvm_apic_ipi", {}, host_event<HostStep::kIpi>, EventClass::kHalts},
+    {"vmscan:mm_vmscan_direct_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
+    {"vmscan:mm_vmscan_direct_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
+    {"vmscan:mm_vmscan_memcg_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
+    {"vmscan:mm_vmscan_memcg_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
+    {"vmscan:mm_vmscan_memcg_softlimit_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
+    {"vmscan:mm_vmscan_memcg_softlimit_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
+    {"vmscan:mm_vmscan_node_reclaim_begin", {}, kReclaimBegin, EventClass::kHalts},
+    {"vmscan:mm_vmscan_node_reclaim_end", {}, kReclaimEnd, EventClass::kHalts},
+    {"compaction:mm_compaction_begin",
+     {},
+     host_event<HostStep::kCompactionBegin>,
+     EventClass::kHalts},
+    {"compaction:mm_compaction_end", {}, host_event<HostStep::kCompactionEnd>, EventClass::kHalts},
     {"block:block_bio_queue",
      {"dev", "sector", "nr_sector", "rwbs"},
      block_io<BlockStep::kQueued>,

@@ -6,7 +6,8 @@
 //   h TIMES NS    halts until the timer of its local APIC, which it sets NS ahead each time
 //   w ROUNDS      computes for about a millisecond, then writes to one of 16 pages from 16 MiB on;
 //                 after 8 of them it reads the RTC
-//   m PAGES       touches so many pages of memory, 2 MiB apart, from 16 MiB on
+//   m PAGES STEPS touches so many pages of memory, 2 MiB apart, from 16 MiB on, and computes so many
+//                 steps before each (100,000: about a millisecond)
 //
 // It ends through isa-debug-exit at 0x501 and tells the console at 0x402 that it did.
 #include "known_work.h"
@@ -47,7 +48,7 @@ void kmain(const uint8_t* start_info) {
   const char* text = command_line(start_info);
   if (text == 0) return;
   const char what = *text++;
-  const uint32_t times = number(&text), ns = number(&text);
+  const uint32_t times = number(&text), ns = number(&text), steps = ns;
   uint64_t sum = 0;
   console_write("planted guest\n");
   if (what == 'h') timer_setup(on_timer);
@@ -57,6 +58,7 @@ void kmain(const uint8_t* start_info) {
     if (what == 'c' || what == 'l' || (what == 'w' && i % 8 == 0)) sum += rtc_read(0);
     if (what == 'h') halt_until_timer(ns);
     if (what == 'w') *(volatile uint8_t*)(0x1000000 + (uintptr_t)(i % 16) * 0x200000) = 1;
+    if (what == 'm') sum += compute(i, steps);
     if (what == 'm') *(volatile uint8_t*)(0x1000000 + (uintptr_t)i * 0x200000) = 1;
   }
   sink = sum;

@@ -12,7 +12,9 @@ namespace trapline::test {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr ThreadId kVm{50}, kServer{8}, kKworker{9};
 constexpr std::uint32_t kUffdCopy = 0xc028aa03, kUffdRegister = 0xc020aa00;
@@ -85,6 +87,9 @@ class StallTrackerTest : public testing::Test {
   static Event sleeps(std::uint64_t at, ThreadId thread) {
     return make(at, 1, thread, SchedSwitch{thread, ThreadId{0}, false, "swapper"});
   }
+  static Event memory(std::uint64_t at, HostStep step, ThreadId thread = kVcpu0) {
+    return make(at, 0, thread, HostEvent{step, 0, 0, 0, 0});
+  }
   static Event ioctl(std::uint64_t at, ThreadId by, std::uint32_t command) {
     return make(at, 1, by, IoctlEnter{command});
   }
@@ -100,6 +105,8 @@ class StallTrackerTest : public testing::Test {
                                            "page",  "signal", "paused", "halted"};
     std::string text(kNames[static_cast<std::size_t>(share.cause)]);
     if (share.culprit.is_thread()) text += " by " + number(share.culprit.thread);
+    if (share.work != MemoryWork::kNone)
+      text += share.work == MemoryWork::kReclaim ? " in reclaim" : " in compaction";
     return text + " " + std::to_string(share.ns);
   }
   static std::string text_of(const Stall& stall) {
@@ -473,10 +480,35 @@ TEST_F(StallTrackerTest, StallsOfExitsThatAreNotChosenAreNotTold) {
   EXPECT_THAT(told_, ElementsAre("100 at 400000 for 100000: kernel 100000"));
 }
 
+TEST_F(StallTrackerTest, TimeInWhichTheVcpuReclaimsMemoryIsToldAsThat) {
+  play({entry(1000), exit(100'000), memory(110'000, HostStep::kReclaimBegin),
+        switch_out(120'000, false), woken_by(140'000, kServer), switch_in(150'000),
+        memory(160'000, HostStep::kReclaimEnd), memory(170'000, HostStep::kCompactionBegin),
+        memory(190'000, HostStep::kCompactionEnd), entry(200'000)});
+  EXPECT_THAT(until(300'000),
+              ElementsAre("100 at 100000 for 100000: kernel 30000, kernel in reclaim 20000, "
+                          "blocked by 8 in reclaim 20000, kernel in compaction 20000, "
+                          "preempted by 7 in reclaim 10000"));
+}
+
+TEST_F(StallTrackerTest, WorkWithoutItsEndOrBeginningOfAnotherThreadOrAcrossALossIsNotTold) {
+  play({entry(1000), exit(100'000), memory(110'000, HostStep::kReclaimBegin), entry(200'000)});
+  play({exit(300'000), memory(310'000, HostStep::kReclaimEnd), entry(400'000)});
+  play({exit(500'000), memory(510'000, HostStep::kReclaimBegin, kServer),
+        memory(590'000, HostStep::kReclaimEnd, kServer), entry(600'000)});
+  play({exit(700'000), memory(710'000, HostStep::kReclaimBegin), lost(0, 720'000, 720'001),
+        memory(730'000, HostStep::kReclaimEnd), entry(800'000)});
+  play({exit(900'000), memory(910'000, HostStep::kReclaimBegin),
+        memory(920'000, HostStep::kCompactionEnd), memory(930'000, HostStep::kReclaimEnd),
+        entry(1'000'000)});
+  for (const std::string& stall : until(1'100'000)) EXPECT_THAT(stall, Not(HasSubstr(" in ")));
+  EXPECT_EQ(told_.size(), 5u);  // one is cut by the loss
+}
+
 TEST(StallShares, BeyondTheMostTheTimeStaysAndTheCulpritIsUnknown) {
   StallShares shares;
   for (std::int32_t i = 1; i <= 100; ++i)
-    shares.add(StallCause::kBlocked, {.kind = CulpritKind::kThread, .thread = ThreadId{i}}, 10);
+    shares.add({StallCause::kBlocked, {.kind = CulpritKind::kThread, .thread = ThreadId{i}}, 10});
   EXPECT_EQ(shares.total(), 1000u);
   const std::vector<StallShare> sorted = shares.largest_first();
   EXPECT_EQ(sorted.size(), StallShares::kMost + 1);

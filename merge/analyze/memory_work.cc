@@ -1,0 +1,17 @@
+#include "merge/analyze/memory_work.h"
+
+namespace trapline {
+
+void MemoryWorks::on(HostStep step, Timestamp at) {
+  const bool reclaims = step == HostStep::kReclaimBegin || step == HostStep::kReclaimEnd;
+  const MemoryWork work = reclaims ? MemoryWork::kReclaim : MemoryWork::kCompaction;
+  if (step == HostStep::kReclaimBegin || step == HostStep::kCompactionBegin) {
+    open_ = Run{work, at, at};
+    return;
+  }
+  if (open_ && open_->work == work && ended_.size() < kMost)
+    ended_.push_back({work, open_->begin, at});
+  open_.reset();
+}
+
+}  // namespace trapline

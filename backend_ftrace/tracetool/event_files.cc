@@ -12,7 +12,7 @@ std::string Diagnostic::text() const {
   return fmt::format("{}:{}:{}: error: {}", file, line, column, message);
 }
 
-Result<EventFile> read_trace_events(const std::string& path) {
+Result<std::string> read_trace_events_text(const std::string& path) {
   auto text = read_text(path, kMostText, TextFrom::kAnything);
   if (!text) {
     return fail(text.error().kind,
@@ -20,6 +20,12 @@ Result<EventFile> read_trace_events(const std::string& path) {
                 "/usr/share/qemu",
                 text.error().message);
   }
+  return text;
+}
+
+Result<EventFile> read_trace_events(const std::string& path) {
+  const auto text = read_trace_events_text(path);
+  if (!text) return tl::unexpected(text.error());
   return parse_trace_events(*text, path);
 }
 

@@ -181,27 +181,24 @@ void EventFormat::take_string(const Step& step, std::string_view text, Values& v
   value.text = text;
 }
 
-MarkerParser::MarkerParser(std::span<const Event> events) {
-  events_.reserve(events.size());
-  for (const Event& event : events) events_.try_emplace(event.name, Entry{&event, nullptr});
-}
-
-const Event* MarkerParser::find(std::string_view name) const {
-  const auto found = events_.find(name);
-  return found == events_.end() ? nullptr : found->second.event;
+const MarkerParser::Entry* MarkerParser::find(std::string_view name) {
+  if (const auto seen = seen_.find(name); seen != seen_.end()) return seen->second.get();
+  auto event = declared_ == nullptr ? std::nullopt : declared_->find(name);
+  if (!event) return nullptr;
+  auto entry = std::make_unique<Entry>(std::move(*event));
+  const std::string_view key = entry->event.name;
+  return seen_.emplace(key, std::move(entry)).first->second.get();
 }
 
 bool MarkerParser::parse(std::string_view text, ParsedMarker& out) {
   std::size_t length = 0;
   while (length < text.size() && text[length] != ' ' && text[length] != '\n') ++length;
-  const auto found = events_.find(text.substr(0, length));
-  if (found == events_.end()) return false;
-  Entry& entry = found->second;
-  if (!entry.format) entry.format = std::make_unique<EventFormat>(*entry.event);
-  out.event = entry.event;
+  const Entry* const entry = find(text.substr(0, length));
+  if (entry == nullptr) return false;
+  out.event = &entry->event;
   out.arguments = text.substr(std::min(length + 1, text.size()));
-  out.count = static_cast<std::uint8_t>(entry.format->argument_count());
-  out.matched = entry.format->match(out.arguments, out.values);
+  out.count = static_cast<std::uint8_t>(entry->format.argument_count());
+  out.matched = entry->format.match(out.arguments, out.values);
   if (!out.matched) out.count = 0;
   return true;
 }

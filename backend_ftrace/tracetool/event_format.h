@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend_ftrace/tracetool/declarations.h"
 #include "backend_ftrace/tracetool/trace_events.h"
 
 namespace trapline::tracetool {
@@ -81,22 +82,27 @@ struct ParsedMarker {
   Values values;
 };
 
-// Finds the event of a marker text by its name and reads its arguments. Borrows the events; formats
-// are compiled when first seen, so one MarkerParser belongs to one thread.
+// Finds the event of a marker text by its name and reads its arguments. Events are parsed and
+// compiled when first seen, so one MarkerParser belongs to one thread.
 class MarkerParser {
  public:
-  explicit MarkerParser(std::span<const Event> events);
+  // Borrows them; nullptr: none are declared.
+  explicit MarkerParser(const Declarations* declared) : declared_(declared) {}
 
   // Nothing when the text does not begin with the name of an event.
   [[nodiscard]] bool parse(std::string_view text, ParsedMarker& out);
-  [[nodiscard]] const Event* find(std::string_view name) const;
 
  private:
   struct Entry {
-    const Event* event;
-    std::unique_ptr<EventFormat> format;
+    explicit Entry(Event of) : event(std::move(of)), format(event) {}
+    Event event;
+    EventFormat format;
   };
-  std::unordered_map<std::string_view, Entry> events_;
+  // nullptr where none of this name is declared.
+  [[nodiscard]] const Entry* find(std::string_view name);
+
+  const Declarations* declared_;
+  std::unordered_map<std::string_view, std::unique_ptr<Entry>> seen_;  // by their own events' names
 };
 
 }  // namespace trapline::tracetool

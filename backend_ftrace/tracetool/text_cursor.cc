@@ -49,6 +49,7 @@ void TextCursor::skip_to_continuation() {
   while (peek() == '\n') {
     const std::size_t next = text_.find_first_not_of(" \t\r\n", at_);
     if (next == std::string_view::npos) return;
+    if (text_[next] != '"' && text_[next] != 'P') return;  // the next declaration, most often
     std::size_t end = next;
     while (end < text_.size() && is_word(text_[end])) ++end;
     const bool macro = !pri_macro(text_.substr(next, end - next)).empty() &&

@@ -32,6 +32,12 @@ class Parser : TextCursor {
     }
   }
 
+  // Only what begins here.
+  void run_once() {
+    skip_blanks();
+    (void)declaration();
+  }
+
  private:
   struct Draft {
     Event event;
@@ -356,6 +362,12 @@ EventFile parse_trace_events(std::string_view text, std::string_view name) {
   file.events.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
   Parser(text, file).run();
   return file;
+}
+
+std::vector<Event> parse_declaration(std::string_view text) {
+  EventFile file;
+  Parser(text, file).run_once();
+  return std::move(file.events);
 }
 
 }  // namespace trapline::tracetool

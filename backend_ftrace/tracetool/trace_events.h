@@ -92,7 +92,11 @@ struct EventFile {
 // `name` is only for messages. Never fails: what it cannot read becomes a Diagnostic.
 [[nodiscard]] EventFile parse_trace_events(std::string_view text, std::string_view name);
 
-// Reads and parses a file; an Error only when it cannot be read.
+// The event of the declaration that the text begins with, of tcg both; none where it is in error.
+[[nodiscard]] std::vector<Event> parse_declaration(std::string_view text);
+
+// The text of a file, and what it declares; an Error only when it cannot be read.
+[[nodiscard]] Result<std::string> read_trace_events_text(const std::string& path);
 [[nodiscard]] Result<EventFile> read_trace_events(const std::string& path);
 
 // Names that are declared twice, in one file or in several.

@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "backend_ftrace/tracetool/trace_events.h"
+#include "backend_ftrace/tracetool/declarations.h"
 #include "merge/analyze/exit_tracker.h"
 #include "merge/analyze/guest_intervals.h"
 #include "merge/analyze/guest_stacks.h"
@@ -43,9 +43,9 @@ class VhostTracker;
 struct PipelineOptions {
   ExitModel model;
   GuestRuns guest_runs = GuestRuns::kBetweenExits;
-  std::span<const tracetool::Event> declared;  // the program's trace-events-all, or none
-  const SymbolTable* symbols = nullptr;        // the guest's; borrowed
-  Processes processes;                         // known beforehand
+  const tracetool::Declarations* declared = nullptr;  // the program's, or none; borrowed
+  const SymbolTable* symbols = nullptr;               // the guest's; borrowed
+  Processes processes;                                // known beforehand
   // Which requests are followed; empty: those that QEMU's own devices trace.
   std::vector<RequestSpec> requests;
   // Which intervals of the guest are followed, where a sink selects them, and how their events are

@@ -55,7 +55,7 @@ Result<RequestSpec> parse_request_spec(std::string_view text) {
 }
 
 RequestSpans::RequestSpans(std::vector<RequestSpec> specs, Names& names,
-                           std::span<const tracetool::Event> declared)
+                           const tracetool::Declarations* declared)
     : specs_(std::move(specs)), parser_(declared) {
   const auto add = [&](const std::string& event, Role role) {
     const NameId name = names.id(event);

@@ -10,7 +10,6 @@
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -50,10 +49,10 @@ class RequestSpans {
  public:
   static constexpr std::size_t kMostOpen = 1u << 16;
 
-  // Borrows `names` and `declared` (the program's trace-events-all; without it fields are found by
+  // Borrows `names` and `declared` (the program's trace-events-all; without it, fields are found by
   // the word before their value, "req 0x7f01").
   RequestSpans(std::vector<RequestSpec> specs, Names& names,
-               std::span<const tracetool::Event> declared);
+               const tracetool::Declarations* declared);
 
   // The marker that the next calls are about: it is parsed once, where one of them needs it.
   void look_at(const Marker& marker);

@@ -1,7 +1,7 @@
 #include "merge/live/watch.h"
 
 #include "backend_ftrace/base/paths.h"
-#include "backend_ftrace/tracetool/trace_events.h"
+#include "backend_ftrace/tracetool/declarations.h"
 #include "merge/live/instance_feed.h"
 #include "merge/live/session_feed.h"
 #include "merge/pass/first_look.h"
@@ -33,9 +33,9 @@ Result<void> add_companions(const InputOptions& options, const std::string& sess
   if (events.empty() && is_file(tracetool::kInstalledTraceEvents))
     events = tracetool::kInstalledTraceEvents;
   if (events.empty()) return {};
-  auto file = tracetool::read_trace_events(events);
-  if (!file) return tl::unexpected(std::move(file).error());
-  input.declared = std::move(file->events);
+  auto declared = tracetool::Declarations::read(events);
+  if (!declared) return tl::unexpected(std::move(declared).error());
+  input.declared = std::move(*declared);
   return {};
 }
 

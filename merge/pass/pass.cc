@@ -31,7 +31,7 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
   options.model = choose_exit_model(input.capabilities,
                                     timeline.size() != 0 && timeline.source(0).info().cycles);
   options.guest_runs = choose_guest_runs(input.capabilities);
-  options.declared = input.declared;
+  options.declared = &input.declared;
   options.symbols = &input.symbols;
   options.processes = input.processes;
   options.event_name = [&timeline](const Event& event) {

@@ -86,7 +86,7 @@ Result<SymbolTable> load_symbols(const InputOptions& options) {
 }
 
 // A file that was named must be readable; the session's and the installed one are there or not.
-Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& options) {
+Result<tracetool::Declarations> load_trace_events(const InputOptions& options) {
   std::string path = options.trace_events;
   if (path.empty()) {
     for (const std::string& named : options.paths) {
@@ -96,10 +96,7 @@ Result<std::vector<tracetool::Event>> load_trace_events(const InputOptions& opti
   }
   if (path.empty() && is_file(tracetool::kInstalledTraceEvents))
     path = tracetool::kInstalledTraceEvents;
-  if (path.empty()) return std::vector<tracetool::Event>();
-  auto file = tracetool::read_trace_events(path);
-  if (!file) return tl::unexpected(std::move(file).error());
-  return std::move(file->events);
+  return path.empty() ? tracetool::Declarations() : tracetool::Declarations::read(path);
 }
 
 // The plugin's output=both: of a trace.dat and a directory of one run the calls of one count.
@@ -150,7 +147,7 @@ void tell(const InputOptions& options, const Input& input) {
   options.verbose("the recording holds " + text_of(input.capabilities));
   if (!input.symbols.empty())
     options.verbose(fmt::format("{} symbols of the guest", input.symbols.size()));
-  if (!input.declared.empty())
+  if (input.declared.size() != 0)
     options.verbose(fmt::format("{} events declared by trace-events", input.declared.size()));
   for (const std::string& note : input.notes) options.verbose(note);
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
-#include "backend_ftrace/tracetool/trace_events.h"
+#include "backend_ftrace/tracetool/declarations.h"
 #include "merge/model/capabilities.h"
 #include "merge/model/processes.h"
 #include "merge/source/source.h"
@@ -49,8 +49,8 @@ struct Input {
   // What session.json tells: threads, and the virtual machines' names.
   Processes processes;
   SymbolTable symbols;
-  std::vector<std::string> notes;          // what a reader of the report has to know of the sources
-  std::vector<tracetool::Event> declared;  // of trace-events-all; empty when there is none
+  std::vector<std::string> notes;    // what a reader of the report has to know of the sources
+  tracetool::Declarations declared;  // of trace-events-all; none when there is no such file
   // Whether the observer saw all that sources[0] will yield, in the timeline's time, and no other
   // source yields events of the host's kernel: what it found holds for the timeline.
   bool observed = false;

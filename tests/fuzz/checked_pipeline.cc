@@ -162,7 +162,7 @@ void CheckedSpans::finish(const Pipeline& pipeline) const {
 }
 
 std::uint64_t read_all(std::unique_ptr<Source> source, Times times,
-                       std::span<const tracetool::Event> declared) {
+                       const tracetool::Declarations* declared) {
   PipelineOptions options;
   const Capabilities has = source->capabilities();
   options.model = choose_exit_model(has, source->info().cycles);

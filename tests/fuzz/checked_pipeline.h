@@ -66,6 +66,6 @@ enum class Times { kInOrder, kMayGoBack };  // kMayGoBack: a CPU's own stamps do
 
 // Reads the source to its end, through the whole pipeline and all texts; gives the events.
 std::uint64_t read_all(std::unique_ptr<Source> source, Times times,
-                       std::span<const tracetool::Event> declared = {});
+                       const tracetool::Declarations* declared = nullptr);
 
 }  // namespace trapline::fuzz

@@ -2,9 +2,10 @@
 // have, and the events that requests and devices are known by.
 #pragma once
 
-#include <span>
+#include <string>
+#include <string_view>
 
-#include "backend_ftrace/tracetool/trace_events.h"
+#include "backend_ftrace/tracetool/declarations.h"
 
 namespace trapline::fuzz {
 
@@ -23,9 +24,9 @@ inline constexpr std::string_view kDeclarations =
     "texts(const char *a, const char *b, int w) \"%s,%-8s|%*d\"\n"
     "nothing(void) \"\"\n";
 
-[[nodiscard]] inline std::span<const tracetool::Event> declared_events() {
-  static const auto file = tracetool::parse_trace_events(kDeclarations, "fuzz");
-  return file.events;
+[[nodiscard]] inline const tracetool::Declarations* declared_events() {
+  static const tracetool::Declarations declared{std::string(kDeclarations)};
+  return &declared;
 }
 
 }  // namespace trapline::fuzz

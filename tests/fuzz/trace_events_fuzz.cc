@@ -12,8 +12,8 @@ namespace {
 
 using namespace trapline;
 
-void read_markers(std::span<const tracetool::Event> events, std::string_view markers) {
-  tracetool::MarkerParser parser(events);
+void read_markers(const tracetool::Declarations& declared, std::string_view markers) {
+  tracetool::MarkerParser parser(&declared);
   while (!markers.empty()) {
     const std::string_view line = take_line(markers);
     tracetool::ParsedMarker marker;
@@ -34,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto file = tracetool::parse_trace_events(input.substr(0, end), "fuzz");
     for (const auto& error : file.errors) (void)error.text();
     (void)tracetool::find_duplicates(std::span(&file, 1));
-    read_markers(file.events, input.substr(std::min(end + 4, input.size())));
+    read_markers(tracetool::Declarations(std::string(input.substr(0, end))),
+                 input.substr(std::min(end + 4, input.size())));
   });
   return 0;
 }

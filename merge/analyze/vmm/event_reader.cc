@@ -90,7 +90,7 @@ std::string_view event_part(std::string_view text) {
   return text.substr(start + 1);
 }
 
-VmmEventReader::VmmEventReader(Names& names, std::span<const tracetool::Event> declared,
+VmmEventReader::VmmEventReader(Names& names, const tracetool::Declarations* declared,
                                const VmmKnowledge& vmm)
     : names_(&names), declared_(declared), vmm_(&vmm) {}
 
@@ -101,12 +101,11 @@ void VmmEventReader::learn(std::string_view name, EventPlan& plan) const {
   plan.kind = plan.meaning->kind;
   if (!says_something(*plan.meaning)) return;
   plan.layout = Layout::kBuiltIn;
-  const auto declared = std::find_if(declared_.begin(), declared_.end(),
-                                     [&](const tracetool::Event& e) { return e.name == name; });
-  if (declared == declared_.end() || is_built_in(*declared, *plan.meaning)) return;
+  auto declared = declared_ == nullptr ? std::nullopt : declared_->find(name);
+  if (!declared || is_built_in(*declared, *plan.meaning)) return;
   plan.layout = Layout::kDeclared;
-  plan.declared = &*declared;
   plan.format = std::make_unique<tracetool::EventFormat>(*declared);
+  plan.declared = std::make_unique<const tracetool::Event>(std::move(*declared));
 }
 
 void VmmEventReader::read_built_in(const VmmEventMeaning& meaning, std::string_view arguments,

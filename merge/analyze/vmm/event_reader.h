@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -31,8 +30,8 @@ struct VmmEvent {
 
 class VmmEventReader {
  public:
-  // Borrows all. `declared` are the events of the program's trace-events-all, or none.
-  explicit VmmEventReader(Names& names, std::span<const tracetool::Event> declared = {},
+  // Borrows all. `declared`: by the program's trace-events-all, or nullptr.
+  explicit VmmEventReader(Names& names, const tracetool::Declarations* declared = nullptr,
                           const VmmKnowledge& vmm = any_vmm());
 
   // False when the marker is not a VMM's event (a name of letters, digits and _ comes first, after
@@ -46,7 +45,7 @@ class VmmEventReader {
     Layout layout = Layout::kUnseen;
     VmmEventKind kind = VmmEventKind::kDevice;
     const VmmEventMeaning* meaning = nullptr;
-    const tracetool::Event* declared = nullptr;
+    std::unique_ptr<const tracetool::Event> declared;
     std::unique_ptr<tracetool::EventFormat> format;
   };
   void learn(std::string_view name, EventPlan& plan) const;
@@ -54,7 +53,7 @@ class VmmEventReader {
   void read_declared(const EventPlan& plan, std::string_view arguments, VmmEvent& event);
 
   Names* names_;
-  std::span<const tracetool::Event> declared_;
+  const tracetool::Declarations* declared_;
   const VmmKnowledge* vmm_;
   std::vector<EventPlan> plans_;  // by NameId
 };

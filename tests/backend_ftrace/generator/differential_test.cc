@@ -109,8 +109,8 @@ TEST_F(DifferentialTest, FtraceTextReachesTheKernelAndIsReadBackAsValues) {
   for (const auto& marker : instance.markers()) lines.push_back(marker.text);
   expect_same(lines, expected_);
   // The way back: what was printed is parsed, printed again, and must be the same text.
-  auto events = tracetool::read_trace_events(DIFFERENTIAL_EVENTS);
-  tracetool::MarkerParser parser(events->events);
+  const auto declared = tracetool::Declarations::read(DIFFERENTIAL_EVENTS);
+  tracetool::MarkerParser parser(&*declared);
   tracetool::ParsedMarker parsed;
   for (const std::string& line : lines) {
     ASSERT_TRUE(parser.parse(line, parsed)) << line;

@@ -12,13 +12,15 @@ namespace {
 class EventFormatTest : public ::testing::Test {
  protected:
   void declare(std::string_view declaration) {
-    file_ = parse_trace_events(std::string(declaration) + "\n", "f");
-    ASSERT_TRUE(file_.errors.empty()) << file_.errors[0].text();
-    parser_.emplace(file_.events);
+    const std::string text = std::string(declaration) + "\n";
+    const EventFile file = parse_trace_events(text, "f");
+    ASSERT_TRUE(file.errors.empty()) << file.errors[0].text();
+    declared_ = Declarations(text);
+    parser_.emplace(&declared_);
   }
   bool read(std::string_view text) { return parser_->parse(text, out_) && out_.matched; }
 
-  EventFile file_;
+  Declarations declared_;
   std::optional<MarkerParser> parser_;
   ParsedMarker out_;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "backend_ftrace/sync.h"
 #include "backend_ftrace/tracetool/event_format.h"
@@ -60,13 +61,37 @@ TEST(Mutations, DeclarationsThatAreAcceptedHaveFormatsThatFitTheirArguments) {
   EXPECT_GT(accepted, 10'000u);
 }
 
+TEST(Mutations, AnEventFoundByItsNameIsTheFirstOneThatIsParsed) {
+  const std::string text =
+      "# begin\na(int x, const char *s) \"%d '%s'\"\nvcpu tcg b(uint64_t y,\n TCGv_i32 z) \"%\" "
+      "PRIx64, \\\n \"%\"\n\n   PRIu64 \" %08x\"\n\ndisable c(void *p) \"%p\"\n"
+      "a(int x) \"%d\"\nd(void)\n";
+  std::mt19937 random(4);
+  std::size_t found = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const std::string changed = round == 0 ? text : mutated(text, random);
+    const EventFile file = parse_trace_events(changed, "f");
+    const Declarations declared(changed);
+    if (!file.errors.empty()) continue;
+    EXPECT_EQ(declared.size(), file.events.size()) << changed;
+    std::set<std::string> names;
+    for (const Event& event : file.events) {
+      if (!names.insert(event.name).second) continue;
+      const auto same = declared.find(event.name);
+      ASSERT_TRUE(same) << event.name << " of\n" << changed;
+      EXPECT_EQ(same->format.source, event.format.source) << changed;
+      EXPECT_EQ(same->arguments.size(), event.arguments.size()) << changed;
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 5'000u);
+}
+
 TEST(Mutations, MarkerTextsThatMatchPrintAsTheyWereRead) {
-  const EventFile file = parse_trace_events(
+  const Declarations declared(
       "e(int a, uint64_t b, const char *s, char c, void *p, const char *t, uint8_t d, uint8_t f) "
-      "\"a=%d b=0x%\" PRIx64 \" '%s' %c %p [%s] %02x%02x\"\n",
-      "f");
-  ASSERT_EQ(file.events.size(), 1u);
-  MarkerParser parser(file.events);
+      "\"a=%d b=0x%\" PRIx64 \" '%s' %c %p [%s] %02x%02x\"\n");
+  MarkerParser parser(&declared);
   ParsedMarker parsed;
   const std::string text = "e a=-5 b=0xff 'some text' x 0x7f [more ' text] 0aff";
   ASSERT_TRUE(parser.parse(text, parsed) && parsed.matched);

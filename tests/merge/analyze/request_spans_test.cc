@@ -11,8 +11,8 @@ namespace {
 class RequestSpansTest : public testing::Test {
  protected:
   void follow(std::vector<RequestSpec> specs, std::string_view declarations = {}) {
-    declared_ = tracetool::parse_trace_events(declarations, "test").events;
-    spans_.emplace(std::move(specs), names_, declared_);
+    declared_ = tracetool::Declarations(std::string(declarations));
+    spans_.emplace(std::move(specs), names_, &declared_);
   }
   std::optional<RequestSpan> mark(std::uint64_t at, std::string_view text, ThreadId thread = kVcpu0,
                                   ThreadId process = ThreadId{1}) {
@@ -24,7 +24,7 @@ class RequestSpansTest : public testing::Test {
   }
   Names names_;
   VmmEventReader reader_{names_};
-  std::vector<tracetool::Event> declared_;
+  tracetool::Declarations declared_;
   std::optional<RequestSpans> spans_;
 };
 

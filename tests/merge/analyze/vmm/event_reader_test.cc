@@ -58,10 +58,9 @@ TEST_F(VmmEventReaderTest, DamagedNumbersAreAbsent) {
 }
 
 TEST_F(VmmEventReaderTest, AnotherDeclarationIsReadByItsOwnFormat) {
-  const auto file = tracetool::parse_trace_events(
-      "memory_region_ops_read(const char *name, uint64_t addr) \"%s at %\"PRIx64\n", "test");
-  ASSERT_TRUE(file.errors.empty());
-  VmmEventReader reader(names_, file.events);
+  const tracetool::Declarations declared(
+      "memory_region_ops_read(const char *name, uint64_t addr) \"%s at %\"PRIx64\n");
+  VmmEventReader reader(names_, &declared);
   VmmEvent event;
   ASSERT_TRUE(reader.read("memory_region_ops_read new region at 71\n", event));
   EXPECT_TRUE(event.has_address);
@@ -94,7 +93,7 @@ class OtherVmm final : public VmmKnowledge {
 
 TEST_F(VmmEventReaderTest, AnotherVmmSaysWhatItsEventsMean) {
   const OtherVmm other;
-  VmmEventReader reader(names_, {}, other);
+  VmmEventReader reader(names_, nullptr, other);
   VmmEvent event;
   ASSERT_TRUE(reader.read("io_exit @0x3f8 <'uart'> vcpu=7", event));
   EXPECT_EQ(event.address, 0x3f8u);

@@ -77,7 +77,8 @@ std::vector<int> InstanceFeed::polled() const {
 }
 
 Result<std::string> InstanceFeed::head() const {
-  return record::trace_dat_head(instance_->tracefs(), events_, page_size_);
+  return record::trace_dat_head(instance_->tracefs(), events_, page_size_,
+                                record::TextSymbols::kAll);
 }
 
 trace_dat::StartFacts InstanceFeed::start_facts() const {

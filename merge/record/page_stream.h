@@ -45,6 +45,8 @@ class PagePipe {
 //
 // Why not libtracefs' tracefs_cpu_*: a pipe for each CPU, writes at the file's position alone, and
 // after a failed or a short write it does not tell how much is left in its pipe.
+// Why not the mapped ring buffer (Linux 6.10): each page takes a call, in which the kernel steps
+// over its events one by one; with the copy that follows that is twice a splice's CPU time.
 class PageStream {
  public:
   // Without `files`, which outlive the stream, pages can only be read.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -48,21 +49,23 @@ std::vector<std::string> ftrace_names(const std::string& events) {
   return names;
 }
 
-// Text symbols only: data symbols are half of it, and no event's address is one. None at all where
-// the kernel hides addresses (kptr_restrict).
-// Read block by block: the whole of it would be most of the recorder's memory.
-std::string text_symbols() {
-  std::ifstream file("/proc/kallsyms");
-  std::string kept;
-  for (std::string line; std::getline(file, line);) {
-    const auto blank = line.find(' ');
-    if (blank == std::string::npos || blank + 1 >= line.size()) continue;
-    if ("tTwW"sv.find(line[blank + 1]) == std::string_view::npos) continue;
-    if (line.find_first_not_of('0') == blank) continue;
-    kept += line;
-    kept += '\n';
-  }
-  return kept;
+// "ffffffff8149aa90 t tracing_mark_write", with what a compiler may append: ".isra.0".
+bool is_markers(std::string_view line) {
+  constexpr std::string_view kName = " tracing_mark_write";
+  const auto at = line.find(kName);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = line.substr(at + kName.size());
+  return rest.empty() || rest.front() == '.';
+}
+
+// Line by line into their place: the whole of them would be most of the recorder's memory.
+void put_symbols(std::string& out, bool all) {
+  const std::size_t at = out.size();
+  put(out, std::uint32_t{0});
+  std::ifstream lines("/proc/kallsyms");
+  append_text_symbols(lines, all, out);
+  const auto size = static_cast<std::uint32_t>(out.size() - at - sizeof(std::uint32_t));
+  std::memcpy(out.data() + at, &size, sizeof size);
 }
 
 void put_text(std::string& out, const std::string& text) {
@@ -72,8 +75,35 @@ void put_text(std::string& out, const std::string& text) {
 
 }  // namespace
 
+bool prints_symbols(std::string_view formats) {
+  for (std::size_t at = formats.find('%'); at != std::string_view::npos;
+       at = formats.find('%', at)) {
+    at = std::min(formats.find_first_not_of("-+ #0123456789.*hlz", at + 1), formats.size());
+    const std::string_view rest = formats.substr(at);
+    if (rest.size() >= 2 && rest[0] == 'p' && "sSfFB"sv.find(rest[1]) != std::string_view::npos)
+      return true;
+    if (rest.starts_with('%')) ++at;  // %%
+  }
+  return false;
+}
+
+// Text symbols only: data symbols are half of it, and no event's address is one.
+void append_text_symbols(std::istream& lines, bool all, std::string& out) {
+  bool is_next_last = false;  // the one after the markers' function says where that ends
+  for (std::string line; std::getline(lines, line);) {
+    const auto blank = line.find(' ');
+    if (blank == std::string::npos || blank + 1 >= line.size()) continue;
+    if ("tTwW"sv.find(line[blank + 1]) == std::string_view::npos) continue;
+    if (line.find_first_not_of('0') == blank) continue;
+    out += line;
+    out += '\n';
+    if (is_next_last) return;
+    is_next_last = !all && is_markers(line);
+  }
+}
+
 Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector<EventName>& events,
-                                   std::size_t page_size) {
+                                   std::size_t page_size, TextSymbols symbols) {
   const std::string folder = tracefs + "/events";
   std::string head = "\x17\x08\x44tracing6"s + '\0';
   head.push_back(std::endian::native == std::endian::little ? '\0' : '\1');
@@ -96,6 +126,7 @@ Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector
       systems.push_back({event.system, {}});
     systems.back().second.push_back(event.name);
   }
+  const std::size_t formats = head.size();
   put(head, static_cast<std::uint32_t>(systems.size()));
   for (const auto& [system, names] : systems) {
     head += system;
@@ -104,7 +135,8 @@ Result<std::string> trace_dat_head(const std::string& tracefs, const std::vector
       return tl::unexpected(std::move(done).error());
     }
   }
-  put_text(head, text_symbols());
+  put_symbols(
+      head, symbols == TextSymbols::kAll || prints_symbols(std::string_view(head).substr(formats)));
   put_text(head, read_text(tracefs + "/printk_formats").value_or(""));
   return head;
 }

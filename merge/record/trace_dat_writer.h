@@ -11,8 +11,11 @@
 // one from the same pages, and a test holds the two together.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend_ftrace/base/result.h"
@@ -27,9 +30,23 @@ struct EventName {
   auto operator<=>(const EventName&) const = default;
 };
 
-// The head for these events (sorted); the symbols are the kernel's text symbols.
+// Reading all of /proc/kallsyms takes most of a short recording's CPU time.
+enum class TextSymbols : std::uint8_t {
+  kAll,  // where functions or stacks are recorded
+  // All where the format of one of the events prints a symbol (%ps), else up to the function that
+  // markers name: readers then print addresses after it as numbers.
+  kPrinted,
+};
+
+// The head for these events (sorted), with the kernel's text symbols.
 [[nodiscard]] Result<std::string> trace_dat_head(const std::string& tracefs,
                                                  const std::vector<EventName>& events,
-                                                 std::size_t page_size);
+                                                 std::size_t page_size, TextSymbols symbols);
+
+// For trace_dat_head() and its tests. Whether one of the formats prints an address as a symbol.
+[[nodiscard]] bool prints_symbols(std::string_view formats);
+// The text symbols among the lines of /proc/kallsyms, all or those for markers; none where the
+// kernel hides addresses (kptr_restrict).
+void append_text_symbols(std::istream& lines, bool all, std::string& out);
 
 }  // namespace trapline::record

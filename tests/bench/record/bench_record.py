@@ -4,12 +4,13 @@
 usage: bench_record.py BUILD-FOLDER [--rounds N] [--seconds S] [--rate EVENTS-PER-SECOND] [--long | --snapshot | --flight]
 
 Needs root, trace-cmd and a quiet machine. CPU time is user + system of the recorder and its children,
-without the load. trace-cmd runs with the same buffers and writes the uncompressed version 6 file, in
-a mount namespace where the control files that it only wants to reset are /dev/null (they are locked
-on some machines). --long records 1 GiB with trapline alone and says what was lost. --snapshot: trapline
-alone, watching for exits that never come; MiB are those that went by. --flight: the flight recorder (of
-two seconds, so that its memory is full soon) at --rate, alone and watching for exits that never come; its
-share of one CPU, and the largest resident set before and after a snapshot.
+without the load; beside it, with that of the kernel's threads, which write back what nobody syncs.
+trace-cmd runs with the same buffers and writes the uncompressed version 6 file, in a mount namespace
+where the control files that it only wants to reset are /dev/null (they are locked on some machines).
+--long records 1 GiB with trapline alone and says what was lost. --snapshot: trapline alone, watching for
+exits that never come; MiB are those that went by. --flight: the flight recorder (of two seconds, so that
+its memory is full soon) at --rate, alone and watching for exits that never come; its share of one CPU, and
+the largest resident set before and after a snapshot.
 """
 import argparse
 import json
@@ -35,6 +36,18 @@ RESET_ONLY = ["set_ftrace_filter", "set_ftrace_notrace", "set_ftrace_pid", "set_
 def start_load(build: Path, rate: float, seconds: float) -> subprocess.Popen:
     load = [build / "tests/bench/record/bench_record_load", str(rate / 2), str(seconds)]
     return subprocess.Popen(load, stdout=subprocess.PIPE, text=True)
+
+
+def kernel_threads() -> float:
+    """CPU seconds that those alive have used."""
+    used = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "stat").read_text().rpartition(")")[2].split()[1] == "2":  # kthreadd's
+                used += int((process / "schedstat").read_text().split()[0])
+        except OSError:  # it ended
+            pass
+    return used / 1e9
 
 
 def run(command: list, **more) -> tuple[float, int, subprocess.CompletedProcess]:
@@ -128,12 +141,20 @@ def flight(build: Path, folder: Path, rate: float, seconds: float, expression: b
     shutil.rmtree(session)
 
 
+def with_kernel(recorder, *of) -> dict:
+    """A recording's figures, and the CPU seconds with what the kernel's threads used meanwhile."""
+    before = kernel_threads()
+    figures = recorder(*of)
+    return {**figures, "all": figures["cpu"] + kernel_threads() - before}
+
+
 def show(name: str, runs: list[dict]) -> float:
     """Returns ms of CPU a MiB."""
     middle = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
     print(f"{name:10} CPU {middle['cpu']:6.3f} s  {middle['cpu'] / middle['mib'] * 1000:6.3f} ms/MiB  "
           f"resident {middle['rss'] / 1024:5.1f} MiB  file {middle['mib']:7.1f} MiB  "
-          f"events {middle['events']:.0f}  lost {middle['lost']:.0f}")
+          f"events {middle['events']:.0f}  lost {middle['lost']:.0f}  "
+          f"with kernel threads {middle['all'] / middle['mib'] * 1000:6.3f} ms/MiB")
     return middle["cpu"] / middle["mib"] * 1000
 
 
@@ -151,7 +172,7 @@ def main() -> None:
         where = Path(folder)
         if options.long:
             seconds = 1.0 / (options.rate * 48) * 2**30
-            figure("record, 1 GiB", show("trapline", [trapline(options.build, where, options.rate, seconds * 1.15)]), "ms a MiB")
+            figure("record, 1 GiB", show("trapline", [with_kernel(trapline, options.build, where, options.rate, seconds * 1.15)]), "ms a MiB")
             return
         if options.flight:
             flight(options.build, where, options.rate, options.seconds, False)
@@ -159,13 +180,13 @@ def main() -> None:
             return
         if options.snapshot:
             figure("record --snapshot-on", show("snapshot", [
-                trapline(options.build, where, options.rate, options.seconds, True) for _ in range(options.rounds)]),
+                with_kernel(trapline, options.build, where, options.rate, options.seconds, True) for _ in range(options.rounds)]),
                 "ms a MiB")
             return
         ours, theirs = [], []
         for _ in range(options.rounds):
-            ours.append(trapline(options.build, where, options.rate, options.seconds))
-            theirs.append(trace_cmd(options.build, where, options.rate, options.seconds))
+            ours.append(with_kernel(trapline, options.build, where, options.rate, options.seconds))
+            theirs.append(with_kernel(trace_cmd, options.build, where, options.rate, options.seconds))
         cost, peer = show("trapline", ours), show("trace-cmd", theirs)
         figure("record", cost, "ms a MiB", cost / peer, "trace-cmd record")
 

@@ -5,9 +5,18 @@
 //
 // The heap holds copies of the times: an item's time must not change while its lane is in the heap,
 // and no lane may be in it twice.
+//
+// It is a tournament of keys, each of a time and its lane in one number: a node has the smaller of
+// its two. One that takes the top's place goes up from the same leaf with a comparison a level, and
+// none of them is a branch; a binary heap compares twice a level and guesses which way to go.
+//
+//                  [1] 5, lane 2
+//       [2] 7, lane 0         [3] 5, lane 2
+//   7, lane 0   9, lane 1   5, lane 2   free
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -19,8 +28,8 @@ class MergeHeap {
  public:
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
-  [[nodiscard]] bool empty() const { return entries_.empty(); }
-  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] std::size_t size() const { return items_.size() - free_.size(); }
   // The earliest lane and its item's time; of an empty heap no lane, at kNever.
   [[nodiscard]] std::size_t top() const { return top_.lane; }
   [[nodiscard]] std::uint64_t top_time() const { return top_.time; }
@@ -31,45 +40,103 @@ class MergeHeap {
   }
 
   void push(std::size_t lane, std::uint64_t time) {
-    entries_.push_back({time, lane});
-    std::push_heap(entries_.begin(), entries_.end(), is_later);
-    top_ = entries_.front();
+    if (free_.empty()) add_leaves();
+    if (lane >= lanes_) add_lanes(lane);
+    const std::size_t leaf = free_.back();
+    free_.pop_back();
+    put(leaf, {time, lane});
   }
   // Takes the top out and returns its lane; the heap must not be empty.
   std::size_t pop() {
     const std::size_t lane = top_.lane;
-    std::pop_heap(entries_.begin(), entries_.end(), is_later);
-    entries_.pop_back();
-    top_ = entries_.empty() ? Entry{} : entries_.front();
+    const std::size_t leaf = leaf_of_[lane];
+    free_.push_back(static_cast<std::uint32_t>(leaf));
+    items_[leaf] = {};
+    play(leaf, kFree);
     return lane;
   }
   // push() and pop() in one pass: the heap is not empty, and the lane is not before its top.
   std::size_t exchange(std::size_t lane, std::uint64_t time) {
     const std::size_t taken = top_.lane;
-    const Entry entry{time, lane};
-    std::size_t place = 0;
-    for (std::size_t child = 1; child < entries_.size(); child = 2 * place + 1) {
-      if (child + 1 < entries_.size() && is_later(entries_[child], entries_[child + 1])) ++child;
-      if (!is_later(entry, entries_[child])) break;
-      entries_[place] = entries_[child];
-      place = child;
-    }
-    entries_[place] = entry;
-    top_ = entries_.front();
+    if (lane >= lanes_) [[unlikely]]
+      add_lanes(lane);
+    put(leaf_of_[taken], {time, lane});
     return taken;
   }
 
  private:
-  struct Entry {
+  static constexpr std::size_t kNoLane = ~std::size_t{0};
+  static constexpr std::uint64_t kFree = ~std::uint64_t{0};  // the key of a leaf without a lane
+  struct Item {
     std::uint64_t time = kNever;
-    std::size_t lane = ~std::size_t{0};
+    std::size_t lane = kNoLane;
   };
-  static bool is_later(const Entry& a, const Entry& b) {
-    return a.time != b.time ? a.time > b.time : a.lane > b.lane;
+
+  // A key has the time since base_, as far as there are bits beside the lane's: what is further is
+  // kept at far_, and the keys are made anew when the top is that far, or an item before base_.
+  [[nodiscard]] std::uint64_t key_of(const Item& item) const {
+    return std::min(item.time - base_, far_) << lane_bits_ | item.lane;
   }
 
-  std::vector<Entry> entries_;
-  Entry top_;  // a copy of the first entry: what is_before_top() looks at for each item
+  void put(std::size_t leaf, const Item& item) {
+    items_[leaf] = item;
+    leaf_of_[item.lane] = static_cast<std::uint32_t>(leaf);
+    if (item.time < base_) [[unlikely]]
+      return make_keys();
+    play(leaf, key_of(item));
+  }
+  void play(std::size_t leaf, std::uint64_t key) {
+    std::uint64_t* const keys = keys_.data();
+    std::size_t at = leaves_ + leaf;
+    for (keys[at] = key; at > 1; keys[at] = key) {
+      key = std::min(key, keys[at ^ 1]);
+      at /= 2;
+    }
+    const std::uint64_t since = key >> lane_bits_;
+    if (since >= far_) [[unlikely]]
+      return top_is_far();
+    top_ = {base_ + since, key - (since << lane_bits_)};
+  }
+  void top_is_far() {
+    top_ = {};
+    if (!empty()) make_keys();
+  }
+  // All of them, for a base at the earliest item: the top is not far.
+  void make_keys() {
+    base_ = kNever;
+    for (const Item& item : items_) base_ = std::min(base_, item.time);
+    for (std::size_t leaf = 0; leaf < leaves_; ++leaf)
+      keys_[leaves_ + leaf] = items_[leaf].lane == kNoLane ? kFree : key_of(items_[leaf]);
+    for (std::size_t at = leaves_; --at > 0;)
+      keys_[at] = std::min(keys_[2 * at], keys_[2 * at + 1]);
+    if (!empty()) play(0, keys_[leaves_]);
+  }
+  void add_leaves() {
+    const std::size_t before = leaves_;
+    leaves_ = before == 0 ? 1 : 2 * before;
+    items_.resize(leaves_);
+    keys_.resize(2 * leaves_);
+    for (std::size_t leaf = leaves_; leaf > before; --leaf)
+      free_.push_back(static_cast<std::uint32_t>(leaf - 1));
+    make_keys();
+  }
+  void add_lanes(std::size_t lane) {
+    lanes_ = std::bit_ceil(lane + 1);
+    leaf_of_.resize(lanes_);
+    lane_bits_ = static_cast<unsigned>(std::bit_width(lane));
+    far_ = (kFree >> lane_bits_) - 1;
+    if (leaves_ != 0) make_keys();
+  }
+
+  std::vector<Item> items_;          // by leaf
+  std::vector<std::uint64_t> keys_;  // the leaves' from leaves_ on
+  std::size_t leaves_ = 0;
+  std::vector<std::uint32_t> leaf_of_;  // by lane
+  std::vector<std::uint32_t> free_;     // leaves without a lane
+  std::size_t lanes_ = 0;               // that lane_bits_ have room for
+  unsigned lane_bits_ = 0;
+  std::uint64_t base_ = 0, far_ = kFree - 1;
+  Item top_;
 };
 
 }  // namespace trapline

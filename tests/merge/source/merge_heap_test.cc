@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 namespace trapline {
 namespace {
@@ -71,6 +72,49 @@ TEST(MergeHeapTest, MergesAsAStableSortDoes) {
       EXPECT_TRUE(heap.empty());
       EXPECT_EQ(merged, expected);
     }
+  }
+}
+
+// Lanes come and go in any order, many at one time, more of them than there were before, and times
+// are as far apart as they can be.
+TEST(MergeHeapTest, TheTopIsTheEarliestAfterEachStep) {
+  std::mt19937 random(6);
+  for (int turn = 0; turn < 300; ++turn) {
+    const std::size_t lanes = 1 + random() % (turn % 10 == 0 ? 200 : 9);
+    const std::uint64_t times = 1 + random() % 20;
+    MergeHeap heap;
+    std::set<Item> expected;
+    std::vector<bool> is_in(lanes);
+    for (int step = 0; step < 300; ++step) {
+      const std::size_t lane = random() % lanes;
+      const std::uint64_t near = random() % times;
+      const std::uint64_t time = random() % 20 != 0  ? near
+                                 : random() % 2 == 0 ? MergeHeap::kNever - near
+                                                     : (std::uint64_t{1} << 58) + near;
+      const auto take = [&](std::size_t taken) {
+        ASSERT_EQ(taken, expected.begin()->second);
+        expected.erase(expected.begin());
+        is_in[taken] = false;
+      };
+      if (expected.empty() || random() % 3 == 0) {
+        if (is_in[lane]) continue;
+        heap.push(lane, time);
+      } else if (!is_in[lane] && !heap.is_before_top(lane, time) && random() % 2 == 0) {
+        take(heap.exchange(lane, time));
+      } else {
+        take(heap.pop());
+        continue;
+      }
+      is_in[lane] = true;
+      expected.emplace(time, lane);
+      ASSERT_EQ(heap.size(), expected.size());
+      ASSERT_EQ(Item(heap.top_time(), heap.top()), *expected.begin());
+    }
+    while (!heap.empty()) {
+      ASSERT_EQ(heap.pop(), expected.begin()->second);
+      expected.erase(expected.begin());
+    }
+    EXPECT_TRUE(expected.empty());
   }
 }
 

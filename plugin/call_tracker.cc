@@ -28,7 +28,6 @@ CallTracker::CallTracker(unsigned vcpu, GuestState& guest, TaskChooser& tasks,
   others_.resize(kFramesOfOthers);
   others_.task = &nothing_;
   stack_ = &nowhere_;
-  level_ = ~0U;
   set_recording(true);
 }
 
@@ -44,9 +43,11 @@ void CallTracker::set_recording(bool on) {
     });
   }
   recording_ = on;
-  slow_.store(!on || calls_missing_ || options_.filtered || options_.text != nullptr ||
-              options_.min_duration != 0 || options_.max_depth != ~std::uint64_t{0});
-  if (requested_.load() != 0) slow_.store(true);  // one that came meanwhile
+  gate_.fetch_and(~std::uint32_t{kSlow});
+  if (!on || calls_missing_ || options_.filtered || options_.text != nullptr ||
+      options_.min_duration != 0 || options_.max_depth != ~std::uint64_t{0} ||
+      !clock_.uses_counter() || requested_.load() != 0)  // one that came meanwhile
+    gate_.fetch_or(kSlow);
 }
 
 void CallTracker::start_recording_in(std::uint64_t function) {
@@ -60,7 +61,7 @@ void CallTracker::start_recording_in(std::uint64_t function) {
   // Closed long ago, when the guest went to another stack: it is this entry's now.
   chain.back().base = std::min(chain.back().base, stack_->depth() - 1);
   top.flags &= ~std::uint32_t{Frame::kSilent};
-  write_entry(*stack_->task, clock_.now(), function);
+  write_entry(*stack_->task, clock_.now(), top);
 }
 
 void CallTracker::take_request() {
@@ -73,10 +74,12 @@ void CallTracker::take_request() {
   if (options_.records) stack_->task->buffer.leave_out(0, clock_.now());
 }
 
-void CallTracker::write_entry(Task& task, std::uint64_t time, std::uint64_t function) {
+void CallTracker::write_entry(Task& task, std::uint64_t time, Frame& frame) {
+  const std::uint64_t function = frame.function;
   if (options_.text != nullptr && &task == &nothing_) options_.text->leave_out(1);
   if (options_.text != nullptr && &task != &nothing_)
     options_.text->write(true, task.buffer.tid(), task.depth, function);
+  frame.word = Record::word(RecordType::kEntry, task.depth, function);
   if (options_.records) task.buffer.add(RecordType::kEntry, time, task.depth, function);
   ++task.depth;
 }
@@ -94,7 +97,7 @@ void CallTracker::write_exit(Task& task, std::uint64_t time, std::uint64_t funct
 void CallTracker::leave_call_out(Stack& stack, std::uint64_t function, std::uint32_t flags) {
   if (!options_.sites_know_slots && (flags & Frame::kTail) == 0) {
     ++stack.missing;
-    resync_ = true;
+    set_resync(true);
   }
   if (!recording() || (flags & (Frame::kSilent | Frame::kTail)) != 0 || stack.task == &nothing_ ||
       !filter_.recorded(function))
@@ -115,7 +118,7 @@ void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint
     return leave_call_out(stack, function, flags);
   if (stack.task->left_out != 0) tell_left_out(*stack.task);
   Frame& frame = *++stack.top;
-  frame = Frame{slot, function, ret, 0, flags, 0};
+  frame = Frame{slot, function, ret, {0}, flags, 0};
   Task& task = *stack.task;
   if ((flags & Frame::kSilent) != 0) {
     // not recorded
@@ -125,7 +128,7 @@ void CallTracker::push_slow(std::uint64_t ret, std::uint64_t function, std::uint
     frame.flags |= Frame::kPending;
     frame.entered = clock_.now();
   } else {
-    write_entry(task, clock_.now(), function);
+    write_entry(task, clock_.now(), frame);
   }
 }
 
@@ -142,7 +145,7 @@ void CallTracker::emit_pending(Task& task) {
     for (std::size_t at = task.chain[i].base + 1; at <= end; ++at) {
       Frame& frame = stack.frames[at];
       if ((frame.flags & Frame::kPending) == 0) continue;
-      write_entry(task, frame.entered, frame.function);
+      write_entry(task, frame.entered, frame);
       frame.flags &= ~std::uint32_t{Frame::kPending};
     }
   }
@@ -174,9 +177,16 @@ void CallTracker::return_from(Frame* frame) {
   }
 }
 
-// The fast path popped a tail frame and met a caller that is not a plain one.
-void CallTracker::pop_rest_of_tail(Stack* stack) {
-  if ((stack->top->flags & Frame::kEvent) == 0) return_from(stack->top);
+// The fast path popped a tail frame: its callers return with it, at the same time.
+void CallTracker::pop_callers_of_tail(std::uint64_t time) {
+  Task& task = *stack_->task;
+  for (bool tail = true; tail; --stack_->top) {
+    const Frame& frame = *stack_->top;
+    if ((frame.flags & Frame::kEvent) != 0) return;
+    if ((frame.flags & ~Frame::kTail) != 0) return return_from(stack_->top);
+    tail = (frame.flags & Frame::kTail) != 0;
+    task.buffer.add(RecordType::kExit, time, --task.depth, frame.function);
+  }
 }
 
 // Frames whose place on the stack is below `slot` are gone. A frame whose place is not known goes
@@ -204,15 +214,15 @@ void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint6
   take_request();
   event_pending_ = false;
   if (slot != 0) {
-    if (site.level != level_ || !same_stack(slot)) resolve(site.level, slot, Via::kCall);
+    if (site.level != level() || !same_stack(slot)) resolve(site.level, slot, Via::kCall);
     unwind_below(slot + 1);
-  } else if (site.level != level_ || resync_) {
+  } else if (site.level != level() || resync()) {
     const std::uint64_t stack_pointer = guest_.stack_pointer();
-    if (site.level != level_ || !same_stack(stack_pointer))
+    if (site.level != level() || !same_stack(stack_pointer))
       resolve(site.level, stack_pointer, Via::kCall);
     // Above frames whose place may not be known there is no end of looking.
     if (stack_->missing == 0) unwind_below(stack_pointer);
-    resync_ = stack_->missing != 0;
+    set_resync(stack_->missing != 0);
   }
   push_slow(site.ret, function, slot, 0);
 }
@@ -234,7 +244,7 @@ bool CallTracker::leave_event(std::uint64_t slot, std::uint64_t target) {
 
 void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t target) {
   take_request();
-  if (level != level_ || !same_stack(slot)) resolve(level, slot, Via::kReturn);
+  if (level != this->level() || !same_stack(slot)) resolve(level, slot, Via::kReturn);
   for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
     if (frame->slot > slot) break;
     if (frame->slot != slot) continue;
@@ -259,13 +269,14 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
 void CallTracker::slow_return_plain(unsigned level, std::uint64_t target) {
   take_request();
   std::uint64_t stack_pointer = 0;
-  if (level != level_ || resync_) {
+  if (level != this->level() || resync()) {
     stack_pointer = guest_.stack_pointer();
-    if (level != level_ || !same_stack(stack_pointer)) resolve(level, stack_pointer, Via::kReturn);
-    resync_ = stack_->missing != 0;
+    if (level != this->level() || !same_stack(stack_pointer))
+      resolve(level, stack_pointer, Via::kReturn);
+    set_resync(stack_->missing != 0);
   }
   if (stack_->missing != 0) {
-    if (--stack_->missing == 0) resync_ = false;
+    if (--stack_->missing == 0) set_resync(false);
     return;
   }
   for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
@@ -307,18 +318,20 @@ void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
     return;
   }
   // A loop back to a function's own first instruction.
-  if (level == level_ && stack_->top->function == address && !stack_->empty() && !resync_) return;
+  if (level == this->level() && stack_->top->function == address && !stack_->empty() && !resync())
+    return;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
-  if (level == level_ && stack_->top->slot == stack_pointer && !stack_->empty())
+  if (level == this->level() && stack_->top->slot == stack_pointer && !stack_->empty())
     return tail_call(address, stack_pointer);
   if (options_.sites_know_slots && !options_.told_of_events && is_event(level, stack_pointer)) {
     event(level, address);
     arrived_ = 0;
     return;
   }
-  if (level != level_ || !same_stack(stack_pointer)) resolve(level, stack_pointer, Via::kReturn);
-  if (resync_) unwind_below(stack_pointer);
-  resync_ = false;
+  if (level != this->level() || !same_stack(stack_pointer))
+    resolve(level, stack_pointer, Via::kReturn);
+  if (resync()) unwind_below(stack_pointer);
+  set_resync(false);
   if (options_.sites_know_slots && entered_or_resumed(address, stack_pointer)) return;
   if (stack_->top->function != address) tail_call(address, stack_pointer);
 }
@@ -346,7 +359,7 @@ bool CallTracker::entered_or_resumed(std::uint64_t address, std::uint64_t stack_
 bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
   const int from = guest_.interrupted_level_at(stack_pointer);
   if (from < 0) return false;
-  if (level != level_) return true;
+  if (level != this->level()) return true;
   if (rank(static_cast<unsigned>(from)) != rank(level)) return left_;
   const Frame* frame = stack_->innermost_event();
   return frame == stack_->floor() || stack_pointer - frame->slot > options_.handler_reach;
@@ -354,7 +367,7 @@ bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
 
 bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {
   take_request();
-  if (level != level_ || !same_stack(frame)) resolve(level, frame, Via::kCall);
+  if (level != this->level() || !same_stack(frame)) resolve(level, frame, Via::kCall);
   unwind_below(frame);
   for (const Frame* known = stack_->top; known != stack_->floor(); --known)
     if (known->slot == frame && (known->flags & Frame::kEvent) == 0) return true;
@@ -368,13 +381,14 @@ void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uin
 
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
-  const bool raised =
-      level_ != ~0U && (level == level_ ? left_ : !leaves_privilege(level));  // from outside
+  const bool raised = this->level() != kNoLevel &&
+                      (level == this->level() ? left_ : !leaves_privilege(level));  // from outside
   const bool system_call = event_pending_;
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
   // On the same level the handler nests, whatever stack it got.
-  if (level != level_ || left_ || stack_ == &nowhere_) resolve(level, stack_pointer, Via::kEvent);
+  if (level != this->level() || left_ || stack_ == &nowhere_)
+    resolve(level, stack_pointer, Via::kEvent);
   left_ = false;
   if (raised) {
     // The handler may begin on the stack pointer of what it interrupted: then only handlers are
@@ -385,7 +399,7 @@ void CallTracker::event(unsigned level, std::uint64_t handler) {
     if (borrowed || (!system_call && is_kernel(stack_pointer)))
       discard_dead(stack_pointer, borrowed);
   }
-  resync_ = false;
+  set_resync(false);
   push_slow(0, handler, stack_pointer, Frame::kEvent);
   arrived_ = handler;
 }
@@ -398,18 +412,18 @@ void CallTracker::system_return() {
     const std::size_t base = !chain.empty() && chain.back().stack == stack_ ? chain.back().base : 0;
     pop_through(stack_->floor() + base + 1);
   }
-  resync_ = !options_.sites_know_slots;
+  set_resync(!options_.sites_know_slots);
 }
 
 void CallTracker::interrupt_return(unsigned level) {
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
-  if (level != level_) resolve(level, stack_pointer, Via::kReturn);
+  if (level != this->level()) resolve(level, stack_pointer, Via::kReturn);
   const int to = options_.sites_know_slots ? guest_.interrupted_level_at(stack_pointer) : -1;
   left_ = to >= 0 && rank(static_cast<unsigned>(to)) != rank(level);
   Frame* frame = stack_->innermost_event();
   if (frame != stack_->floor()) pop_through(frame);
-  resync_ = !options_.sites_know_slots;
+  set_resync(!options_.sites_know_slots);
 }
 
 }  // namespace trapline

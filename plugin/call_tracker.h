@@ -34,8 +34,8 @@ class CallTracker {
     ++counters_.calls;
     Stack* stack = stack_;
     Frame* top = stack->top;
-    if (site.level != level_ || resync_ || slow() || top + 1 >= stack->limit ||
-        (slot != 0 && (top->slot - slot) - 1 >= kNear)) [[unlikely]]
+    if (gate() != site.level || top + 1 >= stack->limit || stack->task->buffer.full() ||
+        ((top->slot - slot) - 1 >= kNear && slot != 0)) [[unlikely]]
       return slow_call(site, function, slot);
     push(stack, top, site.ret, function, slot);
   }
@@ -45,8 +45,8 @@ class CallTracker {
   void return_at(unsigned level, std::uint64_t slot, ReadTarget&& target) {
     ++counters_.returns;
     Frame* top = stack_->top;
-    if (top->slot != slot || level != level_ || slow() || (top->flags & ~Frame::kTail) != 0)
-        [[unlikely]]
+    if (top->slot != slot || gate() != level || (top->flags & ~Frame::kTail) != 0 ||
+        stack_->task->buffer.full()) [[unlikely]]
       return slow_return(level, slot, target());
     pop_call(stack_, top);
   }
@@ -57,7 +57,8 @@ class CallTracker {
   void return_plain(unsigned level, ReadTarget&& target) {
     ++counters_.returns;
     Frame* top = stack_->top;
-    if (level != level_ || resync_ || slow() || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
+    if (gate() != level || (top->flags & ~Frame::kTail) != 0 || stack_->task->buffer.full())
+        [[unlikely]]
       return slow_return_plain(level, target());
     pop_call(stack_, top);
   }
@@ -67,7 +68,7 @@ class CallTracker {
     Frame* top = stack_->top;
     if (top->slot == 0) top->slot = slot;
   }
-  void stack_pointer_set() { resync_ = true; }
+  void stack_pointer_set() { set_resync(true); }
 
   // A function's first instruction is about to run; called when starts are known.
   void function_start(unsigned level, std::uint64_t address) {
@@ -97,7 +98,7 @@ class CallTracker {
   // fits no call is none. From any thread.
   void miss_calls() {
     calls_missing_.store(true);
-    slow_.store(true);
+    gate_.fetch_or(kSlow);
   }
 
   // In a process that was just forked: its records are another task's, and begin with the next
@@ -112,10 +113,15 @@ class CallTracker {
   // From another vCPU's thread: takes effect at this one's next call or return.
   void request_recording(bool on) {
     requested_.store(on ? 1 : 2);
-    slow_.store(true);  // after the request: set_recording() looks in the other order
+    gate_.fetch_or(kSlow);  // after the request: set_recording() looks in the other order
   }
 
   [[nodiscard]] const TrackerCounters& counters() const { return counters_; }
+  // Before the first call. One that does not use the counter keeps all off the fast path.
+  void use_clock(const RecordClock& clock) {
+    clock_ = clock;
+    set_recording(recording());
+  }
   RecordClock& clock() { return clock_; }
   [[nodiscard]] unsigned vcpu() const { return vcpu_; }
   [[nodiscard]] bool recording() const { return recording_.load(std::memory_order_relaxed); }
@@ -142,41 +148,51 @@ class CallTracker {
     unsigned vcpu_;
   };
 
-  [[nodiscard]] bool slow() const { return slow_.load(std::memory_order_relaxed); }
+  // The level that the guest is on, and what keeps it off the fast path: one comparison with a
+  // site's level tells both.
+  enum Gate : std::uint32_t {
+    kLevel = 0xff,     // kNoLevel until the first call
+    kResync = 1 << 8,  // the stack pointer may be on another stack
+    kSlow = 1 << 9,    // filters, limits or a stop; other vCPUs' threads set it
+  };
+  static constexpr std::uint32_t kNoLevel = kLevel;
+  [[nodiscard]] std::uint32_t gate() const { return gate_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t level() const { return gate() & kLevel; }
+  [[nodiscard]] bool resync() const { return (gate() & kResync) != 0; }
+  void set_level(std::uint32_t level) { gate_.fetch_xor(level ^ this->level()); }
+  void set_resync(bool on) {
+    if (on != resync()) gate_.fetch_xor(kResync);
+  }
 
   void push(Stack* stack, Frame* top, std::uint64_t ret, std::uint64_t function,
             std::uint64_t slot) {
+    Task* task = stack->task;
+    const std::uint64_t word = Record::word(RecordType::kEntry, task->depth++, function);
     Frame* frame = top + 1;
     frame->slot = slot;
     frame->function = function;
     frame->ret = ret;
+    frame->word = word;
     frame->flags = 0;
     frame->tails = 0;
     stack->top = frame;
-    Task* task = stack->task;
-    task->buffer.add(RecordType::kEntry, clock_.now(), task->depth++, function);
+    task->buffer.put(clock_.counter_now(), word);
   }
   void pop_call(Stack* stack, Frame* top) {
     Task* task = stack->task;
-    const std::uint64_t time = clock_.now();
-    while (true) {
-      task->buffer.add(RecordType::kExit, time, --task->depth, top->function);
-      const bool tail = (top->flags & Frame::kTail) != 0;
-      --top;
-      if (!tail) break;
-      if ((top->flags & ~Frame::kTail) != 0) [[unlikely]] {
-        stack->top = top;
-        return pop_rest_of_tail(stack);
-      }
-    }
-    stack->top = top;
+    const std::uint64_t time = clock_.counter_now();
+    --task->depth;
+    stack->top = top - 1;
+    task->buffer.put(time, Record::exit_of(top->word));
+    if ((top->flags & Frame::kTail) != 0) [[unlikely]]
+      pop_callers_of_tail(time);
   }
 
   void slow_call(const Site& site, std::uint64_t function, std::uint64_t slot);
   void slow_return(unsigned level, std::uint64_t slot, std::uint64_t target);
   void arrived_without_call(unsigned level, std::uint64_t address);
   void slow_return_plain(unsigned level, std::uint64_t target);
-  void pop_rest_of_tail(Stack* stack);
+  void pop_callers_of_tail(std::uint64_t time);
   bool leave_event(std::uint64_t slot, std::uint64_t target);
   void take_request();
   void leave_call_out(Stack& stack, std::uint64_t function, std::uint32_t flags);
@@ -198,24 +214,22 @@ class CallTracker {
   void uncover();
   void discard_dead(std::uint64_t stack_pointer, bool whole_stack);
   [[nodiscard]] bool is_event(unsigned level, std::uint64_t stack_pointer);
-  void write_entry(Task& task, std::uint64_t time, std::uint64_t function);
+  void write_entry(Task& task, std::uint64_t time, Frame& frame);
   void write_exit(Task& task, std::uint64_t time, std::uint64_t function);
   [[nodiscard]] bool same_stack(std::uint64_t stack_pointer) const;
   // Real mode (level 4 of x86) may do all that ring 0 may.
   [[nodiscard]] static unsigned rank(unsigned level) { return level & 3; }
   [[nodiscard]] bool leaves_privilege(unsigned level) const {
-    return options_.higher_level_is_user ? rank(level) > rank(level_) : rank(level) < rank(level_);
+    return options_.higher_level_is_user ? rank(level) > rank(this->level())
+                                         : rank(level) < rank(this->level());
   }
 
   Stack* stack_ = nullptr;
   std::uint64_t arrived_ = 0;
-  std::uint32_t level_ = 0;
-  bool resync_ = false;  // the stack pointer may be on another stack
-  // Filters, limits or a stop: nothing is on the fast path. Other vCPUs' threads set it.
-  std::atomic<bool> slow_ = false;
+  std::atomic<std::uint32_t> gate_ = kNoLevel;
   bool event_pending_ = false;  // a system call, made on caller_level_
   std::uint32_t caller_level_ = 0;
-  bool left_ = false;  // for a less privileged level; level_ stays until a function there is seen
+  bool left_ = false;  // for a less privileged level; level() stays until a function there is seen
   std::atomic<bool> recording_ = true;  // other vCPUs' threads look
   std::atomic<int> requested_ = 0;
   std::atomic<bool> calls_missing_ = false;  // other vCPUs' threads set it

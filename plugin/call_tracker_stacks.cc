@@ -31,13 +31,13 @@ void CallTracker::resolve(unsigned level, std::uint64_t stack_pointer, Via via) 
   if (stack == nullptr) stack = stack_without_task();
   if (stack->task == nullptr) stack->task = tasks_.task_for(vcpu_, key, stack_pointer);
   if (stack->empty()) stack->hint = stack_pointer;
-  if (level_ != ~0U && level != level_) {
+  if (this->level() != kNoLevel && level != this->level()) {
     if (!leaves_privilege(level))
       via = Via::kEvent;
     else
       via = stack_->empty() ? Via::kReturn : Via::kCall;  // a kernel that called user mode
   }
-  level_ = level;
+  set_level(level);
   if (stack != stack_) switch_to(stack, via);
 }
 
@@ -126,7 +126,7 @@ void CallTracker::begin_anew() {
     stack.task = nullptr;
   });
   stack_ = &nowhere_;
-  level_ = ~0U;
+  set_level(kNoLevel);
 }
 
 void CallTracker::close_all() {

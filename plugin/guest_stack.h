@@ -61,7 +61,10 @@ struct Frame {
   std::uint64_t slot = 0;  // 0: not known (yet)
   std::uint64_t function = 0;
   std::uint64_t ret = 0;
-  std::uint64_t entered = 0;  // only with min_duration
+  union {
+    std::uint64_t word = 0;  // of its entry's record, once that is written
+    std::uint64_t entered;   // while it is pending
+  };
   std::uint32_t flags = 0;
   std::uint32_t tails = 0;  // consecutive tail frames up to this one
 };

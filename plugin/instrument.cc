@@ -20,7 +20,7 @@ const Site& site_of(void* data) { return *static_cast<const Site*>(data); }
 
 void pushed(unsigned index, std::uint32_t, std::uint64_t slot, void* data) {
   const Site& site = site_of(data);
-  session->vcpu(index).tracker->call(site, site.function, slot);
+  trackers[index]->call(site, site.function, slot);
 }
 
 // The target is what the instruction reads; then it pushes.
@@ -60,7 +60,7 @@ void pushed_far(unsigned index, std::uint32_t info, std::uint64_t slot, void* da
 }
 
 void popped(unsigned index, std::uint32_t info, std::uint64_t slot, void* data) {
-  session->vcpu(index).tracker->return_at(level_of(data), slot, [info]() -> std::uint64_t {
+  trackers[index]->return_at(level_of(data), slot, [info]() -> std::uint64_t {
     return session->api.memory_value != nullptr ? session->api.memory_value(info).data.u64 : 0;
   });
 }
@@ -92,7 +92,7 @@ void delayed_call(unsigned index, void* data) {
 
 void linked(unsigned index, void* data) {
   const Site& site = site_of(data);
-  session->vcpu(index).tracker->call(site, site.function, 0);
+  trackers[index]->call(site, site.function, 0);
 }
 
 void linked_register(unsigned index, void* data) {
@@ -110,10 +110,10 @@ void returned(unsigned index, void* data) {
 }
 
 void saved_link(unsigned index, std::uint32_t, std::uint64_t slot, void*) {
-  session->vcpu(index).tracker->return_address_saved(slot);
+  trackers[index]->return_address_saved(slot);
 }
 
-void set_stack_pointer(unsigned index, void*) { session->vcpu(index).tracker->stack_pointer_set(); }
+void set_stack_pointer(unsigned index, void*) { trackers[index]->stack_pointer_set(); }
 
 // --- all
 // -------------------------------------------------------------------------------------------
@@ -124,21 +124,19 @@ void* start_data(std::uint64_t address, unsigned level) {
 }
 void at_start(unsigned index, void* data) {
   const auto packed = reinterpret_cast<std::intptr_t>(data);
-  session->vcpu(index).tracker->function_start(static_cast<unsigned>(packed & 15),
-                                               static_cast<std::uint64_t>(packed >> 4));
+  trackers[index]->function_start(static_cast<unsigned>(packed & 15),
+                                  static_cast<std::uint64_t>(packed >> 4));
 }
 
 void at_vector(unsigned index, void* data) {
   const Site& site = site_of(data);
-  session->vcpu(index).tracker->event(site.level, site.function);
+  trackers[index]->event(site.level, site.function);
 }
 
-void system_call(unsigned index, void* data) {
-  session->vcpu(index).tracker->system_call(level_of(data));
-}
-void system_return(unsigned index, void*) { session->vcpu(index).tracker->system_return(); }
+void system_call(unsigned index, void* data) { trackers[index]->system_call(level_of(data)); }
+void system_return(unsigned index, void*) { trackers[index]->system_return(); }
 void interrupt_return(unsigned index, void* data) {
-  session->vcpu(index).tracker->interrupt_return(level_of(data));
+  trackers[index]->interrupt_return(level_of(data));
 }
 
 void start_here(unsigned index, void*) {

@@ -35,13 +35,18 @@ class RecordBuffer {
   RecordBuffer(std::uint32_t tid, RecordSink& sink, std::size_t capacity = kLarge)
       : sink_(sink), tid_(tid), capacity_(capacity) {}
 
-  // Hot. `time` must not be before the last one's; add() raises it to that if it is.
+  // `time` must not be before the last one's; add() and put() raise it to that if it is.
   void add(RecordType type, std::uint64_t time, std::uint64_t depth, std::uint64_t address) {
+    if (full()) make_room();
+    put(time, Record::word(type, depth, address));
+  }
+
+  // Hot: for a buffer that is not full.
+  [[nodiscard]] bool full() const { return next_ == limit_; }
+  void put(std::uint64_t time, std::uint64_t word) {
     if (time < last_time_) time = last_time_;
     last_time_ = time;
-    if (next_ >= limit_) [[unlikely]]
-      make_room();
-    *next_++ = Record(type, time, depth, address);
+    *next_++ = Record(time, word);
   }
 
   // So many records were never made (0: nobody can tell); the reader is told by a LOST record.

@@ -10,6 +10,7 @@
 namespace trapline {
 
 Session* session = nullptr;
+std::array<CallTracker*, Session::kMaxVcpus> trackers{};
 
 void SitePool::grow() {
   table_.assign(std::max<std::size_t>(1024, table_.size() * 2), 0);
@@ -93,7 +94,7 @@ void vcpu_started(unsigned index) {
   vcpu->tracker_storage =
       std::make_unique<CallTracker>(index, vcpu->guest, *s.recording, *s.filter, *pool, options);
   vcpu->tracker = vcpu->tracker_storage.get();
-  vcpu->tracker->clock() = s.clock;
+  vcpu->tracker->use_clock(s.clock);
   if (s.has_start) vcpu->tracker->set_recording(false);
   {
     std::scoped_lock lock(s.translation);
@@ -103,6 +104,7 @@ void vcpu_started(unsigned index) {
     }
     if (s.sites_left_out != 0) vcpu->tracker->miss_calls();
   }
+  trackers[index] = vcpu->tracker;
   s.vcpus[index].store(vcpu);
 }
 
@@ -122,6 +124,7 @@ void add(TrackerCounters& total, const TrackerCounters& c) {
 void forget(Session& s, Vcpu* vcpu) {
   add(s.ended_counters, vcpu->tracker->counters());
   s.vcpus[vcpu->index].store(nullptr);
+  trackers[vcpu->index] = nullptr;
   delete vcpu;
 }
 

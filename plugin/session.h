@@ -118,6 +118,8 @@ struct Session {
 };
 
 extern Session* session;
+// Hot: of each vCPU that runs, by its number.
+extern std::array<CallTracker*, Session::kMaxVcpus> trackers;
 
 void vcpu_started(unsigned index);
 // qemu-user alone: a thread of the program ends; it makes a system call.

@@ -25,11 +25,19 @@ class Record {
 
   Record() = default;
   constexpr Record(RecordType type, std::uint64_t time, std::uint64_t depth, std::uint64_t address)
-      : time_(time),
-        word_(static_cast<std::uint64_t>(type) | kMagic << 3 |
-              (depth < kMaxDepth ? depth : kMaxDepth) << 6 | address << 16) {}
-  // As read from a file.
+      : Record(time, word(type, depth, address)) {}
+  // As read from a file, or with a word made before.
   constexpr Record(std::uint64_t time, std::uint64_t word) : time_(time), word_(word) {}
+
+  [[nodiscard]] static constexpr std::uint64_t word(RecordType type, std::uint64_t depth,
+                                                    std::uint64_t address) {
+    return static_cast<std::uint64_t>(type) | kMagic << 3 |
+           (depth < kMaxDepth ? depth : kMaxDepth) << 6 | address << 16;
+  }
+  // The exit's word, from its entry's.
+  [[nodiscard]] static constexpr std::uint64_t exit_of(std::uint64_t entry) {
+    return entry | static_cast<std::uint64_t>(RecordType::kExit);
+  }
 
   [[nodiscard]] constexpr std::uint64_t time() const { return time_; }
   [[nodiscard]] constexpr RecordType type() const { return static_cast<RecordType>(word_ & 3); }

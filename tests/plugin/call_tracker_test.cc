@@ -27,7 +27,9 @@ class CallTrackerTest : public ::testing::Test,
     options.know_starts = true;
     options.sites_know_slots = sites_know_slots;
     tracker_ = std::make_unique<CallTracker>(0, *this, *this, *this, pool, options);
-    tracker_->clock().start(ClockChoice::kTsc);
+    RecordClock clock;
+    clock.start(ClockChoice::kTsc);
+    tracker_->use_clock(clock);
   }
   // A call from the stack pointer `sp`: the return address is pushed below.
   void call(std::uint64_t function, std::uint64_t slot) {

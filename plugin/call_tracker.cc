@@ -212,6 +212,7 @@ void CallTracker::unwind_below(std::uint64_t slot) {
 
 void CallTracker::slow_call(const Site& site, std::uint64_t function, std::uint64_t slot) {
   take_request();
+  interrupted();
   event_pending_ = false;
   if (slot != 0) {
     if (site.level != level() || !same_stack(slot)) resolve(site.level, slot, Via::kCall);
@@ -244,6 +245,7 @@ bool CallTracker::leave_event(std::uint64_t slot, std::uint64_t target) {
 
 void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t target) {
   take_request();
+  interrupted();
   if (level != this->level() || !same_stack(slot)) resolve(level, slot, Via::kReturn);
   for (Frame* frame = stack_->top; (frame->flags & Frame::kEvent) == 0; --frame) {
     if (frame->slot > slot) break;
@@ -268,6 +270,7 @@ void CallTracker::slow_return(unsigned level, std::uint64_t slot, std::uint64_t 
 
 void CallTracker::slow_return_plain(unsigned level, std::uint64_t target) {
   take_request();
+  interrupted();
   std::uint64_t stack_pointer = 0;
   if (level != this->level() || resync()) {
     stack_pointer = guest_.stack_pointer();
@@ -310,6 +313,7 @@ void CallTracker::tail_call(std::uint64_t address, std::uint64_t stack_pointer) 
 
 void CallTracker::arrived_without_call(unsigned level, std::uint64_t address) {
   arrived_ = 0;
+  interrupted();
   // Its handler, unless that is not followed (code=) and the program is here again.
   if (std::exchange(event_pending_, false) && rank(level) < rank(caller_level_)) {
     event_pending_ = true;
@@ -367,6 +371,7 @@ bool CallTracker::is_event(unsigned level, std::uint64_t stack_pointer) {
 
 bool CallTracker::frame_known(unsigned level, std::uint64_t frame) {
   take_request();
+  interrupted();
   if (level != this->level() || !same_stack(frame)) resolve(level, frame, Via::kCall);
   unwind_below(frame);
   for (const Frame* known = stack_->top; known != stack_->floor(); --known)
@@ -381,6 +386,7 @@ void CallTracker::frame_entered(std::uint64_t frame, std::uint64_t ret, std::uin
 
 void CallTracker::event(unsigned level, std::uint64_t handler) {
   ++counters_.events;
+  interrupted();
   const bool raised = this->level() != kNoLevel &&
                       (level == this->level() ? left_ : !leaves_privilege(level));  // from outside
   const bool system_call = event_pending_;
@@ -405,6 +411,7 @@ void CallTracker::event(unsigned level, std::uint64_t handler) {
 }
 
 void CallTracker::system_return() {
+  interrupted();
   event_pending_ = false;
   left_ = true;
   if (stack_ != &nowhere_) {
@@ -416,6 +423,7 @@ void CallTracker::system_return() {
 }
 
 void CallTracker::interrupt_return(unsigned level) {
+  interrupted();
   event_pending_ = false;
   const std::uint64_t stack_pointer = guest_.stack_pointer();
   if (level != this->level()) resolve(level, stack_pointer, Via::kReturn);

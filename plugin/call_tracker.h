@@ -37,30 +37,31 @@ class CallTracker {
     if (gate() != site.level || top + 1 >= stack->limit || stack->task->buffer.full() ||
         ((top->slot - slot) - 1 >= kNear && slot != 0)) [[unlikely]]
       return slow_call(site, function, slot);
-    push(stack, top, site.ret, function, slot);
+    push(stack, top, site, function, slot);
   }
 
-  // x86: a return reads its target at `slot`. `value`: the target, 0 when not known.
+  // x86: a return reads its target at `slot`. `target` tells it, 0 when not known.
   template <typename ReadTarget>
-  void return_at(unsigned level, std::uint64_t slot, ReadTarget&& target) {
+  void return_at(unsigned level, std::uint64_t slot, ReadTarget target,
+                 std::uint64_t block = kNoBlock) {
     ++counters_.returns;
     Frame* top = stack_->top;
     if (top->slot != slot || gate() != level || (top->flags & ~Frame::kTail) != 0 ||
         stack_->task->buffer.full()) [[unlikely]]
-      return slow_return(level, slot, target());
-    pop_call(stack_, top);
+      return slow_return_at(level, slot, target);
+    pop_call(stack_, top, block);
   }
 
   // Link-register architectures: a return to where the innermost frame came from. `target` reads
   // the register that is jumped to.
   template <typename ReadTarget>
-  void return_plain(unsigned level, ReadTarget&& target) {
+  void return_plain(unsigned level, ReadTarget target, std::uint64_t block = kNoBlock) {
     ++counters_.returns;
     Frame* top = stack_->top;
     if (gate() != level || (top->flags & ~Frame::kTail) != 0 || stack_->task->buffer.full())
         [[unlikely]]
-      return slow_return_plain(level, target());
-    pop_call(stack_, top);
+      return slow_return_to(level, target);
+    pop_call(stack_, top, block);
   }
 
   // The link register was stored at `slot`.
@@ -69,6 +70,8 @@ class CallTracker {
     if (top->slot == 0) top->slot = slot;
   }
   void stack_pointer_set() { set_resync(true); }
+  // What comes next is not what the last return led to, or not at once.
+  void interrupted() { landed_ = kNowhere; }
 
   // A function's first instruction is about to run; called when starts are known.
   void function_start(unsigned level, std::uint64_t address) {
@@ -164,23 +167,25 @@ class CallTracker {
     if (on != resync()) gate_.fetch_xor(kResync);
   }
 
-  void push(Stack* stack, Frame* top, std::uint64_t ret, std::uint64_t function,
+  void push(Stack* stack, Frame* top, const Site& site, std::uint64_t function,
             std::uint64_t slot) {
     Task* task = stack->task;
     const std::uint64_t word = Record::word(RecordType::kEntry, task->depth++, function);
     Frame* frame = top + 1;
     frame->slot = slot;
     frame->function = function;
-    frame->ret = ret;
+    frame->ret = site.ret;
     frame->word = word;
     frame->flags = 0;
     frame->tails = 0;
     stack->top = frame;
-    task->buffer.put(clock_.counter_now(), word);
+    task->buffer.put(time_in(site.block, *task), word);
+    landed_ = kNowhere;
   }
-  void pop_call(Stack* stack, Frame* top) {
+  void pop_call(Stack* stack, Frame* top, std::uint64_t block) {
     Task* task = stack->task;
-    const std::uint64_t time = clock_.counter_now();
+    const std::uint64_t time = time_in(block, *task);
+    landed_ = top->ret;
     --task->depth;
     stack->top = top - 1;
     task->buffer.put(time, Record::exit_of(top->word));
@@ -188,6 +193,19 @@ class CallTracker {
       pop_callers_of_tail(time);
   }
 
+  std::uint64_t time_in(std::uint64_t block, const Task& task) const {
+    return landed_ == block ? task.buffer.last_time() : clock_.counter_now();
+  }
+
+  // Out of line, so that the fast path needs no stack.
+  template <typename ReadTarget>
+  [[gnu::noinline]] void slow_return_at(unsigned level, std::uint64_t slot, ReadTarget target) {
+    slow_return(level, slot, target());
+  }
+  template <typename ReadTarget>
+  [[gnu::noinline]] void slow_return_to(unsigned level, ReadTarget target) {
+    slow_return_plain(level, target());
+  }
   void slow_call(const Site& site, std::uint64_t function, std::uint64_t slot);
   void slow_return(unsigned level, std::uint64_t slot, std::uint64_t target);
   void arrived_without_call(unsigned level, std::uint64_t address);
@@ -226,6 +244,11 @@ class CallTracker {
 
   Stack* stack_ = nullptr;
   std::uint64_t arrived_ = 0;
+  // Where the last return led, while it is the last record. What the block there does next, call or
+  // return after a few plain instructions, has the time of that return: reading the clock takes
+  // longer than they do.
+  std::uint64_t landed_ = kNowhere;
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
   std::atomic<std::uint32_t> gate_ = kNoLevel;
   bool event_pending_ = false;  // a system call, made on caller_level_
   std::uint32_t caller_level_ = 0;

@@ -177,6 +177,17 @@ void CallTracker::return_from(Frame* frame) {
   }
 }
 
+// The fast path, but for a buffer that is full.
+void CallTracker::push_with_room(const Site& site, std::uint64_t function, std::uint64_t slot) {
+  stack_->task->buffer.make_room();
+  push(stack_, stack_->top, site, function, slot);
+}
+
+void CallTracker::pop_with_room(std::uint64_t block) {
+  stack_->task->buffer.make_room();
+  pop_call(stack_, stack_->top, block);
+}
+
 // The fast path popped a tail frame: its callers return with it, at the same time.
 void CallTracker::pop_callers_of_tail(std::uint64_t time) {
   Task& task = *stack_->task;

@@ -34,9 +34,11 @@ class CallTracker {
     ++counters_.calls;
     Stack* stack = stack_;
     Frame* top = stack->top;
-    if (gate() != site.level || top + 1 >= stack->limit || stack->task->buffer.full() ||
+    if (gate() != site.level || top + 1 >= stack->limit ||
         ((top->slot - slot) - 1 >= kNear && slot != 0)) [[unlikely]]
       return slow_call(site, function, slot);
+    if (stack->task->buffer.full()) [[unlikely]]
+      return push_with_room(site, function, slot);
     push(stack, top, site, function, slot);
   }
 
@@ -46,9 +48,10 @@ class CallTracker {
                  std::uint64_t block = kNoBlock) {
     ++counters_.returns;
     Frame* top = stack_->top;
-    if (top->slot != slot || gate() != level || (top->flags & ~Frame::kTail) != 0 ||
-        stack_->task->buffer.full()) [[unlikely]]
+    if (top->slot != slot || gate() != level || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
       return slow_return_at(level, slot, target);
+    if (stack_->task->buffer.full()) [[unlikely]]
+      return pop_with_room(block);
     pop_call(stack_, top, block);
   }
 
@@ -58,9 +61,10 @@ class CallTracker {
   void return_plain(unsigned level, ReadTarget target, std::uint64_t block = kNoBlock) {
     ++counters_.returns;
     Frame* top = stack_->top;
-    if (gate() != level || (top->flags & ~Frame::kTail) != 0 || stack_->task->buffer.full())
-        [[unlikely]]
+    if (gate() != level || (top->flags & ~Frame::kTail) != 0) [[unlikely]]
       return slow_return_to(level, target);
+    if (stack_->task->buffer.full()) [[unlikely]]
+      return pop_with_room(block);
     pop_call(stack_, top, block);
   }
 
@@ -206,6 +210,8 @@ class CallTracker {
   [[gnu::noinline]] void slow_return_to(unsigned level, ReadTarget target) {
     slow_return_plain(level, target());
   }
+  void push_with_room(const Site& site, std::uint64_t function, std::uint64_t slot);
+  void pop_with_room(std::uint64_t block);
   void slow_call(const Site& site, std::uint64_t function, std::uint64_t slot);
   void slow_return(unsigned level, std::uint64_t slot, std::uint64_t target);
   void arrived_without_call(unsigned level, std::uint64_t address);

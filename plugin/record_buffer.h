@@ -55,6 +55,7 @@ class RecordBuffer {
     add(RecordType::kLost, time, 0, count);
   }
 
+  void make_room();  // where it is full
   // The clock of the vCPU that writes; it is adjusted now and then, when a buffer is full.
   void use_clock(RecordClock* clock) { clock_ = clock; }
   // Writes what there is.
@@ -74,7 +75,6 @@ class RecordBuffer {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
-  void make_room();
   void thin_out();
 
   Record* next_ = nullptr;

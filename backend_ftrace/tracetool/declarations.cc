@@ -9,6 +9,8 @@
 namespace trapline::tracetool {
 namespace {
 
+// Declarations of one hash that find() parses: more than two of one name are in error.
+constexpr std::size_t kMostTried = 16;
 static_assert(kMostText <= UINT32_MAX, "an offset in a file has 32 bits");
 
 // FNV-1a; `hash` is that of the text before.
@@ -100,10 +102,16 @@ Result<Declarations> Declarations::read(const std::string& path) {
   return Declarations(std::move(*text));
 }
 
+bool Declarations::may_declare(std::string_view name) const {
+  const auto place = std::lower_bound(places_.begin(), places_.end(), Place{hash_of(name), 0});
+  return place != places_.end() && place->hash == hash_of(name);
+}
+
 std::optional<Event> Declarations::find(std::string_view name) const {
   const std::uint32_t hash = hash_of(name);
-  for (auto place = std::lower_bound(places_.begin(), places_.end(), Place{hash, 0});
-       place != places_.end() && place->hash == hash; ++place) {
+  auto place = std::lower_bound(places_.begin(), places_.end(), Place{hash, 0});
+  for (std::size_t tried = 0; tried < kMostTried && place != places_.end() && place->hash == hash;
+       ++place, ++tried) {
     for (Event& event : parse_declaration(std::string_view(text_).substr(place->offset))) {
       if (event.name == name) return std::move(event);
     }

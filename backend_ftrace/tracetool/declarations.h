@@ -27,6 +27,8 @@ class Declarations {
 
   // Events that are declared, with or without an error; a tcg event is two.
   [[nodiscard]] std::size_t size() const { return places_.size(); }
+  // False where none of that name is declared.
+  [[nodiscard]] bool may_declare(std::string_view name) const;
   // Its `line` counts from the declaration's own first line.
   [[nodiscard]] std::optional<Event> find(std::string_view name) const;
 

@@ -182,12 +182,16 @@ void EventFormat::take_string(const Step& step, std::string_view text, Values& v
 }
 
 const MarkerParser::Entry* MarkerParser::find(std::string_view name) {
-  if (const auto seen = seen_.find(name); seen != seen_.end()) return seen->second.get();
-  auto event = declared_ == nullptr ? std::nullopt : declared_->find(name);
-  if (!event) return nullptr;
-  auto entry = std::make_unique<Entry>(std::move(*event));
-  const std::string_view key = entry->event.name;
-  return seen_.emplace(key, std::move(entry)).first->second.get();
+  auto seen = seen_.find(name);
+  if (seen == seen_.end()) {
+    if (declared_ == nullptr || !declared_->may_declare(name)) return nullptr;
+    auto entry =
+        std::make_unique<Entry>(Entry{std::string(name), declared_->find(name), std::nullopt});
+    if (entry->event) entry->format.emplace(*entry->event);
+    const std::string_view key = entry->name;
+    seen = seen_.emplace(key, std::move(entry)).first;
+  }
+  return seen->second->event ? seen->second.get() : nullptr;
 }
 
 bool MarkerParser::parse(std::string_view text, ParsedMarker& out) {
@@ -195,10 +199,10 @@ bool MarkerParser::parse(std::string_view text, ParsedMarker& out) {
   while (length < text.size() && text[length] != ' ' && text[length] != '\n') ++length;
   const Entry* const entry = find(text.substr(0, length));
   if (entry == nullptr) return false;
-  out.event = &entry->event;
+  out.event = &*entry->event;
   out.arguments = text.substr(std::min(length + 1, text.size()));
-  out.count = static_cast<std::uint8_t>(entry->format.argument_count());
-  out.matched = entry->format.match(out.arguments, out.values);
+  out.count = static_cast<std::uint8_t>(entry->format->argument_count());
+  out.matched = entry->format->match(out.arguments, out.values);
   if (!out.matched) out.count = 0;
   return true;
 }

@@ -94,15 +94,15 @@ class MarkerParser {
 
  private:
   struct Entry {
-    explicit Entry(Event of) : event(std::move(of)), format(event) {}
-    Event event;
-    EventFormat format;
+    std::string name;
+    std::optional<Event> event;  // none: its declaration is in error
+    std::optional<EventFormat> format;
   };
-  // nullptr where none of this name is declared.
+  // nullptr where none of this name is declared without an error.
   [[nodiscard]] const Entry* find(std::string_view name);
 
   const Declarations* declared_;
-  std::unordered_map<std::string_view, std::unique_ptr<Entry>> seen_;  // by their own events' names
+  std::unordered_map<std::string_view, std::unique_ptr<Entry>> seen_;  // by their own names
 };
 
 }  // namespace trapline::tracetool

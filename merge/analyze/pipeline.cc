@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "merge/analyze/kernel_samples.h"
 #include "merge/analyze/kernel_tracker.h"
 #include "merge/analyze/stall_tracker.h"
 #include "merge/analyze/vhost_tracker.h"
@@ -28,9 +29,10 @@ std::vector<SpanSink*> those_that_select(const std::vector<SpanSink*>& sinks, Sp
 }
 
 Detail detail_of(SpanClass selected) {
-  const bool all = has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
-                                     SpanClass::kWaits | SpanClass::kGuestIntervals |
-                                     SpanClass::kStalls | SpanClass::kKernelParts);
+  const bool all =
+      has(selected, SpanClass::kIntervals | SpanClass::kSpans | SpanClass::kStateRuns |
+                        SpanClass::kWaits | SpanClass::kGuestIntervals | SpanClass::kStalls |
+                        SpanClass::kKernelParts | SpanClass::kKernelSamples);
   return all ? Detail::kIntervals : Detail::kSums;
 }
 
@@ -88,6 +90,8 @@ Pipeline::Pipeline(PipelineOptions options, std::vector<SpanSink*> sinks)
   if (has(selected_, SpanClass::kKernelParts))
     kernel_ =
         std::make_unique<KernelTracker>(names_, options_.event_name, options_.kernel_function);
+  if (has(selected_, SpanClass::kKernelSamples))
+    samples_ = std::make_unique<KernelSamples>(names_, options_.kernel_symbol);
   if (options_.guest_intervals && !interval_sinks_.empty()) {
     guest_intervals_.emplace(*options_.guest_intervals, options_.event_name, options_.event_text);
   }
@@ -142,8 +146,8 @@ bool Pipeline::is_of_guest(const Event& event) const {
 bool Pipeline::push(const Event& event) {
   ended_ = nullptr;
   // Nearly all events: of a tracker's interest, of the host, inside the window.
-  const bool plain =
-      !is_any_of<Other, Lost, GuestCall, NewThread>(event.payload) && !is_guest(event.machine);
+  const bool plain = !is_any_of<Other, Lost, GuestCall, NewThread, KernelSample>(event.payload) &&
+                     !is_guest(event.machine);
   if (!begun_ || event.at < from_ || event.at > to_) [[unlikely]]
     return push_carefully(event);
   if (!plain) {
@@ -168,7 +172,8 @@ bool Pipeline::push(const Event& event) {
 }
 
 bool Pipeline::push_carefully(const Event& event) {
-  const bool is_event = !std::holds_alternative<Lost>(event.payload);
+  // A sample is no part of what was recorded: it tells of it.
+  const bool is_event = !is_any_of<Lost, KernelSample>(event.payload);
   if (!first_ && !is_event && options_.from) return true;  // a loss before the first event
   if (!is_in_window(event, is_event)) {
     end_window();
@@ -182,6 +187,13 @@ bool Pipeline::push_carefully(const Event& event) {
     note_interval(event.at);
     tracker_.pass();
     if (kernel_ && !is_guest(event.machine)) kernel_->on(event);
+    tell(event);
+    return true;
+  }
+  if (const auto* sample = std::get_if<KernelSample>(&event.payload)) {
+    if (!in_window) return true;
+    tracker_.pass();
+    if (samples_ && !is_guest(event.machine)) samples_->on(event, *sample);
     tell(event);
     return true;
   }
@@ -292,6 +304,7 @@ void Pipeline::take(const ExitSpan& exit) {
   if (!counts(exit.thread)) return;
   if (waits_) waits_->on_exit(exit);
   if (kernel_) kernel_->on_exit(exit);
+  if (samples_) samples_->on_exit(exit);
   const bool wanted = !options_.wants || options_.wants(exit, *this);
   if (wanted)
     for (SpanSink* sink : exit_sinks_) sink->exit(exit, *this);

@@ -42,6 +42,8 @@ enum class SpanClass : std::uint32_t {
   kGuestIntervals = 16384,
   kStalls = 32768,       // stall(); implies kWaits
   kKernelParts = 65536,  // exit() has its kernel's: Pipeline::kernel(); implies kIntervals
+  // exit() has its samples: Pipeline::samples(); implies kIntervals
+  kKernelSamples = 131072,
 };
 [[nodiscard]] constexpr SpanClass operator|(SpanClass a, SpanClass b) {
   return static_cast<SpanClass>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

@@ -64,6 +64,8 @@ Result<void> check_page_words(const ReportArguments& options) {
     return fail(ErrorKind::kUsage, "{} needs --format text, json or csv; the page has all exits",
                 options.which.exits.text());
   }
+  if (wants_page(options) && options.report.kernel_samples)
+    return fail(ErrorKind::kUsage, "--kernel-samples needs --format text, json or csv");
   return options.format == "html" ? check_page() : Result<void>();
 }
 
@@ -136,10 +138,10 @@ std::string command_for_all(const ReportArguments& options) {
   std::string command = fmt::format("trapline report {}{} --by {}", words.recording, words.interval,
                                     options.report.by_text);
   const std::pair<bool, std::string_view> kTablesAsked[] = {
-      {options.report.irq, " --irq"},      {options.report.halt, " --halt"},
-      {options.with_phases, " --phases"},  {options.report.guest, " --guest"},
-      {options.report.waits, " --waits"},  {options.report.steal, " --steal"},
-      {options.report.kernel, " --kernel"}};
+      {options.report.irq, " --irq"},       {options.report.halt, " --halt"},
+      {options.with_phases, " --phases"},   {options.report.guest, " --guest"},
+      {options.report.waits, " --waits"},   {options.report.steal, " --steal"},
+      {options.report.kernel, " --kernel"}, {options.report.kernel_samples, " --kernel-samples"}};
   for (const auto& [asked, option] : kTablesAsked)
     if (asked) command += option;
   if (!options.slower_than.empty()) command += " --slower-than " + options.slower_than;
@@ -181,7 +183,7 @@ Result<GuestSpanSpec> guest_spans_of(const ReportArguments& options) {
   const ReportOptions& report = options.report;
   if (options.with_phases || !options.phases.empty() || !options.spans.empty() ||
       !options.slower_than.empty() || !options.which.empty() || report.irq || report.halt ||
-      report.guest || report.waits || report.steal || report.kernel) {
+      report.guest || report.waits || report.steal || report.kernel || report.kernel_samples) {
     return fail(ErrorKind::kUsage,
                 "--by guest-span as text, JSON or CSV takes --guest-span and --top only; "
                 "--format html has other tables beside it");
@@ -262,6 +264,8 @@ void add_tables(const OptionGroup& tables, ReportArguments& options) {
   tables.flag("--steal", options.report.steal,
               "Who ran while vCPUs were runnable, in exits or not");
   tables.flag("--kernel", options.report.kernel, "The kernel's time in exits, by its events");
+  tables.rare().flag("--kernel-samples", options.report.kernel_samples,
+                     "The kernel's time in exits, by perf's samples");
 }
 
 }  // namespace

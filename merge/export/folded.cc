@@ -4,6 +4,7 @@
 
 #include "merge/export/exporter.h"
 #include "merge/report/folded_stacks.h"
+#include "merge/report/kernel_sample_table.h"
 
 namespace trapline {
 namespace {
@@ -67,6 +68,34 @@ class KernelFoldedExporter final : public Exporter {
   KernelStacks stacks_{std::size_t{1} << 18};
 };
 
+class SampleFoldedExporter final : public Exporter {
+ public:
+  explicit SampleFoldedExporter(OutputFile output) : output_(std::move(output)) {}
+
+  [[nodiscard]] SpanClass selects() const override {
+    return SpanClass::kExits | SpanClass::kKernelSamples;
+  }
+  void exit(const ExitSpan& exit, const Pipeline& pipeline) override {
+    samples_.add(exit, *pipeline.samples());
+  }
+  [[nodiscard]] Result<void> finish(const Naming& names) override {
+    if (names.pipeline.samples()->counters().kernel == 0) {
+      return fail(ErrorKind::kUsage,
+                  "--kernel-samples: no exit has a sample in its kernel part; record with trapline "
+                  "record --kernel-samples HZ");
+    }
+    samples_.each_stack(names, [this](const std::string& stack, std::uint64_t ns) {
+      output_.write(fmt::format("{} {}\n", stack, ns));
+    });
+    return output_.commit();
+  }
+  [[nodiscard]] bool failed() const override { return output_.failed(); }
+
+ private:
+  OutputFile output_;
+  KernelSampleTable samples_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&, const ExportOptions& options) {
@@ -78,6 +107,7 @@ Result<std::unique_ptr<Exporter>> make_folded(const ExportContext&, const Export
   auto output = OutputFile::create(options.output, options.force);
   if (!output) return tl::unexpected(std::move(output).error());
   if (options.kernel) return std::make_unique<KernelFoldedExporter>(std::move(*output));
+  if (options.kernel_samples) return std::make_unique<SampleFoldedExporter>(std::move(*output));
   return std::make_unique<FoldedExporter>(static_cast<std::size_t>(weight - std::begin(kWeights)),
                                           std::move(*output));
 }

@@ -140,10 +140,10 @@ struct GuestCall {
   bool off_cpu = false;        // no function: the task leaves its CPU (entry), or is back on one
 };
 struct Other {};
-using Payload =
-    std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail, KvmTscOffset,
-                 KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq, SchedSwitch, SchedWakeup,
-                 IoctlEnter, NewThread, Marker, Lost, GuestCall, HostEvent, BlockIo, KvmWfx>;
+using Payload = std::variant<Other, KvmExit, KvmEntry, KvmUserspaceExit, KvmStateLoad, KvmDetail,
+                             KvmTscOffset, KvmNested, KvmVcpuWakeup, KvmHaltPoll, KvmIrq,
+                             SchedSwitch, SchedWakeup, IoctlEnter, NewThread, Marker, Lost,
+                             GuestCall, HostEvent, BlockIo, KvmWfx, KernelSample>;
 
 template <typename T, std::size_t kIndex = 0>
 constexpr std::uint32_t payload_bit() {

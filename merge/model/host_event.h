@@ -2,7 +2,9 @@
 // as they tell what a vCPU, or a request, waited for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace trapline {
 
@@ -48,6 +50,17 @@ struct BlockIo {
   std::uint32_t sectors;
   std::uint64_t sector;
   InterruptLevel level = InterruptLevel::kNone;
+};
+
+// What a thread executed when perf took a sample of it.
+struct KernelSample {
+  enum class Mode : std::uint8_t { kKernel, kUser, kGuest };
+  Mode mode;
+  bool by_timer;          // of a timer's interrupt, which waits until interrupts are on again
+  std::uint64_t address;  // of the instruction
+  // perf's call chain: u64 each, the innermost first, from 0xfff…000 on marks and no addresses.
+  // Empty where it was not recorded.
+  std::span<const std::byte> chain;
 };
 
 }  // namespace trapline

@@ -21,7 +21,18 @@ EventClass events_for(SpanClass selected, Role role) {
   if (has(selected, SpanClass::kHalts | SpanClass::kWaits | SpanClass::kWakeups |
                         SpanClass::kGuestIntervals | SpanClass::kStalls))
     events = events | EventClass::kHalts;
+  if (has(selected, SpanClass::kKernelSamples)) events = events | EventClass::kSamples;
   return events;
+}
+
+// The host's recordings know its functions; samples are of another one.
+std::string kernel_symbol(const Timeline& timeline, std::uint64_t address) {
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    if (timeline.source(i).info().role != Role::kHostKernel) continue;
+    std::string symbol = timeline.source(i).kernel_symbol(address);
+    if (!symbol.empty()) return symbol;
+  }
+  return {};
 }
 
 }  // namespace
@@ -44,6 +55,9 @@ PipelineOptions pipeline_options(const Timeline& timeline, const Input& input) {
     const auto* call = std::get_if<HostEvent>(&event.payload);
     return call == nullptr ? std::string()
                            : timeline.source_of(event).kernel_function(call->address);
+  };
+  options.kernel_symbol = [&timeline](std::uint64_t address) {
+    return kernel_symbol(timeline, address);
   };
   std::vector<std::optional<std::uint64_t>> errors(timeline.size());
   bool related = false;

@@ -33,7 +33,8 @@ constexpr std::array kLists = {"/groups/rows",
                                "/steal",
                                "/guest_functions",
                                "/phases/rows",
-                               "/kernel/rows"};
+                               "/kernel/rows",
+                               "/kernel_samples/rows"};
 
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -30,4 +30,48 @@ void print_kernel(const Report& report, std::ostream& out, const TextStyle& styl
                 out, style);
 }
 
+namespace {
+
+// "in other parts of exits 12, of the guest 3; lost 5"
+std::string other_samples(const KernelSampleReport& samples) {
+  const SampleCounters& at = samples.counters;
+  std::string text;
+  for (const auto& [number, where] :
+       {std::pair{at.kernel - samples.samples, "in the kernel's part of other exits"},
+        std::pair{at.elsewhere, "in exits' other parts"},
+        std::pair{at.outside, "of vCPUs outside of exits"}, std::pair{at.guest, "of the guest"},
+        std::pair{at.others, "of threads without exits"}}) {
+    if (number != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, where);
+  }
+  if (samples.lost != 0) text += fmt::format("{}{} lost", text.empty() ? "" : "; ", samples.lost);
+  return text;
+}
+
+}  // namespace
+
+void print_kernel_samples(const Report& report, const KernelSampleReport& samples,
+                          std::ostream& out, const TextStyle& style) {
+  const auto say = [&](const std::string& text) { print_wrapped("", text, out, style); };
+  if (!report.knows(State::kKernel) || samples.counters.all() == 0) {
+    out << '\n';
+    return say(report.knows(State::kKernel)
+                   ? "No samples were recorded (trapline record --kernel-samples HZ)."
+                   : "The kernel's time in exits was not recorded (kvm:kvm_exit).");
+  }
+  const std::string total = duration_text(samples.total_ns, report.cycles);
+  print_table(kernel_sample_table(samples),
+              fmt::format("The kernel{} {}, by {} samples, low and high at 95 %, in",
+                          report.knows(State::kUser) ? "" : " or QEMU", total, samples.samples),
+              report.cycles, out, style);
+  if (const std::string others = other_samples(samples); !others.empty())
+    say(fmt::format("Other samples: {}.", others));
+  if (samples.throttled != 0)
+    say(fmt::format(
+        "perf took no samples for a while, {} times (kernel.perf_cpu_time_max_percent).",
+        samples.throttled));
+  if (samples.by_timer)
+    say("A timer took the samples: code with interrupts off has none, and where interrupts come on "
+        "again has its samples.");
+}
+
 }  // namespace trapline

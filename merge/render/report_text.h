@@ -10,6 +10,9 @@ namespace trapline {
 
 // kernel.cc: --kernel
 void print_kernel(const Report& report, std::ostream& out, const TextStyle& style);
+// kernel.cc: --kernel-samples
+void print_kernel_samples(const Report& report, const KernelSampleReport& samples,
+                          std::ostream& out, const TextStyle& style);
 // waits.cc: --waits, --steal
 void print_waits(const Report& report, std::ostream& out, const TextStyle& style);
 // phases.cc: --phases

@@ -29,8 +29,8 @@ Aggregator::Aggregator(const Input& input, const ReportOptions& options)
 
 SpanClass Aggregator::selects() const {
   // A report of requests alone needs no exits.
-  const bool exits =
-      !options_.requests || options_.slower_than || needs_waits_ || phases_ || options_.kernel;
+  const bool exits = !options_.requests || options_.slower_than || needs_waits_ || phases_ ||
+                     options_.kernel || options_.kernel_samples;
   SpanClass selected = SpanClass::kLosses | (exits ? SpanClass::kExits : SpanClass::kNone);
   if (options_.requests) selected = selected | SpanClass::kRequests;
   if (options_.irq) selected = selected | SpanClass::kInterrupts;
@@ -38,6 +38,7 @@ SpanClass Aggregator::selects() const {
   if (options_.calls) selected = selected | SpanClass::kCalls;
   if (needs_waits_) selected = selected | SpanClass::kWaits;
   if (options_.kernel || keys_.needs_kernel()) selected = selected | SpanClass::kKernelParts;
+  if (options_.kernel_samples) selected = selected | SpanClass::kKernelSamples;
   if (options_.halt_costs) selected = selected | SpanClass::kEvents | SpanClass::kHalts;
   if (phases_) selected = selected | SpanClass::kEvents | SpanClass::kAllEvents;
   return selected;
@@ -70,6 +71,7 @@ void Aggregator::exit(const ExitSpan& exit, const Pipeline& pipeline) {
         exit);
   if (phases_) phases_->exit(exit, pipeline);
   if (options_.kernel) kernel_.add(exit, *pipeline.kernel());
+  if (options_.kernel_samples) kernel_samples_.add(exit, *pipeline.samples());
 }
 
 void Aggregator::call(const FunctionCall& call, const Pipeline& pipeline) {
@@ -119,6 +121,7 @@ Report Aggregator::snapshot(const Naming& names) const {
   if (options_.halt_costs) report.halt_costs = halt_cost_rows(halt_costs_, names);
   if (phases_) report.phases = phases_->report(pipeline, pipeline.end().ns());
   if (options_.kernel) report.kernel = kernel_.report(names, options_.top);
+  if (options_.kernel_samples) report.kernel_samples = kernel_samples_.report(names, options_.top);
   if (needs_waits_) report_waits(report, names);
   if (options_.guest || report.rows_of == RowsOf::kCalls)
     fill_guest_functions(report, pipeline, options_.top);

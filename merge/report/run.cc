@@ -26,7 +26,8 @@ Result<void> check_calls(const ReportOptions& options, const ExitFilter& asked_f
       {options.irq, "--irq"},
       {options.waits, "--waits"},
       {options.steal, "--steal"},
-      {options.kernel, "--kernel"}};
+      {options.kernel, "--kernel"},
+      {options.kernel_samples, "--kernel-samples"}};
   for (const auto& [asked, name] : of_exits) {
     if (!asked) continue;
     return fail(ErrorKind::kUsage,

@@ -10,6 +10,7 @@ std::optional<std::string> name_of_payload(const Event& event) {
   if (std::holds_alternative<Lost>(event.payload)) return "lost";
   if (const auto* call = std::get_if<GuestCall>(&event.payload))
     return call->entry ? "guest:entry" : "guest:exit";
+  if (std::holds_alternative<KernelSample>(event.payload)) return "sample";
   return std::nullopt;
 }
 
@@ -22,6 +23,11 @@ std::optional<std::string> text_of_payload(const Event& event) {
     return call->name.empty() ? fmt::format("{:#x}", call->function) : printable(call->name);
   if (const auto* marker = std::get_if<Marker>(&event.payload))
     return printable(trimmed(marker->text));
+  if (const auto* sample = std::get_if<KernelSample>(&event.payload)) {
+    constexpr const char* kModes[] = {"the kernel", "user space", "a guest"};
+    return fmt::format("{:#x} of {}", sample->address,
+                       kModes[static_cast<std::size_t>(sample->mode)]);
+  }
   return std::nullopt;
 }
 

@@ -40,6 +40,8 @@ struct SourceCounters {
   std::uint64_t left_out_pieces = 0;
   Timestamp first, last;             // of the events
   std::uint64_t damaged_events = 0;  // too short for their format
+  // Samples that the kernel lost; how often it took none for a while, since they took too long.
+  std::uint64_t lost_samples = 0, throttled = 0;
 };
 
 // What events are read for. A source may leave out the classes that were not selected: it counts
@@ -50,7 +52,8 @@ enum class EventClass : std::uint8_t {
   kHalts = 4,       // halt polling
   kOthers = 8,      // everything else
   kRequests = 16,   // the host's block devices
-  kAll = 31,
+  kSamples = 32,    // KernelSample
+  kAll = 63,
 };
 [[nodiscard]] constexpr EventClass operator|(EventClass a, EventClass b) {
   return static_cast<EventClass>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
@@ -118,6 +121,8 @@ class Source {
   }
   // The kernel's function that begins at an address of HostStep::kFunctionBegin.
   [[nodiscard]] virtual std::string kernel_function(std::uint64_t) const { return {}; }
+  // The kernel's function that an address lies in.
+  [[nodiscard]] virtual std::string kernel_symbol(std::uint64_t) const { return {}; }
   [[nodiscard]] virtual std::string userspace_reason(std::uint32_t) const { return {}; }
 };
 

@@ -29,10 +29,18 @@ KernelSymbols::KernelSymbols(std::string text) : text_(std::move(text)) {
 }
 
 std::string_view KernelSymbols::function_at(std::uint64_t address) const {
+  return function_from(address, kMostBefore);
+}
+
+std::string_view KernelSymbols::function_around(std::uint64_t address) const {
+  return function_from(address, kLongest);
+}
+
+std::string_view KernelSymbols::function_from(std::uint64_t address, std::uint64_t most) const {
   auto after = std::ranges::upper_bound(symbols_, address, {}, &Symbol::address);
   if (after == symbols_.begin()) return {};
   const std::uint64_t start = (after - 1)->address;
-  if (address - start > kMostBefore) return {};
+  if (address - start > most) return {};
   // Of several names the first.
   const auto symbol = std::ranges::lower_bound(symbols_, start, {}, &Symbol::address);
   return std::string_view(text_).substr(symbol->at, symbol->size);

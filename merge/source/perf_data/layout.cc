@@ -279,14 +279,16 @@ std::optional<std::string_view> name_of_clock(std::int32_t clock) {
 
 Result<void> LayoutReader::check_attrs() {
   const std::string& path = file_.path();
-  const bool any = std::ranges::any_of(layout_.attrs, &Attr::tracepoint);
-  if (!any) {
+  layout_.has_tracepoints = std::ranges::any_of(layout_.attrs, &Attr::tracepoint);
+  if (!layout_.has_tracepoints && std::ranges::none_of(layout_.shapes, &RecordShape::has_code)) {
     return fail(
-        "{}: holds no tracepoints; record with perf kvm stat record, or with perf record -a "
-        "-e 'kvm:*'",
+        "{}: holds no tracepoints, and no samples with their time and CPU; record with perf kvm "
+        "stat record, with perf record -a -e 'kvm:*', or samples with perf record -g -k mono "
+        "--sample-cpu",
         path);
   }
-  if (!has_formats_) return damaged("the formats of its events are missing");
+  if (layout_.has_tracepoints && !has_formats_)
+    return damaged("the formats of its events are missing");
   for (const Attr& attr : layout_.attrs) {
     const bool same = attr.sample_type == layout_.attrs.front().sample_type &&
                       attr.read_format == layout_.attrs.front().read_format;

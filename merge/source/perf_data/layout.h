@@ -38,6 +38,7 @@ struct Layout {
   std::vector<Attr> attrs;
   std::vector<RecordShape> shapes;  // of each attr
   AttrsById by_id;                  // needed where attrs differ
+  bool has_tracepoints = false;     // else samples of code alone
   trace_dat::TracingData tracing;
 
   std::string clock = "perf";  // without -k: that of ftrace's clock perf

@@ -52,6 +52,8 @@ class Losses {
   }
   // Lost after the last event, and told by no LOST record.
   [[nodiscard]] std::uint64_t untold() const { return in_all_ > told_ ? in_all_ - told_ : 0; }
+  // In all, as far as known.
+  [[nodiscard]] std::uint64_t all() const { return in_all_ > told_ ? in_all_ : told_; }
   [[nodiscard]] std::uint32_t cpus() const { return static_cast<std::uint32_t>(cpus_.size()); }
 
  private:

@@ -1,3 +1,4 @@
+// More than 400 lines: samples of tracepoints and of code, losses and threads wait in one order.
 #include "merge/source/perf_data/perf_data_source.h"
 
 #include <algorithm>
@@ -40,6 +41,12 @@ Look sample_of(const Layout& layout, const Record& record, Sample& sample) {
   return sample.raw.empty() ? Look::kOther : Look::kSample;
 }
 
+KernelSample::Mode mode_of(std::uint16_t misc) {
+  constexpr std::uint16_t kUser = 2, kGuestKernel = 4, kGuestUser = 5;
+  if (misc == kGuestKernel || misc == kGuestUser) return KernelSample::Mode::kGuest;
+  return misc == kUser ? KernelSample::Mode::kUser : KernelSample::Mode::kKernel;
+}
+
 RecordedEvent recorded_of(std::uint64_t time, const std::byte* data, std::size_t size) {
   return {time, data, static_cast<std::uint32_t>(size)};
 }
@@ -57,6 +64,10 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
 
   [[nodiscard]] Result<void> look();
 
+  void select(EventClass events) override {
+    KernelEventSource::select(events);
+    wants_samples_ = has(events, EventClass::kSamples);
+  }
   [[nodiscard]] Read next(Event& event) override;
   [[nodiscard]] double progress() const override {
     const std::uint64_t begin = layout_.ranges.front().begin;
@@ -71,6 +82,11 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
                      Timestamp(layout_.sample_times->second));
   }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts() const override;
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> event_counts() const override {
+    auto counts = KernelEventSource::event_counts();
+    if (samples_ != 0) counts.emplace_back("sample", samples_);
+    return counts;
+  }
   [[nodiscard]] std::string event_name(const Event& event) const override {
     return std::holds_alternative<NewThread>(event.payload) && event.raw.empty()
                ? "fork"
@@ -88,10 +104,12 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   [[nodiscard]] bool next_record(Record& record);
   [[nodiscard]] bool fill();
   void on_sample(const Record& record);
+  void on_code(const Record& record);
   void on_other(const Record& record);
   void add_loss(std::uint32_t cpu, const Loss& loss);
   void end();
   [[nodiscard]] bool give_out(const Item& item, Event& event);
+  [[nodiscard]] bool give_out_code(const Item& item, Event& event);
 
   File file_;
   Layout layout_;
@@ -105,12 +123,15 @@ class PerfDataSource final : public kernel_events::KernelEventSource {
   Block* facts_ = nullptr;  // of losses on their way; holds itself once
   std::size_t facts_at_ = 0;
   std::uint64_t newest_ = 0;
+  std::uint64_t samples_ = 0;  // of code
+  bool wants_samples_ = true;
   bool ended_ = false;
 };
 
 // Reads until it is known which witnesses the recording holds: the absence of kvm_exit, which
 // changes what a span is, only at its end.
 Result<void> PerfDataSource::look() {
+  if (!layout_.has_tracepoints) return {};  // none of them
   constexpr std::uint64_t kLook = 1u << 16;
   kernel_events::CapabilityLooker looker(formats_);
   std::uint64_t events = 0;
@@ -138,7 +159,7 @@ Description PerfDataSource::describe() const {
   if (!layout_.host.empty() && !layout_.release.empty() && !layout_.arch.empty())
     is.machine.system = fmt::format("Linux {} {} {}", layout_.host, layout_.release, layout_.arch);
   is.machine.cpus = layout_.cpu_count;
-  is.witness = Witness::kKernel;
+  if (layout_.has_tracepoints) is.witness = Witness::kKernel;
   is.has = capabilities_;
   return is;
 }
@@ -170,7 +191,7 @@ std::string PerfDataSource::event_text(const Event& event) const {
 void PerfDataSource::on_sample(const Record& record) {
   Sample sample;
   const Look look = sample_of(layout_, record, sample);
-  if (look == Look::kOther) return;
+  if (look == Look::kOther) return on_code(record);
   if (look == Look::kDamaged || sample.raw.size() < sizeof(std::uint16_t) ||
       sample.time < order_.limit()) {
     ++counters_.damaged_events;
@@ -183,8 +204,24 @@ void PerfDataSource::on_sample(const Record& record) {
               Item::Kind::kEvent});
 }
 
-// A loss waits for its turn as a record does.
+// Samples of code wait for their turn as whole records.
+void PerfDataSource::on_code(const Record& record) {
+  const std::uint16_t attr = attr_of(layout_, record);
+  CodeSample sample;
+  if (attr == AttrsById::kNone || !layout_.shapes[attr].has_code()) return;
+  if (!layout_.shapes[attr].code_sample(record.bytes, sample) || sample.cpu >= Losses::kMostCpus ||
+      sample.time < order_.limit()) {
+    ++counters_.damaged_events;
+    return;
+  }
+  order_.add({sample.time, record.bytes.data(), record.block,
+              static_cast<std::uint32_t>(record.bytes.size()),
+              static_cast<std::uint16_t>(sample.cpu), Item::Kind::kCode});
+}
+
+// A loss waits for its turn as a record does. Where there are samples alone it hides no event.
 void PerfDataSource::add_loss(std::uint32_t cpu, const Loss& loss) {
+  if (!layout_.has_tracepoints) return;
   if (facts_ == nullptr || facts_at_ + sizeof loss > Block::kSize) {
     if (facts_ != nullptr) pool_.release(facts_);
     facts_ = pool_.take();
@@ -215,6 +252,7 @@ void PerfDataSource::on_other(const Record& record) {
       losses_.on_lost_samples(cursor.number<std::uint64_t>().value_or(0));
       break;
     case RecordType::kThrottle:
+      if (!layout_.attrs[attr].tracepoint) ++counters_.throttled;
       if (layout_.attrs[attr].tracepoint) losses_.on_throttle(trailer->cpu, trailer->time);
       break;
     case RecordType::kUnthrottle:
@@ -278,6 +316,7 @@ bool PerfDataSource::fill() {
 
 void PerfDataSource::end() {
   ended_ = true;
+  if (!layout_.has_tracepoints) counters_.lost_samples = losses_.all();
   for (std::uint32_t cpu = 0; cpu < losses_.cpus(); ++cpu) {
     if (const auto loss = losses_.at_end(cpu, newest_)) add_loss(cpu, *loss);
   }
@@ -305,6 +344,7 @@ bool PerfDataSource::give_out(const Item& item, Event& event) {
     event.at = at;  // not before what was given out already
     return true;
   }
+  if (item.kind == Item::Kind::kCode) return give_out_code(item, event);
   const auto fork = parse_fork({item.data, item.size});
   if (!fork) return false;
   event.at = at;
@@ -313,6 +353,26 @@ bool PerfDataSource::give_out(const Item& item, Event& event) {
   event.type = 0;
   event.raw = {};
   event.payload = NewThread{fork->thread, fork->same_process};
+  return true;
+}
+
+bool PerfDataSource::give_out_code(const Item& item, Event& event) {
+  const Record record{RecordType::kSample, 0, {item.data, item.size}, nullptr};
+  const std::uint16_t attr = attr_of(layout_, record);
+  CodeSample sample;
+  if (!layout_.shapes[attr].code_sample(record.bytes, sample)) return false;
+  const Timestamp at(item.time);
+  if (counters_.events++ == 0) counters_.first = at;
+  counters_.last = at;
+  ++samples_;
+  if (!wants_samples_) return false;
+  event.at = at;
+  event.cpu = item.cpu;
+  event.thread = ThreadId{static_cast<std::int32_t>(sample.thread)};
+  event.type = 0;
+  event.raw = record.bytes;
+  event.payload = KernelSample{mode_of(sample.mode), layout_.attrs[attr].by_timer, sample.address,
+                               sample.chain};
   return true;
 }
 

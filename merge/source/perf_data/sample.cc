@@ -28,14 +28,17 @@ std::optional<std::uint64_t> read_values_size(std::uint64_t format,
 
 std::optional<Attr> Attr::parse(std::span<const std::byte> bytes) {
   constexpr std::size_t kFirstVersion = 64, kClockAt = 92;
-  constexpr std::uint32_t kTracepoint = 2;
+  constexpr std::uint32_t kSoftware = 1, kTracepoint = 2;
+  constexpr std::uint64_t kCpuClock = 0, kTaskClock = 1;
   constexpr std::uint64_t kFrequency = 1u << 10, kSampleIdAll = 1u << 18, kUseClock = 1u << 25,
                           kBackward = 1u << 27;
   if (bytes.size() < kFirstVersion) return std::nullopt;
   const auto u64 = [&](std::size_t at) { return load<std::uint64_t>(bytes.data() + at); };
   Attr attr;
-  attr.tracepoint = load<std::uint32_t>(bytes.data()) == kTracepoint;
+  const auto type = load<std::uint32_t>(bytes.data());
+  attr.tracepoint = type == kTracepoint;
   attr.config = u64(8);
+  attr.by_timer = type == kSoftware && (attr.config == kCpuClock || attr.config == kTaskClock);
   attr.period = u64(16);
   attr.sample_type = u64(24);
   attr.read_format = u64(32);
@@ -65,11 +68,9 @@ RecordShape::RecordShape(std::uint64_t sample_type, std::uint64_t read_format)
   trailer_cpu_ = before(kTid | kTime | kId | kStreamId);
 }
 
-bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) const {
-  if (!has_place_ || record.size() < rest_) return false;
-  sample.time = load<std::uint64_t>(record.data() + time_);
-  sample.cpu = load<std::uint32_t>(record.data() + cpu_);
-  std::uint64_t at = rest_;
+// From `at`, after the period, to the end of the call chain.
+bool RecordShape::find_chain(std::span<const std::byte> record, std::uint64_t& at,
+                             std::span<const std::byte>& chain) const {
   if ((sample_type_ & kRead) != 0) {
     const auto size = read_values_size(read_format_, record.subspan(at));
     if (!size || *size > record.size() - at) return false;
@@ -80,14 +81,38 @@ bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) cons
     const auto frames = load<std::uint64_t>(record.data() + at);
     at += 8;
     if (frames > (record.size() - at) / 8) return false;
+    chain = record.subspan(at, 8 * frames);
     at += 8 * frames;
   }
-  if (record.size() - at < 4) return false;
+  return true;
+}
+
+bool RecordShape::other_sample(std::span<std::byte> record, Sample& sample) const {
+  if (!has_place_ || record.size() < rest_) return false;
+  sample.time = load<std::uint64_t>(record.data() + time_);
+  sample.cpu = load<std::uint32_t>(record.data() + cpu_);
+  std::uint64_t at = rest_;
+  std::span<const std::byte> chain;
+  if (!find_chain(record, at, chain) || record.size() - at < 4) return false;
   const auto size = load<std::uint32_t>(record.data() + at);
   at += 4;
   if (size > record.size() - at) return false;
   sample.raw = record.subspan(at, size);
   return true;
+}
+
+bool RecordShape::code_sample(std::span<const std::byte> record, CodeSample& sample) const {
+  constexpr std::uint16_t kModeBits = 7;
+  if (!has_code() || record.size() < rest_) return false;
+  // The address and the thread are right before the time.
+  sample.address = load<std::uint64_t>(record.data() + time_ - 16);
+  sample.thread = load<std::uint32_t>(record.data() + time_ - 4);
+  sample.time = load<std::uint64_t>(record.data() + time_);
+  sample.cpu = load<std::uint32_t>(record.data() + cpu_);
+  sample.mode = load<std::uint16_t>(record.data() + 4) & kModeBits;
+  sample.chain = {};
+  std::uint64_t at = rest_;
+  return find_chain(record, at, sample.chain);
 }
 
 std::optional<Trailer> RecordShape::trailer(std::span<const std::byte> record) const {

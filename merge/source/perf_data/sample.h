@@ -55,6 +55,7 @@ enum SampleBit : std::uint64_t {
 // perf_event_attr, as far as a reader of tracepoints needs it.
 struct Attr {
   bool tracepoint = false;
+  bool by_timer = false;     // the software events cpu-clock and task-clock
   std::uint64_t config = 0;  // of a tracepoint its id, the events' common_type
   std::uint64_t period = 1;  // or the frequency
   std::uint64_t sample_type = 0;
@@ -70,6 +71,13 @@ struct Sample {
   std::uint64_t time = 0;
   std::uint32_t cpu = 0;
   std::span<std::byte> raw;  // of a tracepoint the kernel's record of the event, as in ftrace
+};
+// The sample of another event: what a thread executed.
+struct CodeSample {
+  std::uint64_t time = 0, address = 0;
+  std::uint32_t cpu = 0, thread = 0;
+  std::uint16_t mode = 0;            // PERF_RECORD_MISC_CPUMODE
+  std::span<const std::byte> chain;  // u64 each
 };
 // Whose record it is, of those that are not samples.
 struct Trailer {
@@ -92,10 +100,19 @@ class RecordShape {
               record.subspan(rest_ + 4, size)};
     return true;
   }
+  // Whether its samples say which thread executed what, when and on which CPU.
+  [[nodiscard]] bool has_code() const {
+    constexpr std::uint64_t kNeeded = kIp | kTid | kTime | kCpu;
+    return (sample_type_ & kNeeded) == kNeeded;
+  }
+  // Where has_code().
+  [[nodiscard]] bool code_sample(std::span<const std::byte> record, CodeSample& sample) const;
   [[nodiscard]] std::optional<Trailer> trailer(std::span<const std::byte> record) const;
 
  private:
   [[nodiscard]] bool other_sample(std::span<std::byte> record, Sample& sample) const;
+  [[nodiscard]] bool find_chain(std::span<const std::byte> record, std::uint64_t& at,
+                                std::span<const std::byte>& chain) const;
 
   std::uint64_t sample_type_, read_format_;
   bool has_place_;  // time and CPU

@@ -13,7 +13,7 @@ namespace trapline::perf_data {
 
 // A record on its way to its turn. `data` is borrowed: of a block, or of a run that is read back.
 struct Item {
-  enum class Kind : std::uint8_t { kEvent, kLoss, kThread };
+  enum class Kind : std::uint8_t { kEvent, kLoss, kThread, kCode };
   std::uint64_t time = 0;
   std::byte* data = nullptr;
   struct Block* block = nullptr;  // that `data` holds; none: a run's

@@ -107,7 +107,7 @@ std::vector<std::pair<std::string, std::string>> TraceDatSource::facts() const {
 }
 
 // A section that cannot be read names no function.
-std::string TraceDatSource::kernel_function(std::uint64_t address) const {
+const kernel_events::KernelSymbols& TraceDatSource::symbols() const {
   if (!symbols_) {
     std::string text;
     if (layout_.kallsyms.size != 0)
@@ -116,7 +116,15 @@ std::string TraceDatSource::kernel_function(std::uint64_t address) const {
     if (layout_.version == 7 && text.size() >= kSize) text.erase(0, kSize);
     symbols_.emplace(std::move(text));
   }
-  return std::string(symbols_->function_at(address));
+  return *symbols_;
+}
+
+std::string TraceDatSource::kernel_function(std::uint64_t address) const {
+  return std::string(symbols().function_at(address));
+}
+
+std::string TraceDatSource::kernel_symbol(std::uint64_t address) const {
+  return std::string(symbols().function_around(address));
 }
 
 Result<std::unique_ptr<TraceDatSource>> open_trace_dat(std::string path, const Options& options) {

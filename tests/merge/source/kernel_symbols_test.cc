@@ -32,5 +32,13 @@ TEST(KernelSymbolsTest, OfSeveralNamesTheFirstIsTaken) {
   EXPECT_EQ(symbols.function_at(0xffff0010), "one");
 }
 
+TEST(KernelSymbolsTest, AnAddressLiesInTheFunctionThatBeginsBeforeIt) {
+  const KernelSymbols symbols("ffff1000 T one\nffff2000 t two\n");
+  EXPECT_EQ(symbols.function_around(0xffff1fff), "one");
+  EXPECT_EQ(symbols.function_around(0xffff2000), "two");
+  EXPECT_EQ(symbols.function_around(0xffff0fff), "");
+  EXPECT_EQ(symbols.function_around(0xffff2000 + (1u << 20) + 1), "");
+}
+
 }  // namespace
 }  // namespace trapline::kernel_events

@@ -21,6 +21,8 @@ class PerfDataFile {
   static constexpr std::uint64_t kId = 77;    // of the event
   // IDENTIFIER, TID, TIME, CPU, RAW.
   std::uint64_t sample_type = 1u << 16 | 1u << 1 | 1u << 2 | 1u << 7 | 1u << 10;
+  std::uint32_t type = 2;  // a tracepoint; 1: a software event
+  std::uint64_t config = kEntry;
   std::uint64_t period = 1;
   std::uint64_t flags = 1u << 18;  // sample_id_all
   std::int32_t clock = 0;
@@ -40,6 +42,15 @@ class PerfDataFile {
                       bytes_of(vcpu) + bytes_of(std::uint32_t{0});
     raw = bytes_of(static_cast<std::uint32_t>(raw.size() + 4)) + raw + std::string(4, '\0');
     records += record(9, words(kId, 0, time, cpu) + raw);
+    return *this;
+  }
+  // What a thread executed: IDENTIFIER, IP, TID, TIME, CPU, CALLCHAIN.
+  PerfDataFile& code(std::uint64_t time, std::uint32_t cpu, std::uint32_t thread,
+                     std::uint64_t address, const std::string& chain, std::uint16_t mode = 1) {
+    records += record(9,
+                      words(kId, address) + bytes_of(thread) + bytes_of(thread) +
+                          words(time, cpu, chain.size() / 8) + chain,
+                      mode);
     return *this;
   }
   PerfDataFile& round() {
@@ -81,8 +92,8 @@ class PerfDataFile {
   }
 
   [[nodiscard]] std::string attr() const {
-    return bytes_of(std::uint32_t{2}) + bytes_of(std::uint32_t{128}) +
-           words(kEntry, period, sample_type, 0, flags) + std::string(44, '\0') + bytes_of(clock) +
+    return bytes_of(type) + bytes_of(std::uint32_t{128}) +
+           words(config, period, sample_type, 0, flags) + std::string(44, '\0') + bytes_of(clock) +
            std::string(32, '\0');
   }
   // As perf writes a file.

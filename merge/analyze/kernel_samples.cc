@@ -1,0 +1,108 @@
+#include "merge/analyze/kernel_samples.h"
+
+#include <algorithm>
+#include <array>
+
+#include "backend_ftrace/base/bytes.h"
+
+namespace trapline {
+namespace {
+
+// PERF_CONTEXT_*: what comes after such a mark is of user space, of a guest, …
+constexpr std::uint64_t kFirstMark = ~std::uint64_t{4094};
+constexpr std::uint64_t kKernelMark = ~std::uint64_t{127};
+
+}  // namespace
+
+NameId KernelSamples::name_of(std::uint64_t address) {
+  if (const auto known = by_address_.find(address); known != by_address_.end())
+    return known->second;
+  if (by_address_.size() >= kMostAddresses) return Names::kOther;
+  const std::string name = symbol_ ? symbol_(address) : std::string();
+  return by_address_[address] = names_.id(name.empty() ? "[unknown]" : name);
+}
+
+SampleStackId KernelSamples::called_by(SampleStackId parent, NameId name) {
+  const std::pair key{parent, name};
+  if (const auto known = stacks_.find(key); known != stacks_.end()) return known->second;
+  if (frames_.size() >= kMostStacks) return parent;
+  const auto stack = static_cast<SampleStackId>(frames_.size());
+  frames_.push_back({parent, name});
+  return stacks_[key] = stack;
+}
+
+// A caller's address is where its callee returns to, which may be another function's begin.
+SampleStackId KernelSamples::stack_of(const KernelSample& sample) {
+  std::array<std::uint64_t, kMostFrames> addresses{sample.address};
+  std::size_t frames = 0;
+  for (std::size_t at = 0; at + 8 <= sample.chain.size() && frames < kMostFrames; at += 8) {
+    const auto address = load<std::uint64_t>(sample.chain.data() + at);
+    if (address >= kFirstMark && address != kKernelMark) break;
+    if (address != kKernelMark) addresses[frames++] = address;
+  }
+  frames = std::max<std::size_t>(frames, 1);
+  SampleStackId stack = 0;
+  for (std::size_t i = frames; i-- > 0;) stack = called_by(stack, name_of(addresses[i] - (i != 0)));
+  return stack;
+}
+
+void KernelSamples::on(const Event& event, const KernelSample& sample) {
+  by_timer_ |= sample.by_timer;
+  Thread* thread = threads_.get(event.thread, kMostThreads);
+  if (thread == nullptr) {
+    ++dropped_;
+  } else if (sample.mode == KernelSample::Mode::kGuest) {
+    ++thread->guest;
+  } else if (sample.mode == KernelSample::Mode::kUser) {
+    ++thread->outside;
+  } else if (thread->waiting.size() < (thread->is_vcpu ? kMostWaiting : kMostOfOthers)) {
+    thread->waiting.push_back({event.at, stack_of(sample)});
+  } else {
+    ++thread->outside;
+  }
+}
+
+void KernelSamples::take(SampleStackId stack) {
+  const auto [place, is_new] = share_of_.try_emplace(stack, shares_.size());
+  if (is_new) shares_.push_back({stack, 0});
+  ++shares_[place->second].samples;
+}
+
+void KernelSamples::on_exit(const ExitSpan& exit) {
+  shares_.clear();
+  share_of_.clear();
+  Thread* thread = threads_.get(exit.thread, kMostThreads);
+  if (thread == nullptr) return;
+  thread->is_vcpu = true;
+  auto interval = exit.intervals.begin();
+  auto taken = thread->waiting.begin();
+  for (; taken != thread->waiting.end() && taken->at < exit.end; ++taken) {
+    while (interval != exit.intervals.end() && interval->end <= taken->at) ++interval;
+    if (taken->at < exit.start) {
+      ++thread->outside;
+    } else if (interval != exit.intervals.end() && interval->begin <= taken->at &&
+               interval->part == Part::kKernel) {
+      take(taken->stack);
+      ++kernel_;
+    } else {
+      ++elsewhere_;
+    }
+  }
+  thread->waiting.erase(thread->waiting.begin(), taken);
+}
+
+SampleCounters KernelSamples::counters() const {
+  SampleCounters counters{kernel_, elsewhere_, 0, 0, dropped_};
+  for (const auto& [id, thread] : threads_.entries()) {
+    const std::uint64_t outside = thread.outside + thread.waiting.size();
+    if (thread.is_vcpu) {
+      counters.outside += outside;
+      counters.guest += thread.guest;
+    } else {
+      counters.others += outside + thread.guest;
+    }
+  }
+  return counters;
+}
+
+}  // namespace trapline

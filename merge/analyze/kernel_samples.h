@@ -1,0 +1,95 @@
+// Puts perf's samples of vCPU threads into the exits that they were taken in.
+//
+//   kvm_exit      kernel      user      kernel      kvm_entry
+//      ├─────────·────·────┼───·────┼──────·──────────┤    ·
+//                1    1      elsewhere     1               outside
+//
+// Only those in an exit's kernel part tell of it. All others are counted, by where they were taken.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "merge/model/event.h"
+#include "merge/model/exit_span.h"
+#include "merge/model/names.h"
+#include "merge/model/thread_table.h"
+
+namespace trapline {
+
+// Functions of the kernel, each called by its parent; 0: none.
+using SampleStackId = std::uint32_t;
+struct SampleFrame {
+  SampleStackId parent = 0;
+  NameId name = kNoName;
+};
+struct SampleShare {
+  SampleStackId stack = 0;  // the innermost is what was executed
+  std::uint32_t samples = 0;
+};
+// By where they were taken; they sum to all that came.
+struct SampleCounters {
+  std::uint64_t kernel = 0;     // in the kernel's part of exits that were handed out
+  std::uint64_t elsewhere = 0;  // in such an exit's other parts
+  std::uint64_t outside = 0;    // of a vCPU's thread, in no exit that was handed out
+  std::uint64_t guest = 0;      // of a guest that a vCPU's thread ran
+  std::uint64_t others = 0;     // of threads without exits
+  [[nodiscard]] std::uint64_t all() const { return kernel + elsewhere + outside + guest + others; }
+};
+
+class KernelSamples {
+ public:
+  static constexpr std::size_t kMostThreads = 1u << 16;
+  static constexpr std::size_t kMostWaiting = 1u << 16;    // of a vCPU, for their exit's end
+  static constexpr std::size_t kMostOfOthers = 1u << 10;   // of a thread that had no exit yet
+  static constexpr std::size_t kMostStacks = 1u << 16;     // further ones end at a known one
+  static constexpr std::size_t kMostFrames = 128;          // of a stack, from its innermost
+  static constexpr std::size_t kMostAddresses = 1u << 17;  // further ones are "[other]"
+  using SymbolOf = std::function<std::string(std::uint64_t)>;
+
+  // `names` is borrowed; `symbol`: the kernel's function around an address, empty: none.
+  KernelSamples(Names& names, SymbolOf symbol) : names_(names), symbol_(std::move(symbol)) {}
+
+  void on(const Event& event, const KernelSample& sample);
+  // Takes the shares of an exit that ended. It needs the exit's intervals.
+  void on_exit(const ExitSpan& exit);
+  // Of the exit that was taken last, one for each stack.
+  [[nodiscard]] std::span<const SampleShare> shares() const { return shares_; }
+  [[nodiscard]] const SampleFrame& frame(SampleStackId stack) const { return frames_[stack]; }
+  [[nodiscard]] SampleCounters counters() const;
+  // Whether a timer's interrupt took them, which sees no code that has interrupts off.
+  [[nodiscard]] bool by_timer() const { return by_timer_; }
+
+ private:
+  struct Taken {
+    Timestamp at;
+    SampleStackId stack;
+  };
+  struct Thread {
+    bool is_vcpu = false;
+    std::vector<Taken> waiting;  // for their exit's end
+    std::uint64_t outside = 0, guest = 0;
+  };
+  [[nodiscard]] SampleStackId stack_of(const KernelSample& sample);
+  [[nodiscard]] SampleStackId called_by(SampleStackId parent, NameId name);
+  [[nodiscard]] NameId name_of(std::uint64_t address);
+  void take(SampleStackId stack);
+
+  Names& names_;
+  SymbolOf symbol_;
+  ThreadTable<Thread> threads_;
+  std::vector<SampleShare> shares_;
+  std::map<SampleStackId, std::size_t> share_of_;
+  std::vector<SampleFrame> frames_{SampleFrame()};
+  std::map<std::pair<SampleStackId, NameId>, SampleStackId> stacks_;
+  std::map<std::uint64_t, NameId> by_address_;
+  std::uint64_t kernel_ = 0, elsewhere_ = 0, dropped_ = 0;
+  bool by_timer_ = false;
+};
+
+}  // namespace trapline
